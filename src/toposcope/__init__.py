@@ -1,0 +1,41 @@
+"""See the shape of language-model training.
+
+Names are loaded on first use, so `import toposcope` costs next to nothing.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import Any
+
+__version__ = "0.1.0"
+
+_HOME = {
+    "Checkpoint": "toposcope.types",
+    "Cloud": "toposcope.types",
+    "Diagram": "toposcope.types",
+    "InputError": "toposcope.errors",
+    "Matrix": "toposcope.types",
+    "Row": "toposcope.types",
+    "Run": "toposcope.types",
+    "Status": "toposcope.types",
+    "Store": "toposcope.store",
+    "neural_persistence": "toposcope.topology",
+    "open_series": "toposcope.sources",
+    "rips": "toposcope.topology",
+    "weight_diagram": "toposcope.topology",
+}
+
+__all__ = ["__version__", *sorted(_HOME)]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOME:
+        raise AttributeError(f"module 'toposcope' has no attribute {name!r}")
+    value = getattr(importlib.import_module(_HOME[name]), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return __all__

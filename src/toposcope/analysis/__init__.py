@@ -1,0 +1,1 @@
+"""From the store's tables to result tables: trends, phases, scaling, forecasts."""

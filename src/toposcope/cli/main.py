@@ -1,0 +1,63 @@
+"""The `toposcope` command: finds the subcommand, and turns every error into one line and an exit code."""
+
+from __future__ import annotations
+
+import errno
+import importlib
+import os
+import sys
+
+import click
+
+from toposcope import __version__
+from toposcope.errors import InputError
+
+COMMANDS: dict[str, str] = {}
+"""Subcommand -> the module that holds it as `command`; imported only when it is called or listed."""
+
+
+class LazyGroup(click.Group):
+    """A command group that imports a subcommand's module when it is needed."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """Return the names in the order a user meets them."""
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """Import and return the subcommand."""
+        if cmd_name not in COMMANDS:
+            return None
+        return importlib.import_module(COMMANDS[cmd_name]).command
+
+
+@click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(__version__, prog_name="toposcope")
+def toposcope() -> None:
+    """See the shape of language-model training."""
+
+
+def main(args: list[str] | None = None) -> None:
+    """Run the command line; exit 0 when done, 1 with listed problems, 2 when nothing was done."""
+    try:
+        code = toposcope.main(args=args, prog_name="toposcope", standalone_mode=False)
+        sys.exit(code if isinstance(code, int) else 0)
+    except click.exceptions.Abort:
+        _die("interrupted", 1)
+    except click.ClickException as error:
+        error.show()
+        sys.exit(2)
+    except InputError as error:
+        _die(str(error), 2)
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(1)
+    except OSError as error:
+        if error.errno == errno.ENOSPC:
+            _die(f"the disk is full ({error.filename or 'writing'}); what was finished is kept: free space and repeat", 1)
+        _die(f"{error.strerror or error}{f': {error.filename}' if error.filename else ''}", 2)
+
+
+def _die(message: str, code: int) -> None:
+    line = " ".join(message.split())
+    print(f"toposcope: error: {line}", file=sys.stderr)
+    sys.exit(code)

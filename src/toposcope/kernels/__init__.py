@@ -1,0 +1,1 @@
+"""Numba kernels on plain arrays: no validation, no random numbers, no objects."""

@@ -1,0 +1,1 @@
+"""Recipes: studies and models as TOML data."""

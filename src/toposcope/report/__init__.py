@@ -1,0 +1,1 @@
+"""Tables and figures on one self-contained page."""

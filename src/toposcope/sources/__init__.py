@@ -1,0 +1,1 @@
+"""Checkpoint series: who each checkpoint is, and its tensors as a stream."""

@@ -1,0 +1,1 @@
+"""A folder of parquet parts: runs, metrics, features, diagrams."""

@@ -1,0 +1,83 @@
+"""The tables of a store: their columns and types, and the version that old stores are checked against."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+
+SCHEMA_VERSION = 1
+
+_text = pa.string()
+_number = pa.float64()
+
+RUNS = pa.schema(
+    [
+        ("run", _text),
+        ("family", _text),
+        ("parameters", pa.int64()),
+        ("seed", pa.int64()),
+        ("schedule", _text),
+        ("corpus", _text),
+        ("uri", _text),
+        ("config", _text),  # JSON
+    ]
+)
+
+METRICS = pa.schema(
+    [
+        ("run", _text),
+        ("step", pa.int64()),
+        ("tokens", pa.int64()),
+        ("loss", _number),  # training minibatch, nats per token
+        ("heldout_loss", _number),  # fixed held-out batches; null between checkpoints
+        ("learning_rate", _number),
+        ("grad_norm", _number),
+        ("weight_norm", _number),
+        ("seconds", _number),
+    ]
+)
+
+FEATURES = pa.schema(
+    [
+        ("run", _text),
+        ("step", pa.int64()),
+        ("tokens", pa.int64()),
+        ("probe", _text),
+        ("name", _text),
+        ("role", _text),
+        ("layer", pa.int32()),
+        ("head", pa.int32()),
+        ("filtration", _text),
+        ("draw", pa.int32()),
+        ("feature", _text),
+        ("value", _number),
+        ("status", _text),
+        ("note", _text),
+        ("seconds", _number),
+        ("content_hash", _text),
+        ("recipe_hash", _text),
+    ]
+)
+
+DIAGRAMS = pa.schema(
+    [
+        ("run", _text),
+        ("step", pa.int64()),
+        ("tokens", pa.int64()),
+        ("probe", _text),
+        ("name", _text),
+        ("role", _text),
+        ("layer", pa.int32()),
+        ("head", pa.int32()),
+        ("filtration", _text),
+        ("draw", pa.int32()),
+        ("dim", pa.int32()),
+        ("birth", pa.list_(_number)),
+        ("death", pa.list_(_number)),
+        ("n_vertices", pa.int64()),
+        ("truncated_at", _number),
+        ("content_hash", _text),
+        ("recipe_hash", _text),
+    ]
+)
+
+TABLES = {"runs": RUNS, "metrics": METRICS, "features": FEATURES, "diagrams": DIAGRAMS}

@@ -1,0 +1,1 @@
+"""Whole studies, from a series to the tables of a paper."""

@@ -1,0 +1,1 @@
+"""Arrays in, diagrams and numbers out; everything enters through one gate."""

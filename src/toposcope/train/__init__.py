@@ -1,0 +1,1 @@
+"""Corpora, the GPT family and the training loop: it makes runs."""
