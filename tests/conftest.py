@@ -1,0 +1,27 @@
+"""Fixtures shared by every room."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+
+
+def _shared_data() -> Path | None:
+    named = os.environ.get("TOPOSCOPE_TEST_DATA")
+    for folder in (Path(named) if named else None, ROOT.parent / "shared" / "data"):
+        if folder is not None and folder.is_dir():
+            return folder
+    return None
+
+
+@pytest.fixture(scope="session")
+def shared_data() -> Path:
+    """Return the folder of external test data; skip where there is none."""
+    folder = _shared_data()
+    if folder is None:
+        pytest.skip("external test data is absent: set TOPOSCOPE_TEST_DATA to its folder")
+    return folder
