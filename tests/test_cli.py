@@ -1,0 +1,46 @@
+"""The command line as a whole: every listed command exists, explains itself and fails in one line."""
+
+import errno
+
+import pytest
+from click.testing import CliRunner
+
+from toposcope.cli import main as cli
+from toposcope.errors import InputError
+
+
+@pytest.mark.parametrize("name", list(cli.COMMANDS))
+def test_every_command_has_help(name):
+    result = CliRunner().invoke(cli.toposcope, [name, "--help"])
+    assert result.exit_code == 0, result.output
+    assert result.output.startswith("Usage:")
+
+
+def _exit_of(monkeypatch, capsys, error):
+    def explode(**_):
+        raise error
+
+    monkeypatch.setattr(cli.toposcope, "main", explode)
+    with pytest.raises(SystemExit) as raised:
+        cli.main([])
+    return raised.value.code, capsys.readouterr().err
+
+
+def test_wrong_input_is_one_line_and_exit_2(monkeypatch, capsys):
+    code, err = _exit_of(monkeypatch, capsys, InputError("tensor 'w' holds NaN:\n drop it"))
+    assert code == 2
+    assert err == "toposcope: error: tensor 'w' holds NaN: drop it\n"
+
+
+def test_a_full_disk_is_one_line_and_exit_1(monkeypatch, capsys):
+    code, err = _exit_of(monkeypatch, capsys, OSError(errno.ENOSPC, "No space left on device", "/x/part"))
+    assert code == 1
+    assert err.count("\n") == 1
+    assert "disk is full (/x/part)" in err
+
+
+def test_an_unknown_command_is_exit_2(capsys):
+    with pytest.raises(SystemExit) as raised:
+        cli.main(["bogus"])
+    assert raised.value.code == 2
+    assert "No such command 'bogus'" in capsys.readouterr().err
