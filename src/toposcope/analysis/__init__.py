@@ -1,1 +1,74 @@
-"""From the store's tables to result tables: trends, phases, scaling, forecasts."""
+"""From tables to judgements: what a series of features tells that the loss does not.
+
+Every function takes and returns pandas DataFrames, one row per result, with a `status` ("ok" or why
+not) and a `reason` in words; a number that cannot be computed is NaN in a row that says so.
+
+The wide series table (`series_table`, `from_frame`; class `SeriesTable`)
+    `values`: one row per run and step: `run`, `step`, `tokens`, then targets, then features. A feature's
+    column key joins with "/" what it is: probe, filtration (when it has one), where, feature:
+    "neural_persistence/seed004/neural_persistence" (a value of the whole model whose name is "model"),
+    "rips/euclidean/pooled/h0_total" (another value of the whole model, by name),
+    "neural_persistence/seed004/role=attention/neural_persistence" (mean over the matrices of a role),
+    "rips/euclidean/layers.0.attn.qkv.weight/h0_total" (one matrix).
+    Draws are averaged; `spread` has their standard deviations under the same keys.
+    `catalogue`: `column`, `probe`, `filtration`, `scope` (model, role, matrix), `name`, `role`, `layer`,
+    `feature`, `draws`, `status`.
+    Targets: `loss` (minibatch loss at the checkpoint), `heldout_loss`, `loss_smooth`, `gap`
+    (held-out minus smoothed training loss), `efficiency` (-dL/dlog tokens), `efficiency_flop`
+    (-dL per FLOP, 6 N per token); control: `weight_norm`.
+
+`trend_table`: one row per run, target and feature (`column`)
+    `n`, `spearman`, `pearson`; the seeds' own: `seed_p`, `seed_bonferroni`, `seed_low`, `seed_high`;
+    honest: `effective_n`, `effective_p`, `block_length`, `block_low`, `block_high`, `partial_step`,
+    `partial_step_p`, `partial_norm` (given log-step and weight norm), `partial_norm_p`, `walk_p`,
+    `ar_p`; the verdict: `innovation_r`, `innovation_low`, `innovation_high`, `innovation_p`,
+    `innovation_holm`, `innovation_bh`, `verdict` ("adds", "nothing beyond the trend", "untested").
+
+`lag_table`: one row per run, target, feature: `lag` (checkpoints by which the feature leads), `lag_steps`,
+    `lag_r`, `lag_p` (against the maximum over all lags under the null).
+
+`seed_table` (across training replicates): `family`, `target`, `column`, `seeds`, `mean_rho`, `low`,
+    `high`, `pairing_p`, `smallest_p`.
+
+`phase_table` (both rules of the weight-space paper): `run`, `column`, `rule` ("coded", "written"),
+    `peak_step`, `diminishing_step`, `peak_fraction`, `diminishing_fraction`.
+
+`segment_table`: `run`, `column`, `segment`, `start_step`, `end_step`, `slope` (per unit log step),
+    `slope_low`, `slope_high`, `start_low`, `start_high` (interval of the boundary), `direction`,
+    `spectral_label`, `embedding_label`, `false_alarm_rate`.
+
+`saturation_table`: `run`, `column`, `form`, `start`, `asymptote`, `rate`, `knee_step`, each with `_low`
+    and `_high`, `r2`.
+
+`seed_forecasts`: `run`, `fraction`, `method` ("loss-only", "TDA-only", "combined", "last-loss control"),
+    `predicted`, `actual`, `error`.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import Any
+
+_HOME = {
+    "SeriesTable": "toposcope.analysis.table",
+    "calibration_matrix": "toposcope.analysis.calibration",
+    "from_frame": "toposcope.analysis.table",
+    "lag_table": "toposcope.analysis.lags",
+    "phase_table": "toposcope.analysis.phases",
+    "saturation_table": "toposcope.analysis.temporal",
+    "seed_forecasts": "toposcope.analysis.seed_rules",
+    "seed_table": "toposcope.analysis.replicates",
+    "segment_table": "toposcope.analysis.segments",
+    "series_table": "toposcope.analysis.table",
+    "trend_table": "toposcope.analysis.trends",
+}
+
+__all__ = sorted(_HOME)  # noqa: PLE0605 - names are loaded on first use
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOME:
+        raise AttributeError(f"module 'toposcope.analysis' has no attribute {name!r}")
+    value = getattr(importlib.import_module(_HOME[name]), name)
+    globals()[name] = value
+    return value

@@ -1,0 +1,150 @@
+"""Targets at the checkpoints: losses, the held-out gap, and training efficiency with its interval."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+
+TARGETS = ("loss", "heldout_loss", "loss_smooth", "gap", "efficiency", "efficiency_flop")
+WINDOW_FACTOR = 1.25
+"""The slope at token count T is fitted over [T / factor, T * factor]."""
+LEAST_POINTS = 8
+FLOP_PER_PARAMETER_TOKEN = 6.0
+_METRIC_COLUMNS = ("tokens", "loss", "heldout_loss", "weight_norm")
+
+
+def local_slope(
+    x: np.ndarray, loss: np.ndarray, at: np.ndarray, *, factor: float = WINDOW_FACTOR
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return d loss / d log x at each point of `at`, and its standard error.
+
+    A straight line in log x by ordinary least squares over [at / factor, at * factor], widened to the
+    nearest `LEAST_POINTS` logged points where fewer lie inside. `x` (n,) is positive and rising; points
+    with a non-finite loss are skipped. NaN where `at` is not positive or fewer than 3 points exist.
+
+    Examples
+    --------
+    >>> x = np.arange(1.0, 1000.0)
+    >>> slope, error = local_slope(x, 5.0 - 0.3 * np.log(x), np.array([100.0]))
+    >>> round(float(slope[0]), 6), bool(error[0] < 1e-9)
+    (-0.3, True)
+    """
+    keep = np.isfinite(loss) & (x > 0)
+    log_x, loss = np.log(x[keep]), loss[keep]
+    slope, error = np.full(len(at), np.nan), np.full(len(at), np.nan)
+    for i, point in enumerate(at):
+        if not point > 0 or len(log_x) < 3:
+            continue
+        u, y = _window(log_x, loss, float(np.log(point)), float(np.log(factor)))
+        u = u - u.mean()
+        spread = float(u @ u)
+        if len(u) < 3 or spread == 0:
+            continue
+        slope[i] = u @ y / spread
+        residual = y - y.mean() - slope[i] * u
+        error[i] = np.sqrt(residual @ residual / (len(u) - 2) / spread)
+    return slope, error
+
+
+def _window(
+    log_x: np.ndarray, loss: np.ndarray, centre: float, reach: float
+) -> tuple[np.ndarray, np.ndarray]:
+    inside = np.abs(log_x - centre) <= reach * (1 + 1e-12)
+    if inside.sum() < LEAST_POINTS:
+        inside = np.zeros(len(log_x), bool)
+        inside[np.argsort(np.abs(log_x - centre), kind="stable")[:LEAST_POINTS]] = True
+    return log_x[inside], loss[inside]
+
+
+def add_targets(
+    values: pd.DataFrame,
+    spread: pd.DataFrame,
+    metrics: pd.DataFrame | None,
+    runs: pd.DataFrame,
+    *,
+    smooth: int = 100,
+) -> tuple[pd.DataFrame, pd.DataFrame, tuple[str, ...], tuple[str, ...]]:
+    """Join the targets to the wide table; return values, spread, the targets present, and problems.
+
+    `loss_smooth` averages the finite losses of the last `smooth` steps up to the checkpoint. The
+    efficiencies' standard errors go to `spread` under the target's name.
+    """
+    if metrics is None or metrics.empty:
+        return values, spread, (), ("no metrics: the table has features only",)
+    log, problems = _clean(metrics)
+    parameters: dict[str, float] = {}
+    if "parameters" in runs:
+        parameters = dict(zip(runs["run"], runs["parameters"].astype(float), strict=True))
+    pieces, errors = [], []
+    for run, part in values[["run", "step"]].groupby("run", sort=False):
+        here = log[log["run"] == run]
+        if here.empty:
+            problems.append(f"run {run}: no metrics, so its targets are missing")
+        piece, error = _targets_of_run(
+            here, part["step"].to_numpy(), parameters.get(str(run), np.nan), smooth
+        )
+        piece.index = error.index = part.index
+        pieces.append(piece)
+        errors.append(error)
+    targets, errors_table = pd.concat(pieces), pd.concat(errors)
+    present = tuple(name for name in TARGETS if targets[name].notna().any())
+    lead = ["tokens", "weight_norm", *present]
+    values = pd.concat([values[["run", "step"]], targets[lead], values.drop(columns=["run", "step"])], axis=1)
+    spread = pd.concat([spread, errors_table[[c for c in errors_table if c in present]]], axis=1)
+    return values, spread, present, tuple(problems)
+
+
+def _clean(metrics: pd.DataFrame) -> tuple[pd.DataFrame, list[str]]:
+    log = metrics.copy()
+    for column in _METRIC_COLUMNS:
+        log[column] = pd.to_numeric(log[column], errors="coerce").astype(float) if column in log else np.nan
+    twice = log.duplicated(["run", "step"], keep="last")
+    problems = [
+        f"run {run}: {n} repeated steps in the metrics, the last of each was kept"
+        for run, n in log.loc[twice, "run"].value_counts().items()
+    ]
+    log = log[~twice].sort_values(["run", "step"])
+    bad = log["loss"].isin([np.inf, -np.inf])
+    log.loc[bad, "loss"] = np.nan
+    diverged = log[bad | (log["loss"].isna() & log["heldout_loss"].isna())]
+    problems += [
+        f"run {run}: {n} logged steps without a finite loss"
+        for run, n in diverged["run"].value_counts().items()
+    ]
+    return log, problems
+
+
+def _targets_of_run(
+    log: pd.DataFrame, steps: np.ndarray, parameters: float, smooth: int
+) -> tuple[pd.DataFrame, pd.DataFrame]:
+    at = log.drop_duplicates("step").set_index("step").reindex(steps)
+    out = at[["tokens", "weight_norm", "loss", "heldout_loss"]].reset_index(drop=True)
+    logged, loss = log["step"].to_numpy(), log["loss"].to_numpy(float)
+    out["loss_smooth"] = _trailing_mean(logged, loss, steps, smooth)
+    out["gap"] = out["heldout_loss"] - out["loss_smooth"]
+    tokens = log["tokens"].to_numpy(float)
+    clock = tokens if np.isfinite(tokens).any() else logged.astype(float)
+    clock_at = out["tokens"].to_numpy(float) if np.isfinite(tokens).any() else steps.astype(float)
+    slope, error = local_slope(clock, loss, clock_at)
+    out["efficiency"] = -slope
+    per_flop = (
+        FLOP_PER_PARAMETER_TOKEN * (parameters if parameters > 0 else np.nan) * out["tokens"].to_numpy(float)
+    )
+    with np.errstate(divide="ignore", invalid="ignore"):
+        out["efficiency_flop"] = np.where(per_flop > 0, -slope / per_flop, np.nan)
+        errors = pd.DataFrame(
+            {"efficiency": error, "efficiency_flop": np.where(per_flop > 0, error / per_flop, np.nan)}
+        )
+    return out, errors
+
+
+def _trailing_mean(logged: np.ndarray, loss: np.ndarray, steps: np.ndarray, smooth: int) -> np.ndarray:
+    finite = np.isfinite(loss)
+    total = np.concatenate([[0.0], np.cumsum(np.where(finite, loss, 0.0))])
+    count = np.concatenate([[0], np.cumsum(finite)])
+    right = np.searchsorted(logged, steps, side="right")
+    left = np.searchsorted(logged, steps - smooth, side="right")
+    with np.errstate(invalid="ignore", divide="ignore"):
+        return np.where(
+            count[right] > count[left], (total[right] - total[left]) / (count[right] - count[left]), np.nan
+        )

@@ -1,0 +1,256 @@
+"""The wide series table: from long feature rows and per-step metrics to one row per checkpoint."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+import pandas as pd
+
+from toposcope.analysis.efficiency import add_targets
+from toposcope.errors import InputError
+
+KEYS = ("run", "step")
+CATALOGUE = ("column", "probe", "filtration", "scope", "name", "role", "layer", "feature", "draws", "status")
+_GOOD = ("ok", "subsampled", "truncated")
+_WORSE = ("ok", "subsampled", "truncated", "degenerate", "failed")
+
+
+@dataclass(frozen=True)
+class SeriesTable:
+    """Features and targets of every checkpoint, side by side.
+
+    `values` and `spread` have one row per (run, step), sorted; `catalogue` says what each feature column
+    is; `targets` names the target columns present; `runs` has the columns of the store's runs table
+    (possibly empty); `problems` lists what was merged or left out, in words.
+    """
+
+    values: pd.DataFrame
+    spread: pd.DataFrame
+    catalogue: pd.DataFrame
+    targets: tuple[str, ...]
+    runs: pd.DataFrame = field(default_factory=lambda: pd.DataFrame(columns=["run"]))
+    problems: tuple[str, ...] = ()
+
+    @property
+    def run_names(self) -> list[str]:
+        """The runs, smallest model first where sizes are known."""
+        names = list(dict.fromkeys(self.values["run"]))
+        size = self.parameters()
+        return sorted(names, key=lambda run: size.get(run, 0))
+
+    def columns(self, *, scope: str | None = None, probe: str | None = None) -> list[str]:
+        """Return the feature columns, optionally of one scope (model, role, matrix) or one probe."""
+        keep = self.catalogue
+        if scope is not None:
+            keep = keep[keep["scope"] == scope]
+        if probe is not None:
+            keep = keep[keep["probe"] == probe]
+        return list(keep["column"])
+
+    def of_run(self, run: str) -> pd.DataFrame:
+        """Return the rows of one run, by step."""
+        return self.values[self.values["run"] == run].reset_index(drop=True)
+
+    def parameters(self) -> dict[str, int]:
+        """Return run -> number of trainable parameters, for the runs that state it."""
+        if "parameters" not in self.runs:
+            return {}
+        known = self.runs.dropna(subset=["parameters"])
+        return {run: int(n) for run, n in zip(known["run"], known["parameters"], strict=True) if n > 0}
+
+
+def series_table(
+    features: pd.DataFrame,
+    metrics: pd.DataFrame | None = None,
+    runs: pd.DataFrame | None = None,
+    *,
+    smooth: int = 100,
+) -> SeriesTable:
+    """Join long feature rows with metrics into one row per (run, step).
+
+    Parameters
+    ----------
+    features
+        Long rows with at least run, step, probe, feature, value; name, role, layer, filtration, draw and
+        status as in the store. Draws are averaged, their sample standard deviation kept in `spread`;
+        failed and degenerate rows count as missing. A role mean is added where a probe has matrices of
+        that role but wrote no mean itself.
+    metrics
+        Per-step loss, held-out loss, weight norm (the store's metrics table); joined at the exact step.
+    runs
+        The store's runs table; its `parameters` are needed for the per-FLOP efficiency.
+    smooth
+        Logged steps averaged for `loss_smooth`.
+
+    Raises
+    ------
+    InputError
+        If a needed column is absent or no row is left.
+
+    Examples
+    --------
+    >>> rows = pd.DataFrame({"run": "a", "step": [0, 0, 100], "probe": "rips", "name": "pooled",
+    ...     "role": "model", "feature": "h0_total", "value": [1.0, 3.0, 4.0], "draw": [0, 1, 0]})
+    >>> table = series_table(rows)
+    >>> table.values["rips/pooled/h0_total"].tolist()
+    [2.0, 4.0]
+    """
+    rows = _checked(features)
+    rows = pd.concat([rows, _role_means(rows)], ignore_index=True)
+    rows["column"] = _column_keys(rows)
+    catalogue = _catalogue(rows)
+    good = rows[rows["status"].isin(_GOOD) & np.isfinite(rows["value"])]
+    if good.empty:
+        raise InputError("features: no finite value is left; look at the rows' status and note")
+    grouped = good.groupby(["run", "step", "column"], sort=False)["value"].agg(["mean", "std"])
+    order = list(catalogue["column"])
+    values = grouped["mean"].unstack("column").reindex(columns=order).sort_index().reset_index()
+    spread = grouped["std"].unstack("column").reindex(columns=order).sort_index().reset_index()
+    runs = pd.DataFrame(columns=["run"]) if runs is None else runs.reset_index(drop=True)
+    values, spread, targets, problems = add_targets(values, spread, metrics, runs, smooth=smooth)
+    return SeriesTable(values, spread, catalogue, targets, runs, problems)
+
+
+def from_frame(
+    frame: pd.DataFrame,
+    *,
+    features: Sequence[str] | None = None,
+    targets: Sequence[str] = ("loss",),
+    runs: pd.DataFrame | None = None,
+) -> SeriesTable:
+    """Wrap a wide table that was not made here: columns run, step, features and targets.
+
+    A repeated (run, step) keeps its last row, and `problems` says so. A missing `run` column means one run.
+    `features` defaults to every numeric column that is neither a key nor a target.
+
+    Raises
+    ------
+    InputError
+        If `step`, a named feature or a named target is absent.
+
+    Examples
+    --------
+    >>> frame = pd.DataFrame({"step": [0, 1, 2], "loss": [3.0, 2.0, 1.5], "my_feature": [0.1, 0.2, 0.4]})
+    >>> from_frame(frame).columns()
+    ['my_feature']
+    """
+    frame = frame.copy()
+    if "run" not in frame:
+        frame["run"] = "run"
+    _need(frame, ("run", "step", *targets, *(features or ())), "the table")
+    if features is None:
+        other = {"run", "step", "tokens", "weight_norm", "learning_rate", *targets}
+        numeric = frame.select_dtypes("number").columns
+        features = [str(column) for column in numeric if column not in other]
+    twice = frame.duplicated(list(KEYS), keep="last")
+    problems = [
+        f"run {run}: {n} repeated steps, the last row of each was kept"
+        for run, n in frame.loc[twice, "run"].value_counts().items()
+    ]
+    frame = frame[~twice].sort_values(list(KEYS)).reset_index(drop=True)
+    catalogue = pd.DataFrame({"column": list(features)})
+    for name, value in (
+        ("probe", "table"),
+        ("filtration", ""),
+        ("scope", "model"),
+        ("name", "model"),
+        ("role", "model"),
+        ("layer", pd.NA),
+        ("draws", 1),
+        ("status", "ok"),
+    ):
+        catalogue[name] = value
+    catalogue["feature"] = catalogue["column"]
+    lead = [*KEYS, *(c for c in ("tokens", "weight_norm") if c in frame and c not in features), *targets]
+    values = frame[[*lead, *features]]
+    spread = values[list(KEYS)].copy()
+    runs = pd.DataFrame(columns=["run"]) if runs is None else runs
+    return SeriesTable(values, spread, catalogue[list(CATALOGUE)], tuple(targets), runs, tuple(problems))
+
+
+def column_key(
+    *, probe: str, feature: str, filtration: str = "", name: str = "model", role: str = "model"
+) -> str:
+    """Return the column key of a feature (see the package's documentation).
+
+    >>> column_key(probe="rips", filtration="euclidean", name="pooled", feature="h0_total")
+    'rips/euclidean/pooled/h0_total'
+    >>> column_key(probe="baselines", name="role", role="mlp", feature="stable_rank")
+    'baselines/role=mlp/stable_rank'
+    """
+    where = f"role={role}" if name == "role" else ("" if name == "model" else name)
+    return "/".join(part for part in (probe, filtration, where, feature) if part)
+
+
+def _checked(features: pd.DataFrame) -> pd.DataFrame:
+    _need(features, ("run", "step", "probe", "feature", "value"), "features")
+    rows = features.copy()
+    for column, default in (("name", "model"), ("role", "model"), ("filtration", ""), ("status", "ok")):
+        rows[column] = rows[column].fillna(default) if column in rows else default
+    rows.loc[rows["name"] == "", "name"] = "model"
+    for column in ("layer", "draw"):
+        if column not in rows:
+            rows[column] = np.nan
+    rows["value"] = pd.to_numeric(rows["value"], errors="coerce").astype(float)
+    return rows
+
+
+def _need(frame: pd.DataFrame, columns: Sequence[str], what: str) -> None:
+    missing = [column for column in columns if column not in frame]
+    if missing:
+        have = ", ".join(map(str, list(frame.columns)[:12]))
+        raise InputError(f"{what}: column {missing[0]!r} is missing (it has {have}); add or rename it")
+
+
+def _role_means(rows: pd.DataFrame) -> pd.DataFrame:
+    """Return a mean over matrices for every (probe, role, feature) that has none yet."""
+    matrices = rows[(rows["role"] != "model") & (rows["name"] != "role") & rows["status"].isin(_GOOD)]
+    if matrices.empty:
+        return rows.iloc[:0]
+    cell = ["run", "step", "probe", "filtration", "role", "feature"]
+    have = rows.loc[rows["name"] == "role", cell[2:]].drop_duplicates()
+    per_matrix = matrices.groupby([*cell, "name"], sort=False)["value"].mean()
+    means = per_matrix.groupby(level=cell, sort=False).mean().reset_index()
+    means = means.merge(have.assign(_have=True), on=cell[2:], how="left")
+    means = means[means.pop("_have").isna()]
+    return means.assign(name="role", layer=np.nan, draw=np.nan, status="ok")
+
+
+def _column_keys(rows: pd.DataFrame) -> pd.Series:
+    parts = rows[["probe", "filtration", "name", "role", "feature"]].drop_duplicates()
+    parts["column"] = [
+        column_key(probe=p, filtration=f, name=n, role=r, feature=x)
+        for p, f, n, r, x in parts.itertuples(index=False)
+    ]
+    merged = rows[["probe", "filtration", "name", "role", "feature"]].merge(parts, how="left")
+    return merged["column"].set_axis(rows.index)
+
+
+def _catalogue(rows: pd.DataFrame) -> pd.DataFrame:
+    rows = rows.assign(
+        _draw=rows["draw"].fillna(-1),
+        _worst=rows["status"].map({s: i for i, s in enumerate(_WORSE)}).fillna(len(_WORSE) - 1),
+    )
+    first = (
+        rows.groupby("column", sort=False)
+        .agg(
+            probe=("probe", "first"),
+            filtration=("filtration", "first"),
+            name=("name", "first"),
+            role=("role", "first"),
+            layer=("layer", "first"),
+            feature=("feature", "first"),
+            draws=("_draw", "nunique"),
+            _worst=("_worst", "max"),
+        )
+        .reset_index()
+    )
+    first["status"] = [_WORSE[int(i)] for i in first["_worst"]]
+    first["scope"] = np.where(
+        first["name"] == "role", "role", np.where(first["role"] == "model", "model", "matrix")
+    )
+    rank = first["scope"].map({"model": 0, "role": 1, "matrix": 2})
+    first = first.iloc[np.argsort(rank.to_numpy(), kind="stable")].reset_index(drop=True)
+    return first[list(CATALOGUE)]
