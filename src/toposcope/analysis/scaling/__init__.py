@@ -2,6 +2,23 @@
 
 from __future__ import annotations
 
+from toposcope.analysis.scaling.compute import flops_per_token, screen_points
+from toposcope.analysis.scaling.laws import ScalingFit, fit_chinchilla, fit_kaplan, fit_size_steps
 from toposcope.analysis.scaling.power_law import PowerLaw, fit_power_law, spearman_exact
+from toposcope.analysis.scaling.transfer import LossToLoss, TwoStage, fit_loss_to_loss, fit_two_stage
 
-__all__ = ["PowerLaw", "fit_power_law", "spearman_exact"]
+__all__ = [
+    "LossToLoss",
+    "PowerLaw",
+    "ScalingFit",
+    "TwoStage",
+    "fit_chinchilla",
+    "fit_kaplan",
+    "fit_loss_to_loss",
+    "fit_power_law",
+    "fit_size_steps",
+    "fit_two_stage",
+    "flops_per_token",
+    "screen_points",
+    "spearman_exact",
+]
