@@ -1,1 +1,7 @@
-"""Recipes: studies and models as TOML data."""
+"""Studies as data: TOML files in the package, each value overridable, unknown keys refused."""
+
+from __future__ import annotations
+
+from toposcope.recipes.training import ModelShape, TrainingRecipe, load_training_recipe, training_recipes
+
+__all__ = ["ModelShape", "TrainingRecipe", "load_training_recipe", "training_recipes"]

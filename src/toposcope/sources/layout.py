@@ -7,7 +7,7 @@
 | `tokenizer.json` | the trained tokenizer (runs on subwords only) |
 | `heldout.safetensors` | the fixed held-out batches: `tokens`, (batches, batch size, context + 1) |
 | `checkpoints/step_000100.safetensors` | every parameter by name; step, tokens, held-out loss as metadata |
-| `gradients/step_000100.safetensors` | gradients on the first held-out batch, by parameter name (on request) |
+| `gradients/step_000100.safetensors` | gradients on the first held-out batch, by name (on request) |
 | `metrics/steps_000000_000100.parquet` | one row per step, 0 up to but without 100 |
 | `state/resume.safetensors` | weights and optimiser moments of the latest checkpoint |
 
@@ -152,8 +152,10 @@ def write_aside(path: Path, write: Callable[[Path], object]) -> None:
         with open(aside, "rb+") as file:
             os.fsync(file.fileno())
         os.replace(aside, path)
-    except BaseException:
+    except BaseException as error:
         aside.unlink(missing_ok=True)
+        if isinstance(error, OSError) and error.errno is not None:
+            error.filename = str(path)
         raise
 
 
