@@ -1,1 +1,6 @@
-"""A folder of parquet parts: runs, metrics, features, diagrams."""
+"""A folder of parquet parts: runs, metrics, features, diagrams and what the audit found."""
+
+from toposcope.store.store import Store
+from toposcope.store.units import KeptDiagram, Result, Unit
+
+__all__ = ["KeptDiagram", "Result", "Store", "Unit"]

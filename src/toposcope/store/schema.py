@@ -52,7 +52,7 @@ FEATURES = pa.schema(
         ("value", _number),
         ("status", _text),
         ("note", _text),
-        ("seconds", _number),
+        ("seconds", _number),  # of the whole unit, so that a sum over rows means nothing
         ("content_hash", _text),
         ("recipe_hash", _text),
     ]
@@ -80,4 +80,15 @@ DIAGRAMS = pa.schema(
     ]
 )
 
-TABLES = {"runs": RUNS, "metrics": METRICS, "features": FEATURES, "diagrams": DIAGRAMS}
+AUDIT = pa.schema(
+    [
+        ("uri", _text),
+        ("run", _text),
+        ("step", pa.int64()),
+        ("fault", _text),
+        ("tensor", _text),
+        ("message", _text),
+    ]
+)
+
+TABLES = {"runs": RUNS, "metrics": METRICS, "features": FEATURES, "diagrams": DIAGRAMS, "audit": AUDIT}

@@ -1,0 +1,79 @@
+"""From rows, diagrams, runs and findings to the columns of a table."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterable, Mapping, Sequence
+
+import numpy as np
+import pyarrow as pa
+
+from toposcope.store import schema
+from toposcope.store.units import Result
+from toposcope.types import Run
+
+
+def features(results: Sequence[Result], recipe_hash: str) -> pa.Table:
+    """Return the `features` lines of some results; a value that is not finite becomes null."""
+    pairs = [(result, row) for result in results for row in result.rows]
+    columns: dict[str, list[object]] = {
+        name: [getattr(row, name) for _, row in pairs]
+        for name in (
+            "run",
+            "step",
+            "tokens",
+            "probe",
+            "name",
+            "layer",
+            "head",
+            "filtration",
+            "draw",
+            "feature",
+            "note",
+        )
+    }
+    columns["role"] = [str(row.role) for _, row in pairs]
+    columns["status"] = [str(row.status) for _, row in pairs]
+    columns["value"] = [float(row.value) if math.isfinite(row.value) else None for _, row in pairs]
+    columns["seconds"] = [result.seconds for result, _ in pairs]
+    columns["content_hash"] = [result.unit.content_hash for result, _ in pairs]
+    columns["recipe_hash"] = [recipe_hash] * len(pairs)
+    return _table(columns, schema.FEATURES)
+
+
+def diagrams(results: Sequence[Result], recipe_hash: str) -> pa.Table:
+    """Return the `diagrams` lines of some results; deaths at infinity stay infinite."""
+    pairs = [(result.unit, kept) for result in results for kept in result.diagrams]
+    columns: dict[str, list[object]] = {
+        name: [getattr(unit, name) for unit, _ in pairs]
+        for name in ("run", "step", "tokens", "probe", "content_hash")
+    }
+    for name in ("name", "layer", "head", "draw"):
+        columns[name] = [getattr(kept, name) for _, kept in pairs]
+    for name in ("filtration", "dim", "n_vertices", "truncated_at"):
+        columns[name] = [getattr(kept.diagram, name) for _, kept in pairs]
+    columns["role"] = [str(kept.role) for _, kept in pairs]
+    columns["birth"] = [np.asarray(kept.diagram.birth, np.float64) for _, kept in pairs]
+    columns["death"] = [np.asarray(kept.diagram.death, np.float64) for _, kept in pairs]
+    columns["recipe_hash"] = [recipe_hash] * len(pairs)
+    return _table(columns, schema.DIAGRAMS)
+
+
+def runs(values: Iterable[Run]) -> pa.Table:
+    """Return the `runs` lines; `config` is kept as JSON."""
+    lines = [
+        {name: getattr(run, name) for name in schema.RUNS.names if name != "config"}
+        | {"config": json.dumps(dict(run.config), sort_keys=True, default=str)}
+        for run in values
+    ]
+    return pa.Table.from_pylist(lines, schema=schema.RUNS)
+
+
+def findings(values: Iterable[Mapping[str, object]]) -> pa.Table:
+    """Return the `audit` lines."""
+    return pa.Table.from_pylist([dict(value) for value in values], schema=schema.AUDIT)
+
+
+def _table(columns: Mapping[str, list[object]], layout: pa.Schema) -> pa.Table:
+    return pa.table([pa.array(columns[field.name], field.type) for field in layout], schema=layout)

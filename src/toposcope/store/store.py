@@ -1,0 +1,377 @@
+"""The store: a folder that holds the runs, metrics, features, diagrams and audit of one study."""
+
+from __future__ import annotations
+
+import functools
+import json
+import operator
+import os
+import platform
+import uuid
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from datetime import UTC, datetime
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import TYPE_CHECKING, Self, TypeVar
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+import toposcope
+from toposcope.errors import StoreError
+from toposcope.store import columns, parts
+from toposcope.store.schema import SCHEMA_VERSION, TABLES
+from toposcope.store.units import KeptDiagram, Result, Unit, recipe_hash
+from toposcope.types import Checkpoint, Row, Run, Status
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+_MANIFEST = "store.json"
+_ATTEMPTS = 8
+_MEASURED = ("features", "diagrams")
+
+
+class Store:
+    """A results folder. Make one with `Store.create` or `Store.open`.
+
+    Many processes may write to one store at once, on one machine or on a shared folder, without a
+    lock: a unit is one file, or a line of a pack's footer, and appears whole or not at all.
+
+    >>> import tempfile
+    >>> folder = tempfile.mkdtemp()
+    >>> store = Store.create(folder, recipe={"points": 200})
+    >>> unit = Unit(run="a", step=0, probe="baselines", version=1, content_hash="f0")
+    >>> row = Row(run="a", step=0, probe="baselines", feature="weight_norm", value=2.0)
+    >>> store.write(unit, [row])
+    >>> store.has(unit), Store.open(folder).features().value.tolist()
+    (True, [2.0])
+    """
+
+    def __init__(self, path: Path, recipe: Mapping[str, object]) -> None:
+        self.path = path
+        self.recipe = dict(recipe)
+        self.recipe_hash = recipe_hash(recipe)
+        self._known: dict[str, set[str]] = {}
+
+    @classmethod
+    def create(cls, path: str | Path, *, recipe: Mapping[str, object]) -> Self:
+        """Make the folder, or open it when it is a store of the same recipe.
+
+        Raises
+        ------
+        StoreError
+            When the folder holds something else, another recipe or another schema version.
+        """
+        path = Path(path)
+        if path.is_dir() and not (path / _MANIFEST).exists() and any(path.iterdir()):
+            raise StoreError(f"{path} holds files but is not a store; choose an empty or new folder")
+        if not (path / _MANIFEST).exists():
+            _write_manifest(path, recipe)
+        store = cls.open(path)
+        if store.recipe_hash != recipe_hash(recipe):
+            difference = _difference(store.recipe, recipe)
+            raise StoreError(
+                f"{path} was made with another recipe ({difference}); choose another folder or its options"
+            )
+        return store
+
+    @classmethod
+    def open(cls, path: str | Path) -> Self:
+        """Open an existing store.
+
+        Raises
+        ------
+        StoreError
+            When there is none, or it is of another schema version.
+        """
+        path = Path(path)
+        try:
+            manifest = json.loads((path / _MANIFEST).read_text())
+            found = manifest["schema_version"]
+            recipe = manifest["recipe"]
+        except (FileNotFoundError, NotADirectoryError):
+            raise StoreError(
+                f"{path} is not a store; make one with: toposcope weights SERIES --out {path}"
+            ) from None
+        except (ValueError, KeyError, TypeError) as error:
+            raise StoreError(
+                f"{path / _MANIFEST} is damaged; restore it or measure into another folder"
+            ) from error
+        if found != SCHEMA_VERSION:
+            written_by = manifest.get("toposcope", "unknown")
+            raise StoreError(
+                f"{path} has schema version {found} (written by toposcope {written_by}), this one reads "
+                f"version {SCHEMA_VERSION}; use that toposcope, or measure again into another folder"
+            )
+        return cls(path, recipe)
+
+    def has(self, unit: Unit, *, diagrams: bool = False) -> bool:
+        """Return whether `unit` is measured already, with its diagrams if they are asked for."""
+        tables = _MEASURED if diagrams else ("features",)
+        return all(self._has(table, unit) for table in tables)
+
+    def write(
+        self,
+        unit: Unit,
+        rows: Iterable[Row],
+        diagrams: Iterable[KeptDiagram] | None = None,
+        *,
+        seconds: float = 0.0,
+    ) -> None:
+        """Write one unit; `diagrams` None means that they are not kept."""
+        kept = None if diagrams is None else tuple(diagrams)
+        result = Result(unit, tuple(rows), kept or (), seconds)
+        self.write_results([result], keep_diagrams=kept is not None)
+
+    def write_results(self, results: Sequence[Result], *, keep_diagrams: bool) -> None:
+        """Write finished units of one run and probe as one file per table.
+
+        The features go last, since their presence is what marks a unit as done.
+        """
+        if not results:
+            return
+        if len({(result.unit.run, result.unit.probe) for result in results}) > 1:
+            raise ValueError("results of one call must share their run and probe")
+        if keep_diagrams:
+            self._write("diagrams", results, columns.diagrams(results, self.recipe_hash))
+        self._write("features", results, columns.features(results, self.recipe_hash))
+        for result in results:
+            self._failure_path(result.unit).unlink(missing_ok=True)
+
+    def write_failure(self, unit: Unit, note: str) -> None:
+        """Record that `unit` failed; it is still missing, so that the next sweep tries it again."""
+        at = Checkpoint(unit.run, unit.step, unit.tokens)
+        row = Row(
+            at.run,
+            at.step,
+            unit.probe,
+            "failed",
+            float("nan"),
+            tokens=at.tokens,
+            status=Status.FAILED,
+            note=note,
+        )
+        table = columns.features([Result(unit, (row,))], self.recipe_hash)
+        parts.write_atomically(table, self._failure_path(unit), self._metadata())
+
+    def write_runs(self, runs: Iterable[Run]) -> None:
+        """Write what is known of each run, in the place of what was there for it."""
+        for run in runs:
+            path = self.path / "runs" / f"{parts.slug(run.run)}.parquet"
+            parts.write_atomically(columns.runs([run]), path, self._metadata())
+
+    def write_metrics(self, metrics: pd.DataFrame) -> None:
+        """Write per-step metrics, each run in the place of what was there for it."""
+        layout = TABLES["metrics"]
+        for run, frame in metrics.groupby("run", sort=True):
+            frame = frame.reindex(columns=layout.names)
+            table = pa.Table.from_pandas(frame, schema=layout, preserve_index=False)
+            path = self.path / "metrics" / f"{parts.slug(str(run))}.parquet"
+            parts.write_atomically(table, path, self._metadata())
+
+    def write_audit(self, uri: str, findings: Iterable[Mapping[str, object]]) -> None:
+        """Write what an audit of the series `uri` found, in the place of its earlier findings."""
+        path = self.path / "audit" / f"{parts.slug(uri)}.parquet"
+        parts.write_atomically(columns.findings(findings), path, self._metadata())
+
+    def runs(self) -> pd.DataFrame:
+        """Return the runs, one line each."""
+        return self._whole("runs").to_pandas()
+
+    def metrics(self, run: str | None = None) -> pd.DataFrame:
+        """Return the metrics, one line per run and step."""
+        return self._whole("metrics", run=run).to_pandas()
+
+    def audit(self) -> pd.DataFrame:
+        """Return what the audits of the series found."""
+        return self._whole("audit").to_pandas()
+
+    def features(
+        self, probe: str | None = None, feature: str | Sequence[str] | None = None, run: str | None = None
+    ) -> pd.DataFrame:
+        """Return the feature lines, all or those of one probe, feature (or several) and run.
+
+        The order is the same whichever form the parts have: run, probe, feature, step.
+        """
+        return self._measured("features", probe=probe, run=run, feature=feature).to_pandas()
+
+    def diagrams(
+        self, probe: str | None = None, name: str | None = None, run: str | None = None
+    ) -> pd.DataFrame:
+        """Return the kept diagrams; `birth` and `death` hold one array each per line."""
+        return self._measured("diagrams", probe=probe, run=run, name=name).to_pandas()
+
+    def compact(self) -> int:
+        """Join the parts of each run and probe into one file, and return how many files went.
+
+        Readers are safe at every moment: the joined file says which parts it replaces before they go.
+        Records of failures stay as they are, since the next sweep may take them back.
+        """
+        return sum(_steady(functools.partial(self._compact, table)) for table in _MEASURED)
+
+    def set_broken_aside(self) -> list[Path]:
+        """Rename measured parts that have no end, so that their units are measured again."""
+        moved = []
+        for table in _MEASURED:
+            for path in sorted((self.path / table).glob("[!.]*.parquet")):
+                if not parts.is_whole(path):
+                    path.rename(path.with_name(f".{path.name}.broken"))
+                    moved.append(path)
+        return moved
+
+    def _has(self, table: str, unit: Unit) -> bool:
+        if table not in self._known:
+            self._known[table] = _steady(lambda: self._keys(table))
+        key = unit.key(self.recipe_hash)
+        if key not in self._known[table] and self._unit_path(table, unit).exists():
+            self._known[table].add(key)
+        return key in self._known[table]
+
+    def _keys(self, table: str) -> set[str]:
+        live = parts.scan(self.path / table)
+        return {key for part in live if not part.failed for key in part.keys}
+
+    def _unit_path(self, table: str, unit: Unit) -> Path:
+        return (
+            self.path / table / parts.unit_name(unit.run, unit.step, unit.probe, unit.key(self.recipe_hash))
+        )
+
+    def _failure_path(self, unit: Unit) -> Path:
+        return self.path / "features" / parts.failure_name(unit.run, unit.step, unit.probe)
+
+    def _write(self, table: str, results: Sequence[Result], rows: pa.Table) -> None:
+        keys = [result.unit.key(self.recipe_hash) for result in results]
+        unit = results[0].unit
+        if len(results) == 1:
+            parts.write_atomically(rows, self._unit_path(table, unit), self._metadata())
+        else:
+            path = self.path / table / parts.pack_name(parts.slug(unit.run), unit.probe, keys)
+            self._write_pack(table, path, rows, keys, replaces=[])
+        if table in self._known:
+            self._known[table].update(keys)
+
+    def _write_pack(
+        self, table: str, path: Path, rows: pa.Table, keys: Sequence[str], *, replaces: Sequence[str]
+    ) -> None:
+        order = ["feature", "step"] if table == "features" else ["step"]
+        noted = {**self._metadata(), "keys": sorted(keys), "replaces": sorted(replaces)}
+        parts.write_atomically(parts.sort_stably(rows, order), path, noted)
+
+    def _compact(self, table: str) -> int:
+        groups: dict[tuple[str, str], list[parts.Part]] = {}
+        for part in parts.scan(self.path / table):
+            if not part.failed:
+                groups.setdefault((part.owner, part.probe), []).append(part)
+        gone = 0
+        for group in groups.values():
+            if len(group) > 1 or not group[0].pack:
+                gone += self._join(table, group)
+        return gone + self._sweep_up(table)
+
+    def _join(self, table: str, group: Sequence[parts.Part]) -> int:
+        folder = self.path / table
+        rows = parts.read(group, TABLES[table])
+        keys = sorted({key for part in group for key in part.keys})
+        name = parts.pack_name(group[0].owner, group[0].probe, keys)
+        claimed = {part.path.name for part in group} | {name for part in group for name in part.replaces}
+        old = sorted(other for other in claimed - {name} if (folder / other).exists())
+        self._write_pack(table, folder / name, rows, keys, replaces=old)
+        for other in old:
+            (folder / other).unlink(missing_ok=True)
+        return len(old)
+
+    def _sweep_up(self, table: str) -> int:
+        """Remove files that a pack claims but whose removal was interrupted."""
+        folder = self.path / table
+        claimed = {name for part in parts.scan(folder) for name in part.replaces}
+        stale = [folder / name for name in claimed if (folder / name).exists()]
+        for path in stale:
+            path.unlink(missing_ok=True)
+        return len(stale)
+
+    def _measured(self, table: str, **wanted: str | Sequence[str] | None) -> pa.Table:
+        probe, run = wanted.get("probe"), wanted.get("run")
+
+        def load() -> pa.Table:
+            live = parts.scan(self.path / table)
+            if probe is not None:
+                live = [part for part in live if part.probe == probe]
+            if run is not None:
+                live = [part for part in live if part.owner == parts.slug(str(run))]
+            return parts.read(live, TABLES[table], _expression(wanted))
+
+        return _steady(load)
+
+    def _whole(self, table: str, run: str | None = None) -> pa.Table:
+        pattern = f"{'[!.]*' if run is None else parts.slug(run)}.parquet"
+        files = sorted((self.path / table).glob(pattern))
+        whole = [parts.Part(path, path.name, table, (path.name,), pack=True) for path in files]
+        return parts.read(whole, TABLES[table])
+
+    def _metadata(self) -> dict[str, object]:
+        return _provenance() | {"recipe": self.recipe, "recipe_hash": self.recipe_hash}
+
+
+T = TypeVar("T")
+
+
+def _steady(call: Callable[[], T]) -> T:
+    """Repeat `call` while another process compacts the files away that it was about to read."""
+    for attempt in range(_ATTEMPTS):
+        try:
+            return call()
+        except FileNotFoundError:
+            if attempt == _ATTEMPTS - 1:
+                raise
+    raise AssertionError("unreachable")
+
+
+def _expression(wanted: Mapping[str, str | Sequence[str] | None]) -> pc.Expression | None:
+    tests = [
+        pc.field(name) == value if isinstance(value, str) else pc.field(name).isin(list(value))
+        for name, value in wanted.items()
+        if value is not None
+    ]
+    return functools.reduce(operator.and_, tests) if tests else None
+
+
+@functools.cache
+def _provenance() -> dict[str, object]:
+    """Where the numbers were made. `seed` says what a draw's generator is derived from."""
+    return {
+        "schema_version": SCHEMA_VERSION,
+        "toposcope": toposcope.__version__,
+        "numpy": np.__version__,
+        "numba": _version("numba"),
+        "python": platform.python_version(),
+        "machine": f"{platform.node()} {platform.machine()} {os.cpu_count()} cores",
+        "seed": "SHA-256 of the named axes run, step, name, draw",
+        "written": datetime.now(UTC).isoformat(timespec="seconds"),
+    }
+
+
+def _version(package: str) -> str | None:
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return None
+
+
+def _write_manifest(path: Path, recipe: Mapping[str, object]) -> None:
+    """Write the manifest unless another process was quicker."""
+    path.mkdir(parents=True, exist_ok=True)
+    aside = path / f".{uuid.uuid4().hex}.tmp"
+    try:
+        aside.write_text(json.dumps({**_provenance(), "recipe": dict(recipe)}, indent=2) + "\n")
+        os.link(aside, path / _MANIFEST)
+    except FileExistsError:
+        pass
+    finally:
+        aside.unlink(missing_ok=True)
+
+
+def _difference(have: Mapping[str, object], want: Mapping[str, object]) -> str:
+    names = sorted(name for name in {*have, *want} if have.get(name) != want.get(name))
+    return ", ".join(f"{name} {have.get(name)!r} there, {want.get(name)!r} here" for name in names)

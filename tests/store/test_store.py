@@ -1,0 +1,378 @@
+"""The store: what is written is read back, once, whole or not at all."""
+
+from __future__ import annotations
+
+import errno
+import json
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pyarrow.parquet as pq
+import pytest
+
+import toposcope
+from toposcope.errors import StoreError
+from toposcope.store import KeptDiagram, Result, Store, Unit, parts
+from toposcope.types import Diagram, Role, Row, Run, Status
+
+RECIPE = {"points": 200, "draws": 5}
+
+
+def unit(step: int, run: str = "a", probe: str = "rips", content: str = "c", version: int = 1) -> Unit:
+    return Unit(run=run, step=step, probe=probe, version=version, content_hash=content, tokens=step * 10)
+
+
+def rows(step: int, run: str = "a", probe: str = "rips", scale: float = 1.0) -> list[Row]:
+    return [
+        Row(run, step, probe, feature, scale * value, tokens=step * 10, name="pooled", draw=draw)
+        for feature, value in (("h0_total", 2.0), ("h1_total", 0.5))
+        for draw in range(2)
+    ]
+
+
+def diagram(death: float = 1.0) -> KeptDiagram:
+    return KeptDiagram(
+        Diagram(0, np.array([0.0, 0.0]), np.array([death, np.inf]), "euclidean", 2), name="pooled"
+    )
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Store:
+    return Store.create(tmp_path / "store", recipe=RECIPE)
+
+
+def fill(store: Store, steps: range = range(4), runs: tuple[str, ...] = ("a", "b")) -> None:
+    for run in runs:
+        for step in steps:
+            store.write(unit(step, run), rows(step, run), [diagram(step + 1.0)], seconds=0.1)
+
+
+def same(left: pd.DataFrame, right: pd.DataFrame) -> None:
+    pd.testing.assert_frame_equal(left.reset_index(drop=True), right.reset_index(drop=True))
+
+
+def test_rows_come_back_with_every_column(store: Store) -> None:
+    row = Row(
+        "a", 3, "rips", "h0_max", 1.5, 30, "w", Role.MLP, 2, 1, "euclidean", 4, Status.SUBSAMPLED, "why"
+    )
+    store.write(unit(3), [row], seconds=0.25)
+    line = Store.open(store.path).features().iloc[0]
+    assert line[["run", "step", "tokens", "name", "role"]].tolist() == ["a", 3, 30, "w", "mlp"]
+    assert line[["layer", "head", "draw", "value", "status"]].tolist() == [2, 1, 4, 1.5, "subsampled"]
+    assert line[["note", "seconds", "content_hash"]].tolist() == ["why", 0.25, "c"]
+    assert line["recipe_hash"] == store.recipe_hash
+
+
+def test_a_value_that_is_not_finite_is_null_and_no_draw_is_null(store: Store) -> None:
+    store.write(unit(0), [Row("a", 0, "rips", "h0_max", float("inf"), status=Status.DEGENERATE)])
+    line = store.features().iloc[0]
+    assert np.isnan(line["value"])
+    assert np.isnan(line["draw"])
+
+
+def test_pandas_reads_the_folder(store: Store) -> None:
+    fill(store)
+    assert len(pd.read_parquet(store.path / "features")) == 32
+    store.compact()
+    assert len(pd.read_parquet(store.path / "features")) == 32
+
+
+def test_both_forms_read_alike(store: Store) -> None:
+    fill(store)
+    before, kept = store.features(), store.diagrams()
+    assert store.compact() == 16
+    same(before, store.features())
+    same(kept, store.diagrams())
+    assert len(list((store.path / "features").iterdir())) == 2
+    assert store.compact() == 0
+
+
+def test_selection(store: Store) -> None:
+    fill(store)
+    for _ in range(2):
+        assert set(store.features(feature="h0_total").feature) == {"h0_total"}
+        assert len(store.features(probe="rips", feature=["h0_total", "h1_total"], run="b")) == 16
+        assert store.features(probe="other").empty
+        assert len(store.diagrams(run="a", name="pooled")) == 4
+        store.compact()
+
+
+def test_diagrams_keep_infinite_deaths(store: Store) -> None:
+    store.write(unit(0), rows(0), [diagram(3.0)])
+    line = store.diagrams().iloc[0]
+    assert list(line.death) == [3.0, np.inf]
+    assert line.n_vertices == 2
+
+
+def test_a_present_key_is_known_in_every_form(store: Store) -> None:
+    fill(store)
+    for _ in range(2):
+        again = Store.open(store.path)
+        assert again.has(unit(2), diagrams=True)
+        assert not again.has(unit(2, content="changed"))
+        assert not again.has(unit(2, version=2))
+        assert not again.has(unit(9))
+        store.compact()
+
+
+def test_a_unit_without_diagrams_lacks_them(store: Store) -> None:
+    store.write(unit(0), rows(0))
+    assert store.has(unit(0))
+    assert not store.has(unit(0), diagrams=True)
+
+
+def test_another_launcher_is_seen_at_once(store: Store) -> None:
+    other = Store.open(store.path)
+    assert not other.has(unit(0))
+    store.write(unit(0), rows(0))
+    assert other.has(unit(0))
+
+
+def test_many_units_in_one_file(store: Store) -> None:
+    results = [Result(unit(step), tuple(rows(step))) for step in range(5)]
+    store.write_results(results, keep_diagrams=False)
+    assert len(list((store.path / "features").iterdir())) == 1
+    assert all(Store.open(store.path).has(unit(step)) for step in range(5))
+    with pytest.raises(ValueError, match="share their run and probe"):
+        store.write_results([results[0], Result(unit(0, run="b"), ())], keep_diagrams=False)
+
+
+def test_units_written_twice_count_once(store: Store) -> None:
+    store.write_results(
+        [Result(unit(step), tuple(rows(step)), seconds=1.0) for step in (0, 1)], keep_diagrams=False
+    )
+    store.write_results(
+        [Result(unit(step), tuple(rows(step)), seconds=2.0) for step in (1, 2)], keep_diagrams=False
+    )
+    store.write(unit(1), rows(1))
+    assert len(store.features()) == 12
+    store.compact()
+    assert len(store.features()) == 12
+    assert len(pd.read_parquet(store.path / "features")) == 12
+
+
+def test_readers_are_safe_between_the_steps_of_a_compaction(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fill(store, runs=("a",))
+    before = store.features()
+
+    def killed(self: Path, missing_ok: bool = False) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Path, "unlink", killed)
+        with pytest.raises(KeyboardInterrupt):
+            store.compact()
+    assert len(list((store.path / "features").glob("*.parquet"))) == 5
+    same(before, store.features())
+    assert Store.open(store.path).compact() > 0
+    same(before, store.features())
+    assert len(list((store.path / "features").glob("*.parquet"))) == 1
+
+
+def test_what_a_pack_claims_stays_claimed_when_the_pack_is_joined_to_others(store: Store) -> None:
+    fill(store, runs=("a",))
+    spared = next((store.path / "features").iterdir())
+    copy = store.path / spared.name
+    shutil.copy(spared, copy)
+    store.compact()
+    shutil.move(copy, spared)  # the removal of this part was interrupted
+    assert len(store.features()) == 16
+    store.write(unit(9), rows(9))
+    store.compact()
+    assert len(store.features()) == 20
+    assert not spared.exists()
+
+
+def test_a_failure_is_shown_and_taken_back(store: Store) -> None:
+    store.write_failure(unit(0, content=""), "w has a NaN")
+    line = store.features().iloc[0]
+    assert (line.status, line.note, line.feature) == ("failed", "w has a NaN", "failed")
+    assert not Store.open(store.path).has(unit(0, content=""))
+    store.compact()
+    assert store.features().status.tolist() == ["failed"]
+    store.write(unit(0), rows(0))
+    assert set(store.features().status) == {"ok"}
+
+
+def test_the_files_say_where_they_come_from(store: Store) -> None:
+    fill(store, runs=("a",))
+    store.compact()
+    noted = parts.file_metadata(next((store.path / "features").iterdir()))
+    assert noted["schema_version"] == 1
+    assert noted["toposcope"] == toposcope.__version__
+    assert noted["numpy"] == np.__version__
+    assert noted["recipe"] == RECIPE
+    assert {"numba", "machine", "seed"} <= set(noted)
+
+
+def test_runs_and_metrics_replace_what_was_there(store: Store) -> None:
+    store.write_runs([Run("a", "gpt", 100, 1, config={"d": 8}), Run("b")])
+    store.write_runs([Run("a", "gpt", 200, 1)])
+    runs = store.runs().set_index("run")
+    assert runs.parameters.to_dict() == {"a": 200, "b": 0}
+    metrics = pd.DataFrame({"run": "a", "step": [0, 1], "loss": [3.0, 2.5]})
+    store.write_metrics(metrics)
+    store.write_metrics(metrics)
+    assert store.metrics("a").loss.tolist() == [3.0, 2.5]
+    assert store.metrics("nobody").empty
+
+
+def test_audit_findings(store: Store) -> None:
+    finding = {
+        "uri": "x",
+        "run": "a",
+        "step": 3,
+        "fault": "identical",
+        "tensor": "w",
+        "message": "equal to step 2",
+    }
+    store.write_audit("x", [finding])
+    store.write_audit("x", [finding])
+    assert store.audit().fault.tolist() == ["identical"]
+
+
+def test_runs_whose_names_look_alike_stay_apart(store: Store) -> None:
+    store.write(unit(0, "a/b"), rows(0, "a/b"))
+    store.write(unit(0, "a.b"), rows(0, "a.b"))
+    store.compact()
+    assert len(store.features(run="a/b")) == 4
+    assert len(store.features()) == 8
+
+
+def test_no_store(tmp_path: Path) -> None:
+    with pytest.raises(StoreError, match=r"is not a store; make one with: toposcope weights"):
+        Store.open(tmp_path / "nothing")
+
+
+def test_a_folder_of_something_else(tmp_path: Path) -> None:
+    (tmp_path / "thesis.tex").write_text("")
+    with pytest.raises(StoreError, match="holds files but is not a store"):
+        Store.create(tmp_path, recipe=RECIPE)
+    assert [path.name for path in tmp_path.iterdir()] == ["thesis.tex"]
+
+
+def test_another_recipe(store: Store) -> None:
+    with pytest.raises(
+        StoreError, match=r"another recipe \(points 200 there, 100 here\); choose another folder"
+    ):
+        Store.create(store.path, recipe={**RECIPE, "points": 100})
+    assert Store.create(store.path, recipe=dict(reversed(RECIPE.items()))).recipe_hash == store.recipe_hash
+
+
+def test_another_schema_version(store: Store) -> None:
+    manifest = store.path / "store.json"
+    manifest.write_text(
+        json.dumps(json.loads(manifest.read_text()) | {"schema_version": 99, "toposcope": "9.0"})
+    )
+    with pytest.raises(
+        StoreError, match=r"schema version 99 \(written by toposcope 9.0\), this one reads version 1"
+    ):
+        Store.open(store.path)
+
+
+@pytest.mark.parametrize("text", ["", "[]", '{"recipe": {}}', "{\x00"])
+def test_a_damaged_manifest(store: Store, text: str) -> None:
+    (store.path / "store.json").write_text(text)
+    with pytest.raises(StoreError, match=r"store.json is damaged"):
+        Store.open(store.path)
+
+
+@pytest.mark.parametrize("keep", [0, 3, 200])
+@pytest.mark.parametrize("packed", [False, True])
+def test_a_truncated_part_is_named_and_measured_again(store: Store, keep: int, packed: bool) -> None:
+    fill(store, runs=("a",))
+    if packed:
+        store.compact()
+    part = sorted((store.path / "features").iterdir())[0]
+    part.write_bytes(part.read_bytes()[:keep])
+    with pytest.raises(StoreError, match=rf"{part.name} is truncated or damaged; repeat the sweep"):
+        store.features()
+    again = Store.open(store.path)
+    assert again.set_broken_aside() == [part]
+    assert not again.has(unit(0))
+    assert len(again.features()) == (0 if packed else 12)
+
+
+def test_a_part_damaged_inside_is_named(store: Store) -> None:
+    fill(store, runs=("a",))
+    part = sorted((store.path / "features").iterdir())[0]
+    raw = bytearray(part.read_bytes())
+    raw[4:400] = bytes(396)
+    part.write_bytes(raw)
+    with pytest.raises(StoreError, match=rf"{part.name} is truncated or damaged"):
+        store.features()
+
+
+def test_a_full_disk_leaves_nothing_half_written(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    fill(store)
+    before = store.features()
+
+    def full(table: object, where: Path, **_: object) -> None:
+        Path(where).write_bytes(b"PAR1 half of it")
+        raise OSError(errno.ENOSPC, "No space left on device", str(where))
+
+    monkeypatch.setattr(pq, "write_table", full)
+    with pytest.raises(OSError, match="No space left"):
+        store.write(unit(9), rows(9), [diagram()])
+    with pytest.raises(OSError, match="No space left"):
+        store.compact()
+    assert not list(store.path.rglob("*.tmp"))
+    same(before, Store.open(store.path).features())
+
+
+_WRITER = """
+import sys
+sys.path.insert(0, sys.argv[2])
+from test_store import *
+store = Store.open(sys.argv[1])
+print("ready", flush=True)
+step = 0
+while True:
+    store.write(unit(step), rows(step), [diagram()])
+    step += 1
+    if step % 20 == 0:
+        store.compact()
+"""
+
+
+def test_a_writer_killed_anywhere_leaves_whole_units(store: Store) -> None:
+    for wait in (0.05, 0.2):
+        command = [sys.executable, "-c", _WRITER, str(store.path), str(Path(__file__).parent)]
+        writer = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+        assert writer.stdout is not None
+        assert writer.stdout.readline() == "ready\n"
+        with pytest.raises(subprocess.TimeoutExpired):
+            writer.wait(wait)
+        writer.kill()
+        writer.wait()
+        writer.stdout.close()
+        table = Store.open(store.path).features()
+        assert len(table) > 0
+        assert (table.groupby("step").size() == 4).all()
+        assert Store.open(store.path).has(unit(int(table.step.max())), diagrams=True)
+
+
+def test_readers_during_compaction_by_another_process(store: Store) -> None:
+    fill(store, range(30), runs=("a",))
+    command = [sys.executable, "-c", _WRITER, str(store.path), str(Path(__file__).parent)]
+    writer = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+    assert writer.stdout is not None
+    writer.stdout.readline()
+    try:
+        sizes = []
+        for _ in range(30):
+            table = Store.open(store.path).features()
+            assert (table.groupby("step").size() == 4).all()
+            sizes.append(len(table))
+    finally:
+        writer.kill()
+        writer.wait()
+        writer.stdout.close()
+    assert sizes == sorted(sizes)
+    assert sizes[0] >= 120
