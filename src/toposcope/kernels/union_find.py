@@ -1,0 +1,51 @@
+"""Disjoint sets: union by size with path halving, on two plain integer arrays."""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+
+
+@njit(cache=True, nogil=True)
+def find(parent: np.ndarray, x: int) -> int:
+    """Return the root of `x`, halving the path on the way."""
+    while parent[x] != x:
+        parent[x] = parent[parent[x]]
+        x = parent[x]
+    return x
+
+
+@njit(cache=True, nogil=True)
+def unite(parent: np.ndarray, size: np.ndarray, x: int, y: int) -> bool:
+    """Join the sets of `x` and `y`; return whether they were apart."""
+    a, b = find(parent, x), find(parent, y)
+    if a == b:
+        return False
+    if size[a] < size[b]:
+        a, b = b, a
+    parent[b] = a
+    size[a] += size[b]
+    return True
+
+
+@njit(cache=True, nogil=True)
+def kruskal(
+    order: np.ndarray, u: np.ndarray, v: np.ndarray, parent: np.ndarray, size: np.ndarray
+) -> np.ndarray:
+    """Return the entries of `order` whose edges (u, v) join two sets, stopping at one set.
+
+    `parent` and `size` describe the sets at the start and are updated in place.
+    """
+    n_sets = 0
+    for x in range(parent.size):
+        if parent[x] == x:
+            n_sets += 1
+    chosen = np.empty(max(n_sets - 1, 0), np.int64)
+    taken = 0
+    for e in order:
+        if taken == chosen.size:
+            break
+        if unite(parent, size, u[e], v[e]):
+            chosen[taken] = e
+            taken += 1
+    return chosen[:taken]

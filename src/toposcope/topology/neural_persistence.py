@@ -1,0 +1,162 @@
+"""Neural persistence: zero-dimensional persistence of a layer's weights as a bipartite graph.
+
+A matrix W of shape (n_out, n_in) is the complete bipartite graph on n = n_out + n_in vertices with edge
+weights |W_ij|. In the superlevel filtration (heaviest edges first) all vertices are born at the scale,
+by default max|W|, and the edges of the maximum spanning tree are where components die.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+import numpy as np
+
+from toposcope.errors import InputError
+from toposcope.kernels.bipartite_tree import spanning_tree
+from toposcope.topology.gate import check_diagram, check_matrix
+from toposcope.types import Diagram
+
+Convention = Literal["rieck", "seed004"]
+_POWER = {"rieck": 2.0, "seed004": 1.0}
+
+
+def maximum_spanning_tree_weights(W: Any, *, name: str = "W") -> np.ndarray:
+    """Return the weights |W_ij| of the maximum spanning tree's edges, heaviest first.
+
+    Parameters
+    ----------
+    W : array_like, shape (n_out, n_in)
+        float16, bfloat16, float32, float64 or integers.
+    name : str
+        How errors call the matrix.
+
+    Returns
+    -------
+    numpy.ndarray, shape (n_out + n_in - 1,), float64
+
+    Raises
+    ------
+    InputError
+        `W` is not a non-empty matrix of finite real numbers.
+
+    Examples
+    --------
+    >>> maximum_spanning_tree_weights([[3.0, -2.0], [0.5, 1.0]])
+    array([3., 2., 1.])
+    """
+    matrix = check_matrix(W, name=name)
+    rows, columns = spanning_tree(matrix)
+    return np.abs(matrix[rows, columns].astype(np.float64))
+
+
+def weight_diagram(W: Any, *, scale: float | None = None, name: str = "W") -> Diagram:
+    """Return the superlevel H0 diagram of |W|: one bar for every vertex of the bipartite graph.
+
+    The n - 1 finite bars are (scale, w_e) for the edges e of the maximum spanning tree, heaviest first,
+    then one essential bar (scale, -inf). Values are in the units of |W|; births lie above deaths.
+
+    Parameters
+    ----------
+    W : array_like, shape (n_out, n_in)
+    scale : float, optional
+        Where vertices are born: max|W| by default, the maximum over the whole network for Rieck's
+        network-wide normalisation. At least max|W|.
+    name : str
+        How errors call the matrix.
+
+    Returns
+    -------
+    Diagram
+        dim 0, filtration "weights", `n_vertices` = n_out + n_in.
+
+    Raises
+    ------
+    InputError
+        `W` is not a non-empty matrix of finite real numbers, or `scale` lies below max|W|.
+
+    References
+    ----------
+    Rieck et al., "Neural Persistence: A Complexity Measure for Deep Neural Networks Using Algebraic
+    Topology", ICLR 2019.
+
+    Examples
+    --------
+    >>> diagram = weight_diagram([[3.0, -2.0], [0.5, 1.0]])
+    >>> diagram.birth, diagram.death
+    (array([3., 3., 3., 3.]), array([  3.,   2.,   1., -inf]))
+    """
+    deaths = maximum_spanning_tree_weights(W, name=name)
+    birth = deaths[0] if scale is None else float(scale)
+    if not birth >= deaths[0] or not np.isfinite(birth):
+        raise InputError(
+            f"scale = {birth:g} is below max|{name}| = {deaths[0]:g}; give the maximum over the network"
+        )
+    return Diagram(
+        dim=0,
+        birth=np.full(deaths.size + 1, birth),
+        death=np.append(deaths, -np.inf),
+        filtration="weights",
+        n_vertices=deaths.size + 1,
+    )
+
+
+def neural_persistence(
+    W: Any,
+    convention: Convention = "rieck",
+    scale: float | None = None,
+    *,
+    p: float | None = None,
+    essential: bool = False,
+    name: str = "W",
+) -> float:
+    """Return the neural persistence of a matrix, normalised to [0, 1].
+
+    NP = (sum_e (1 - w_e / scale)^p / (n - 1))^(1/p) over the n - 1 edges e of the maximum spanning tree,
+    n = n_out + n_in. Rieck's convention has p = 2, `seed004` (the weight-space paper) has p = 1.
+
+    Parameters
+    ----------
+    W : array_like of shape (n_out, n_in), or Diagram
+        A matrix, or its `weight_diagram` where the tree is already there.
+    convention : {"rieck", "seed004"}
+        Fixes p. Both use this matrix's maximum unless `scale` says otherwise; Rieck's own scale is the
+        maximum over the whole network.
+    scale : float, optional
+        Divisor of the weights: max|W| by default. Weights above it are clipped to it.
+    p : float, optional
+        Overrides the convention's p.
+    essential : bool
+        Count the essential class as a pair (1, 0), as Rieck's published code does: adds 1 to the sum.
+    name : str
+        How errors call the matrix.
+
+    Returns
+    -------
+    float
+        0 for a matrix whose entries all have one magnitude, including the zero matrix.
+
+    Raises
+    ------
+    InputError
+        Bad matrix, unknown convention, p or scale not positive.
+
+    Examples
+    --------
+    >>> neural_persistence([[3.0, -2.0], [0.5, 1.0]], "seed004")
+    0.3333333333333333
+    """
+    if convention not in _POWER:
+        raise InputError(f"convention = {convention!r} is unknown; use one of {', '.join(_POWER)}")
+    power = _POWER[convention] if p is None else float(p)
+    if not power > 0:
+        raise InputError(f"p = {power:g} must be positive")
+    diagram = check_diagram(W, name=name) if isinstance(W, Diagram) else weight_diagram(W, name=name)
+    deaths = diagram.death[np.isfinite(diagram.death)]
+    top = float(deaths[0]) if scale is None else float(scale)
+    if scale is not None and not (top > 0 and np.isfinite(top)):
+        raise InputError(f"scale = {top:g} must be positive and finite")
+    if top == 0:
+        return 0.0
+    gaps = 1.0 - np.minimum(deaths / top, 1.0)
+    total = float((gaps**power).sum()) + (1.0 if essential else 0.0)
+    return float((total / deaths.size) ** (1.0 / power))
