@@ -1,0 +1,124 @@
+"""Correlation of the features with the loss: raw, with the step taken out, and beyond the trend."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.cm import ScalarMappable
+from matplotlib.colors import Normalize
+from matplotlib.figure import Figure
+from matplotlib.patches import Rectangle
+
+from toposcope.figures.names import leading, readable_name
+from toposcope.figures.series import Size, sizes
+from toposcope.figures.style import INK, MUTED, WIDTH, house, new_figure, say_empty
+
+STAGES = (
+    ("spearman", "Raw rank correlation"),
+    ("partial_step", "Given log step"),
+    ("innovation_r", "Between innovations"),
+)
+_MAP = "RdBu_r"
+
+
+def draw(trends: pd.DataFrame, runs: pd.DataFrame, *, target: str = "loss") -> Figure:
+    """Draw features against model sizes, coloured by their correlation with `target`, in three stages.
+
+    Parameters
+    ----------
+    trends
+        The trend table: columns run, target, column, spearman, partial_step, innovation_r, verdict.
+    runs
+        Columns run, family, parameters.
+    target
+        Which target's rows to draw.
+
+    Returns
+    -------
+    Figure
+        Left to right: Spearman's rho; the same given log step; the correlation of what neither series'
+        own past predicts. Cells are means over the seeds of a size. Outlined on the right: the verdict
+        "adds" in every seed of the size. Empty: not computable.
+    """
+    mine = trends[trends["target"] == target]
+    columns = leading(mine["column"])
+    groups = [group for group in sizes(runs) if mine["run"].isin(group.runs).any()]
+    with house():
+        figure, axes = new_figure(0.25 * max(len(columns), 4) + 1.5, columns=len(STAGES), sharey=True)
+        if not columns or not groups:
+            for ax in axes[0]:
+                say_empty(ax, "")
+            say_empty(axes[0, 1], f"no correlation with {target} could be computed")
+            return figure
+        for ax, (stage, title) in zip(axes[0], STAGES, strict=True):
+            grid = matrix(mine, columns, groups, stage)
+            panel(ax, grid, title=title, groups=groups, outlined=_adds(mine, columns, groups, stage))
+        axes[0, 0].set_yticks(range(len(columns)), [readable_name(column) for column in columns])
+        bar = figure.colorbar(
+            ScalarMappable(Normalize(-1, 1), _MAP), ax=axes, pad=0.012, fraction=0.02, aspect=30
+        )
+        bar.set_label(f"correlation with {readable_name(target)}")
+        bar.outline.set_visible(False)
+    return figure
+
+
+def matrix(trends: pd.DataFrame, columns: list[str], groups: list[Size], stage: str) -> np.ndarray:
+    """Return the (features, sizes) matrix of one stage: means over the seeds, NaN where not computable."""
+    out = np.full((len(columns), len(groups)), np.nan)
+    for j, group in enumerate(groups):
+        means = trends[trends["run"].isin(group.runs)].groupby("column")[stage].mean()
+        out[:, j] = means.reindex(columns).to_numpy(dtype=np.float64)
+    return out
+
+
+def _adds(trends: pd.DataFrame, columns: list[str], groups: list[Size], stage: str) -> np.ndarray:
+    marked = np.zeros((len(columns), len(groups)), dtype=bool)
+    if stage != "innovation_r":
+        return marked
+    for j, group in enumerate(groups):
+        of_size = trends[trends["run"].isin(group.runs)]
+        every = (of_size["verdict"] == "adds").groupby(of_size["column"]).all()
+        marked[:, j] = every.reindex(columns, fill_value=False).to_numpy(dtype=bool)
+    return marked
+
+
+def panel(ax: Axes, grid: np.ndarray, *, title: str, groups: list[Size], outlined: np.ndarray) -> None:
+    """Draw one matrix as coloured cells with their numbers on `ax`."""
+    ax.set_title(title)
+    ax.imshow(grid, cmap=_MAP, vmin=-1, vmax=1, aspect="auto")
+    ax.set_xticks(
+        range(len(groups)), [group.label for group in groups], rotation=35, ha="right", rotation_mode="anchor"
+    )
+    ax.tick_params(length=0)
+    ax.grid(False)
+    for side in ("left", "bottom"):
+        ax.spines[side].set_visible(False)
+    size = float(np.clip(72 * WIDTH * 0.24 / max(len(groups), 1) / 3.0, 4.0, 7.5))
+    for (i, j), value in np.ndenumerate(grid):
+        if np.isnan(value):
+            ax.text(j, i, "–", ha="center", va="center", color=MUTED, fontsize=size)
+            continue
+        ax.text(
+            j,
+            i,
+            cell(value),
+            ha="center",
+            va="center",
+            fontsize=size,
+            color="white" if abs(value) > 0.6 else INK,
+        )
+    for i, j in np.argwhere(outlined):
+        ax.add_patch(Rectangle((j - 0.46, i - 0.44), 0.92, 0.88, fill=False, edgecolor=INK, linewidth=1.4))
+
+
+def cell(value: float) -> str:
+    """Return a correlation in few characters.
+
+    >>> cell(-0.907), cell(0.66), cell(-0.001), cell(-1.0)
+    ('−.91', '+.66', '0', '−1')
+    """
+    if abs(value) < 0.005:
+        return "0"
+    text = f"{abs(value):.2f}".removeprefix("0") if abs(value) < 0.995 else "1"
+    return ("−" if value < 0 else "+") + text

@@ -1,0 +1,107 @@
+"""Neural persistence of every matrix, layer by layer and role by role."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+
+from toposcope.figures.neural_persistence import PROBE, thin
+from toposcope.figures.series import Size, select, sizes
+from toposcope.figures.style import (
+    INK,
+    NULL,
+    OKABE_ITO,
+    house,
+    new_figure,
+    readable,
+    say_empty,
+    sequential,
+    step_axis,
+)
+
+ROLES = ("attention", "mlp", "head", "embedding", "other")
+PANELS = 5
+_OUTSIDE = OKABE_ITO[1]
+"""Colour of matrices that belong to no layer (head, embedding)."""
+
+
+def draw(features: pd.DataFrame, runs: pd.DataFrame, *, filtration: str = "seed004") -> Figure:
+    """Draw each matrix's neural persistence against the step: a row per role, a column per size.
+
+    Parameters
+    ----------
+    features
+        The store's features table. Used: probe "neural_persistence"; per-matrix rows of
+        "neural_persistence" (coloured by layer, averaged over seeds) and of
+        "neural_persistence_shuffled" (dotted grey: mean over draws and matrices of the role).
+    runs
+        Columns run, family, parameters.
+    filtration
+        Convention of neural persistence, "seed004" or "rieck".
+    """
+    matrices = select(features, "neural_persistence", probe=PROBE, filtration=filtration)
+    matrices = matrices[(matrices["role"] != "model") & (matrices["name"] != "role")]
+    shuffled = select(features, "neural_persistence_shuffled", probe=PROBE, filtration=filtration)
+    groups = thin(sizes(runs), PANELS)
+    roles = [role for role in ROLES if (matrices["role"] == role).any()]
+    depth = int(matrices["layer"].max()) + 1 if matrices["layer"].notna().any() else 0
+    colours = sequential(depth)
+    with house():
+        figure, axes = new_figure(
+            1.55 * max(len(roles), 1) + 0.7,
+            rows=max(len(roles), 1),
+            columns=max(len(groups), 1),
+            sharey="row",
+            sharex=True,
+        )
+        if not roles:
+            say_empty(axes[0, 0], "neural persistence per matrix was not measured")
+        for row, role in enumerate(roles):
+            for ax, group in zip(axes[row], groups, strict=True):
+                panel(
+                    ax, matrices[matrices["role"] == role], shuffled[shuffled["role"] == role], group, colours
+                )
+            axes[row, 0].set_ylabel(role, fontweight="bold")
+        for ax, group in zip(axes[0], groups, strict=True):
+            ax.set_title(group.label, color=readable(group.colour))
+        for ax in axes[-1]:
+            step_axis(ax, matrices["step"].unique(), label=False)
+            ax.set_xlabel("step (log)")
+        if roles:
+            _key(figure, colours, outside=bool(matrices["layer"].isna().any()))
+    return figure
+
+
+def panel(ax: Axes, matrices: pd.DataFrame, shuffled: pd.DataFrame, group: Size, colours: list[str]) -> None:
+    """Draw the matrices of one role in one size on `ax`."""
+    mine = matrices[matrices["run"].isin(group.runs)]
+    null = shuffled[shuffled["run"].isin(group.runs) & (shuffled["name"] != "role")]
+    if len(null):
+        mean = null.groupby("step")["value"].mean()
+        ax.plot(
+            mean.index, mean, color=NULL, linewidth=1.1, linestyle=(0, (1.5, 1.2)), label="shuffled", zorder=3
+        )
+    for name, of_matrix in mine.groupby("name", sort=True):
+        line = of_matrix.groupby("step")["value"].mean()
+        layer = of_matrix["layer"].iloc[0]
+        colour = _OUTSIDE if pd.isna(layer) else colours[int(layer)]
+        ax.plot(line.index, line, color=colour, linewidth=1.0, label=str(name))
+    if mine.empty:
+        ax.text(
+            0.5, 0.5, "no matrix", transform=ax.transAxes, ha="center", va="center", fontsize=7, color=NULL
+        )
+
+
+def _key(figure: Figure, colours: list[str], *, outside: bool) -> None:
+    depth = len(colours) if len(colours) > 1 else 1
+    shown = np.unique(np.linspace(0, depth - 1, min(depth, 6)).round().astype(int))
+    handles = [Line2D([], [], color=colours[i], label=f"layer {i}") for i in shown if i < len(colours)]
+    if outside:
+        handles.append(Line2D([], [], color=_OUTSIDE, label="outside the layers"))
+    handles.append(Line2D([], [], color=NULL, linestyle=(0, (1.5, 1.2)), label="shuffled weights, role mean"))
+    figure.legend(
+        handles=handles, loc="outside lower center", ncols=len(handles), labelcolor=INK, handlelength=1.6
+    )

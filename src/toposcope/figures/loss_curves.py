@@ -1,0 +1,83 @@
+"""Loss curves: the training minibatch's loss, and the held-out loss where it was measured."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from toposcope.figures.series import Size, binned, curve, sizes
+from toposcope.figures.style import end_labels, house, new_figure, say_empty, step_axis
+
+
+def draw(metrics: pd.DataFrame, runs: pd.DataFrame) -> Figure:
+    """Draw training loss (left) and held-out loss (right) against the step, one line per model size.
+
+    Parameters
+    ----------
+    metrics
+        Columns run, step, loss, heldout_loss (nats per token; NaN where not measured).
+    runs
+        Columns run, family, parameters.
+
+    Returns
+    -------
+    Figure
+        Training losses are averaged within log-spaced bins, with the 5% to 95% range of the bin around
+        them; held-out losses are drawn as measured, and have no panel where none was. A size with several
+        seeds shows the mean over seeds of the held-out loss with its interval, and the training loss of
+        every seed.
+    """
+    with house():
+        both = bool(np.isfinite(metrics["heldout_loss"].to_numpy(dtype=np.float64)).any())
+        figure, axes = new_figure(3.5, columns=2 if both else 1, sharey=True)
+        training(axes[0, 0], metrics, sizes(runs))
+        if both:
+            held_out(axes[0, 1], metrics, sizes(runs))
+            axes[0, 1].yaxis.set_tick_params(labelleft=True)
+    return figure
+
+
+def training(ax: Axes, metrics: pd.DataFrame, groups: list[Size]) -> None:
+    """Draw the training minibatch's loss of every run on `ax`."""
+    ax.set_title("Training minibatch")
+    measured = metrics[np.isfinite(metrics["loss"].to_numpy(dtype=np.float64))]
+    if measured.empty:
+        say_empty(ax, "no training loss in this store")
+        return
+    labels = []
+    for group in groups:
+        ends = []
+        for run in group.runs:
+            mine = measured[measured["run"] == run]
+            if mine.empty:
+                continue
+            line = binned(mine["step"].to_numpy(), mine["loss"].to_numpy())
+            ax.fill_between(
+                line["step"], line["low"], line["high"], color=group.colour, alpha=0.18, linewidth=0
+            )
+            ax.plot(line["step"], line["mean"], color=group.colour, linewidth=1.3, gid=f"loss {run}")
+            ends.append(float(line["mean"].iloc[-1]))
+        if ends:
+            labels.append((float(np.mean(ends)), group.label, group.colour))
+    step_axis(ax, measured["step"].unique())
+    ax.set_ylabel("loss (nats per token)")
+    end_labels(ax, labels)
+
+
+def held_out(ax: Axes, metrics: pd.DataFrame, groups: list[Size]) -> None:
+    """Draw the held-out loss of every size on `ax`."""
+    ax.set_title("Held out")
+    measured = metrics[np.isfinite(metrics["heldout_loss"].to_numpy(dtype=np.float64))]
+    rows = measured.assign(value=measured["heldout_loss"])
+    labels = []
+    for group in groups:
+        line = curve(rows, group.runs)
+        if line.empty:
+            continue
+        ax.fill_between(line["step"], line["low"], line["high"], color=group.colour, alpha=0.25, linewidth=0)
+        ax.plot(line["step"], line["mean"], color=group.colour, marker="o", markersize=2.2, linewidth=1.2)
+        labels.append((float(line["mean"].iloc[-1]), group.label, group.colour))
+    step_axis(ax, measured["step"].unique())
+    end_labels(ax, labels)

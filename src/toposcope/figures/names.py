@@ -1,0 +1,109 @@
+"""What the features are called in figures and tables, and which of them lead."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+_WORDS = {
+    "neural_persistence": "neural persistence",
+    "neural_persistence_excess": "neural persistence − shuffled",
+    "neural_persistence_shuffled": "neural persistence, shuffled weights",
+    "neural_persistence_std": "neural persistence, sd over matrices",
+    "neural_persistence_clipped": "neural persistence, clipped max",
+    "weight_variance": "variance of |w| / max",
+    "h0_total": "H0 total",
+    "h0_total_scaled": "H0 total / median distance",
+    "h0_entropy_normalized": "H0 entropy / ln n",
+    "h1_total": "H1 total",
+    "h1_total_scaled": "H1 total / median distance",
+    "h1_count": "H1 count",
+    "h1_entropy_normalized": "H1 entropy / ln n",
+    "wasserstein1_h0": "W1 to previous H0",
+    "wasserstein2_h0": "W2 to previous H0",
+    "bottleneck_h0": "bottleneck to previous H0",
+    "wasserstein1_h1": "W1 to previous H1",
+    "trajectory_h0_total": "trajectory H0 total",
+    "trajectory_h1_total": "trajectory H1 total",
+    "trajectory_ph_dimension": "trajectory PH dimension",
+    "trajectory_step_length": "trajectory step length",
+    "frobenius_norm": "Frobenius norm",
+    "weight_norm": "weight norm",
+    "spectral_norm": "spectral norm",
+    "stable_rank": "stable rank",
+    "participation_ratio": "participation ratio",
+    "rankme": "RankMe",
+    "alpha_req": "alpha-ReQ",
+    "mean_pairwise_distance": "mean pairwise distance",
+    "loss": "minibatch loss",
+    "heldout_loss": "held-out loss",
+    "loss_smooth": "smoothed training loss",
+}
+
+_LEADING = (
+    "neural_persistence/seed004/neural_persistence",
+    "neural_persistence/rieck/neural_persistence",
+    "neural_persistence/seed004/neural_persistence_excess",
+    "neural_persistence/rieck/neural_persistence_excess",
+    "rips/euclidean/pooled/h0_total",
+    "rips/euclidean/pooled/h0_total_scaled",
+    "rips/euclidean/pooled/h0_entropy_normalized",
+    "rips/euclidean/layers/h0_total",
+    "rips/euclidean/pooled/h1_total",
+    "rips/euclidean/pooled/h1_total_scaled",
+    "rips/euclidean/layers/h1_total",
+    "distances/euclidean/pooled/wasserstein1_h0",
+    "distances/pooled/wasserstein1_h0",
+    "trajectory/trajectory_h0_total",
+    "trajectory/trajectory_ph_dimension",
+    "trajectory/euclidean/trajectory_h0_total",
+    "baselines/weight_norm",
+    "baselines/layers/weight_norm",
+    "baselines/layers/frobenius_norm",
+    "baselines/layers/spectral_norm",
+    "baselines/layers/stable_rank",
+    "baselines/layers/rankme",
+)
+
+
+def readable_name(column: str) -> str:
+    """Return what a column key of the series table is called.
+
+    >>> readable_name("rips/euclidean/pooled/h0_total")
+    'H0 total (pooled)'
+    >>> readable_name("neural_persistence/rieck/neural_persistence")
+    'neural persistence (rieck)'
+    >>> readable_name("baselines/role=mlp/stable_rank")
+    'stable rank (mlp)'
+    """
+    *path, feature = column.split("/")
+    said = [part.removeprefix("role=") for part in path[1:] if part not in ("euclidean", "model")]
+    if path[:1] == ["baselines"] and said == ["layers"]:
+        said = ["mean of layers"]
+    elif said == ["layers"]:
+        said = ["sum of layers"]
+    words = _WORDS.get(feature, feature.replace("_", " "))
+    return f"{words} ({', '.join(said)})" if said else words
+
+
+def leading(columns: Iterable[str], most: int = 16) -> list[str]:
+    """Return at most `most` of the columns, the ones that answer the report's questions first.
+
+    The list is fixed in advance: no column is chosen for what its numbers say.
+
+    >>> leading(["baselines/layers/rankme", "x/other", "rips/euclidean/pooled/h0_total"], most=2)
+    ['rips/euclidean/pooled/h0_total', 'baselines/layers/rankme']
+    """
+    present = list(dict.fromkeys(columns))
+    chosen = [column for column in _LEADING if column in present]
+    return chosen[:most]
+
+
+def is_baseline(column: str) -> bool:
+    """Return whether a column is a norm or spectral baseline and no topology.
+
+    >>> is_baseline("baselines/weight_norm"), is_baseline("rips/euclidean/pooled/h0_total")
+    (True, False)
+    """
+    return column.split("/")[0] in ("baselines", "table") or column.endswith(
+        ("/weight_variance", "step_length")
+    )

@@ -1,0 +1,100 @@
+"""Neural persistence of each model size beside its weight-shuffle null."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from toposcope.figures.series import Size, curve, null_band, select, sizes
+from toposcope.figures.style import MUTED, NULL, end_labels, house, new_figure, readable, say_empty, step_axis
+
+PROBE = "neural_persistence"
+PANELS = 12
+"""Most sizes drawn side by side; beyond it the sizes are thinned out evenly."""
+
+
+def draw(features: pd.DataFrame, runs: pd.DataFrame, *, filtration: str = "seed004") -> Figure:
+    """Draw the mean neural persistence over a model's matrices against the step, one panel per size.
+
+    Parameters
+    ----------
+    features
+        The store's features table. Used: probe "neural_persistence", role "model", features
+        "neural_persistence" and "neural_persistence_shuffled" (one row per draw of the null).
+    runs
+        Columns run, family, parameters.
+    filtration
+        Convention of neural persistence, "seed004" or "rieck".
+
+    Returns
+    -------
+    Figure
+        Coloured: the measurement (mean over seeds with its interval, where there are seeds). Grey: the
+        same entries in random order, mean and 95% prediction band over the draws.
+    """
+    groups = thin(sizes(runs), PANELS)
+    rows = int(np.ceil(len(groups) / 5))
+    columns = int(np.ceil(len(groups) / rows)) if groups else 1
+    with house():
+        figure, axes = new_figure(2.35 * max(rows, 1) + 0.25, rows=max(rows, 1), columns=columns, sharey=True)
+        for ax, group in zip(axes.flat, groups, strict=False):
+            panel(ax, features, group, filtration=filtration)
+        for ax in axes.flat[len(groups) :]:
+            ax.set_axis_off()
+        axes[0, 0].set_ylabel("neural persistence\n(mean over matrices)")
+    return figure
+
+
+def panel(ax: Axes, features: pd.DataFrame, group: Size, *, filtration: str) -> None:
+    """Draw one size and its null on `ax`."""
+    of_model = {"probe": PROBE, "filtration": filtration, "role": "model"}
+    measured = select(features, "neural_persistence", **of_model)
+    shuffled = select(features, "neural_persistence_shuffled", **of_model)
+    ax.set_title(group.label, color=readable(group.colour))
+    line = curve(measured, group.runs)
+    if line.empty:
+        say_empty(ax, "not measured")
+        return
+    null = null_band(shuffled, group.runs)
+    if not null.empty:
+        ax.fill_between(
+            null["step"], null["low"], null["high"], color=NULL, alpha=0.35, linewidth=0, label="null band"
+        )
+        ax.plot(null["step"], null["mean"], color=NULL, linewidth=1.0, label="shuffled weights")
+        ax.annotate(
+            "shuffled", (null["step"].iloc[-1], null["mean"].iloc[-1]), xytext=(-2, -9),
+            textcoords="offset points", ha="right", fontsize=7, color=MUTED,
+        )  # fmt: skip
+    ax.fill_between(line["step"], line["low"], line["high"], color=group.colour, alpha=0.25, linewidth=0)
+    ax.plot(line["step"], line["mean"], color=group.colour, label="measured")
+    step_axis(ax, line["step"], label=False)
+    ax.set_xlabel("step (log)")
+
+
+def together(ax: Axes, features: pd.DataFrame, groups: list[Size], *, filtration: str) -> None:
+    """Draw all sizes on one pair of axes, without their nulls."""
+    rows = select(features, "neural_persistence", probe=PROBE, filtration=filtration, role="model")
+    ax.set_title("Neural persistence")
+    if rows.empty:
+        say_empty(ax, "neural persistence was not measured")
+        return
+    labels = []
+    for group in groups:
+        line = curve(rows, group.runs)
+        if line.empty:
+            continue
+        ax.fill_between(line["step"], line["low"], line["high"], color=group.colour, alpha=0.25, linewidth=0)
+        ax.plot(line["step"], line["mean"], color=group.colour)
+        labels.append((float(line["mean"].iloc[-1]), group.label, group.colour))
+    step_axis(ax, rows["step"].unique())
+    ax.set_ylabel("mean over matrices")
+    end_labels(ax, labels)
+
+
+def thin(groups: list[Size], most: int) -> list[Size]:
+    """Return at most `most` of the sizes, evenly spaced, the smallest and the largest among them."""
+    if len(groups) <= most:
+        return groups
+    return [groups[i] for i in np.unique(np.linspace(0, len(groups) - 1, most).round().astype(int))]

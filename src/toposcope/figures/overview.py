@@ -1,0 +1,41 @@
+"""The study on one picture: loss, neural persistence, loss against H0, and H0 against model size."""
+
+from __future__ import annotations
+
+import pandas as pd
+from matplotlib.figure import Figure
+
+from toposcope.figures import loss_against_h0, loss_curves, neural_persistence, scaling
+from toposcope.figures.series import sizes
+from toposcope.figures.style import house, new_figure, say_empty
+
+H0 = "rips/euclidean/pooled/h0_total"
+
+
+def draw(
+    features: pd.DataFrame,
+    metrics: pd.DataFrame,
+    runs: pd.DataFrame,
+    finals: pd.DataFrame,
+    fits: pd.DataFrame,
+    *,
+    filtration: str = "seed004",
+    quantity: str = H0,
+    name: str = "pooled",
+) -> Figure:
+    """Draw the four panels; the tables are those of the figures that each panel is the short form of.
+
+    `quantity` is the column key of the bottom right panel, `name` the cloud of the bottom left one.
+    """
+    groups = sizes(runs)
+    with house():
+        figure, axes = new_figure(5.9, rows=2, columns=2)
+        loss_curves.training(axes[0, 0], metrics, groups)
+        neural_persistence.together(axes[0, 1], features, groups, filtration=filtration)
+        loss_against_h0.together(axes[1, 0], features, metrics, groups, name=name)
+        mine = finals[finals["quantity"] == quantity]
+        if mine.empty:
+            say_empty(axes[1, 1], "H0 total persistence is unknown\nat the end of these runs")
+        else:
+            scaling.panel(axes[1, 1], mine, fits[fits["quantity"] == quantity], groups)
+    return figure

@@ -1,0 +1,242 @@
+"""The house style: colours, fonts, step axes, direct labels, and files that come out the same every time."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import matplotlib as mpl
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.colors import to_hex, to_rgb
+from matplotlib.figure import Figure
+from matplotlib.ticker import FixedLocator, FuncFormatter, NullFormatter
+
+INK = "#24292f"
+MUTED = "#5f6b7a"
+GRID = "#e6e9ed"
+NULL = "#8a929c"
+"""Colour of everything that is a null or a control, in every figure."""
+
+OKABE_ITO = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
+WIDTH = 7.8
+"""Width of a figure in inches: the text column of the report at its natural size."""
+
+_RC: Any = {
+    "axes.axisbelow": True,
+    "axes.edgecolor": MUTED,
+    "axes.grid": True,
+    "axes.labelcolor": INK,
+    "axes.labelsize": 8.5,
+    "axes.linewidth": 0.7,
+    "axes.spines.right": False,
+    "axes.spines.top": False,
+    "axes.titlelocation": "left",
+    "axes.titlesize": 9.5,
+    "axes.titleweight": "bold",
+    "figure.dpi": 100.0,
+    "figure.facecolor": "white",
+    "font.family": "DejaVu Sans",
+    "font.size": 8.5,
+    "grid.color": GRID,
+    "grid.linewidth": 0.6,
+    "legend.fontsize": 8.0,
+    "legend.frameon": False,
+    "lines.linewidth": 1.6,
+    "savefig.dpi": 160.0,
+    "svg.fonttype": "path",
+    "svg.hashsalt": "toposcope",
+    "text.color": INK,
+    "xtick.color": MUTED,
+    "xtick.labelcolor": INK,
+    "xtick.labelsize": 8.0,
+    "xtick.major.width": 0.7,
+    "xtick.minor.width": 0.4,
+    "ytick.color": MUTED,
+    "ytick.labelcolor": INK,
+    "ytick.labelsize": 8.0,
+    "ytick.major.width": 0.7,
+    "ytick.minor.width": 0.4,
+}
+
+
+@contextmanager
+def house() -> Iterator[None]:
+    """Draw in the house style inside the block; the caller's own settings return afterwards."""
+    with mpl.rc_context(_RC):
+        yield
+
+
+def new_figure(
+    height: float, *, rows: int = 1, columns: int = 1, **subplots: Any
+) -> tuple[Figure, np.ndarray]:
+    """Return a figure of the house's width with a (rows, columns) array of axes, without global state."""
+    figure = Figure(figsize=(WIDTH, height), layout="constrained")
+    FigureCanvasAgg(figure)
+    axes = figure.subplots(rows, columns, squeeze=False, **subplots)
+    return figure, axes
+
+
+def sequential(count: int) -> list[str]:
+    """Return `count` viridis colours from dark to light, without the yellow end that vanishes on white."""
+    viridis = mpl.colormaps["viridis"]
+    return [to_hex(viridis(x)) for x in np.linspace(0.0, 0.8, count)] if count > 1 else [OKABE_ITO[0]]
+
+
+def readable(colour: str) -> str:
+    """Return a shade of `colour` dark enough for text on white: a contrast of at least 4.5 to 1.
+
+    >>> readable("#000000"), readable("#ffff00")
+    ('#000000', '#797900')
+    """
+    rgb: Any = np.asarray(to_rgb(colour))
+    while _contrast_with_white(rgb) < 4.5:
+        rgb = rgb * 0.95
+    return to_hex(rgb)
+
+
+def _contrast_with_white(rgb: np.ndarray) -> float:
+    linear = np.where(rgb <= 0.04045, rgb / 12.92, ((rgb + 0.055) / 1.055) ** 2.4)
+    return 1.05 / (float(linear @ np.array([0.2126, 0.7152, 0.0722])) + 0.05)
+
+
+def short(number: float) -> str:
+    """Return a count as people read it.
+
+    >>> short(97200), short(2936), short(500), short(1_400_000_000)
+    ('97K', '2.9K', '500', '1.4B')
+    """
+    for size, unit in ((1e9, "B"), (1e6, "M"), (1e3, "K")):
+        if abs(number) >= size:
+            scaled = number / size
+            return f"{scaled:.0f}{unit}" if scaled >= 9.95 else f"{scaled:.1f}".removesuffix(".0") + unit
+    return f"{number:g}"
+
+
+def step_axis(ax: Axes, steps: Iterable[float], *, label: bool = True) -> None:
+    """Give `ax` a step axis that is logarithmic above the first positive step and linear down to step 0.
+
+    `steps` are the optimiser steps that will be shown; the axis label states where the scale changes.
+    """
+    shown = np.unique(np.asarray(list(steps), dtype=np.float64))
+    positive = shown[shown > 0]
+    if not len(positive):
+        ax.set_xlim(-0.5, 0.5)
+        ax.set_xlabel("optimiser step" if label else "")
+        return
+    first, last = float(positive[0]), float(positive[-1])
+    with_zero = bool(shown[0] == 0)
+    linear_share = 0.35 * max(np.log10(last / first), 0.5) / 2 if with_zero else 0.05
+    ax.set_xscale("symlog", linthresh=first, linscale=max(linear_share, 0.08))
+    ax.set_xlim(0.0 if with_zero else first, last * (1.04 if last > first else 2.0))
+    ticks = _step_ticks(first, last, with_zero=with_zero)
+    ax.xaxis.set_major_locator(FixedLocator(ticks))
+    ax.xaxis.set_major_formatter(FuncFormatter(lambda value, _: short(value)))
+    decades = 10.0 ** np.arange(np.floor(np.log10(first)), np.ceil(np.log10(last)) + 1)
+    minor = np.outer(decades, np.arange(1, 10)).ravel()
+    ax.xaxis.set_minor_locator(FixedLocator(minor[(minor > first) & (minor <= last)].tolist()))
+    ax.xaxis.set_minor_formatter(NullFormatter())
+    if label:
+        below = f", linear below {first:,.0f}" if with_zero else ""
+        ax.set_xlabel(f"optimiser step (log{below})")
+
+
+def _step_ticks(first: float, last: float, *, with_zero: bool) -> list[float]:
+    """Return few ticks, none on top of another: 0, the first step, decades between, the last step."""
+    decades = 10.0 ** np.arange(np.ceil(np.log10(first)), np.floor(np.log10(last)) + 1)
+    every = max(1, len(decades) // 4)
+    ticks = [0.0] if with_zero else []
+    for tick in (first, *decades[::-1][::every][::-1], last):
+        if all(tick > 2.2 * other for other in ticks if other > 0):
+            ticks.append(float(tick))
+    return ticks
+
+
+def end_labels(ax: Axes, labels: Sequence[tuple[float, str, str]], *, size: float = 8.0) -> None:
+    """Write (y in data units, text, colour) beside the right end of the axes, moved apart where they collide.
+
+    Call it when the limits of the y axis are final.
+    """
+    labels = [label for label in labels if np.isfinite(label[0])]
+    if not labels:
+        return
+    figure = ax.get_figure()
+    assert figure is not None
+    rows = ax.get_gridspec().nrows if ax.get_subplotspec() else 1  # type: ignore[union-attr]
+    gap = 1.25 * size / (72.0 * 0.72 * figure.get_figheight() / rows)  # type: ignore[union-attr]
+    ax.get_ylim()  # settles the limits, which matplotlib leaves open until they are asked for
+    to_axes = ax.transData + ax.transAxes.inverted()
+    at = [float(to_axes.transform((1.0, y))[1]) for y, _, _ in labels]
+    order = np.argsort(at)
+    placed = _spread([at[i] for i in order], gap)
+    for i, y in zip(order, placed, strict=True):
+        _, text, colour = labels[i]
+        ax.annotate(
+            text,
+            xy=(1.0, at[i]),
+            xytext=(1.025, y),
+            xycoords="axes fraction",
+            textcoords="axes fraction",
+            color=readable(colour),
+            fontsize=size,
+            va="center",
+            annotation_clip=False,
+            arrowprops={"arrowstyle": "-", "color": colour, "linewidth": 0.5, "shrinkA": 0, "shrinkB": 0},
+        )
+
+
+def _spread(positions: list[float], gap: float) -> list[float]:
+    """Return sorted positions at least `gap` apart, each cluster centred on where it was."""
+    merged: list[list[float]] = []  # centre and size of each cluster, from the bottom up
+    for position in positions:
+        merged.append([position, 1.0])
+        while len(merged) > 1 and _top(merged[-2], gap) + gap > _bottom(merged[-1], gap):
+            centre, count = merged.pop()
+            below_centre, below_count = merged[-1]
+            total = count + below_count
+            merged[-1] = [(centre * count + below_centre * below_count) / total, total]
+    return [_bottom(cluster, gap) + k * gap for cluster in merged for k in range(int(cluster[1]))]
+
+
+def _bottom(cluster: list[float], gap: float) -> float:
+    return cluster[0] - gap * (cluster[1] - 1) / 2
+
+
+def _top(cluster: list[float], gap: float) -> float:
+    return cluster[0] + gap * (cluster[1] - 1) / 2
+
+
+def say_empty(ax: Axes, reason: str) -> None:
+    """Write on empty axes why nothing is drawn."""
+    ax.set_axis_off()
+    ax.text(0.5, 0.5, reason, transform=ax.transAxes, ha="center", va="center", color=MUTED, wrap=True)
+
+
+def to_svg(figure: Figure) -> bytes:
+    """Return the figure as SVG, the same bytes for the same data."""
+    return _render(figure, "svg", {"Date": None, "Creator": None})
+
+
+def to_png(figure: Figure) -> bytes:
+    """Return the figure as PNG at twice the screen's resolution, the same bytes for the same data."""
+    return _render(figure, "png", {"Software": None})
+
+
+def _render(figure: Figure, kind: str, metadata: dict[str, None]) -> bytes:
+    buffer = io.BytesIO()
+    with house():
+        figure.savefig(buffer, format=kind, metadata=metadata)
+    return buffer.getvalue()
+
+
+def save(figure: Figure, folder: Path, name: str) -> tuple[Path, Path]:
+    """Write `folder/name.png` and `folder/name.svg` and return both paths."""
+    folder.mkdir(parents=True, exist_ok=True)
+    png, svg = folder / f"{name}.png", folder / f"{name}.svg"
+    png.write_bytes(to_png(figure))
+    svg.write_bytes(to_svg(figure))
+    return png, svg

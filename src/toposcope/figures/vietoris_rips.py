@@ -1,0 +1,65 @@
+"""How H0 and H1 of the weight cloud evolve during training."""
+
+from __future__ import annotations
+
+import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from toposcope.figures.series import Size, curve, select, sizes
+from toposcope.figures.style import end_labels, house, new_figure, say_empty, step_axis
+
+PROBE = "rips"
+
+
+def draw(features: pd.DataFrame, runs: pd.DataFrame, *, name: str = "pooled") -> Figure:
+    """Draw H0 and H1 total persistence against the step, one line per size, raw above scale-free.
+
+    Parameters
+    ----------
+    features
+        The store's features table. Used: probe "rips", role "model", features "h0_total", "h1_total",
+        "h0_total_scaled" and "h1_total_scaled" (distances divided by their median).
+    runs
+        Columns run, family, parameters.
+    name
+        "pooled" (the rows of all matrices in one cloud) or "layers" (the sum over matrices).
+
+    Returns
+    -------
+    Figure
+        Lines are means over the subsamples (draws) of the cloud, bands their 95% interval; where there
+        are seeds, mean and interval over the seeds.
+    """
+    groups = sizes(runs)
+    scaled = not select(features, "h0_total_scaled", probe=PROBE, name=name).empty
+    with house():
+        figure, axes = new_figure(5.6 if scaled else 3.3, rows=2 if scaled else 1, columns=2)
+        panel(axes[0, 0], features, groups, "h0_total", name=name, title="H0: components, raw distances")
+        panel(axes[0, 1], features, groups, "h1_total", name=name, title="H1: loops, raw distances")
+        if scaled:
+            panel(axes[1, 0], features, groups, "h0_total_scaled", name=name, title="H0, distances / median")
+            panel(axes[1, 1], features, groups, "h1_total_scaled", name=name, title="H1, distances / median")
+    return figure
+
+
+def panel(
+    ax: Axes, features: pd.DataFrame, groups: list[Size], feature: str, *, name: str, title: str
+) -> None:
+    """Draw one feature of every size on `ax`."""
+    rows = select(features, feature, probe=PROBE, name=name)
+    ax.set_title(title)
+    if rows.empty:
+        say_empty(ax, f"{feature} was not measured")
+        return
+    labels = []
+    for group in groups:
+        line = curve(rows, group.runs)
+        if line.empty:
+            continue
+        ax.fill_between(line["step"], line["low"], line["high"], color=group.colour, alpha=0.25, linewidth=0)
+        ax.plot(line["step"], line["mean"], color=group.colour)
+        labels.append((float(line["mean"].iloc[-1]), group.label, group.colour))
+    step_axis(ax, rows["step"].unique())
+    ax.set_ylabel("total persistence")
+    end_labels(ax, labels)
