@@ -1,0 +1,85 @@
+"""Language models behind one small face: token ids in, hidden states and logits out."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol
+
+from toposcope.errors import InputError, MissingExtraError, SourceError
+
+if TYPE_CHECKING:
+    import torch
+
+_TOKENIZER_FILES = ("tokenizer.json", "tokenizer.model", "vocab.json", "vocab.txt", "spiece.model")
+
+
+class LanguageModel(Protocol):
+    """What a measurement of representations needs from a model.
+
+    `hidden_states` has `n_layers + 1` entries of shape (batch, length, width): the embeddings, then each
+    block, the last one after the final norm.
+    """
+
+    n_layers: int
+    width: int
+    vocabulary: int
+    context: int
+    causal: bool
+    device: torch.device
+
+    def encode(self, texts: Sequence[str], max_length: int) -> list[list[int]]:
+        """Return the token ids of every text, cut at `max_length`, without padding."""
+
+    def hidden_states(self, ids: torch.Tensor, mask: torch.Tensor) -> Sequence[torch.Tensor]:
+        """Return all hidden states of a right-padded batch."""
+
+    def logits(self, hidden: torch.Tensor) -> torch.Tensor:
+        """Return next-token logits of final hidden states, (..., width) -> (..., vocabulary)."""
+
+    def widen(self) -> None:
+        """Switch to float32, for weights that overflow in half precision."""
+
+
+class TransformersModel:
+    """A causal model or an encoder loaded through transformers from a local folder."""
+
+    def __init__(
+        self, folder: Path, *, tokenizer: Path | None = None, half: bool = False, device: str = "cpu"
+    ) -> None:
+        """Load the weights again in float32: a weight beyond 65504 is lost in half precision."""
+        import torch
+
+        self._model = self._load(torch.float32)
+
+    def _load(self, dtype: torch.dtype) -> Any:
+        model = self._kind.from_pretrained(self._folder, local_files_only=True, dtype=dtype)
+        return model.to(self.device).eval()
+
+
+def _is_causal(config: object) -> bool:
+    names = getattr(config, "architectures", None) or []
+    return any(name.endswith(("ForCausalLM", "LMHeadModel")) for name in names)
+
+
+def _transformers() -> Any:
+    try:
+        import transformers
+    except ImportError as error:
+        raise MissingExtraError("transformers", "hf") from error
+    transformers.logging.set_verbosity_error()
+    transformers.logging.disable_progress_bar()
+    return transformers
+
+
+def _tokenizer(transformers: Any, folder: Path) -> Any:
+    if not any((folder / name).is_file() for name in _TOKENIZER_FILES):
+        raise SourceError(f"{folder} has no tokenizer: give one with --tokenizer FOLDER")
+    try:
+        return transformers.AutoTokenizer.from_pretrained(folder, local_files_only=True)
+    except (OSError, ValueError, KeyError) as error:
+        raise SourceError(f"{folder}: its tokenizer does not load: {_first_line(error)}") from error
+
+
+def _first_line(error: BaseException) -> str:
+    return (str(error).strip() or type(error).__name__).splitlines()[0]

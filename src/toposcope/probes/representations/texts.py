@@ -1,0 +1,141 @@
+"""The texts whose representations are measured: a file, a folder's split, or a data set of the hub."""
+
+from __future__ import annotations
+
+import csv
+import hashlib
+import json
+from dataclasses import dataclass
+from pathlib import Path
+
+from toposcope.errors import InputError, MissingExtraError
+
+HUB_CORPORA = {
+    "wikitext2": ("Salesforce/wikitext", "wikitext-2-raw-v1"),
+    "wikitext103": ("Salesforce/wikitext", "wikitext-103-raw-v1"),
+    "tinystories": ("roneneldan/TinyStories", None),
+}
+"""Short name -> (data set, configuration) on the hub."""
+
+_LOCAL_SPLIT = {"wiki.valid.tokens": "validation", "wiki.test.tokens": "test", "wiki.train.tokens": "train"}
+
+
+@dataclass(frozen=True, slots=True)
+class Texts:
+    """An ordered set of texts and the hash of their content, so that rows can say what was read."""
+
+    source: str
+    items: tuple[str, ...]
+
+    @property
+    def digest(self) -> str:
+        """Return the first 16 hexadecimal digits of the SHA-256 of the texts."""
+        return hashlib.sha256("\0".join(self.items).encode()).hexdigest()[:16]
+
+    def __len__(self) -> int:
+        """Return the number of texts."""
+        return len(self.items)
+
+
+def load_texts(
+    source: str, *, limit: int | None = None, min_chars: int = 1, split: str = "validation"
+) -> Texts:
+    """Return the first `limit` texts of at least `min_chars` characters, in the source's own order.
+
+    `source` is a file (one text per line; `.jsonl`, `.csv` and `.tsv` by their `text` or `sentence`
+    column), a folder that holds WikiText's `wiki.*.tokens`, a short name in `HUB_CORPORA`, or
+    `hf://datasets/ORG/NAME[:CONFIG]`.
+
+    Raises
+    ------
+    InputError
+        When the source is missing, is not UTF-8 text, or has too few texts of that length.
+    """
+    path = Path(source)
+    if path.is_dir():
+        lines = _lines_of(_split_file(path, split))
+    elif path.is_file():
+        lines = _lines_of(path)
+    elif source in HUB_CORPORA or source.startswith("hf://datasets/"):
+        lines = _from_hub(source, split, limit, min_chars)
+    else:
+        known = ", ".join(HUB_CORPORA)
+        raise InputError(
+            f"texts {source!r} is neither a file, a folder, hf://datasets/... nor one of {known}"
+        )
+    kept = [text for text in (line.strip() for line in lines) if len(text) >= min_chars]
+    if limit is not None:
+        if len(kept) < limit:
+            raise InputError(
+                f"texts {source!r} has {len(kept)} texts of at least {min_chars} characters, {limit} were "
+                "asked for: lower the number or the length"
+            )
+        kept = kept[:limit]
+    if not kept:
+        raise InputError(f"texts {source!r} has no text of at least {min_chars} characters")
+    return Texts(source, tuple(kept))
+
+
+def _split_file(folder: Path, split: str) -> Path:
+    for name, holds in _LOCAL_SPLIT.items():
+        if holds == split and (folder / name).is_file():
+            return folder / name
+    raise InputError(f"folder {folder} has no {split} split: expected one of {', '.join(_LOCAL_SPLIT)}")
+
+
+def _lines_of(path: Path) -> list[str]:
+    try:
+        text = path.read_text(encoding="utf-8")
+    except UnicodeDecodeError as error:
+        raise InputError(f"{path} is not UTF-8 text (byte {error.start}): convert it first") from error
+    suffix = path.suffix.lower()
+    if suffix in {".jsonl", ".ndjson"}:
+        return [
+            _json_text(path, number, line) for number, line in enumerate(text.splitlines(), 1) if line.strip()
+        ]
+    if suffix in {".csv", ".tsv"}:
+        return _column(path, text, "\t" if suffix == ".tsv" else ",")
+    return text.splitlines()
+
+
+def _json_text(path: Path, number: int, line: str) -> str:
+    try:
+        record = json.loads(line)
+        return str(record if isinstance(record, str) else record["text"])
+    except (json.JSONDecodeError, KeyError, TypeError) as error:
+        raise InputError(f"{path}, line {number}: expected a JSON object with a 'text' field") from error
+
+
+def _column(path: Path, text: str, delimiter: str) -> list[str]:
+    # Tab-separated text, as in GLUE, has bare quotation marks.
+    quoted = csv.QUOTE_NONE if delimiter == "\t" else csv.QUOTE_MINIMAL
+    rows = list(csv.DictReader(text.splitlines(), delimiter=delimiter, quoting=quoted)  # type: ignore[call-overload])
+    for name in ("text", "sentence"):
+        if rows and name in rows[0]:
+            return [row[name] or "" for row in rows]
+    raise InputError(f"{path} has no column named 'text' or 'sentence'")
+
+
+def _from_hub(source: str, split: str, limit: int | None, min_chars: int) -> list[str]:
+    try:
+        import datasets
+    except ImportError as error:
+        raise MissingExtraError("datasets", "hf") from error
+    if source in HUB_CORPORA:
+        name, config = HUB_CORPORA[source]
+    else:
+        name, _, config = source.removeprefix("hf://datasets/").partition(":")
+    try:
+        stream = datasets.load_dataset(name, config or None, split=split, streaming=True)
+        lines: list[str] = []
+        for record in stream:
+            if len(record["text"].strip()) >= min_chars:
+                lines.append(record["text"])
+            if limit is not None and len(lines) >= limit:
+                break
+        return lines
+    except Exception as error:  # the hub client raises a dozen unrelated types when it is offline
+        raise InputError(
+            f"data set {name} cannot be read from the hub ({type(error).__name__}); download it elsewhere "
+            "and give the file: --texts FILE_OR_FOLDER"
+        ) from error
