@@ -12,7 +12,9 @@ import click
 from toposcope import __version__
 from toposcope.errors import InputError
 
-COMMANDS: dict[str, str] = {}
+COMMANDS: dict[str, str] = {
+    "train": "toposcope.cli.train",
+}
 """Subcommand -> the module that holds it as `command`; imported only when it is called or listed."""
 
 

@@ -1,1 +1,24 @@
-"""Corpora, the GPT family and the training loop: it makes runs."""
+"""Train small language models into run folders: recipes, corpora, the GPT family, the loop."""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from toposcope.train.api import TrainedRun, train
+    from toposcope.train.loop import TrainingStep
+
+_HOME = {
+    "TrainedRun": "toposcope.train.api",
+    "TrainingStep": "toposcope.train.loop",
+    "train": "toposcope.train.api",
+}
+
+__all__ = ["TrainedRun", "TrainingStep", "train"]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOME:
+        raise AttributeError(f"module 'toposcope.train' has no attribute {name!r}")
+    return getattr(importlib.import_module(_HOME[name]), name)

@@ -1,0 +1,118 @@
+"""`toposcope train`: train a recipe's models into run folders."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from toposcope.cli.output import json_option, print_json, print_table
+from toposcope.errors import RecipeError
+from toposcope.recipes import training_recipes
+from toposcope.recipes.training import parse_override
+
+
+@click.command("train", short_help="Train small language models into run folders.")
+@click.option("--recipe", default="demo", show_default=True, help="A recipe's name or a TOML file.")
+@click.option("--out", type=click.Path(path_type=Path), help="Folder that receives one folder per run.")
+@click.option("--models", help="Only these models of the recipe, separated by commas.")
+@click.option("--seeds", help="One run per seed, separated by commas: 1,2,3.")
+@click.option("--steps", type=int, help="Train for this many steps.")
+@click.option("--corpus", help="python-docs, wikitext2, or a text file or folder.")
+@click.option("--gradients", is_flag=True, help="Keep the gradients on a fixed batch at every checkpoint.")
+@click.option(
+    "--set", "settings", multiple=True, metavar="KEY=VALUE", help="Override any value of the recipe."
+)
+@click.option("--device", default="cpu", show_default=True, help="cpu or cuda.")
+@click.option("--jobs", type=int, help="Runs trained side by side.  [default: one per core]")
+@click.option("--list", "list_recipes", is_flag=True, help="List the recipes and stop.")
+@json_option
+def command(
+    recipe: str,
+    out: Path | None,
+    models: str | None,
+    seeds: str | None,
+    steps: int | None,
+    corpus: str | None,
+    gradients: bool,
+    settings: tuple[str, ...],
+    device: str,
+    jobs: int | None,
+    list_recipes: bool,
+    as_json: bool,
+) -> int:
+    """Train the models of a recipe; a killed run goes on where it was when the command is repeated.
+
+    Each run writes one folder: checkpoints as safetensors, metrics of every step as parquet, the recipe.
+    """
+    if list_recipes:
+        return _list(as_json)
+    if out is None:
+        raise click.UsageError("--out is missing: name the folder that receives the runs")
+    overrides = dict(parse_override(text) for text in settings)
+    named = {"steps": steps, "corpus": corpus, "models": models, "gradients": gradients or None}
+    overrides |= {key: value for key, value in named.items() if value is not None}
+    if seeds is not None:
+        overrides["seeds"] = _seeds(seeds)
+    from toposcope.train.api import default_jobs, train
+
+    results = train(
+        recipe,
+        out,
+        overrides=overrides,
+        device=device,
+        jobs=default_jobs() if jobs is None else jobs,
+        quiet=False,
+    )
+    _show(results, as_json)
+    return 1 if any(result.status == "failed" for result in results) else 0
+
+
+def _seeds(text: str) -> list[int]:
+    try:
+        return [int(item) for item in text.split(",")]
+    except ValueError:
+        raise RecipeError(
+            f"--seeds {text!r} is no list of whole numbers; for example --seeds 1,2,3"
+        ) from None
+
+
+def _list(as_json: bool) -> int:
+    from toposcope.recipes import load_training_recipe
+
+    recipes = [load_training_recipe(name) for name in training_recipes()]
+    if as_json:
+        print_json([{"name": r.name, "description": r.description, "steps": r.steps} for r in recipes])
+    else:
+        rows = [(r.name, len(r.models), r.steps, len(r.checkpoint_steps()), r.description) for r in recipes]
+        print_table("Recipes", ["recipe", "models", "steps", "checkpoints", "what it is"], rows)
+    return 0
+
+
+def _show(results: list, as_json: bool) -> None:
+    from toposcope.train.api import TrainedRun
+
+    found: list[TrainedRun] = results
+    if as_json:
+        print_json(
+            [
+                {
+                    "run": result.run.run,
+                    "model": result.run.family,
+                    "parameters": result.run.parameters,
+                    "seed": result.run.seed,
+                    "folder": str(result.folder),
+                    "status": result.status,
+                    "loss": result.loss,
+                    "heldout_loss": result.heldout_loss,
+                    "problem": result.problem,
+                }
+                for result in found
+            ]
+        )
+        return
+    rows = [
+        (r.run.run, r.run.parameters, r.status, r.loss, r.heldout_loss, r.problem or str(r.folder))
+        for r in found
+    ]
+    print_table("Trained runs", ["run", "parameters", "status", "loss", "held-out loss", "folder"], rows)

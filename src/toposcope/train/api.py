@@ -1,0 +1,222 @@
+"""Train every model of a recipe with every seed: check all first, then train what is not finished."""
+
+from __future__ import annotations
+
+import errno
+import os
+import platform
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from importlib import metadata
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import toposcope
+from toposcope.errors import InputError, MissingExtraError
+from toposcope.progress import Progress
+from toposcope.recipes import TrainingRecipe, load_training_recipe
+from toposcope.sources.layout import RunFolder, read_run
+from toposcope.train import files
+from toposcope.train.corpus import load_corpus
+from toposcope.train.files import Metric
+from toposcope.train.pool import Job, Outcome, run_jobs
+from toposcope.train.shapes import GPTShape
+from toposcope.train.tokens import TokenData, read_tokenizer, tokenize
+from toposcope.types import Run
+
+if TYPE_CHECKING:
+    from toposcope.train.loop import Callback
+
+
+@dataclass(frozen=True, slots=True)
+class TrainedRun:
+    """What became of one run: `status` is "trained", "skipped" (it was finished already) or "failed".
+
+    `loss` and `heldout_loss` are those of the last step, None when it failed; `problem` says why.
+    """
+
+    run: Run
+    folder: Path
+    status: str
+    loss: float | None = None
+    heldout_loss: float | None = None
+    problem: str = ""
+
+
+def train(
+    recipe: str | TrainingRecipe,
+    out: str | Path,
+    *,
+    models: Sequence[str] | None = None,
+    seeds: Sequence[int] | None = None,
+    corpus: str | None = None,
+    overrides: Mapping[str, object] | None = None,
+    device: str = "cpu",
+    jobs: int = 1,
+    quiet: bool = True,
+    on_step: Callback | None = None,
+    on_checkpoint: Callback | None = None,
+) -> list[TrainedRun]:
+    """Train the models of `recipe` into run folders `out`/MODEL-seedS and return what became of each.
+
+    A finished run is skipped, an interrupted one goes on from its last checkpoint, to the same weights
+    and metrics as if it had never stopped. With `jobs` > 1 the runs train in that many processes.
+
+    Parameters
+    ----------
+    recipe
+        A recipe's name ("seed004", "seed001", "demo"), a TOML file, or the recipe itself.
+    models, seeds, corpus, overrides
+        What differs from the recipe: some of its models, other seeds, another corpus, any other value.
+    on_step, on_checkpoint
+        Called with a `TrainingStep` before each update, or before the updates at checkpoints only;
+        in this process, so `jobs` must be 1.
+
+    Raises
+    ------
+    InputError
+        When the recipe, the corpus or the device is wrong, or a folder holds another recipe's run.
+    OSError
+        When the disk is full; finished checkpoints are kept.
+    """
+    changes = _changes(overrides, models=models, seeds=seeds, corpus=corpus)
+    if isinstance(recipe, TrainingRecipe):
+        if changes:
+            raise InputError(f"recipe {recipe.name} is given as an object; make the changes in it: {changes}")
+    else:
+        recipe = load_training_recipe(recipe, changes)
+    if jobs < 1:
+        raise InputError(f"jobs is {jobs}; at least 1 is wanted")
+    if jobs > 1 and (on_step is not None or on_checkpoint is not None):
+        raise InputError(f"callbacks see one run at a time in this process: jobs is {jobs}, 1 is wanted")
+    _check_device(device)
+    planned = _plan(recipe, Path(out), device)
+    data = _data(recipe, planned)
+    for job in planned:
+        files.check_same(job.folder, files.identity(job.recipe, corpus_sha256=data.sha256))
+    todo = [job for job in planned if not files.is_finished(job.folder, job.recipe.steps)]
+    for job in todo:
+        _start(job, data)
+    outcomes = _train(todo, data, jobs=jobs, quiet=quiet, callbacks=(on_step, on_checkpoint))
+    return [_result(job, outcomes.get(job.run)) for job in planned]
+
+
+def default_jobs() -> int:
+    """Return how many runs train side by side unless told otherwise: one per core."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def _changes(overrides: Mapping[str, object] | None, **named: object) -> dict[str, object]:
+    return {**(overrides or {}), **{key: value for key, value in named.items() if value is not None}}
+
+
+def _check_device(device: str) -> None:
+    try:
+        import torch
+    except ImportError:
+        raise MissingExtraError("torch", "train") from None
+    try:
+        kind = torch.device(device).type
+    except RuntimeError:
+        raise InputError(f"device {device!r} is unknown; use cpu, cuda or cuda:1") from None
+    if kind not in ("cpu", "cuda"):
+        raise InputError(f"device {device!r} cannot train reproducibly here; use cpu or cuda")
+    if kind == "cuda" and not torch.cuda.is_available():
+        raise InputError(f"device {device!r} is not available on this machine; use --device cpu")
+
+
+def _plan(recipe: TrainingRecipe, out: Path, device: str) -> list[Job]:
+    planned = []
+    for seed in recipe.seeds:
+        for shape in recipe.models:
+            run = f"{shape.name}-seed{seed}"
+            gpt = GPTShape.of(shape, vocabulary=recipe.vocabulary, context=recipe.context)
+            of_run = recipe.of_run(shape.name, seed)
+            planned.append(Job(run, of_run, RunFolder(out / run), gpt.parameters, device))
+    return planned
+
+
+def _data(recipe: TrainingRecipe, planned: Sequence[Job]) -> TokenData:
+    corpus = load_corpus(recipe.corpus, heldout_fraction=recipe.heldout_fraction)
+    kept = (read_tokenizer(job.folder.tokenizer_file) for job in planned)
+    return tokenize(corpus, recipe, tokenizer=next((text for text in kept if text), ""))
+
+
+def _start(job: Job, data: TokenData) -> None:
+    if job.folder.state_file.is_file():
+        return
+    names = ("torch", "numpy", "tokenizers") if data.tokenizer else ("torch", "numpy")
+    versions = {name: metadata.version(name) for name in names}
+    versions |= {
+        "toposcope": toposcope.__version__,
+        "python": platform.python_version(),
+        "device": job.device,
+    }
+    files.start_folder(
+        job.folder, job.recipe, data, run=job.run, parameters=job.parameters, versions=versions
+    )
+
+
+def _train(
+    todo: Sequence[Job],
+    data: TokenData,
+    *,
+    jobs: int,
+    quiet: bool,
+    callbacks: tuple[Callback | None, Callback | None],
+) -> dict[str, Outcome]:
+    total = sum(job.recipe.steps + 1 for job in todo)
+    with Progress("training steps", total, quiet=quiet) as progress:
+        note = lambda run, steps: progress.advance(steps, note=run)  # noqa: E731 - two words are enough
+        workers = min(jobs, len(todo))
+        if workers > 1:
+            outcomes = run_jobs(todo, data, workers=workers, progress=note)
+        else:
+            outcomes = _one_by_one(todo, data, note, callbacks)
+    for outcome in outcomes.values():
+        if isinstance(outcome, OSError) and outcome.errno == errno.ENOSPC:
+            raise outcome
+    return outcomes
+
+
+def _one_by_one(
+    todo: Sequence[Job],
+    data: TokenData,
+    note: Callable[[str, int], object],
+    callbacks: tuple[Callback | None, Callback | None],
+) -> dict[str, Outcome]:
+    from toposcope.train.loop import DivergedError, train_run
+
+    outcomes: dict[str, Outcome] = {}
+    for job in todo:
+        try:
+            outcomes[job.run] = train_run(
+                job.recipe,
+                data,
+                job.folder,
+                run=job.run,
+                device=job.device,
+                on_step=callbacks[0],
+                on_checkpoint=callbacks[1],
+                progress=lambda steps, run=job.run: note(run, steps),  # type: ignore[misc]
+            )
+        except (DivergedError, OSError) as error:
+            outcomes[job.run] = error
+            if isinstance(error, OSError):
+                break
+    return outcomes
+
+
+def _result(job: Job, outcome: Outcome | None) -> TrainedRun:
+    run, path = read_run(job.folder), job.folder.path
+    if isinstance(outcome, Exception):
+        return TrainedRun(run, path, "failed", problem=str(outcome))
+    if outcome is None and not files.is_finished(job.folder, job.recipe.steps):
+        return TrainedRun(run, path, "failed", problem="not begun: an earlier run could not be written")
+    row: Metric = outcome if outcome is not None else files.last_row(job.folder, job.recipe.steps)
+    status = "trained" if outcome is not None else "skipped"
+    return TrainedRun(run, path, status, loss=_number(row["loss"]), heldout_loss=_number(row["heldout_loss"]))
+
+
+def _number(value: float | int | str | None) -> float | None:
+    return float(value) if isinstance(value, float | int) else None

@@ -1,0 +1,172 @@
+"""What a run writes: checkpoints, gradients, metrics, resume state. No torch."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+from collections.abc import Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import cast
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+from safetensors import SafetensorError, safe_open
+from safetensors.numpy import save
+
+from toposcope.errors import InputError, SourceError
+from toposcope.recipes import TrainingRecipe
+from toposcope.sources.layout import (
+    RunFolder,
+    is_run_folder,
+    read_run_file,
+    write_bytes,
+    write_run,
+    write_text,
+)
+from toposcope.store.schema import METRICS
+from toposcope.train.schedule import describe
+from toposcope.train.tokens import TokenData
+from toposcope.types import Run
+
+Metric = dict[str, float | int | str | None]
+"""One row of the metrics table."""
+
+
+def identity(recipe: TrainingRecipe, *, corpus_sha256: str) -> dict[str, object]:
+    """Return what decides the numbers of a run; names and descriptions do not."""
+    content = asdict(recipe)
+    for key in ("name", "description", "corpus"):
+        content.pop(key)
+    return {**_plain(content), "corpus_sha256": corpus_sha256}  # type: ignore[dict-item]
+
+
+def _plain(value: object) -> object:
+    if isinstance(value, dict):
+        return {key: _plain(item) for key, item in value.items()}
+    return [_plain(item) for item in value] if isinstance(value, tuple | list) else value
+
+
+def check_same(folder: RunFolder, wanted: dict[str, object]) -> None:
+    """Refuse a folder that another recipe trained, or that holds something else.
+
+    Raises
+    ------
+    InputError
+        Naming the folder, the first values that differ and what to do.
+    """
+    if not is_run_folder(folder.path):
+        if folder.path.exists() and any(not entry.name.startswith(".") for entry in folder.path.iterdir()):
+            raise InputError(f"{folder.path} exists and is no run folder; choose another --out")
+        return
+    found = read_run_file(folder).get("identity")
+    found = cast(dict[str, object], found) if isinstance(found, dict) else {}
+    differing = [key for key in wanted if found.get(key) != wanted[key]]
+    if differing:
+        shown = ", ".join(
+            f"{key} {_brief(found.get(key))} there, {_brief(wanted[key])} here" for key in differing[:3]
+        )
+        raise InputError(
+            f"{folder.path} was trained by another recipe ({shown}); choose another --out or delete it"
+        )
+
+
+def _brief(value: object) -> str:
+    text = str(value)
+    return text if len(text) <= 40 else text[:12] + "..."
+
+
+def start_folder(
+    folder: RunFolder,
+    recipe: TrainingRecipe,
+    data: TokenData,
+    *,
+    run: str,
+    parameters: int,
+    versions: dict[str, str],
+) -> Run:
+    """Write who the run is and with what it trains; return it."""
+    shape = recipe.models[0]
+    found = Run(
+        run=run,
+        family=shape.name,
+        parameters=parameters,
+        seed=recipe.seeds[0],
+        schedule=describe(recipe),
+        corpus=data.corpus,
+        config=cast(dict[str, object], _plain(asdict(recipe))),
+    )
+    extra = {
+        "recipe": recipe.name,
+        "recipe_hash": recipe.hash(),
+        "identity": identity(recipe, corpus_sha256=data.sha256),
+        "versions": versions,
+    }
+    write_run(folder, found, extra=extra)
+    write_text(folder.recipe_file, recipe.to_toml())
+    if data.tokenizer:
+        write_text(folder.tokenizer_file, data.tokenizer)
+    return found
+
+
+def write_tensors(path: Path, tensors: dict[str, np.ndarray], metadata: dict[str, str] | None = None) -> None:
+    """Write arrays as safetensors, aside and renamed."""
+    contiguous = {name: np.ascontiguousarray(tensor) for name, tensor in tensors.items()}
+    write_bytes(path, save(contiguous, metadata))
+
+
+def write_metrics(folder: RunFolder, rows: Sequence[Metric], *, start: int, stop: int) -> None:
+    """Write the metrics of the steps `start` <= step < `stop` as one parquet part."""
+    table = pa.Table.from_pylist(list(rows), schema=METRICS)
+    buffer = io.BytesIO()
+    pq.write_table(table, buffer, compression="zstd")
+    write_bytes(folder.metrics_part(start, stop), buffer.getvalue())
+
+
+def read_state(folder: RunFolder, *, size: int) -> tuple[int, dict[str, np.ndarray]] | None:
+    """Return the step and the arrays to resume from; None when the run has no checkpoint yet.
+
+    Raises
+    ------
+    SourceError
+        When the file is damaged.
+    """
+    path = folder.state_file
+    if not path.is_file():
+        return None
+    try:
+        with safe_open(path, framework="np") as file:
+            step = int(file.metadata()["step"])
+            state = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 - not a dict
+            digest = file.metadata()["sha256"]
+    except (SafetensorError, KeyError, TypeError, ValueError) as error:
+        raise SourceError(f"{path} is damaged ({error}); delete {folder.path} and train again") from None
+    if digest != state_hash(state) or any(array.shape != (size,) for array in state.values()):
+        raise SourceError(
+            f"{path} is damaged (its content is not what was written); delete {folder.path} and train again"
+        )
+    return step, state
+
+
+def write_state(folder: RunFolder, step: int, state: dict[str, np.ndarray]) -> None:
+    """Write what the next start needs to go on from `step`."""
+    write_tensors(folder.state_file, state, {"step": str(step), "sha256": state_hash(state)})
+
+
+def state_hash(state: dict[str, np.ndarray]) -> str:
+    """Return the hash of the arrays, by name."""
+    digest = hashlib.sha256()
+    for name in sorted(state):
+        digest.update(name.encode() + b"\0" + np.ascontiguousarray(state[name]).tobytes())
+    return digest.hexdigest()
+
+
+def is_finished(folder: RunFolder, steps: int) -> bool:
+    """Say whether the run has its last checkpoint and its last row of metrics."""
+    return folder.checkpoint(steps).is_file() and folder.metrics_part(steps, steps + 1).is_file()
+
+
+def last_row(folder: RunFolder, steps: int) -> Metric:
+    """Return the metrics of the last step of a finished run."""
+    return pq.read_table(folder.metrics_part(steps, steps + 1)).to_pylist()[-1]

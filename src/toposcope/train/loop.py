@@ -1,0 +1,212 @@
+"""The training loop of one run: resumable at every checkpoint, bit by bit."""
+
+from __future__ import annotations
+
+import contextlib
+import math
+import os
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+import torch
+
+from toposcope.errors import InputError
+from toposcope.recipes import TrainingRecipe
+from toposcope.sources.layout import RunFolder, remove_leftovers
+from toposcope.train import files
+from toposcope.train.engine import Engine, make_engine
+from toposcope.train.schedule import learning_rate
+from toposcope.train.shapes import GPTShape, first_values, split
+from toposcope.train.tokens import TokenData, batch, heldout_batches
+
+if TYPE_CHECKING:
+    from toposcope.train.model import GPT
+
+
+@dataclass(frozen=True, slots=True)
+class TrainingStep:
+    """What a callback sees: the model at `step`, before its update.
+
+    `model` is live: its parameters are the weights that the row of metrics speaks of, and each
+    parameter's `grad` is its unclipped gradient on the step's minibatch. `heldout_loss` is None between
+    checkpoints. Copy what must be kept.
+    """
+
+    run: str
+    step: int
+    tokens: int
+    model: GPT
+    loss: float
+    heldout_loss: float | None
+    learning_rate: float
+    grad_norm: float
+    weight_norm: float
+    folder: Path
+
+
+Callback = Callable[[TrainingStep], object]
+
+
+class DivergedError(InputError):
+    """The loss is no longer a number."""
+
+
+def train_run(
+    recipe: TrainingRecipe,
+    data: TokenData,
+    folder: RunFolder,
+    *,
+    run: str,
+    device: str = "cpu",
+    on_step: Callback | None = None,
+    on_checkpoint: Callback | None = None,
+    progress: Callable[[int], object] | None = None,
+) -> files.Metric:
+    """Train the one model of `recipe` into `folder`, from where it was left; return the last metrics.
+
+    `progress` is called with the number of steps done since the last call.
+
+    Raises
+    ------
+    DivergedError
+        When the loss or the gradient is not finite; what was finished is kept.
+    """
+    with _deterministic(device):
+        return _Loop(recipe, data, folder, run=run, device=device).run(on_step, on_checkpoint, progress)
+
+
+class _Loop:
+    def __init__(
+        self, recipe: TrainingRecipe, data: TokenData, folder: RunFolder, *, run: str, device: str
+    ) -> None:
+        self.recipe, self.data, self.folder, self.name = recipe, data, folder, run
+        self.seed = recipe.seeds[0]
+        self.shape = GPTShape.of(recipe.models[0], vocabulary=recipe.vocabulary, context=recipe.context)
+        first = first_values(self.shape, seed=self.seed, std=recipe.init_std)
+        self.engine: Engine = make_engine(self.shape, recipe, first, device=device)
+        self.heldout = heldout_batches(
+            data.heldout, count=recipe.heldout_batches, size=recipe.batch_size, context=recipe.context
+        )
+        self.rows: list[files.Metric] = []
+        self.part_start = 0
+
+    def run(
+        self,
+        on_step: Callback | None,
+        on_checkpoint: Callback | None,
+        progress: Callable[[int], object] | None,
+    ) -> files.Metric:
+        start = self._resume()
+        if progress is not None and start:
+            progress(start)
+        checkpoints = frozenset(self.recipe.checkpoint_steps())
+        for step in range(start, self.recipe.steps + 1):
+            began = time.perf_counter()
+            heldout_loss = self._checkpoint(step) if step in checkpoints else None
+            event = self._measure(step, heldout_loss)
+            if on_step is not None:
+                on_step(event)
+            if on_checkpoint is not None and heldout_loss is not None:
+                on_checkpoint(event)
+            if step < self.recipe.steps:
+                self.engine.update(event.learning_rate, grad_norm=event.grad_norm)
+            self._record(event, time.perf_counter() - began)
+            if progress is not None:
+                progress(1)
+        self._flush(self.recipe.steps + 1)
+        return files.last_row(self.folder, self.recipe.steps)
+
+    def _resume(self) -> int:
+        remove_leftovers(self.folder)
+        files.write_tensors(self.folder.heldout_file, {"tokens": self.heldout.astype(np.int32)})
+        found = files.read_state(self.folder, size=self.shape.parameters)
+        if found is None:
+            return 0
+        step, state = found
+        self.engine.restore(state, step=step)
+        self.part_start = step
+        return step
+
+    def _measure(self, step: int, heldout_loss: float | None) -> TrainingStep:
+        recipe = self.recipe
+        tokens = batch(
+            self.data.train, seed=self.seed, step=step, size=recipe.batch_size, context=recipe.context
+        )
+        loss = self.engine.gradients(tokens)
+        grad_norm, weight_norm = self.engine.norms()
+        if not math.isfinite(loss) or not math.isfinite(grad_norm):
+            raise DivergedError(
+                f"{self.name}: loss {loss} and gradient norm {grad_norm} at step {step}; "
+                f"lower the learning rate (now --set learning_rate={recipe.learning_rate:g})"
+            )
+        return TrainingStep(
+            run=self.name,
+            step=step,
+            tokens=step * recipe.batch_size * recipe.context,
+            model=self.engine.model,
+            loss=loss,
+            heldout_loss=heldout_loss,
+            learning_rate=learning_rate(recipe, step),
+            grad_norm=grad_norm,
+            weight_norm=weight_norm,
+            folder=self.folder.path,
+        )
+
+    def _checkpoint(self, step: int) -> float:
+        """Write everything up to `step`, the state last: a kill in between repeats at most one stretch."""
+        if step > self.part_start:
+            self._flush(step)
+        heldout_loss = math.fsum(self.engine.loss(tokens) for tokens in self.heldout) / len(self.heldout)
+        state = self.engine.state()
+        tokens = step * self.recipe.batch_size * self.recipe.context
+        metadata = {"step": str(step), "tokens": str(tokens), "heldout_loss": repr(heldout_loss)}
+        weights = {name: view.copy() for name, view in split(self.shape, state["values"]).items()}
+        files.write_tensors(self.folder.checkpoint(step), weights, {**metadata, "format": "pt"})
+        if self.recipe.gradients:
+            self.engine.gradients(self.heldout[0])
+            gradients = split(self.shape, self.engine.gradient_values())
+            gradients = {name: view.copy() for name, view in gradients.items()}
+            files.write_tensors(self.folder.gradients(step), gradients, metadata)
+        files.write_state(self.folder, step, state)
+        return heldout_loss
+
+    def _record(self, event: TrainingStep, seconds: float) -> None:
+        self.rows.append(
+            {
+                "run": event.run,
+                "step": event.step,
+                "tokens": event.tokens,
+                "loss": event.loss,
+                "heldout_loss": event.heldout_loss,
+                "learning_rate": event.learning_rate,
+                "grad_norm": event.grad_norm,
+                "weight_norm": event.weight_norm,
+                "seconds": seconds,
+            }
+        )
+
+    def _flush(self, stop: int) -> None:
+        files.write_metrics(self.folder, self.rows, start=self.part_start, stop=stop)
+        self.rows = []
+        self.part_start = stop
+
+
+@contextlib.contextmanager
+def _deterministic(device: str) -> Iterator[None]:
+    """Run with one thread and deterministic algorithms, and put the caller's settings back."""
+    threads = torch.get_num_threads()
+    algorithms = torch.are_deterministic_algorithms_enabled()
+    if device == "cpu":
+        torch.set_num_threads(1)
+    else:
+        os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")  # read when CUDA starts
+    torch.use_deterministic_algorithms(True)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(threads)
+        torch.use_deterministic_algorithms(algorithms)
