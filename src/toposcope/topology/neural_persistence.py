@@ -13,7 +13,7 @@ import numpy as np
 
 from toposcope.errors import InputError
 from toposcope.kernels.bipartite_tree import spanning_tree
-from toposcope.topology.gate import check_diagram, check_matrix
+from toposcope.topology.gate import check_diagram, check_matrix, require_finite
 from toposcope.types import Diagram
 
 Convention = Literal["rieck", "seed004"]
@@ -44,9 +44,11 @@ def maximum_spanning_tree_weights(W: Any, *, name: str = "W") -> np.ndarray:
     >>> maximum_spanning_tree_weights([[3.0, -2.0], [0.5, 1.0]])
     array([3., 2., 1.])
     """
-    matrix = check_matrix(W, name=name)
-    rows, columns = spanning_tree(matrix)
-    return np.abs(matrix[rows, columns].astype(np.float64))
+    matrix = check_matrix(W, name=name, finite=False)
+    edges = spanning_tree(matrix)
+    if not np.isfinite(edges.keys[:1].view(matrix.dtype).astype(np.float64)).all():
+        require_finite(matrix, name)
+    return edges.keys.view(matrix.dtype).astype(np.float64)
 
 
 def weight_diagram(W: Any, *, scale: float | None = None, name: str = "W") -> Diagram:

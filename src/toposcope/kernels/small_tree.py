@@ -1,0 +1,91 @@
+"""Maximum spanning trees of small weight matrices, one after the other in one call: Prim's algorithm."""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+
+SMALL = 1 << 15
+"""Up to this many entries Prim's algorithm on all of them is the faster way."""
+
+
+def small_tree(
+    bits: np.ndarray, mask: np.unsignedinteger
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return keys, rows and columns of the maximum spanning tree, heaviest first.
+
+    `bits` has 16 or 32 bits an entry and fewer than 2^32 entries.
+    """
+    n_out, n_in = bits.shape
+    packed = np.empty(n_out + n_in - 1, np.uint64)
+    prim(bits.reshape(-1), mask, n_out, n_in, packed)
+    return unpack(packed, n_in, bits.dtype)
+
+
+def unpack(packed: np.ndarray, n_in: int, dtype: np.dtype) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return keys, rows and columns of packed edges (key above, complement of the position below)."""
+    position = ~packed.astype(np.uint32)
+    rows = position // np.uint32(n_in)
+    columns = position - rows * np.uint32(n_in)
+    return (packed >> np.uint64(32)).astype(dtype), rows.astype(np.int32), columns.astype(np.int32)
+
+
+@njit(cache=True, nogil=True)
+def prim(flat: np.ndarray, mask: np.unsignedinteger, n_out: int, n_in: int, tree: np.ndarray) -> None:
+    """Write the packed edges of the maximum spanning tree to `tree`, heaviest first.
+
+    An edge is one 64-bit number, key above and complement of the position below, so larger is heavier
+    with ties broken by (row, column), and the number alone says which edge it is.
+    """
+    low = np.uint64(0xFFFFFFFF)
+    edges = np.empty((n_out, n_in), np.uint64)
+    turned = np.empty((n_in, n_out), np.uint64)
+    for i in range(n_out):
+        for j in range(n_in):
+            at = i * n_in + j
+            edge = (np.uint64(flat[at] & mask) << np.uint64(32)) | (low - np.uint64(at))
+            edges[i, j] = edge
+            turned[j, i] = edge
+    rows = np.zeros(n_out, np.uint64)  # heaviest edge from the tree to each outside row, 0 inside
+    columns = np.zeros(n_in, np.uint64)
+    row_out = np.full(n_out, ~np.uint64(0))  # all bits set while outside
+    column_out = np.full(n_in, ~np.uint64(0))
+    row_out[0] = 0
+    heaviest = _update(columns, edges[0], column_out)
+    others = np.uint64(0)
+    for step in range(n_out + n_in - 1):
+        edge = max(heaviest, others)
+        tree[step] = edge
+        at = np.int64(low - (edge & low))
+        i, j = at // n_in, at % n_in
+        if row_out[i]:
+            row_out[i] = 0
+            rows[i] = 0
+            heaviest = _update(columns, edges[i], column_out)
+            others = _largest(rows)
+        else:
+            column_out[j] = 0
+            columns[j] = 0
+            heaviest = _update(rows, turned[j], row_out)
+            others = _largest(columns)
+    tree.sort()
+    tree[:] = tree[::-1].copy()
+
+
+@njit(cache=True, nogil=True)
+def _update(best: np.ndarray, edges: np.ndarray, outside: np.ndarray) -> np.uint64:
+    """Raise `best` to `edges` where outside; return the largest."""
+    largest = np.uint64(0)
+    for k in range(best.size):
+        edge = max(best[k], edges[k] & outside[k])
+        best[k] = edge
+        largest = max(largest, edge)
+    return largest
+
+
+@njit(cache=True, nogil=True)
+def _largest(best: np.ndarray) -> np.uint64:
+    largest = np.uint64(0)
+    for k in range(best.size):
+        largest = max(largest, best[k])
+    return largest

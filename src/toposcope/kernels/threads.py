@@ -1,0 +1,44 @@
+"""A few threads over blocks of rows, for kernels that release the interpreter lock.
+
+Plain threads rather than numba's parallel loops: they may be entered from several threads at once,
+survive a fork, and cost nothing where the work is small enough to stay serial.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor
+from typing import TypeVar
+
+import numpy as np
+from numba import get_num_threads
+
+A = TypeVar("A")
+B = TypeVar("B")
+
+_pools: dict[int, ThreadPoolExecutor] = {}
+os.register_at_fork(after_in_child=_pools.clear)
+
+
+def thread_count() -> int:
+    """Return how many threads kernels use: numba's setting (NUMBA_NUM_THREADS), within the allowed cores."""
+    return min(get_num_threads(), len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else 64)
+
+
+def run_blocks(work: Callable[[A], B], blocks: Iterable[A], *, serial: bool = False) -> list[B]:
+    """Return [work(block) for block in blocks], by threads unless `serial`."""
+    todo = list(blocks)
+    threads = 1 if serial else min(thread_count(), len(todo))
+    if threads <= 1:
+        return [work(block) for block in todo]
+    if threads not in _pools:
+        _pools[threads] = ThreadPoolExecutor(threads, thread_name_prefix="toposcope")
+    return list(_pools[threads].map(work, todo))
+
+
+def row_blocks(n_rows: int, *, per_thread: int = 4, serial: bool = False) -> list[tuple[int, int]]:
+    """Split `n_rows` rows into even (start, stop) blocks, several for each thread."""
+    count = 1 if serial else max(1, min(n_rows, per_thread * thread_count()))
+    edges = np.linspace(0, n_rows, count + 1).astype(int).tolist()
+    return list(zip(edges[:-1], edges[1:], strict=True))
