@@ -81,6 +81,16 @@ def test_perplexity_is_weighted_by_tokens(causal_folder):
     assert result.perplexity == pytest.approx(np.exp(total / tokens), rel=1e-5)
 
 
+def test_attention_rows_sum_to_one_and_look_back_only(causal_folder):
+    model = TransformersModel(causal_folder)
+    ids = model.encode(TEXTS[:1], 12)[0]
+    layers = model.attentions(ids)
+    assert [layer.shape for layer in layers] == [(4, len(ids), len(ids))] * 3
+    for layer in layers:
+        np.testing.assert_allclose(layer.sum(-1), 1.0, atol=1e-5)
+        assert np.triu(layer, 1).max() == 0.0
+
+
 def test_texts_longer_than_the_context_are_cut_and_noted(causal_folder):
     result = read(TransformersModel(causal_folder), TEXTS, Reading(layers=(3,), perplexity_length=400))
     assert result.notes == ("texts cut at the model's context of 48 tokens",)

@@ -108,16 +108,13 @@ def _finite(result: Representation) -> bool:
 def _read_once(model: LanguageModel, texts: Sequence[str], reading: Reading) -> Representation:
     import torch
 
-    shared = model.causal
-    longest = max(reading.length, reading.perplexity_length) if shared else reading.length
+    longest = max(reading.length, reading.perplexity_length) if model.causal else reading.length
     ids = model.encode(texts, longest)
     if not all(ids):
         raise InputError(f"text {[bool(i) for i in ids].index(False)} has no token: raise the minimum length")
     n_scored = min(reading.perplexity_texts, len(ids)) if model.causal else 0
-    cut = [
-        row[: max(reading.length, reading.perplexity_length if i < n_scored else 0)]
-        for i, row in enumerate(ids)
-    ]
+    scored_to = [reading.perplexity_length if i < n_scored else 0 for i in range(len(ids))]
+    cut = [row[: max(reading.length, to)] for row, to in zip(ids, scored_to, strict=True)]
     pool = _Pool(reading, [min(len(row), reading.length) for row in cut])
     total, predicted = 0.0, 0
     with torch.inference_mode():
@@ -125,13 +122,10 @@ def _read_once(model: LanguageModel, texts: Sequence[str], reading: Reading) -> 
             batch, mask = _padded([cut[i] for i in members], model.device)
             states = model.hidden_states(batch, mask)
             pool.add(members, states)
-            nll, n = _score(
-                model, states[-1], batch, [len(cut[i]) if i < n_scored else 0 for i in members], reading
-            )
+            nll, n = _score(model, states[-1], batch, [min(len(cut[i]), scored_to[i]) for i in members])
             total, predicted = total + nll, predicted + n
-    notes = (
-        () if longest <= model.context else (f"texts cut at the model's context of {model.context} tokens",)
-    )
+    cuts = f"texts cut at the model's context of {model.context} tokens"
+    notes = () if longest <= model.context else (cuts,)
     return Representation(pool.states(), total / predicted if predicted else math.nan, predicted, notes)
 
 

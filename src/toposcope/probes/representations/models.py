@@ -6,9 +6,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
-from toposcope.errors import InputError, MissingExtraError, SourceError
+from toposcope.errors import MissingExtraError, SourceError
 
 if TYPE_CHECKING:
+    import numpy as np
     import torch
 
 _TOKENIZER_FILES = ("tokenizer.json", "tokenizer.model", "vocab.json", "vocab.txt", "spiece.model")
@@ -47,6 +48,57 @@ class TransformersModel:
     def __init__(
         self, folder: Path, *, tokenizer: Path | None = None, half: bool = False, device: str = "cpu"
     ) -> None:
+        import torch
+
+        transformers = _transformers()
+        try:
+            config = transformers.AutoConfig.from_pretrained(folder, local_files_only=True)
+            self.causal = _is_causal(config)
+            self._kind = transformers.AutoModelForCausalLM if self.causal else transformers.AutoModel
+            self._folder = folder
+            self.device = torch.device(device)
+            self._model = self._load(torch.float16 if half else torch.float32)
+        except (OSError, ValueError, KeyError) as error:
+            reason = _first_line(error)
+            raise SourceError(f"{folder} does not load as a transformers model: {reason}") from error
+        self._tokenizer = _tokenizer(transformers, tokenizer or folder)
+        self.n_layers = int(config.num_hidden_layers)
+        self.width = int(config.hidden_size)
+        self.vocabulary = int(config.vocab_size)
+        positions = getattr(config, "max_position_embeddings", None) or getattr(config, "n_positions", None)
+        self.context = int(positions or 1024)
+
+    def encode(self, texts: Sequence[str], max_length: int) -> list[list[int]]:
+        """Return the token ids of every text, cut at the smaller of `max_length` and the context."""
+        length = min(max_length, self.context)
+        encoded = self._tokenizer(list(texts), truncation=True, max_length=length, padding=False)
+        return [list(ids) for ids in encoded["input_ids"]]
+
+    def hidden_states(self, ids: torch.Tensor, mask: torch.Tensor) -> Sequence[torch.Tensor]:
+        """Return all hidden states of a right-padded batch."""
+        base = self._model.base_model
+        # Right padding never reaches an earlier position of a causal model: its mask would change nothing.
+        attention = None if self.causal else mask
+        return base(input_ids=ids, attention_mask=attention, output_hidden_states=True).hidden_states
+
+    def logits(self, hidden: torch.Tensor) -> torch.Tensor:
+        """Return next-token logits, through the tied or untied output embedding."""
+        head = self._model.get_output_embeddings()
+        if head is None:
+            raise InputError("this model has no output embedding, so it has no perplexity")
+        return head(hidden)
+
+    def attentions(self, ids: Sequence[int]) -> list[np.ndarray]:
+        """Return the attention weights of one text, (heads, length, length) for each layer."""
+        import torch
+
+        self._model.set_attn_implementation("eager")  # the fused kernels never form the weights
+        with torch.inference_mode():
+            batch = torch.tensor([list(ids)], device=self.device)
+            shown = self._model.base_model(input_ids=batch, output_attentions=True).attentions
+        return [layer[0].float().cpu().numpy() for layer in shown]
+
+    def widen(self) -> None:
         """Load the weights again in float32: a weight beyond 65504 is lost in half precision."""
         import torch
 

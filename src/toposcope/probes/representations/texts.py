@@ -109,7 +109,8 @@ def _json_text(path: Path, number: int, line: str) -> str:
 def _column(path: Path, text: str, delimiter: str) -> list[str]:
     # Tab-separated text, as in GLUE, has bare quotation marks.
     quoted = csv.QUOTE_NONE if delimiter == "\t" else csv.QUOTE_MINIMAL
-    rows = list(csv.DictReader(text.splitlines(), delimiter=delimiter, quoting=quoted)  # type: ignore[call-overload])
+    reader = csv.DictReader(text.splitlines(), delimiter=delimiter, quoting=quoted)  # type: ignore[call-overload]
+    rows = list(reader)
     for name in ("text", "sentence"):
         if rows and name in rows[0]:
             return [row[name] or "" for row in rows]
