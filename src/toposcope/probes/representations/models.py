@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
-from toposcope.errors import MissingExtraError, SourceError
+from toposcope.errors import InputError, MissingExtraError, SourceError
 
 if TYPE_CHECKING:
     import numpy as np
