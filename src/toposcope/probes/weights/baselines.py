@@ -1,0 +1,52 @@
+"""Norms and spectra of every matrix: what topology has to beat."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from toposcope.probes.base import Measured, Reach, Tier
+from toposcope.probes.snapshot import Snapshot
+from toposcope.probes.weights.labels import Label, groups
+from toposcope.probes.weights.options import WeightOptions
+from toposcope.topology import baselines
+
+
+@dataclass(frozen=True)
+class Baselines:
+    """The baselines of `toposcope.topology.baselines` per matrix, their means, and the weight norm.
+
+    Rows: each matrix under its own name; the mean over the matrices of a role as `role`, over all matrices
+    as `layers`; and `weight_norm`, the Euclidean norm of all matrices together, as `model`.
+    """
+
+    options: WeightOptions
+    name: str = "baselines"
+    version: int = 1
+    tier: Tier = Tier.CHEAP
+    reach: Reach = Reach.ONE
+
+    def measure(self, snapshot: Snapshot) -> Measured:
+        """Return the baselines of one checkpoint."""
+        at, found = snapshot.checkpoint, Measured()
+        values: dict[Label, dict[str, float]] = {}
+        for matrix in snapshot.matrices():
+            if self.options.keeps(matrix.name):
+                label = Label.of(matrix)
+                values[label] = baselines(matrix.values, name=matrix.name)
+                found.rows += label.rows(at, self.name, values[label])
+        for group, has in groups(values, "layers").items():
+            members = [value for label, value in values.items() if has(label)]
+            means = (
+                {feature: _mean([m[feature] for m in members]) for feature in members[0]} if members else {}
+            )
+            found.rows += group.rows(at, self.name, means)
+        norm = math.sqrt(sum(value["frobenius_norm"] ** 2 for value in values.values()))
+        found.rows += Label("model").rows(at, self.name, {"weight_norm": norm})
+        return found
+
+
+def _mean(values: list[float]) -> float:
+    """Mean of the values that are defined; nan when none is."""
+    defined = [value for value in values if math.isfinite(value)]
+    return sum(defined) / len(defined) if defined else math.nan

@@ -1,0 +1,104 @@
+"""How far each diagram moved since the previous checkpoint."""
+
+from __future__ import annotations
+
+import math
+import statistics
+from dataclasses import dataclass
+
+import numpy as np
+
+from toposcope.probes.base import Measured, Reach, Tier
+from toposcope.probes.snapshot import Snapshot
+from toposcope.probes.weights.labels import Label
+from toposcope.probes.weights.options import WeightOptions
+from toposcope.probes.weights.rips import FILTRATION, POOLED, pooled_shapes
+from toposcope.topology import bottleneck, maximum_spanning_tree_weights, wasserstein
+from toposcope.types import Diagram, Status
+
+_MOST_BARS = 500
+_GROUND = "ground L2 (Wasserstein), L-infinity (bottleneck)"
+
+
+@dataclass(frozen=True)
+class Distances:
+    """Wasserstein (order 1 and 2) and bottleneck distance to the previous checkpoint's diagram.
+
+    ``wasserstein1_h0, ...`` compare the pooled clouds' Rips diagrams, draw by draw; ``..._np`` compare
+    each matrix's weight diagram, its weights divided by its largest so that births are 1, and `layers` is
+    their mean. A weight diagram of more than 500 bars stands in by 500 of its quantiles (status
+    `subsampled`): the exact matching is cubic. The first checkpoint of a run has no rows.
+    """
+
+    options: WeightOptions
+    name: str = "distances"
+    version: int = 1
+    tier: Tier = Tier.COSTLY
+    reach: Reach = Reach.PREVIOUS
+
+    def measure(self, snapshot: Snapshot) -> Measured:
+        """Return the distances between one checkpoint and the one before."""
+        found = Measured()
+        if snapshot.previous is not None:
+            if "pooled" in self.options.clouds:
+                self._add_pooled(found, snapshot, snapshot.previous)
+            self._add_matrices(found, snapshot, snapshot.previous)
+        return found
+
+    def _add_pooled(self, found: Measured, snapshot: Snapshot, previous: Snapshot) -> None:
+        for now, then in zip(
+            pooled_shapes(snapshot, self.options), pooled_shapes(previous, self.options), strict=False
+        ):
+            for dim in (0, 1):
+                values = _distances(now.diagrams[dim], then.diagrams[dim], f"h{dim}")
+                found.rows += POOLED.rows(
+                    snapshot.checkpoint, self.name, values, filtration=FILTRATION,
+                    draw=now.draw.number, status=now.status, note=f"{now.draw.note}; {_GROUND}".lstrip("; "),
+                )  # fmt: skip
+
+    def _add_matrices(self, found: Measured, snapshot: Snapshot, previous: Snapshot) -> None:
+        now, then = weight_diagrams(snapshot, self.options), weight_diagrams(previous, self.options)
+        columns: dict[str, list[float]] = {}
+        for label in [label for label in now if label in then]:
+            values = _distances(now[label], then[label], "np")
+            thinned = now[label].n_vertices > _MOST_BARS
+            found.rows += label.rows(
+                snapshot.checkpoint, self.name, values, filtration="weights",
+                status=Status.SUBSAMPLED if thinned else Status.OK, note=_GROUND,
+            )  # fmt: skip
+            for feature, value in values.items():
+                columns.setdefault(feature, []).append(value)
+        means = {feature: statistics.fmean(column) for feature, column in columns.items()}
+        found.rows += Label("layers").rows(
+            snapshot.checkpoint, self.name, means, filtration="weights", note=_GROUND
+        )
+
+
+def weight_diagrams(snapshot: Snapshot, options: WeightOptions) -> dict[Label, Diagram]:
+    """Return each matrix's weight diagram with births at 1, at most 500 bars and no essential one."""
+
+    def compute() -> dict[Label, Diagram]:
+        kept = (matrix for matrix in snapshot.matrices() if options.keeps(matrix.name))
+        return {
+            Label.of(matrix): _unit_diagram(maximum_spanning_tree_weights(matrix.values, name=matrix.name))
+            for matrix in kept
+        }
+
+    return snapshot.remember(("weight diagrams", options.without), compute)
+
+
+def _unit_diagram(edges: np.ndarray) -> Diagram:
+    deaths = edges / edges[0] if edges[0] > 0 else np.ones_like(edges)
+    if len(deaths) > _MOST_BARS:
+        deaths = np.quantile(deaths, (np.arange(_MOST_BARS) + 0.5) / _MOST_BARS)
+    return Diagram(0, np.ones_like(deaths), deaths, "weights", len(edges) + 1)
+
+
+def _distances(now: Diagram, then: Diagram, suffix: str) -> dict[str, float]:
+    """Return the three distances; nan where the numbers of essential classes differ."""
+    values = {
+        f"wasserstein1_{suffix}": wasserstein(now, then, order=1),
+        f"wasserstein2_{suffix}": wasserstein(now, then, order=2),
+        f"bottleneck_{suffix}": bottleneck(now, then),
+    }
+    return {key: value if math.isfinite(value) else math.nan for key, value in values.items()}

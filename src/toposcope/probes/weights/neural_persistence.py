@@ -1,0 +1,145 @@
+"""Neural persistence of every matrix, beside the nulls and confounds that it has to be read with."""
+
+from __future__ import annotations
+
+import statistics
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from toposcope.probes.base import Measured, Reach, Tier
+from toposcope.probes.snapshot import Snapshot
+from toposcope.probes.weights.labels import Label, groups
+from toposcope.probes.weights.options import WeightOptions
+from toposcope.seeding import rng
+from toposcope.topology import maximum_spanning_tree_weights
+from toposcope.types import Checkpoint, Diagram, Matrix
+
+_POWER = {"rieck": 2.0, "seed004": 1.0}
+_CLIP = 0.999
+
+
+@dataclass(frozen=True)
+class NeuralPersistence:
+    r"""Neural persistence in the conventions `rieck` (whole network's maximum) and `seed004` (each matrix's).
+
+    Features of a matrix, with s the scale of the convention and w_e the n - 1 tree edges:
+
+    - ``neural_persistence``: (mean (1 - w_e/s)^p)^(1/p), p = 2 for `rieck` and 1 for `seed004`;
+    - ``neural_persistence_shuffled``: the same after a random permutation of the entries, one row a draw;
+    - ``neural_persistence_clipped``: the same with the 99.9% quantile of \|w\| in the place of its maximum;
+    - ``weight_variance``: Var(\|w\| / s).
+
+    Aggregates over all matrices (`model`) and those of a role (`role`): the mean of each,
+    ``neural_persistence_std`` (population) and ``neural_persistence_excess`` = NP minus its mean null.
+    A tied head that is stored counts as its own matrix. Each matrix is read once: only its tree is kept
+    until the whole network's maximum is known.
+    """
+
+    options: WeightOptions
+    name: str = "neural_persistence"
+    version: int = 1
+    tier: Tier = Tier.CHEAP
+    reach: Reach = Reach.ONE
+
+    def measure(self, snapshot: Snapshot) -> Measured:
+        """Return neural persistence and its nulls at one checkpoint."""
+        at = snapshot.checkpoint
+        trees = [
+            _tree(matrix, self.options.nulls)
+            for matrix in snapshot.matrices()
+            if self.options.keeps(matrix.name)
+        ]
+        found = Measured(diagrams=[tree.label.keep(tree.diagram()) for tree in trees])
+        if trees:
+            for convention in self.options.conventions:
+                self._add(found, at, convention, trees)
+        return found
+
+    def _add(self, found: Measured, at: Checkpoint, convention: str, trees: list[_Tree]) -> None:
+        top = max(tree.top for tree in trees) if convention == "rieck" else None
+        clip = max(tree.clip for tree in trees) if convention == "rieck" else None
+        values = {tree.label: tree.values(_POWER[convention], top, clip) for tree in trees}
+        nulls = {tree.label: tree.null_values(_POWER[convention], top) for tree in trees}
+        for label, features in values.items():
+            found.rows += label.rows(at, self.name, features, filtration=convention)
+            self._add_nulls(found, at, convention, label, nulls[label])
+        for group, has in groups(values, "model").items():
+            members = [label for label in values if has(label)]
+            columns = {
+                feature: [values[label][feature] for label in members] for feature in values[members[0]]
+            }
+            means = {feature: statistics.fmean(column) for feature, column in columns.items()}
+            means["neural_persistence_std"] = statistics.pstdev(columns["neural_persistence"])
+            null = [statistics.fmean(draw) for draw in zip(*(nulls[label] for label in members), strict=True)]
+            if null:
+                means["neural_persistence_excess"] = means["neural_persistence"] - statistics.fmean(null)
+            found.rows += group.rows(at, self.name, means, filtration=convention)
+            self._add_nulls(found, at, convention, group, null)
+
+    def _add_nulls(
+        self, found: Measured, at: Checkpoint, convention: str, label: Label, null: list[float]
+    ) -> None:
+        for draw, value in enumerate(null):
+            feature = {"neural_persistence_shuffled": value}
+            found.rows += label.rows(at, self.name, feature, filtration=convention, draw=draw)
+
+
+@dataclass(frozen=True, slots=True)
+class _Tree:
+    """What is kept of a matrix: its spanning tree's edges, those of its permutations, and moments."""
+
+    label: Label
+    edges: np.ndarray
+    clip: float
+    variance: float
+    nulls: list[np.ndarray] = field(default_factory=list)
+
+    @property
+    def top(self) -> float:
+        return float(self.edges[0])
+
+    def values(self, power: float, top: float | None, clip: float | None) -> dict[str, float]:
+        scale = self.top if top is None else top
+        return {
+            "neural_persistence": _value(self.edges, scale, power),
+            "neural_persistence_clipped": _value(self.edges, self.clip if clip is None else clip, power),
+            "weight_variance": self.variance / scale**2 if scale > 0 else 0.0,
+        }
+
+    def null_values(self, power: float, top: float | None) -> list[float]:
+        return [_value(edges, self.top if top is None else top, power) for edges in self.nulls]
+
+    def diagram(self) -> Diagram:
+        n = len(self.edges) + 1
+        return Diagram(0, np.full(n, self.top), np.append(self.edges, -np.inf), "weights", n)
+
+
+def _tree(matrix: Matrix, nulls: int) -> _Tree:
+    at, values = matrix.checkpoint, matrix.values
+    edges = maximum_spanning_tree_weights(values, name=matrix.name)
+    flat = values.reshape(-1)
+    shuffled = [
+        maximum_spanning_tree_weights(
+            rng(run=at.run, step=at.step, name=matrix.name, draw=draw).permutation(flat).reshape(values.shape)
+        )
+        for draw in range(nulls)
+    ]
+    magnitude = np.abs(values).astype(np.float32, copy=False).ravel()
+    variance = float(magnitude.var(dtype=np.float64))
+    return _Tree(Label.of(matrix), edges, _quantile(magnitude), variance, shuffled)
+
+
+def _quantile(magnitude: np.ndarray) -> float:
+    """Return the 99.9% quantile, the higher of its two neighbours; partitions `magnitude` in place."""
+    index = int(np.ceil(_CLIP * (magnitude.size - 1)))
+    magnitude.partition(index)
+    return float(magnitude[index])
+
+
+def _value(edges: np.ndarray, scale: float, power: float) -> float:
+    """Return (mean (1 - min(w/s, 1))^p)^(1/p); 0 for a matrix without any weight."""
+    if scale <= 0:
+        return 0.0
+    gaps = 1.0 - np.minimum(edges / scale, 1.0)
+    return float((gaps**power).mean() ** (1.0 / power))

@@ -1,0 +1,141 @@
+"""Vietoris-Rips H0 and H1 of weight clouds: rows as points, per matrix and pooled."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from toposcope.probes.base import Measured, Reach, Tier
+from toposcope.probes.snapshot import Snapshot
+from toposcope.probes.weights.clouds import Draw, pooled_draws, row_draws
+from toposcope.probes.weights.labels import Label, groups
+from toposcope.probes.weights.options import WeightOptions
+from toposcope.topology import rips, summaries
+from toposcope.topology.rips import distance_matrix
+from toposcope.types import Diagram, Matrix, Status
+
+FILTRATION = "euclidean"
+_SUMMARIES = ("count", "total", "total_sq", "max", "mean", "std", "entropy", "entropy_normalized")
+POOLED = Label("pooled")
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """The diagrams of one cloud, and the median distance between its points."""
+
+    draw: Draw
+    diagrams: tuple[Diagram, ...]
+    median: float
+
+    @property
+    def status(self) -> Status:
+        """Return how the numbers came to be; a threshold weighs more than a subsample."""
+        if any(diagram.truncated_at is not None for diagram in self.diagrams):
+            return Status.TRUNCATED
+        return Status.OK if self.draw.number is None else Status.SUBSAMPLED
+
+    @property
+    def scaled(self) -> dict[str, float]:
+        """Return the total persistence of each dimension in units of the median distance."""
+        return {
+            f"h{diagram.dim}_total_scaled": summaries(diagram)["total"] / self.median
+            if self.median > 0
+            else math.nan
+            for diagram in self.diagrams
+        }
+
+
+@dataclass(frozen=True)
+class Rips:
+    """H0 and H1 of the rows of every matrix, and of the rows of all matrices pooled.
+
+    Features ``h0_count, h0_total, ...`` and ``h1_...`` are the summaries of `toposcope.topology`, and
+    ``h0_total_scaled`` is the total in units of the cloud's median distance. Clouds above
+    `options.points` rows are drawn `options.draws` times. Aggregates: `layers` and `role` hold the
+    summaries of the matrices' diagrams put together, so that their total is the sum over matrices.
+    """
+
+    options: WeightOptions
+    name: str = "rips"
+    version: int = 1
+    tier: Tier = Tier.CHEAP
+    reach: Reach = Reach.ONE
+
+    def measure(self, snapshot: Snapshot) -> Measured:
+        """Return the Rips summaries of one checkpoint."""
+        found = Measured()
+        if "matrix" in self.options.clouds:
+            shapes: dict[Label, list[Shape]] = {}
+            for matrix in self._matrices(snapshot):
+                label = Label.of(matrix)
+                shapes[label] = [shape_of(draw, self.options) for draw in row_draws(matrix, self.options)]
+                self._add(found, snapshot, label, shapes[label])
+            for group, has in groups(shapes, "layers").items():
+                self._add_group(found, snapshot, group, [shapes[label] for label in shapes if has(label)])
+        if "pooled" in self.options.clouds:
+            self._add(found, snapshot, POOLED, pooled_shapes(snapshot, self.options))
+        return found
+
+    def _matrices(self, snapshot: Snapshot) -> Iterable[Matrix]:
+        return (matrix for matrix in snapshot.matrices() if self.options.keeps(matrix.name))
+
+    def _add(self, found: Measured, snapshot: Snapshot, label: Label, shapes: list[Shape]) -> None:
+        for shape in shapes:
+            values = _features(shape.diagrams) | shape.scaled
+            found.rows += label.rows(
+                snapshot.checkpoint, self.name, values, filtration=FILTRATION,
+                draw=shape.draw.number, status=shape.status, note=shape.draw.note,
+            )  # fmt: skip
+            found.diagrams += [label.keep(diagram, shape.draw.number) for diagram in shape.diagrams]
+
+    def _add_group(
+        self, found: Measured, snapshot: Snapshot, group: Label, members: list[list[Shape]]
+    ) -> None:
+        """Add the summaries of several matrices' bars together, draw by draw."""
+        draws = max((len(shapes) for shapes in members), default=0)
+        for draw in range(draws):
+            shapes = [shapes[draw] if len(shapes) > 1 else shapes[0] for shapes in members]
+            together = [_union([shape.diagrams[dim] for shape in shapes]) for dim in (0, 1)]
+            scaled = {key: sum(shape.scaled[key] for shape in shapes) for key in shapes[0].scaled}
+            status = max((shape.status for shape in shapes), key=list(Status).index)
+            found.rows += group.rows(
+                snapshot.checkpoint, self.name, _features(together) | scaled, filtration=FILTRATION,
+                draw=None if draws == 1 and status != Status.SUBSAMPLED else draw, status=status,
+            )  # fmt: skip
+
+
+def pooled_shapes(snapshot: Snapshot, options: WeightOptions) -> list[Shape]:
+    """Return the diagrams of the pooled cloud, one for each draw, measured once for all probes."""
+
+    def compute() -> list[Shape]:
+        kept = (matrix for matrix in snapshot.matrices() if options.keeps(matrix.name))
+        return [shape_of(draw, options) for draw in pooled_draws(kept, snapshot.checkpoint, options)]
+
+    return snapshot.remember(("pooled", options), compute)
+
+
+def shape_of(draw: Draw, options: WeightOptions) -> Shape:
+    """Return the H0 and H1 diagrams of a cloud."""
+    distances = distance_matrix(draw.points, FILTRATION)
+    diagrams = rips(distances, maxdim=1, metric="precomputed", thresh=options.thresh)
+    n = len(distances)
+    median = float(np.median(distances[np.triu_indices(n, 1)])) if n > 1 else 0.0
+    return Shape(draw, tuple(replace(diagram, filtration=FILTRATION) for diagram in diagrams), median)
+
+
+def _features(diagrams: Iterable[Diagram]) -> dict[str, float]:
+    found: dict[str, float] = {}
+    for diagram in diagrams:
+        values = summaries(diagram)
+        found |= {f"h{diagram.dim}_{name}": values[name] for name in _SUMMARIES}
+    return found
+
+
+def _union(diagrams: list[Diagram]) -> Diagram:
+    """Put the bars of several diagrams together."""
+    birth = np.concatenate([diagram.birth for diagram in diagrams])
+    death = np.concatenate([diagram.death for diagram in diagrams])
+    return Diagram(diagrams[0].dim, birth, death, FILTRATION, sum(diagram.n_vertices for diagram in diagrams))

@@ -1,0 +1,166 @@
+"""The one loop: every probe at every checkpoint, into the store."""
+
+from __future__ import annotations
+
+import itertools
+import time
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Protocol
+
+from toposcope.errors import InputError
+from toposcope.probes.base import Probe, Reach
+from toposcope.probes.snapshot import SeriesLike
+from toposcope.progress import Progress
+from toposcope.store import Store
+from toposcope.sweep.local import in_processes, serially
+from toposcope.sweep.plan import Shard, Task, by_run, plan
+from toposcope.sweep.worker import Failure, Job, Outcome
+from toposcope.types import Checkpoint, Run
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+class Sweepable(SeriesLike, Protocol):
+    """What the sweep needs of a series; it is sent to other processes, so it must pickle."""
+
+    @property
+    def runs(self) -> tuple[Run, ...]:
+        """Return the runs."""
+
+    def __iter__(self) -> Iterable[Checkpoint]:  # type: ignore[override]
+        """Iterate over the checkpoints."""
+
+    def metrics(self, run: str) -> pd.DataFrame:
+        """Return a run's per-step metrics."""
+
+
+@dataclass(frozen=True, slots=True)
+class Execution:
+    """Where and how a sweep runs; nothing here changes a number."""
+
+    jobs: int = 1
+    shard: Shard = field(default_factory=Shard)
+    ray: str | None = None
+    keep_diagrams: bool = False
+    quiet: bool = False
+
+    def __post_init__(self) -> None:
+        """Refuse an impossible number of processes."""
+        if self.jobs < 1:
+            raise InputError(f"jobs is {self.jobs}; it must be at least 1")
+
+
+@dataclass(frozen=True, slots=True)
+class SweepReport:
+    """What a sweep did: units measured, units found in the store, units that failed twice."""
+
+    done: int
+    skipped: int
+    failures: list[Failure]
+    problems: list[str]
+    seconds: float
+
+
+def sweep(
+    series: Sweepable, probes: Sequence[Probe], store: Store, *, execution: Execution | None = None
+) -> SweepReport:
+    """Measure every probe at every checkpoint of `series` that the store lacks.
+
+    A unit (checkpoint x probe) that fails is recorded, tried once more after the others, and reported;
+    the rest goes on. Stopped at any moment and started again, the store ends the same.
+
+    Parameters
+    ----------
+    series : Sweepable
+        What `toposcope.open_series` returns.
+    probes : sequence of Probe
+        What to measure.
+    store : Store
+        Where rows, diagrams, runs and metrics go.
+    execution : Execution, optional
+        Processes, shard, cluster; serial by default.
+
+    Raises
+    ------
+    OSError
+        When the disk is full: what was finished is kept.
+    """
+    execution = execution or Execution()
+    start = time.monotonic()
+    runs = by_run(series)  # type: ignore[arg-type]
+    if not runs:
+        raise InputError("the series has no checkpoint; give a folder that holds some")
+    problems = [f"{path.name} was damaged and set aside" for path in store.set_broken_aside()]
+    problems += copy_runs(series, store)
+    job = Job(series, runs, tuple(probes), store.path.resolve(), execution.keep_diagrams)
+    tasks = plan(runs, probes, execution.shard, jobs=execution.jobs)
+    first = _go(job, tasks, execution, "measuring")
+    again = (
+        _go(job, _retries(first.failures, probes), execution, "trying again") if first.failures else Outcome()
+    )
+    store.compact()
+    return SweepReport(
+        done=first.done + again.done,
+        skipped=first.skipped,
+        failures=again.failures,
+        problems=problems,
+        seconds=time.monotonic() - start,
+    )
+
+
+def copy_runs(series: Sweepable, store: Store) -> list[str]:
+    """Copy the runs and their metrics into the store; return what could not be read."""
+    store.write_runs(series.runs)
+    problems = []
+    for run in series.runs:
+        try:
+            metrics = series.metrics(run.run)
+        except InputError as error:
+            problems.append(str(error))
+            continue
+        if len(metrics):
+            store.write_metrics(metrics)
+    return problems
+
+
+def _go(job: Job, tasks: Sequence[Task], execution: Execution, label: str) -> Outcome:
+    total = Outcome()
+    with Progress(label, sum(task.units for task in tasks), quiet=execution.quiet) as progress:
+
+        def tell(outcome: Outcome) -> None:
+            total.done += outcome.done
+            total.skipped += outcome.skipped
+            total.failures += outcome.failures
+            progress.advance(outcome.done + outcome.skipped)
+            for failure in outcome.failures:
+                progress.advance(note=f"{failure.run} step {failure.step} {failure.probe}", failed=True)
+
+        if execution.ray is not None:
+            from toposcope.sweep.cluster import on_ray
+
+            on_ray(execution.ray, job, tasks, tell)
+        elif execution.jobs > 1 and len(tasks) > 1:
+            in_processes(job, tasks, execution.jobs, tell)
+        else:
+            serially(job, tasks, tell)
+    return total
+
+
+def _retries(failures: Sequence[Failure], probes: Sequence[Probe]) -> list[Task]:
+    """One task for each failing checkpoint; a probe that reads everything before has its units together."""
+    far = {probe.name for probe in probes if probe.reach == Reach.PREFIX}
+    near = sorted({(f.run, f.index) for f in failures if f.probe not in far})
+    tasks = [
+        Task(
+            run,
+            (index,),
+            tuple(f.probe for f in failures if (f.run, f.index) == (run, index) and f.probe not in far),
+        )
+        for run, index in near
+    ]
+    ordered = sorted((f for f in failures if f.probe in far), key=lambda f: (f.run, f.probe, f.index))
+    for (run, probe), group in itertools.groupby(ordered, key=lambda f: (f.run, f.probe)):
+        tasks.append(Task(run, tuple(f.index for f in group), (probe,)))
+    return tasks

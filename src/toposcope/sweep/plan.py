@@ -1,0 +1,91 @@
+"""What there is to do: tasks of consecutive checkpoints, and the share of one launcher among several."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from toposcope.errors import InputError
+from toposcope.probes.base import Probe, Reach
+from toposcope.types import Checkpoint
+
+_MOST_PER_TASK = 16
+
+
+@dataclass(frozen=True, slots=True)
+class Shard:
+    """The part of a sweep that one of several launchers does: `index` 1..`count`."""
+
+    index: int = 1
+    count: int = 1
+
+    def __post_init__(self) -> None:
+        """Refuse a part that does not exist."""
+        if not 1 <= self.index <= self.count:
+            raise InputError(f"shard is {self.index}/{self.count}; use i/n with i from 1 to n")
+
+    @classmethod
+    def parse(cls, text: str) -> Shard:
+        """Return the shard written as `i/n`.
+
+        >>> Shard.parse("2/8")
+        Shard(index=2, count=8)
+        """
+        match = re.fullmatch(r"(\d+)/(\d+)", text)
+        if match is None:
+            raise InputError(f"shard is {text!r}; use i/n, for example 1/8")
+        return cls(int(match[1]), int(match[2]))
+
+    def range(self, total: int) -> range:
+        """Return which of `total` things in a row belong to this shard.
+
+        >>> [list(Shard(i, 3).range(4)) for i in (1, 2, 3)]
+        [[0], [1], [2, 3]]
+        """
+        return range((self.index - 1) * total // self.count, self.index * total // self.count)
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """Some checkpoints of a run, by their position in it, and the probes to measure at each of them."""
+
+    run: str
+    indices: tuple[int, ...]
+    probes: tuple[str, ...]
+
+    @property
+    def units(self) -> int:
+        """Return how many units of work this is."""
+        return len(self.indices) * len(self.probes)
+
+
+def by_run(checkpoints: Iterable[Checkpoint]) -> dict[str, tuple[Checkpoint, ...]]:
+    """Return the checkpoints of every run, in the order of their steps."""
+    found: dict[str, list[Checkpoint]] = {}
+    for checkpoint in checkpoints:
+        found.setdefault(checkpoint.run, []).append(checkpoint)
+    return {run: tuple(sorted(values, key=lambda c: c.step)) for run, values in sorted(found.items())}
+
+
+def plan(
+    runs: Mapping[str, Sequence[Checkpoint]], probes: Sequence[Probe], shard: Shard, *, jobs: int
+) -> list[Task]:
+    """Return the tasks of a shard.
+
+    Checkpoints are dealt out in consecutive pieces, so that a probe which reads the previous one finds it
+    at hand. A probe that reads everything up to a step takes its run as one task.
+    """
+    near = tuple(probe.name for probe in probes if probe.reach != Reach.PREFIX)
+    far = tuple(probe.name for probe in probes if probe.reach == Reach.PREFIX)
+    places = [(run, index) for run, checkpoints in runs.items() for index in range(len(checkpoints))]
+    mine = [places[k] for k in shard.range(len(places))]
+    size = max(1, min(_MOST_PER_TASK, len(mine) // (4 * jobs)))
+    tasks = []
+    names = list(runs)
+    if far:
+        tasks += [Task(names[k], tuple(range(len(runs[names[k]]))), far) for k in shard.range(len(names))]
+    for run in names if near else []:
+        indices = [index for name, index in mine if name == run]
+        tasks += [Task(run, tuple(indices[k : k + size]), near) for k in range(0, len(indices), size)]
+    return tasks
