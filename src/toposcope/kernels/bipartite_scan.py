@@ -6,11 +6,81 @@ of their bits for every floating type, and infinity and NaN sort above everythin
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass
+
 import numpy as np
 from numba import njit
 
+from toposcope.kernels.threads import row_blocks, run_blocks
+
+SERIAL_BELOW = 1_000_000
+"""Entries below which starting threads costs more than it saves."""
 _CHUNK = 64
 """Entries looked at together: one branch for all of them, wide enough to be vectorised."""
+
+
+@dataclass(frozen=True, slots=True)
+class Edges:
+    """Edges of a bipartite graph: keys (bits of |w|), rows and columns, of one length."""
+
+    keys: np.ndarray
+    rows: np.ndarray
+    columns: np.ndarray
+
+    def __getitem__(self, chosen: np.ndarray | slice) -> Edges:
+        """Return the edges at the positions `chosen`."""
+        return Edges(self.keys[chosen], self.rows[chosen], self.columns[chosen])
+
+
+def joined(parts: Sequence[Edges]) -> Edges:
+    """Return the edges of all parts, one after the other."""
+    return Edges(
+        np.concatenate([part.keys for part in parts]),
+        np.concatenate([part.rows for part in parts]),
+        np.concatenate([part.columns for part in parts]),
+    )
+
+
+def descending(keys: np.ndarray) -> np.ndarray:
+    """Return the stable order of `keys` from the largest down."""
+    if keys.dtype.itemsize == 8:
+        return np.argsort(~keys, kind="stable")
+    # One sort of 64-bit numbers, key above and position below, is far cheaper than an argsort.
+    packed = (~keys.astype(np.uint32)).astype(np.uint64) << np.uint64(32)
+    packed |= np.arange(keys.size, dtype=np.uint64)
+    packed.sort()
+    return (packed & np.uint64(0xFFFFFFFF)).astype(np.uint32)
+
+
+def collected(
+    bits: np.ndarray,
+    mask: np.unsignedinteger,
+    row_floor: np.ndarray,
+    column_floor: np.ndarray,
+    limit: int,
+) -> tuple[Edges | None, int]:
+    """Return what `collect` finds in all rows, by threads, and its number; None for more than `limit`."""
+    serial = bits.size < SERIAL_BELOW
+    blocks = row_blocks(bits.shape[0], serial=serial)
+    room = limit if len(blocks) == 1 else limit // len(blocks) + 1024
+
+    def scan(block: tuple[int, int], room: int = room) -> tuple[int, Edges]:
+        room = min(room, (block[1] - block[0]) * bits.shape[1])
+        edges = Edges(np.empty(room, bits.dtype), np.empty(room, np.int32), np.empty(room, np.int32))
+        count = collect(bits, mask, row_floor, column_floor, *block, edges.keys, edges.rows, edges.columns)
+        return count, edges
+
+    results = run_blocks(scan, blocks, serial=serial)
+    total = sum(count for count, _ in results)
+    if total > limit:
+        return None, total
+    return joined(
+        [
+            (scan(block, count)[1] if count > edges.keys.size else edges)[slice(0, count)]
+            for block, (count, edges) in zip(blocks, results, strict=True)
+        ]
+    ), total
 
 
 @njit(cache=True, nogil=True)
@@ -27,40 +97,71 @@ def sample_keys(flat: np.ndarray, mask: np.unsignedinteger, starts: np.ndarray, 
 def collect(
     bits: np.ndarray,
     mask: np.unsignedinteger,
-    tau: np.unsignedinteger,
+    row_floor: np.ndarray,
+    column_floor: np.ndarray,
     first: int,
     last: int,
     keys: np.ndarray,
     rows: np.ndarray,
     columns: np.ndarray,
 ) -> int:
-    """Store the edges of rows `first` to `last` with key >= `tau` in row-major order; return their number.
+    """Store the edges (i, j) of rows `first` to `last` with key >= min(row_floor[i], column_floor[j]).
 
-    Edges beyond the length of the buffers are counted, not stored.
+    They are stored in row-major order; those beyond the length of the buffers are counted only. Returns
+    their number. A floor of `mask` is above every finite key.
     """
     n_in = bits.shape[1]
     whole = n_in // _CHUNK * _CHUNK
+    closed = column_floor.min() >= mask
     count = 0
     for i in range(first, last):
+        low = row_floor[i]
+        if closed and low >= mask:
+            continue
         for start in range(0, n_in, _CHUNK):
             part = bits[i, start : start + _CHUNK]
-            hit = np.uint32(0)
-            if start < whole:
+            floor = column_floor[start : start + _CHUNK]
+            hit = np.uint32(start >= whole)
+            if not hit:
                 for k in range(_CHUNK):
-                    hit |= np.uint32((part[k] & mask) >= tau)
-            else:
-                hit = np.uint32(1)
+                    hit |= np.uint32((part[k] & mask) >= min(low, floor[k]))
             if not hit:
                 continue
             for k in range(part.size):
                 key = part[k] & mask
-                if key >= tau:
+                if key >= min(low, floor[k]):
                     if count < keys.size:
                         keys[count] = key
                         rows[count] = i
                         columns[count] = start + k
                     count += 1
     return count
+
+
+@njit(cache=True, nogil=True)
+def floor_of_rows(
+    bits: np.ndarray, mask: np.unsignedinteger, rows: np.ndarray, columns: np.ndarray, floor: np.ndarray
+) -> None:
+    """Set `floor` of each of `rows` to its largest key within `columns`."""
+    for i in rows:
+        largest = floor[i] & 0
+        for j in columns:
+            largest = max(largest, bits[i, j] & mask)
+        floor[i] = largest
+
+
+@njit(cache=True, nogil=True)
+def floor_of_columns(
+    bits: np.ndarray, mask: np.unsignedinteger, rows: np.ndarray, columns: np.ndarray, floor: np.ndarray
+) -> None:
+    """Set `floor` of each of `columns` to its largest key within `rows`."""
+    largest = np.zeros(bits.shape[1], bits.dtype)
+    for i in rows:
+        row = bits[i]
+        for j in range(row.size):
+            largest[j] = max(largest[j], row[j] & mask)
+    for j in columns:
+        floor[j] = largest[j]
 
 
 @njit(cache=True, nogil=True)

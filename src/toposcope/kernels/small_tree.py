@@ -9,9 +9,7 @@ SMALL = 1 << 15
 """Up to this many entries Prim's algorithm on all of them is the faster way."""
 
 
-def small_tree(
-    bits: np.ndarray, mask: np.unsignedinteger
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def small_tree(bits: np.ndarray, mask: np.unsignedinteger) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Return keys, rows and columns of the maximum spanning tree, heaviest first.
 
     `bits` has 16 or 32 bits an entry and fewer than 2^32 entries.

@@ -6,6 +6,7 @@ survive a fork, and cost nothing where the work is small enough to stay serial.
 
 from __future__ import annotations
 
+import itertools
 import os
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
@@ -41,4 +42,4 @@ def row_blocks(n_rows: int, *, per_thread: int = 4, serial: bool = False) -> lis
     """Split `n_rows` rows into even (start, stop) blocks, several for each thread."""
     count = 1 if serial else max(1, min(n_rows, per_thread * thread_count()))
     edges = np.linspace(0, n_rows, count + 1).astype(int).tolist()
-    return list(zip(edges[:-1], edges[1:], strict=True))
+    return list(itertools.pairwise(edges))
