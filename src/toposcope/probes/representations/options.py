@@ -1,0 +1,111 @@
+"""The settings of the representation probe, and the preset with the embedding report's conventions."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass, replace
+
+from toposcope.errors import InputError
+from toposcope.probes.representations.forward import Pooling, Reading
+from toposcope.probes.representations.reduce import Reduction
+
+_LOWEST = {
+    "length": 1,
+    "perplexity_length": 2,
+    "perplexity_texts": 0,
+    "components": 1,
+    "points": 4,
+    "draws": 1,
+    "max_tokens": 4,
+    "attention_texts": 1,
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RepresentationOptions:
+    """The settings that change numbers; together with the texts they are a store's recipe.
+
+    Parameters
+    ----------
+    layers : str
+        "last", "all", or hidden-state numbers such as "0,6,12"; 0 is the embedding.
+    pooling : "mean", "last" or "token"
+        How a text becomes a point; "token" makes every position one, at most `max_tokens` of them.
+    length : int
+        Tokens of a text that are read for its point.
+    perplexity_texts, perplexity_length : int
+        The first texts, and how much of each, that the perplexity is taken over.
+    reduction, components : str, int
+        "pca" or "random" to `components` dimensions, or "none".
+    maxdim : int
+        Highest homology dimension, 1 or 2.
+    points, draws : int
+        Clouds with more points are subsampled to `points`, `draws` times.
+    dimension : bool
+        Measure the TwoNN, MLE and persistent-homology dimensions.
+    attention : bool
+        Measure H0 of every head's attention graph, on the first `attention_texts` texts.
+    half : bool
+        Read in float16 where the device has it; overflowing states are read again in float32.
+    """
+
+    preset: str = "default"
+    layers: str = "last"
+    pooling: Pooling = "mean"
+    length: int = 128
+    max_tokens: int = 2000
+    perplexity_texts: int = 100
+    perplexity_length: int = 256
+    reduction: Reduction = "pca"
+    components: int = 50
+    maxdim: int = 1
+    points: int = 500
+    draws: int = 5
+    dimension: bool = True
+    attention: bool = False
+    attention_texts: int = 20
+    half: bool = False
+
+    def __post_init__(self) -> None:
+        """Refuse settings that cannot be measured."""
+        for name, lowest in _LOWEST.items():
+            if getattr(self, name) < lowest:
+                raise InputError(f"{name} is {getattr(self, name)}; it must be at least {lowest}")
+        if self.maxdim not in (0, 1, 2):
+            raise InputError(f"maxdim is {self.maxdim}; it must be 0, 1 or 2")
+        if self.pooling not in ("mean", "last", "token"):
+            raise InputError(f"pooling is {self.pooling!r}; use mean, last or token")
+
+    def recipe(self, texts_digest: str) -> dict[str, object]:
+        """Return the settings and the texts as the store's recipe: plain JSON values."""
+        return {"probe": "representations", "texts": texts_digest, **asdict(self)}
+
+    def reading(self, layers: tuple[int, ...]) -> Reading:
+        """Return what one forward pass has to bring."""
+        return Reading(
+            layers=layers,
+            pooling=self.pooling,
+            length=self.length,
+            perplexity_texts=self.perplexity_texts,
+            perplexity_length=self.perplexity_length,
+            max_tokens=self.max_tokens,
+        )
+
+
+PRESETS = {
+    "default": RepresentationOptions(),
+    "seed003": RepresentationOptions(preset="seed003", half=True, dimension=False),
+}
+"""`seed003`: 200 texts of at least 100 characters, last layer, mean over 128 tokens, PCA to 50, H0 and H1 of
+all points, perplexity of the first 100 texts at 256 tokens, half precision where the device has it."""
+
+
+def preset(name: str, changes: dict[str, object]) -> RepresentationOptions:
+    """Return a preset with some settings changed; None leaves a setting as it is.
+
+    >>> preset("seed003", {"layers": "all", "draws": None}).layers
+    'all'
+    """
+    if name not in PRESETS:
+        raise InputError(f"preset is {name!r}; use one of {', '.join(PRESETS)}")
+    given = {key: value for key, value in changes.items() if value is not None}
+    return replace(PRESETS[name], **given)  # type: ignore[arg-type]

@@ -1,0 +1,170 @@
+"""The representation probe: every chosen layer of one checkpoint, and what changed since the last one."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from itertools import pairwise
+
+import numpy as np
+
+from toposcope.probes.base import Measured, Reach, Tier
+from toposcope.probes.representations.across_layers import carried_over, linear_cka
+from toposcope.probes.representations.attention import attention_h0
+from toposcope.probes.representations.clouds import FILTRATION, LayerCloud, Shape, measure_layer
+from toposcope.probes.representations.forward import Representation, read, resolve_layers
+from toposcope.probes.representations.loading import ModelLoader
+from toposcope.probes.representations.options import RepresentationOptions
+from toposcope.probes.representations.texts import Texts
+from toposcope.probes.snapshot import Snapshot
+from toposcope.probes.weights.labels import Label
+from toposcope.topology import bottleneck, wasserstein
+from toposcope.types import Diagram, Role, Row
+
+MODEL = Label("model")
+_GROUND = "ground L2 (Wasserstein), L-infinity (bottleneck)"
+
+
+@dataclass(frozen=True)
+class Representations:
+    """Rips H0 and H1 of each chosen layer's states over a fixed set of texts, with its twins.
+
+    For every layer: the summaries `h0_...`, `h1_...`, the spectral baselines, the dimensions, the distances
+    to the previous checkpoint's diagrams (`wasserstein1_h1`, ...), and between consecutive chosen layers
+    the share of H1 that an optimal matching carries over (`carried_h1`) beside the linear CKA. For the model:
+    `perplexity`, `loss` in nats per token, and `predicted_tokens` behind them.
+    """
+
+    options: RepresentationOptions
+    texts: Texts
+    loader: ModelLoader
+    name: str = "representations"
+    version: int = 1
+    tier: Tier = Tier.CHEAP
+    reach: Reach = Reach.PREVIOUS
+
+    def measure(self, snapshot: Snapshot) -> Measured:
+        """Return the rows and diagrams of one checkpoint."""
+        clouds, seen, heads = self._seen(snapshot)
+        earlier = None
+        if snapshot.previous is not None:
+            earlier = snapshot.previous.remember_for_run(self._key, lambda: self._diagrams(snapshot.previous))
+        found = Measured()
+        found.rows += self._model_rows(snapshot, seen)
+        found.rows += self._attention_rows(snapshot, heads)
+        for layer, cloud in clouds.items():
+            self._add_layer(found, snapshot, layer, cloud)
+            if earlier is not None and layer in earlier:
+                found.rows += self._moved(snapshot, layer, cloud.shapes, earlier[layer])
+        found.rows += self._across(snapshot, clouds)
+        snapshot.remember_for_run(self._key, lambda: {k: cloud.shapes for k, cloud in clouds.items()})
+        return found
+
+    @property
+    def _key(self) -> tuple[str, RepresentationOptions]:
+        return ("representation shapes", self.options)
+
+    def _diagrams(self, snapshot: Snapshot | None) -> dict[int, tuple[Shape, ...]]:
+        assert snapshot is not None
+        clouds, _, _ = self._seen(snapshot)
+        return {layer: cloud.shapes for layer, cloud in clouds.items()}
+
+    def _seen(self, snapshot: Snapshot) -> tuple[dict[int, LayerCloud], Representation, np.ndarray | None]:
+        at = snapshot.checkpoint
+        with self.loader.open(at) as model:
+            layers = resolve_layers(self.options.layers, model.n_layers)
+            seen = read(model, self.texts.items, self.options.reading(layers))
+            heads = None
+            if self.options.attention:
+                ids = model.encode(self.texts.items[: self.options.attention_texts], self.options.length)
+                heads = attention_h0(model, [row for row in ids if len(row) > 1])
+        clouds = {k: measure_layer(seen.states[k], k, at, self.options) for k in layers}
+        return clouds, seen, heads
+
+    def _model_rows(self, snapshot: Snapshot, seen: Representation) -> list[Row]:
+        values = {"predicted_tokens": float(seen.predicted)}
+        if seen.predicted:
+            values |= {"perplexity": seen.perplexity, "loss": seen.nll}
+        return MODEL.rows(snapshot.checkpoint, self.name, values, note="; ".join(seen.notes))
+
+    def _attention_rows(self, snapshot: Snapshot, heads: np.ndarray | None) -> list[Row]:
+        rows: list[Row] = []
+        if heads is None:
+            return rows
+        means, deviations = heads.mean(axis=0), heads.std(axis=0)
+        for layer, head in np.ndindex(*means.shape):
+            values = {
+                "attention_h0": float(means[layer, head]),
+                "attention_h0_sd": float(deviations[layer, head]),
+            }
+            label = Label("attention", Role.ATTENTION, layer, head)
+            rows += label.rows(snapshot.checkpoint, self.name, values, filtration="attention")
+        return rows
+
+    def _add_layer(self, found: Measured, snapshot: Snapshot, layer: int, cloud: LayerCloud) -> None:
+        label, at = _hidden(layer), snapshot.checkpoint
+        for shape in cloud.shapes:
+            found.rows += label.rows(
+                at, self.name, shape.features(), filtration=FILTRATION, draw=shape.draw, status=shape.status
+            )
+            found.diagrams += [label.keep(diagram, shape.draw) for diagram in shape.diagrams]
+        for feature, value in cloud.scalars.items():
+            note = cloud.notes.get(feature, "")
+            found.rows += label.rows(at, self.name, {feature: value}, note=note)
+
+    def _moved(
+        self, snapshot: Snapshot, layer: int, now: tuple[Shape, ...], then: tuple[Shape, ...]
+    ) -> list[Row]:
+        rows: list[Row] = []
+        for one, other in zip(now, then, strict=True):
+            values: dict[str, float] = {}
+            for a, b in zip(one.diagrams, other.diagrams, strict=True):
+                values |= _distances(a, b)
+            rows += _hidden(layer).rows(
+                snapshot.checkpoint, self.name, values, filtration=FILTRATION, draw=one.draw,
+                status=one.status, note=_GROUND,
+            )  # fmt: skip
+        return rows
+
+    def _across(self, snapshot: Snapshot, clouds: dict[int, LayerCloud]) -> list[Row]:
+        """Compare each chosen layer with the next one; the rows belong to the earlier of the two."""
+        rows: list[Row] = []
+        order = sorted(clouds)
+        for layer, following in pairwise(order):
+            label = _hidden(layer)
+            values = {"cka": linear_cka(clouds[layer].states, clouds[following].states)}
+            note = f"with layer {following}"
+            rows += label.rows(snapshot.checkpoint, self.name, values, note=note)
+            for one, other in zip(clouds[layer].shapes, clouds[following].shapes, strict=True):
+                rows += label.rows(
+                    snapshot.checkpoint, self.name, _carried(one, other), filtration=FILTRATION,
+                    draw=one.draw, status=one.status, note=note,
+                )  # fmt: skip
+        return rows
+
+
+def _hidden(layer: int) -> Label:
+    return Label("hidden", Role.MODEL, layer)
+
+
+def _distances(now: Diagram, then: Diagram) -> dict[str, float]:
+    values = {
+        f"wasserstein1_h{now.dim}": wasserstein(now, then, order=1),
+        f"wasserstein2_h{now.dim}": wasserstein(now, then, order=2),
+        f"bottleneck_h{now.dim}": bottleneck(now, then),
+    }
+    return {key: value if math.isfinite(value) else math.nan for key, value in values.items()}
+
+
+def _carried(one: Shape, other: Shape) -> dict[str, float]:
+    """Match the diagrams of two layers, each in units of its own cloud's median distance."""
+    values: dict[str, float] = {}
+    for a, b in zip(one.diagrams, other.diagrams, strict=True):
+        carried = carried_over(_scaled(a, one.median), _scaled(b, other.median))
+        values |= {f"carried_h{a.dim}": carried.share, f"layer_cost_h{a.dim}": carried.cost}
+    return values
+
+
+def _scaled(diagram: Diagram, unit: float) -> Diagram:
+    unit = unit if unit > 0 else 1.0
+    return Diagram(diagram.dim, diagram.birth / unit, diagram.death / unit, FILTRATION, diagram.n_vertices)
