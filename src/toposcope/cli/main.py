@@ -14,6 +14,7 @@ from toposcope.errors import InputError
 
 COMMANDS: dict[str, str] = {
     "train": "toposcope.cli.train",
+    "weights": "toposcope.cli.weights",
 }
 """Subcommand -> the module that holds it as `command`; imported only when it is called or listed."""
 

@@ -42,7 +42,9 @@ class Probe(Protocol):
 
     `version` numbers the measure: raise it when the same weights would give other numbers, and stored
     results of the old version are measured again. A measurement must not depend on anything but the
-    checkpoints within `reach`, the probe's own fields and generators of `toposcope.seeding`.
+    checkpoints within `reach`, the probe's own fields and generators of `toposcope.seeding`. A probe may
+    also have `expected_seconds(shapes)`, its rough cost for a checkpoint whose matrices have these shapes:
+    it is said before a sweep starts.
     """
 
     @property

@@ -10,6 +10,8 @@ from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wai
 from concurrent.futures.process import BrokenProcessPool
 from multiprocessing import get_context
 
+import cloudpickle
+
 from toposcope.sweep.plan import Task
 from toposcope.sweep.worker import Failure, Job, Outcome, Worker
 
@@ -20,9 +22,12 @@ _worker: Worker | None = None
 
 def serially(job: Job, tasks: Sequence[Task], tell: Callable[[Outcome], None]) -> None:
     """Do the tasks in this process."""
+    from threadpoolctl import threadpool_limits
+
     worker = Worker(job)
-    for task in tasks:
-        worker.do(task, tell)
+    with threadpool_limits(limits=1 if job.small else None):
+        for task in tasks:
+            worker.do(task, tell)
 
 
 def in_processes(job: Job, tasks: Sequence[Task], jobs: int, tell: Callable[[Outcome], None]) -> None:
@@ -31,7 +36,7 @@ def in_processes(job: Job, tasks: Sequence[Task], jobs: int, tell: Callable[[Out
     A process that dies (out of memory, killed) takes the pool with it: the tasks it may have held are
     then done one at a time, and the one that kills its process again is reported as failed.
     """
-    with capped_threads(max(1, (os.cpu_count() or 1) // jobs)):
+    with capped_threads(1 if job.small else max(1, (os.cpu_count() or 1) // jobs)):
         left = deque(tasks)
         while left:
             suspects = _until_broken(job, left, jobs, tell)
@@ -45,7 +50,8 @@ def _until_broken(job: Job, left: deque[Task], jobs: int, tell: Callable[[Outcom
     """Take tasks from `left` until none is left, or a process dies: then return the tasks under way."""
     running: dict[Future[Outcome], Task] = {}
     context = get_context("spawn")
-    with ProcessPoolExecutor(min(jobs, len(left)), context, _start, (job,)) as pool:
+    sent = cloudpickle.dumps(job)  # a series holds functions that plain pickling refuses
+    with ProcessPoolExecutor(min(jobs, len(left)), context, _start, (sent,)) as pool:
         try:
             while left or running:
                 while left and len(running) < 2 * jobs:
@@ -77,9 +83,9 @@ def _lost(job: Job, task: Task) -> Outcome:
     )
 
 
-def _start(job: Job) -> None:
+def _start(sent: bytes) -> None:
     global _job, _worker
-    _job, _worker = job, None
+    _job, _worker = cloudpickle.loads(sent), None
 
 
 def _do(task: Task) -> Outcome:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import itertools
+import sys
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
 
@@ -13,6 +14,7 @@ from toposcope.probes.base import Probe, Reach
 from toposcope.probes.snapshot import SeriesLike
 from toposcope.progress import Progress
 from toposcope.store import Store
+from toposcope.sweep.expect import expect
 from toposcope.sweep.local import in_processes, serially
 from toposcope.sweep.plan import Shard, Task, by_run, plan
 from toposcope.sweep.worker import Failure, Job, Outcome
@@ -29,7 +31,7 @@ class Sweepable(SeriesLike, Protocol):
     def runs(self) -> tuple[Run, ...]:
         """Return the runs."""
 
-    def __iter__(self) -> Iterable[Checkpoint]:  # type: ignore[override]
+    def __iter__(self) -> Iterator[Checkpoint]:
         """Iterate over the checkpoints."""
 
     def metrics(self, run: str) -> pd.DataFrame:
@@ -44,6 +46,7 @@ class Execution:
     shard: Shard = field(default_factory=Shard)
     ray: str | None = None
     keep_diagrams: bool = False
+    audit: bool = True
     quiet: bool = False
 
     def __post_init__(self) -> None:
@@ -60,6 +63,7 @@ class SweepReport:
     skipped: int
     failures: list[Failure]
     problems: list[str]
+    findings: list[dict[str, object]]
     seconds: float
 
 
@@ -89,12 +93,15 @@ def sweep(
     """
     execution = execution or Execution()
     start = time.monotonic()
-    runs = by_run(series)  # type: ignore[arg-type]
+    runs = by_run(series)
     if not runs:
         raise InputError("the series has no checkpoint; give a folder that holds some")
+    expectation = expect(series, runs, probes, shard=execution.shard, jobs=execution.jobs)
+    if not execution.quiet:
+        print(expectation.sentence(), file=sys.stderr, flush=True)
     problems = [f"{path.name} was damaged and set aside" for path in store.set_broken_aside()]
     problems += copy_runs(series, store)
-    job = Job(series, runs, tuple(probes), store.path.resolve(), execution.keep_diagrams)
+    job = Job(series, runs, tuple(probes), store.path.resolve(), execution.keep_diagrams, expectation.small)
     tasks = plan(runs, probes, execution.shard, jobs=execution.jobs)
     first = _go(job, tasks, execution, "measuring")
     again = (
@@ -106,6 +113,7 @@ def sweep(
         skipped=first.skipped,
         failures=again.failures,
         problems=problems,
+        findings=[],
         seconds=time.monotonic() - start,
     )
 

@@ -29,6 +29,8 @@ class Job:
     probes: tuple[Probe, ...]
     store: Path
     keep_diagrams: bool
+    small: bool = False
+    """Whether every matrix is so small that threads in BLAS only get in each other's way."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from toposcope.probes.base import Measured, Reach, Tier
@@ -25,6 +26,10 @@ class Baselines:
     version: int = 1
     tier: Tier = Tier.CHEAP
     reach: Reach = Reach.ONE
+
+    def expected_seconds(self, shapes: Sequence[tuple[int, int]]) -> float:
+        """Return a rough cost on one core: a Gram matrix and two spectra of the smaller side."""
+        return sum(1e-3 + 2e-10 * min(s) ** 2 * max(s) + 2e-9 * min(s) ** 3 for s in shapes)
 
     def measure(self, snapshot: Snapshot) -> Measured:
         """Return the baselines of one checkpoint."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import statistics
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -35,6 +36,14 @@ class Distances:
     version: int = 1
     tier: Tier = Tier.COSTLY
     reach: Reach = Reach.PREVIOUS
+
+    def expected_seconds(self, shapes: Sequence[tuple[int, int]]) -> float:
+        """Return a rough cost on one core: three matchings for each matrix, six for each pooled draw."""
+        bars = [min(rows + columns, _MOST_BARS) for rows, columns in shapes]
+        pooled = (
+            self.options.draws * 1e-6 * self.options.points**2 if "pooled" in self.options.clouds else 0.0
+        )
+        return pooled + sum(1e-3 + 4e-7 * n**2 for n in bars)
 
     def measure(self, snapshot: Snapshot) -> Measured:
         """Return the distances between one checkpoint and the one before."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import statistics
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -41,6 +42,11 @@ class NeuralPersistence:
     version: int = 1
     tier: Tier = Tier.CHEAP
     reach: Reach = Reach.ONE
+
+    def expected_seconds(self, shapes: Sequence[tuple[int, int]]) -> float:
+        """Return a rough cost on one core: a few passes over the weights, and one tree for each null."""
+        entries = [rows * columns for rows, columns in shapes]
+        return sum(1e-4 + 1e-8 * n + self.options.nulls * (2e-4 + 1e-8 * n) for n in entries)
 
     def measure(self, snapshot: Snapshot) -> Measured:
         """Return neural persistence and its nulls at one checkpoint."""

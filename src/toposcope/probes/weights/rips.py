@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -63,6 +63,14 @@ class Rips:
     version: int = 1
     tier: Tier = Tier.CHEAP
     reach: Reach = Reach.ONE
+
+    def expected_seconds(self, shapes: Sequence[tuple[int, int]]) -> float:
+        """Return a rough cost on one core: one H1 computation for each cloud and draw."""
+        clouds = [rows for rows, _ in shapes] if "matrix" in self.options.clouds else []
+        clouds += [sum(rows for rows, _ in shapes)] if "pooled" in self.options.clouds else []
+        draws = [1 if rows <= self.options.points else self.options.draws for rows in clouds]
+        sizes = [min(rows, self.options.points) for rows in clouds]
+        return sum(draw * (1e-3 + 4e-7 * n**2) for draw, n in zip(draws, sizes, strict=True))
 
     def measure(self, snapshot: Snapshot) -> Measured:
         """Return the Rips summaries of one checkpoint."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -43,6 +44,10 @@ class Trajectory:
     version: int = 1
     tier: Tier = Tier.CHEAP
     reach: Reach = Reach.PREFIX
+
+    def expected_seconds(self, shapes: Sequence[tuple[int, int]]) -> float:
+        """Return a rough cost on one core: a pass over the weights and the shape of the path so far."""
+        return 0.05 + 2e-8 * sum(rows * columns for rows, columns in shapes)
 
     def measure(self, snapshot: Snapshot) -> Measured:
         """Return the shape of the run's path up to one checkpoint."""

@@ -1,0 +1,120 @@
+"""`toposcope weights`: measure the weights of every checkpoint of a series into a store."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from toposcope.cli.output import json_option, print_json, print_table
+
+if TYPE_CHECKING:
+    from toposcope.sweep import SweepReport
+
+_FEATURES = """What to measure, separated by commas: neural_persistence, rips, baselines, trajectory (the
+cheap ones), distances (costly: Wasserstein and bottleneck to the previous checkpoint), `cheap` or `all`."""
+
+
+@click.command("weights", short_help="Measure the weights of every checkpoint into a store.")
+@click.argument("series", nargs=-1, required=True)
+@click.option(
+    "--out", required=True, type=click.Path(path_type=Path), help="The store, made when it is not there."
+)
+@click.option("--features", default="cheap", show_default=True, help=_FEATURES)
+@click.option(
+    "--preset",
+    default="default",
+    show_default=True,
+    help="default, or seed004: the weight-space paper's own conventions.",
+)
+@click.option("--points", type=int, help="Clouds with more rows are subsampled to this many.  [default: 200]")
+@click.option("--draws", type=int, help="Replicates of a subsample.  [default: 5; seed004: 20]")
+@click.option("--nulls", type=int, help="Permutations of the weight-shuffle null.  [default: 5; seed004: 0]")
+@click.option("--diagrams", is_flag=True, help="Keep the persistence diagrams, too.")
+@click.option(
+    "--losses",
+    type=click.Path(exists=True, dir_okay=False),
+    help="A loss history to join: CSV, JSONL, parquet or TensorBoard events.",
+)
+@click.option("--revisions", help="Which revisions of a hub series, as a pattern: 'step*'.")
+@click.option("--steps", help="Which steps: log, first, last, A:B:EVERY, or a list.")
+@click.option("--jobs", type=int, default=1, show_default=True, help="Processes.")
+@click.option(
+    "--shard",
+    default="1/1",
+    show_default=True,
+    metavar="I/N",
+    help="Do only part I of N, for launchers that share the store.",
+)
+@click.option("--ray", metavar="ADDRESS", help="Do the work on a Ray cluster that shares the store's folder.")
+@click.option("--no-audit", is_flag=True, help="Do not look for errors in the series first.")
+@json_option
+def command(
+    series: tuple[str, ...],
+    out: Path,
+    features: str,
+    preset: str,
+    points: int | None,
+    draws: int | None,
+    nulls: int | None,
+    diagrams: bool,
+    losses: str | None,
+    revisions: str | None,
+    steps: str | None,
+    jobs: int,
+    shard: str,
+    ray: str | None,
+    no_audit: bool,
+    as_json: bool,
+) -> int:
+    """Measure the topology of the weights of every checkpoint of SERIES, and its baselines, into a store.
+
+    SERIES are run folders, folders of runs or of steps, model folders, files or hub addresses. A sweep that
+    was stopped goes on where it was when the command is repeated; what is measured is not measured again.
+    """
+    from toposcope.probes.registry import weight_probes
+    from toposcope.probes.weights.options import preset as preset_options
+    from toposcope.sources import open_series
+    from toposcope.store import Store
+    from toposcope.sweep import Execution, Shard, sweep
+
+    options = preset_options(preset, points=points, draws=draws, nulls=nulls)
+    probes = weight_probes([name.strip() for name in features.split(",")], options)
+    execution = Execution(
+        jobs=jobs, shard=Shard.parse(shard), ray=ray, keep_diagrams=diagrams, audit=not no_audit
+    )
+    opened = open_series(list(series), revisions=revisions, steps=steps, losses=losses, split=options.split)
+    report = sweep(opened, probes, Store.create(out, recipe=options.recipe()), execution=execution)
+    _show(report, out, as_json)
+    return 1 if report.failures or report.problems or report.findings else 0
+
+
+def _show(report: SweepReport, out: Path, as_json: bool) -> None:
+    failed = [(f.run, f.step, f.probe, f.note) for f in report.failures]
+    if as_json:
+        keys = ("run", "step", "probe", "note")
+        print_json(
+            {
+                "store": str(out),
+                "measured": report.done,
+                "present": report.skipped,
+                "failed": [dict(zip(keys, line, strict=True)) for line in failed],
+                "problems": report.problems,
+                "findings": report.findings,
+                "seconds": report.seconds,
+            }
+        )
+        return
+    present = f", {report.skipped} were there already" if report.skipped else ""
+    click.echo(
+        f"{out}: {report.done} units measured{present}, {len(failed)} failed, in {report.seconds:.1f} s"
+    )
+    if failed:
+        print_table("Failed twice; repeat the command to try again", ("run", "step", "probe", "why"), failed)
+    if report.findings:
+        columns = ("run", "step", "fault", "tensor", "message")
+        lines = [[finding[column] for column in columns] for finding in report.findings]
+        print_table("The audit found", columns, lines)
+    for problem in report.problems:
+        click.echo(problem)
