@@ -15,6 +15,7 @@ from toposcope.errors import InputError
 COMMANDS: dict[str, str] = {
     "train": "toposcope.cli.train",
     "weights": "toposcope.cli.weights",
+    "embeddings": "toposcope.cli.embeddings",
 }
 """Subcommand -> the module that holds it as `command`; imported only when it is called or listed."""
 
@@ -56,8 +57,10 @@ def main(args: list[str] | None = None) -> None:
         sys.exit(1)
     except OSError as error:
         if error.errno == errno.ENOSPC:
-            _die(f"the disk is full ({error.filename or 'writing'}); what was finished is kept: free space and repeat", 1)
-        _die(f"{error.strerror or error}{f': {error.filename}' if error.filename else ''}", 2)
+            where = error.filename or "writing"
+            _die(f"the disk is full ({where}); what was finished is kept: free space and repeat", 1)
+        where = f": {error.filename}" if error.filename else ""
+        _die(f"{error.strerror or error}{where}", 2)
 
 
 def _die(message: str, code: int) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from itertools import pairwise
+from pathlib import Path
 
 import numpy as np
 
@@ -13,6 +14,7 @@ from toposcope.probes.representations.across_layers import carried_over, linear_
 from toposcope.probes.representations.attention import attention_h0
 from toposcope.probes.representations.clouds import FILTRATION, LayerCloud, Shape, measure_layer
 from toposcope.probes.representations.forward import Representation, read, resolve_layers
+from toposcope.probes.representations.kept import keep_states
 from toposcope.probes.representations.loading import ModelLoader
 from toposcope.probes.representations.options import RepresentationOptions
 from toposcope.probes.representations.texts import Texts
@@ -32,12 +34,14 @@ class Representations:
     For every layer: the summaries `h0_...`, `h1_...`, the spectral baselines, the dimensions, the distances
     to the previous checkpoint's diagrams (`wasserstein1_h1`, ...), and between consecutive chosen layers
     the share of H1 that an optimal matching carries over (`carried_h1`) beside the linear CKA. For the model:
-    `perplexity`, `loss` in nats per token, and `predicted_tokens` behind them.
+    `perplexity`, `loss` in nats per token, and `predicted_tokens` behind them. With `keep`, the pooled states
+    are written there as safetensors, so that new features need no second pass.
     """
 
     options: RepresentationOptions
     texts: Texts
     loader: ModelLoader
+    keep: Path | None = None
     name: str = "representations"
     version: int = 1
     tier: Tier = Tier.CHEAP
@@ -78,6 +82,8 @@ class Representations:
             if self.options.attention:
                 ids = model.encode(self.texts.items[: self.options.attention_texts], self.options.length)
                 heads = attention_h0(model, [row for row in ids if len(row) > 1])
+        if self.keep is not None:
+            keep_states(self.keep, at, seen.states)
         clouds = {k: measure_layer(seen.states[k], k, at, self.options) for k in layers}
         return clouds, seen, heads
 
