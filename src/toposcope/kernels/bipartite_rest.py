@@ -177,8 +177,8 @@ def _best_of_components(
             best[owner[e]] = e
     used = np.empty(owner.size, np.int64)
     count = 0
-    for e in best:
-        if e >= 0 and unite(parent, size, rows[e], n_out + columns[e]):
-            used[count] = e
+    for b in best:
+        if b >= 0 and unite(parent, size, rows[b], n_out + columns[b]):
+            used[count] = b
             count += 1
     return used[:count]

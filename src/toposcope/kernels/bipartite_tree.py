@@ -13,18 +13,23 @@ Three steps, all on the bits of |W| (see `bipartite_scan`), so no copy of the ma
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import Any
+
 import numpy as np
 
 from toposcope.kernels.bipartite_rest import finish
-from toposcope.kernels.bipartite_scan import Edges, collected, descending, joined, sample_keys
-from toposcope.kernels.small_tree import SMALL, small_tree
+from toposcope.kernels.bipartite_scan import SERIAL_BELOW, Edges, collected, descending, joined, sample_keys
+from toposcope.kernels.small_tree import SMALL, prim_each, small_tree
+from toposcope.kernels.threads import row_blocks, run_blocks
 from toposcope.kernels.union_find import kruskal
 
-_UNSIGNED = {2: np.uint16, 4: np.uint32, 8: np.uint64}
+_UNSIGNED: dict[int, Any] = {2: np.uint16, 4: np.uint32, 8: np.uint64}
 _PREFIX = 0.4
 """Edges of the prefix in units of N ln N: few enough to sort quickly, enough to connect iid weights."""
 _PREFIX_LIMIT = 4.0
 """Where the prefix turns out more than this many times too long, the threshold is raised."""
+_RAISES = 6
 _SAMPLE = 1 << 16
 _RUN = 16
 _GOLDEN = 0.6180339887498949
@@ -56,10 +61,41 @@ def spanning_tree(W: np.ndarray) -> Edges:
     return tree[_by_weight_row_column(tree, n_in)]
 
 
+def spanning_tree_keys(matrices: Sequence[np.ndarray]) -> list[np.ndarray]:
+    """Return the keys of each matrix's maximum spanning tree, heaviest first: small ones in one call."""
+    keys: list[np.ndarray] = [np.empty(0)] * len(matrices)
+    batches: dict[type, list[int]] = {}
+    for k, W in enumerate(matrices):
+        if W.size <= SMALL and W.dtype.itemsize < 8:
+            batches.setdefault(_UNSIGNED[W.dtype.itemsize], []).append(k)
+        else:
+            keys[k] = spanning_tree(W).keys
+    for unsigned, members in batches.items():
+        for k, found in zip(members, _batch([matrices[k] for k in members], unsigned), strict=True):
+            keys[k] = found
+    return keys
+
+
+def _batch(matrices: list[np.ndarray], unsigned: type) -> list[np.ndarray]:
+    serial = sum(W.size for W in matrices) < SERIAL_BELOW
+
+    def work(block: tuple[int, int]) -> list[np.ndarray]:
+        part = matrices[slice(*block)]
+        flat: np.ndarray = np.concatenate([W.reshape(-1) for W in part]).view(unsigned)
+        shapes = np.array([W.shape for W in part], np.int64)
+        ends = np.cumsum(shapes.sum(axis=1) - 1)
+        packed = np.empty(ends[-1], np.uint64)
+        prim_each(flat, unsigned(np.iinfo(unsigned).max >> 1), shapes, packed)
+        return np.split((packed >> np.uint64(32)).astype(unsigned), ends[:-1])
+
+    blocks = row_blocks(len(matrices), per_thread=1, serial=serial)
+    return [keys for part in run_blocks(work, blocks, serial=serial) for keys in part]
+
+
 def heaviest_edges(bits: np.ndarray, mask: np.unsignedinteger, target: float) -> Edges:
     """Return all edges with a key of at least some tau, near `target` of them, in row-major order.
 
-    Fewer come back where many edges tie at the threshold: those are then left out together.
+    Fewer come back, down to none, where many edges tie at the threshold: those are left out together.
     """
     sample = _sample(bits, mask)
     share = target / bits.size
@@ -68,15 +104,16 @@ def heaviest_edges(bits: np.ndarray, mask: np.unsignedinteger, target: float) ->
         rank = int(sample.size * (1 - share))
         tau = np.partition(sample, rank)[rank]
     limit = int(max(_PREFIX_LIMIT * target, 1024))
-    while True:
+    for _ in range(_RAISES):
         row_floor, column_floor = np.full(bits.shape[0], tau), np.full(bits.shape[1], tau)
-        found, count = collected(bits, mask, row_floor, column_floor, limit if tau < mask else bits.size)
+        found, count = collected(bits, mask, row_floor, column_floor, limit)
         if found is not None:
             return found
-        # Too many: the sample was unlucky, or many edges tie. Every step up lets at least one value go.
+        # Too many: the sample was unlucky, or many edges tie, which must then be left out together.
         above = sample[sample > tau]
         rank = int(above.size * (1 - target / count))
         tau = np.partition(above, rank)[rank] if above.size else tau + bits.dtype.type(1)
+    return Edges(bits[0, :0], np.empty(0, np.int32), np.empty(0, np.int32))
 
 
 def _sample(bits: np.ndarray, mask: np.unsignedinteger) -> np.ndarray:

@@ -51,11 +51,11 @@ def prim(flat: np.ndarray, mask: np.unsignedinteger, n_out: int, n_in: int, tree
     row_out[0] = 0
     heaviest = _update(columns, edges[0], column_out)
     others = np.uint64(0)
-    for step in range(n_out + n_in - 1):
+    for step in range(tree.size):
         edge = max(heaviest, others)
         tree[step] = edge
-        at = np.int64(low - (edge & low))
-        i, j = at // n_in, at % n_in
+        position = np.int64(low - (edge & low))
+        i, j = position // n_in, position % n_in
         if row_out[i]:
             row_out[i] = 0
             rows[i] = 0
@@ -87,3 +87,15 @@ def _largest(best: np.ndarray) -> np.uint64:
     for k in range(best.size):
         largest = max(largest, best[k])
     return largest
+
+
+@njit(cache=True, nogil=True)
+def prim_each(flat: np.ndarray, mask: np.unsignedinteger, shapes: np.ndarray, tree: np.ndarray) -> None:
+    """Write the packed edges of one matrix after the other, flattened end to end in `flat`, to `tree`."""
+    at, end = 0, 0
+    for k in range(len(shapes)):
+        n_out, n_in = shapes[k]
+        n = n_out + n_in - 1
+        prim(flat[at : at + n_out * n_in], mask, n_out, n_in, tree[end : end + n])
+        at += n_out * n_in
+        end += n

@@ -187,7 +187,7 @@ def require_finite(array: np.ndarray, name: str) -> None:
     where = np.unravel_index(int(bad.argmax()), array.shape)
     place = ", ".join(str(int(i)) for i in where)
     raise InputError(
-        f"{name}[{place}] is {float(array[where]):g} ({int(bad.sum())} of {array.size} entries are not finite); "
+        f"{name}[{place}] is {float(array[where]):g} ({int(bad.sum())} of {array.size} entries not finite); "
         "drop or repair this tensor"
     )
 
@@ -195,7 +195,7 @@ def require_finite(array: np.ndarray, name: str) -> None:
 def _real_array(values: Any, name: str) -> np.ndarray:
     if type(values).__module__.partition(".")[0] == "torch":
         raise InputError(
-            f"{name} is a torch tensor; pass tensor.detach().cpu().numpy(), or use a function that takes tensors"
+            f"{name} is a torch tensor; pass tensor.detach().cpu().numpy(), or call a function for tensors"
         )
     try:
         array = np.asarray(values)

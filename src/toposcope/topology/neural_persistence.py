@@ -7,12 +7,14 @@ by default max|W|, and the edges of the maximum spanning tree are where componen
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
 from typing import Any, Literal
 
 import numpy as np
 
 from toposcope.errors import InputError
-from toposcope.kernels.bipartite_tree import spanning_tree
+from toposcope.kernels.bipartite_tree import spanning_tree, spanning_tree_keys
 from toposcope.topology.gate import check_diagram, check_matrix, require_finite
 from toposcope.types import Diagram
 
@@ -45,10 +47,31 @@ def maximum_spanning_tree_weights(W: Any, *, name: str = "W") -> np.ndarray:
     array([3., 2., 1.])
     """
     matrix = check_matrix(W, name=name, finite=False)
-    edges = spanning_tree(matrix)
-    if not np.isfinite(edges.keys[:1].view(matrix.dtype).astype(np.float64)).all():
+    return _weights(spanning_tree(matrix).keys, matrix, name)
+
+
+def batched_spanning_tree_weights(
+    matrices: Sequence[Any], *, names: Sequence[str] | None = None
+) -> list[np.ndarray]:
+    """Return `maximum_spanning_tree_weights` of every matrix; small ones share one call over the cores.
+
+    Examples
+    --------
+    >>> batched_spanning_tree_weights([[[1.0, 2.0]], [[3.0]]])
+    [array([2., 1.]), array([3.])]
+    """
+    labels = [f"matrices[{k}]" for k in range(len(matrices))] if names is None else list(names)
+    checked = [check_matrix(W, name=name, finite=False) for W, name in zip(matrices, labels, strict=True)]
+    found = spanning_tree_keys(checked)
+    return [_weights(keys, W, name) for keys, W, name in zip(found, checked, labels, strict=True)]
+
+
+def _weights(keys: np.ndarray, matrix: np.ndarray, name: str) -> np.ndarray:
+    """Return the weights behind `keys`; NaN or infinity would be the first of them."""
+    weights = keys.view(matrix.dtype).astype(np.float64)
+    if not math.isfinite(weights[0]):
         require_finite(matrix, name)
-    return edges.keys.view(matrix.dtype).astype(np.float64)
+    return weights
 
 
 def weight_diagram(W: Any, *, scale: float | None = None, name: str = "W") -> Diagram:
@@ -87,18 +110,22 @@ def weight_diagram(W: Any, *, scale: float | None = None, name: str = "W") -> Di
     >>> diagram.birth, diagram.death
     (array([3., 3., 3., 3.]), array([  3.,   2.,   1., -inf]))
     """
-    deaths = maximum_spanning_tree_weights(W, name=name)
-    birth = deaths[0] if scale is None else float(scale)
-    if not birth >= deaths[0] or not np.isfinite(birth):
+    return diagram_of_tree(maximum_spanning_tree_weights(W, name=name), scale=scale)
+
+
+def diagram_of_tree(weights: np.ndarray, *, scale: float | None = None) -> Diagram:
+    """Return the weight diagram of a maximum spanning tree's edge weights, heaviest first."""
+    birth = float(weights[0]) if scale is None else float(scale)
+    if not birth >= weights[0] or not np.isfinite(birth):
         raise InputError(
-            f"scale = {birth:g} is below max|{name}| = {deaths[0]:g}; give the maximum over the network"
+            f"scale = {birth:g} is below the largest weight {weights[0]:g}; give the maximum over the network"
         )
     return Diagram(
         dim=0,
-        birth=np.full(deaths.size + 1, birth),
-        death=np.append(deaths, -np.inf),
+        birth=np.full(weights.size + 1, birth),
+        death=np.append(weights, -np.inf),
         filtration="weights",
-        n_vertices=deaths.size + 1,
+        n_vertices=weights.size + 1,
     )
 
 
@@ -155,10 +182,48 @@ def neural_persistence(
     diagram = check_diagram(W, name=name) if isinstance(W, Diagram) else weight_diagram(W, name=name)
     deaths = diagram.death[np.isfinite(diagram.death)]
     top = float(deaths[0]) if scale is None else float(scale)
-    if scale is not None and not (top > 0 and np.isfinite(top)):
+    if scale is not None and not (top > 0 and math.isfinite(top)):
         raise InputError(f"scale = {top:g} must be positive and finite")
     if top == 0:
         return 0.0
     gaps = 1.0 - np.minimum(deaths / top, 1.0)
     total = float((gaps**power).sum()) + (1.0 if essential else 0.0)
     return float((total / deaths.size) ** (1.0 / power))
+
+
+def neural_persistence_bounds(
+    W: Any, *, scale: float | None = None, p: float = 2.0, name: str = "W"
+) -> tuple[float, float]:
+    """Return Rieck's lower and upper bound of the neural persistence (Theorem 2), normalised as it is.
+
+    The tree's n - 1 weights are replaced by the n - 1 largest weights of the whole matrix for the lower
+    bound, by the n - 1 smallest for the upper.
+
+    Parameters
+    ----------
+    W : array_like, shape (n_out, n_in)
+    scale : float, optional
+        As in `neural_persistence`.
+    p : float
+        Power of the norm.
+    name : str
+        How errors call the matrix.
+
+    Examples
+    --------
+    >>> W = [[3.0, -2.0], [0.5, 1.0]]
+    >>> lower, upper = neural_persistence_bounds(W)
+    >>> lower <= neural_persistence(W) <= upper
+    True
+    """
+    matrix = check_matrix(W, name=name)
+    magnitudes = np.abs(matrix).ravel()
+    count = sum(matrix.shape) - 1
+    if count < magnitudes.size:
+        magnitudes = np.partition(magnitudes, (count - 1, magnitudes.size - count))
+    bounds = []
+    for part in (magnitudes[magnitudes.size - count :], magnitudes[:count]):
+        weights = np.sort(part.astype(np.float64))[::-1]
+        top = float(np.abs(matrix).max()) if scale is None else scale
+        bounds.append(neural_persistence(diagram_of_tree(weights), scale=top or None, p=p))
+    return bounds[0], bounds[1]

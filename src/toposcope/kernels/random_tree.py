@@ -1,0 +1,63 @@
+"""The spanning tree of a randomly permuted matrix, without permuting it.
+
+After a uniform permutation of the entries, Kruskal's algorithm meets the cells of the matrix in a
+uniformly random order, independent of the values. So the ranks at which it joins two components can be
+drawn first, from random cells alone, and the tree's weights are the order statistics of |W| at these
+ranks. About N ln N cells are drawn in place of n_out n_in, and the distribution is exactly that of a
+full permutation.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+
+from toposcope.kernels.union_find import unite
+
+_CELLS = 1.2
+"""Cells drawn at first in units of N ln N; more follow where the graph is not connected by then."""
+_DENSE = 0.25
+"""Share of all cells from which on a whole permutation is the cheaper way."""
+
+
+def merge_ranks(n_out: int, n_in: int, generator: np.random.Generator) -> np.ndarray:
+    """Return the n_out + n_in - 1 ranks (0-based, ascending) of a random order's joining cells."""
+    n, total = n_out + n_in, n_out * n_in
+    batch = int(_CELLS * n * np.log(n)) + 16
+    if batch > _DENSE * total:
+        return _joins(generator.permutation(total), n_out, n_in, np.empty(0, np.int64))
+    cells = generator.integers(total, size=batch)
+    while True:
+        table = np.full(1 << (2 * cells.size).bit_length(), -1, np.int64)
+        ranks = _joins(cells, n_out, n_in, table)
+        if ranks.size == n - 1:
+            return ranks
+        cells = np.concatenate((cells, generator.integers(total, size=cells.size)))
+
+
+@njit(cache=True, nogil=True)
+def _joins(cells: np.ndarray, n_out: int, n_in: int, table: np.ndarray) -> np.ndarray:
+    """Return the ranks, among the distinct `cells` in order, of those that join two components.
+
+    `table` is a hash set (a power of two, -1 for free, more than `cells`) that finds repeated cells;
+    an empty one says that there are none. Dropping repeats makes draws with replacement a random order.
+    """
+    n = n_out + n_in
+    parent, size = np.arange(n), np.ones(n, np.int64)
+    ranks = np.empty(n - 1, np.int64)
+    rank, found = 0, 0
+    for cell in cells:
+        if table.size:
+            slot = (cell * 0x9E3779B97F4A7C1 >> 20) & (table.size - 1)
+            while table[slot] != -1 and table[slot] != cell:
+                slot = (slot + 1) & (table.size - 1)
+            if table[slot] == cell:
+                continue
+            table[slot] = cell
+        if unite(parent, size, cell // n_in, n_out + cell % n_in):
+            ranks[found] = rank
+            found += 1
+            if found == n - 1:
+                break
+        rank += 1
+    return ranks[:found]

@@ -1,0 +1,102 @@
+"""Order statistics and moments of |W| without a copy of the matrix."""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+
+from toposcope.kernels.bipartite_scan import SERIAL_BELOW, collected
+from toposcope.kernels.bipartite_tree import heaviest_edges
+from toposcope.kernels.threads import row_blocks, run_blocks
+
+_DIGIT = 16
+_SPARE = 1.3
+_FEW = 0.1
+_CHUNK = 1 << 20
+
+
+def key_of_rank(bits: np.ndarray, mask: np.unsignedinteger, rank: int) -> np.unsignedinteger:
+    """Return the key of 0-based descending rank `rank`: 0 is the largest.
+
+    The matrix is counted into bins by 16 bits at a time, from the highest down.
+    """
+    width = bits.dtype.itemsize * 8
+    flat = bits.reshape(-1)
+    serial = flat.size < SERIAL_BELOW
+    prefix, left = np.uint64(0), rank
+    for shift in range(width - _DIGIT, -1, -_DIGIT):
+
+        def count(block: tuple[int, int], shift: int = shift, prefix: np.uint64 = prefix) -> np.ndarray:
+            return _digit_counts(flat[slice(*block)], mask, np.uint64(shift), prefix, shift + _DIGIT >= width)
+
+        counts = np.sum(run_blocks(count, row_blocks(flat.size, per_thread=1, serial=serial)), axis=0)
+        above = np.cumsum(counts[::-1])
+        digit = int(np.searchsorted(above, left, side="right"))
+        left -= int(above[digit - 1]) if digit else 0
+        prefix = (prefix << np.uint64(_DIGIT)) | np.uint64(counts.size - 1 - digit)
+    return bits.dtype.type(prefix)
+
+
+def largest_keys(bits: np.ndarray, mask: np.unsignedinteger, count: int) -> np.ndarray:
+    """Return the `count` largest keys, descending."""
+    if count < _FEW * bits.size:
+        found = heaviest_edges(bits, mask, _SPARE * count + 64).keys
+        if found.size >= count:
+            return _top(found, count)
+    elif bits.size < SERIAL_BELOW:
+        return _top(bits.reshape(-1) & mask, count)
+    last = key_of_rank(bits, mask, count - 1)
+    floor = np.full(bits.shape[0], last + bits.dtype.type(1)), np.full(bits.shape[1], mask)
+    found_above, _ = collected(bits, mask, *floor, count)
+    above = found_above.keys if found_above is not None else bits[:0].reshape(-1)
+    return np.concatenate((_top(above, above.size), np.full(count - above.size, last)))
+
+
+def absolute_moments(W: np.ndarray) -> tuple[float, float]:
+    """Return the mean and the population variance of |W|, summed in float64."""
+    rows = max(1, _CHUNK // W.shape[1])
+    # A float16 or bfloat16 chunk is widened on its own: the matrix never is.
+    wide = W.dtype if W.dtype.itemsize > 2 else np.dtype(np.float32)
+
+    def sums(start: int) -> tuple[float, float]:
+        return _sums(np.ascontiguousarray(W[start : start + rows]).astype(wide, copy=False).reshape(-1), 0.0)
+
+    chunks = range(0, W.shape[0], rows)
+    first, _ = np.sum(run_blocks(sums, chunks, serial=W.size < SERIAL_BELOW), axis=0)
+    mean = float(first) / W.size
+
+    def around_mean(start: int) -> tuple[float, float]:
+        return _sums(np.ascontiguousarray(W[start : start + rows]).astype(wide, copy=False).reshape(-1), mean)
+
+    _, second = np.sum(run_blocks(around_mean, chunks, serial=W.size < SERIAL_BELOW), axis=0)
+    return mean, float(second) / W.size
+
+
+def _top(keys: np.ndarray, count: int) -> np.ndarray:
+    return np.sort(np.partition(keys, keys.size - count)[keys.size - count :] if count else keys[:0])[::-1]
+
+
+@njit(cache=True, nogil=True)
+def _digit_counts(
+    flat: np.ndarray, mask: np.unsignedinteger, shift: np.uint64, prefix: np.uint64, first: bool
+) -> np.ndarray:
+    """Count the 16-bit digits at `shift` of the keys whose bits above are `prefix`."""
+    counts = np.zeros(1 << 16, np.int64)
+    digit = np.uint64(0xFFFF)
+    for k in range(flat.size):
+        key = np.uint64(flat[k] & mask) >> shift
+        if first or key >> np.uint64(16) == prefix:
+            counts[key & digit] += 1
+    return counts
+
+
+@njit(cache=True, nogil=True, fastmath={"reassoc"})
+def _sums(flat: np.ndarray, center: float) -> tuple[float, float]:
+    """Return the sum of |w| - center and of its square."""
+    total = 0.0
+    square = 0.0
+    for k in range(flat.size):
+        value = abs(np.float64(flat[k])) - center
+        total += value
+        square += value * value
+    return total, square

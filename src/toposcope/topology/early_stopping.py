@@ -1,0 +1,59 @@
+"""Rieck's stopping rule: training may end when neural persistence has stopped rising."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from toposcope.errors import InputError
+
+
+def stopping_index(
+    values: Sequence[float], *, patience: int, burn_in: int = 0, delta: float = 0.0
+) -> int | None:
+    """Return the first check at which training would stop, None where the rule never fires.
+
+    After `burn_in` checks the best value so far is kept; a check that does not exceed it by more than
+    `delta` counts, one that does resets the count, and the rule fires at a count of `patience`. It looks
+    at no value after the index it returns, so it may be applied to a series that is still growing.
+
+    Parameters
+    ----------
+    values : sequence of float
+        Mean neural persistence at each check (checkpoint or epoch).
+    patience : int
+        Checks without a rise: g in the paper, at least 1.
+    burn_in : int
+        Checks ignored at the start: b in the paper.
+    delta : float
+        Smallest rise that counts.
+
+    Raises
+    ------
+    InputError
+        `patience` below 1, a negative `burn_in` or `delta`.
+
+    References
+    ----------
+    Rieck et al., "Neural Persistence: A Complexity Measure for Deep Neural Networks Using Algebraic
+    Topology", ICLR 2019.
+
+    Examples
+    --------
+    >>> stopping_index([0.1, 0.3, 0.5, 0.5, 0.5, 0.6], patience=2)
+    4
+    """
+    if patience < 1:
+        raise InputError(f"patience = {patience} must be at least 1")
+    if burn_in < 0 or delta < 0:
+        raise InputError(f"burn_in = {burn_in} and delta = {delta:g} must not be negative")
+    best, waited = 0.0, 0
+    for index, value in enumerate(values):
+        if index < burn_in:
+            continue
+        if value > best + delta:
+            best, waited = value, 0
+        else:
+            waited += 1
+            if waited >= patience:
+                return index
+    return None

@@ -1,0 +1,155 @@
+"""What neural persistence has to be read against: shuffled weights, clipped maxima, plain variance.
+
+Girrbach et al. 2023 show that neural persistence is largely explained by the variance of the weights and
+by their largest value. The weight-shuffle null keeps the entries and destroys their arrangement: what
+neural persistence has beyond it is structure.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from toposcope.errors import InputError
+from toposcope.kernels.bipartite_tree import magnitude_bits
+from toposcope.kernels.random_tree import merge_ranks
+from toposcope.kernels.selection import absolute_moments, key_of_rank, largest_keys
+from toposcope.topology.gate import check_matrix, require_finite
+from toposcope.topology.neural_persistence import Convention, diagram_of_tree, neural_persistence
+
+Randomness = np.random.Generator | Sequence[np.random.Generator]
+
+
+def shuffled_spanning_tree_weights(
+    W: Any, draws: int = 5, *, rng: Randomness, name: str = "W"
+) -> list[np.ndarray]:
+    """Return the maximum spanning tree's weights after random permutations of the entries of `W`.
+
+    Exact in distribution and much cheaper than permuting: which ranks of the sorted entries are the
+    tree's does not depend on the entries, so only random cells are drawn (about N ln N of them, in place
+    of n_out n_in) and only the largest entries are looked up.
+
+    Parameters
+    ----------
+    W : array_like, shape (n_out, n_in)
+    draws : int
+        Number of permutations; with a sequence of generators, their number.
+    rng : numpy.random.Generator or sequence of them
+        One generator for all draws, or one for each.
+    name : str
+        How errors call the matrix.
+
+    Returns
+    -------
+    list of numpy.ndarray
+        For each draw n_out + n_in - 1 weights, float64, heaviest first.
+
+    Raises
+    ------
+    InputError
+        Bad matrix, or fewer than one draw.
+
+    Examples
+    --------
+    >>> W = np.diag([4.0, 3.0])
+    >>> shuffled_spanning_tree_weights(W, 1, rng=np.random.default_rng(0))[0][:2]
+    array([4., 3.])
+    """
+    matrix = check_matrix(W, name=name, finite=False)
+    generators = [rng] * draws if isinstance(rng, np.random.Generator) else list(rng)
+    if not generators:
+        raise InputError(f"draws = {draws} must be at least 1")
+    ranks = [merge_ranks(matrix.shape[0], matrix.shape[1], generator) for generator in generators]
+    bits, mask = magnitude_bits(matrix)
+    keys = largest_keys(bits, mask, 1 + max(int(r[-1]) for r in ranks))
+    largest = keys.view(matrix.dtype).astype(np.float64)
+    if not np.isfinite(largest[0]):
+        require_finite(matrix, name)
+    return [largest[r] for r in ranks]
+
+
+def shuffled_neural_persistence(
+    W: Any,
+    draws: int = 5,
+    *,
+    rng: Randomness,
+    convention: Convention = "rieck",
+    scale: float | None = None,
+    name: str = "W",
+) -> np.ndarray:
+    """Return the neural persistence of `draws` random permutations of the entries of `W`.
+
+    Subtract the mean from `neural_persistence(W, convention, scale)` for the structural part. Parameters
+    are those of `shuffled_spanning_tree_weights` and `neural_persistence`.
+
+    References
+    ----------
+    Girrbach et al., "Addressing caveats of neural persistence with deep graph persistence", TMLR 2023.
+
+    Examples
+    --------
+    >>> shuffled_neural_persistence(np.ones((3, 4)), 2, rng=np.random.default_rng(0))
+    array([0., 0.])
+    """
+    trees = shuffled_spanning_tree_weights(W, draws, rng=rng, name=name)
+    return np.array([neural_persistence(diagram_of_tree(tree), convention, scale) for tree in trees])
+
+
+def magnitude_quantile(W: Any, q: float = 0.999, *, name: str = "W") -> float:
+    """Return the q-quantile of the entries of |W|: the higher of its two neighbours, exact.
+
+    Raises
+    ------
+    InputError
+        Bad matrix, or `q` outside [0, 1].
+
+    Examples
+    --------
+    >>> magnitude_quantile([[1.0, -2.0, 3.0, -4.0]], 0.5)
+    3.0
+    """
+    matrix = check_matrix(W, name=name)
+    if not 0 <= q <= 1:
+        raise InputError(f"q = {q:g} must lie in [0, 1]")
+    rank = matrix.size - 1 - int(np.ceil(q * (matrix.size - 1)))
+    bits, mask = magnitude_bits(matrix)
+    if rank < matrix.size // 100:
+        key = largest_keys(bits, mask, rank + 1)[-1:]
+    else:
+        key = np.array([key_of_rank(bits, mask, rank)])
+    return float(key.view(matrix.dtype)[0])
+
+
+def clipped_neural_persistence(
+    W: Any, q: float = 0.999, *, convention: Convention = "rieck", name: str = "W"
+) -> float:
+    """Return the neural persistence with the q-quantile of |W| in the place of its maximum.
+
+    Weights above the quantile count as the quantile, so that one outlier no longer sets the scale. `W`
+    is 0 almost everywhere where the quantile is 0: the value is then 0.
+
+    Examples
+    --------
+    >>> clipped_neural_persistence([[1.0, 1.0, 1.0, 100.0]], 0.5)
+    0.0
+    """
+    scale = magnitude_quantile(W, q, name=name)
+    return neural_persistence(W, convention, scale, name=name) if scale > 0 else 0.0
+
+
+def magnitude_variance(W: Any, *, scale: float | None = None, name: str = "W") -> float:
+    """Return Var(|w| / scale), the population variance; `scale` is max|W| by default.
+
+    Examples
+    --------
+    >>> magnitude_variance([[1.0, -3.0]])
+    0.1111111111111111
+    """
+    matrix = check_matrix(W, name=name)
+    bits, mask = magnitude_bits(matrix)
+    top = float(largest_keys(bits, mask, 1).view(matrix.dtype)[0]) if scale is None else float(scale)
+    if scale is not None and not top > 0:
+        raise InputError(f"scale = {top:g} must be positive")
+    return absolute_moments(matrix)[1] / top**2 if top > 0 else 0.0
