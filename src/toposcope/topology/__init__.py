@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 from toposcope.topology.baselines import baselines as baselines
+from toposcope.topology.clouds import pooled_rows as pooled_rows
+from toposcope.topology.clouds import subsample as subsample
+from toposcope.topology.components import components as components
 from toposcope.topology.dimension import Estimate as Estimate
 from toposcope.topology.dimension import magnitude as magnitude
 from toposcope.topology.dimension import mle_dimension as mle_dimension
@@ -10,15 +13,28 @@ from toposcope.topology.dimension import ph_dimension as ph_dimension
 from toposcope.topology.dimension import twonn as twonn
 from toposcope.topology.distances import bottleneck as bottleneck
 from toposcope.topology.distances import wasserstein as wasserstein
-from toposcope.topology.rips import pooled_rows as pooled_rows
-from toposcope.topology.rips import rips as rips
-from toposcope.topology.summaries import persistent_entropy as persistent_entropy
-from toposcope.topology.summaries import summaries as summaries
-from toposcope.topology.components import components as components
+from toposcope.topology.early_stopping import stopping_index as stopping_index
 from toposcope.topology.gate import check_diagram as check_diagram
 from toposcope.topology.gate import check_distance_matrix as check_distance_matrix
 from toposcope.topology.gate import check_matrix as check_matrix
 from toposcope.topology.gate import check_points as check_points
-from toposcope.topology.neural_persistence import maximum_spanning_tree_weights as maximum_spanning_tree_weights
+from toposcope.topology.graph_persistence import deep_graph_persistence as deep_graph_persistence
+from toposcope.topology.neural_persistence import (
+    batched_spanning_tree_weights as batched_spanning_tree_weights,
+)
+from toposcope.topology.neural_persistence import (
+    maximum_spanning_tree_weights as maximum_spanning_tree_weights,
+)
 from toposcope.topology.neural_persistence import neural_persistence as neural_persistence
+from toposcope.topology.neural_persistence import neural_persistence_bounds as neural_persistence_bounds
 from toposcope.topology.neural_persistence import weight_diagram as weight_diagram
+from toposcope.topology.rips import rips as rips
+from toposcope.topology.rips import rips_batch as rips_batch
+from toposcope.topology.rips import rips_memory as rips_memory
+from toposcope.topology.summaries import persistent_entropy as persistent_entropy
+from toposcope.topology.summaries import summaries as summaries
+from toposcope.topology.weight_null import clipped_neural_persistence as clipped_neural_persistence
+from toposcope.topology.weight_null import magnitude_quantile as magnitude_quantile
+from toposcope.topology.weight_null import magnitude_variance as magnitude_variance
+from toposcope.topology.weight_null import shuffled_neural_persistence as shuffled_neural_persistence
+from toposcope.topology.weight_null import shuffled_spanning_tree_weights as shuffled_spanning_tree_weights

@@ -1,0 +1,111 @@
+"""Point clouds before their persistence: distances, pooled rows, subsamples drawn from named axes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from toposcope.errors import InputError
+from toposcope.kernels.distances import euclidean_distances
+from toposcope.seeding import rng
+from toposcope.topology.gate import check_distance_matrix, check_points
+
+METRICS = ("euclidean", "cosine", "precomputed")
+
+
+def distance_matrix(X: Any, metric: str = "euclidean", *, name: str = "X") -> np.ndarray:
+    """Return the float64 distances (n, n) of a cloud of n points.
+
+    Parameters
+    ----------
+    X : array of shape (n, d), or (n, n) when `metric` is "precomputed"
+        Points of any float type; or distances, which are checked and returned.
+    metric : {"euclidean", "cosine", "precomputed"}
+        The cosine distance is 1 - cos of the angle.
+    name : str
+        How errors call the cloud.
+
+    Raises
+    ------
+    InputError
+        No points, NaN or infinity, an unknown metric, a zero row under cosine, or a matrix that is not one
+        of distances.
+
+    Examples
+    --------
+    >>> distance_matrix([[0.0, 0.0], [3.0, 4.0]])
+    array([[0., 5.],
+           [5., 0.]])
+    """
+    if metric not in METRICS:
+        raise InputError(f"metric is {metric!r}; use one of {', '.join(METRICS)}")
+    if metric == "precomputed":
+        return check_distance_matrix(X, name=name)
+    points = check_points(X, name=name)
+    if metric == "euclidean":
+        return euclidean_distances(points)
+    points = unit_rows(points, name=name)
+    # |x - y|^2 / 2 = 1 - cos for unit vectors, and does not cancel for nearly parallel ones.
+    return euclidean_distances(points) ** 2 / 2.0
+
+
+def unit_rows(points: np.ndarray, *, name: str = "X") -> np.ndarray:
+    """Return the rows divided by their Euclidean norm, in float64.
+
+    >>> unit_rows(np.array([[3.0, 4.0]]))
+    array([[0.6, 0.8]])
+    """
+    wide = points.astype(np.float64)
+    largest = np.abs(wide).max(axis=1, keepdims=True)
+    if not largest.all():
+        raise InputError(
+            f"{name}[{int(largest.argmin())}] is a zero row; cosine distance needs nonzero rows: drop it"
+        )
+    wide /= largest  # so that the squares neither overflow nor vanish
+    return wide / np.linalg.norm(wide, axis=1, keepdims=True)
+
+
+def pooled_rows(matrices: Sequence[np.ndarray], width: int | None = None) -> np.ndarray:
+    """Stack the rows of several matrices into one cloud, each padded with zeros to a common width.
+
+    `width` defaults to that of the widest matrix. The result has shape (sum of rows, width), float64 if a
+    matrix is, else float32.
+
+    Raises InputError for no matrices, or a `width` smaller than a matrix has.
+
+    >>> pooled_rows([np.ones((1, 2)), np.ones((1, 3))])
+    array([[1., 1., 0.],
+           [1., 1., 1.]])
+    """
+    if not matrices:
+        raise InputError("matrices is empty; give at least one matrix to pool")
+    widest = max(matrix.shape[1] for matrix in matrices)
+    width = widest if width is None else width
+    if width < widest:
+        raise InputError(f"width is {width} but a matrix has {widest} columns; give width >= {widest}")
+    double = any(matrix.dtype == np.float64 for matrix in matrices)
+    pooled = np.zeros((sum(map(len, matrices)), width), np.float64 if double else np.float32)
+    start = 0
+    for matrix in matrices:
+        pooled[start : start + len(matrix), : matrix.shape[1]] = matrix
+        start += len(matrix)
+    return pooled
+
+
+def subsample(n: int, size: int, *, draw: int, **axes: str | int | None) -> np.ndarray:
+    """Return `size` of the indices 0..n-1, ascending, drawn without replacement; all of them if n <= size.
+
+    The seed is the hash of `draw` and the further named axes, such as run, step and name.
+
+    >>> subsample(3, 5, draw=0)
+    array([0, 1, 2])
+    >>> len(subsample(100, 5, draw=0, run="a", step=10, name="W"))
+    5
+    """
+    if size < 1:
+        raise InputError(f"size is {size}; draw at least one point")
+    if n <= size:
+        return np.arange(n)
+    return np.sort(rng(draw=draw, **axes).choice(n, size, replace=False))
