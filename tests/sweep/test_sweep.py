@@ -1,0 +1,315 @@
+"""The sweep: every unit once, whatever stops it, however it is spread."""
+
+from __future__ import annotations
+
+import errno
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+
+from toposcope.errors import InputError, SourceError
+from toposcope.probes.base import Measured, Probe, Reach, Tier
+from toposcope.probes.registry import weight_probes
+from toposcope.probes.snapshot import Snapshot
+from toposcope.probes.weights.options import WeightOptions
+from toposcope.sources import open_series
+from toposcope.store import Store
+from toposcope.sweep import Execution, Shard, SweepReport, sweep
+from toposcope.types import Row
+
+OPTIONS = WeightOptions(points=12, draws=2, nulls=2)
+Same = Callable[[Path, Path], None]
+ERROR = ValueError("a singular\nmatrix")
+
+
+def measure(runs: Path, out: Path, features: str = "all", **execution: object) -> SweepReport:
+    series = open_series(runs)
+    store = Store.create(out, recipe=OPTIONS.recipe())
+    how = Execution(**{"quiet": True, "keep_diagrams": True, "audit": False} | execution)  # type: ignore[arg-type]
+    return sweep(series, weight_probes(features.split(","), OPTIONS), store, execution=how)
+
+
+@pytest.fixture
+def reference(runs: Path, tmp_path: Path) -> Path:
+    measure(runs, tmp_path / "reference")
+    return tmp_path / "reference"
+
+
+def command(runs: Path, out: Path, *more: str) -> list[str]:
+    options = [
+        "--features",
+        "all",
+        "--points",
+        "12",
+        "--draws",
+        "2",
+        "--nulls",
+        "2",
+        "--diagrams",
+        "--no-audit",
+    ]
+    call = "from toposcope.cli.main import main; main()"
+    return [sys.executable, "-c", call, "weights", str(runs), "--out", str(out), *options, *more]
+
+
+def test_every_unit_is_there(runs: Path, reference: Path) -> None:
+    store = Store.open(reference)
+    units = store.features().groupby(["run", "probe"]).step.nunique().unstack()
+    assert units.drop(columns="distances").to_numpy().tolist() == [[10] * 4] * 2
+    assert units["distances"].tolist() == [9, 9]
+    assert store.metrics().groupby("run").loss.count().tolist() == [91, 91]
+    assert store.runs().parameters.tolist() == [720, 720]
+    assert set(store.features().status) == {"ok", "subsampled"}
+    assert len(store.diagrams()) > 0
+
+
+def test_a_second_sweep_measures_nothing(runs: Path, reference: Path, tmp_path: Path, same: Same) -> None:
+    before = {path: path.stat().st_mtime_ns for path in (reference / "features").iterdir()}
+    report = measure(runs, reference)
+    assert (report.done, report.skipped) == (0, 100)
+    assert {path: path.stat().st_mtime_ns for path in (reference / "features").iterdir()} == before
+
+
+def test_new_checkpoints_are_added(
+    runs: Path, reference: Path, tmp_path: Path, checkpoint: Callable[..., Path], same: Same
+) -> None:
+    checkpoint(runs / "one", 100)
+    assert measure(runs, reference).done == 5
+    measure(runs, tmp_path / "fresh")
+    same(reference, tmp_path / "fresh")
+
+
+def test_a_changed_checkpoint_is_measured_again(
+    runs: Path, tmp_path: Path, checkpoint: Callable[..., Path]
+) -> None:
+    measure(runs, tmp_path / "s", "baselines")
+    weights = {"token_emb.weight": np.ones((20, 6), np.float32)}
+    for step in range(0, 100, 10):
+        checkpoint(runs / "one", step, weights)
+    assert measure(runs, tmp_path / "s", "baselines").done == 10
+
+
+def test_processes_give_the_same_store(runs: Path, reference: Path, tmp_path: Path, same: Same) -> None:
+    report = measure(runs, tmp_path / "jobs", jobs=2)
+    assert (report.done, report.failures) == (100, [])
+    same(reference, tmp_path / "jobs")
+
+
+def test_shards_give_the_same_store(runs: Path, reference: Path, tmp_path: Path, same: Same) -> None:
+    done = [measure(runs, tmp_path / "shards", shard=Shard(i, 3)).done for i in (3, 1, 2)]
+    assert sum(done) == 100
+    assert all(0 < n < 100 for n in done)
+    same(reference, tmp_path / "shards")
+
+
+def test_diagrams_are_measured_when_they_are_asked_for_later(
+    runs: Path, reference: Path, tmp_path: Path
+) -> None:
+    assert measure(runs, tmp_path / "s", "rips", keep_diagrams=False).done == 20
+    assert measure(runs, tmp_path / "s", "rips").done == 20
+    assert len(Store.open(tmp_path / "s").diagrams("rips")) == len(Store.open(reference).diagrams("rips"))
+    assert measure(runs, tmp_path / "s", "rips", keep_diagrams=False).done == 0
+
+
+@pytest.mark.parametrize("jobs", [1, 2])
+def test_killed_anywhere_and_restarted(
+    runs: Path, reference: Path, tmp_path: Path, same: Same, jobs: int
+) -> None:
+    out = tmp_path / "killed"
+    for parts in (0, 3):  # killed before anything is stored, and between
+        process = subprocess.Popen(
+            command(runs, out, "--jobs", str(jobs)), stderr=subprocess.DEVNULL, start_new_session=True
+        )
+        limit = time.monotonic() + 60
+        while len(list(out.glob("features/*.parquet"))) < parts and process.poll() is None:
+            assert time.monotonic() < limit
+            time.sleep(0.01)
+        os.killpg(process.pid, 9)
+        process.wait()
+    finished = subprocess.run(
+        command(runs, out, "--jobs", str(jobs)), capture_output=True, text=True, check=False
+    )
+    assert finished.returncode == 0, finished.stderr
+    same(reference, out)
+
+
+@dataclass(frozen=True)
+class Faulty:
+    """A probe that fails at step 30: always, or the first time, as the marker file says."""
+
+    marker: Path | None = None
+    error: Exception = ERROR
+    name: str = "faulty"
+    version: int = 1
+    tier: Tier = Tier.CHEAP
+    reach: Reach = Reach.ONE
+
+    def measure(self, snapshot: Snapshot) -> Measured:
+        at = snapshot.checkpoint
+        if at.step == 30 and (self.marker is None or not self.marker.exists()):
+            if self.marker is not None:
+                self.marker.write_text("")
+            raise self.error
+        return Measured([Row(at.run, at.step, self.name, "one", 1.0)])
+
+
+def with_probe(runs: Path, out: Path, probe: Probe, **execution: object) -> SweepReport:
+    store = Store.create(out, recipe={})
+    how = Execution(**{"quiet": True, "audit": False} | execution)  # type: ignore[arg-type]
+    return sweep(open_series(runs), [probe], store, execution=how)
+
+
+def test_a_failing_unit_is_recorded_and_the_rest_goes_on(runs: Path, tmp_path: Path) -> None:
+    report = with_probe(runs, tmp_path / "s", Faulty())
+    assert [(f.run, f.step, f.probe, f.note) for f in report.failures] == [
+        ("one", 30, "faulty", "ValueError: a singular matrix"),
+        ("two", 30, "faulty", "ValueError: a singular matrix"),
+    ]
+    assert report.done == 18
+    table = Store.open(tmp_path / "s").features()
+    failed = table[table.status == "failed"]
+    assert failed.step.tolist() == [30, 30]
+    assert failed.note.tolist() == ["ValueError: a singular matrix"] * 2
+    assert failed.value.isna().all()
+
+
+def test_a_unit_that_fails_once_is_tried_again(runs: Path, tmp_path: Path) -> None:
+    report = with_probe(runs / "one", tmp_path / "s", Faulty(marker=tmp_path / "marker"))
+    assert (report.done, report.failures) == (10, [])
+    assert set(Store.open(tmp_path / "s").features().status) == {"ok"}
+
+
+def test_a_full_disk_stops_the_sweep(runs: Path, tmp_path: Path) -> None:
+    full = OSError(errno.ENOSPC, "No space left on device")
+    with pytest.raises(OSError, match="No space left"):
+        with_probe(runs, tmp_path / "s", Faulty(error=full))
+    steps = Store.open(tmp_path / "s").features().step.tolist()
+    assert steps == [0, 10, 20]  # what was finished is kept
+    with pytest.raises(OSError, match="No space left"):
+        with_probe(runs, tmp_path / "s", Faulty(error=full), jobs=2)
+
+
+def test_a_full_disk_while_writing(
+    runs: Path, reference: Path, tmp_path: Path, same: Same, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write, calls = pq.write_table, []
+
+    def fills_up(table: object, where: Path, **options: object) -> None:
+        calls.append(where)
+        if len(calls) > 8:
+            Path(where).write_bytes(b"PAR1")
+            raise OSError(errno.ENOSPC, "No space left on device", str(where))
+        write(table, where, **options)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(pq, "write_table", fills_up)
+        with pytest.raises(OSError, match="No space left"):
+            measure(runs, tmp_path / "s")
+    assert len(Store.open(tmp_path / "s").features()) > 0
+    measure(runs, tmp_path / "s")
+    same(reference, tmp_path / "s")
+
+
+def test_a_really_full_disk(runs: Path, tmp_path: Path) -> None:
+    mount = tmp_path / "small"
+    mount.mkdir()
+    made = subprocess.run(
+        ["mount", "-t", "tmpfs", "-o", "size=96k", "tmpfs", str(mount)], capture_output=True, check=False
+    )
+    if made.returncode != 0:
+        pytest.skip("mounting a small file system is not allowed here")
+    try:
+        done = subprocess.run(command(runs, mount / "s"), capture_output=True, text=True, check=False)
+        assert done.returncode == 1
+        assert "the disk is full" in done.stderr.strip().splitlines()[-1]
+        assert not list(mount.rglob("*.tmp"))
+        for path in mount.rglob("*.parquet"):
+            pq.read_table(path)
+    finally:
+        subprocess.run(["umount", str(mount)], check=True)
+
+
+def test_a_process_that_dies_costs_one_task(runs: Path, tmp_path: Path) -> None:
+    class Deadly:  # local, so that it travels to the processes by value
+        name, version, tier, reach = "deadly", 1, Tier.CHEAP, Reach.ONE
+
+        def measure(self, snapshot: Snapshot) -> Measured:
+            if snapshot.checkpoint.step == 50 and snapshot.checkpoint.run == "one":
+                os._exit(9)
+            return Measured([Row(snapshot.checkpoint.run, snapshot.checkpoint.step, "deadly", "one", 1.0)])
+
+    report = with_probe(runs, tmp_path / "s", Deadly(), jobs=2)
+    assert {f.note for f in report.failures} == {
+        "the process died, most likely out of memory; measure with fewer --jobs"
+    }
+    assert [(f.run, f.step) for f in report.failures] == [("one", 50)]
+    assert len(Store.open(tmp_path / "s").features()) == 19
+
+
+@pytest.mark.parametrize("fault", ["nan", "truncated", "renamed"])
+def test_a_bad_checkpoint_is_recorded_and_the_rest_goes_on(
+    runs: Path, tmp_path: Path, checkpoint: Callable[..., Path], weights: Callable[..., dict], fault: str
+) -> None:
+    tensors = weights("one", 40)
+    if fault == "nan":
+        tensors["head.weight"][3, 2] = np.nan
+    elif fault == "renamed":
+        tensors["other.weight"] = tensors.pop("head.weight")
+    path = checkpoint(runs / "one", 40, tensors)
+    if fault == "truncated":
+        path.write_bytes(path.read_bytes()[:500])
+    report = measure(runs, tmp_path / "s")
+    steps = {f.step for f in report.failures}
+    assert steps == {40, 50}
+    assert {f.probe for f in report.failures if f.step == 50} == {"distances"}
+    assert all(f.run == "one" for f in report.failures)
+    assert report.done == 100 - len(report.failures)
+    table = Store.open(tmp_path / "s").features(probe="trajectory", run="one")
+    assert "1 unreadable checkpoints left out" in set(table[table.step == 60].note)
+    checkpoint(runs / "one", 40)
+    again = measure(runs, tmp_path / "s")
+    assert again.failures == []
+    assert "failed" not in set(Store.open(tmp_path / "s").features().status)
+
+
+def test_truncated_parts_are_measured_again(runs: Path, reference: Path, tmp_path: Path, same: Same) -> None:
+    measure(runs, tmp_path / "s")
+    part = sorted((tmp_path / "s" / "features").iterdir())[0]
+    part.write_bytes(part.read_bytes()[:100])
+    report = measure(runs, tmp_path / "s")
+    assert report.problems == [f"{part.name} was damaged and set aside"]
+    assert report.done == 10
+    same(reference, tmp_path / "s")
+
+
+def test_nothing_to_measure(tmp_path: Path) -> None:
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(SourceError, match="empty"):
+        measure(tmp_path / "empty", tmp_path / "s")
+
+
+def test_unreadable_metrics_are_a_problem_not_the_end(runs: Path, tmp_path: Path) -> None:
+    part = next((runs / "one" / "metrics").iterdir())
+    part.write_bytes(b"PAR1 nonsense")
+    report = measure(runs, tmp_path / "s", "baselines")
+    assert len(report.problems) == 1
+    assert part.name in report.problems[0]
+    assert report.done == 20
+    assert set(Store.open(tmp_path / "s").metrics().run) == {"two"}
+
+
+def test_impossible_executions() -> None:
+    with pytest.raises(InputError, match="jobs is 0; it must be at least 1"):
+        Execution(jobs=0)
+    with pytest.raises(InputError, match="shard is 4/3; use i/n with i from 1 to n"):
+        Shard(4, 3)
+    with pytest.raises(InputError, match="shard is 'half'; use i/n"):
+        Shard.parse("half")
