@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from toposcope.errors import InputError
+from toposcope.kernels.blas import SMALL_PRODUCT, one_blas_thread
 from toposcope.kernels.distances import euclidean_distances
 from toposcope.seeding import rng
 from toposcope.topology.gate import check_distance_matrix, check_points
@@ -44,11 +45,12 @@ def distance_matrix(X: Any, metric: str = "euclidean", *, name: str = "X") -> np
     if metric == "precomputed":
         return check_distance_matrix(X, name=name)
     points = check_points(X, name=name)
-    if metric == "euclidean":
-        return euclidean_distances(points)
-    points = unit_rows(points, name=name)
+    if metric == "cosine":
+        points = unit_rows(points, name=name)
+    with one_blas_thread(2.0 * len(points) * points.size < SMALL_PRODUCT):
+        distances = euclidean_distances(points)
     # |x - y|^2 / 2 = 1 - cos for unit vectors, and does not cancel for nearly parallel ones.
-    return euclidean_distances(points) ** 2 / 2.0
+    return distances if metric == "euclidean" else distances**2 / 2.0
 
 
 def unit_rows(points: np.ndarray, *, name: str = "X") -> np.ndarray:

@@ -8,8 +8,9 @@ from typing import Any
 import numpy as np
 
 from toposcope.errors import InputError
+from toposcope.kernels.blas import one_blas_thread
 from toposcope.kernels.euclidean_tree import dense_tree
-from toposcope.kernels.threads import run_blocks, thread_count
+from toposcope.kernels.threads import run_blocks
 from toposcope.topology import rips_backends
 from toposcope.topology.clouds import distance_matrix
 from toposcope.topology.components import components
@@ -106,15 +107,13 @@ def rips_batch(
     >>> [len(h0) for h0, h1 in rips_batch(clouds)]
     [3, 4]
     """
-    from threadpoolctl import threadpool_limits
-
     _check_options(maxdim, thresh, backend, field)
 
     def one(item: tuple[int, Any]) -> list[Diagram]:
         distances = distance_matrix(item[1], metric, name=f"clouds[{item[0]}]")
         return _persistence(distances, maxdim, metric, thresh, backend, field, serial=True)
 
-    with threadpool_limits(1, user_api="blas"):
+    with one_blas_thread():
         return run_blocks(one, enumerate(clouds))
 
 
