@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
-from tests.representations.conftest import TEXTS, write_causal_model
 
+from tests.representations.conftest import TEXTS, write_causal_model
 from toposcope.errors import InputError, SourceError
 from toposcope.probes.representations.forward import Reading, _batches, _chosen_tokens, read, resolve_layers
 from toposcope.probes.representations.models import TransformersModel

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from tests.representations.conftest import TEXTS, write_causal_model
 
+from tests.representations.conftest import TEXTS, write_causal_model
 from toposcope.errors import InputError, SourceError
 from toposcope.probes.representations.loading import ModelLoader
 from toposcope.probes.representations.options import PRESETS, RepresentationOptions, preset

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from toposcope.errors import SourceError
+from toposcope.probes.representations.models import gradient_arrays
 from toposcope.recipes import load_training_recipe
 from toposcope.sources.layout import RunFolder
 
@@ -78,6 +79,13 @@ class RunModel:
                 found.append(_attention_of(block, x))  # type: ignore[arg-type]
                 x = block(x)
         return found
+
+    def gradients(self, windows: np.ndarray) -> dict[str, np.ndarray]:
+        """Return the gradient of the mean loss on windows of (batch, time + 1) tokens, by parameter name."""
+        import torch
+
+        self._model.loss(torch.as_tensor(windows, dtype=torch.long, device=self.device)).backward()
+        return gradient_arrays(self._model)
 
     def widen(self) -> None:
         """Do nothing: the run's weights are float32."""

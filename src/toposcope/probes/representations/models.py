@@ -98,6 +98,23 @@ class TransformersModel:
             shown = self._model.base_model(input_ids=batch, output_attentions=True).attentions
         return [layer[0].float().cpu().numpy() for layer in shown]
 
+    def gradients(self, rows: Sequence[Sequence[int]]) -> dict[str, np.ndarray]:
+        """Return the gradient of the mean loss per token over some texts, by parameter name."""
+        total = sum(len(row) - 1 for row in rows)
+        self._model.zero_grad()
+        for row in rows:
+            if len(row) > 1:
+                (self._sequence_loss(row) / total).backward()
+        return gradient_arrays(self._model)
+
+    def _sequence_loss(self, row: Sequence[int]) -> torch.Tensor:
+        import torch
+        from torch.nn.functional import cross_entropy
+
+        ids = torch.tensor([list(row)], device=self.device)
+        hidden = self._model.base_model(input_ids=ids).last_hidden_state
+        return cross_entropy(self.logits(hidden[0, :-1]).float(), ids[0, 1:], reduction="sum")
+
     def widen(self) -> None:
         """Load the weights again in float32: a weight beyond 65504 is lost in half precision."""
         import torch
@@ -107,6 +124,17 @@ class TransformersModel:
     def _load(self, dtype: torch.dtype) -> Any:
         model = self._kind.from_pretrained(self._folder, local_files_only=True, dtype=dtype)
         return model.to(self.device).eval()
+
+
+def gradient_arrays(module: torch.nn.Module) -> dict[str, np.ndarray]:
+    """Return every parameter's gradient as float32, and let go of it."""
+    found = {
+        name: parameter.grad.float().cpu().numpy()
+        for name, parameter in module.named_parameters()
+        if parameter.grad is not None
+    }
+    module.zero_grad(set_to_none=True)
+    return found
 
 
 def _is_causal(config: object) -> bool:

@@ -167,7 +167,9 @@ def _carried(one: Shape, other: Shape) -> dict[str, float]:
     values: dict[str, float] = {}
     for a, b in zip(one.diagrams, other.diagrams, strict=True):
         carried = carried_over(_scaled(a, one.median), _scaled(b, other.median))
-        values |= {f"carried_h{a.dim}": carried.share, f"layer_cost_h{a.dim}": carried.cost}
+        values[f"layer_cost_h{a.dim}"] = carried.cost
+        if a.dim > 0:  # every bar of H0 is born at 0, so all of them are always matched
+            values[f"carried_h{a.dim}"] = carried.share
     return values
 
 

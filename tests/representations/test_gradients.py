@@ -1,0 +1,78 @@
+"""Gradients as a series: the same numbers as training kept, and as autograd on a plain model gives."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+
+from tests.representations.conftest import TEXTS, write_causal_model
+from toposcope.errors import InputError
+from toposcope.probes.gradients import GradientSeries, gradient_probes
+from toposcope.probes.registry import weight_probes
+from toposcope.probes.representations.texts import Texts
+from toposcope.probes.weights.options import WeightOptions
+from toposcope.sources import open_series
+from toposcope.sources.layout import RunFolder
+from toposcope.store import Store
+from toposcope.sweep.loop import sweep
+
+
+@pytest.fixture(scope="module")
+def run_folder(tmp_path_factory):
+    from toposcope.train import train
+
+    text = tmp_path_factory.mktemp("corpus") / "text.txt"
+    text.write_text("the quick brown fox jumps over the lazy dog. " * 200)
+    changes = {
+        "steps": 4, "checkpoint_every": 2, "models": ["tiny-3k"], "batch_size": 4, "warmup_steps": 1,
+        "gradients": True,
+    }  # fmt: skip
+    return train("demo", tmp_path_factory.mktemp("own"), corpus=str(text), overrides=changes)[0].folder
+
+
+def test_kept_and_recomputed_gradients_agree(run_folder):
+    series = GradientSeries(open_series(str(run_folder)))
+    last = list(series)[-1]
+    kept = {matrix.name: matrix.values for matrix in series.matrices(last)}
+    RunFolder(run_folder).gradients(last.step).rename(run_folder / "aside")
+    again = {matrix.name: matrix.values for matrix in series.matrices(last)}
+    (run_folder / "aside").rename(RunFolder(run_folder).gradients(last.step))
+    assert set(again) <= set(kept)
+    for name, values in again.items():
+        np.testing.assert_allclose(values, kept[name], atol=1e-6)
+
+
+def test_a_transformers_models_gradients_are_autograds(tmp_path):
+    from transformers import AutoModelForCausalLM, AutoTokenizer
+
+    write_causal_model(tmp_path / "step0")
+    texts = Texts("words", tuple(TEXTS[:3]))
+    series = GradientSeries(open_series(str(tmp_path)), texts=texts, length=10)
+    found = {matrix.name: matrix.values for matrix in series.matrices(next(iter(series)))}
+    model = AutoModelForCausalLM.from_pretrained(tmp_path / "step0")
+    tokenizer = AutoTokenizer.from_pretrained(tmp_path / "step0")
+    rows = [torch.tensor([tokenizer(text)["input_ids"][:10]]) for text in texts.items]
+    tokens = sum(row.shape[1] - 1 for row in rows)
+    loss = sum(model(row, labels=row).loss * (row.shape[1] - 1) for row in rows) / tokens
+    loss.backward()
+    expected = model.gpt_neox.layers[1].mlp.dense_h_to_4h.weight.grad.numpy()
+    np.testing.assert_allclose(found["gpt_neox.layers.1.mlp.dense_h_to_4h.weight"], expected, atol=1e-6)
+
+
+def test_probes_measure_gradients_under_their_own_names(run_folder, tmp_path):
+    options = WeightOptions(nulls=1)
+    store = Store.create(tmp_path / "store", recipe=options.recipe())
+    probes = gradient_probes(weight_probes(["neural_persistence", "baselines"], options))
+    report = sweep(GradientSeries(open_series(str(run_folder))), probes, store)
+    assert report.failures == []
+    rows = store.features()
+    assert set(rows.probe) == {"gradient_neural_persistence", "gradient_baselines"}
+    assert set(rows.step) == {0, 2, 4}
+
+
+def test_a_model_folder_without_texts_says_what_it_needs(tmp_path):
+    write_causal_model(tmp_path / "step0")
+    series = GradientSeries(open_series(str(tmp_path)))
+    with pytest.raises(InputError, match="--texts FILE"):
+        list(series.matrices(next(iter(series))))
