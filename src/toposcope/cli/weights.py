@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
-from toposcope.cli.output import json_option, print_json, print_table
-
-if TYPE_CHECKING:
-    from toposcope.sweep import SweepReport
+from toposcope.cli.output import json_option
+from toposcope.cli.sweeping import exit_code, show_sweep
 
 _FEATURES = """What to measure, separated by commas: neural_persistence, rips, baselines, trajectory (the
 cheap ones), distances (costly: Wasserstein and bottleneck to the previous checkpoint), `cheap` or `all`."""
@@ -86,35 +83,5 @@ def command(
     )
     opened = open_series(list(series), revisions=revisions, steps=steps, losses=losses, split=options.split)
     report = sweep(opened, probes, Store.create(out, recipe=options.recipe()), execution=execution)
-    _show(report, out, as_json)
-    return 1 if report.failures or report.problems or report.findings else 0
-
-
-def _show(report: SweepReport, out: Path, as_json: bool) -> None:
-    failed = [(f.run, f.step, f.probe, f.note) for f in report.failures]
-    if as_json:
-        keys = ("run", "step", "probe", "note")
-        print_json(
-            {
-                "store": str(out),
-                "measured": report.done,
-                "present": report.skipped,
-                "failed": [dict(zip(keys, line, strict=True)) for line in failed],
-                "problems": report.problems,
-                "findings": report.findings,
-                "seconds": report.seconds,
-            }
-        )
-        return
-    present = f", {report.skipped} were there already" if report.skipped else ""
-    click.echo(
-        f"{out}: {report.done} units measured{present}, {len(failed)} failed, in {report.seconds:.1f} s"
-    )
-    if failed:
-        print_table("Failed twice; repeat the command to try again", ("run", "step", "probe", "why"), failed)
-    if report.findings:
-        columns = ("run", "step", "fault", "tensor", "message")
-        lines = [[finding[column] for column in columns] for finding in report.findings]
-        print_table("The audit found", columns, lines)
-    for problem in report.problems:
-        click.echo(problem)
+    show_sweep(report, out, as_json=as_json)
+    return exit_code(report)

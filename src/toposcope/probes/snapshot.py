@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from typing import Any, Protocol, TypeVar
 
 from toposcope.types import Checkpoint, Matrix
@@ -13,6 +13,10 @@ CACHE_BYTES = 256 * 2**20
 """A checkpoint whose matrices fit into this many bytes is read once for all probes, a larger one streams."""
 
 
+BATCH_BYTES = 16 * 2**20
+"""Small matrices are measured together, up to this many bytes."""
+
+
 class SeriesLike(Protocol):
     """The part of a series that probes and the sweep need."""
 
@@ -21,6 +25,21 @@ class SeriesLike(Protocol):
 
     def content_hash(self, checkpoint: Checkpoint) -> str:
         """Return the hash of the checkpoint's content."""
+
+
+def batches(matrices: Iterable[Matrix], limit: int = BATCH_BYTES) -> Iterator[list[Matrix]]:
+    """Yield consecutive matrices that stay under `limit` bytes together; a larger one comes alone."""
+    batch: list[Matrix] = []
+    size = 0
+    for matrix in matrices:
+        if batch and size + matrix.values.nbytes > limit:
+            yield batch
+            batch, size = [], 0
+        batch.append(matrix)
+        size += matrix.values.nbytes
+        del matrix  # or it would be held while the next one is read
+    if batch:
+        yield batch
 
 
 class RunReader:

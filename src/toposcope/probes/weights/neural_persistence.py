@@ -9,14 +9,20 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from toposcope.probes.base import Measured, Reach, Tier
-from toposcope.probes.snapshot import Snapshot
+from toposcope.probes.snapshot import Snapshot, batches
 from toposcope.probes.weights.labels import Label, groups
 from toposcope.probes.weights.options import WeightOptions
 from toposcope.seeding import rng
-from toposcope.topology import maximum_spanning_tree_weights
+from toposcope.topology import (
+    batched_spanning_tree_weights,
+    magnitude_quantile,
+    magnitude_variance,
+    neural_persistence,
+    shuffled_spanning_tree_weights,
+)
+from toposcope.topology.neural_persistence import Convention, diagram_of_tree
 from toposcope.types import Checkpoint, Diagram, Matrix
 
-_POWER = {"rieck": 2.0, "seed004": 1.0}
 _CLIP = 0.999
 
 
@@ -51,22 +57,19 @@ class NeuralPersistence:
     def measure(self, snapshot: Snapshot) -> Measured:
         """Return neural persistence and its nulls at one checkpoint."""
         at = snapshot.checkpoint
-        trees = [
-            _tree(matrix, self.options.nulls)
-            for matrix in snapshot.matrices()
-            if self.options.keeps(matrix.name)
-        ]
-        found = Measured(diagrams=[tree.label.keep(tree.diagram()) for tree in trees])
+        kept = (matrix for matrix in snapshot.matrices() if self.options.keeps(matrix.name))
+        trees = [tree for batch in batches(kept) for tree in _trees(batch, self.options.nulls)]
+        found = Measured(diagrams=[tree.label.keep(tree.edges) for tree in trees])
         if trees:
             for convention in self.options.conventions:
                 self._add(found, at, convention, trees)
         return found
 
-    def _add(self, found: Measured, at: Checkpoint, convention: str, trees: list[_Tree]) -> None:
+    def _add(self, found: Measured, at: Checkpoint, convention: Convention, trees: list[_Tree]) -> None:
         top = max(tree.top for tree in trees) if convention == "rieck" else None
         clip = max(tree.clip for tree in trees) if convention == "rieck" else None
-        values = {tree.label: tree.values(_POWER[convention], top, clip) for tree in trees}
-        nulls = {tree.label: tree.null_values(_POWER[convention], top) for tree in trees}
+        values = {tree.label: tree.values(convention, top, clip) for tree in trees}
+        nulls = {tree.label: tree.null_values(convention, top) for tree in trees}
         for label, features in values.items():
             found.rows += label.rows(at, self.name, features, filtration=convention)
             self._add_nulls(found, at, convention, label, nulls[label])
@@ -96,56 +99,46 @@ class _Tree:
     """What is kept of a matrix: its spanning tree's edges, those of its permutations, and moments."""
 
     label: Label
-    edges: np.ndarray
+    edges: Diagram
     clip: float
     variance: float
-    nulls: list[np.ndarray] = field(default_factory=list)
+    nulls: list[Diagram] = field(default_factory=list)
 
     @property
     def top(self) -> float:
-        return float(self.edges[0])
+        return float(self.edges.birth[0])
 
-    def values(self, power: float, top: float | None, clip: float | None) -> dict[str, float]:
+    def values(self, convention: Convention, top: float | None, clip: float | None) -> dict[str, float]:
         scale = self.top if top is None else top
         return {
-            "neural_persistence": _value(self.edges, scale, power),
-            "neural_persistence_clipped": _value(self.edges, self.clip if clip is None else clip, power),
-            "weight_variance": self.variance / scale**2 if scale > 0 else 0.0,
+            "neural_persistence": _value(self.edges, convention, scale),
+            "neural_persistence_clipped": _value(self.edges, convention, self.clip if clip is None else clip),
+            "weight_variance": self.variance * (self.top / scale) ** 2 if scale > 0 else 0.0,
         }
 
-    def null_values(self, power: float, top: float | None) -> list[float]:
-        return [_value(edges, self.top if top is None else top, power) for edges in self.nulls]
-
-    def diagram(self) -> Diagram:
-        n = len(self.edges) + 1
-        return Diagram(0, np.full(n, self.top), np.append(self.edges, -np.inf), "weights", n)
+    def null_values(self, convention: Convention, top: float | None) -> list[float]:
+        return [_value(null, convention, self.top if top is None else top) for null in self.nulls]
 
 
-def _tree(matrix: Matrix, nulls: int) -> _Tree:
-    at, values = matrix.checkpoint, matrix.values
-    edges = maximum_spanning_tree_weights(values, name=matrix.name)
-    flat = values.reshape(-1)
-    shuffled = [
-        maximum_spanning_tree_weights(
-            rng(run=at.run, step=at.step, name=matrix.name, draw=draw).permutation(flat).reshape(values.shape)
-        )
-        for draw in range(nulls)
-    ]
-    magnitude = np.abs(values).astype(np.float32, copy=False).ravel()
-    variance = float(magnitude.var(dtype=np.float64))
-    return _Tree(Label.of(matrix), edges, _quantile(magnitude), variance, shuffled)
+def _value(edges: Diagram, convention: Convention, scale: float) -> float:
+    """Return neural persistence; 0 for a network without any weight."""
+    return neural_persistence(edges, convention, scale) if scale > 0 else 0.0
 
 
-def _quantile(magnitude: np.ndarray) -> float:
-    """Return the 99.9% quantile, the higher of its two neighbours; partitions `magnitude` in place."""
-    index = int(np.ceil(_CLIP * (magnitude.size - 1)))
-    magnitude.partition(index)
-    return float(magnitude[index])
+def _trees(batch: Sequence[Matrix], nulls: int) -> list[_Tree]:
+    names = [matrix.name for matrix in batch]
+    edges = batched_spanning_tree_weights([matrix.values for matrix in batch], names=names)
+    return [_tree(matrix, tree, nulls) for matrix, tree in zip(batch, edges, strict=True)]
 
 
-def _value(edges: np.ndarray, scale: float, power: float) -> float:
-    """Return (mean (1 - min(w/s, 1))^p)^(1/p); 0 for a matrix without any weight."""
-    if scale <= 0:
-        return 0.0
-    gaps = 1.0 - np.minimum(edges / scale, 1.0)
-    return float((gaps**power).mean() ** (1.0 / power))
+def _tree(matrix: Matrix, edges: np.ndarray, nulls: int) -> _Tree:
+    at, values, name = matrix.checkpoint, matrix.values, matrix.name
+    generators = [rng(run=at.run, step=at.step, name=name, draw=draw) for draw in range(nulls)]
+    shuffled = shuffled_spanning_tree_weights(values, rng=generators, name=name) if nulls else []
+    return _Tree(
+        Label.of(matrix),
+        diagram_of_tree(edges),
+        magnitude_quantile(values, _CLIP, name=name),
+        magnitude_variance(values, name=name),
+        [diagram_of_tree(tree) for tree in shuffled],
+    )

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass, replace
+from typing import Literal
 
 from toposcope.errors import InputError
 
-NP_CONVENTIONS = ("rieck", "seed004")
+Convention = Literal["rieck", "seed004"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,7 +41,7 @@ class WeightOptions:
     draws: int = 5
     nulls: int = 5
     thresh: float | None = None
-    conventions: tuple[str, ...] = NP_CONVENTIONS
+    conventions: tuple[Convention, ...] = ("rieck", "seed004")
     clouds: tuple[str, ...] = ("matrix", "pooled")
     without: tuple[str, ...] = ()
     split: str = "table"

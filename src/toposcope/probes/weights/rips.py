@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -13,13 +13,14 @@ from toposcope.probes.snapshot import Snapshot
 from toposcope.probes.weights.clouds import Draw, pooled_draws, row_draws
 from toposcope.probes.weights.labels import Label, groups
 from toposcope.probes.weights.options import WeightOptions
-from toposcope.topology import rips, summaries
-from toposcope.topology.rips import distance_matrix
-from toposcope.types import Diagram, Matrix, Status
+from toposcope.topology import rips_batch, summaries
+from toposcope.topology.clouds import distance_matrix
+from toposcope.types import Diagram, Status
 
 FILTRATION = "euclidean"
 _SUMMARIES = ("count", "total", "total_sq", "max", "mean", "std", "entropy", "entropy_normalized")
 POOLED = Label("pooled")
+_BATCH_BYTES = 64 * 2**20
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,19 +77,14 @@ class Rips:
         """Return the Rips summaries of one checkpoint."""
         found = Measured()
         if "matrix" in self.options.clouds:
-            shapes: dict[Label, list[Shape]] = {}
-            for matrix in self._matrices(snapshot):
-                label = Label.of(matrix)
-                shapes[label] = [shape_of(draw, self.options) for draw in row_draws(matrix, self.options)]
-                self._add(found, snapshot, label, shapes[label])
+            shapes = matrix_shapes(snapshot, self.options)
+            for label, members in shapes.items():
+                self._add(found, snapshot, label, members)
             for group, has in groups(shapes, "layers").items():
                 self._add_group(found, snapshot, group, [shapes[label] for label in shapes if has(label)])
         if "pooled" in self.options.clouds:
             self._add(found, snapshot, POOLED, pooled_shapes(snapshot, self.options))
         return found
-
-    def _matrices(self, snapshot: Snapshot) -> Iterable[Matrix]:
-        return (matrix for matrix in snapshot.matrices() if self.options.keeps(matrix.name))
 
     def _add(self, found: Measured, snapshot: Snapshot, label: Label, shapes: list[Shape]) -> None:
         for shape in shapes:
@@ -115,23 +111,60 @@ class Rips:
             )  # fmt: skip
 
 
+def matrix_shapes(snapshot: Snapshot, options: WeightOptions) -> dict[Label, list[Shape]]:
+    """Return the diagrams of every matrix's rows, one for each draw."""
+    kept = (matrix for matrix in snapshot.matrices() if options.keeps(matrix.name))
+    labelled = ((Label.of(matrix), draw) for matrix in kept for draw in row_draws(matrix, options))
+    found: dict[Label, list[Shape]] = {}
+    for label, shape in _shapes(labelled, options):
+        found.setdefault(label, []).append(shape)
+    return found
+
+
 def pooled_shapes(snapshot: Snapshot, options: WeightOptions) -> list[Shape]:
     """Return the diagrams of the pooled cloud, one for each draw, measured once for all probes."""
 
     def compute() -> list[Shape]:
         kept = (matrix for matrix in snapshot.matrices() if options.keeps(matrix.name))
-        return [shape_of(draw, options) for draw in pooled_draws(kept, snapshot.checkpoint, options)]
+        draws = pooled_draws(kept, snapshot.checkpoint, options)
+        return [shape for _, shape in _shapes(((POOLED, draw) for draw in draws), options)]
 
     return snapshot.remember(("pooled", options), compute)
 
 
-def shape_of(draw: Draw, options: WeightOptions) -> Shape:
-    """Return the H0 and H1 diagrams of a cloud."""
-    distances = distance_matrix(draw.points, FILTRATION)
-    diagrams = rips(distances, maxdim=1, metric="precomputed", thresh=options.thresh)
+def _shapes(draws: Iterable[tuple[Label, Draw]], options: WeightOptions) -> Iterator[tuple[Label, Shape]]:
+    """Yield the shape of each cloud; those that fit into memory together share the cores."""
+    waiting: list[tuple[Label, Draw, np.ndarray]] = []
+    for label, draw in draws:
+        distances = distance_matrix(draw.points, FILTRATION)
+        waiting.append((label, draw, distances))
+        if len(waiting) * distances.nbytes > _BATCH_BYTES:
+            yield from _measure(waiting, options)
+            waiting = []
+    yield from _measure(waiting, options)
+
+
+def _measure(
+    clouds: Sequence[tuple[Label, Draw, np.ndarray]], options: WeightOptions
+) -> Iterator[tuple[Label, Shape]]:
+    found = rips_batch([cloud[2] for cloud in clouds], maxdim=1, metric="precomputed", thresh=options.thresh)
+    for (label, draw, distances), diagrams in zip(clouds, found, strict=True):
+        named = tuple(replace(diagram, filtration=FILTRATION) for diagram in diagrams)
+        yield label, Shape(draw, named, _median(distances))
+
+
+def _median(distances: np.ndarray) -> float:
+    """Return the median distance between two points; 0 for a single one.
+
+    All entries in order are n zeros, then each of the m pairs twice.
+    """
     n = len(distances)
-    median = float(np.median(distances[np.triu_indices(n, 1)])) if n > 1 else 0.0
-    return Shape(draw, tuple(replace(diagram, filtration=FILTRATION) for diagram in diagrams), median)
+    m = n * (n - 1) // 2
+    if m == 0:
+        return 0.0
+    places = [n + 2 * ((m - 1) // 2), n + 2 * (m // 2)]
+    ordered = np.partition(distances, places, axis=None)
+    return float((ordered[places[0]] + ordered[places[1]]) / 2)
 
 
 def _features(diagrams: Iterable[Diagram]) -> dict[str, float]:
