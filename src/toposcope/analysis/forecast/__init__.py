@@ -1,0 +1,1 @@
+"""Forecasts of the final loss, with intervals, and topology always ablated."""

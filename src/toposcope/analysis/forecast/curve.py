@@ -1,0 +1,164 @@
+"""Loss curves as forecasts see them: finished runs, and the part of a run that has been seen."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+import pandas as pd
+
+from toposcope.analysis.forecast.schedule import Schedule, schedule_from_log
+from toposcope.errors import InputError
+
+FINAL_SHARE = 0.02
+"""The final loss is the mean over this last share of the planned steps (100 of 5,000)."""
+
+_LEAST_POINTS = 8
+
+
+@dataclass(frozen=True, slots=True)
+class Curve:
+    """The loss of one run, finished or not.
+
+    `step` (n,) ascends without repeats; `loss` (n,) is in nats and finite; `rate` (n,) is the logged
+    learning rate or NaN. `horizon` is the step the run will end at, `schedule` the planned learning rate
+    (None when unknown). `features` holds one row per measured step: a `step` column and one per feature.
+    `covariates` are constants of the run (log parameters and such). `notes` say what was repaired.
+    """
+
+    run: str
+    step: np.ndarray
+    loss: np.ndarray
+    rate: np.ndarray
+    horizon: int
+    schedule: Schedule | None = None
+    parameters: int = 0
+    features: pd.DataFrame = field(default_factory=pd.DataFrame)
+    covariates: Mapping[str, float] = field(default_factory=dict)
+    notes: tuple[str, ...] = ()
+
+    @property
+    def last(self) -> int:
+        """The last step with a loss."""
+        return int(self.step[-1])
+
+    @property
+    def finished(self) -> bool:
+        """Whether the log reaches the horizon (within the final-loss window)."""
+        return self.last >= self.horizon * (1 - FINAL_SHARE)
+
+    def seen(self, cut: float) -> Curve:
+        """Return what was known at step `cut`: losses, rates and features up to it; the plan stays."""
+        keep = self.step <= cut
+        features = self.features
+        if len(features):
+            features = features[features["step"] <= cut]
+        return replace(
+            self, step=self.step[keep], loss=self.loss[keep], rate=self.rate[keep], features=features
+        )
+
+    def final_loss(self) -> float:
+        """Return the mean loss over the last `FINAL_SHARE` of the horizon; NaN when it was not reached."""
+        if not self.finished:
+            return float("nan")
+        return float(self.loss[self.step > self.horizon * (1 - FINAL_SHARE)].mean())
+
+    def plan(self) -> Schedule | None:
+        """Return the planned schedule, or what the log shows."""
+        return self.schedule or schedule_from_log(self.step, self.rate)
+
+
+def curve_from_metrics(
+    run: str,
+    metrics: pd.DataFrame,
+    *,
+    horizon: int | None = None,
+    schedule: Schedule | None = None,
+    parameters: int = 0,
+    column: str = "loss",
+    features: pd.DataFrame | None = None,
+) -> Curve:
+    """Build a curve from a metrics table (columns step, loss, learning_rate).
+
+    Steps that repeat are averaged and rows without a finite, positive loss left out; both are noted.
+
+    Parameters
+    ----------
+    horizon : int, optional
+        The step at which the run will end; the schedule's end, or the last logged step, when not given.
+
+    Raises
+    ------
+    InputError
+        When fewer than eight usable losses are left, or a schedule contradicts the logged rate.
+    """
+    if column not in metrics or "step" not in metrics:
+        raise InputError(f"run {run}: the metrics have no {column!r} by step; log one")
+    table = pd.DataFrame({"step": metrics["step"].astype(float), "loss": metrics[column].astype(float)})
+    table["rate"] = metrics["learning_rate"].astype(float) if "learning_rate" in metrics else np.nan
+    logged = int(metrics[column].notna().sum())
+    usable = table[np.isfinite(table["loss"]) & (table["loss"] > 0) & np.isfinite(table["step"])]
+    notes = []
+    if len(usable) < logged or not np.isfinite(table["loss"]).all():
+        notes.append(f"{len(table) - len(usable)} rows without a finite loss left out")
+    if usable["step"].duplicated().any():
+        notes.append(f"{int(usable['step'].duplicated().sum())} repeated steps averaged")
+        usable = usable.groupby("step", as_index=False).mean()
+    usable = usable.sort_values("step")
+    if len(usable) < _LEAST_POINTS:
+        raise InputError(f"run {run}: {len(usable)} usable losses; a forecast needs at least {_LEAST_POINTS}")
+    step, loss, rate = (usable[name].to_numpy(float) for name in ("step", "loss", "rate"))
+    if schedule is not None and (why := schedule.mismatch(step, rate)):
+        raise InputError(f"run {run}: {why}; give the schedule that the run follows")
+    end = horizon or (schedule.end if schedule is not None else int(step[-1]))
+    if end < step[-1]:
+        raise InputError(f"run {run}: horizon {end} is before its last logged step {int(step[-1])}")
+    return Curve(
+        run, step, loss, rate, int(end), schedule, parameters,
+        features if features is not None else pd.DataFrame(), {}, tuple(notes),
+    )  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Binned:
+    """A curve averaged into equal runs of steps: mean step, mean loss, and how many losses each holds."""
+
+    step: np.ndarray
+    loss: np.ndarray
+    count: np.ndarray
+
+
+def binned(curve: Curve, points: int = 200, *, after: float = 0.0) -> Binned:
+    """Average the losses after step `after` into at most `points` groups of consecutive steps."""
+    keep = curve.step > after
+    step, loss = curve.step[keep], curve.loss[keep]
+    if len(step) <= points:
+        return Binned(step, loss, np.ones(len(step)))
+    edges = np.linspace(0, len(step), points + 1).astype(int)
+    count = np.diff(edges)
+    return Binned(
+        np.add.reduceat(step, edges[:-1]) / count, np.add.reduceat(loss, edges[:-1]) / count, count.astype(float)
+    )
+
+
+def level_and_slope(step: np.ndarray, loss: np.ndarray) -> tuple[float, float]:
+    """Return the smoothed log-loss at the last step and its slope d log L / d log step.
+
+    The mean of straight and curved (quadratic) least-squares fits of log L on log step over the last 20, 30,
+    40 and 50% of the steps seen: one bandwidth chosen for a scored set would be tuned on it, so none is.
+    """
+    end = step[-1]
+    levels, slopes = [], []
+    for share in (0.2, 0.3, 0.4, 0.5):
+        near = step > end * (1 - share)
+        if near.sum() < 4:
+            continue
+        u, v = np.log(step[near] / end), np.log(loss[near])
+        for degree in (1, 2):
+            coefficients = np.polynomial.polynomial.polyfit(u, v, degree)
+            levels.append(coefficients[0])
+            slopes.append(coefficients[1])
+    if not levels:
+        return float(np.log(loss[-min(3, len(loss)) :].mean())), float("nan")
+    return float(np.mean(levels)), float(np.mean(slopes))
