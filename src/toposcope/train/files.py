@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import io
+import json
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
@@ -13,7 +14,6 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 from safetensors import SafetensorError, safe_open
-from safetensors.numpy import save
 
 from toposcope.errors import InputError, SourceError
 from toposcope.recipes import TrainingRecipe
@@ -29,6 +29,8 @@ from toposcope.store.schema import METRICS
 from toposcope.train.schedule import describe
 from toposcope.train.tokens import TokenData
 from toposcope.types import Run
+
+_DTYPES = {"float32": "F32", "int32": "I32"}
 
 Metric = dict[str, float | int | str | None]
 """One row of the metrics table."""
@@ -87,10 +89,9 @@ def start_folder(
     versions: dict[str, str],
 ) -> Run:
     """Write who the run is and with what it trains; return it."""
-    shape = recipe.models[0]
     found = Run(
         run=run,
-        family=shape.name,
+        family=recipe.name,
         parameters=parameters,
         seed=recipe.seeds[0],
         schedule=describe(recipe),
@@ -111,9 +112,25 @@ def start_folder(
 
 
 def write_tensors(path: Path, tensors: dict[str, np.ndarray], metadata: dict[str, str] | None = None) -> None:
-    """Write arrays as safetensors, aside and renamed."""
-    contiguous = {name: np.ascontiguousarray(tensor) for name, tensor in tensors.items()}
-    write_bytes(path, save(contiguous, metadata))
+    """Write float32 or int32 arrays as safetensors, aside and renamed.
+
+    The safetensors library orders the metadata at random; here the same content is the same bytes.
+    """
+    header: dict[str, object] = {"__metadata__": dict(sorted((metadata or {}).items()))}
+    offset = 0
+    for name, tensor in tensors.items():
+        span = [offset, offset + tensor.nbytes]
+        header[name] = {
+            "dtype": _DTYPES[tensor.dtype.name],
+            "shape": list(tensor.shape),
+            "data_offsets": span,
+        }
+        offset = span[1]
+    text = json.dumps(header, separators=(",", ":")).encode()
+    text += b" " * (-len(text) % 8)
+    write_bytes(
+        path, len(text).to_bytes(8, "little") + text + b"".join(t.tobytes() for t in tensors.values())
+    )
 
 
 def write_metrics(folder: RunFolder, rows: Sequence[Metric], *, start: int, stop: int) -> None:

@@ -13,12 +13,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
+from threadpoolctl import threadpool_limits
 
 from toposcope.errors import InputError
 from toposcope.recipes import TrainingRecipe
 from toposcope.sources.layout import RunFolder, remove_leftovers
 from toposcope.train import files
-from toposcope.train.engine import Engine, make_engine
+from toposcope.train.engine import Engine
 from toposcope.train.schedule import learning_rate
 from toposcope.train.shapes import GPTShape, first_values, split
 from toposcope.train.tokens import TokenData, batch, heldout_batches
@@ -87,7 +88,7 @@ class _Loop:
         self.seed = recipe.seeds[0]
         self.shape = GPTShape.of(recipe.models[0], vocabulary=recipe.vocabulary, context=recipe.context)
         first = first_values(self.shape, seed=self.seed, std=recipe.init_std)
-        self.engine: Engine = make_engine(self.shape, recipe, first, device=device)
+        self.engine = Engine(self.shape, recipe, first, device=device)
         self.heldout = heldout_batches(
             data.heldout, count=recipe.heldout_batches, size=recipe.batch_size, context=recipe.context
         )
@@ -206,7 +207,8 @@ def _deterministic(device: str) -> Iterator[None]:
         os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")  # read when CUDA starts
     torch.use_deterministic_algorithms(True)
     try:
-        yield
+        with threadpool_limits(limits=1, user_api="blas"):
+            yield
     finally:
         torch.set_num_threads(threads)
         torch.use_deterministic_algorithms(algorithms)
