@@ -45,28 +45,15 @@ def distance_matrix(X: Any, metric: str = "euclidean", *, name: str = "X") -> np
     if metric == "precomputed":
         return check_distance_matrix(X, name=name)
     points = check_points(X, name=name)
-    if metric == "cosine":
-        points = unit_rows(points, name=name)
+    empty = ~points.any(axis=1) if metric == "cosine" else np.zeros(0, bool)
+    if empty.any():
+        raise InputError(
+            f"{name}[{int(empty.argmax())}] is a zero row; cosine distance needs nonzero rows: drop it"
+        )
     with one_blas_thread(2.0 * len(points) * points.size < SMALL_PRODUCT):
-        distances = euclidean_distances(points)
+        distances = euclidean_distances(points, unit=metric == "cosine")
     # |x - y|^2 / 2 = 1 - cos for unit vectors, and does not cancel for nearly parallel ones.
     return distances if metric == "euclidean" else distances**2 / 2.0
-
-
-def unit_rows(points: np.ndarray, *, name: str = "X") -> np.ndarray:
-    """Return the rows divided by their Euclidean norm, in float64.
-
-    >>> unit_rows(np.array([[3.0, 4.0]]))
-    array([[0.6, 0.8]])
-    """
-    wide = points.astype(np.float64)
-    largest = np.abs(wide).max(axis=1, keepdims=True)
-    if not largest.all():
-        raise InputError(
-            f"{name}[{int(largest.argmin())}] is a zero row; cosine distance needs nonzero rows: drop it"
-        )
-    wide /= largest  # so that the squares neither overflow nor vanish
-    return wide / np.linalg.norm(wide, axis=1, keepdims=True)
 
 
 def pooled_rows(matrices: Sequence[np.ndarray], width: int | None = None) -> np.ndarray:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
@@ -10,7 +11,7 @@ import numpy as np
 from toposcope.errors import InputError
 from toposcope.kernels.blas import one_blas_thread
 from toposcope.kernels.euclidean_tree import dense_tree
-from toposcope.kernels.threads import run_blocks
+from toposcope.kernels.threads import thread_count
 from toposcope.topology import rips_backends
 from toposcope.topology.clouds import distance_matrix
 from toposcope.topology.components import components
@@ -113,8 +114,9 @@ def rips_batch(
         distances = distance_matrix(item[1], metric, name=f"clouds[{item[0]}]")
         return _persistence(distances, maxdim, metric, thresh, backend, field, serial=True)
 
-    with one_blas_thread():
-        return run_blocks(one, enumerate(clouds))
+    # Threads of its own: those of the kernels must not wait for each other.
+    with one_blas_thread(), ThreadPoolExecutor(thread_count()) as threads:
+        return list(threads.map(one, enumerate(clouds)))
 
 
 def rips_memory(n: int, maxdim: int = 1) -> int:
