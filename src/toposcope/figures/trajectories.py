@@ -1,0 +1,117 @@
+"""Small multiples: one panel for each feature, one line for each model, on a log step axis."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from toposcope.figures.series import Size, curve, select, sizes
+from toposcope.figures.style import end_labels, house, new_figure, say_empty, step_axis
+
+
+@dataclass(frozen=True, slots=True)
+class Panel:
+    """A feature, how its panel is called, and whether its axis is logarithmic."""
+
+    feature: str
+    title: str
+    unit: str = ""
+    log: bool = False
+
+
+TOPOLOGY = (
+    Panel("h1_count", "H1 bars", "count"),
+    Panel("h1_total", "H1 total persistence", "distance"),
+    Panel("h1_entropy", "H1 persistent entropy", "nats"),
+    Panel("h1_max", "H1 longest bar", "distance"),
+    Panel("h0_total", "H0 total persistence", "distance"),
+    Panel("h1_total_scaled", "H1 total, distances / median", "ratio"),
+)
+SPECTRUM = (
+    Panel("rankme_eigenvalues", "Effective rank (eigenvalues)", "dimensions"),
+    Panel("participation_ratio", "Participation ratio", "dimensions"),
+    Panel("alpha_req", "Eigenspectrum decay", "exponent"),
+    Panel("top_eigenvalue", "Top covariance eigenvalue", "distance squared", log=True),
+)
+CHANGE = (
+    Panel("wasserstein1_h1", "H1: W1 to the previous checkpoint", "distance"),
+    Panel("wasserstein1_h0", "H0: W1 to the previous checkpoint", "distance"),
+)
+QUALITY = (Panel("perplexity", "Perplexity", "per token", log=True),)
+
+
+def draw(
+    features: pd.DataFrame,
+    runs: pd.DataFrame,
+    panels: Sequence[Panel],
+    *,
+    probe: str = "representations",
+    layer: int | None = None,
+) -> Figure:
+    """Draw each panel's feature against the step, one line per size.
+
+    Parameters
+    ----------
+    features
+        The store's features table.
+    runs
+        Columns run, family, parameters.
+    panels
+        What to draw, in reading order.
+    layer
+        The hidden state that is shown; None takes each run's last. Values of the whole model have none.
+
+    Returns
+    -------
+    Figure
+        Lines are means over subsamples (draws), bands their 95% interval; with seeds, over the seeds.
+    """
+    groups = sizes(runs)
+    rows = of_layer(features[features["probe"] == probe], layer)
+    columns = min(2, len(panels))
+    lines = math.ceil(len(panels) / columns)
+    with house():
+        figure, axes = new_figure(2.5 * lines + 0.4, rows=lines, columns=columns)
+        for place, ax in enumerate(axes.ravel()):
+            if place < len(panels):
+                _panel(ax, rows, groups, panels[place], probe=probe)
+            else:
+                ax.set_axis_off()
+    return figure
+
+
+def of_layer(features: pd.DataFrame, layer: int | None) -> pd.DataFrame:
+    """Return the rows of one hidden state (None: each run's last one), and those of the whole model."""
+    hidden = features["name"] == "hidden"
+    if layer is None:
+        last = features[hidden].groupby("run")["layer"].transform("max")
+        chosen = features[hidden][features[hidden]["layer"] == last]
+    else:
+        chosen = features[hidden & (features["layer"] == layer)]
+    return pd.concat([chosen, features[features["name"] == "model"]], ignore_index=True)
+
+
+def _panel(ax: Axes, rows: pd.DataFrame, groups: list[Size], panel: Panel, *, probe: str) -> None:
+    found = select(rows, panel.feature, probe=probe)
+    ax.set_title(panel.title)
+    if found.empty:
+        say_empty(ax, f"{panel.feature} was not measured")
+        return
+    labels = []
+    for group in groups:
+        line = curve(found, group.runs)
+        if line.empty:
+            continue
+        ax.fill_between(line["step"], line["low"], line["high"], color=group.colour, alpha=0.25, linewidth=0)
+        ax.plot(line["step"], line["mean"], color=group.colour, marker="o", markersize=2.5)
+        labels.append((float(line["mean"].iloc[-1]), group.label, group.colour))
+    if panel.log and (found["value"] > 0).all():
+        ax.set_yscale("log")
+    step_axis(ax, found["step"].unique())
+    ax.set_ylabel(panel.unit)
+    end_labels(ax, labels)
