@@ -12,9 +12,9 @@ def monotone_saving(
 ) -> float:
     """Return the least sum of matched costs minus the diagonal costs they replace, points on two lines.
 
-    `first` and `second` are the sorted deaths of two diagrams with one birth each, `apart` from each other, and
-    `diagonal` holds their costs of going to the diagonal. The cost of a match is convex in the difference
-    of the deaths, so that some best matching keeps the order: a table over prefixes finds it.
+    `first` and `second` are the sorted deaths of two diagrams with one birth each, `apart` from each other,
+    and `diagonal` holds their costs of going to the diagonal. The cost of a match is convex in the
+    difference of the deaths, so that some best matching keeps the order: a table over prefixes finds it.
     """
     best = np.zeros(len(second) + 1)
     for i in range(len(first)):

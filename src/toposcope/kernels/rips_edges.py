@@ -57,7 +57,7 @@ class Edges:
 
 
 @njit(cache=True, nogil=True)
-def ends(packed: np.ndarray, rank: int, n: int) -> tuple[int, int]:
+def ends(packed: np.ndarray, rank: int, n: int) -> tuple[np.int64, np.int64]:
     """Return the two vertices of the edge of a rank, the larger one first."""
     position = np.int64(packed[rank] & np.uint64(0xFFFFFFFF))
     u = position // n

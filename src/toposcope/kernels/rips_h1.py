@@ -58,7 +58,7 @@ def reduce_columns(
 
 
 @njit(cache=True, nogil=True)
-def _reduce(packed, ranks, closing, column, table, starts, members, begin, heap, m):  # noqa: ANN001, ANN202
+def _reduce(packed, ranks, closing, column, table, starts, members, begin, heap, m):
     """Reduce one column; `members[begin:end]` lists the edges whose coboundaries it sums."""
     n = ranks.shape[0]
     members, end = _append(members, begin, column)
@@ -98,7 +98,7 @@ def _reduce(packed, ranks, closing, column, table, starts, members, begin, heap,
 
 
 @njit(cache=True, nogil=True)
-def _look_ahead(row_u, row_v, longest, key, heap, size):  # noqa: ANN001, ANN202
+def _look_ahead(row_u, row_v, longest, key, heap, size):
     """Return the first triangle after `key` with this longest edge that the heap does not cancel, or -1."""
     n = len(row_u)
     k = next_common(row_u, row_v, longest, key - longest * n + 1)
@@ -111,11 +111,11 @@ def _look_ahead(row_u, row_v, longest, key, heap, size):  # noqa: ANN001, ANN202
         if not odd:
             return key, size
         k = next_common(row_u, row_v, longest, k + 1)
-    return np.int64(-1), size
+    return -1, size
 
 
 @njit(cache=True, nogil=True)
-def _list(ranks, u, v, rank, floor, ceiling, heap, size):  # noqa: ANN001, ANN202
+def _list(ranks, u, v, rank, floor, ceiling, heap, size):
     """Put on the heap the triangles of edge `rank` = (u, v) from key `floor` up to longest edge `ceiling`."""
     n = ranks.shape[0]
     row_u, row_v = ranks[u], ranks[v]
@@ -159,7 +159,7 @@ def _next(heap: np.ndarray, size: int) -> tuple[int, int]:
             odd = not odd
         if odd:
             return key, size
-    return np.int64(-1), size
+    return -1, size
 
 
 @njit(cache=True, nogil=True)
@@ -211,9 +211,9 @@ def _append(items: np.ndarray, length: int, item: int) -> tuple[np.ndarray, int]
 def _owner(table: tuple[np.ndarray, np.ndarray], key: int) -> int:
     """Return the column whose pivot is `key`, or -1."""
     if key < 0:
-        return np.int64(-1)
+        return -1
     slot = _slot(table[0], key)
-    return table[1][slot] if table[0][slot] == key else np.int64(-1)
+    return table[1][slot] if table[0][slot] == key else -1
 
 
 @njit(cache=True, nogil=True)

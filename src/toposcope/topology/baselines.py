@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import scipy.linalg
 
@@ -140,7 +142,7 @@ def _mean_pairwise_distance(W: np.ndarray) -> float:
     n = len(W)
     if n < 2:
         return float("nan")
-    points = W.astype(np.float32 if W.dtype != np.float64 else np.float64)
+    points: Any = W.astype(np.float32 if W.dtype != np.float64 else np.float64)
     points -= points.mean(axis=0, dtype=np.float64).astype(points.dtype)
     squares = np.einsum("ij,ij->i", points, points, dtype=np.float64)
     total = 0.0

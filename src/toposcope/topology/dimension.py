@@ -10,7 +10,9 @@ import scipy.linalg
 import scipy.stats
 
 from toposcope.errors import InputError
+from toposcope.kernels.euclidean_tree import dense_tree
 from toposcope.seeding import rng
+from toposcope.topology.clouds import distance_matrix
 from toposcope.topology.gate import check_points
 
 
@@ -80,7 +82,7 @@ def ph_dimension(
     if n < 10:
         raise InputError(f"{name} has {n} distinct points; the PH dimension needs at least 10")
     steps = _checked_sizes(sizes, n)
-    distances = _square_distances(points)
+    distances = distance_matrix(points)
     slopes = np.empty(draws)
     for draw in range(draws):
         energy = np.empty(len(steps))
@@ -168,7 +170,7 @@ def magnitude(X: np.ndarray, t: float = 1.0, *, name: str = "X") -> Estimate:
     if not (t > 0 and np.isfinite(t)):
         raise InputError(f"t is {t}; the scale must be positive and finite")
     points, merged = distinct(check_points(X, name=name))
-    similarity = np.exp(-t * _square_distances(points))
+    similarity = np.exp(-t * distance_matrix(points))
     try:
         half = scipy.linalg.solve_triangular(np.linalg.cholesky(similarity), np.ones(len(points)), lower=True)
     except np.linalg.LinAlgError:
@@ -189,16 +191,8 @@ def distinct(points: np.ndarray) -> tuple[np.ndarray, int]:
     return points[np.sort(first)], len(points) - len(first)
 
 
-def _square_distances(points: np.ndarray) -> np.ndarray:
-    from toposcope.topology.rips import distance_matrix
-
-    return distance_matrix(points, "euclidean")
-
-
 def _tree_energy(distances: np.ndarray, alpha: float) -> float:
-    from scipy.sparse.csgraph import minimum_spanning_tree
-
-    return float((minimum_spanning_tree(distances).data ** alpha).sum())
+    return float((dense_tree(distances)[2] ** alpha).sum())
 
 
 def _checked_sizes(sizes: Sequence[int] | None, n: int) -> np.ndarray:
@@ -219,6 +213,6 @@ def _dimension(alpha: float, slope: float) -> float:
 
 def _neighbours(points: np.ndarray, k: int) -> np.ndarray:
     """Distances (n, k) to the k nearest other points, ascending."""
-    distances = _square_distances(points)
+    distances = distance_matrix(points)
     np.fill_diagonal(distances, np.inf)
     return np.sort(np.partition(distances, k - 1, axis=1)[:, :k], axis=1)

@@ -122,9 +122,9 @@ def rips_batch(
 def rips_memory(n: int, maxdim: int = 1) -> int:
     """Return an estimate of the bytes that `rips` needs for n points beyond its input.
 
-    Up to dimension 1: distances and their copies, sorted edges, ranks and the triangles being reduced, 34 bytes
-    for each pair of points in each order. Above: 60 bytes for each triple, an upper end of what was measured on
-    clouds without structure; clustered ones need less.
+    Up to dimension 1: distances and their copies, sorted edges, ranks and the triangles being reduced,
+    34 bytes for each entry of the distance matrix. Above: 60 bytes for each triple, an upper end of what was
+    measured on clouds without structure; clustered ones need less.
 
     >>> rips_memory(1000) < 50e6 < rips_memory(1000, maxdim=2)
     True
@@ -144,7 +144,7 @@ def _check_options(maxdim: int, thresh: float | None, backend: str, field: int) 
         raise InputError(f"field is {field}; the coefficients Z/field need a prime, such as 2 or 3")
     if backend == "native" and (maxdim > 1 or field != 2):
         raise InputError(
-            f"backend 'native' computes up to dimension 1 over Z/2, not maxdim {maxdim} over Z/{field}; use 'auto'"
+            f"backend 'native' goes up to dimension 1 over Z/2, not maxdim {maxdim} over Z/{field}; use 'auto'"
         )
 
 
@@ -154,7 +154,7 @@ def _check_memory(X: Any, maxdim: int, memory_limit: int, name: str) -> None:
     if need > memory_limit:
         raise InputError(
             f"{name} has {n} points: H{maxdim} needs about {need / 2**30:.1f} GiB, over memory_limit = "
-            f"{memory_limit / 2**30:.1f} GiB; draw fewer points with subsample(), lower maxdim, or raise the limit"
+            f"{memory_limit / 2**30:.1f} GiB; draw points with subsample(), lower maxdim, or raise the limit"
         )
 
 
@@ -189,7 +189,7 @@ def _persistence(
 
 
 def _cut(diagram: Diagram, thresh: float | None) -> Diagram:
-    """The part of an H0 diagram up to `thresh`: components that merge later never die."""
+    """Return the part of an H0 diagram up to `thresh`: components that merge later never die."""
     if thresh is None or not (np.isfinite(diagram.death) & (diagram.death > thresh)).any():
         return diagram
     death = np.where(diagram.death > thresh, np.inf, diagram.death)

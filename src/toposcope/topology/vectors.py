@@ -72,8 +72,8 @@ def euler_curve(diagrams: Sequence[Any], grid: np.ndarray) -> np.ndarray:
 def landscape(diagram: Any, grid: np.ndarray, levels: int = 5) -> np.ndarray:
     r"""Return the persistence landscape, shape (levels, grid).
 
-    :math:`\lambda_k(t)` is the k-th largest of :math:`\min(t - b_i, d_i - t)_+` (Bubenik 2015). Some libraries
-    rotate the diagram and are larger by :math:`\sqrt 2`.
+    :math:`\lambda_k(t)` is the k-th largest of :math:`\min(t - b_i, d_i - t)_+` (Bubenik 2015). Some
+    libraries rotate the diagram and are larger by :math:`\sqrt 2`.
 
     >>> landscape([[0.0, 2.0]], np.array([0.0, 1.0, 1.5]), levels=1)
     array([[0. , 1. , 0.5]])
@@ -89,7 +89,8 @@ def landscape(diagram: Any, grid: np.ndarray, levels: int = 5) -> np.ndarray:
 def silhouette(diagram: Any, grid: np.ndarray, power: float = 1.0) -> np.ndarray:
     r"""Return the weighted mean of the bars' tents, shape of the grid (Chazal et al. 2014).
 
-    :math:`\phi(t) = \sum_i l_i^p \min(t - b_i, d_i - t)_+ / \sum_i l_i^p` with lengths :math:`l_i`; 0 without bars.
+    :math:`\phi(t) = \sum_i l_i^p \min(t - b_i, d_i - t)_+ / \sum_i l_i^p` with lengths :math:`l_i`; 0 for
+    an empty diagram.
 
     >>> silhouette([[0.0, 2.0], [0.0, 2.0]], np.array([0.0, 1.0]))
     array([0., 1.])
@@ -104,9 +105,9 @@ def silhouette(diagram: Any, grid: np.ndarray, power: float = 1.0) -> np.ndarray
 
 
 def entropy_curve(diagram: Any, grid: np.ndarray) -> np.ndarray:
-    r"""Return :math:`-\sum p_i \ln p_i` over the bars alive at each t, :math:`p_i` their share of the total length.
+    r"""Return :math:`-\sum p_i \ln p_i` over the bars alive at each t, in nats, shape of the grid.
 
-    In nats, shape of the grid; the shares are those of the whole diagram (Atienza et al. 2020).
+    :math:`p_i` is the share of bar i in the total length of the whole diagram (Atienza et al. 2020).
 
     >>> bool(np.isclose(entropy_curve([[0.0, 1.0], [0.0, 1.0]], np.array([0.5]))[0], np.log(2)))
     True
@@ -137,8 +138,8 @@ def persistence_image(
     r"""Return the persistence image, shape (length_grid, birth_grid) (Adams et al. 2017).
 
     The sum over bars of :math:`l_i^p` times a normal density of standard deviation `bandwidth` centred at
-    (birth, length), sampled on the grids; it needs no loop, as the density is a product. `power` = 0 weighs all
-    bars alike, 1 in proportion to their lengths.
+    (birth, length), sampled on the grids; it needs no loop, as the density is a product. `power` = 0 weighs
+    all bars alike, 1 in proportion to their lengths.
 
     Raises InputError for a bandwidth that is not positive.
 
