@@ -1,42 +1,217 @@
-"""Pairwise distances of a point cloud, right under cancellation."""
+"""Pairwise distances of a point cloud, right under cancellation.
+
+|x|^2 + |y|^2 - 2 x.y loses everything where x and y are close compared with their norms. Clouds are
+therefore centred where that helps, and every squared distance that comes out small against the norms is
+recomputed in float64 from the difference of the points themselves.
+"""
 
 from __future__ import annotations
+
+from dataclasses import dataclass
 
 import numpy as np
 from numba import njit
 
+from toposcope.kernels.threads import row_blocks, run_blocks
+
 CANCELLATION = 1e-2
 """Squared distances below this share of |x|^2 + |y|^2 are recomputed from differences."""
+_TINY = 1e-30
+"""Norms (squared) below which float32 products underflow, in units where the largest entry is near 1."""
+_OFFSET = 0.25
+"""Share of the mean squared norm that the mean itself may have before centring pays."""
+_CHUNK = 1 << 20
+_COMFORTABLE = 2.0**-20, 2.0**20
+_SERIAL_BELOW = 1_000_000
 
 
-def squared_distances(X: np.ndarray) -> np.ndarray:
-    """Return the (n, n) float64 matrix of squared Euclidean distances of the rows of `X`."""
-    points = X.astype(np.float64)
-    points -= points.mean(axis=0)
-    norms = np.einsum("ij,ij->i", points, points)
-    out = points @ points.T
-    _finish(out, points, norms, 1e-6)
+@dataclass(frozen=True, slots=True)
+class PreparedCloud:
+    """A cloud ready for float32 products, with what exact recomputation needs.
+
+    `work` (n, d) float32 has the squared norms `norms`; its distances are those of the rows of `rows`
+    times `row_scale`, which are `scale` times the distances asked for.
+    """
+
+    work: np.ndarray
+    norms: np.ndarray
+    rows: np.ndarray
+    row_scale: np.ndarray
+    scale: float
+
+    def exact_squares(self, u: np.ndarray, v: np.ndarray) -> np.ndarray:
+        """Return the squared lengths of the edges (u, v) in float64."""
+        serial = u.size * self.rows.shape[1] < _SERIAL_BELOW
+        parts = run_blocks(
+            lambda block: _squares_of_edges(self.rows, self.row_scale, u[slice(*block)], v[slice(*block)]),
+            row_blocks(u.size, serial=serial),
+            serial=serial,
+        )
+        return np.concatenate(parts)
+
+
+def prepared(X: np.ndarray, *, unit: bool = False) -> PreparedCloud:
+    """Return `X` scaled by a power of two, or every row to norm 1 with `unit`, and centred where needed.
+
+    A float32 cloud of moderate values around 0 is used as it is, without a copy.
+    """
+    rows = np.ascontiguousarray(X if X.dtype.itemsize > 2 else X.astype(np.float32))
+    top = max(_over_chunks(rows, _largest))
+    scale = 1.0
+    if top > 0 and not _COMFORTABLE[0] < top < _COMFORTABLE[1]:
+        scale = 2.0 ** -float(np.clip(np.frexp(top)[1], -1000, 1000))
+    row_scale = np.full(len(rows), scale)
+    if unit:
+        row_scale = np.concatenate(_over_chunks(rows, _inverse_norms))
+        scale = 1.0
+    center = _mean(rows, row_scale)
+    norms = squared_norms(rows, row_scale=row_scale)
+    if (center**2).sum() <= _OFFSET * norms.mean():
+        center[:] = 0.0
+        if rows.dtype == np.float32 and scale == 1.0 and not unit:
+            return PreparedCloud(rows, norms, rows, row_scale, scale)
+    work = np.empty(rows.shape, np.float32)
+    for start, stop in _chunks(rows):
+        work[start:stop] = rows[start:stop].astype(np.float64) * row_scale[start:stop, None] - center
+    return PreparedCloud(work, squared_norms(work), rows, row_scale, scale)
+
+
+def euclidean_distances(X: np.ndarray, *, unit: bool = False) -> np.ndarray:
+    """Return the (n, n) float64 matrix of Euclidean distances of the rows of `X`, zero on the diagonal.
+
+    Relative error below 1e-6. With `unit` every row is divided by its norm first.
+    """
+    cloud = prepared(X, unit=unit)
+    n = len(cloud.work)
+    out = np.empty((n, n))
+    products = cloud.work @ cloud.work.T
+    serial = n * n < _SERIAL_BELOW
+
+    def fill(block: tuple[int, int]) -> None:
+        _fill(products, cloud.norms, cloud.rows, cloud.row_scale, 1.0 / cloud.scale, *block, out)
+
+    run_blocks(fill, row_blocks(n, per_thread=16, serial=serial), serial=serial)
     return out
 
 
-def euclidean_distances(X: np.ndarray) -> np.ndarray:
-    """Return the (n, n) float64 matrix of Euclidean distances of the rows of `X`."""
-    out = squared_distances(X)
-    return np.sqrt(out, out=out)
+@njit(cache=True, nogil=True)
+def squares_of_row(
+    products: np.ndarray,
+    i: int,
+    norms: np.ndarray,
+    rows: np.ndarray,
+    row_scale: np.ndarray,
+    stop: int,
+    out: np.ndarray,
+) -> None:
+    """Write the squared distances of point i to points 0 to `stop` - 1, from its row of products."""
+    if _subtract(products[:stop], norms[i], norms[:stop], out):
+        for j in range(stop):
+            size = norms[i] + norms[j]
+            if out[j] < CANCELLATION * size or size < _TINY:
+                out[j] = square(rows[i], rows[j], row_scale[i], row_scale[j])
 
 
 @njit(cache=True, nogil=True)
-def _finish(products: np.ndarray, points: np.ndarray, norms: np.ndarray, cancellation: float) -> None:
-    n, d = points.shape
-    for i in range(n):
-        products[i, i] = 0.0
+def _subtract(products: np.ndarray, norm: float, norms: np.ndarray, out: np.ndarray) -> bool:
+    bad = 0
+    for j in range(products.size):
+        size = norm + norms[j]
+        out[j] = size - 2.0 * products[j]
+        bad |= (out[j] < CANCELLATION * size) | (size < _TINY)
+    return bad != 0
+
+
+@njit(cache=True, nogil=True, fastmath={"reassoc"})
+def square(x: np.ndarray, y: np.ndarray, x_scale: float, y_scale: float) -> float:
+    """Return the squared distance of x * x_scale and y * y_scale in float64."""
+    total = 0.0
+    for k in range(x.size):
+        gap = np.float64(x[k]) * x_scale - np.float64(y[k]) * y_scale
+        total += gap * gap
+    return total
+
+
+@njit(cache=True, nogil=True)
+def _squares_of_edges(rows: np.ndarray, row_scale: np.ndarray, u: np.ndarray, v: np.ndarray) -> np.ndarray:
+    out = np.empty(u.size)
+    for e in range(u.size):
+        out[e] = square(rows[u[e]], rows[v[e]], row_scale[u[e]], row_scale[v[e]])
+    return out
+
+
+@njit(cache=True, nogil=True)
+def _fill(
+    products: np.ndarray,
+    norms: np.ndarray,
+    rows: np.ndarray,
+    row_scale: np.ndarray,
+    unscale: float,
+    first: int,
+    last: int,
+    out: np.ndarray,
+) -> None:
+    squares = np.empty(len(norms))
+    for i in range(first, last):
+        squares_of_row(products[i], i, norms, rows, row_scale, i, squares)
+        out[i, i] = 0.0
         for j in range(i):
-            size = norms[i] + norms[j]
-            square = size - 2.0 * products[i, j]
-            if square < cancellation * size:
-                square = 0.0
-                for k in range(d):
-                    gap = points[i, k] - points[j, k]
-                    square += gap * gap
-            products[i, j] = square
-            products[j, i] = square
+            length = np.sqrt(squares[j]) * unscale
+            out[i, j] = length
+            out[j, i] = length
+
+
+def _chunks(X: np.ndarray) -> list[tuple[int, int]]:
+    step = max(1, _CHUNK // X.shape[1])
+    return [(start, min(start + step, len(X))) for start in range(0, len(X), step)]
+
+
+def _over_chunks(X, function):  # type: ignore[no-untyped-def]
+    return run_blocks(lambda span: function(X[slice(*span)]), _chunks(X), serial=X.size < _SERIAL_BELOW)
+
+
+def _inverse_norms(part: np.ndarray) -> np.ndarray:
+    wide = part.astype(np.float64)
+    largest = np.abs(wide).max(axis=1)
+    return 1.0 / (np.sqrt(((wide / largest[:, None]) ** 2).sum(axis=1)) * largest)
+
+
+def _mean(rows: np.ndarray, row_scale: np.ndarray) -> np.ndarray:
+    sums = run_blocks(
+        lambda span: row_scale[slice(*span)] @ rows[slice(*span)].astype(np.float64),
+        _chunks(rows),
+        serial=rows.size < _SERIAL_BELOW,
+    )
+    return np.sum(sums, axis=0) / len(rows)
+
+
+def squared_norms(
+    rows: np.ndarray, *, row_scale: np.ndarray | None = None, center: np.ndarray | None = None
+) -> np.ndarray:
+    """Return |x s - center|^2 in float64 for every row x with its scale s."""
+    scales = np.ones(len(rows)) if row_scale is None else row_scale
+    origin = np.zeros(rows.shape[1]) if center is None else center
+    serial = rows.size < _SERIAL_BELOW
+    parts = run_blocks(
+        lambda block: _squared_norms(rows[slice(*block)], scales[slice(*block)], origin),
+        row_blocks(len(rows), serial=serial),
+        serial=serial,
+    )
+    return np.concatenate(parts)
+
+
+@njit(cache=True, nogil=True)
+def _largest(rows: np.ndarray) -> float:
+    largest = 0.0
+    for i in range(rows.shape[0]):
+        for k in range(rows.shape[1]):
+            largest = max(largest, abs(rows[i, k]))
+    return largest
+
+
+@njit(cache=True, nogil=True)
+def _squared_norms(rows: np.ndarray, row_scale: np.ndarray, center: np.ndarray) -> np.ndarray:
+    out = np.empty(len(rows))
+    for i in range(len(rows)):
+        out[i] = square(rows[i], center, row_scale[i], 1.0)
+    return out

@@ -55,16 +55,16 @@ def prim(flat: np.ndarray, mask: np.unsignedinteger, n_out: int, n_in: int, tree
         edge = max(heaviest, others)
         tree[step] = edge
         position = np.int64(low - (edge & low))
-        i, j = position // n_in, position % n_in
-        if row_out[i]:
-            row_out[i] = 0
-            rows[i] = 0
-            heaviest = _update(columns, edges[i], column_out)
+        row, column = position // n_in, position % n_in
+        if row_out[row]:
+            row_out[row] = 0
+            rows[row] = 0
+            heaviest = _update(columns, edges[row], column_out)
             others = _largest(rows)
         else:
-            column_out[j] = 0
-            columns[j] = 0
-            heaviest = _update(rows, turned[j], row_out)
+            column_out[column] = 0
+            columns[column] = 0
+            heaviest = _update(rows, turned[column], row_out)
             others = _largest(columns)
     tree.sort()
     tree[:] = tree[::-1].copy()

@@ -49,13 +49,14 @@ def components(X: Any, *, metric: Metric = "euclidean", name: str = "X") -> Diag
     if metric not in ("euclidean", "cosine"):
         raise InputError(f"metric = {metric!r} is unknown; use euclidean or cosine")
     if metric == "cosine":
-        points = _unit_rows(points, name)
-    _, _, squares = euclidean_tree(points)
-    lengths = squares / 2 if metric == "cosine" else np.sqrt(squares)
+        _require_nonzero_rows(points, name)
+    _, _, lengths = euclidean_tree(points, unit=metric == "cosine")
+    if metric == "cosine":
+        lengths = lengths**2 / 2  # |x - y|^2 = 2 - 2 cos for unit vectors
     return Diagram(
         dim=0,
         birth=np.zeros(len(points)),
-        death=np.append(np.sort(lengths), np.inf),
+        death=np.append(lengths, np.inf),
         filtration=metric,
         n_vertices=len(points),
     )
@@ -66,12 +67,8 @@ def rips_h0(X: Any, metric: Metric = "euclidean") -> Diagram:
     return components(X, metric=metric)
 
 
-def _unit_rows(points: np.ndarray, name: str) -> np.ndarray:
-    wide = points.astype(np.float64)
-    largest = np.abs(wide).max(axis=1)
-    if (largest == 0).any():
-        raise InputError(
-            f"{name}[{int(largest.argmin())}] is a zero row; cosine distance needs nonzero rows: drop it"
-        )
-    wide /= largest[:, None]
-    return wide / np.linalg.norm(wide, axis=1)[:, None]
+def _require_nonzero_rows(points: np.ndarray, name: str) -> None:
+    zero = ~points.any(axis=1)
+    if zero.any():
+        row = int(zero.argmax())
+        raise InputError(f"{name}[{row}] is a zero row, which has no direction for cosine: drop it")
