@@ -43,8 +43,9 @@ class Probe(Protocol):
     `version` numbers the measure: raise it when the same weights would give other numbers, and stored
     results of the old version are measured again. A measurement must not depend on anything but the
     checkpoints within `reach`, the probe's own fields and generators of `toposcope.seeding`. A probe may
-    also have `expected_seconds(shapes)`, its rough cost for a checkpoint whose matrices have these shapes:
-    it is said before a sweep starts.
+    also have `expected_seconds(shapes)`, its rough cost for a checkpoint whose matrices have these shapes,
+    which is said before a sweep starts; and `measure_together(snapshots)`, the list of what `measure` gives
+    for each, where small checkpoints are faster in one go.
     """
 
     @property

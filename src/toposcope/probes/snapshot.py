@@ -7,6 +7,7 @@ from typing import Any, Protocol, TypeVar
 
 from toposcope.types import Checkpoint, Matrix
 
+K = TypeVar("K")
 T = TypeVar("T")
 
 CACHE_BYTES = 256 * 2**20
@@ -27,15 +28,17 @@ class SeriesLike(Protocol):
         """Return the hash of the checkpoint's content."""
 
 
-def batches(matrices: Iterable[Matrix], limit: int = BATCH_BYTES) -> Iterator[list[Matrix]]:
+def batches(
+    matrices: Iterable[tuple[K, Matrix]], limit: int = BATCH_BYTES
+) -> Iterator[list[tuple[K, Matrix]]]:
     """Yield consecutive matrices that stay under `limit` bytes together; a larger one comes alone."""
-    batch: list[Matrix] = []
+    batch: list[tuple[K, Matrix]] = []
     size = 0
-    for matrix in matrices:
+    for key, matrix in matrices:
         if batch and size + matrix.values.nbytes > limit:
             yield batch
             batch, size = [], 0
-        batch.append(matrix)
+        batch.append((key, matrix))
         size += matrix.values.nbytes
         del matrix  # or it would be held while the next one is read
     if batch:
@@ -94,6 +97,12 @@ class Snapshot:
         """Return the checkpoints of the run up to this one, oldest first."""
         return [self._reader[index] for index in range(self.index + 1)]
 
+    def load(self) -> None:
+        """Read the matrices now, if they are small enough to be kept."""
+        if self._matrices is None:
+            for _ in self.matrices():
+                pass
+
     def matrices(self) -> Iterator[Matrix]:
         """Stream the 2-D weights; read from disk once when they are small together."""
         if self._matrices is not None:
@@ -111,6 +120,10 @@ class Snapshot:
             del matrix  # or the next one would be read while this one is still held
         if cached is not None:
             self._matrices = tuple(cached)
+
+    def remembers(self, key: Hashable) -> bool:
+        """Return whether `remember` has been called with `key` already."""
+        return key in self._memory
 
     def remember(self, key: Hashable, compute: Callable[[], T]) -> T:
         """Return what `compute` gives, computed once while this checkpoint is at hand."""

@@ -13,6 +13,7 @@ from toposcope.types import Checkpoint
 _PROCESS_BYTES = 300 * 2**20
 _WORK_PER_TENSOR = 3
 _SMALL = 1 << 20
+_MOST_TOGETHER = 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,7 +22,8 @@ class Expectation:
 
     `seconds` is for every unit, without what the store already has; it rests on rates measured on one
     2-core machine and is good to a factor of three. Probes that do not say what they cost are listed in
-    `unknown`.
+    `unknown`. `small` says that no matrix is worth a second thread in BLAS, and `together` how many
+    checkpoints fit into memory at once.
     """
 
     runs: int
@@ -33,6 +35,7 @@ class Expectation:
     memory_bytes: int
     unknown: tuple[str, ...]
     small: bool
+    together: int
 
     def sentence(self) -> str:
         """Return the expectation in words."""
@@ -79,6 +82,7 @@ def expect(
         memory_bytes=each * jobs,
         unknown=tuple(probe.name for probe in probes if not hasattr(probe, "expected_seconds")),
         small=largest < 4 * _SMALL,
+        together=max(1, min(_MOST_TOGETHER, CACHE_BYTES // max(most, 1))),
     )
 
 

@@ -101,7 +101,15 @@ def sweep(
         print(expectation.sentence(), file=sys.stderr, flush=True)
     problems = [f"{path.name} was damaged and set aside" for path in store.set_broken_aside()]
     problems += copy_runs(series, store)
-    job = Job(series, runs, tuple(probes), store.path.resolve(), execution.keep_diagrams, expectation.small)
+    job = Job(
+        series,
+        runs,
+        tuple(probes),
+        store.path.resolve(),
+        execution.keep_diagrams,
+        expectation.small,
+        expectation.together,
+    )
     tasks = plan(runs, probes, execution.shard, jobs=execution.jobs)
     first = _go(job, tasks, execution, "measuring")
     again = (
@@ -138,9 +146,7 @@ def _go(job: Job, tasks: Sequence[Task], execution: Execution, label: str) -> Ou
     with Progress(label, sum(task.units for task in tasks), quiet=execution.quiet) as progress:
 
         def tell(outcome: Outcome) -> None:
-            total.done += outcome.done
-            total.skipped += outcome.skipped
-            total.failures += outcome.failures
+            total.add(outcome)
             progress.advance(outcome.done + outcome.skipped)
             for failure in outcome.failures:
                 progress.advance(note=f"{failure.run} step {failure.step} {failure.probe}", failed=True)

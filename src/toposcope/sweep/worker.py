@@ -9,15 +9,15 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from toposcope.errors import InputError
-from toposcope.probes.base import Probe, Reach
-from toposcope.probes.snapshot import RunReader, SeriesLike
+from toposcope.probes.base import Measured, Probe, Reach
+from toposcope.probes.snapshot import RunReader, SeriesLike, Snapshot
 from toposcope.store import Result, Store, Unit
 from toposcope.store.units import digest
 from toposcope.sweep.plan import Task
 from toposcope.types import Checkpoint
 
 _SECONDS_UNWRITTEN = 2.0
-"""Finished units wait at most this long for others to share their file; a kill loses no more than that."""
+"""After this long, finished units wait no more for others to share their file."""
 
 
 @dataclass(frozen=True)
@@ -31,6 +31,8 @@ class Job:
     keep_diagrams: bool
     small: bool = False
     """Whether every matrix is so small that threads in BLAS only get in each other's way."""
+    together: int = 1
+    """How many checkpoints fit into memory together and are measured in one go."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,10 +54,11 @@ class Outcome:
     skipped: int = 0
     failures: list[Failure] = field(default_factory=list)
 
-    @property
-    def units(self) -> int:
-        """Return how many units were looked at."""
-        return self.done + self.skipped + len(self.failures)
+    def add(self, other: Outcome) -> None:
+        """Count another outcome in."""
+        self.done += other.done
+        self.skipped += other.skipped
+        self.failures += other.failures
 
 
 class Worker:
@@ -70,18 +73,18 @@ class Worker:
         self._written = time.monotonic()
 
     def do(self, task: Task, tell: Callable[[Outcome], None] | None = None) -> Outcome:
-        """Measure the units of a task that the store lacks; `tell` hears of each checkpoint's."""
+        """Measure the units of a task that the store lacks; `tell` hears of each step."""
         reader = self._open(task.run)
         total = Outcome()
         try:
-            for index in task.indices:
-                outcome = self._checkpoint(reader, index, [self._probes[name] for name in task.probes])
-                total.done += outcome.done
-                total.skipped += outcome.skipped
-                total.failures += outcome.failures
-                reader.leave_behind(index)
-                if tell is not None:
-                    tell(outcome)
+            for start in range(0, len(task.indices), self._job.together):
+                indices = task.indices[start : start + self._job.together]
+                for name in task.probes:
+                    outcome = self._group(reader, indices, self._probes[name])
+                    total.add(outcome)
+                    if tell is not None:
+                        tell(outcome)
+                reader.leave_behind(indices[-1])
         finally:
             self._write()
         return total
@@ -91,35 +94,64 @@ class Worker:
             self._reader = (run, RunReader(self._job.series, self._job.runs[run]))
         return self._reader[1]
 
-    def _checkpoint(self, reader: RunReader, index: int, probes: Sequence[Probe]) -> Outcome:
+    def _group(self, reader: RunReader, indices: Sequence[int], probe: Probe) -> Outcome:
+        """Measure one probe at some checkpoints, as far as the store lacks it."""
         outcome = Outcome()
-        for probe in probes:
-            unit = Unit("", 0, probe.name, probe.version, "")
+        todo: list[tuple[int, Unit]] = []
+        for index in indices:
             try:
                 unit = _unit(reader, index, probe)
-                if self._store.has(unit, diagrams=self._job.keep_diagrams):
-                    outcome.skipped += 1
-                    continue
-                start = time.perf_counter()
-                measured = probe.measure(reader[index])
-                seconds = time.perf_counter() - start
+                present = self._store.has(unit, diagrams=self._job.keep_diagrams)
             except Exception as error:
-                _stop_if_hopeless(error)
-                outcome.failures.append(self._fail(reader[index].checkpoint, index, probe, unit, error))
+                outcome.failures.append(self._fail(reader, index, probe, error))
                 continue
+            outcome.skipped += present
+            if not present:
+                todo.append((index, unit))
+        found = self._measure(probe, [reader[index] for index, _ in todo])
+        for (index, unit), result in zip(todo, found, strict=True):
+            if isinstance(result, Exception):
+                outcome.failures.append(self._fail(reader, index, probe, result))
+                continue
+            measured, seconds = result
             diagrams = tuple(measured.diagrams) if self._job.keep_diagrams else ()
-            self._waiting.setdefault(probe.name, []).append(
-                Result(unit, tuple(measured.rows), diagrams, seconds)
-            )
+            waiting = self._waiting.setdefault(probe.name, [])
+            waiting.append(Result(unit, tuple(measured.rows), diagrams, seconds))
             outcome.done += 1
         if time.monotonic() - self._written > _SECONDS_UNWRITTEN:
             self._write()
         return outcome
 
-    def _fail(self, at: Checkpoint, index: int, probe: Probe, unit: Unit, error: Exception) -> Failure:
-        note = _one_line(error)
-        lost = Unit(at.run, at.step, probe.name, probe.version, unit.content_hash, at.tokens)
-        self._store.write_failure(lost, note)
+    def _measure(
+        self, probe: Probe, snapshots: Sequence[Snapshot]
+    ) -> list[tuple[Measured, float] | Exception]:
+        """Measure together if the probe can, and one by one otherwise or to find out which one is bad."""
+        if len(snapshots) > 1 and hasattr(probe, "measure_together"):
+            try:
+                for snapshot in snapshots:
+                    snapshot.load()
+                start = time.perf_counter()
+                found = probe.measure_together(snapshots)
+                seconds = (time.perf_counter() - start) / len(snapshots)
+                return [(measured, seconds) for measured in found]
+            except Exception as error:
+                _stop_if_hopeless(error)
+        return [self._measure_one(probe, snapshot) for snapshot in snapshots]
+
+    def _measure_one(self, probe: Probe, snapshot: Snapshot) -> tuple[Measured, float] | Exception:
+        try:
+            if self._job.together > 1:
+                snapshot.load()
+            start = time.perf_counter()
+            measured = probe.measure(snapshot)
+            return measured, time.perf_counter() - start
+        except Exception as error:
+            return error
+
+    def _fail(self, reader: RunReader, index: int, probe: Probe, error: Exception) -> Failure:
+        _stop_if_hopeless(error)
+        at, note = reader[index].checkpoint, _one_line(error)
+        self._store.write_failure(Unit(at.run, at.step, probe.name, probe.version, "", at.tokens), note)
         return Failure(at.run, index, at.step, probe.name, note)
 
     def _write(self) -> None:

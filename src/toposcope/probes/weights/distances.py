@@ -55,9 +55,8 @@ class Distances:
         return found
 
     def _add_pooled(self, found: Measured, snapshot: Snapshot, previous: Snapshot) -> None:
-        for now, then in zip(
-            pooled_shapes(snapshot, self.options), pooled_shapes(previous, self.options), strict=False
-        ):
+        shapes = pooled_shapes([snapshot, previous], self.options)
+        for now, then in zip(*shapes, strict=False):
             for dim in (0, 1):
                 values = _distances(now.diagrams[dim], then.diagrams[dim], f"h{dim}")
                 found.rows += POOLED.rows(

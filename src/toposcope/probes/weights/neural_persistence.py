@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import statistics
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -56,9 +56,23 @@ class NeuralPersistence:
 
     def measure(self, snapshot: Snapshot) -> Measured:
         """Return neural persistence and its nulls at one checkpoint."""
-        at = snapshot.checkpoint
-        kept = (matrix for matrix in snapshot.matrices() if self.options.keeps(matrix.name))
-        trees = [tree for batch in batches(kept) for tree in _trees(batch, self.options.nulls)]
+        return self.measure_together([snapshot])[0]
+
+    def measure_together(self, snapshots: Sequence[Snapshot]) -> list[Measured]:
+        """Return `measure` of several checkpoints."""
+        kept = (
+            (place, matrix)
+            for place, snapshot in enumerate(snapshots)
+            for matrix in snapshot.matrices()
+            if self.options.keeps(matrix.name)
+        )
+        trees: list[list[_Tree]] = [[] for _ in snapshots]
+        for batch in batches(kept):
+            for (place, _), tree in zip(batch, _trees([m for _, m in batch], self.options), strict=True):
+                trees[place].append(tree)
+        return [self._measured(s.checkpoint, found) for s, found in zip(snapshots, trees, strict=True)]
+
+    def _measured(self, at: Checkpoint, trees: list[_Tree]) -> Measured:
         found = Measured(diagrams=[tree.label.keep(tree.edges) for tree in trees])
         if trees:
             for convention in self.options.conventions:
@@ -67,7 +81,8 @@ class NeuralPersistence:
 
     def _add(self, found: Measured, at: Checkpoint, convention: Convention, trees: list[_Tree]) -> None:
         top = max(tree.top for tree in trees) if convention == "rieck" else None
-        clip = max(tree.clip for tree in trees) if convention == "rieck" else None
+        quantiles = [tree.confounds[0] for tree in trees if tree.confounds is not None]
+        clip = max(quantiles, default=None) if convention == "rieck" else None
         values = {tree.label: tree.values(convention, top, clip) for tree in trees}
         nulls = {tree.label: tree.null_values(convention, top) for tree in trees}
         for label, features in values.items():
@@ -100,9 +115,9 @@ class _Tree:
 
     label: Label
     edges: Diagram
-    clip: float
-    variance: float
-    nulls: list[Diagram] = field(default_factory=list)
+    confounds: tuple[float, float] | None
+    """The 99.9% quantile of |w|, and Var(|w| / max|w|)."""
+    nulls: list[Diagram]
 
     @property
     def top(self) -> float:
@@ -110,11 +125,12 @@ class _Tree:
 
     def values(self, convention: Convention, top: float | None, clip: float | None) -> dict[str, float]:
         scale = self.top if top is None else top
-        return {
-            "neural_persistence": _value(self.edges, convention, scale),
-            "neural_persistence_clipped": _value(self.edges, convention, self.clip if clip is None else clip),
-            "weight_variance": self.variance * (self.top / scale) ** 2 if scale > 0 else 0.0,
-        }
+        found = {"neural_persistence": _value(self.edges, convention, scale)}
+        if self.confounds is not None:
+            quantile, variance = self.confounds
+            found["neural_persistence_clipped"] = _value(self.edges, convention, clip or quantile)
+            found["weight_variance"] = variance * (self.top / scale) ** 2 if scale > 0 else 0.0
+        return found
 
     def null_values(self, convention: Convention, top: float | None) -> list[float]:
         return [_value(null, convention, self.top if top is None else top) for null in self.nulls]
@@ -125,20 +141,17 @@ def _value(edges: Diagram, convention: Convention, scale: float) -> float:
     return neural_persistence(edges, convention, scale) if scale > 0 else 0.0
 
 
-def _trees(batch: Sequence[Matrix], nulls: int) -> list[_Tree]:
+def _trees(batch: Sequence[Matrix], options: WeightOptions) -> list[_Tree]:
     names = [matrix.name for matrix in batch]
     edges = batched_spanning_tree_weights([matrix.values for matrix in batch], names=names)
-    return [_tree(matrix, tree, nulls) for matrix, tree in zip(batch, edges, strict=True)]
+    return [_tree(matrix, tree, options) for matrix, tree in zip(batch, edges, strict=True)]
 
 
-def _tree(matrix: Matrix, edges: np.ndarray, nulls: int) -> _Tree:
+def _tree(matrix: Matrix, edges: np.ndarray, options: WeightOptions) -> _Tree:
     at, values, name = matrix.checkpoint, matrix.values, matrix.name
-    generators = [rng(run=at.run, step=at.step, name=name, draw=draw) for draw in range(nulls)]
-    shuffled = shuffled_spanning_tree_weights(values, rng=generators, name=name) if nulls else []
-    return _Tree(
-        Label.of(matrix),
-        diagram_of_tree(edges),
-        magnitude_quantile(values, _CLIP, name=name),
-        magnitude_variance(values, name=name),
-        [diagram_of_tree(tree) for tree in shuffled],
-    )
+    generators = [rng(run=at.run, step=at.step, name=name, draw=draw) for draw in range(options.nulls)]
+    shuffled = shuffled_spanning_tree_weights(values, rng=generators, name=name) if generators else []
+    confounds = None
+    if options.confounds:
+        confounds = magnitude_quantile(values, _CLIP, name=name), magnitude_variance(values, name=name)
+    return _Tree(Label.of(matrix), diagram_of_tree(edges), confounds, [diagram_of_tree(t) for t in shuffled])

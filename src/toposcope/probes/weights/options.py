@@ -24,6 +24,8 @@ class WeightOptions:
         Replicates of a subsample.
     nulls : int
         Permutations of the weight-shuffle null of neural persistence.
+    confounds : bool
+        Whether to measure the clipped neural persistence and the variance of the weights, too.
     thresh : float or None
         Rips filtration value beyond which nothing is computed.
     conventions : tuple of str
@@ -40,6 +42,7 @@ class WeightOptions:
     points: int = 200
     draws: int = 5
     nulls: int = 5
+    confounds: bool = True
     thresh: float | None = None
     conventions: tuple[Convention, ...] = ("rieck", "seed004")
     clouds: tuple[str, ...] = ("matrix", "pooled")
@@ -76,6 +79,7 @@ PRESETS = {
         points=200,
         draws=20,
         nulls=0,
+        confounds=False,
         thresh=2.0,
         conventions=("seed004",),
         clouds=("pooled",),

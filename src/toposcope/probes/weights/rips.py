@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from typing import TypeVar
 
 import numpy as np
 
@@ -21,6 +22,8 @@ FILTRATION = "euclidean"
 _SUMMARIES = ("count", "total", "total_sq", "max", "mean", "std", "entropy", "entropy_normalized")
 POOLED = Label("pooled")
 _BATCH_BYTES = 64 * 2**20
+
+K = TypeVar("K")
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,16 +78,25 @@ class Rips:
 
     def measure(self, snapshot: Snapshot) -> Measured:
         """Return the Rips summaries of one checkpoint."""
-        found = Measured()
+        return self.measure_together([snapshot])[0]
+
+    def measure_together(self, snapshots: Sequence[Snapshot]) -> list[Measured]:
+        """Return `measure` of several checkpoints, their clouds spread over the cores."""
+        measured = [Measured() for _ in snapshots]
         if "matrix" in self.options.clouds:
-            shapes = matrix_shapes(snapshot, self.options)
-            for label, members in shapes.items():
-                self._add(found, snapshot, label, members)
-            for group, has in groups(shapes, "layers").items():
-                self._add_group(found, snapshot, group, [shapes[label] for label in shapes if has(label)])
+            for found, snapshot, shapes in zip(
+                measured, snapshots, matrix_shapes(snapshots, self.options), strict=True
+            ):
+                for label, members in shapes.items():
+                    self._add(found, snapshot, label, members)
+                for group, has in groups(shapes, "layers").items():
+                    self._add_group(found, snapshot, group, [shapes[label] for label in shapes if has(label)])
         if "pooled" in self.options.clouds:
-            self._add(found, snapshot, POOLED, pooled_shapes(snapshot, self.options))
-        return found
+            for found, snapshot, pooled in zip(
+                measured, snapshots, pooled_shapes(snapshots, self.options), strict=True
+            ):
+                self._add(found, snapshot, POOLED, pooled)
+        return measured
 
     def _add(self, found: Measured, snapshot: Snapshot, label: Label, shapes: list[Shape]) -> None:
         for shape in shapes:
@@ -111,33 +123,48 @@ class Rips:
             )  # fmt: skip
 
 
-def matrix_shapes(snapshot: Snapshot, options: WeightOptions) -> dict[Label, list[Shape]]:
-    """Return the diagrams of every matrix's rows, one for each draw."""
-    kept = (matrix for matrix in snapshot.matrices() if options.keeps(matrix.name))
-    labelled = ((Label.of(matrix), draw) for matrix in kept for draw in row_draws(matrix, options))
-    found: dict[Label, list[Shape]] = {}
-    for label, shape in _shapes(labelled, options):
-        found.setdefault(label, []).append(shape)
+def matrix_shapes(snapshots: Sequence[Snapshot], options: WeightOptions) -> list[dict[Label, list[Shape]]]:
+    """Return, for each checkpoint, the diagrams of every matrix's rows, one for each draw."""
+    draws = (
+        ((place, Label.of(matrix)), draw)
+        for place, snapshot in enumerate(snapshots)
+        for matrix in snapshot.matrices()
+        if options.keeps(matrix.name)
+        for draw in row_draws(matrix, options)
+    )
+    found: list[dict[Label, list[Shape]]] = [{} for _ in snapshots]
+    for (place, label), shape in _shapes(draws, options):
+        found[place].setdefault(label, []).append(shape)
     return found
 
 
-def pooled_shapes(snapshot: Snapshot, options: WeightOptions) -> list[Shape]:
-    """Return the diagrams of the pooled cloud, one for each draw, measured once for all probes."""
+def pooled_shapes(snapshots: Sequence[Snapshot], options: WeightOptions) -> list[list[Shape]]:
+    """Return, for each checkpoint, the diagrams of its pooled cloud, one for each draw.
 
-    def compute() -> list[Shape]:
-        kept = (matrix for matrix in snapshot.matrices() if options.keeps(matrix.name))
-        draws = pooled_draws(kept, snapshot.checkpoint, options)
-        return [shape for _, shape in _shapes(((POOLED, draw) for draw in draws), options)]
+    They are remembered, so that all probes share them.
+    """
+    missing = [snapshot for snapshot in snapshots if not snapshot.remembers(("pooled", options))]
+    found: dict[int, list[Shape]] = {snapshot.index: [] for snapshot in missing}
+    draws = ((snapshot.index, draw) for snapshot in missing for draw in _pooled_draws(snapshot, options))
+    for index, shape in _shapes(draws, options):
+        found[index].append(shape)
+    return [
+        snapshot.remember(("pooled", options), lambda snapshot=snapshot: found[snapshot.index])  # type: ignore[misc]
+        for snapshot in snapshots
+    ]
 
-    return snapshot.remember(("pooled", options), compute)
+
+def _pooled_draws(snapshot: Snapshot, options: WeightOptions) -> list[Draw]:
+    kept = (matrix for matrix in snapshot.matrices() if options.keeps(matrix.name))
+    return pooled_draws(kept, snapshot.checkpoint, options)
 
 
-def _shapes(draws: Iterable[tuple[Label, Draw]], options: WeightOptions) -> Iterator[tuple[Label, Shape]]:
+def _shapes(draws: Iterable[tuple[K, Draw]], options: WeightOptions) -> Iterator[tuple[K, Shape]]:
     """Yield the shape of each cloud; those that fit into memory together share the cores."""
-    waiting: list[tuple[Label, Draw, np.ndarray]] = []
-    for label, draw in draws:
+    waiting: list[tuple[K, Draw, np.ndarray]] = []
+    for key, draw in draws:
         distances = distance_matrix(draw.points, FILTRATION)
-        waiting.append((label, draw, distances))
+        waiting.append((key, draw, distances))
         if len(waiting) * distances.nbytes > _BATCH_BYTES:
             yield from _measure(waiting, options)
             waiting = []
@@ -145,12 +172,12 @@ def _shapes(draws: Iterable[tuple[Label, Draw]], options: WeightOptions) -> Iter
 
 
 def _measure(
-    clouds: Sequence[tuple[Label, Draw, np.ndarray]], options: WeightOptions
-) -> Iterator[tuple[Label, Shape]]:
+    clouds: Sequence[tuple[K, Draw, np.ndarray]], options: WeightOptions
+) -> Iterator[tuple[K, Shape]]:
     found = rips_batch([cloud[2] for cloud in clouds], maxdim=1, metric="precomputed", thresh=options.thresh)
-    for (label, draw, distances), diagrams in zip(clouds, found, strict=True):
+    for (key, draw, distances), diagrams in zip(clouds, found, strict=True):
         named = tuple(replace(diagram, filtration=FILTRATION) for diagram in diagrams)
-        yield label, Shape(draw, named, _median(distances))
+        yield key, Shape(draw, named, _median(distances))
 
 
 def _median(distances: np.ndarray) -> float:
