@@ -8,6 +8,8 @@ rank `ABSENT`.
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from numba import njit
 
@@ -57,7 +59,7 @@ class Edges:
 
 
 @njit(cache=True, nogil=True)
-def ends(packed: np.ndarray, rank: int, n: int) -> tuple[np.int64, np.int64]:
+def ends(packed: np.ndarray, rank: int, n: int) -> tuple[Any, Any]:
     """Return the two vertices of the edge of a rank, the larger one first."""
     position = np.int64(packed[rank] & np.uint64(0xFFFFFFFF))
     u = position // n

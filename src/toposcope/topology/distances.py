@@ -146,7 +146,7 @@ def _split(diagram: Diagram, sign: float) -> _Split:
 
 
 def _exact(a: np.ndarray, b: np.ndarray, order: int, ground: str) -> float:
-    """Return the sum of the costs: everything to the diagonal, plus what matching points to each other saves."""
+    """Return the sum of the costs: all bars to the diagonal, plus what matching them to each other saves."""
     diagonal_a, diagonal_b = _to_diagonal(a, ground) ** order, _to_diagonal(b, ground) ** order
     total = float(diagonal_a.sum() + diagonal_b.sum())
     if len(a) == 0 or len(b) == 0:

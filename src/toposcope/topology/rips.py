@@ -144,7 +144,7 @@ def _check_options(maxdim: int, thresh: float | None, backend: str, field: int) 
         raise InputError(f"field is {field}; the coefficients Z/field need a prime, such as 2 or 3")
     if backend == "native" and (maxdim > 1 or field != 2):
         raise InputError(
-            f"backend 'native' goes up to dimension 1 over Z/2, not maxdim {maxdim} over Z/{field}; use 'auto'"
+            f"backend 'native' goes up to maxdim 1 over Z/2, not {maxdim} over Z/{field}; use 'auto'"
         )
 
 

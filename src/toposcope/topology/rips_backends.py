@@ -11,7 +11,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from toposcope.errors import MissingExtraError
+from toposcope.errors import InputError
 from toposcope.kernels.rips_edges import MAX_POINTS, Edges, ends_of
 from toposcope.kernels.rips_h1 import h1_pairs
 
@@ -78,7 +78,10 @@ def ripser(distances: np.ndarray, maxdim: int, limit: float, field: int) -> Bars
 def giotto(distances: np.ndarray, maxdim: int, limit: float, field: int) -> Bars:
     """Bars by giotto-ph, which has to be installed separately (its licence is the AGPL)."""
     if importlib.util.find_spec("gph") is None:
-        raise MissingExtraError("giotto-ph", "all")
+        raise InputError(
+            "backend 'giotto' needs giotto-ph, which is not installed: pip install giotto-ph (AGPL, up to "
+            "Python 3.12), or use 'auto'"
+        )
     from gph import ripser_parallel
 
     from toposcope.kernels.threads import thread_count
