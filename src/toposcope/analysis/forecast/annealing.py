@@ -29,7 +29,7 @@ from toposcope.analysis.forecast.schedule import Schedule
 _DELTA = 1e-3
 """Huber bend in log-loss, as in scaling-law fits."""
 
-_EVENTS = 400
+_EVENTS = 160
 """Drops of the learning rate are gathered into at most this many events per run."""
 
 _PIECE = 0.02
@@ -189,13 +189,13 @@ def fit_multi_power(
     shape : Shape
         Held fixed; see `choose_shape`.
     prior : (centre (5,), inverse scale (5,)), optional
-        A quadratic pull of theta towards a sibling's: what a run cut before its annealing cannot identify
-        (B and C) is then taken from runs that were finished.
+        A quadratic pull of theta towards its siblings': what a run cut before its annealing cannot identify
+        (alpha, B and C) is then taken from runs that were finished.
     """
     drives, target, peak, lowest, last_area = _ingredients(runs)
     law = lambda theta, run: multi_power(theta, run, shape)  # noqa: E731
     starts = [prior[0]] if prior is not None else []
-    for alpha in (0.3, 0.6):
+    for alpha in (0.3, 0.6) if prior is None else ():
         for reach in (0.03, 0.3):  # share of the run's area after which half of a drop is paid back
             log_a = np.log(0.08 * lowest) + alpha * np.log(last_area)
             log_c = shape.gamma * np.log(peak / 3) - np.log(reach * last_area)
@@ -234,7 +234,13 @@ def choose_shape(runs: Runs, shapes: Sequence[Shape] = SHAPES) -> Shape:
     """
     if len(runs) < 4:
         return PUBLISHED
+    runs = [(_thinned(losses), schedule) for losses, schedule in runs]
     return min(shapes, key=lambda shape: _held_out_error(runs, shape))
+
+
+def _thinned(losses: Binned, points: int = 80) -> Binned:
+    stride = max(1, len(losses.step) // points)
+    return Binned(losses.step[::stride], losses.loss[::stride], losses.count[::stride])
 
 
 def _held_out_error(runs: Runs, shape: Shape) -> float:
@@ -281,7 +287,7 @@ def _huber_fit(law, drives, target, start, bounds, prior):  # type: ignore[no-un
     low, high = bounds
     found = least_squares(
         lambda t: once(t)[0], np.clip(start, low + 1e-6, high - 1e-6), jac=lambda t: once(t)[1],
-        bounds=bounds, loss="huber", f_scale=_DELTA, x_scale="jac", max_nfev=300, xtol=1e-10, ftol=1e-12,
-        gtol=1e-14,
+        bounds=bounds, loss="huber", f_scale=_DELTA, x_scale="jac", max_nfev=150, xtol=1e-8, ftol=1e-8,
+        gtol=1e-12,
     )  # fmt: skip
     return found.x, float(found.cost)

@@ -1,0 +1,209 @@
+"""What a forecaster is: one small interface, and the interval that every one of them gets the same way."""
+
+from __future__ import annotations
+
+import abc
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import ClassVar, Self
+
+import numpy as np
+from scipy import stats
+
+from toposcope.analysis.forecast.curve import FINAL_SHARE, Curve
+from toposcope.errors import InputError
+
+LEVEL = 0.9
+
+
+@dataclass(frozen=True, slots=True)
+class Point:
+    """A central forecast: the final loss, and the loss at future steps (empty when the method has none)."""
+
+    final: float
+    step: np.ndarray = field(default_factory=lambda: np.empty(0))
+    loss: np.ndarray = field(default_factory=lambda: np.empty(0))
+
+
+class Forecaster(abc.ABC):
+    """A way to forecast the final loss. Final classes set `name` and `needs` and fill in both methods.
+
+    `needs` is a subset of {"siblings", "schedule", "features"}. `fit` sees finished siblings and the share of
+    the horizon that will have been seen, and returns a fitted copy; `predict` sees the unfinished run.
+    Neither may look at a loss of the run beyond what it was given.
+    """
+
+    name: ClassVar[str] | str
+    needs: ClassVar[frozenset[str]] = frozenset()
+
+    @abc.abstractmethod
+    def fit(self, siblings: Sequence[Curve], share: float) -> Self:
+        """Return a copy that has learnt from finished `siblings`, cut at `share` of their horizon."""
+
+    @abc.abstractmethod
+    def predict(self, seen: Curve) -> Point:
+        """Forecast the run of which `seen` is the beginning; raises InputError when it cannot."""
+
+
+@dataclass(frozen=True, slots=True)
+class Forecast:
+    """A forecast as a row: the final loss with its interval, or a status with its reason.
+
+    `errors` holds the log errors log(actual / predicted) that the interval was made from: one per sibling
+    held out, or one per earlier cut of the same run.
+    """
+
+    run: str
+    method: str
+    share: float
+    final: float
+    low: float
+    high: float
+    level: float
+    step: np.ndarray
+    loss: np.ndarray
+    interval_from: str
+    errors: tuple[float, ...] = ()
+    status: str = "ok"
+    reason: str = ""
+
+
+def forecast(
+    method: Forecaster, seen: Curve, siblings: Sequence[Curve] = (), *, level: float = LEVEL
+) -> Forecast:
+    """Forecast the final loss of the run of which `seen` is the beginning, with an interval.
+
+    The interval is predicted * exp(+-t sqrt(1 + 1/k) s) with s the root mean square of k log errors and t
+    Student's quantile with k degrees of freedom. The errors come from forecasting each sibling from the
+    others at the same share of its horizon (k >= 3 siblings), else from earlier cuts of the same run that
+    look as far ahead in log steps.
+
+    What a method cannot do is a row with status "failed" and its reason.
+    """
+    share = seen.last / seen.horizon
+    finished = [curve for curve in siblings if curve.finished and curve.run != seen.run]
+    seen = with_borrowed_plan(seen, finished)
+    try:
+        _check(method, seen, finished)
+        point = method.fit(finished, share).predict(seen)
+        if not (math.isfinite(point.final) and point.final > 0):
+            raise InputError(f"{method.name}: no finite final loss came out; use another method for {seen.run}")
+    except (InputError, np.linalg.LinAlgError) as error:
+        return _failed(method, seen, share, level, str(error))
+    errors = sibling_errors(method, finished, share)
+    source = f"{len(errors)} held-out siblings"
+    if len(errors) < 3:
+        errors, source = own_errors(method, seen, finished), "earlier cuts of the same run"
+    if len(errors) < 3:
+        return Forecast(
+            seen.run, method.name, share, point.final, math.nan, math.nan, level, point.step, point.loss,
+            "nothing", tuple(errors), "degenerate", "too few siblings and too short a run for an interval",
+        )  # fmt: skip
+    low, high = interval(point.final, errors, level)
+    return Forecast(
+        seen.run, method.name, share, point.final, low, high, level, point.step, point.loss, source, tuple(errors)
+    )
+
+
+def interval(final: float, errors: Sequence[float], level: float = LEVEL) -> tuple[float, float]:
+    """Return final * exp(-+ t_k(level) s sqrt(1 + 1/k)) from k log errors of root mean square s.
+
+    >>> low, high = interval(2.0, [0.01, -0.01, 0.01])
+    >>> round(low, 3), round(high, 3)
+    (1.946, 2.055)
+    """
+    k = len(errors)
+    spread = math.sqrt(sum(e * e for e in errors) / k)
+    half = float(stats.t.ppf(0.5 + level / 2, k)) * spread * math.sqrt(1 + 1 / k)
+    return final * math.exp(-half), final * math.exp(half)
+
+
+def sibling_errors(method: Forecaster, siblings: Sequence[Curve], share: float) -> list[float]:
+    """Forecast each sibling from the others at `share`; return log(actual / predicted) of those that worked."""
+    if "siblings" in method.needs and len(siblings) < 3:
+        return []
+    errors = []
+    for i, sibling in enumerate(siblings):
+        others = [curve for j, curve in enumerate(siblings) if j != i]
+        try:
+            seen = with_borrowed_plan(sibling.seen(share * sibling.horizon), others)
+            _check(method, seen, others)
+            predicted = method.fit(others, share).predict(seen).final
+            errors.append(math.log(sibling.final_loss() / predicted))
+        except (InputError, ValueError, np.linalg.LinAlgError):
+            continue
+    return errors
+
+
+def own_errors(method: Forecaster, seen: Curve, siblings: Sequence[Curve]) -> list[float]:
+    """Backtest on the run itself: from steps c, forecast step c / share, for several c.
+
+    Each backtest looks as far ahead in log steps as the forecast does, on a run that "ended" earlier.
+    """
+    if "siblings" in method.needs:
+        return []
+    ahead = seen.horizon / seen.last
+    errors = []
+    for end in np.linspace(0.5, 1.0, 6) * seen.last:
+        if np.sum(seen.step <= end / ahead) < 8:
+            continue
+        shorter = _ended_at(seen, float(end))
+        begun = shorter.seen(end / ahead) if ahead > 1 else shorter
+        try:
+            _check(method, begun, siblings)
+            predicted = method.fit(siblings, 1 / ahead).predict(begun).final
+            errors.append(math.log(shorter.final_loss() / predicted))
+        except (InputError, ValueError, np.linalg.LinAlgError):
+            continue
+    return errors
+
+
+def _ended_at(seen: Curve, end: float) -> Curve:
+    cut = seen.seen(end)
+    return Curve(
+        cut.run, cut.step, cut.loss, cut.rate, cut.last, cut.schedule, cut.parameters, cut.features, cut.covariates
+    )
+
+
+def _check(method: Forecaster, seen: Curve, siblings: Sequence[Curve]) -> None:
+    if len(seen.step) < 8:
+        raise InputError(f"run {seen.run}: {len(seen.step)} losses seen; a forecast needs at least 8")
+    if "siblings" in method.needs and len(siblings) < 2:
+        raise InputError(f"{method.name}: {len(siblings)} finished siblings; it needs at least 2")
+    if "schedule" in method.needs and seen.plan() is None:
+        raise InputError(f"{method.name}: the learning rate of {seen.run} is unknown; give a schedule")
+    if "features" in method.needs and not len(seen.features):
+        raise InputError(f"{method.name}: no features of {seen.run} were measured; run toposcope weights")
+
+
+def with_borrowed_plan(seen: Curve, siblings: Sequence[Curve]) -> Curve:
+    """Return the run with a sibling's schedule when it has none and its logged rate follows that sibling's.
+
+    A finished run's own log is its plan; a run cut short knows only the part it logged.
+    """
+    if seen.schedule is not None or not np.isfinite(seen.rate).any():
+        return seen
+    for sibling in siblings:
+        plan = sibling.plan()
+        if plan is not None and sibling.horizon == seen.horizon and not plan.mismatch(seen.step, seen.rate):
+            return replace(seen, schedule=plan)
+    return seen
+
+
+def _failed(method: Forecaster, seen: Curve, share: float, level: float, reason: str) -> Forecast:
+    nan, none = math.nan, np.empty(0)
+    return Forecast(seen.run, method.name, share, nan, nan, nan, level, none, none, "nothing", (), "failed", reason)
+
+
+def future_steps(seen: Curve, points: int = 60) -> np.ndarray:
+    """Return steps from the last one seen to the horizon, with enough of them in the final window."""
+    ahead = np.linspace(seen.last, seen.horizon, points)
+    window = np.linspace(seen.horizon * (1 - FINAL_SHARE), seen.horizon, 11)[1:]
+    return np.unique(np.concatenate([ahead, window]))
+
+
+def point_from_curve(seen: Curve, step: np.ndarray, loss: np.ndarray) -> Point:
+    """Return the forecast whose final loss is the mean over the final window of a predicted curve."""
+    window = step > seen.horizon * (1 - FINAL_SHARE)
+    return Point(float(loss[window].mean()), step, loss)

@@ -1,0 +1,109 @@
+"""Forecasts from laws of the learning-rate schedule: Tissue and multi-power, shared across siblings."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import ClassVar, Self
+
+import numpy as np
+
+from toposcope.analysis.forecast.annealing import (
+    PUBLISHED,
+    LawFit,
+    Runs,
+    Shape,
+    drive,
+    fit_multi_power,
+    fit_tissue,
+)
+from toposcope.analysis.forecast.base import Forecaster, Point, future_steps, point_from_curve
+from toposcope.analysis.forecast.curve import Binned, Curve, binned
+from toposcope.analysis.forecast.families import warmup_end
+from toposcope.analysis.forecast.schedule import Schedule
+from toposcope.errors import InputError
+
+_POINTS = 150
+_RECENT = 0.25
+"""The law is shifted to the mean log residual over this last share of the losses seen."""
+
+_HELD = np.array([0.0, 0.0, 10.0, 10.0, 10.0])
+"""Pull of (L0, log A, alpha, log B, log C): the last three are as good as fixed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Tissue(Forecaster):
+    """L = L0 + A S1^-alpha - C S2, fitted to the run and to finished siblings of its size."""
+
+    name: ClassVar[str] = "tissue"
+    needs: ClassVar[frozenset[str]] = frozenset({"schedule"})
+    siblings: Sequence[Curve] = ()
+
+    def fit(self, siblings: Sequence[Curve], share: float) -> Self:
+        """Keep the siblings that have a schedule."""
+        return replace(self, siblings=tuple(s for s in siblings if s.plan() is not None))
+
+    def predict(self, seen: Curve) -> Point:
+        """Fit all together, then shift to the recent losses and follow the schedule."""
+        return _follow(seen, fit_tissue(_same_size(seen, self.siblings) + [_data(seen)]))
+
+
+@dataclass(frozen=True, slots=True)
+class MultiPower(Forecaster):
+    """The multi-power law; siblings of the run's own size share every parameter, others lend a prior.
+
+    `shape` holds beta, gamma and kappa; see `choose_shape`.
+    """
+
+    name: ClassVar[str] = "multi-power law"
+    needs: ClassVar[frozenset[str]] = frozenset({"schedule"})
+    shape: Shape = PUBLISHED
+    siblings: Sequence[Curve] = ()
+    prior: tuple[np.ndarray, np.ndarray] | None = field(default=None, repr=False)
+    known: dict[tuple[str, int, int], np.ndarray] = field(default_factory=dict, repr=False)
+    """Fits of single finished runs, kept so that leaving each out in turn does not repeat them."""
+
+    def fit(self, siblings: Sequence[Curve], share: float) -> Self:
+        """Fit each sibling alone; runs of another size take their median alpha, B and C."""
+        usable = tuple(s for s in siblings if s.plan() is not None)
+        thetas = np.array([self._alone(s) for s in usable])
+        prior = None
+        if len(thetas) >= 2:
+            prior = (np.median(thetas, axis=0), _HELD)
+        return replace(self, siblings=usable, prior=prior)
+
+    def predict(self, seen: Curve) -> Point:
+        """Fit with siblings of the same size, else with the prior from the others; shift and follow."""
+        same = _same_size(seen, self.siblings)
+        prior = None if same else self.prior
+        return _follow(seen, fit_multi_power([*same, _data(seen)], shape=self.shape, prior=prior))
+
+    def _alone(self, curve: Curve) -> np.ndarray:
+        key = (curve.run, curve.last, len(curve.step))
+        if key not in self.known:
+            self.known[key] = fit_multi_power([_data(curve)], shape=self.shape).theta
+        return self.known[key]
+
+
+def _same_size(seen: Curve, siblings: Sequence[Curve]) -> Runs:
+    return [_data(s) for s in siblings if s.parameters == seen.parameters]
+
+
+def _data(curve: Curve) -> tuple[Binned, Schedule]:
+    plan = curve.plan()
+    if plan is None:
+        raise InputError(f"run {curve.run}: the learning rate is unknown; give a schedule")
+    return binned(curve, _POINTS, after=max(warmup_end(curve), 0.0)), plan
+
+
+def _follow(seen: Curve, fit: LawFit) -> Point:
+    """Return the law's curve along the plan, shifted to the losses seen last."""
+    data, plan = _data(seen)
+    if plan.end < seen.horizon * 0.999 and seen.schedule is None:
+        raise InputError(
+            f"run {seen.run}: the learning rate after step {plan.end} is unknown; give the planned schedule"
+        )
+    residual = np.log(data.loss) - np.log(np.maximum(fit.losses(drive(plan, data.step)), 1e-3))
+    shift = float(residual[-max(3, int(_RECENT * len(residual))) :].mean())
+    step = future_steps(seen)
+    return point_from_curve(seen, step, np.maximum(fit.losses(drive(plan, step)), 1e-3) * np.exp(shift))
