@@ -23,7 +23,7 @@ from toposcope.kernels.bipartite_scan import (
     joined,
 )
 from toposcope.kernels.threads import row_blocks, run_blocks
-from toposcope.kernels.union_find import find, kruskal, unite
+from toposcope.kernels.union_find import kruskal, roots, unite
 
 _FEW = 0.05
 """Share of the matrix up to which scanning the remaining rows and columns again and again is cheap."""
@@ -40,7 +40,7 @@ def finish(
     `parent` and `size` are the components so far and are updated to one.
     """
     parts: list[Edges] = []
-    labels, largest = _labels(parent)
+    labels, largest = roots(parent)
     outside = labels != largest
     n_out = bits.shape[0]
     share = outside[:n_out].mean() + outside[n_out:].mean()
@@ -89,7 +89,7 @@ def _busiest(ends: np.ndarray, outside: np.ndarray, count: int) -> np.ndarray:
 def _boruvka_round(bits: np.ndarray, mask: np.unsignedinteger, parent: np.ndarray, size: np.ndarray) -> Edges:
     """Join every component but the largest to its heaviest neighbour; return the edges used."""
     n_out = bits.shape[0]
-    labels, largest = _labels(parent)
+    labels, largest = roots(parent)
     row_set, column_set = labels[:n_out], labels[n_out:]
     rows = np.flatnonzero(row_set != largest).astype(np.int32)
     columns = np.flatnonzero(column_set != largest).astype(np.int32)
@@ -143,17 +143,6 @@ def _from_columns(
             better = (block_rows >= 0) & ((block_keys > keys) | (rows < 0))
             keys[better], rows[better] = block_keys[better], block_rows[better]
     return Edges(keys, rows, columns)
-
-
-@njit(cache=True, nogil=True)
-def _labels(parent: np.ndarray) -> tuple[np.ndarray, int]:
-    """Return the root of every vertex and the root of the largest component."""
-    labels = np.empty_like(parent)
-    count = np.zeros(parent.size, np.int64)
-    for x in range(parent.size):
-        labels[x] = find(parent, x)
-        count[labels[x]] += 1
-    return labels, labels.dtype.type(np.argmax(count))
 
 
 @njit(cache=True, nogil=True)

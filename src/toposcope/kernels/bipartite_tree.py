@@ -25,11 +25,11 @@ from toposcope.kernels.threads import row_blocks, run_blocks
 from toposcope.kernels.union_find import kruskal
 
 _UNSIGNED: dict[int, Any] = {2: np.uint16, 4: np.uint32, 8: np.uint64}
-_PREFIX = 0.4
+PREFIX = 0.4
 """Edges of the prefix in units of N ln N: few enough to sort quickly, enough to connect iid weights."""
-_PREFIX_LIMIT = 4.0
+PREFIX_LIMIT = 4.0
 """Where the prefix turns out more than this many times too long, the threshold is raised."""
-_RAISES = 6
+RAISES = 6
 _SAMPLE = 1 << 16
 _RUN = 16
 _GOLDEN = 0.6180339887498949
@@ -52,7 +52,7 @@ def spanning_tree(W: np.ndarray) -> Edges:
         return Edges(*small_tree(bits, mask))
     n_out, n_in = bits.shape
     n = n_out + n_in
-    heavy = heaviest_edges(bits, mask, _PREFIX * n * np.log(n))
+    heavy = heaviest_edges(bits, mask, PREFIX * n * np.log(n))
     parent, size = np.arange(n, dtype=np.int32), np.ones(n, np.int32)
     prefix = heavy[kruskal(descending(heavy.keys), heavy.rows, heavy.columns + np.int32(n_out), parent, size)]
     if prefix.keys.size == n - 1:
@@ -81,7 +81,7 @@ def _batch(matrices: list[np.ndarray], unsigned: type) -> list[np.ndarray]:
 
     def work(block: tuple[int, int]) -> list[np.ndarray]:
         part = matrices[slice(*block)]
-        flat: np.ndarray = np.concatenate([W.reshape(-1) for W in part]).view(unsigned)
+        flat = np.concatenate([magnitude_bits(W)[0].reshape(-1) for W in part])
         shapes = np.array([W.shape for W in part], np.int64)
         ends = np.cumsum(shapes.sum(axis=1) - 1)
         packed = np.empty(ends[-1], np.uint64)
@@ -103,8 +103,8 @@ def heaviest_edges(bits: np.ndarray, mask: np.unsignedinteger, target: float) ->
     if share < 1:
         rank = int(sample.size * (1 - share))
         tau = np.partition(sample, rank)[rank]
-    limit = int(max(_PREFIX_LIMIT * target, 1024))
-    for _ in range(_RAISES):
+    limit = int(max(PREFIX_LIMIT * target, 1024))
+    for _ in range(RAISES):
         row_floor, column_floor = np.full(bits.shape[0], tau), np.full(bits.shape[1], tau)
         found, count = collected(bits, mask, row_floor, column_floor, limit)
         if found is not None:

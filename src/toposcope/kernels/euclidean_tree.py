@@ -59,6 +59,11 @@ def euclidean_tree(X: np.ndarray, *, unit: bool = False) -> tuple[np.ndarray, np
     )
 
 
+def tree_lengths(X: np.ndarray, *, unit: bool = False) -> np.ndarray:
+    """Return the lengths of `euclidean_tree(X, unit=unit)` alone."""
+    return euclidean_tree(X, unit=unit)[2]
+
+
 def duplicates(rows: np.ndarray) -> np.ndarray:
     """Return for every row the first row found equal to it, often itself."""
     marks = squared_norms(rows, center=(np.arange(rows.shape[1]) * 0.6180339887498949) % 1.0)

@@ -27,15 +27,20 @@ def thread_count() -> int:
     return min(get_num_threads(), len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else 64)
 
 
+def worker_pool() -> ThreadPoolExecutor:
+    """Return the pool of threads that kernels share."""
+    threads = thread_count()
+    if threads not in _pools:
+        _pools[threads] = ThreadPoolExecutor(threads, thread_name_prefix="toposcope")
+    return _pools[threads]
+
+
 def run_blocks(work: Callable[[A], B], blocks: Iterable[A], *, serial: bool = False) -> list[B]:
     """Return [work(block) for block in blocks], by threads unless `serial`."""
     todo = list(blocks)
-    threads = 1 if serial else min(thread_count(), len(todo))
-    if threads <= 1:
+    if serial or min(thread_count(), len(todo)) <= 1:
         return [work(block) for block in todo]
-    if threads not in _pools:
-        _pools[threads] = ThreadPoolExecutor(threads, thread_name_prefix="toposcope")
-    return list(_pools[threads].map(work, todo))
+    return list(worker_pool().map(work, todo))
 
 
 def row_blocks(n_rows: int, *, per_thread: int = 4, serial: bool = False) -> list[tuple[int, int]]:

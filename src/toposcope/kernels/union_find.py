@@ -49,3 +49,14 @@ def kruskal(
             chosen[taken] = e
             taken += 1
     return chosen[:taken]
+
+
+@njit(cache=True, nogil=True)
+def roots(parent: np.ndarray) -> tuple[np.ndarray, int]:
+    """Return the root of every vertex and the root of the largest component."""
+    labels = np.empty_like(parent)
+    count = np.zeros(parent.size, np.int64)
+    for x in range(parent.size):
+        labels[x] = find(parent, x)
+        count[labels[x]] += 1
+    return labels, labels.dtype.type(np.argmax(count))

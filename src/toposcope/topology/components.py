@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, Literal
 
 import numpy as np
 
 from toposcope.errors import InputError
-from toposcope.kernels.euclidean_tree import euclidean_tree
-from toposcope.topology.gate import check_points
+from toposcope.kernels.euclidean_tree import tree_lengths
+from toposcope.topology.gate import check_points, check_tensor, on_device
 from toposcope.types import Diagram
 
 Metric = Literal["euclidean", "cosine"]
@@ -23,8 +24,8 @@ def components(X: Any, *, metric: Metric = "euclidean", name: str = "X") -> Diag
 
     Parameters
     ----------
-    X : array_like, shape (n, d)
-        float16, bfloat16, float32, float64 or integers.
+    X : array_like or torch.Tensor, shape (n, d)
+        float16, bfloat16, float32, float64 or integers. A tensor on a GPU is measured there.
     metric : {"euclidean", "cosine"}
         Unit of the deaths: the Euclidean distance, or 1 - cos of the angle.
     name : str
@@ -45,12 +46,19 @@ def components(X: Any, *, metric: Metric = "euclidean", name: str = "X") -> Diag
     >>> components([[0.0], [1.0], [5.0]]).death
     array([ 1.,  4., inf])
     """
-    points = check_points(X, name=name)
     if metric not in ("euclidean", "cosine"):
         raise InputError(f"metric = {metric!r} is unknown; use euclidean or cosine")
+    tree: Callable[..., np.ndarray]
+    if on_device(X):
+        from toposcope.kernels import torch_euclidean
+
+        check_tensor(X, name=name, rank="a point cloud")
+        points, tree = X, torch_euclidean.tree_lengths
+    else:
+        points, tree = check_points(X, name=name), tree_lengths
     if metric == "cosine":
         _require_nonzero_rows(points, name)
-    _, _, lengths = euclidean_tree(points, unit=metric == "cosine")
+    lengths = tree(points, unit=metric == "cosine")
     if metric == "cosine":
         lengths = lengths**2 / 2  # |x - y|^2 = 2 - 2 cos for unit vectors
     return Diagram(
@@ -67,8 +75,8 @@ def rips_h0(X: Any, metric: Metric = "euclidean") -> Diagram:
     return components(X, metric=metric)
 
 
-def _require_nonzero_rows(points: np.ndarray, name: str) -> None:
-    zero = ~points.any(axis=1)
+def _require_nonzero_rows(points: Any, name: str) -> None:
+    zero = ~(points != 0).any(axis=1)
     if zero.any():
-        row = int(zero.argmax())
+        row = int(zero.nonzero()[0][0])
         raise InputError(f"{name}[{row}] is a zero row, which has no direction for cosine: drop it")

@@ -193,10 +193,8 @@ def require_finite(array: np.ndarray, name: str) -> None:
 
 
 def _real_array(values: Any, name: str) -> np.ndarray:
-    if type(values).__module__.partition(".")[0] == "torch":
-        raise InputError(
-            f"{name} is a torch tensor; pass tensor.detach().cpu().numpy(), or call a function for tensors"
-        )
+    if is_tensor(values):
+        values = _tensor_array(values, name)
     try:
         array = np.asarray(values)
     except ValueError as error:
@@ -208,6 +206,48 @@ def _real_array(values: Any, name: str) -> np.ndarray:
     raise InputError(
         f"{name} has type {array.dtype}; give real numbers: float16, bfloat16, float32, float64 or integers"
     )
+
+
+def is_tensor(values: Any) -> bool:
+    """Return whether `values` is a torch tensor, without importing torch."""
+    return type(values).__module__.partition(".")[0] == "torch"
+
+
+def on_device(values: Any) -> bool:
+    """Return whether `values` is a torch tensor outside the host's memory."""
+    return is_tensor(values) and values.device.type != "cpu"
+
+
+def check_tensor(tensor: Any, *, name: str, rank: str) -> None:
+    """Check a device tensor as `check_matrix` and `check_points` check an array; `rank` says what it is.
+
+    Raises
+    ------
+    InputError
+        Not two-dimensional, empty, a type that is not floating, NaN or infinity.
+    """
+    shape, dtype = tuple(tensor.shape), str(tensor.dtype).removeprefix("torch.")
+    if len(shape) != 2 or 0 in shape:
+        raise InputError(f"{name} has shape {shape}; {rank} has two dimensions, both of them at least 1")
+    if dtype not in _FLOAT_TYPES:
+        raise InputError(f"{name} has type {dtype}; give one of {', '.join(_FLOAT_TYPES)}")
+    # Extremes are finite exactly where everything is: they propagate NaN, and need no temporary.
+    low, high = (float(edge) for edge in tensor.detach().aminmax())
+    if not (np.isfinite(low) and np.isfinite(high)):
+        raise InputError(f"{name} has entries that are not finite; drop or repair this tensor")
+
+
+def _tensor_array(tensor: Any, name: str) -> np.ndarray:
+    """Return a host tensor as an array on the same memory."""
+    if on_device(tensor):
+        raise InputError(f"{name} is on {tensor.device}; pass tensor.cpu() here")
+    host = tensor.detach()
+    if str(host.dtype) != "torch.bfloat16":
+        return host.numpy()
+    import ml_dtypes
+    import torch
+
+    return host.contiguous().view(torch.int16).numpy().view(ml_dtypes.bfloat16)
 
 
 def _diagram_of(values: Any, name: str, dim: int) -> Diagram:

@@ -15,7 +15,7 @@ import numpy as np
 
 from toposcope.errors import InputError
 from toposcope.kernels.bipartite_tree import spanning_tree, spanning_tree_keys
-from toposcope.topology.gate import check_diagram, check_matrix, require_finite
+from toposcope.topology.gate import check_diagram, check_matrix, check_tensor, on_device, require_finite
 from toposcope.types import Diagram
 
 Convention = Literal["rieck", "seed004"]
@@ -27,8 +27,8 @@ def maximum_spanning_tree_weights(W: Any, *, name: str = "W") -> np.ndarray:
 
     Parameters
     ----------
-    W : array_like, shape (n_out, n_in)
-        float16, bfloat16, float32, float64 or integers.
+    W : array_like or torch.Tensor, shape (n_out, n_in)
+        float16, bfloat16, float32, float64 or integers. A tensor on a GPU is scanned there.
     name : str
         How errors call the matrix.
 
@@ -46,6 +46,8 @@ def maximum_spanning_tree_weights(W: Any, *, name: str = "W") -> np.ndarray:
     >>> maximum_spanning_tree_weights([[3.0, -2.0], [0.5, 1.0]])
     array([3., 2., 1.])
     """
+    if on_device(W):
+        return _device_weights([W], [name])[0]
     matrix = check_matrix(W, name=name, finite=False)
     return _weights(spanning_tree(matrix).keys, matrix, name)
 
@@ -61,9 +63,19 @@ def batched_spanning_tree_weights(
     [array([2., 1.]), array([3.])]
     """
     labels = [f"matrices[{k}]" for k in range(len(matrices))] if names is None else list(names)
+    if matrices and all(on_device(W) for W in matrices):
+        return _device_weights(matrices, labels)
     checked = [check_matrix(W, name=name, finite=False) for W, name in zip(matrices, labels, strict=True)]
     found = spanning_tree_keys(checked)
     return [_weights(keys, W, name) for keys, W, name in zip(found, checked, labels, strict=True)]
+
+
+def _device_weights(tensors: Sequence[Any], names: Sequence[str]) -> list[np.ndarray]:
+    from toposcope.kernels.torch_bipartite import spanning_tree_weights
+
+    for tensor, name in zip(tensors, names, strict=True):
+        check_tensor(tensor, name=name, rank="a weight matrix")
+    return spanning_tree_weights(tensors)
 
 
 def _weights(keys: np.ndarray, matrix: np.ndarray, name: str) -> np.ndarray:
