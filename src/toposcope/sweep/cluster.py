@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import logging
+import re
+import socket
 from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -13,6 +15,7 @@ from toposcope.sweep.plan import Task
 from toposcope.sweep.worker import Job, Outcome, Worker
 
 _RETRIES = 3
+_KNOCK_SECONDS = 10.0
 _worker: tuple[str, Worker] | None = None
 
 
@@ -26,17 +29,33 @@ def on_ray(address: str, job: Job, tasks: Sequence[Task], tell: Callable[[Outcom
         import ray
     except ImportError:
         raise MissingExtraError("ray", "ray") from None
+    _knock(address)
     with capped_threads(1):
         try:
             ray.init(address=address, log_to_driver=False, logging_level=logging.ERROR)
         except (ConnectionError, ValueError, RuntimeError) as error:
-            raise InputError(
-                f"--ray {address}: no cluster answers there ({error}); start one with: ray start --head"
-            ) from None
+            raise _unreachable(address, error) from None
         try:
             _drive(ray, job, tasks, tell)
         finally:
             ray.shutdown()
+
+
+def _knock(address: str) -> None:
+    """Try the port first: Ray itself waits for minutes where nobody answers."""
+    match = re.fullmatch(r"(?:ray://)?\[?(.+?)\]?:(\d+)", address)
+    if match is None:
+        return
+    try:
+        socket.create_connection((match[1], int(match[2])), timeout=_KNOCK_SECONDS).close()
+    except (OSError, OverflowError) as error:
+        raise _unreachable(address, error) from None
+
+
+def _unreachable(address: str, error: Exception) -> InputError:
+    return InputError(
+        f"--ray {address}: no cluster answers there ({error}); start one with: ray start --head"
+    )
 
 
 def _drive(ray: Any, job: Job, tasks: Sequence[Task], tell: Callable[[Outcome], None]) -> None:
