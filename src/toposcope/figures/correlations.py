@@ -10,14 +10,14 @@ from matplotlib.colors import Normalize
 from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 
-from toposcope.figures.names import leading, readable_name
+from toposcope.figures.names import is_baseline, leading, readable_name
 from toposcope.figures.series import Size, sizes
 from toposcope.figures.style import INK, MUTED, WIDTH, house, new_figure, say_empty
 
 STAGES = (
-    ("spearman", "Raw rank correlation"),
+    ("spearman", "Raw rho"),
     ("partial_step", "Given log step"),
-    ("innovation_r", "Between innovations"),
+    ("innovation_r", "Innovations"),
 )
 _MAP = "RdBu_r"
 
@@ -39,7 +39,7 @@ def draw(trends: pd.DataFrame, runs: pd.DataFrame, *, target: str = "loss") -> F
     Figure
         Left to right: Spearman's rho; the same given log step; the correlation of what neither series'
         own past predicts. Cells are means over the seeds of a size. Outlined on the right: the verdict
-        "adds" in every seed of the size. Empty: not computable.
+        "adds" in every seed of the size. Dash: not computable. Below the line: norms and spectra.
     """
     mine = trends[trends["target"] == target]
     columns = leading(mine["column"])
@@ -51,13 +51,22 @@ def draw(trends: pd.DataFrame, runs: pd.DataFrame, *, target: str = "loss") -> F
                 say_empty(ax, "")
             say_empty(axes[0, 1], f"no correlation with {target} could be computed")
             return figure
+        topology = sum(not is_baseline(column) for column in columns)
         for ax, (stage, title) in zip(axes[0], STAGES, strict=True):
             grid = matrix(mine, columns, groups, stage)
-            panel(ax, grid, title=title, groups=groups, outlined=_adds(mine, columns, groups, stage))
+            panel(
+                ax,
+                grid,
+                title=title,
+                groups=groups,
+                outlined=_adds(mine, columns, groups, stage),
+                first_baseline=topology,
+            )
         axes[0, 0].set_yticks(range(len(columns)), [readable_name(column) for column in columns])
         bar = figure.colorbar(
-            ScalarMappable(Normalize(-1, 1), _MAP), ax=axes, pad=0.012, fraction=0.02, aspect=30
+            ScalarMappable(Normalize(-1, 1), _MAP), ax=axes, pad=0.012, fraction=0.02, aspect=25, shrink=0.8
         )
+        bar.set_ticks([-1, -0.5, 0, 0.5, 1])
         bar.set_label(f"correlation with {readable_name(target)}")
         bar.outline.set_visible(False)
     return figure
@@ -83,8 +92,16 @@ def _adds(trends: pd.DataFrame, columns: list[str], groups: list[Size], stage: s
     return marked
 
 
-def panel(ax: Axes, grid: np.ndarray, *, title: str, groups: list[Size], outlined: np.ndarray) -> None:
-    """Draw one matrix as coloured cells with their numbers on `ax`."""
+def panel(
+    ax: Axes,
+    grid: np.ndarray,
+    *,
+    title: str,
+    groups: list[Size],
+    outlined: np.ndarray,
+    first_baseline: int = 0,
+) -> None:
+    """Draw one matrix as coloured cells with their numbers on `ax`, a line above row `first_baseline`."""
     ax.set_title(title)
     ax.imshow(grid, cmap=_MAP, vmin=-1, vmax=1, aspect="auto")
     ax.set_xticks(
@@ -108,6 +125,8 @@ def panel(ax: Axes, grid: np.ndarray, *, title: str, groups: list[Size], outline
             fontsize=size,
             color="white" if abs(value) > 0.6 else INK,
         )
+    if 0 < first_baseline < len(grid):
+        ax.axhline(first_baseline - 0.5, color=INK, linewidth=0.8)
     for i, j in np.argwhere(outlined):
         ax.add_patch(Rectangle((j - 0.46, i - 0.44), 0.92, 0.88, fill=False, edgecolor=INK, linewidth=1.4))
 

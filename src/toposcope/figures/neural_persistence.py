@@ -63,9 +63,11 @@ def panel(ax: Axes, features: pd.DataFrame, group: Size, *, filtration: str) -> 
             null["step"], null["low"], null["high"], color=NULL, alpha=0.35, linewidth=0, label="null band"
         )
         ax.plot(null["step"], null["mean"], color=NULL, linewidth=1.0, label="shuffled weights")
+        last = float(null["step"].iloc[-1])
+        under = float(null.loc[null["step"] >= 0.15 * last, ["low", "mean"]].min().min())
         ax.annotate(
-            "shuffled", (null["step"].iloc[-1], null["mean"].iloc[-1]), xytext=(-2, -9),
-            textcoords="offset points", ha="right", fontsize=7, color=MUTED,
+            "shuffled", (last, under), xytext=(0, -3), textcoords="offset points", ha="right", va="top",
+            fontsize=7, color=MUTED,
         )  # fmt: skip
     ax.fill_between(line["step"], line["low"], line["high"], color=group.colour, alpha=0.25, linewidth=0)
     ax.plot(line["step"], line["mean"], color=group.colour, label="measured")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import textwrap
+
 import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
@@ -49,7 +51,7 @@ def draw(finals: pd.DataFrame, fits: pd.DataFrame, runs: pd.DataFrame) -> Figure
 
 def panel(ax: Axes, finals: pd.DataFrame, fits: pd.DataFrame, groups: list[Size]) -> None:
     """Draw one quantity on `ax`; `fits` has its one row, or none."""
-    ax.set_title(readable_name(str(finals["quantity"].iloc[0])))
+    ax.set_title(textwrap.fill(readable_name(str(finals["quantity"].iloc[0])), 26))
     colour_of = {run: group.colour for group in groups for run in group.runs}
     known = finals[(finals["parameters"] > 0) & np.isfinite(finals["value"])]
     if known.empty:
@@ -82,6 +84,7 @@ def _line(ax: Axes, known: pd.DataFrame, fit: pd.Series) -> None:
         )
     interval = f" [{fit['low']:+.2f}, {fit['high']:+.2f}]" if np.isfinite(fit["low"]) else ""
     note = f"exponent {fit['exponent']:+.3f}{interval}\nR² {fit['r2']:.2f}, {int(fit['n_sizes'])} sizes"
+    note = note.replace("-", "−")
     ax.text(
         0.03, 0.03, note, transform=ax.transAxes, fontsize=7, color=INK, va="bottom",
         bbox={"facecolor": "white", "alpha": 0.8, "linewidth": 0, "pad": 1.5},

@@ -14,6 +14,7 @@ from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.colors import to_hex, to_rgb
 from matplotlib.figure import Figure
+from matplotlib.layout_engine import ConstrainedLayoutEngine
 from matplotlib.ticker import FixedLocator, FuncFormatter, NullFormatter
 
 INK = "#24292f"
@@ -75,7 +76,7 @@ def new_figure(
     height: float, *, rows: int = 1, columns: int = 1, **subplots: Any
 ) -> tuple[Figure, np.ndarray]:
     """Return a figure of the house's width with a (rows, columns) array of axes, without global state."""
-    figure = Figure(figsize=(WIDTH, height), layout="constrained")
+    figure = Figure(figsize=(WIDTH, height), layout=ConstrainedLayoutEngine(h_pad=0.06, hspace=0.05))
     FigureCanvasAgg(figure)
     axes = figure.subplots(rows, columns, squeeze=False, **subplots)
     return figure, axes

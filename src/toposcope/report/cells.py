@@ -1,0 +1,72 @@
+"""How the report prints numbers: one cell at a time, a dash where there is none."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from scipy.stats import t as student
+
+from toposcope.report.study import LEVEL
+
+Line = Mapping[Any, Any]
+NONE = "–"
+
+
+def minus(text: str) -> str:
+    """Return the text of a number with real minus signs.
+
+    >>> minus("-0.5 [-1, 2]")
+    '−0.5 [−1, 2]'
+    """
+    return text.replace("-", "−")
+
+
+def number(value: object, form: str) -> str:
+    """Return a number in the given form, a dash for a missing one.
+
+    >>> number(-1.234, "{:.2f}"), number(None, "{:.2f}")
+    ('−1.23', '–')
+    """
+    return NONE if value is None or pd.isna(value) else minus(form.format(value))  # type: ignore[call-overload]
+
+
+def interval(line: Line, low: str, high: str, form: str) -> str:
+    """Return "[low, high]" from two columns of a line, empty when either is missing."""
+    a, b = number(line.get(low), form), number(line.get(high), form)
+    return "" if NONE in (a, b) else f"[{a}, {b}]"
+
+
+def step_and_part(line: Line, which: str) -> str:
+    """Return a step with the part of the run it is, from the columns WHICH_step and WHICH_fraction."""
+    step, part = line.get(f"{which}_step"), line.get(f"{which}_fraction")
+    percent = number(part, "{:.0%}")
+    return number(step, "{:,.0f}") + ("" if NONE in (percent, number(step, "{}")) else f" ({percent})")
+
+
+def whole(value: object) -> str:
+    """Return an integer, "unknown" for a missing one."""
+    text = number(value, "{:.0f}")
+    return "unknown" if text == NONE else text
+
+
+def paired(differences: pd.Series) -> str:
+    """Return the mean of paired differences with Student's 95% interval over the pairs."""
+    known = differences.dropna()
+    if len(known) < 2:
+        return NONE if known.empty else number(known.iloc[0], "{:+.4f}")
+    half = student.ppf(0.5 + LEVEL / 2, len(known) - 1) * known.std() / np.sqrt(len(known))
+    return minus(f"{known.mean():+.4f} [{known.mean() - half:+.4f}, {known.mean() + half:+.4f}]")
+
+
+def plain(value: object) -> str:
+    """Return a setting as text: lists separated by commas, floats without noise.
+
+    >>> plain([1.0, 2.5]), plain("x"), plain([])
+    ('1, 2.5', 'x', 'none')
+    """
+    if isinstance(value, Sequence) and not isinstance(value, str):
+        return ", ".join(plain(item) for item in value) or "none"
+    return f"{value:g}" if isinstance(value, float) else str(value)

@@ -1,0 +1,78 @@
+"""The report's figures, drawn from a study: name, picture, caption."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+from matplotlib.figure import Figure
+
+from toposcope.figures import (
+    correlations,
+    forecast,
+    layers,
+    loss_against_h0,
+    loss_curves,
+    neural_persistence,
+    overview,
+    scaling,
+    vietoris_rips,
+)
+from toposcope.figures.style import to_png, to_svg
+from toposcope.report.captions import Caption, captions
+from toposcope.report.study import H0, Study
+
+
+@dataclass(frozen=True, slots=True)
+class Picture:
+    """One figure as bytes, with its file name (without ending) and its caption."""
+
+    name: str
+    svg: bytes
+    png: bytes
+    caption: Caption
+
+
+def pictures(study: Study) -> Iterator[Picture]:
+    """Draw every figure of the report, in reading order."""
+    words = captions(study)
+    for name, figure in _figures(study):
+        yield Picture(name, to_svg(figure), to_png(figure), words[name])
+
+
+def _figures(study: Study) -> Iterator[tuple[str, Figure]]:
+    features, metrics, runs = study.features, study.metrics, study.runs
+    h0, cloud, filtration = study.column(H0), study.cloud, study.filtration
+    main = study.finals[study.finals["quantity"].isin(study.fits["quantity"])]
+    yield (
+        "overview",
+        overview.draw(
+            features, metrics, runs, main, study.fits, filtration=filtration, quantity=h0, name=cloud
+        ),
+    )
+    yield "loss", loss_curves.draw(metrics, runs)
+    yield "neural_persistence", neural_persistence.draw(features, runs, filtration=filtration)
+    yield "vietoris_rips", vietoris_rips.draw(features, runs, name=cloud)
+    notes = rho_notes(study.trends, target=study.target, column=h0)
+    yield "loss_against_h0", loss_against_h0.draw(features, metrics, runs, name=cloud, notes=notes)
+    yield "correlations", correlations.draw(study.trends, runs, target=study.target)
+    yield "forecast", forecast.draw(study.forecasts)
+    yield "scaling", scaling.draw(main, study.fits, runs)
+    yield "layers", layers.draw(features, runs, filtration=filtration)
+
+
+def rho_notes(trends: pd.DataFrame, *, target: str, column: str) -> pd.DataFrame:
+    """Return, for each run, its raw and partial rank correlation as text: columns run and text."""
+    rows = trends[(trends["target"] == target) & (trends["column"] == column)]
+    rows = rows[np.isfinite(rows["spearman"].to_numpy(dtype=np.float64))]
+    texts = [
+        f"ρ {_number(raw)}" + (f"\ngiven step {_number(partial)}" if np.isfinite(partial) else "")
+        for raw, partial in rows[["spearman", "partial_step"]].astype(float).itertuples(index=False)
+    ]
+    return pd.DataFrame({"run": rows["run"].to_numpy(), "text": texts})
+
+
+def _number(value: float) -> str:
+    return f"{value:+.2f}".replace("-", "−")

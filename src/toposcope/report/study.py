@@ -1,0 +1,216 @@
+"""Everything a report is made of, as tables: read from the store once, or built by hand."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+import pandas as pd
+from scipy.stats import t as student
+
+from toposcope.analysis.scaling import fit_power_law
+from toposcope.analysis.table import SeriesTable, series_table
+from toposcope.errors import InputError
+from toposcope.store import Store
+
+LEVEL = 0.95
+H0 = "rips/euclidean/pooled/h0_total"
+H0_SCALED = "rips/euclidean/pooled/h0_total_scaled"
+H1 = "rips/euclidean/pooled/h1_total"
+NP = "neural_persistence/{}/neural_persistence"
+NP_EXCESS = "neural_persistence/{}/neural_persistence_excess"
+
+FITS = (
+    "quantity", "scale", "exponent", "low", "high", "r2", "sigma", "spearman", "spearman_p", "n", "n_sizes",
+    "status", "reason",
+)  # fmt: skip
+FINALS = ("run", "parameters", "quantity", "step", "value", "low", "high")
+_EMPTY_COLUMNS = {
+    "trends": ("run", "target", "column", "spearman", "partial_step", "innovation_r", "verdict"),
+    "phases": ("run", "column", "rule", "peak_step", "diminishing_step"),
+    "segments": ("run", "column", "segment", "start_step", "end_step"),
+    "forecasts": ("run", "fraction", "method", "predicted", "actual", "error"),
+}
+
+
+@dataclass(frozen=True)
+class Study:
+    """The tables behind a report.
+
+    `runs`, `metrics` and `features` are the store's; `series` joins them; `trends`, `phases`,
+    `segments` and `forecasts` come from the analysis (empty where it had nothing to say); `finals` and
+    `fits` are quantities at the last checkpoint and their power laws in the number of parameters.
+    `audit` has the findings about the checkpoints. `provenance` is shown as it is.
+    """
+
+    runs: pd.DataFrame
+    metrics: pd.DataFrame
+    features: pd.DataFrame
+    series: SeriesTable
+    trends: pd.DataFrame
+    phases: pd.DataFrame
+    segments: pd.DataFrame
+    forecasts: pd.DataFrame
+    finals: pd.DataFrame
+    fits: pd.DataFrame
+    audit: pd.DataFrame
+    provenance: Mapping[str, object] = field(default_factory=dict)
+
+    @property
+    def target(self) -> str:
+        """The loss that correlations are taken with: held out where every run has it."""
+        return main_target(self.series)
+
+    @property
+    def filtration(self) -> str:
+        """The convention of neural persistence that is drawn: `seed004` where it was measured."""
+        return np_filtration(self.features)
+
+    @property
+    def cloud(self) -> str:
+        """The weight cloud that is drawn: `pooled` where it was measured, else the sum of `layers`."""
+        rips = self.features.loc[self.features["probe"] == "rips", "name"]
+        return "pooled" if (rips == "pooled").any() or not (rips == "layers").any() else "layers"
+
+    def column(self, template: str) -> str:
+        """Return a column key with this study's filtration and cloud filled in."""
+        return template.format(self.filtration).replace("/pooled/", f"/{self.cloud}/")
+
+
+def gather(store: Store) -> Study:
+    """Read `store` and run the analysis on it.
+
+    Raises
+    ------
+    InputError
+        When the store has no measured features.
+    """
+    features, metrics, runs = store.features(), store.metrics(), store.runs()
+    if features.empty:
+        raise InputError(
+            f"{store.path} has no measured features; run: toposcope weights SERIES --out {store.path}"
+        )
+    series = series_table(features, metrics, runs)
+    results = analyse(series, metrics)
+    return build(
+        features,
+        metrics,
+        runs,
+        series=series,
+        audit=store.audit(),
+        results=results,
+        provenance=manifest(store),
+    )
+
+
+def build(
+    features: pd.DataFrame,
+    metrics: pd.DataFrame,
+    runs: pd.DataFrame,
+    *,
+    series: SeriesTable | None = None,
+    audit: pd.DataFrame | None = None,
+    results: Mapping[str, pd.DataFrame] | None = None,
+    provenance: Mapping[str, object] | None = None,
+) -> Study:
+    """Put a study together from tables; `results` holds trends, phases, segments and forecasts."""
+    series = series_table(features, metrics, runs) if series is None else series
+    given = dict(results or {})
+    empty = {name: pd.DataFrame(columns=list(columns)) for name, columns in _EMPTY_COLUMNS.items()}
+    quantities = _quantities(series, np_filtration(features))
+    finals = finals_table(series, quantities)
+    return Study(
+        runs=_complete(runs, series),
+        metrics=metrics,
+        features=features,
+        series=series,
+        finals=finals,
+        fits=fits_table(finals),
+        audit=pd.DataFrame() if audit is None else audit,
+        provenance=provenance or {},
+        **{name: given[name] if len(given.get(name, ())) else empty[name] for name in empty},
+    )
+
+
+def main_target(series: SeriesTable) -> str:
+    """Return "heldout_loss" where every run has it at most of its checkpoints, else "loss"."""
+    if "heldout_loss" in series.targets:
+        known = series.values.groupby("run")["heldout_loss"].apply(lambda values: values.notna().mean())
+        if (known > 0.5).all():
+            return "heldout_loss"
+    return "loss"
+
+
+def np_filtration(features: pd.DataFrame) -> str:
+    """Return the convention of neural persistence that is drawn: "seed004" unless only "rieck" is there."""
+    measured = features.loc[features["probe"] == "neural_persistence", "filtration"]
+    return "rieck" if (measured == "rieck").any() and not (measured == "seed004").any() else "seed004"
+
+
+def finals_table(series: SeriesTable, quantities: list[str]) -> pd.DataFrame:
+    """Return each quantity at each run's last checkpoint that has it, with the interval over its draws.
+
+    Columns run, parameters (0: unknown), quantity, step, value, low, high (NaN without draws).
+    """
+    draws = dict(zip(series.catalogue["column"], series.catalogue["draws"], strict=True))
+    parameters = series.parameters()
+    rows = []
+    for run in series.run_names:
+        mine = series.of_run(run)
+        spread = series.spread[series.spread["run"] == run].reset_index(drop=True)
+        for quantity in quantities:
+            last = mine[quantity].last_valid_index()
+            if last is None:
+                continue
+            value, half = float(mine[quantity][last]), np.nan
+            n = int(draws.get(quantity, 1))
+            if n > 1 and quantity in spread and np.isfinite(spread[quantity][last]):
+                half = float(student.ppf(0.5 + LEVEL / 2, n - 1) * spread[quantity][last] / np.sqrt(n))
+            step = int(mine["step"][last])
+            rows.append((run, parameters.get(run, 0), quantity, step, value, value - half, value + half))
+    return pd.DataFrame(rows, columns=list(FINALS))
+
+
+def fits_table(finals: pd.DataFrame) -> pd.DataFrame:
+    """Return the power law of every quantity in the number of parameters, one row each."""
+    rows = []
+    for quantity, of_quantity in finals.groupby("quantity", sort=False):
+        known = of_quantity[of_quantity["parameters"] > 0]
+        law = fit_power_law(known["parameters"].to_numpy(), known["value"].to_numpy())
+        rows.append((quantity, *(getattr(law, name) for name in FITS[1:])))
+    return pd.DataFrame(rows, columns=list(FITS))
+
+
+def _quantities(series: SeriesTable, filtration: str) -> list[str]:
+    wanted = [
+        main_target(series), H0, NP.format(filtration), H1, H0_SCALED, NP_EXCESS.format(filtration),
+    ]  # fmt: skip
+    return [quantity for quantity in wanted if quantity in series.values]
+
+
+def _complete(runs: pd.DataFrame, series: SeriesTable) -> pd.DataFrame:
+    """Return the runs table with a line for every run that has features, in the order of their size."""
+    wanted = ["run", "family", "parameters", "seed", "schedule", "corpus", "uri"]
+    known = runs.reindex(columns=wanted).set_index("run").reindex(series.run_names).reset_index()
+    known["family"] = known["family"].fillna("").astype(str)
+    known["parameters"] = known["parameters"].fillna(0).astype(int)
+    return known
+
+
+def analyse(series: SeriesTable, metrics: pd.DataFrame) -> dict[str, pd.DataFrame]:
+    """Run the analysis that the report shows: trends, phases, segments and forecasts."""
+    from toposcope import analysis
+
+    return {
+        "trends": analysis.trend_table(series),
+        "phases": analysis.phase_table(series),
+        "segments": analysis.segment_table(series),
+        "forecasts": analysis.seed_forecasts(series),
+    }
+
+
+def manifest(store: Store) -> dict[str, object]:
+    """Return what the store says about where its numbers were made."""
+    return dict(json.loads((store.path / "store.json").read_text()))

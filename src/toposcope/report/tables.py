@@ -1,0 +1,334 @@
+"""The report's tables: which columns are shown and what they are called."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+import pandas as pd
+
+from toposcope.figures.names import leading, readable_name
+from toposcope.figures.series import sizes
+from toposcope.figures.style import short
+from toposcope.report.cells import NONE, interval, number, paired, plain, step_and_part, whole
+from toposcope.report.facts import first_last
+from toposcope.report.study import H0, H1, NP, Study
+
+MOST_LINES = 60
+"""Lines of a list (failures, findings) that are printed; the rest is counted."""
+
+_PROVENANCE = {
+    "schema_version": "store: schema version",
+    "toposcope": "store: written by toposcope",
+    "written": "store: begun",
+    "seed": "seeds of draws",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """A table ready to print.
+
+    `groups` are headings over several columns: (text, number of columns). `frame` holds the unrounded
+    numbers, which are written beside the page as `name`.csv. `folded` tables start closed on the page.
+    """
+
+    name: str
+    title: str
+    caption: str
+    columns: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+    groups: tuple[tuple[str, int], ...] = ()
+    frame: pd.DataFrame = field(default_factory=pd.DataFrame)
+    folded: bool = False
+
+
+def tables(study: Study) -> dict[str, Table]:
+    """Return the report's tables by name, those that have something to say."""
+    made = (
+        runs_table(study),
+        trends_table(study, headline=True),
+        trends_table(study, headline=False),
+        phases_table(study),
+        segments_table(study),
+        scaling_table(study),
+        forecasts_table(study),
+    )
+    return {table.name: table for table in made if table.rows}
+
+
+def runs_table(study: Study) -> Table:
+    """Return what was measured: a line per run with its first and last values."""
+    forms = {
+        study.target: "{:.3f}",
+        study.column(NP): "{:.4f}",
+        study.column(H0): "{:.1f}",
+        study.column(H1): "{:.2f}",
+    }
+    counts = study.series.values.groupby("run")["step"].agg(["count", "max"])
+    frame = study.runs[["run", "parameters", "seed"]].set_index("run").join(counts)
+    frame = frame.rename(columns={"count": "checkpoints", "max": "last step"})
+    for column in forms:
+        ends = first_last(study.series, column).set_index("run")[["first", "last"]]
+        frame = frame.join(ends.rename(columns={end: f"{column} {end}" for end in ends}))
+    frame = frame.loc[_ordered_runs(study)]
+    rows = []
+    for run, line in frame.iterrows():
+        moved = [
+            f"{number(line[f'{column} first'], form)} → {number(line[f'{column} last'], form)}"
+            for column, form in forms.items()
+        ]
+        size = f"{int(line['parameters']):,}" if line["parameters"] else "unknown"
+        steps = number(line["last step"], "{:,.0f}")
+        rows.append((str(run), size, whole(line["seed"]), whole(line["checkpoints"]), steps, *moved))
+    return Table(
+        "runs",
+        "What was measured",
+        "First and last checkpoint of every run.",
+        ("run", "parameters", "seed", "checkpoints", "last step", *(readable_name(name) for name in forms)),
+        tuple(rows),
+        frame=frame.reset_index(),
+    )
+
+
+_TREND_COLUMNS = (
+    ("n", "n", "{:.0f}"),
+    ("spearman", "ρ", "{:+.2f}"),
+    ("seed_p", "p", "{:.1g}"),
+    ("seed_low seed_high", "iid 95%", "{:+.2f}"),
+    ("effective_n", "effective n", "{:.1f}"),
+    ("block_low block_high", "block 95%", "{:+.2f}"),
+    ("partial_step", "given log step", "{:+.2f}"),
+    ("partial_norm", "given step, norm", "{:+.2f}"),
+    ("walk_p", "p, random walks", "{:.2g}"),
+    ("innovation_r", "r of innovations", "{:+.2f}"),
+    ("innovation_low innovation_high", "95%", "{:+.2f}"),
+    ("innovation_holm", "p, Holm", "{:.2g}"),
+)
+_TREND_GROUPS = (
+    ("", 2),
+    ("as usually reported, as if checkpoints were independent", 4),
+    ("what drift leaves of it (true error rates differ from 5%)", 5),
+    ("the test behind the verdict", 4),
+)
+
+
+def trends_table(study: Study, *, headline: bool) -> Table:
+    """Return correlations with the loss: of H0, neural persistence and H1, or of the other features."""
+    first = [study.column(column) for column in (H0, NP, H1)]
+    mine = study.trends[study.trends["target"] == study.target]
+    others = [column for column in leading(mine["column"], most=40) if column not in first]
+    columns = first if headline else others
+    mine = mine[mine["column"].isin(columns)]
+    places = {run: i for i, run in enumerate(_ordered_runs(study))}
+    mine = mine.iloc[np.lexsort((mine["run"].map(places), mine["column"].map(columns.index)))]
+    shown = [spec for spec in _TREND_COLUMNS if all(part in mine for part in spec[0].split())]
+    rows = [
+        (
+            readable_name(str(line["column"])),
+            str(line["run"]),
+            *(_trend_cell(line, spec, form) for spec, _, form in shown),
+            str(line["verdict"]),
+        )
+        for line in mine.to_dict("records")
+    ]
+    return Table(
+        "trends" if headline else "trends_more",
+        f"Correlation with the {readable_name(study.target)}" + ("" if headline else ": the other features"),
+        "Spearman's rho over checkpoints and what remains of it. Only the last group tests for more than "
+        "a shared drift; "
+        "the columns before it are there because they are usually reported.",
+        ("feature", "run", *(heading for _, heading, _ in shown), "verdict"),
+        tuple(rows),
+        _TREND_GROUPS if len(shown) == len(_TREND_COLUMNS) else (),
+        study.trends if headline else mine,
+        folded=not headline,
+    )
+
+
+def phases_table(study: Study) -> Table:
+    """Return the weight-space paper's phase rules for neural persistence and H0."""
+    wanted = [study.column(NP), study.column(H0)]
+    rows = [
+        (
+            readable_name(str(line["column"])),
+            str(line["run"]),
+            str(line["rule"]),
+            step_and_part(line, "peak"),
+            step_and_part(line, "diminishing"),
+        )
+        for line in study.phases[study.phases["column"].isin(wanted)].to_dict("records")
+    ]
+    return Table(
+        "phases",
+        "Phases by the weight-space paper's rules",
+        "Step of the largest change and of diminishing returns, by the rule as its code has it (moving "
+        "average) and as "
+        "its text has it. Neither rule has an error rate: on noise they name a step as well. Roles are "
+        "in the CSV file.",
+        ("feature", "run", "rule", "largest change", "diminishing returns"),
+        tuple(rows),
+        frame=study.phases,
+    )
+
+
+def segments_table(study: Study) -> Table:
+    """Return the segments between changepoints of neural persistence and H0."""
+    wanted = [study.column(NP), study.column(H0)]
+    rows = []
+    for line in study.segments[study.segments["column"].isin(wanted)].to_dict("records"):
+        start = (
+            f"{number(line['start_step'], '{:,.0f}')} {interval(line, 'start_low', 'start_high', '{:,.0f}')}"
+        )
+        slope = (
+            f"{number(line.get('slope'), '{:+.3g}')} {interval(line, 'slope_low', 'slope_high', '{:+.2g}')}"
+        )
+        rows.append(
+            (
+                readable_name(str(line["column"])),
+                str(line["run"]),
+                whole(line["segment"]),
+                start.strip(),
+                number(line["end_step"], "{:,.0f}"),
+                slope.strip(),
+                str(line.get("direction", "")),
+                number(line.get("false_alarm_rate"), "{:.2f}"),
+            )
+        )
+    return Table(
+        "segments",
+        "Segments between changepoints",
+        "Changepoints of the rate of change in log step, with the interval of each boundary where one "
+        "could be given. "
+        "The false-alarm rate is the chance that a run without any change would have shown one.",
+        (
+            "feature",
+            "run",
+            "segment",
+            "from step",
+            "to step",
+            "slope per ln step",
+            "direction",
+            "false alarms",
+        ),
+        tuple(rows),
+        frame=study.segments,
+        folded=True,
+    )
+
+
+def scaling_table(study: Study) -> Table:
+    """Return the power laws in the number of parameters."""
+    rows = []
+    for line in study.fits.to_dict("records"):
+        rho, p = number(line["spearman"], "{:+.2f}"), number(line["spearman_p"], "{:.2g}")
+        rows.append(
+            (
+                readable_name(str(line["quantity"])),
+                number(line["exponent"], "{:+.3f}"),
+                interval(line, "low", "high", "{:+.3f}"),
+                number(line["r2"], "{:.3f}"),
+                rho if rho == NONE else f"{rho} ({p})",
+                whole(line["n_sizes"]),
+                str(line["reason"]) or "ok",
+            )
+        )
+    return Table(
+        "scaling",
+        "Power laws in the number of parameters",
+        "Least squares in log-log at the last checkpoint, with Student's interval of the exponent; the "
+        "p-value of rho is "
+        "exact by permutation up to eight points. Sizes is how many distinct model sizes carry the "
+        "exponent.",
+        ("quantity", "exponent", "95%", "R²", "ρ (p)", "sizes", "note"),
+        tuple(rows),
+        frame=study.fits,
+    )
+
+
+def forecasts_table(study: Study) -> Table:
+    """Return mean errors by fraction and method, each paired by run with the last-loss control."""
+    errors = study.forecasts.assign(size=study.forecasts["error"].abs())
+    rows = []
+    for (fraction, method), mine in errors.groupby(["fraction", "method"], sort=False):
+        known = mine.dropna(subset=["error"]).set_index("run")
+        same = errors[errors["fraction"] == fraction]
+        control = same[same["method"].str.contains("control")].set_index("run")["size"]
+        difference = NONE if "control" in str(method) else paired(known["size"] - control)
+        seen = f"{100 * float(fraction):.0f}%"  # type: ignore[arg-type]
+        error, bias = number(known["size"].mean(), "{:.4f}"), number(known["error"].mean(), "{:+.4f}")
+        rows.append((seen, str(method), error, bias, difference, str(len(known))))
+    return Table(
+        "forecasts",
+        "Forecasts of the final loss",
+        "Mean absolute error (MAE, nats per token) by the part of the run that was seen. The last column "
+        "but one is the "
+        "paired difference of absolute errors to the control, with Student's 95% interval over runs: "
+        "negative is better "
+        "than the control.",
+        ("seen", "method", "MAE", "mean error", "minus control", "runs"),
+        tuple(rows),
+        frame=study.forecasts,
+    )
+
+
+def failures(study: Study) -> tuple[tuple[str, ...], ...]:
+    """Return what could not be measured: (run, step, what, status, why), one line for all steps alike."""
+    bad = study.features[study.features["status"].isin(("failed", "degenerate"))].fillna(
+        {"note": "", "name": ""}
+    )
+    same = ["run", "probe", "name", "status", "note"]
+    lines = []
+    for (run, probe, name, status, note), rows in bad.drop_duplicates([*same, "step"]).groupby(
+        same, sort=True
+    ):
+        more = f" and {len(rows) - 1:,} more" if len(rows) > 1 else ""
+        what = f"{probe}: {name}" if name else str(probe)
+        lines.append((str(run), f"{rows['step'].min():,}{more}", what, str(status), str(note)))
+    return _cut(lines)
+
+
+def findings(study: Study) -> tuple[tuple[str, ...], ...]:
+    """Return what the audit of the checkpoints found: (run, step, fault, tensor, message)."""
+    if not len(study.audit):
+        return ()
+    shown = study.audit.reindex(columns=["run", "step", "fault", "tensor", "message"])
+    return _cut(
+        [tuple("" if pd.isna(cell) else str(cell) for cell in line) for line in shown.itertuples(index=False)]
+    )
+
+
+def provenance(study: Study) -> tuple[tuple[str, str], ...]:
+    """Return where the numbers come from, as (what, value) lines."""
+    lines = []
+    for what, value in study.provenance.items():
+        if isinstance(value, dict):
+            lines += [(f"{what}: {key}", plain(item)) for key, item in value.items()]
+        elif value is not None:
+            lines.append((_PROVENANCE.get(what, what), plain(value)))
+    uris = [str(uri) for uri in study.runs["uri"].dropna().unique() if uri]
+    return (*lines, *(("series", uri) for uri in uris[:MOST_LINES]))
+
+
+def size_labels(study: Study) -> str:
+    """Return the model sizes in one phrase, smallest first."""
+    return ", ".join(
+        short(group.parameters) if group.parameters else group.label for group in sizes(study.runs)
+    )
+
+
+def _ordered_runs(study: Study) -> list[str]:
+    return [run for group in sizes(study.runs) for run in group.runs]
+
+
+def _trend_cell(line: dict, spec: str, form: str) -> str:
+    names = spec.split()
+    return number(line[names[0]], form) if len(names) == 1 else interval(line, names[0], names[1], form)
+
+
+def _cut(lines: Sequence[tuple[str, ...]]) -> tuple[tuple[str, ...], ...]:
+    if len(lines) <= MOST_LINES:
+        return tuple(lines)
+    rest = len(lines) - MOST_LINES
+    return (*lines[:MOST_LINES], (f"and {rest:,} more", *[""] * (len(lines[0]) - 1)))
