@@ -15,7 +15,10 @@ from toposcope.errors import InputError
 COMMANDS: dict[str, str] = {
     "train": "toposcope.cli.train",
     "weights": "toposcope.cli.weights",
+    "compare": "toposcope.cli.compare",
     "embeddings": "toposcope.cli.embeddings",
+    "report": "toposcope.cli.report",
+    "demo": "toposcope.cli.demo",
 }
 """Subcommand -> the module that holds it as `command`; imported only when it is called or listed."""
 

@@ -1,0 +1,44 @@
+"""`toposcope demo`: from nothing to a report in a few minutes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from toposcope.cli.output import json_option, print_json
+
+
+@click.command("demo", short_help="Train five small models, measure them and write a report.")
+@click.option(
+    "--out",
+    required=True,
+    type=click.Path(path_type=Path),
+    help="Folder that receives runs, store and report.",
+)
+@click.option("--jobs", type=int, help="Processes.  [default: one per core]")
+@json_option
+def command(out: Path, jobs: int | None, as_json: bool) -> int:
+    """Train five small language models on text that comes with Python, measure them and write the report.
+
+    Minutes on two cores, no download. Repeat the command to go on with a demo that was stopped.
+    """
+    from toposcope.studies.demo import run_demo
+    from toposcope.train.api import default_jobs
+
+    jobs = default_jobs() if jobs is None else jobs
+    demo = run_demo(out, jobs=jobs, quiet=as_json, say=lambda text: click.echo(text, err=True))
+    if as_json:
+        print_json(
+            {
+                "page": str(demo.page),
+                "store": str(demo.store),
+                "runs": str(demo.runs),
+                "problems": demo.problems,
+            }
+        )
+        return 1 if demo.problems else 0
+    for problem in demo.problems:
+        click.echo(problem, err=True)
+    click.echo(f"open {demo.page}")
+    return 1 if demo.problems else 0

@@ -1,0 +1,79 @@
+"""The demo: train five small models, measure their weights, and report, in a few minutes on two cores."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+RECIPE = "demo"
+PROBES = ("neural_persistence", "rips", "baselines", "trajectory")
+TITLE = "The topology of five small language models in training"
+
+
+@dataclass(frozen=True, slots=True)
+class Demo:
+    """Where the demo's results are: the run folders, the store and the page; and what failed."""
+
+    runs: Path
+    store: Path
+    page: Path
+    problems: tuple[str, ...]
+
+
+def run_demo(
+    out: str | Path, *, jobs: int = 2, quiet: bool = False, say: Callable[[str], None] = print
+) -> Demo:
+    """Train the recipe `demo`, sweep its weights and write the report, all under `out`.
+
+    Every part resumes: what an earlier, interrupted demo finished in the same folder is kept.
+
+    Parameters
+    ----------
+    out
+        Folder that receives `runs/`, `store/` and `report/`.
+    jobs
+        Processes that train and measure side by side.
+    say
+        Receives one line before each part.
+
+    Raises
+    ------
+    InputError
+        When torch is missing, or `out` holds another study.
+    """
+    from toposcope.report import write_report
+    from toposcope.report.page import check_target
+
+    out = Path(out)
+    runs, store, report = out / "runs", out / "store", out / "report"
+    check_target(report)
+    problems = [*_train(runs, jobs, quiet, say), *_measure(runs, store, jobs, quiet, say)]
+    say("3/3 analysing and writing the report")
+    page = write_report(store, report, title=TITLE)
+    return Demo(runs, store, page, tuple(problems))
+
+
+def _train(runs: Path, jobs: int, quiet: bool, say: Callable[[str], None]) -> list[str]:
+    from toposcope.train.api import train
+
+    say(f"1/3 training the recipe {RECIPE!r} into {runs}")
+    results = train(RECIPE, runs, jobs=jobs, quiet=quiet)
+    return [f"{result.run.run}: {result.problem}" for result in results if result.status == "failed"]
+
+
+def _measure(runs: Path, store: Path, jobs: int, quiet: bool, say: Callable[[str], None]) -> list[str]:
+    from toposcope.probes.registry import weight_probes
+    from toposcope.probes.weights.options import preset
+    from toposcope.sources import open_series
+    from toposcope.store import Store
+    from toposcope.sweep import Execution, sweep
+
+    say(f"2/3 measuring the weights of every checkpoint into {store}")
+    options = preset("default")
+    series = open_series([str(runs)], split=options.split)
+    execution = Execution(jobs=jobs, quiet=quiet)
+    opened = Store.create(store, recipe=options.recipe())
+    result = sweep(series, weight_probes(list(PROBES), options), opened, execution=execution)
+    failed = [f"{unit.run}, step {unit.step}, {unit.probe}: {unit.note}" for unit in result.failures]
+    return [*failed, *result.problems]
