@@ -73,7 +73,7 @@ def test_equidistant_points_merge_together_and_have_no_loop() -> None:
     assert len(h1) == 0
 
 
-@pytest.mark.parametrize("backend", ["auto", "gudhi", "ripser"])
+@pytest.mark.parametrize("backend", ["native", "gudhi", "ripser"])
 def test_the_octahedron_encloses_one_void(backend: str) -> None:
     _, h1, h2 = rips(np.vstack([np.eye(3), -np.eye(3)]), maxdim=2, backend=backend)
     assert len(h1) == 0
@@ -115,6 +115,28 @@ def test_native_agrees_with_other_implementations(kind: str, other: str) -> None
 def test_native_agrees_with_gudhi_on_larger_clouds(n: int, d: int) -> None:
     points = np.random.default_rng(n).standard_normal((n, d))
     assert_same(rips(points, backend="native"), rips(points, backend="gudhi"))
+
+
+@pytest.mark.parametrize("kind", ["gauss", "grid", "repeated", "threshold"])
+def test_native_voids_agree_with_gudhi(kind: str) -> None:
+    random = np.random.default_rng(sum(map(ord, kind)))
+    for _ in range(20):
+        n, d = int(random.integers(4, 40)), int(random.integers(2, 8))
+        points = random.standard_normal((n, d))
+        if kind == "grid":
+            points = random.integers(0, 3, (n, d)).astype(float)
+        elif kind == "repeated":
+            points = points[random.integers(0, n // 2 + 1, n)]
+        thresh = float(random.uniform(0.5, 3.0)) if kind == "threshold" else None
+        native, reference = (rips(points, 2, thresh=thresh, backend=b) for b in ("native", "gudhi"))
+        assert_same(native, reference)
+
+
+def test_native_voids_agree_with_gudhi_on_a_larger_cloud() -> None:
+    points = np.random.default_rng(0).standard_normal((120, 12))
+    native = rips(points, maxdim=2)
+    assert len(native[2]) > 20
+    assert_same(native, rips(points, maxdim=2, backend="gudhi"))
 
 
 @pytest.mark.skipif(importlib.util.find_spec("gph") is not None, reason="giotto-ph is installed")
@@ -244,7 +266,7 @@ def test_too_large_a_cloud_is_refused_before_it_starts() -> None:
         ({"thresh": float("nan")}, "thresh is nan"),
         ({"backend": "fast"}, "backend is 'fast'; use one of auto"),
         ({"field": 4}, "field is 4; .* prime"),
-        ({"backend": "native", "maxdim": 2}, "backend 'native' goes up to maxdim 1"),
+        ({"backend": "native", "maxdim": 3}, "backend 'native' goes up to maxdim 2"),
         ({"metric": "manhattan"}, "metric is 'manhattan'; use one of"),
         ({"metric": "cosine", "X": np.array([[1.0], [0.0]])}, r"X\[1\] is a zero row"),
         ({"X": np.array([[np.inf]])}, r"X\[0, 0\] is inf"),

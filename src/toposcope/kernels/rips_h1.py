@@ -16,6 +16,7 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
+from toposcope.kernels.columns import append, next_odd, owner_of, pop, push, slot_of, table_for
 from toposcope.kernels.rips_edges import ABSENT, Edges, ends, next_common
 
 _BLOCK = 32
@@ -24,11 +25,11 @@ _FIRST_WINDOW = 0.25
 _GROWTH = 1.4
 
 
-def h1_pairs(edges: Edges) -> tuple[np.ndarray, np.ndarray]:
-    """Return the ranks of the edges at which each H1 class is born and dies (-1: never)."""
+def h1_pairs(edges: Edges) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return the ranks of the edges at which each H1 class is born and dies (-1: never), and its triangle."""
     births = edges.open_edges()
     pivots = reduce_columns(edges.packed, edges.ranks, edges.closing, births)
-    return births, np.where(pivots < 0, -1, pivots // max(len(edges.ranks), 1))
+    return births, np.where(pivots < 0, -1, pivots // len(edges.ranks)), pivots
 
 
 @njit(cache=True, nogil=True)
@@ -38,10 +39,7 @@ def reduce_columns(
     """Return the pivot triangle of each column, -1 for one that vanishes; `columns` descend."""
     n, m = ranks.shape[0], len(packed)
     pivots = np.empty(len(columns), np.int64)
-    slots = 4
-    while slots < 2 * len(columns):
-        slots *= 2
-    table = (np.full(slots, -1, np.int64), np.empty(slots, np.int64))
+    table = table_for(len(columns))
     heap = np.empty(4 * n + 64, np.int64)
     starts = np.zeros(len(columns) + 1, np.int64)
     members = np.empty(4 * len(columns) + 64, np.int32)
@@ -52,7 +50,7 @@ def reduce_columns(
         starts[c + 1] = end
         pivots[c] = pivot
         if pivot >= 0:
-            slot = _slot(table[0], pivot)
+            slot = slot_of(table[0], pivot)
             table[0][slot], table[1][slot] = pivot, c
     return pivots
 
@@ -61,13 +59,13 @@ def reduce_columns(
 def _reduce(packed, ranks, closing, column, table, starts, members, begin, heap, m):
     """Reduce one column; `members[begin:end]` lists the edges whose coboundaries it sums."""
     n = ranks.shape[0]
-    members, end = _append(members, begin, column)
+    members, end = append(members, begin, column)
     share = column / m
     ceiling = min(m, np.int64(np.ceil(m * np.sqrt(share * share + _FIRST_WINDOW / n))) + 1)
     u, v = ends(packed, column, n)
     heap, size = _list(ranks, u, v, column, np.int64(column) * n, ceiling, heap, 0)
     while True:
-        key, size = _next(heap, size)
+        key, size = next_odd(heap, size)
         if key < 0:
             if ceiling == m:
                 return members, end, heap, key
@@ -79,20 +77,20 @@ def _reduce(packed, ranks, closing, column, table, starts, members, begin, heap,
         longest = key // n
         implicit = closing[longest] == key - longest * n
         if implicit:
-            members, end = _append(members, end, longest)
+            members, end = append(members, end, longest)
             u, v = ends(packed, longest, n)
             key, size = _look_ahead(ranks[u], ranks[v], longest, key, heap, size)
-        owner = _owner(table, key)
+        owner = owner_of(table, key)
         if key >= 0 and owner < 0:
             return members, end, heap, key
         if implicit:
             floor = (longest + 1) * n if key < 0 else key
             heap, size = _list(ranks, u, v, longest, floor, ceiling, heap, size)
         else:
-            heap, size = _push(heap, size, key), size + 1
+            heap, size = push(heap, size, key), size + 1
         if owner >= 0:
             for i in range(starts[owner], starts[owner + 1]):
-                members, end = _append(members, end, members[i])
+                members, end = append(members, end, members[i])
                 u, v = ends(packed, members[i], n)
                 heap, size = _list(ranks, u, v, members[i], key, ceiling, heap, size)
 
@@ -106,7 +104,7 @@ def _look_ahead(row_u, row_v, longest, key, heap, size):
         key = longest * n + k
         odd = False
         while size > 0 and heap[0] == key:
-            size = _pop(heap, size)
+            size = pop(heap, size)
             odd = not odd
         if not odd:
             return key, size
@@ -142,85 +140,6 @@ def _list(ranks, u, v, rank, floor, ceiling, heap, size):
             else:
                 key = np.int64(b) * n + u
             if key >= floor:
-                heap = _push(heap, size, key)
+                heap = push(heap, size, key)
                 size += 1
     return heap, size
-
-
-@njit(cache=True, nogil=True)
-def _next(heap: np.ndarray, size: int) -> tuple[int, int]:
-    """Pop the least key that is there an odd number of times; -1 when there is none."""
-    while size > 0:
-        key = heap[0]
-        size = _pop(heap, size)
-        odd = True
-        while size > 0 and heap[0] == key:
-            size = _pop(heap, size)
-            odd = not odd
-        if odd:
-            return key, size
-    return -1, size
-
-
-@njit(cache=True, nogil=True)
-def _push(heap: np.ndarray, size: int, key: int) -> np.ndarray:
-    if size == len(heap):
-        longer = np.empty(2 * size + 1, np.int64)
-        longer[:size] = heap
-        heap = longer
-    i = size
-    while i > 0:
-        above = (i - 1) >> 1
-        if heap[above] <= key:
-            break
-        heap[i] = heap[above]
-        i = above
-    heap[i] = key
-    return heap
-
-
-@njit(cache=True, nogil=True)
-def _pop(heap: np.ndarray, size: int) -> int:
-    """Remove the least key; return the new size."""
-    size -= 1
-    key = heap[size]
-    i = 0
-    while 2 * i + 1 < size:
-        below = 2 * i + 1
-        if below + 1 < size and heap[below + 1] < heap[below]:
-            below += 1
-        if heap[below] >= key:
-            break
-        heap[i] = heap[below]
-        i = below
-    heap[i] = key
-    return size
-
-
-@njit(cache=True, nogil=True)
-def _append(items: np.ndarray, length: int, item: int) -> tuple[np.ndarray, int]:
-    if length == len(items):
-        longer = np.empty(2 * length + 1, items.dtype)
-        longer[:length] = items
-        items = longer
-    items[length] = item
-    return items, length + 1
-
-
-@njit(cache=True, nogil=True)
-def _owner(table: tuple[np.ndarray, np.ndarray], key: int) -> int:
-    """Return the column whose pivot is `key`, or -1."""
-    if key < 0:
-        return -1
-    slot = _slot(table[0], key)
-    return table[1][slot] if table[0][slot] == key else -1
-
-
-@njit(cache=True, nogil=True)
-def _slot(keys: np.ndarray, key: int) -> int:
-    """Return where `key` is or would be in an open table whose length is a power of two."""
-    mask = len(keys) - 1
-    at = ((key * 0x9E3779B97F4A7C1) >> 20) & mask
-    while keys[at] >= 0 and keys[at] != key:
-        at = (at + 1) & mask
-    return at

@@ -51,8 +51,8 @@ def rips(
     thresh : float, optional
         Longest edge of the complex.
     backend : {"auto", "native", "gudhi", "ripser", "giotto"}
-        Who computes H1 and above. "native" is our kernel, for dimension 1 over Z/2; "auto" takes it where it
-        applies and gudhi elsewhere. All give the same diagrams.
+        Who computes H1 and above. "native" is our kernel, for dimensions 1 and 2 over Z/2; "auto" takes it
+        where it applies and gudhi elsewhere. All give the same diagrams.
     field : int
         The coefficients are Z/field, a prime. H0 does not depend on it.
     memory_limit : int
@@ -142,9 +142,10 @@ def _check_options(maxdim: int, thresh: float | None, backend: str, field: int) 
         raise InputError(f"backend is {backend!r}; use one of {', '.join(rips_backends.BACKENDS)}")
     if field < 2 or any(field % k == 0 for k in range(2, int(field**0.5) + 1)):
         raise InputError(f"field is {field}; the coefficients Z/field need a prime, such as 2 or 3")
-    if backend == "native" and (maxdim > 1 or field != 2):
+    if backend == "native" and (maxdim > rips_backends.NATIVE_MAXDIM or field != 2):
         raise InputError(
-            f"backend 'native' goes up to maxdim 1 over Z/2, not {maxdim} over Z/{field}; use 'auto'"
+            f"backend 'native' goes up to maxdim {rips_backends.NATIVE_MAXDIM} over Z/2, not {maxdim} over "
+            f"Z/{field}; use 'auto'"
         )
 
 
@@ -172,9 +173,8 @@ def _persistence(
     radius = float(distances.max(axis=1).min())
     limit = radius if thresh is None else min(float(thresh), radius)
     chosen = rips_backends.choose(backend, maxdim, field, n)
-    if chosen == "native" and maxdim == 1:
-        merges, bars = rips_backends.native(distances, limit, serial=serial)
-        higher = [bars]
+    if chosen == "native" and maxdim > 0:
+        merges, higher = rips_backends.native(distances, maxdim, limit, serial=serial)
     else:
         merges = np.sort(dense_tree(distances)[2])
         merges = merges[merges <= limit]

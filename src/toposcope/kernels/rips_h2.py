@@ -1,0 +1,168 @@
+"""Persistent cohomology of a Vietoris-Rips complex in dimension 2, over Z/2.
+
+As in dimension 1, on triangles. A triangle is `longest edge * n + opposite vertex`, a tetrahedron
+`(longest edge * n + p) * n + q` with its other vertices p > q. A triangle (e, k) and the first vertex l < k
+that forms a tetrahedron with it without a longer edge are a pair without length; one look along three rows
+of ranks tells whether a tetrahedron is in such a pair, so that none of them is stored. Triangles that end
+an H1 class, with or without length, need no column.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+
+from toposcope.kernels.columns import append, next_odd, owner_of, push, slot_of, table_for
+from toposcope.kernels.rips_edges import ABSENT, NO_VERTEX, Edges, ends
+from toposcope.kernels.threads import row_blocks, run_blocks
+
+_BLOCK = 32
+_FIRST_WINDOW = 0.25
+"""Tetrahedra expected in the first window of a triangle; changes speed only."""
+_GROWTH = 1.4
+
+
+def h2_pairs(edges: Edges, h1_pivots: np.ndarray, *, serial: bool = False) -> tuple[np.ndarray, np.ndarray]:
+    """Return the ranks of the edges at which each H2 class is born and dies (-1: never)."""
+    n = len(edges.ranks)
+    parts = run_blocks(
+        lambda rows: _open_triangles(edges.ranks, edges.closing, *rows),
+        row_blocks(n, per_thread=16, serial=serial),
+        serial=serial,
+    )
+    triangles = np.sort(np.concatenate(parts))[::-1]
+    triangles = triangles[~np.isin(triangles, h1_pivots)]
+    pivots = _reduce_all(edges.packed, edges.ranks, triangles)
+    return triangles // n, np.where(pivots < 0, -1, pivots // (n * n))
+
+
+@njit(cache=True, nogil=True)
+def _open_triangles(ranks: np.ndarray, closing: np.ndarray, start: int, stop: int) -> np.ndarray:
+    """Return the triangles that are in no pair without length, with the larger end in rows start to stop."""
+    n = ranks.shape[0]
+    found, count = np.empty(1024, np.int64), 0
+    common = np.empty(n, np.int64)
+    for i in range(start, stop):
+        for j in range(i):
+            edge = ranks[i, j]
+            if edge == ABSENT or closing[edge] == NO_VERTEX:
+                continue
+            size = 0
+            for k in range(closing[edge], n):
+                common[size] = k  # written always, kept if it is a common neighbour: no branch
+                size += max(ranks[i, k], ranks[j, k]) < edge
+            for at in range(1, size):  # the first closes the edge itself
+                row = ranks[common[at]]
+                before = 0
+                while before < at and row[common[before]] > edge:
+                    before += 1
+                if before == at:
+                    found, count = append(found, count, np.int64(edge) * n + common[at])
+    return found[:count]
+
+
+@njit(cache=True, nogil=True)
+def _reduce_all(packed: np.ndarray, ranks: np.ndarray, columns: np.ndarray) -> np.ndarray:
+    """Return the pivot tetrahedron of each column, -1 for one that vanishes; `columns` descend."""
+    n, m = ranks.shape[0], len(packed)
+    pivots = np.empty(len(columns), np.int64)
+    table = table_for(len(columns))
+    heap = np.empty(4 * n + 64, np.int64)
+    starts = np.zeros(len(columns) + 1, np.int64)
+    members = np.empty(4 * len(columns) + 64, np.int64)
+    for c in range(len(columns)):
+        members, end, heap, pivot = _reduce(
+            packed, ranks, columns[c], table, starts, members, starts[c], heap, m
+        )
+        starts[c + 1] = end
+        pivots[c] = pivot
+        if pivot >= 0:
+            slot = slot_of(table[0], pivot)
+            table[0][slot], table[1][slot] = pivot, c
+    return pivots
+
+
+@njit(cache=True, nogil=True)
+def _reduce(packed, ranks, column, table, starts, members, begin, heap, m):
+    """Reduce one column; `members[begin:end]` lists the triangles whose coboundaries it sums."""
+    n = ranks.shape[0]
+    members, end = append(members, begin, column)
+    share = (column // n) / m
+    ceiling = min(m, np.int64(m * (share**3 + _FIRST_WINDOW / n) ** (1 / 3)) + 2)
+    heap, size = _list(packed, ranks, column, column * n, ceiling, heap, 0)
+    while True:
+        key, size = next_odd(heap, size)
+        if key < 0:
+            if ceiling == m:
+                return members, end, heap, key
+            floor, ceiling = ceiling * n * n, min(m, np.int64(ceiling * _GROWTH) + 1)
+            for i in range(begin, end):
+                heap, size = _list(packed, ranks, members[i], floor, ceiling, heap, size)
+            continue
+        partner = _partner(packed, ranks, key)
+        if partner >= 0:
+            members, end = append(members, end, partner)
+            heap, size = _list(packed, ranks, partner, key + 1, ceiling, heap, size)
+            continue
+        owner = owner_of(table, key)
+        if owner < 0:
+            return members, end, heap, key
+        heap, size = push(heap, size, key), size + 1
+        for i in range(starts[owner], starts[owner + 1]):
+            members, end = append(members, end, members[i])
+            heap, size = _list(packed, ranks, members[i], key, ceiling, heap, size)
+
+
+@njit(cache=True, nogil=True)
+def _partner(packed: np.ndarray, ranks: np.ndarray, key: int) -> int:
+    """Return the triangle that a tetrahedron closes without length, or -1."""
+    n = ranks.shape[0]
+    triangle = key // n
+    q = key - triangle * n
+    edge = triangle // n
+    p = triangle - edge * n
+    u, v = ends(packed, edge, n)
+    row_u, row_v, row_p = ranks[u], ranks[v], ranks[p]
+    for start in range(0, q, _BLOCK):
+        least = ABSENT
+        for k in range(start, min(start + _BLOCK, q)):
+            least = min(least, max(row_u[k], max(row_v[k], row_p[k])))
+        if least < edge:
+            return -1
+    return triangle
+
+
+@njit(cache=True, nogil=True)
+def _list(packed, ranks, triangle, floor, ceiling, heap, size):
+    """Put on the heap the tetrahedra of a triangle from key `floor` up to longest edge `ceiling`."""
+    n = ranks.shape[0]
+    edge = triangle // n
+    w = triangle - edge * n
+    u, v = ends(packed, edge, n)
+    row_u, row_v, row_w = ranks[u], ranks[v], ranks[w]
+    if edge >= ceiling:
+        return heap, size
+    for start in range(0, n, _BLOCK):
+        stop = min(start + _BLOCK, n)
+        least = ABSENT
+        for k in range(start, stop):
+            least = min(least, max(row_u[k], max(row_v[k], row_w[k])))
+        if least >= ceiling:
+            continue
+        for k in range(start, stop):
+            a, b, c = np.int64(row_u[k]), np.int64(row_v[k]), np.int64(row_w[k])
+            longest = max(a, max(b, c))
+            if longest >= ceiling:
+                continue
+            if longest < edge:
+                key = (edge * n + max(w, k)) * n + min(w, k)
+            elif longest == a:
+                key = (a * n + max(v, w)) * n + min(v, w)
+            elif longest == b:
+                key = (b * n + max(u, w)) * n + min(u, w)
+            else:
+                key = (c * n + max(u, v)) * n + min(u, v)
+            if key >= floor:
+                heap = push(heap, size, key)
+                size += 1
+    return heap, size
