@@ -10,7 +10,7 @@ from toposcope.errors import InputError, MissingExtraError
 
 WIKITEXT_REPOSITORY = "Salesforce/wikitext"
 WIKITEXT_REVISION = "refs/convert/parquet"
-_WIKITEXT_CONFIG = "wikitext-2-v1"
+_WIKITEXT_CONFIG = "wikitext-2-raw-v1"  # without <unk>, as the weight-space paper's models saw it
 _SUFFIXES = (".txt", ".tokens", ".md")
 _FILE_ROUTE = "give a file or a folder of text instead: --corpus PATH"
 
