@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from toposcope.topology.gate import check_diagram
 from toposcope.types import Diagram
 
 SUMMARIES = (
@@ -28,10 +29,9 @@ def lifetimes(diagram: Diagram) -> np.ndarray:
     >>> lifetimes(Diagram(0, np.array([0.0, 0.0]), np.array([2.0, np.inf])))
     array([2.])
     """
-    finite = np.isfinite(diagram.death)
-    return np.abs(
-        np.asarray(diagram.death, np.float64)[finite] - np.asarray(diagram.birth, np.float64)[finite]
-    )
+    checked = check_diagram(diagram)
+    finite = np.isfinite(checked.death)
+    return np.abs(checked.death[finite] - checked.birth[finite])
 
 
 def persistent_entropy(diagram: Diagram) -> float:
