@@ -1,0 +1,258 @@
+"""What a location holds: runs, and in each run its checkpoints, found by listing alone."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import PurePath
+from typing import Any
+
+import pandas as pd
+
+from toposcope.errors import SourceError
+from toposcope.sources import history
+from toposcope.sources.blobs import Blob, Folder
+from toposcope.sources.formats import config_of, folder_format, is_weights_file, open_file
+from toposcope.sources.labels import step_of, tokens_of
+from toposcope.sources.reader import Reader, read_json
+from toposcope.sources.sharded import is_shard
+from toposcope.types import Checkpoint, Run
+
+MAX_DEPTH = 3
+GENERIC = frozenset(
+    "model pytorch_model checkpoint ckpt last best final latest adapter_model consolidated".split()
+)
+"""File names that say nothing about the run: the folder's name stands for it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """A checkpoint and how to open it."""
+
+    checkpoint: Checkpoint
+    open: Callable[[], Reader]
+    release: Callable[[], None] = lambda: None
+    """What to do when the checkpoint is no longer needed (fetched files are removed)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """One run: who it is, its checkpoints, its loss history and its model's configuration."""
+
+    run: Run
+    entries: tuple[Entry, ...]
+    metrics: Callable[[], pd.DataFrame]
+    config: Mapping[str, Any] = field(default_factory=dict)
+
+
+def discover(location: Folder | Blob) -> list[Source]:
+    """Return the runs that a folder or a file holds.
+
+    Raises
+    ------
+    SourceError
+        When there is no checkpoint.
+    """
+    if not isinstance(location, Folder):
+        return [_one_file(location)]
+    found = _runs(location, 0)
+    if not found:
+        raise SourceError(
+            f"{location.label}: holds no checkpoint; expected a toposcope run, step_*.pt files, step folders, "
+            "a model folder, or folders of these"
+        )
+    return found
+
+
+def base_name(label: str) -> str:
+    """Return the last part of a path or address, resolved where it is '.'."""
+    plain = label.split("?")[0].rstrip("/")
+    if "://" not in plain:
+        return PurePath(plain).name if PurePath(plain).name not in ("", "..") else _resolved(plain)
+    return plain.rsplit("/", 1)[-1]
+
+
+def _resolved(path: str) -> str:
+    from pathlib import Path
+
+    return Path(path or ".").resolve().name
+
+
+def _parent_name(label: str) -> str:
+    from pathlib import Path
+
+    if "://" in label:
+        return base_name(label.rsplit("/", 1)[0])
+    return Path(label).resolve().parent.name
+
+
+def _one_file(blob: Blob) -> Source:
+    name = base_name(blob.label)
+    stem = name.rsplit(".", 1)[0]
+    step = step_of(stem)
+    run = _parent_name(blob.label) if step is not None or stem in GENERIC else stem
+    if step is None:
+        step = open_file(blob).facts().step or 0
+    checkpoint = Checkpoint(run, step, tokens_of(stem), blob.label)
+    return Source(Run(run, uri=blob.label), (Entry(checkpoint, lambda: open_file(blob)),), history.empty)
+
+
+def _runs(folder: Folder, depth: int) -> list[Source]:
+    files = folder.files()
+    if "run.json" in files:
+        return [_toposcope_run(folder)]
+    labelled = _labelled(folder, base_name(folder.label))
+    if labelled:
+        return [_series(folder, labelled)]
+    if _is_checkpoint(folder):
+        return [_one_folder(folder)]
+    weights = [name for name in files if is_weights_file(name)]
+    if weights:
+        raise SourceError(
+            f"{folder.label}: {weights[0]} and {len(weights) - 1} more do not say their step; rename them to step_N, "
+            "or open one of them"
+        )
+    if depth == MAX_DEPTH:
+        return []
+    found = [
+        source
+        for name in folder.folders()
+        if _may_hold_runs(name)
+        for source in _runs(folder.sub(name), depth + 1)
+    ]
+    return _unique(found, folder)
+
+
+def _may_hold_runs(name: str) -> bool:
+    return not name.startswith((".", "_"))
+
+
+def _unique(found: list[Source], folder: Folder) -> list[Source]:
+    names = [source.run.run for source in found]
+    if len(set(names)) == len(names):
+        return found
+    root = folder.label.rstrip("/") + "/"
+    return [
+        rename(source, source.run.uri.removeprefix(root).rstrip("/") or source.run.run) for source in found
+    ]
+
+
+def rename(source: Source, name: str) -> Source:
+    """Return the same run under another name."""
+    metrics = source.metrics
+    return dataclasses.replace(
+        source,
+        run=dataclasses.replace(source.run, run=name),
+        entries=tuple(
+            dataclasses.replace(entry, checkpoint=dataclasses.replace(entry.checkpoint, run=name))
+            for entry in source.entries
+        ),
+        metrics=lambda: metrics().assign(run=name),
+    )
+
+
+def _is_checkpoint(folder: Folder) -> bool:
+    weights = [name for name in folder.files() if is_weights_file(name) and not is_shard(name)]
+    return folder_format(folder) is not None or len(weights) == 1
+
+
+def open_folder(folder: Folder) -> Reader:
+    """Open a folder that is one checkpoint."""
+    form = folder_format(folder)
+    if form is not None:
+        return form.open(folder)
+    weights = [name for name in folder.files() if is_weights_file(name)]
+    if len(weights) != 1:
+        raise SourceError(
+            f"{folder.label}: holds {len(weights)} weight files where a checkpoint has one; complete it or remove it"
+        )
+    return open_file(folder.open(weights[0]))
+
+
+def _labelled(folder: Folder, run: str) -> list[Entry]:
+    """Return the checkpoints whose names state their steps, as files and as folders."""
+    entries = []
+    for name in folder.files():
+        step = step_of(name.rsplit(".", 1)[0])
+        if step is not None and is_weights_file(name) and not is_shard(name):
+            entries.append(_file_entry(folder, name, run, step))
+    named = [(name, step_of(name)) for name in folder.folders()]
+    steps = [(name, step) for name, step in named if step is not None]
+    if any(_is_checkpoint(folder.sub(name)) for name, _ in steps):
+        entries += [_folder_entry(folder, name, run, step) for name, step in steps]
+    return entries
+
+
+def _file_entry(folder: Folder, name: str, run: str, step: int) -> Entry:
+    checkpoint = Checkpoint(run, step, tokens_of(name), f"{folder.label}/{name}")
+    return Entry(checkpoint, lambda: open_file(folder.open(name)))
+
+
+def _folder_entry(folder: Folder, name: str, run: str, step: int) -> Entry:
+    checkpoint = Checkpoint(run, step, tokens_of(name), f"{folder.label}/{name}")
+    return Entry(checkpoint, lambda: open_folder(folder.sub(name)))
+
+
+def _one_folder(folder: Folder) -> Source:
+    name = base_name(folder.label)
+    step, run = step_of(name), name
+    if step is not None:
+        run = _parent_name(folder.label)
+    else:
+        state = _trainer_state(folder)
+        step = state.get("global_step") if type(state.get("global_step")) is int else None
+        step = step if step is not None else open_folder(folder).facts().step or 0
+    entry = Entry(Checkpoint(run, step, tokens_of(name), folder.label), lambda: open_folder(folder))
+    return Source(Run(run, uri=folder.label), (entry,), lambda: _metrics(folder, run, ()), config_of(folder))
+
+
+def _series(folder: Folder, entries: list[Entry]) -> Source:
+    run = base_name(folder.label)
+    entries.sort(key=lambda entry: (entry.checkpoint.step, entry.checkpoint.uri))
+    folders = [name for name in folder.folders() if step_of(name) is not None]
+    last = max(folders, key=lambda name: step_of(name) or 0, default=None)
+    config = config_of(folder) or (config_of(folder.sub(last)) if last is not None else {})
+    inner = (last,) if last is not None else ()
+    return Source(Run(run, uri=folder.label), tuple(entries), lambda: _metrics(folder, run, inner), config)
+
+
+def _trainer_state(folder: Folder) -> dict[str, Any]:
+    if "trainer_state.json" not in folder.files():
+        return {}
+    state = read_json(folder.open("trainer_state.json"))
+    return state if isinstance(state, dict) else {}
+
+
+def _metrics(folder: Folder, run: str, inner: tuple[str, ...]) -> pd.DataFrame:
+    if "training_log.json" in folder.files():
+        return history.training_log(folder.open("training_log.json"), run)
+    for place in (folder, *(folder.sub(name) for name in inner)):
+        rows = _trainer_state(place).get("log_history")
+        if isinstance(rows, list):
+            return history.tidy([row for row in rows if isinstance(row, dict)], run)
+    return history.tidy([], run)
+
+
+def _toposcope_run(folder: Folder) -> Source:
+    content = read_json(folder.open("run.json"))
+    if not isinstance(content, dict) or not isinstance(content.get("run"), str):
+        raise SourceError(f"{folder.label}/run.json: does not describe a run; train it again")
+    known = {item.name for item in dataclasses.fields(Run)} - {"uri", "config"}
+    config = content.get("config") if isinstance(content.get("config"), dict) else {}
+    run = Run(
+        **{key: value for key, value in content.items() if key in known},
+        uri=folder.label,
+        config=config or {},
+    )
+
+    def metrics() -> pd.DataFrame:
+        has = "metrics" in folder.folders()
+        return history.parquet_parts(folder.sub("metrics"), run.run) if has else history.tidy([], run.run)
+
+    entries = _labelled(folder.sub("checkpoints"), run.run) if "checkpoints" in folder.folders() else []
+    if not entries:
+        raise SourceError(f"{folder.label}: this run has no checkpoint yet; train it further")
+    entries.sort(key=lambda entry: entry.checkpoint.step)
+    return Source(run, tuple(entries), metrics, json.loads(json.dumps(config or {}, default=str)))

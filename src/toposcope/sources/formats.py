@@ -1,0 +1,121 @@
+"""The table of formats: what a file or a folder looks like, and which reader opens it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from toposcope.errors import SourceError
+from toposcope.sources.blobs import Blob, Folder
+from toposcope.sources.reader import Reader, read_json
+from toposcope.sources.safetensors_file import SafetensorsFile
+from toposcope.sources.sharded import from_index, from_shards, is_shard
+from toposcope.sources.torch_reader import TorchReader
+
+Names = frozenset[str]
+
+
+@dataclass(frozen=True, slots=True)
+class FileFormat:
+    """A checkpoint that is one file: its suffixes and what opens it."""
+
+    name: str
+    suffixes: tuple[str, ...]
+    open: Callable[[Blob], Reader]
+    looks_right: Callable[[bytes], bool] = lambda head: True
+
+
+@dataclass(frozen=True, slots=True)
+class FolderFormat:
+    """A checkpoint that is a folder: how its listing (files, folders) is recognised and what opens it."""
+
+    name: str
+    matches: Callable[[Names, Names], bool]
+    open: Callable[[Folder], Reader]
+
+
+FILES: tuple[FileFormat, ...] = (
+    FileFormat("safetensors", (".safetensors",), SafetensorsFile),
+    FileFormat("pytorch", (".pt", ".pth", ".ckpt", ".bin"), TorchReader),
+)
+
+NOT_WEIGHTS = (
+    "optimizer",
+    "optim",
+    "scheduler",
+    "rng_state",
+    "training_args",
+    "scaler",
+    "heldout",
+    "resume",
+    "tok",
+)
+"""How the files begin that lie beside weights and are none."""
+
+
+def is_weights_file(name: str) -> bool:
+    """Say whether a file name is that of a checkpoint's weights."""
+    suffixes = tuple(suffix for form in FILES for suffix in form.suffixes)
+    return name.endswith(suffixes) and not name.startswith((".", *NOT_WEIGHTS))
+
+
+def open_file(blob: Blob) -> Reader:
+    """Open one file as a checkpoint."""
+    name = blob.label.rsplit("/", 1)[-1].split("?")[0]
+    fitting = [form for form in FILES if name.endswith(form.suffixes)]
+    if not fitting:
+        known = ", ".join(suffix for form in FILES for suffix in form.suffixes)
+        raise SourceError(f"{blob.label}: is of no known kind; known are {known}")
+    if blob.size == 0:
+        raise SourceError(f"{blob.label}: is empty (0 bytes); fetch it again")
+    head = blob.read(0, min(blob.size, 64)).tobytes() if len(fitting) > 1 else b""
+    for form in fitting:
+        if form.looks_right(head):
+            return form.open(blob)
+    return fitting[-1].open(blob)
+
+
+def _has(*wanted: str) -> Callable[[Names, Names], bool]:
+    return lambda files, folders: all(name in files for name in wanted)
+
+
+def _single(name: str) -> FolderFormat:
+    return FolderFormat(name, _has(name), lambda folder: open_file(folder.open(name)))
+
+
+def _index(name: str) -> FolderFormat:
+    return FolderFormat(name, _has(name), lambda folder: from_index(folder, name, open_file))
+
+
+def _loose_shards(folder: Folder) -> Reader:
+    names = [name for name in folder.files() if is_weights_file(name) and is_shard(name)]
+    kinds = [name for name in names if name.endswith(".safetensors")]
+    return from_shards(folder, kinds or names, open_file)
+
+
+FOLDERS: tuple[FolderFormat, ...] = (
+    _index("model.safetensors.index.json"),
+    _single("model.safetensors"),
+    _index("pytorch_model.bin.index.json"),
+    _single("pytorch_model.bin"),
+    FolderFormat(
+        "shards without an index",
+        lambda files, folders: any(is_weights_file(name) and is_shard(name) for name in files),
+        _loose_shards,
+    ),
+)
+
+
+def folder_format(folder: Folder) -> FolderFormat | None:
+    """Return the format of a folder that is one checkpoint; None when it is none."""
+    files, folders = frozenset(folder.files()), frozenset(folder.folders())
+    return next((form for form in FOLDERS if form.matches(files, folders)), None)
+
+
+def config_of(folder: Folder) -> dict[str, Any]:
+    """Return the model configuration (`config.json`) of a folder; empty when it has none."""
+    if "config.json" not in folder.files():
+        return {}
+    content = read_json(folder.open("config.json"))
+    return content if isinstance(content, dict) else {}

@@ -1,0 +1,170 @@
+"""Loss histories that lie beside checkpoints, as the store's metrics table."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from toposcope.errors import SourceError
+from toposcope.sources.blobs import Blob, Folder, open_location, read_text
+from toposcope.sources.events import read_events
+from toposcope.sources.reader import parse_json, read_json
+from toposcope.store.schema import METRICS
+
+COLUMNS: Mapping[str, tuple[str, ...]] = {
+    "step": ("step", "steps", "iter", "iteration", "global_step", "_step"),
+    "tokens": ("tokens", "tokens_seen", "num_input_tokens_seen", "total_tokens"),
+    "loss": ("loss", "train_loss", "train/loss", "training_loss", "lm loss", "train/lm_loss"),
+    "heldout_loss": (
+        "heldout_loss",
+        "eval_loss",
+        "val_loss",
+        "valid_loss",
+        "validation_loss",
+        "eval/loss",
+        "val/loss",
+    ),
+    "learning_rate": ("learning_rate", "lr", "train/learning_rate", "learning-rate", "train/lr"),
+    "grad_norm": ("grad_norm", "gradient_norm", "train/grad_norm", "grad-norm"),
+    "weight_norm": ("weight_norm", "weight_norm_total", "params-norm"),
+    "seconds": ("seconds", "elapsed_seconds", "_runtime"),
+}
+"""The store's metrics columns and the names that others write them under."""
+
+_INTEGERS = ("step", "tokens")
+
+
+def empty() -> pd.DataFrame:
+    """Return a metrics table without rows.
+
+    >>> len(empty()), list(empty().columns)[:3]
+    (0, ['run', 'step', 'tokens'])
+    """
+    return tidy([], "")
+
+
+def tidy(rows: Iterable[Mapping[str, Any]] | pd.DataFrame, run: str) -> pd.DataFrame:
+    """Return the metrics table of a loss history: the store's columns, one row per step, sorted.
+
+    Several rows of a step (a training and an evaluation record) are merged; the later value wins.
+    """
+    raw = rows if isinstance(rows, pd.DataFrame) else pd.DataFrame(list(rows))
+    lower = {str(column).strip().lower(): column for column in raw.columns}
+    table = pd.DataFrame(index=raw.index)
+    for name, known in COLUMNS.items():
+        source = next((lower[alias] for alias in known if alias in lower), None)
+        values = raw[source] if source is not None else pd.Series(np.nan, index=raw.index, dtype=float)
+        table[name] = pd.to_numeric(values, errors="coerce").astype(float)
+    table = table[np.isfinite(table["step"])]
+    table = table.groupby("step", as_index=False, sort=True).last() if len(table) else table
+    for name in _INTEGERS:
+        table[name] = table[name].round().astype("Int64")
+    table["step"] = table["step"].astype("int64")
+    table.insert(0, "run", pd.Series(run, index=table.index, dtype=object))
+    return table[METRICS.names].reset_index(drop=True)
+
+
+def training_log(blob: Blob, run: str) -> pd.DataFrame:
+    """Read a JSON list of records with a step each."""
+    content = read_json(blob)
+    if isinstance(content, dict):
+        lists = [value for value in content.values() if isinstance(value, list)]
+        content = lists[0] if lists else []
+    if not isinstance(content, list) or not all(isinstance(row, dict) for row in content):
+        raise SourceError(f"{blob.label}: is not a list of records with a step each; remove it or correct it")
+    return tidy(content, run)
+
+
+def parquet_parts(folder: Folder, run: str) -> pd.DataFrame:
+    """Read the parquet parts of a toposcope run's `metrics` folder."""
+    parts = [read_parquet(folder.open(name)) for name in folder.files() if _is_part(name)]
+    return tidy(pd.concat(parts), run) if parts else tidy([], run)
+
+
+def _is_part(name: str) -> bool:
+    return name.endswith(".parquet") and not name.startswith(".")
+
+
+def read_parquet(blob: Blob) -> pd.DataFrame:
+    """Read one parquet file."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    try:
+        return pq.read_table(io.BytesIO(blob.read(0, blob.size).tobytes())).to_pandas()
+    except (pa.ArrowException, OSError, ValueError) as error:
+        raise SourceError(
+            f"{blob.label}: is not a sound parquet file ({str(error)[:80]}); fetch it again"
+        ) from error
+
+
+def join(own: pd.DataFrame, losses: pd.DataFrame, run: str) -> pd.DataFrame:
+    """Return `own` with the values of `losses` filled in where it has none.
+
+    A `run` column in `losses` picks the rows of this run; without one they hold for every run.
+    """
+    if "run" in losses.columns:
+        losses = losses[losses["run"].astype(str) == run]
+    other = tidy(losses, run).set_index("step")
+    joined = own.set_index("step").combine_first(other).reset_index()
+    joined["run"] = run
+    return tidy(joined, run)
+
+
+def read_losses(uri: str) -> pd.DataFrame:
+    """Read a loss history: CSV, JSONL, JSON, parquet or a TensorBoard event file, told by the name.
+
+    Raises
+    ------
+    SourceError
+        When the file has no step or no loss that is known by name.
+    """
+    blob = open_location(uri)
+    if isinstance(blob, Folder):
+        raise SourceError(f"{uri}: is a folder; name the loss file inside it")
+    table = _read_table(blob)
+    lower = {str(column).strip().lower() for column in table.columns}
+    for wanted in (("step",), ("loss", "heldout_loss")):
+        if not any(alias in lower for name in wanted for alias in COLUMNS[name]):
+            raise SourceError(
+                f"{uri}: has no column for {' or '.join(wanted)} among {', '.join(sorted(lower))[:120]}; rename one"
+            )
+    return table
+
+
+def _read_table(blob: Blob) -> pd.DataFrame:
+    name = blob.label.rsplit("/", 1)[-1].lower()
+    kind = next((reader for mark, reader in _TABLES.items() if mark in name), None)
+    if kind is None:
+        raise SourceError(f"{blob.label}: is of no known kind; known are {', '.join(_TABLES)}")
+    return kind(blob)
+
+
+def _read_csv(blob: Blob) -> pd.DataFrame:
+    try:
+        return pd.read_csv(io.StringIO(read_text(blob)), sep=None, engine="python")
+    except (ValueError, csv.Error) as error:
+        raise SourceError(f"{blob.label}: is not a table ({str(error)[:80]}); correct it") from error
+
+
+def _read_jsonl(blob: Blob) -> pd.DataFrame:
+    lines = [line for line in read_text(blob).splitlines() if line.strip()]
+    rows = [parse_json(line, f"{blob.label} line {number}") for number, line in enumerate(lines, 1)]
+    if not all(isinstance(row, dict) for row in rows):
+        raise SourceError(f"{blob.label}: has a line that is not a JSON object; correct it")
+    return pd.DataFrame(rows)
+
+
+_TABLES: Mapping[str, Callable[[Blob], pd.DataFrame]] = {
+    ".csv": _read_csv,
+    ".tsv": _read_csv,
+    ".jsonl": _read_jsonl,
+    ".parquet": read_parquet,
+    "tfevents": read_events,
+}
+"""How a loss file's name says what it is."""

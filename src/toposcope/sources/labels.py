@@ -1,0 +1,111 @@
+"""Step labels: what file, folder and revision names say about step and tokens, and which steps to keep."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+
+import numpy as np
+
+from toposcope.errors import SourceError
+
+_STEP = re.compile(
+    r"(?:^|[^a-z])(?:global[_-]?step|steps?|checkpoint|ckpt|iter|iteration)[_\-=]?(\d{1,15})(?!\d)", re.I
+)
+_BARE = re.compile(r"(\d{1,15})")
+_TOKENS = re.compile(r"tokens[_\-=]?(\d{1,15})([KMBT]?)", re.I)
+_MULTIPLE = {"": 1, "K": 10**3, "M": 10**6, "B": 10**9, "T": 10**12}
+
+
+def step_of(name: str) -> int | None:
+    """Return the step that a file, folder or revision name states; None when it states none.
+
+    >>> step_of("step_000100"), step_of("checkpoint-500"), step_of("epoch=1-step=20"), step_of("final")
+    (100, 500, 20, None)
+    """
+    found = _STEP.search(name) or _BARE.fullmatch(name)
+    return int(found.group(1)) if found else None
+
+
+def tokens_of(name: str) -> int | None:
+    """Return the tokens that a name states.
+
+    >>> tokens_of("step1000-tokens4B")
+    4000000000
+    """
+    found = _TOKENS.search(name)
+    return int(found.group(1)) * _MULTIPLE[found.group(2).upper()] if found else None
+
+
+def select(available: Iterable[int], steps: str | Sequence[int] | None) -> set[int]:
+    """Return which of the available steps a selection keeps.
+
+    Parameters
+    ----------
+    available
+        The steps of a run.
+    steps
+        None (all), "log" (first, last, and the step nearest to each power of two and of ten), "first", "last",
+        "A:B" or "A:B:EVERY" (both ends included), or steps by number ("0,1000,5000" or a sequence).
+
+    Examples
+    --------
+    >>> sorted(select(range(0, 1001, 100), "0:300"))
+    [0, 100, 200, 300]
+    >>> sorted(select(range(0, 1001, 100), "log"))
+    [0, 100, 200, 300, 500, 1000]
+    """
+    have = sorted(set(available))
+    if steps is None or not have:
+        return set(have)
+    if not isinstance(steps, str):
+        return _named(have, steps)
+    text = steps.strip()
+    if text == "log":
+        return _log(have)
+    if text in ("first", "last"):
+        return {have[0] if text == "first" else have[-1]}
+    try:
+        if ":" in text:
+            return _range(have, text)
+        return _named(have, [int(part) for part in text.split(",")])
+    except ValueError as error:
+        if isinstance(error, SourceError):
+            raise
+        raise SourceError(
+            f"steps={steps!r} is not understood; use 'log', 'first', 'last', 'A:B:EVERY' or '0,1000'"
+        ) from error
+
+
+def _named(have: list[int], steps: Iterable[int]) -> set[int]:
+    wanted = set(steps)
+    missing = sorted(wanted - set(have))
+    if missing:
+        near = min(have, key=lambda step: abs(step - missing[0]))
+        raise SourceError(
+            f"steps: there is no step {missing[0]}; the nearest is {near} (of {have[0]} to {have[-1]})"
+        )
+    return wanted
+
+
+def _range(have: list[int], text: str) -> set[int]:
+    first, last, *every = text.split(":")
+    start = int(first) if first else have[0]
+    stop = int(last) if last else have[-1]
+    stride = int(every[0]) if every else 1
+    if stride < 1 or len(every) > 1:
+        raise ValueError(text)
+    return {step for step in have if start <= step <= stop and (step - start) % stride == 0}
+
+
+def _log(have: list[int]) -> set[int]:
+    positive = np.array([step for step in have if step > 0], dtype=np.float64)
+    kept = {have[0], have[-1]}
+    if len(positive):
+        top = positive[-1]
+        marks = [base**power for base in (2, 10) for power in range(64) if base**power <= top]
+        for mark in marks:
+            ratio = np.abs(np.log(positive / mark))
+            if ratio.min() < np.log(2) / 2:
+                kept.add(int(positive[ratio.argmin()]))
+    return kept

@@ -1,0 +1,163 @@
+"""From a checkpoint's tensors to its weight matrices: what is read, and how a tensor becomes matrices."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from toposcope.errors import InputError
+from toposcope.sources.names import BUFFERS, Family, Fused, Place, family_of, place
+from toposcope.sources.reader import WEIGHT_DTYPES, Reader, TensorInfo
+from toposcope.types import Checkpoint, Matrix, Role
+
+SPLITS = ("table", "whole", "parts", "heads")
+
+
+@dataclass(frozen=True, slots=True)
+class Heads:
+    """The attention's shape, from a model's config; 0 where it does not say."""
+
+    queries: int = 0
+    groups: int = 0
+    width: int = 0
+
+
+def heads_of(config: Mapping[str, Any]) -> Heads:
+    """Return the number of query heads, of key-value groups, and the head width that `config` states."""
+
+    def number(*keys: str) -> int:
+        values = (config.get(key) for key in keys)
+        return next((value for value in values if type(value) is int and 0 < value < 2**20), 0)
+
+    queries = number("num_attention_heads", "n_head", "n_heads", "num_heads", "heads")
+    hidden = number("hidden_size", "n_embd", "d_model", "dim")
+    return Heads(
+        queries,
+        number("num_key_value_heads", "n_kv_heads", "num_query_groups") or queries,
+        number("head_dim", "kv_channels") or (hidden // queries if queries else 0),
+    )
+
+
+def is_weight(info: TensorInfo) -> bool:
+    """Say whether a tensor is a 2-D weight, or a 3-D stack of experts' weights."""
+    if info.skip or info.dtype not in WEIGHT_DTYPES or 0 in info.shape or BUFFERS.search(info.name):
+        return False
+    return len(info.shape) == 2 or (len(info.shape) == 3 and "expert" in info.name)
+
+
+def family_for(infos: Mapping[str, TensorInfo]) -> Family:
+    """Return the naming scheme of a checkpoint."""
+    return family_of({info.name: info.shape for info in infos.values() if len(info.shape) > 1})
+
+
+def stream_matrices(
+    reader: Reader, checkpoint: Checkpoint, *, split: str = "table", config: Mapping[str, Any] | None = None
+) -> Iterator[Matrix]:
+    """Yield the weight matrices of a checkpoint, one tensor in memory at a time.
+
+    Parameters
+    ----------
+    reader
+        The checkpoint's tensors.
+    checkpoint
+        Who it is.
+    split
+        "table": fused matrices are taken apart where the family's table says so; "whole": never;
+        "parts": always; "heads": parts, and each attention head's rows on their own.
+    config
+        The model's configuration; its numbers of heads are needed for interleaved and grouped layouts.
+    """
+    if split not in SPLITS:
+        raise InputError(f"split={split!r} is unknown; choose one of {', '.join(SPLITS)}")
+    infos = reader.infos()
+    family = family_for(infos)
+    heads = heads_of(config if config is not None else reader.facts().config)
+    for info in infos.values():
+        if is_weight(info):
+            where = place(family, info.name)
+            for name, values, head in _pieces(reader, info, where, split, heads):
+                yield Matrix(checkpoint, name, _as_weight(values), _role(where), where.layer, head)
+
+
+def _role(where: Place) -> Role:
+    return where.role
+
+
+def _as_weight(values: np.ndarray) -> np.ndarray:
+    return values.astype(np.float32) if values.dtype == np.float64 else values
+
+
+def _pieces(
+    reader: Reader, info: TensorInfo, where: Place, split: str, heads: Heads
+) -> Iterator[tuple[str, np.ndarray, int | None]]:
+    if len(info.shape) == 3:
+        for index in range(info.shape[0]):
+            yield f"{info.name}[{index}]", reader.rows(info.name, index, index + 1)[0], None
+        return
+    values = reader.read(info.name)
+    rule = where.rule
+    if rule is not None and rule.transposed:
+        values = values.T
+    fused = rule.fused if rule is not None and split != "whole" else None
+    if fused is not None and (fused.split or split != "table"):
+        rows = part_rows(fused, values.shape, heads)
+        if rows is not None:
+            for part, index in rows.items():
+                piece = values[index]
+                yield from _by_head(f"{info.name}[{part}]", piece, part, split, heads)
+            return
+    yield from _by_head(info.name, values, rule.part if rule is not None else "", split, heads)
+
+
+def _by_head(
+    name: str, values: np.ndarray, part: str, split: str, heads: Heads
+) -> Iterator[tuple[str, np.ndarray, int | None]]:
+    count = {"q": heads.queries, "k": heads.groups, "v": heads.groups}.get(part, 0)
+    if split != "heads" or not count or values.shape[0] % count:
+        yield name, values, None
+        return
+    width = values.shape[0] // count
+    for head in range(count):
+        yield f"{name}[head {head}]", values[head * width : (head + 1) * width], head
+
+
+def part_rows(fused: Fused, shape: tuple[int, ...], heads: Heads) -> dict[str, Any] | None:
+    """Return the rows of each part of a fused matrix, or None when its layout cannot be known.
+
+    The rows are slices where they are contiguous, else index arrays.
+    """
+    n_out, n_in = shape
+    if fused.parts != ("q", "k", "v"):
+        count = len(fused.parts)
+        if n_out % count:
+            return None
+        return {
+            part: slice(i * n_out // count, (i + 1) * n_out // count) for i, part in enumerate(fused.parts)
+        }
+    if fused.order == "blocks":
+        return _block_rows(n_out, n_in, heads)
+    queries = heads.queries
+    groups = queries if fused.order == "heads" else heads.groups
+    if not queries or not groups or queries % groups or n_out % (queries + 2 * groups):
+        return None
+    width = n_out // (queries + 2 * groups)
+    per_group = (queries // groups) * width
+    rows = np.arange(n_out).reshape(groups, per_group + 2 * width)
+    return {
+        "q": rows[:, :per_group].ravel(),
+        "k": rows[:, per_group : per_group + width].ravel(),
+        "v": rows[:, per_group + width :].ravel(),
+    }
+
+
+def _block_rows(n_out: int, n_in: int, heads: Heads) -> dict[str, Any] | None:
+    queries = heads.queries * heads.width or n_in
+    keys = heads.groups * heads.width or (n_out - queries) // 2
+    if queries + 2 * keys != n_out or keys <= 0:
+        if n_out % 3:
+            return None
+        queries = keys = n_out // 3
+    return {"q": slice(0, queries), "k": slice(queries, queries + keys), "v": slice(queries + keys, n_out)}

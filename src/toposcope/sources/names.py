@@ -1,0 +1,295 @@
+"""Parameter names as tables: name -> role, layer, layout of fused and transposed weights.
+
+A family is a list of rules over names whose wrapping prefixes are stripped; `{i}` stands for the layer
+and `{e}` for the expert. The family with the most matches among a checkpoint's matrices is the one used;
+names that no rule knows are plain matrices of role "other".
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from functools import cache
+
+from toposcope.types import Role
+
+PREFIXES = (
+    "module.",
+    "_orig_mod.",
+    "_forward_module.",
+    "base_model.model.",
+    "model.",
+    "transformer.",
+    "gpt_neox.",
+    "language_model.",
+    "decoder.",
+    "bert.",
+    "roberta.",
+    "auto_model.",
+)
+"""What wrappers put in front of a parameter's name; stripped as often as it occurs."""
+
+BUFFERS = re.compile(
+    r"(^|\.)(masked_bias|inv_freq|position_ids|token_type_ids|rotary_emb\..*|attn\.bias|attention\.bias"
+    r"|rope\.freqs|num_batches_tracked|freqs_(cos|sin|cis)|_extra_state.*)$"
+)
+"""Entries that are stored beside the parameters without being parameters."""
+
+
+@dataclass(frozen=True, slots=True)
+class Fused:
+    """How several projections share one matrix of shape (n_out, n_in).
+
+    `order` is "blocks" (all rows of the first part, then of the next), "heads" (per head its q, k and v
+    rows) or "groups" (per key-value group its query heads, then k, then v). `split` says whether the
+    matrix is taken apart when the caller does not say.
+    """
+
+    parts: tuple[str, ...]
+    order: str = "blocks"
+    split: bool = True
+
+
+QKV = Fused(("q", "k", "v"))
+QKV_HEADS = Fused(("q", "k", "v"), "heads")
+QKV_GROUPS = Fused(("q", "k", "v"), "groups")
+QKV_WHOLE = Fused(("q", "k", "v"), split=False)
+GATE_UP = Fused(("gate", "up"))
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """One line of a family's table."""
+
+    pattern: str
+    role: Role
+    fused: Fused | None = None
+    transposed: bool = False
+    part: str = ""
+    """"q", "k" or "v" for a projection of its own, so that it can be taken apart into heads."""
+
+
+@dataclass(frozen=True, slots=True)
+class Family:
+    """A naming scheme; `shape_of` with `tall` tells apart schemes that share their names."""
+
+    name: str
+    rules: tuple[Rule, ...]
+    shape_of: str = ""
+    tall: bool = True
+
+
+ATT, MLP, EMB, HEAD, OTHER = Role.ATTENTION, Role.MLP, Role.EMBEDDING, Role.HEAD, Role.OTHER
+
+
+def _gpt2(transposed: bool) -> tuple[Rule, ...]:
+    return (
+        Rule("wte.weight", EMB),
+        Rule("wpe.weight", EMB),
+        Rule("h.{i}.attn.c_attn.weight", ATT, QKV, transposed),
+        Rule("h.{i}.attn.c_proj.weight", ATT, None, transposed),
+        Rule("h.{i}.mlp.c_fc.weight", MLP, None, transposed),
+        Rule("h.{i}.mlp.c_proj.weight", MLP, None, transposed),
+        Rule("lm_head.weight", HEAD),
+    )
+
+
+_LLAMA_BLOCK = (
+    *(Rule(f"layers.{{i}}.self_attn.{part}_proj.weight", ATT, part=part) for part in "qkv"),
+    Rule("layers.{i}.self_attn.o_proj.weight", ATT),
+    Rule("layers.{i}.self_attn.qkv_proj.weight", ATT, QKV),
+    *(Rule(f"layers.{{i}}.mlp.{part}_proj.weight", MLP) for part in ("gate", "up", "down")),
+    Rule("layers.{i}.mlp.gate_up_proj.weight", MLP, GATE_UP),
+    Rule("layers.{i}.mlp.gate.weight", MLP),
+    Rule("layers.{i}.mlp.shared_expert_gate.weight", MLP),
+    *(Rule(f"layers.{{i}}.mlp.shared_expert.{part}_proj.weight", MLP) for part in ("gate", "up", "down")),
+    *(Rule(f"layers.{{i}}.mlp.experts.{{e}}.{part}_proj.weight", MLP) for part in ("gate", "up", "down")),
+    *(Rule(f"layers.{{i}}.mlp.experts.{part}", MLP) for part in ("gate_up_proj", "down_proj")),
+    *(Rule(f"layers.{{i}}.block_sparse_moe.experts.{{e}}.w{n}.weight", MLP) for n in (1, 2, 3)),
+    Rule("layers.{i}.block_sparse_moe.gate.weight", MLP),
+)
+
+FAMILIES: tuple[Family, ...] = (
+    Family(
+        "gpt",
+        (
+            Rule("token_emb.weight", EMB),
+            Rule("pos_emb.weight", EMB),
+            Rule("layers.{i}.attn.qkv.weight", ATT, QKV_WHOLE),
+            Rule("layers.{i}.attn.proj.weight", ATT),
+            Rule("layers.{i}.mlp.fc1.weight", MLP),
+            Rule("layers.{i}.mlp.fc2.weight", MLP),
+            Rule("head.weight", HEAD),
+        ),
+    ),
+    Family("gpt2", _gpt2(transposed=True), "h.{i}.attn.c_attn.weight", tall=False),
+    Family("nanogpt", _gpt2(transposed=False), "h.{i}.attn.c_attn.weight", tall=True),
+    Family(
+        "gpt_neox",
+        (
+            Rule("embed_in.weight", EMB),
+            Rule("layers.{i}.attention.query_key_value.weight", ATT, QKV_HEADS),
+            Rule("layers.{i}.attention.dense.weight", ATT),
+            Rule("layers.{i}.mlp.dense_h_to_4h.weight", MLP),
+            Rule("layers.{i}.mlp.dense_4h_to_h.weight", MLP),
+            Rule("embed_out.weight", HEAD),
+            # as GPT-NeoX itself names them
+            Rule("word_embeddings.weight", EMB),
+            Rule("final_linear.weight", HEAD),
+        ),
+    ),
+    Family(
+        "llama",
+        (Rule("embed_tokens.weight", EMB), *_LLAMA_BLOCK, Rule("lm_head.weight", HEAD)),
+    ),
+    Family(
+        "llama_original",
+        (
+            Rule("tok_embeddings.weight", EMB),
+            *(Rule(f"layers.{{i}}.attention.w{part}.weight", ATT, part=part) for part in "qkv"),
+            Rule("layers.{i}.attention.wo.weight", ATT),
+            *(Rule(f"layers.{{i}}.feed_forward.w{n}.weight", MLP) for n in (1, 2, 3)),
+            Rule("output.weight", HEAD),
+        ),
+    ),
+    Family(
+        "olmo_original",
+        (
+            Rule("wte.weight", EMB),
+            Rule("wpe.weight", EMB),
+            Rule("blocks.{i}.att_proj.weight", ATT, QKV),
+            Rule("blocks.{i}.attn_out.weight", ATT),
+            Rule("blocks.{i}.ff_proj.weight", MLP, Fused(("up", "gate"))),
+            Rule("blocks.{i}.ff_out.weight", MLP),
+            Rule("ff_out.weight", HEAD),
+        ),
+    ),
+    Family(
+        "bert",
+        (
+            *(
+                Rule(f"embeddings.{kind}_embeddings.weight", EMB)
+                for kind in ("word", "position", "token_type")
+            ),
+            Rule("encoder.layer.{i}.attention.self.query.weight", ATT, part="q"),
+            Rule("encoder.layer.{i}.attention.self.key.weight", ATT, part="k"),
+            Rule("encoder.layer.{i}.attention.self.value.weight", ATT, part="v"),
+            Rule("encoder.layer.{i}.attention.output.dense.weight", ATT),
+            Rule("encoder.layer.{i}.intermediate.dense.weight", MLP),
+            Rule("encoder.layer.{i}.output.dense.weight", MLP),
+            Rule("pooler.dense.weight", OTHER),
+            Rule("cls.predictions.transform.dense.weight", OTHER),
+            Rule("cls.predictions.decoder.weight", HEAD),
+            Rule("lm_head.dense.weight", OTHER),
+            Rule("lm_head.decoder.weight", HEAD),
+        ),
+    ),
+    Family(
+        "megatron",
+        (
+            Rule("embedding.word_embeddings.weight", EMB),
+            Rule("embedding.position_embeddings.weight", EMB),
+            Rule("layers.{i}.self_attention.linear_qkv.weight", ATT, QKV_GROUPS),
+            Rule("layers.{i}.self_attention.linear_proj.weight", ATT),
+            Rule("layers.{i}.mlp.linear_fc1.weight", MLP),
+            Rule("layers.{i}.mlp.linear_fc2.weight", MLP),
+            Rule("encoder.layers.{i}.self_attention.query_key_value.weight", ATT, QKV_HEADS),
+            Rule("encoder.layers.{i}.self_attention.dense.weight", ATT),
+            Rule("encoder.layers.{i}.mlp.dense_h_to_4h.weight", MLP),
+            Rule("encoder.layers.{i}.mlp.dense_4h_to_h.weight", MLP),
+            Rule("output_layer.weight", HEAD),
+        ),
+    ),
+)
+
+PLAIN = Family("", ())
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a parameter belongs: its rule (None when no table knows it), layer and expert."""
+
+    rule: Rule | None = None
+    layer: int | None = None
+    expert: int | None = None
+
+    @property
+    def role(self) -> Role:
+        """The role of the rule; "other" without one."""
+        return self.rule.role if self.rule is not None else Role.OTHER
+
+
+def strip(name: str) -> str:
+    """Return `name` without the prefixes that wrappers put in front.
+
+    >>> strip("module.model.layers.0.mlp.up_proj.weight")
+    'layers.0.mlp.up_proj.weight'
+    """
+    stripped = True
+    while stripped:
+        stripped = False
+        for prefix in PREFIXES:
+            if name.startswith(prefix):
+                name, stripped = name[len(prefix) :], True
+    return name
+
+
+@cache
+def _compiled(family: Family) -> tuple[tuple[re.Pattern[str], Rule], ...]:
+    table = []
+    for rule in family.rules:
+        pattern = (
+            re.escape(rule.pattern).replace(r"\{i\}", r"(?P<i>\d{1,6})").replace(r"\{e\}", r"(?P<e>\d{1,6})")
+        )
+        table.append((re.compile(pattern + r"\Z", re.ASCII), rule))
+    return tuple(table)
+
+
+def place(family: Family, name: str) -> Place:
+    """Return where the parameter `name` belongs in a model of `family`.
+
+    >>> place(FAMILIES[0], "layers.2.mlp.fc1.weight").layer
+    2
+    """
+    plain = strip(name)
+    for pattern, rule in _compiled(family):
+        found = pattern.match(plain)
+        if found:
+            groups = found.groupdict()
+            layer, expert = groups.get("i"), groups.get("e")
+            return Place(rule, int(layer) if layer else None, int(expert) if expert else None)
+    return Place(None, _layer_of(plain))
+
+
+def _layer_of(name: str) -> int | None:
+    """Return the first number that stands alone between dots: a layer, in every scheme known to us."""
+    found = re.search(r"(?:^|\.)(?:layers?|h|blocks?)\.(\d{1,6})\.", name)
+    return int(found.group(1)) if found else None
+
+
+def family_of(shapes: Mapping[str, tuple[int, ...]]) -> Family:
+    """Return the family whose table knows most of the names; `PLAIN` when none knows any.
+
+    >>> family_of({"transformer.h.0.attn.c_attn.weight": (8, 24)}).name
+    'gpt2'
+    >>> family_of({"transformer.h.0.attn.c_attn.weight": (24, 8)}).name
+    'nanogpt'
+    """
+    best, most = PLAIN, 0
+    for family in FAMILIES:
+        known = sum(place(family, name).rule is not None for name in shapes)
+        if known > most and _shape_fits(family, shapes):
+            best, most = family, known
+    return best
+
+
+def _shape_fits(family: Family, shapes: Mapping[str, tuple[int, ...]]) -> bool:
+    if not family.shape_of:
+        return True
+    fused: Iterable[tuple[int, ...]] = (
+        shape
+        for name, shape in shapes.items()
+        if len(shape) == 2 and getattr(place(family, name).rule, "pattern", "") == family.shape_of
+    )
+    return all((shape[0] > shape[1]) == family.tall for shape in fused)

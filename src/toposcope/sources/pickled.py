@@ -1,0 +1,334 @@
+"""Pickles read as data: an interpreter of the pickle opcodes that never imports, calls or builds anything.
+
+Every global becomes an inert `Symbol`, every call an inert `Record`. A global from outside the short
+table of modules that checkpoints are made of is refused by name, although nothing would run.
+"""
+
+from __future__ import annotations
+
+import pickle
+import struct
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from toposcope.errors import SourceError
+
+MAX_OPCODES = 20_000_000
+
+MODULES: Final = (
+    "_codecs",
+    "argparse",
+    "builtins",
+    "collections",
+    "copyreg",
+    "datetime",
+    "deepspeed",
+    "enum",
+    "lightning",
+    "lightning_fabric",
+    "megatron",
+    "numpy",
+    "omegaconf",
+    "pathlib",
+    "pytorch_lightning",
+    "signal",
+    "torch",
+    "transformers",
+    "typing",
+)
+"""First parts of the modules whose names a checkpoint may carry, as inert symbols."""
+
+BUILTINS: Final = frozenset(
+    "set frozenset list dict tuple int float complex str bytes bytearray bool object slice range type".split()
+)
+"""The builtins that a checkpoint may name."""
+
+
+@dataclass(frozen=True, slots=True)
+class Symbol:
+    """The name of something that a pickle refers to; nothing is imported."""
+
+    module: str
+    name: str
+
+    def __str__(self) -> str:
+        """Return the dotted name."""
+        return f"{self.module}.{self.name}"
+
+
+@dataclass(slots=True, eq=False)
+class Record:
+    """A call that was not made: the symbol, its arguments, and the state, items and pairs set afterwards."""
+
+    symbol: Any
+    arguments: Any = ()
+    state: Any = None
+    items: list[Any] = field(default_factory=list)
+    pairs: dict[Any, Any] = field(default_factory=dict)
+
+    def get(self, name: str, default: Any = None) -> Any:
+        """Return a field of the state."""
+        return self.state.get(name, default) if isinstance(self.state, dict) else default
+
+
+class _Mark:
+    __slots__ = ()
+
+
+_MARK = _Mark()
+
+
+class PickleData:
+    """Interpret one pickle out of `data`.
+
+    `persistent` turns a persistent id (PyTorch's storages) into a value. After `load`, `end` is the
+    position behind the pickle.
+    """
+
+    def __init__(self, data: bytes, label: str, *, persistent: Callable[[Any], Any] | None = None) -> None:
+        self._data, self._label, self._persistent = data, label, persistent
+        self.end = 0
+        self._stack: list[Any] = []
+        self._memo: dict[int, Any] = {}
+
+    def load(self, start: int = 0) -> Any:
+        """Return the object that the pickle at `start` describes, as plain data."""
+        self.end, self._stack, self._memo = start, [], {}
+        try:
+            for _ in range(MAX_OPCODES):
+                code = self._take(1)[0]
+                if code == _STOP:
+                    return self._stack.pop()
+                action = _ACTIONS.get(code)
+                if action is None:
+                    raise self.bad(f"opcode {code:#04x} does not belong in a checkpoint")
+                action(self)
+        except (IndexError, KeyError, TypeError, ValueError, struct.error, AttributeError) as error:
+            if isinstance(error, SourceError):
+                raise
+            raise self.bad(f"{type(error).__name__} at byte {self.end}") from error
+        raise self.bad(f"it has more than {MAX_OPCODES} opcodes")
+
+    def bad(self, why: str) -> SourceError:
+        """Return the error for a pickle that is not sound."""
+        return SourceError(f"{self._label}: is not a sound pickle: {why}; fetch the file again")
+
+    def _take(self, count: int) -> bytes:
+        start, self.end = self.end, self.end + count
+        if self.end > len(self._data):
+            raise self.bad(f"it ends at byte {len(self._data)}, in the middle")
+        return self._data[start : self.end]
+
+    def _line(self) -> str:
+        stop = self._data.find(b"\n", self.end)
+        if stop < 0:
+            raise self.bad("a line does not end")
+        text = self._data[self.end : stop].decode("utf-8")
+        self.end = stop + 1
+        return text
+
+    def _unpack(self, form: str) -> int:
+        return struct.unpack(form, self._take(struct.calcsize(form)))[0]
+
+    def _to_mark(self) -> list[Any]:
+        at = len(self._stack) - 1
+        while self._stack[at] is not _MARK:
+            at -= 1
+            if at < 0:
+                raise self.bad("a mark is missing")
+        items = self._stack[at + 1 :]
+        del self._stack[at:]
+        return items
+
+    def _push(self, value: Any) -> None:
+        self._stack.append(value)
+
+    def _pop(self, count: int) -> list[Any]:
+        if count > len(self._stack):
+            raise self.bad("its stack runs empty")
+        items = self._stack[len(self._stack) - count :]
+        del self._stack[len(self._stack) - count :]
+        return items
+
+    def _text(self, form: str) -> None:
+        self._push(self._take(self._unpack(form)).decode("utf-8", "surrogatepass"))
+
+    def _bytes(self, form: str) -> None:
+        self._push(self._take(self._unpack(form)))
+
+    def _latin(self, form: str) -> None:
+        self._push(self._take(self._unpack(form)).decode("latin-1"))
+
+    def _long(self, form: str) -> None:
+        size = self._unpack(form)
+        if size > 1024:
+            raise self.bad(f"an integer of {size} bytes")
+        self._push(int.from_bytes(self._take(size), "little", signed=True))
+
+    def _decimal(self) -> None:
+        text = self._line()
+        self._push(text == "01" if text in ("00", "01") else int(text.rstrip("L")))
+
+    def _symbol(self, module: Any, name: Any) -> None:
+        if not isinstance(module, str) or not isinstance(name, str):
+            raise self.bad("a global without a name")
+        # Python 2's names of the same two modules
+        module = {"__builtin__": "builtins", "copy_reg": "copyreg"}.get(module, module)
+        allowed = module.split(".")[0] in MODULES and (module != "builtins" or name in BUILTINS)
+        if not allowed:
+            raise SourceError(
+                f"{self._label}: its pickle names {module}.{name}, which no checkpoint needs; refused, and nothing "
+                "was run: save the weights alone (as safetensors) where you trust the file"
+            )
+        self._push(Symbol(module, name))
+
+    def _stack_symbol(self) -> None:
+        self._symbol(*self._pop(2))
+
+    def _call(self) -> None:
+        symbol, arguments = self._pop(2)
+        maker = _PLAIN.get(str(symbol)) if isinstance(symbol, Symbol) else None
+        self._push(maker(*arguments) if maker is not None else Record(symbol, arguments))
+
+    def _call_with_keywords(self) -> None:
+        symbol, arguments, keywords = self._pop(3)
+        self._push(Record(symbol, arguments, pairs=dict(keywords)))
+
+    def _object(self) -> None:
+        symbol, *arguments = self._to_mark()
+        self._push(Record(symbol, tuple(arguments)))
+
+    def _instance(self) -> None:
+        arguments = self._to_mark()
+        self._symbol(self._line(), self._line())
+        self._push(Record(self._stack.pop(), tuple(arguments)))
+
+    def _build(self) -> None:
+        state = self._stack.pop()
+        if isinstance(self._stack[-1], Record):
+            self._stack[-1].state = state
+
+    def _append(self, items: list[Any]) -> None:
+        target = self._stack[-1]
+        (target.items if isinstance(target, Record) else target).extend(items)
+
+    def _set(self, items: list[Any]) -> None:
+        target = self._stack[-1]
+        pairs = target.pairs if isinstance(target, Record) else target
+        if not isinstance(pairs, dict) or len(items) % 2:
+            raise self.bad("items are set on something that has none")
+        pairs.update(zip(items[::2], items[1::2], strict=True))
+
+    def _mapping(self) -> None:
+        items = self._to_mark()
+        self._push({})
+        self._set(items)
+
+    def _add(self) -> None:
+        items = self._to_mark()
+        self._stack[-1].update(items)
+
+    def _persist(self, key: Any) -> None:
+        if self._persistent is None:
+            raise self.bad("a persistent id where none belongs")
+        self._push(self._persistent(key))
+
+    def _memoize(self, index: int) -> None:
+        self._memo[index] = self._stack[-1]
+
+    def _recall(self, index: int) -> None:
+        self._push(self._memo[index])
+
+
+def _ordered(*arguments: Any) -> dict[Any, Any]:
+    return dict(*arguments[:1])
+
+
+def _encoded(text: Any, *_: Any) -> bytes:
+    return text.encode("latin-1") if isinstance(text, str) else b""
+
+
+_PLAIN: Mapping[str, Callable[..., Any]] = {
+    "collections.OrderedDict": _ordered,
+    "collections.defaultdict": lambda *_: {},
+    "builtins.dict": _ordered,
+    "builtins.set": lambda *items: set(*items[:1]),
+    "builtins.frozenset": lambda *items: frozenset(*items[:1]),
+    "torch.Size": lambda items=(): tuple(items),
+    "_codecs.encode": _encoded,
+}
+"""Calls whose result is plain data."""
+
+_STOP = pickle.STOP[0]
+
+
+def _nothing(machine: PickleData) -> None:
+    """Do nothing."""
+
+
+_TABLE: Mapping[bytes, Callable[[PickleData], Any]] = {
+    pickle.PROTO: lambda m: m._take(1),
+    pickle.FRAME: lambda m: m._take(8),
+    pickle.MARK: lambda m: m._push(_MARK),
+    pickle.POP: lambda m: m._pop(1),
+    pickle.POP_MARK: lambda m: m._to_mark(),
+    pickle.DUP: lambda m: m._push(m._stack[-1]),
+    pickle.NONE: lambda m: m._push(None),
+    pickle.NEWTRUE: lambda m: m._push(True),
+    pickle.NEWFALSE: lambda m: m._push(False),
+    pickle.INT: lambda m: m._decimal(),
+    pickle.LONG: lambda m: m._decimal(),
+    pickle.BININT: lambda m: m._push(m._unpack("<i")),
+    pickle.BININT1: lambda m: m._push(m._take(1)[0]),
+    pickle.BININT2: lambda m: m._push(m._unpack("<H")),
+    pickle.LONG1: lambda m: m._long("<B"),
+    pickle.LONG4: lambda m: m._long("<I"),
+    pickle.FLOAT: lambda m: m._push(float(m._line())),
+    pickle.BINFLOAT: lambda m: m._push(m._unpack(">d")),
+    pickle.BINSTRING: lambda m: m._latin("<I"),
+    pickle.SHORT_BINSTRING: lambda m: m._latin("<B"),
+    pickle.BINBYTES: lambda m: m._bytes("<I"),
+    pickle.SHORT_BINBYTES: lambda m: m._bytes("<B"),
+    pickle.BINBYTES8: lambda m: m._bytes("<Q"),
+    pickle.BYTEARRAY8: lambda m: m._bytes("<Q"),
+    pickle.UNICODE: lambda m: m._push(m._line()),
+    pickle.BINUNICODE: lambda m: m._text("<I"),
+    pickle.SHORT_BINUNICODE: lambda m: m._text("<B"),
+    pickle.BINUNICODE8: lambda m: m._text("<Q"),
+    pickle.EMPTY_TUPLE: lambda m: m._push(()),
+    pickle.TUPLE1: lambda m: m._push(tuple(m._pop(1))),
+    pickle.TUPLE2: lambda m: m._push(tuple(m._pop(2))),
+    pickle.TUPLE3: lambda m: m._push(tuple(m._pop(3))),
+    pickle.TUPLE: lambda m: m._push(tuple(m._to_mark())),
+    pickle.EMPTY_LIST: lambda m: m._push([]),
+    pickle.LIST: lambda m: m._push(m._to_mark()),
+    pickle.APPEND: lambda m: m._append(m._pop(1)),
+    pickle.APPENDS: lambda m: m._append(m._to_mark()),
+    pickle.EMPTY_DICT: lambda m: m._push({}),
+    pickle.DICT: lambda m: m._mapping(),
+    pickle.SETITEM: lambda m: m._set(m._pop(2)),
+    pickle.SETITEMS: lambda m: m._set(m._to_mark()),
+    pickle.EMPTY_SET: lambda m: m._push(set()),
+    pickle.ADDITEMS: lambda m: m._add(),
+    pickle.FROZENSET: lambda m: m._push(frozenset(m._to_mark())),
+    pickle.GLOBAL: lambda m: m._symbol(m._line(), m._line()),
+    pickle.STACK_GLOBAL: lambda m: m._stack_symbol(),
+    pickle.REDUCE: lambda m: m._call(),
+    pickle.NEWOBJ: lambda m: m._call(),
+    pickle.NEWOBJ_EX: lambda m: m._call_with_keywords(),
+    pickle.OBJ: lambda m: m._object(),
+    pickle.INST: lambda m: m._instance(),
+    pickle.BUILD: lambda m: m._build(),
+    pickle.PUT: lambda m: m._memoize(int(m._line())),
+    pickle.BINPUT: lambda m: m._memoize(m._take(1)[0]),
+    pickle.LONG_BINPUT: lambda m: m._memoize(m._unpack("<I")),
+    pickle.MEMOIZE: lambda m: m._memoize(len(m._memo)),
+    pickle.GET: lambda m: m._recall(int(m._line())),
+    pickle.BINGET: lambda m: m._recall(m._take(1)[0]),
+    pickle.LONG_BINGET: lambda m: m._recall(m._unpack("<I")),
+    pickle.PERSID: lambda m: m._persist(m._line()),
+    pickle.BINPERSID: lambda m: m._persist(m._pop(1)[0]),
+}
+
+_ACTIONS = {code[0]: action for code, action in _TABLE.items()}

@@ -1,0 +1,150 @@
+"""The one small interface that every format implements: list tensors, read one, read some of its rows."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+import ml_dtypes
+import numpy as np
+
+from toposcope.errors import SourceError
+from toposcope.sources.blobs import Blob, read_text
+
+MAX_DIMS = 16
+MAX_ELEMENTS = 2**48
+
+
+@dataclass(frozen=True, slots=True)
+class TensorInfo:
+    """A tensor without its values; `skip` says why it cannot be read as numbers, when it cannot."""
+
+    name: str
+    shape: tuple[int, ...]
+    dtype: np.dtype[Any]
+    skip: str = ""
+
+    @property
+    def size(self) -> int:
+        """The number of elements."""
+        count = 1
+        for extent in self.shape:
+            count *= extent
+        return count
+
+    @property
+    def nbytes(self) -> int:
+        """The number of bytes."""
+        return self.size * self.dtype.itemsize
+
+
+@dataclass(frozen=True)
+class Facts:
+    """What a format says about its checkpoint beside the tensors; None and empty where it says nothing."""
+
+    step: int | None = None
+    tokens: int | None = None
+    heldout_loss: float | None = None
+    parameters: int | None = None
+    config: Mapping[str, Any] = field(default_factory=dict)
+    metrics: tuple[Mapping[str, Any], ...] = ()
+    """Rows of a loss history, keyed by the store's metrics columns."""
+
+
+class Reader(Protocol):
+    """Tensors of one checkpoint; nothing is loaded before it is asked for."""
+
+    label: str
+
+    def infos(self) -> Mapping[str, TensorInfo]:
+        """Return every tensor's name, shape and dtype, in the file's order."""
+        ...
+
+    def read(self, name: str) -> np.ndarray:
+        """Read one tensor."""
+        ...
+
+    def rows(self, name: str, start: int, stop: int) -> np.ndarray:
+        """Read rows `start` to `stop` (along the first axis) of one tensor."""
+        ...
+
+    def facts(self) -> Facts:
+        """Return what the format knows beside the tensors."""
+        ...
+
+
+DTYPES: Mapping[str, np.dtype[Any]] = {
+    "bool": np.dtype(np.bool_),
+    "uint8": np.dtype(np.uint8),
+    "int8": np.dtype(np.int8),
+    "uint16": np.dtype("<u2"),
+    "int16": np.dtype("<i2"),
+    "uint32": np.dtype("<u4"),
+    "int32": np.dtype("<i4"),
+    "uint64": np.dtype("<u8"),
+    "int64": np.dtype("<i8"),
+    "float16": np.dtype("<f2"),
+    "bfloat16": np.dtype(ml_dtypes.bfloat16),
+    "float32": np.dtype("<f4"),
+    "float64": np.dtype("<f8"),
+    "complex64": np.dtype("<c8"),
+    "complex128": np.dtype("<c16"),
+    "float8_e4m3fn": np.dtype(ml_dtypes.float8_e4m3fn),
+    "float8_e5m2": np.dtype(ml_dtypes.float8_e5m2),
+    "float8_e4m3fnuz": np.dtype(ml_dtypes.float8_e4m3fnuz),
+    "float8_e5m2fnuz": np.dtype(ml_dtypes.float8_e5m2fnuz),
+    "float8_e8m0fnu": np.dtype(ml_dtypes.float8_e8m0fnu),
+}
+"""Every dtype that a reader may hand out, by PyTorch's name."""
+
+WEIGHT_DTYPES = frozenset(DTYPES[name] for name in ("float16", "bfloat16", "float32", "float64"))
+FLOAT8_DTYPES = frozenset(dtype for name, dtype in DTYPES.items() if name.startswith("float8"))
+
+
+def check_shape(label: str, name: str, shape: Any) -> tuple[int, ...]:
+    """Return `shape` as a tuple of sane extents, else refuse it."""
+    good = isinstance(shape, list | tuple) and len(shape) <= MAX_DIMS
+    good = good and all(type(extent) is int and 0 <= extent <= MAX_ELEMENTS for extent in shape)
+    count = 1
+    for extent in shape if good else ():
+        count *= max(extent, 1)
+    if not good or count > MAX_ELEMENTS:
+        raise SourceError(
+            f"{label}: tensor {name!r} has the impossible shape {shape!r:.80}; fetch the file again"
+        )
+    return tuple(shape)
+
+
+def find(infos: Mapping[str, TensorInfo], label: str, name: str) -> TensorInfo:
+    """Return the tensor of that name; refuse one that is missing or cannot be read as numbers."""
+    if name not in infos:
+        raise SourceError(
+            f"{label}: has no tensor {name!r}; it has {len(infos)}, such as {next(iter(infos), None)!r}"
+        )
+    info = infos[name]
+    if info.skip:
+        raise SourceError(f"{label}: tensor {name!r} cannot be read: {info.skip}")
+    return info
+
+
+def check_rows(info: TensorInfo, label: str, start: int, stop: int) -> None:
+    """Refuse a row range that the tensor does not have."""
+    if not info.shape or not 0 <= start <= stop <= info.shape[0]:
+        raise SourceError(
+            f"{label}: tensor {info.name!r} of shape {info.shape} has no rows {start} to {stop}"
+        )
+
+
+def read_json(blob: Blob) -> Any:
+    """Read a small JSON file."""
+    return parse_json(read_text(blob), blob.label)
+
+
+def parse_json(text: str, label: str) -> Any:
+    """Parse JSON; anything wrong with it is one line that names the file."""
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise SourceError(f"{label}: is not valid JSON ({error}); fetch it again") from error

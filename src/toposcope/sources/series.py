@@ -1,0 +1,344 @@
+"""A series of checkpoints: runs, steps, matrices, metrics and content hashes, whatever the format."""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+
+from toposcope.errors import SourceError
+from toposcope.sources import history
+from toposcope.sources.blobs import open_location
+from toposcope.sources.discover import Entry, Source, discover, rename
+from toposcope.sources.labels import select
+from toposcope.sources.matrices import SPLITS, family_for, stream_matrices
+from toposcope.sources.names import BUFFERS, place
+from toposcope.sources.reader import WEIGHT_DTYPES, Facts, Reader, TensorInfo
+from toposcope.types import Checkpoint, Matrix, Role, Run
+
+Signature = frozenset[tuple[str, tuple[int, ...]]]
+
+
+class Series:
+    """Checkpoints of one or several runs, sorted by run and step; nothing is loaded until it is read.
+
+    Use `open_series` to make one.
+    """
+
+    def __init__(
+        self, uri: str, sources: Sequence[Source], *, split: str = "table", losses: pd.DataFrame | None = None
+    ) -> None:
+        self.uri = uri
+        self._split = split
+        self._losses = losses
+        self._sources = {
+            source.run.run: source for source in sorted(sources, key=lambda source: source.run.run)
+        }
+        self._entries: dict[Checkpoint, Entry] = {}
+        self.duplicates: tuple[Checkpoint, ...] = ()
+        """Checkpoints whose step another one of the same run already has; they are left out of the iteration."""
+        self._fill()
+        self._signatures: dict[str, Signature | None] = {}
+        self._hashes: dict[Checkpoint, dict[str, str]] = {}
+        self._described: tuple[Run, ...] | None = None
+
+    def _fill(self) -> None:
+        seen: set[tuple[str, int]] = set()
+        duplicates = []
+        for name, source in self._sources.items():
+            for entry in sorted(
+                source.entries, key=lambda entry: (entry.checkpoint.step, entry.checkpoint.uri)
+            ):
+                key = (name, entry.checkpoint.step)
+                if key in seen:
+                    duplicates.append(entry.checkpoint)
+                else:
+                    self._entries[entry.checkpoint] = entry
+                    seen.add(key)
+        self.duplicates = tuple(duplicates)
+
+    def __iter__(self) -> Iterator[Checkpoint]:
+        """Iterate over the checkpoints, by run and step."""
+        return iter(self._entries)
+
+    def __len__(self) -> int:
+        """Return the number of checkpoints."""
+        return len(self._entries)
+
+    def __repr__(self) -> str:
+        """Return where the series is and how long."""
+        return f"Series({self.uri!r}, {len(self._sources)} runs, {len(self)} checkpoints)"
+
+    @property
+    def runs(self) -> tuple[Run, ...]:
+        """The runs, by name; family and number of parameters are read off the first readable checkpoint."""
+        if self._described is None:
+            self._described = tuple(self._describe(source) for source in self._sources.values())
+        return self._described
+
+    def of_run(self, run: str) -> list[Checkpoint]:
+        """Return the checkpoints of one run, by step."""
+        self._source(run)
+        return [checkpoint for checkpoint in self._entries if checkpoint.run == run]
+
+    def _source(self, run: str) -> Source:
+        if run not in self._sources:
+            raise SourceError(f"{self.uri}: has no run {run!r}; it has {', '.join(list(self._sources)[:8])}")
+        return self._sources[run]
+
+    @contextmanager
+    def reading(self, checkpoint: Checkpoint) -> Iterator[Reader]:
+        """Open a checkpoint's tensors; what was fetched for it is removed at the end."""
+        entry = self._entries.get(checkpoint)
+        if entry is None:
+            raise SourceError(f"{self.uri}: run {checkpoint.run!r} has no step {checkpoint.step}")
+        try:
+            yield entry.open()
+        finally:
+            entry.release()
+
+    def matrices(self, checkpoint: Checkpoint) -> Iterator[Matrix]:
+        """Yield the 2-D weights of a checkpoint, one in memory at a time.
+
+        Embeddings and head are included, with their roles; norms and other 1-D parameters are not. Values are
+        float32, or the stored 16-bit type.
+
+        Raises
+        ------
+        SourceError
+            When the checkpoint cannot be read, holds a NaN or infinite weight, or has other tensors than its
+            neighbours.
+        """
+        with self.reading(checkpoint) as reader:
+            self._check_neighbours(checkpoint, reader)
+            config = self._source(checkpoint.run).config or reader.facts().config
+            for matrix in stream_matrices(reader, checkpoint, split=self._split, config=config):
+                _check_finite(checkpoint, matrix.name, matrix.values)
+                yield matrix
+
+    def tensors(self, checkpoint: Checkpoint) -> Iterator[tuple[str, np.ndarray]]:
+        """Yield every readable tensor of a checkpoint with its name, in the file's order."""
+        with self.reading(checkpoint) as reader:
+            self._check_neighbours(checkpoint, reader)
+            for name, info in reader.infos().items():
+                if not info.skip:
+                    yield name, reader.read(name)
+
+    def skipped(self, checkpoint: Checkpoint) -> dict[str, str]:
+        """Return the tensors that cannot be read as numbers, and why."""
+        with self.reading(checkpoint) as reader:
+            return {name: info.skip for name, info in reader.infos().items() if info.skip}
+
+    def metrics(self, run: str) -> pd.DataFrame:
+        """Return the loss history of a run, with the columns of the store's metrics table."""
+        own = self._source(run).metrics()
+        if self._losses is None:
+            return own
+        return history.join(own, self._losses, run)
+
+    def content_hash(self, checkpoint: Checkpoint) -> str:
+        """Return the SHA-256 of names, shapes, dtypes and values: the same weights have the same hash."""
+        digest = hashlib.sha256()
+        for name, value in sorted(self.tensor_hashes(checkpoint).items()):
+            digest.update(f"{name}\0{value}\n".encode("utf-8", "surrogatepass"))
+        return digest.hexdigest()
+
+    def tensor_hashes(self, checkpoint: Checkpoint) -> dict[str, str]:
+        """Return the SHA-256 of every tensor's dtype, shape and values."""
+        if checkpoint not in self._hashes:
+            with self.reading(checkpoint) as reader:
+                self._hashes[checkpoint] = {
+                    name: _hash(reader, info) for name, info in reader.infos().items()
+                }
+        return dict(self._hashes[checkpoint])
+
+    def _check_neighbours(self, checkpoint: Checkpoint, reader: Reader) -> None:
+        expected = self._signature_of_run(checkpoint.run)
+        own = signature(reader.infos())
+        if expected is None or own == expected:
+            return
+        name, shape = min(own ^ expected)
+        missing = (name, shape) in expected and name not in {item[0] for item in own}
+        what = (
+            "is missing"
+            if missing
+            else f"has shape {dict(own).get(name)}, its neighbours {dict(expected).get(name)}"
+        )
+        raise SourceError(
+            f"{reader.label}: tensor {name!r} {what}; is step {checkpoint.step} from another run? Remove it or open it alone"
+        )
+
+    def _signature_of_run(self, run: str) -> Signature | None:
+        """Return the names and shapes that most of the first, middle and last checkpoint have."""
+        if run not in self._signatures:
+            checkpoints = self.of_run(run)
+            picked = {0, len(checkpoints) // 2, len(checkpoints) - 1}
+            found: list[Signature] = []
+            for index in sorted(picked) if len(checkpoints) > 1 else []:
+                try:
+                    with self.reading(checkpoints[index]) as reader:
+                        found.append(signature(reader.infos()))
+                except SourceError:
+                    continue
+            self._signatures[run] = Counter(found).most_common(1)[0][0] if found else None
+        return self._signatures[run]
+
+    def _describe(self, source: Source) -> Run:
+        run = source.run
+        if run.family and run.parameters:
+            return run
+        for entry in source.entries[:3]:
+            try:
+                reader = entry.open()
+                facts = reader.facts()
+                return dataclasses.replace(
+                    run,
+                    family=run.family or family_for(reader.infos()).name,
+                    parameters=run.parameters or facts.parameters or count_parameters(reader),
+                    config=run.config or source.config or facts.config,
+                )
+            except SourceError:
+                continue
+            finally:
+                entry.release()
+        return run
+
+
+def signature(infos: Mapping[str, TensorInfo]) -> Signature:
+    """Return the names and shapes of a checkpoint."""
+    return frozenset((info.name, info.shape) for info in infos.values())
+
+
+def count_parameters(reader: Reader) -> int:
+    """Return the number of distinct parameters: buffers left out, a head tied to the embedding once."""
+    infos = {
+        name: info
+        for name, info in reader.infos().items()
+        if info.dtype in WEIGHT_DTYPES and not BUFFERS.search(name)
+    }
+    family = family_for(infos)
+    total = sum(info.size for info in infos.values())
+    roles = {name: place(family, name).role for name in infos}
+    embeddings = [name for name, role in roles.items() if role == Role.EMBEDDING]
+    for head in (name for name, role in roles.items() if role == Role.HEAD):
+        if any(_same(reader, infos[head], infos[name]) for name in embeddings):
+            total -= infos[head].size
+    return total
+
+
+def _same(reader: Reader, a: TensorInfo, b: TensorInfo) -> bool:
+    if a.shape != b.shape or a.dtype != b.dtype or not a.shape:
+        return False
+    chunk = max(1, (1 << 22) // max(1, a.nbytes // max(a.shape[0], 1)))
+    for start in range(0, a.shape[0], chunk):
+        stop = min(start + chunk, a.shape[0])
+        if reader.rows(a.name, start, stop).tobytes() != reader.rows(b.name, start, stop).tobytes():
+            return False
+    return True
+
+
+def _hash(reader: Reader, info: TensorInfo) -> str:
+    digest = hashlib.sha256(f"{info.dtype}{info.shape}{info.skip}".encode())
+    if not info.skip:
+        digest.update(np.ascontiguousarray(reader.read(info.name)).view(np.uint8).reshape(-1).data)
+    return digest.hexdigest()
+
+
+def _check_finite(checkpoint: Checkpoint, name: str, values: np.ndarray) -> None:
+    if not all_finite(values):
+        raise SourceError(
+            f"run {checkpoint.run!r} step {checkpoint.step}: tensor {name!r} holds NaN or infinite weights; "
+            "the run diverged or the file is damaged: leave this step out"
+        )
+
+
+def all_finite(values: np.ndarray) -> bool:
+    """Say whether every value is finite, without a copy of the whole array.
+
+    >>> all_finite(np.array([1.0, np.nan]))
+    False
+    """
+    flat = values.reshape(-1) if values.flags.c_contiguous else values.ravel(order="K")
+    if flat.dtype.itemsize == 2 and flat.dtype.kind in "fV":
+        # the exponent's bits are all ones exactly for NaN and infinity
+        mask = np.uint16(0x7F80) if flat.dtype.name == "bfloat16" else np.uint16(0x7C00)
+        bits = flat.view(np.uint16)
+        return not any(
+            bool(((bits[at : at + _BLOCK] & mask) == mask).any()) for at in range(0, len(bits), _BLOCK)
+        )
+    return all(bool(np.isfinite(flat[at : at + _BLOCK]).all()) for at in range(0, len(flat), _BLOCK))
+
+
+_BLOCK = 1 << 18
+
+
+def open_series(
+    uri: str | Path | Sequence[str | Path],
+    *,
+    revisions: str | Sequence[str] | None = None,
+    steps: str | Sequence[int] | None = None,
+    losses: str | Path | None = None,
+    split: str = "table",
+) -> Series:
+    """Open a series of checkpoints.
+
+    Parameters
+    ----------
+    uri
+        A path or an fsspec address: a run, a folder of runs, a folder of steps, a model folder, one file;
+        or several of these.
+    revisions
+        For hub series: which revisions, as a pattern (``"step*"``) or by name.
+    steps
+        Which steps: "log", "first", "last", "A:B:EVERY", "0,1000" or numbers; all by default.
+    losses
+        A file with a loss history (CSV, JSONL, parquet or TensorBoard events) to join to the series' own.
+    split
+        What to do with fused matrices: "table" (as the family's table says), "whole", "parts" or "heads".
+
+    Returns
+    -------
+    Series
+        Its checkpoints, sorted by run and step.
+
+    Raises
+    ------
+    SourceError
+        When there is nothing to read at `uri`.
+    """
+    if split not in SPLITS:
+        raise SourceError(f"split={split!r} is unknown; choose one of {', '.join(SPLITS)}")
+    uris = [uri] if isinstance(uri, str | Path) else list(uri)
+    sources: list[Source] = []
+    for one in uris:
+        for source in _sources(str(one), revisions):
+            taken = {other.run.run for other in sources}
+            name, number = source.run.run, 2
+            while name in taken:
+                name, number = f"{source.run.run}-{number}", number + 1
+            sources.append(source if name == source.run.run else rename(source, name))
+    kept = [_select(source, steps) for source in sources]
+    table = history.read_losses(str(losses)) if losses is not None else None
+    return Series(", ".join(str(one) for one in uris), kept, split=split, losses=table)
+
+
+def _sources(uri: str, revisions: str | Sequence[str] | None) -> list[Source]:
+    return discover(open_location(uri))
+
+
+def _select(source: Source, steps: str | Sequence[int] | None) -> Source:
+    if steps is None:
+        return source
+    kept = select((entry.checkpoint.step for entry in source.entries), steps)
+    return dataclasses.replace(
+        source, entries=tuple(entry for entry in source.entries if entry.checkpoint.step in kept)
+    )
+
+
+__all__ = ["Facts", "Series", "open_series"]

@@ -1,0 +1,97 @@
+"""A PyTorch file as a checkpoint: plain state dicts, training checkpoints, nanoGPT's and Lightning's."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from toposcope.errors import SourceError
+from toposcope.sources.blobs import Blob
+from toposcope.sources.pickled import Record
+from toposcope.sources.reader import Facts, TensorInfo, check_rows, find
+from toposcope.sources.torch_file import StoredTensor, TorchArchive, tensors_of
+
+WEIGHTS = ("model_state_dict", "state_dict", "model", "module", "weights", "params")
+"""Where training checkpoints keep their weights, in the order they are looked for."""
+
+STEPS = ("step", "iter_num", "global_step", "iteration", "iterations", "steps")
+TOKENS = ("tokens", "tokens_seen", "num_input_tokens_seen", "consumed_tokens")
+CONFIGS = ("model_args", "config", "hyper_parameters", "args")
+PARAMETERS = ("n_params", "num_params", "parameters")
+
+
+class TorchReader:
+    """The weights of one PyTorch file; optimiser states and the like are left aside."""
+
+    def __init__(self, blob: Blob) -> None:
+        self.label = blob.label
+        self._archive = TorchArchive(blob)
+        self._tensors = dict(tensors_of(self.weights()))
+        if not self._tensors:
+            raise SourceError(f"{blob.label}: holds no tensors; is it a checkpoint?")
+        self._infos = {name: tensor.info(name) for name, tensor in self._tensors.items()}
+
+    @property
+    def tree(self) -> Any:
+        """Everything in the file as plain data."""
+        return self._archive.tree
+
+    def weights(self) -> Any:
+        """Return the part of the file that holds the weights."""
+        if isinstance(self.tree, Mapping):
+            for key in WEIGHTS:
+                part = self.tree.get(key)
+                if isinstance(part, Mapping) and next(tensors_of(part), None) is not None:
+                    return part
+        return self.tree
+
+    def infos(self) -> Mapping[str, TensorInfo]:
+        """Return every tensor's name, shape and dtype, in the file's order."""
+        return self._infos
+
+    def read(self, name: str) -> np.ndarray:
+        """Read one tensor."""
+        find(self._infos, self.label, name)
+        return self._archive.read(self._tensors[name])
+
+    def rows(self, name: str, start: int, stop: int) -> np.ndarray:
+        """Read rows `start` to `stop` of one tensor."""
+        check_rows(find(self._infos, self.label, name), self.label, start, stop)
+        return self._archive.read(self._tensors[name], (start, stop))
+
+    def facts(self) -> Facts:
+        """Return step, tokens, number of parameters and configuration where the file has them."""
+        tree = self.tree if isinstance(self.tree, Mapping) else {}
+        return Facts(
+            step=_integer(tree, STEPS),
+            tokens=_integer(tree, TOKENS),
+            parameters=_integer(tree, PARAMETERS),
+            config=_config(tree),
+        )
+
+
+def _integer(tree: Mapping[Any, Any], keys: tuple[str, ...]) -> int | None:
+    values = (tree.get(key) for key in keys)
+    return next((value for value in values if type(value) is int and 0 <= value < 2**62), None)
+
+
+def _config(tree: Mapping[Any, Any]) -> dict[str, Any]:
+    config: dict[str, Any] = {}
+    for key in CONFIGS:
+        part = tree.get(key)
+        if isinstance(part, Record):
+            part = part.state
+        if isinstance(part, Mapping):
+            config |= {
+                str(name): value for name, value in part.items() if _plain(value) and str(name) not in config
+            }
+    return config
+
+
+def _plain(value: Any) -> bool:
+    return value is None or isinstance(value, bool | int | float | str)
+
+
+__all__ = ["StoredTensor", "TorchReader"]
