@@ -16,9 +16,12 @@ COMMANDS: dict[str, str] = {
     "train": "toposcope.cli.train",
     "weights": "toposcope.cli.weights",
     "compare": "toposcope.cli.compare",
+    "export": "toposcope.cli.export",
     "embeddings": "toposcope.cli.embeddings",
     "report": "toposcope.cli.report",
     "demo": "toposcope.cli.demo",
+    "forecast": "toposcope.cli.forecast",
+    "synth": "toposcope.cli.synth",
 }
 """Subcommand -> the module that holds it as `command`; imported only when it is called or listed."""
 

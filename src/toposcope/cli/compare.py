@@ -1,0 +1,127 @@
+"""`toposcope compare`: two checkpoints side by side, layer by layer."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from toposcope.cli.output import json_option, print_json, print_table
+from toposcope.errors import InputError
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from toposcope.sources import Series
+    from toposcope.types import Checkpoint
+
+_SHOWN = {
+    ("neural_persistence", "rieck"): "NP",
+    ("h0_total", "euclidean"): "H0 total",
+    ("h0_total_scaled", "euclidean"): "H0 / median",
+    ("h1_total", "euclidean"): "H1 total",
+    ("frobenius_norm", ""): "norm",
+    ("stable_rank", ""): "stable rank",
+    ("wasserstein1_np", "weights"): "W1 of weights",
+    ("bottleneck_np", "weights"): "bottleneck",
+}
+
+
+@click.command("compare", short_help="Compare two checkpoints or series, layer by layer.")
+@click.argument("first")
+@click.argument("second")
+@click.option("--step", type=int, help="Compare at this step.  [default: the last step of each]")
+@click.option("--preset", default="default", show_default=True, help="default, or seed004.")
+@click.option("--points", type=int, help="Clouds with more rows are subsampled to this many.")
+@click.option("--draws", type=int, help="Replicates of a subsample.")
+@click.option(
+    "--out", type=click.Path(path_type=Path, dir_okay=False), help="Write the figure here: .png or .svg."
+)
+@json_option
+def command(
+    first: str,
+    second: str,
+    step: int | None,
+    preset: str,
+    points: int | None,
+    draws: int | None,
+    out: Path | None,
+    as_json: bool,
+) -> int:
+    """Compare the weights of FIRST and SECOND: a base model and its fine-tuned form, or two data mixes.
+
+    Each is a checkpoint, or a series with one run. Differences are SECOND minus FIRST; where rows were
+    drawn, both sides drew the same ones, and the noise of the mean difference stands beside it.
+    """
+    if out is not None and out.suffix not in (".png", ".svg"):
+        raise InputError(f"--out {out}: the figure is written as .png or .svg")
+    from toposcope.probes.weights.options import preset as preset_options
+    from toposcope.sources import open_series
+    from toposcope.sweep.compare import compare
+
+    options = preset_options(preset, points=points, draws=draws)
+    sides = [_checkpoint(open_series(uri, split=options.split), uri, step) for uri in (first, second)]
+    table = compare(*sides, options=options)
+    labels = [f"{checkpoint.run} step {checkpoint.step}" for _, checkpoint in sides]
+    if out is not None:
+        _draw(table, labels, out)
+    if as_json:
+        print_json({"first": labels[0], "second": labels[1], "rows": _records(table)})
+    else:
+        _show(table, labels)
+        if out is not None:
+            click.echo(str(out))
+    return 0
+
+
+def _checkpoint(series: Series, uri: str, step: int | None) -> tuple[Series, Checkpoint]:
+    checkpoints = list(series)
+    runs = sorted({checkpoint.run for checkpoint in checkpoints})
+    if len(runs) > 1:
+        raise InputError(f"{uri} holds {len(runs)} runs ({', '.join(runs[:5])}); name one of them")
+    if step is None:
+        return series, checkpoints[-1]
+    found = [checkpoint for checkpoint in checkpoints if checkpoint.step == step]
+    if not found:
+        raise InputError(
+            f"--step {step}: {uri} has the steps {checkpoints[0].step} to {checkpoints[-1].step}"
+        )
+    return series, found[0]
+
+
+def _draw(table: pd.DataFrame, labels: list[str], out: Path) -> None:
+    from toposcope.figures.comparison import comparison
+    from toposcope.figures.style import to_png, to_svg
+
+    figure = comparison(table, first=labels[0], second=labels[1])
+    out.parent.mkdir(parents=True, exist_ok=True)
+    out.write_bytes(to_svg(figure) if out.suffix == ".svg" else to_png(figure))
+
+
+def _records(table: pd.DataFrame) -> list[dict[Any, Any]]:
+    return table.astype(object).where(table.notna(), None).to_dict("records")
+
+
+def _show(table: pd.DataFrame, labels: list[str]) -> None:
+    records = _records(table)
+    lines: dict[str, dict[str, str]] = {}
+    for row in records:
+        title = _SHOWN.get((row["feature"], row["filtration"]))
+        if title is not None:
+            name = f"all {row['role']}" if row["name"] == "role" else row["name"]
+            lines.setdefault(name, {})[title] = _value(row)
+    columns = list(_SHOWN.values())
+    cells = [[name, *(line.get(column) for column in columns)] for name, line in lines.items()]
+    print_table(f"{labels[1]} minus {labels[0]}", ("matrix", *columns), cells)
+    for row in records:
+        if row["name"] == "pooled" and row["probe"] == "distances":
+            click.echo(f"pooled {row['feature']}: {_value(row).lstrip('+')}")
+    click.echo("± is the standard error over the draws; a difference without it has no draw, not no noise.")
+
+
+def _value(row: dict[Any, Any]) -> str:
+    if row["status"] != "ok":
+        return str(row["status"])
+    noise = "" if row["standard_error"] is None else f" ± {row['standard_error']:.2g}"
+    return "" if row["difference"] is None else f"{row['difference']:+.4g}{noise}"

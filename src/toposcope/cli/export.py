@@ -1,0 +1,52 @@
+"""`toposcope export`: a store's tables for other programs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from toposcope.cli.output import json_option, print_json
+
+
+@click.command("export", short_help="Write a store's tables as CSV, JSON or NetCDF.")
+@click.argument("store", type=click.Path(path_type=Path))
+@click.option(
+    "--out", required=True, type=click.Path(path_type=Path, file_okay=False), help="Folder for the files."
+)
+@click.option(
+    "--format", "kind", type=click.Choice(["csv", "json", "netcdf"]), default="csv", show_default=True
+)
+@click.option(
+    "--shape",
+    type=click.Choice(["long", "wide"]),
+    default="long",
+    show_default=True,
+    help="long: a line per number; wide: a line per checkpoint.",
+)
+@click.option(
+    "--layout",
+    type=click.Choice(["seed003"]),
+    help="The file set of the embedding report, in place of the tables.",
+)
+@json_option
+def command(store: Path, out: Path, kind: str, shape: str, layout: str | None, as_json: bool) -> int:
+    """Write the tables of STORE into a folder.
+
+    The store itself is plain parquet: pandas.read_parquet("STORE/features") reads it without an export.
+    """
+    from toposcope.store import Store
+    from toposcope.store.export import export
+    from toposcope.store.report_files import write_report_files
+
+    opened = Store.open(store)
+    if layout == "seed003":
+        files = write_report_files(opened, out)
+    else:
+        files = export(opened, out, kind=kind, shape=shape)
+    if as_json:
+        print_json({"files": [str(path) for path in files]})
+    else:
+        for path in files:
+            click.echo(str(path))
+    return 0

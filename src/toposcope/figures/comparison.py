@@ -1,0 +1,51 @@
+"""Two checkpoints side by side: what differs in each matrix, beside the noise of the draw."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from toposcope.figures.style import MUTED, OKABE_ITO, house, new_figure, say_empty
+
+PANELS = (
+    ("neural_persistence", "rieck", "neural persistence"),
+    ("h0_total_scaled", "euclidean", "H0 total / median distance"),
+    ("wasserstein1_np", "weights", "W1 of weight diagrams"),
+)
+"""Feature, filtration and title of the panels: two differences and one distance."""
+
+
+def comparison(table: pd.DataFrame, *, first: str, second: str) -> Figure:
+    """Return the figure of a table of `toposcope.sweep.compare`.
+
+    Every matrix is a line; a bar is twice the standard error of the paired difference over the draws, and
+    its absence says that nothing was drawn, not that there is no noise.
+    """
+    matrices = table[(table["role"] != "model") & (table["name"] != "role") & (table["status"] == "ok")]
+    names = list(dict.fromkeys(matrices["name"]))
+    with house():
+        figure, axes = new_figure(max(2.4, 0.24 * len(names) + 1.2), columns=len(PANELS), sharey=True)
+        for ax, (feature, filtration, title) in zip(axes[0], PANELS, strict=True):
+            panel = matrices[(matrices["feature"] == feature) & (matrices["filtration"] == filtration)]
+            _panel(ax, panel.set_index("name"), names)
+            ax.set_title(title)
+        axes[0, 0].set_yticks(range(len(names)), names)
+        axes[0, 0].invert_yaxis()
+        figure.suptitle(f"{second} minus {first}", x=0.01, ha="left", fontsize=9.5)
+    return figure
+
+
+def _panel(ax: Axes, panel: pd.DataFrame, names: Sequence[str]) -> None:
+    places = [place for place, name in enumerate(names) if name in panel.index]
+    if not places:
+        say_empty(ax, "not measured")
+        return
+    shown = panel.loc[[names[place] for place in places]]
+    noise = 2 * shown["standard_error"].to_numpy(dtype=np.float64, na_value=0.0)
+    values = shown["difference"].to_numpy(dtype=np.float64)
+    ax.axvline(0.0, color=MUTED, linewidth=0.8)
+    ax.errorbar(values, places, xerr=noise, fmt="o", color=OKABE_ITO[0], markersize=4, elinewidth=1.2)

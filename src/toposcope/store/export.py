@@ -1,0 +1,157 @@
+"""A store in other shapes: wide tables, labelled arrays, and the file set of the embedding report."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from toposcope.errors import MissingExtraError, StoreError
+from toposcope.store.store import Store
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+LONG, WIDE = "long", "wide"
+
+
+def wide(features: pd.DataFrame) -> pd.DataFrame:
+    """Return one line per run and step and one column per measured number.
+
+    Columns are called ``probe/name/filtration/feature`` (empty parts left out). Numbers with several draws
+    become their mean, and a second column ``.../sd`` with the sample standard deviation. Lines of failed
+    units are left out.
+
+    >>> import pandas as pd
+    >>> about = {"run": "a", "step": 0, "probe": "rips", "name": "pooled", "role": "model", "status": "ok"}
+    >>> empty = {"filtration": "", "layer": None, "head": None}
+    >>> frame = pd.DataFrame(about | empty | {"feature": "h0_total", "draw": [0, 1], "value": [1.0, 3.0]})
+    >>> wide(frame).iloc[0].to_dict()
+    {'run': 'a', 'step': 0, 'rips/pooled/h0_total': 2.0, 'rips/pooled/h0_total/sd': 1.4142135623730951}
+    """
+    import pandas as pd
+
+    shown = features[features["status"] != "failed"]
+    parts = [shown["probe"], items(shown, " "), shown["filtration"].fillna(""), shown["feature"]]
+    labels = pd.Series(map("/".join, zip(*parts, strict=True)), index=shown.index, dtype=object)
+    column = labels.str.replace(r"/+", "/", regex=True)
+    grouped = shown.assign(column=column).groupby(["run", "step", "column"])["value"]
+    mean, sd = grouped.mean().unstack(), grouped.std().unstack().dropna(axis="columns", how="all")
+    joined = mean.join(sd.add_suffix("/sd"))
+    return joined[sorted(joined.columns)].rename_axis(columns=None).reset_index()
+
+
+def arrays(features: pd.DataFrame) -> dict[str, Any]:
+    """Return one `xarray.Dataset` per probe: a variable per feature over run, step, item and draw.
+
+    An item is what a row is about, such as ``head.weight|rieck`` or ``role mlp|rieck``. Draw -1 is "no
+    draw". What was not measured is NaN.
+
+    Raises
+    ------
+    MissingExtraError
+        Without xarray.
+    """
+    try:
+        import xarray  # noqa: F401 - pandas needs it
+    except ImportError:
+        raise MissingExtraError("xarray", "export") from None
+    shown = features[features["status"] != "failed"].copy()
+    shown["draw"] = shown["draw"].fillna(-1).astype("int64")
+    filtration = "|" + shown["filtration"].fillna("")
+    shown["item"] = (items(shown, "|") + filtration).str.removesuffix("|").astype(object)
+    shown["run"] = shown["run"].astype(object)
+    found = {}
+    for probe, rows in shown.groupby("probe", sort=True):
+        table = rows.pivot_table(index=["run", "step", "item", "draw"], columns="feature", values="value")
+        found[str(probe)] = table.to_xarray()
+    return found
+
+
+def items(features: pd.DataFrame, separator: str) -> pd.Series:
+    """Return what each row is about: its name, with role, layer or head where the name alone is ambiguous.
+
+    >>> import pandas as pd
+    >>> frame = pd.DataFrame({"probe": "p", "name": ["role", "hidden", "hidden"], "role": ["mlp", "", ""],
+    ...                       "layer": [None, 0, 6], "head": None})
+    >>> items(frame, " ").tolist()
+    ['role mlp', 'hidden layer 0', 'hidden layer 6']
+    """
+    name = (
+        features["name"]
+        .astype(object)
+        .where(features["name"] != "role", "role " + features["role"].astype(object))
+    )
+    for column in ("layer", "head"):
+        values = features[column]
+        ambiguous = (
+            features.assign(values=values).groupby(["probe", "name"])["values"].transform("nunique") > 1
+        )
+        suffix = values.map(
+            lambda value, column=column: f"{separator}{column} {int(value)}", na_action="ignore"
+        )
+        name = name + suffix.astype(object).where(ambiguous & values.notna(), "")
+    return name
+
+
+def export(store: Store, out: Path, *, kind: str, shape: str) -> list[Path]:
+    """Write a store's tables into the folder `out` and return the files.
+
+    `kind` is "csv", "json" or "netcdf"; `shape` "long" (the tidy rows) or "wide". NetCDF holds the features
+    alone, one group per probe, and has one shape.
+    """
+    out.mkdir(parents=True, exist_ok=True)
+    features = store.features()
+    if kind == "netcdf":
+        return [_netcdf(store, features, out / "features.nc")]
+    tables = {"features": wide(features) if shape == WIDE else features}
+    tables |= {"metrics": store.metrics(), "runs": store.runs(), "audit": store.audit()}
+    diagrams = store.diagrams()
+    if len(diagrams):
+        tables["diagrams"] = diagrams
+    return [_write(table, out / f"{name}.{kind}") for name, table in tables.items()]
+
+
+def _write(table: pd.DataFrame, path: Path) -> Path:
+    if path.suffix == ".json":
+        path.write_text(json.dumps(records(table), indent=1) + "\n", encoding="utf-8")
+        return path
+    lists = [column for column in ("birth", "death") if column in table]
+    flat = table.assign(
+        **{column: table[column].map(lambda bars: " ".join(map(repr, map(float, bars)))) for column in lists}
+    )
+    flat.to_csv(path, index=False)
+    return path
+
+
+def records(table: pd.DataFrame) -> list[dict[str, object]]:
+    """Return the lines as plain JSON values; infinite deaths become the strings of Python's floats.
+
+    >>> import pandas as pd
+    >>> records(pd.DataFrame({"draw": [0.0, None], "death": [[1.0, float("inf")], []]}))
+    [{'draw': 0.0, 'death': [1.0, 'inf']}, {'draw': None, 'death': []}]
+    """
+    return [{str(key): _plain(value) for key, value in row.items()} for row in table.to_dict("records")]
+
+
+def _plain(value: object) -> object:
+    if hasattr(value, "tolist"):
+        value = value.tolist()
+    if isinstance(value, list):
+        return [item if abs(item) < float("inf") else str(item) for item in value]
+    if value is None or value != value:
+        return None
+    return value if isinstance(value, str | int | float | bool) else str(value)
+
+
+def _netcdf(store: Store, features: pd.DataFrame, path: Path) -> Path:
+    path.unlink(missing_ok=True)
+    for probe, dataset in arrays(features).items():
+        dataset.attrs = {"recipe": json.dumps(store.recipe), "recipe_hash": store.recipe_hash, "probe": probe}
+        dataset.to_netcdf(
+            path, mode="a" if path.exists() else "w", group=re.sub(r"\W", "_", probe), engine="netcdf4"
+        )
+    if not path.exists():
+        raise StoreError(f"{store.path} has no features to export; measure some first")
+    return path

@@ -1,0 +1,130 @@
+"""The file set of the embedding report: `all_results.json`, one file per model, statistics, configuration."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from toposcope.errors import StoreError
+from toposcope.store.export import records
+from toposcope.store.parts import slug
+from toposcope.store.store import Store
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+PROBE = "representations"
+
+_SUMMARIES = {
+    "n_features": "count",
+    "total_persistence": "total",
+    "mean_persistence": "mean",
+    "max_persistence": "max",
+    "persistence_entropy": "entropy",
+    "std_persistence": "std",
+}
+NAMES = {
+    "perplexity": "perplexity",
+    "pca_variance_explained": "explained",
+    **{f"h{dim}_{theirs}": f"h{dim}_{ours}" for dim in (0, 1) for theirs, ours in _SUMMARIES.items()},
+    "effective_rank": "rankme_eigenvalues",
+    "participation_ratio": "participation_ratio",
+    "eigenspectrum_decay_alpha": "alpha_req",
+    "stable_rank": "stable_rank",
+    "top_eigenvalue": "top_eigenvalue",
+    "wasserstein_h1_from_prev": "wasserstein1_h1",
+}
+"""The report's name of a number -> ours."""
+
+_NOT_CORRELATED = ("model", "checkpoint", "step", "perplexity")
+
+
+def write_report_files(store: Store, out: Path) -> list[Path]:
+    """Write the embedding report's file set from a store of representations.
+
+    Numbers are those of the last layer that was measured, means over the draws. ``h0_n_significant`` and
+    ``h1_n_significant`` (bars longer than the median bar) need kept diagrams and are left out without them.
+    `statistics.json` holds Spearman's rho of every number with the perplexity, with the p-value of
+    independent observations that the report used: checkpoints of one run are not independent.
+
+    Raises
+    ------
+    StoreError
+        When the store holds no representations.
+    """
+    table = results(store)
+    if table.empty:
+        raise StoreError(
+            f"{store.path} holds no representations; measure some with: toposcope embeddings SERIES --out"
+        )
+    out.mkdir(parents=True, exist_ok=True)
+    contents: dict[str, object] = {
+        "all_results.json": {str(run): records(lines) for run, lines in table.groupby("model")},
+        "statistics.json": {str(run): statistics(lines) for run, lines in table.groupby("model")},
+        "config.json": {"recipe": store.recipe, "recipe_hash": store.recipe_hash},
+    }
+    for run, lines in table.groupby("model"):
+        contents[f"{slug(str(run))}_results.json"] = records(lines)
+    for name, content in contents.items():
+        (out / name).write_text(json.dumps(content, indent=2, allow_nan=False) + "\n", encoding="utf-8")
+    return [out / name for name in contents]
+
+
+def results(store: Store) -> pd.DataFrame:
+    """Return one line per model and checkpoint under the report's names; empty without representations."""
+    import pandas as pd
+
+    features = store.features(probe=PROBE)
+    features = features[features["status"] != "failed"]
+    if features.empty:
+        return pd.DataFrame()
+    last = features.groupby("run")["layer"].transform("max")
+    features = features[features["layer"].isna() | (features["layer"] == last)]
+    features = features[features["name"] != "attention"]
+    values = features.pivot_table(index=["run", "step"], columns="feature", values="value", aggfunc="mean")
+    table = pd.DataFrame({name: values[ours] for name, ours in NAMES.items() if ours in values})
+    for dim, counts in _significant(store).items():
+        table[f"h{dim}_n_significant"] = counts.reindex(table.index)
+    table = table.reset_index().rename(columns={"run": "model"})
+    table.insert(1, "checkpoint", "step" + table["step"].astype(str))
+    return table
+
+
+def _significant(store: Store) -> dict[int, pd.Series]:
+    """Return, for each dimension, the number of bars longer than the median bar of their diagram."""
+    diagrams = store.diagrams(probe=PROBE)
+    if diagrams.empty:
+        return {}
+    last = diagrams.groupby("run")["layer"].transform("max")
+    diagrams = diagrams[diagrams["layer"] == last]
+    counts = [_longer_than_median(b, d) for b, d in zip(diagrams["birth"], diagrams["death"], strict=True)]
+    means = diagrams.assign(count=counts).groupby(["dim", "run", "step"])["count"].mean()
+    return {int(dim): means[dim] for dim in means.index.unique("dim") if dim in (0, 1)}
+
+
+def _longer_than_median(birth: np.ndarray, death: np.ndarray) -> int:
+    finite = np.isfinite(death)
+    lengths = np.asarray(death)[finite] - np.asarray(birth)[finite]
+    return int((lengths > np.median(lengths)).sum()) if len(lengths) else 0
+
+
+def statistics(lines: pd.DataFrame) -> Mapping[str, dict[str, Any]]:
+    """Return Spearman's rho of every number of one model with its perplexity, and n."""
+    from scipy.stats import spearmanr
+
+    found: dict[str, dict[str, Any]] = {}
+    for name in lines.columns:
+        if name in _NOT_CORRELATED or "perplexity" not in lines:
+            continue
+        both = lines[[name, "perplexity"]].dropna()
+        if len(both) < 3 or both.nunique().min() < 2:
+            continue
+        rho, p = spearmanr(both[name], both["perplexity"])
+        if math.isfinite(rho):
+            found[name] = {"spearman": float(rho), "p_if_independent": float(p), "n": len(both)}
+    return found

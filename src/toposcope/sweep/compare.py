@@ -1,0 +1,116 @@
+"""Two checkpoints side by side: what differs, layer by layer, and how much of it is the draw."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from toposcope.errors import InputError
+from toposcope.probes.snapshot import RunReader, SeriesLike
+from toposcope.probes.weights.baselines import Baselines
+from toposcope.probes.weights.distances import Distances
+from toposcope.probes.weights.neural_persistence import NeuralPersistence
+from toposcope.probes.weights.options import WeightOptions
+from toposcope.probes.weights.rips import Rips
+from toposcope.types import Checkpoint, Matrix, Row
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+KEY = ["probe", "name", "role", "layer", "filtration", "feature"]
+
+
+class _Pair:
+    """Two checkpoints as two steps of one run; both draw the same rows, so that draws can be paired."""
+
+    def __init__(self, first: tuple[SeriesLike, Checkpoint], second: tuple[SeriesLike, Checkpoint]) -> None:
+        self._held = dict(zip(("first", "second"), (first, second), strict=True))
+        self.checkpoints = [Checkpoint("comparison", 0, uri=side) for side in self._held]
+
+    def matrices(self, checkpoint: Checkpoint) -> Iterator[Matrix]:
+        series, true = self._held[checkpoint.uri]
+        for matrix in series.matrices(true):
+            yield dataclasses.replace(matrix, checkpoint=checkpoint)
+
+    def content_hash(self, checkpoint: Checkpoint) -> str:
+        series, true = self._held[checkpoint.uri]
+        return series.content_hash(true)
+
+
+def compare(
+    first: tuple[SeriesLike, Checkpoint],
+    second: tuple[SeriesLike, Checkpoint],
+    *,
+    options: WeightOptions | None = None,
+) -> pd.DataFrame:
+    """Return the differences between two checkpoints, second minus first, one line per feature.
+
+    Clouds that are subsampled draw the same rows of both, so that the difference is paired: `sd` is the
+    standard deviation of the paired difference over `draws`, and `standard_error` = sd / sqrt(draws) the
+    noise of `difference`, their mean; both are null without draws. A feature of the probe "distances" has
+    no sides: `difference` is the distance between the two diagrams. `status` is "ok", or says which
+    checkpoint alone has the matrix.
+
+    Raises
+    ------
+    InputError
+        When the two share no matrix name.
+    """
+    options = options or WeightOptions()
+    pair = _Pair(first, second)
+    reader = RunReader(pair, pair.checkpoints)
+    sides: list[list[Row]] = [[], []]
+    for probe in (NeuralPersistence(options), Rips(options), Baselines(options)):
+        for side, index in zip(sides, (0, 1), strict=True):
+            side += probe.measure(reader[index]).rows
+    names = [{row.name for row in side if row.role != "model" and row.name != "role"} for side in sides]
+    if not names[0] & names[1]:
+        one, other = (min(found, default="none") for found in names)
+        raise InputError(
+            f"the two share no matrix name (such as {one} and {other}); compare models of one family"
+        )
+    table = _differences(*(_frame(side) for side in sides))
+    return _with_distances(table, _frame(Distances(options).measure(reader[1]).rows))
+
+
+def _frame(rows: list[Row]) -> pd.DataFrame:
+    import pandas as pd
+
+    columns = [*KEY, "draw", "value"]
+    frame = pd.DataFrame([[getattr(row, column) for column in columns] for row in rows], columns=columns)
+    frame["role"] = frame["role"].astype(str)
+    return frame.astype({"layer": "Int64", "draw": "Int64"})
+
+
+def _differences(first: pd.DataFrame, second: pd.DataFrame) -> pd.DataFrame:
+    # a shuffled null has draws of its own: the two sides' permutations are not pairs, only equally many
+    both = first.merge(second, on=[*KEY, "draw"], how="outer", suffixes=("_first", "_second"), indicator=True)
+    both["difference"] = both["value_second"] - both["value_first"]
+    grouped = both.groupby(KEY, dropna=False, sort=False)
+    table = grouped.agg(
+        first=("value_first", "mean"),
+        second=("value_second", "mean"),
+        difference=("difference", "mean"),
+        sd=("difference", "std"),
+        draws=("draw", "count"),
+        side=("_merge", "first"),
+    ).reset_index()
+    table["standard_error"] = table["sd"] / table["draws"].clip(lower=1) ** 0.5
+    status = {"both": "ok", "left_only": "only in the first", "right_only": "only in the second"}
+    table["status"] = table.pop("side").astype(str).map(status)
+    return table
+
+
+def _with_distances(table: pd.DataFrame, distances: pd.DataFrame) -> pd.DataFrame:
+    import pandas as pd
+
+    if distances.empty:
+        return table
+    grouped = distances.groupby(KEY, dropna=False, sort=False)
+    found = grouped.agg(
+        difference=("value", "mean"), sd=("value", "std"), draws=("draw", "count")
+    ).reset_index()
+    found["standard_error"] = found["sd"] / found["draws"].clip(lower=1) ** 0.5
+    found["status"] = "ok"
+    return pd.concat([table, found.reindex(columns=table.columns)], ignore_index=True)

@@ -1,0 +1,282 @@
+"""The commands that measure, compare and export weights, from the command line's own entrance."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from safetensors.numpy import save_file
+
+from toposcope.cli.main import main
+from toposcope.seeding import rng
+from toposcope.sources.layout import RunFolder, write_run
+from toposcope.store import KeptDiagram, Store, Unit
+from toposcope.types import Diagram, Role, Row, Run
+
+SHAPES = {"token_emb.weight": (16, 4), "layers.0.mlp.fc1.weight": (20, 4), "head.weight": (16, 4)}
+Call = Callable[..., tuple[int, str, str]]
+
+
+def write_run_folder(folder: Path, steps: range) -> None:
+    write_run(RunFolder(folder), Run(folder.name, "gpt", 192, 1), extra={})
+    for step in steps:
+        path = RunFolder(folder).checkpoint(step)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        weights = {
+            name: rng(run=folder.name, step=step, name=name).standard_normal(shape).astype(np.float32)
+            for name, shape in SHAPES.items()
+        }
+        save_file(weights, path, metadata={"step": str(step), "tokens": str(8 * step)})
+
+
+@pytest.fixture
+def runs(tmp_path: Path) -> Path:
+    for name in ("one", "two"):
+        write_run_folder(tmp_path / "runs" / name, range(0, 40, 10))
+    return tmp_path / "runs"
+
+
+@pytest.fixture
+def call(capsys: pytest.CaptureFixture[str]) -> Call:
+    def run(*args: object) -> tuple[int, str, str]:
+        with pytest.raises(SystemExit) as exit_:
+            main([str(arg) for arg in args])
+        out, err = capsys.readouterr()
+        return int(exit_.value.code or 0), out, err
+
+    return run
+
+
+@pytest.fixture
+def store(runs: Path, tmp_path: Path, call: Call) -> Path:
+    assert call("weights", runs, "--out", tmp_path / "store", "--points", 12, "--diagrams")[0] == 0
+    return tmp_path / "store"
+
+
+def test_weights_says_first_what_it_will_do_and_then_what_it_did(
+    runs: Path, tmp_path: Path, call: Call
+) -> None:
+    code, out, err = call("weights", runs, "--out", tmp_path / "s")
+    assert code == 0
+    assert err.startswith("8 checkpoints of 2 runs, ")
+    assert "units of work; expecting about" in err
+    assert "of memory" in err
+    assert f"{tmp_path / 's'}: 32 units measured, 0 failed" in out
+    assert "32 were there already" in call("weights", runs, "--out", tmp_path / "s")[1]
+
+
+def test_weights_as_json(runs: Path, tmp_path: Path, call: Call) -> None:
+    code, out, _ = call(
+        "weights", runs, "--out", tmp_path / "s", "--features", "baselines,distances", "--json"
+    )
+    assert code == 0
+    said = json.loads(out)
+    assert (said["measured"], said["present"], said["failed"], said["problems"]) == (16, 0, [], [])
+    assert set(Store.open(tmp_path / "s").features().probe) == {"baselines", "distances"}
+
+
+def test_the_costly_features_are_named_in_the_help(call: Call) -> None:
+    code, out, _ = call("weights", "--help")
+    assert code == 0
+    assert "distances (costly" in " ".join(out.split())
+
+
+def test_the_paper_preset(runs: Path, tmp_path: Path, call: Call) -> None:
+    assert call("weights", runs, "--out", tmp_path / "s", "--preset", "seed004", "--draws", 1)[0] == 0
+    store = Store.open(tmp_path / "s")
+    assert store.recipe["thresh"] == 2.0
+    table = store.features()
+    assert "token_emb.weight" not in set(table.name)
+    assert set(table[table.probe == "neural_persistence"].filtration) == {"seed004"}
+    assert set(table[table.probe == "rips"].name) == {"pooled"}
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--features", "holes"], "--features holes: no such probe"),
+        (["--preset", "seed9"], "preset is 'seed9'; use one of default, seed004"),
+        (["--shard", "3/2"], "shard is 3/2; use i/n"),
+        (["--jobs", "0"], "jobs is 0; it must be at least 1"),
+        (["--points", "1"], "points is 1; it must be at least 3"),
+    ],
+)
+def test_bad_options_are_one_line_and_do_nothing(
+    runs: Path, tmp_path: Path, call: Call, options: list[str], message: str
+) -> None:
+    code, out, err = call("weights", runs, "--out", tmp_path / "s", *options)
+    assert (code, out) == (2, "")
+    assert err.startswith(f"toposcope: error: {message}")
+    assert err.count("\n") == 1
+    assert not (tmp_path / "s").exists()
+
+
+def test_a_store_of_another_recipe(runs: Path, store: Path, call: Call) -> None:
+    code, _, err = call("weights", runs, "--out", store, "--points", 13)
+    assert code == 2
+    assert "another recipe (points 12 there, 13 here)" in err
+
+
+def test_an_empty_folder(tmp_path: Path, call: Call) -> None:
+    (tmp_path / "empty").mkdir()
+    code, _, err = call("weights", tmp_path / "empty", "--out", tmp_path / "s")
+    assert code == 2
+    assert err.count("\n") == 1
+    assert not (tmp_path / "s").exists()
+
+
+def test_a_failing_checkpoint_is_listed(runs: Path, tmp_path: Path, call: Call) -> None:
+    path = RunFolder(runs / "one").checkpoint(20)
+    path.write_bytes(path.read_bytes()[:200])
+    code, out, _ = call(
+        "weights", runs, "--out", tmp_path / "s", "--features", "baselines", "--json", "--no-audit"
+    )
+    assert code == 1
+    said = json.loads(out)
+    assert [(f["run"], f["step"], f["probe"]) for f in said["failed"]] == [("one", 20, "baselines")]
+    assert said["measured"] == 7
+    table = call("weights", runs, "--out", tmp_path / "s", "--features", "baselines", "--no-audit")[1]
+    assert "Failed twice" in table
+
+
+def test_compare_two_runs(runs: Path, tmp_path: Path, call: Call) -> None:
+    figure = tmp_path / "figures" / "difference.png"
+    options = ("--points", 12, "--draws", 3)
+    code, out, _ = call("compare", runs / "one", runs / "two", "--out", figure, *options)
+    assert code == 0
+    assert "two step 30 minus one step 30" in out
+    assert "±" in out
+    assert figure.read_bytes().startswith(b"\x89PNG")
+    code, out, _ = call("compare", runs / "one", runs / "two", "--json", "--step", 10, *options)
+    table = pd.DataFrame(json.loads(out)["rows"])
+    pooled = table[(table["name"] == "pooled") & (table["feature"] == "h0_total")].iloc[0]
+    assert pooled["draws"] == 3
+    assert pooled["difference"] == pytest.approx(pooled["second"] - pooled["first"])
+    assert pooled["standard_error"] == pytest.approx(pooled["sd"] / 3**0.5)
+    assert {"wasserstein1_np", "bottleneck_h0"} <= set(table["feature"])
+
+
+def test_a_checkpoint_compared_with_itself_differs_nowhere(runs: Path, call: Call) -> None:
+    out = call("compare", runs / "one", runs / "one", "--json", "--points", 12)[1]
+    table = pd.DataFrame(json.loads(out)["rows"])
+    assert table["difference"].dropna().abs().max() < 1e-6
+    assert len(table["difference"].dropna()) > 100
+
+
+@pytest.mark.parametrize(
+    ("args", "message"),
+    [
+        (["runs", "runs/one"], r"runs holds 2 runs (one, two); name one of them"),
+        (["runs/one", "runs/two", "--step", "7"], "has the steps 0 to 30"),
+        (["runs/one", "runs/two", "--out", "x.gif"], "the figure is written as .png or .svg"),
+    ],
+)
+def test_bad_comparisons(runs: Path, call: Call, args: list[str], message: str) -> None:
+    places = [str(runs.parent / arg) if arg.startswith("runs") else arg for arg in args]
+    code, _, err = call("compare", *places)
+    assert code == 2
+    assert message in err
+    assert err.count("\n") == 1
+
+
+def test_models_without_a_common_matrix(runs: Path, tmp_path: Path, call: Call) -> None:
+    save_file({"encoder.weight": np.ones((4, 4), np.float32)}, tmp_path / "other.safetensors")
+    code, _, err = call("compare", runs / "one", tmp_path / "other.safetensors")
+    assert code == 2
+    assert "share no matrix name" in err
+
+
+@pytest.mark.parametrize("kind", ["csv", "json"])
+def test_export_long(store: Path, tmp_path: Path, call: Call, kind: str) -> None:
+    code, out, _ = call("export", store, "--out", tmp_path / "x", "--format", kind)
+    assert code == 0
+    assert len(out.split()) == 5
+    path = tmp_path / "x" / f"features.{kind}"
+    table = pd.read_csv(path) if kind == "csv" else pd.DataFrame(json.loads(path.read_text()))
+    features = Store.open(store).features()
+    assert len(table) == len(features)
+    np.testing.assert_allclose(table["value"].astype(float), features["value"], rtol=1e-12)
+    if kind == "json":
+        diagrams = json.loads((tmp_path / "x" / "diagrams.json").read_text())
+        assert any("inf" in row["death"] for row in diagrams)
+
+
+def test_export_wide(store: Path, tmp_path: Path, call: Call) -> None:
+    assert call("export", store, "--out", tmp_path / "x", "--shape", "wide")[0] == 0
+    table = pd.read_csv(tmp_path / "x" / "features.csv")
+    assert len(table) == 8
+    features = Store.open(store).features(probe="rips", feature="h0_total", run="one")
+    draws = features[(features["name"] == "pooled") & (features["step"] == 20)]["value"]
+    line = table[(table["run"] == "one") & (table["step"] == 20)].iloc[0]
+    assert line["rips/pooled/euclidean/h0_total"] == pytest.approx(draws.mean())
+    assert line["rips/pooled/euclidean/h0_total/sd"] == pytest.approx(draws.std())
+    assert "neural_persistence/role mlp/rieck/neural_persistence" in table
+
+
+def test_export_netcdf(store: Path, tmp_path: Path, call: Call) -> None:
+    xarray = pytest.importorskip("xarray")
+    assert call("export", store, "--out", tmp_path / "x", "--format", "netcdf", "--json")[0] == 0
+    with xarray.open_dataset(tmp_path / "x" / "features.nc", group="rips") as data:
+        assert set(data["h0_total"].dims) == {"run", "step", "item", "draw"}
+        found = data["h0_total"].sel(run="one", step=20, item="pooled|euclidean").to_numpy()
+    features = Store.open(store).features(probe="rips", feature="h0_total", run="one")
+    draws = features[(features["name"] == "pooled") & (features["step"] == 20)]["value"]
+    np.testing.assert_allclose(np.sort(found[np.isfinite(found)]), np.sort(draws))
+
+
+def test_export_of_weights_as_the_embedding_reports_files(store: Path, tmp_path: Path, call: Call) -> None:
+    code, _, err = call("export", store, "--out", tmp_path / "x", "--layout", "seed003")
+    assert code == 2
+    assert "holds no representations; measure some with: toposcope embeddings" in err
+
+
+def test_the_embedding_reports_files(tmp_path: Path, call: Call) -> None:
+    store = Store.create(tmp_path / "s", recipe={"texts": 200})
+    deaths = np.array([1.0, 2.0, 4.0, np.inf])
+    for step in (0, 1, 8, 64):
+        rows = [Row("pythia-70m", step, "representations", "perplexity", 100.0 / (step + 1), name="model")]
+        for layer in (0, 6):
+            rows += [
+                Row(
+                    "pythia-70m",
+                    step,
+                    "representations",
+                    "h1_count",
+                    10.0 * layer + step,
+                    name="hidden",
+                    layer=layer,
+                ),
+                Row(
+                    "pythia-70m",
+                    step,
+                    "representations",
+                    "rankme_eigenvalues",
+                    3.0,
+                    name="hidden",
+                    layer=layer,
+                ),
+            ]
+        kept = KeptDiagram(Diagram(1, np.zeros(4), deaths), "hidden", Role.MODEL, 6)
+        store.write(Unit("pythia-70m", step, "representations", 1, str(step)), rows, [kept])
+    assert call("export", store.path, "--out", tmp_path / "x", "--layout", "seed003")[0] == 0
+    names = {path.name for path in (tmp_path / "x").iterdir()}
+    assert names == {"all_results.json", "pythia-70m_results.json", "statistics.json", "config.json"}
+    lines = json.loads((tmp_path / "x" / "pythia-70m_results.json").read_text())
+    assert [line["checkpoint"] for line in lines] == ["step0", "step1", "step8", "step64"]
+    assert lines[2] == {
+        "model": "pythia-70m", "checkpoint": "step8", "step": 8, "perplexity": pytest.approx(100 / 9),
+        "h1_n_features": 68.0, "effective_rank": 3.0, "h1_n_significant": 1.0,
+    }  # fmt: skip
+    statistics = json.loads((tmp_path / "x" / "statistics.json").read_text())
+    assert statistics["pythia-70m"]["h1_n_features"]["spearman"] == pytest.approx(-1)
+    assert json.loads((tmp_path / "x" / "config.json").read_text())["recipe"] == {"texts": 200}
+
+
+def test_export_of_no_store(tmp_path: Path, call: Call) -> None:
+    code, _, err = call("export", tmp_path, "--out", tmp_path / "x")
+    assert code == 2
+    assert "is not a store" in err
