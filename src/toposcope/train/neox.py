@@ -51,8 +51,8 @@ class NeoxPlan:
 
     vocabulary: int = 2048
     context: int = 256
-    length: int = 128
-    batch_size: int = 16
+    length: int = 256
+    batch_size: int = 8
     steps: int = 3000
     learning_rate: float = 2e-3
     warmup: int = 30
