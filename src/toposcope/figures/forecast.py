@@ -40,6 +40,10 @@ def draw(forecasts: pd.DataFrame) -> Figure:
         )
         if not fractions:
             say_empty(axes[0, 0], "no forecast could be made from these runs")
+        else:
+            size = usable["error"].abs().clip(lower=FLOOR)
+            axes[0, 0].set_xscale("log")
+            axes[0, 0].set_xlim(0.6 * size.min(), 1.7 * size.max())
         for ax, fraction in zip(axes[0], fractions, strict=False):
             panel(ax, usable[usable["fraction"] == fraction], methods)
             ax.set_title(f"first {100 * fraction:.0f}% seen")
@@ -78,7 +82,6 @@ def panel(ax: Axes, forecasts: pd.DataFrame, methods: list[str]) -> None:
             ha="center", fontsize=7, color=MUTED if control else INK,
             bbox={"facecolor": "white", "alpha": 0.85, "linewidth": 0, "pad": 0.6},
         )  # fmt: skip
-    ax.set_xscale("log")
     ax.xaxis.set_major_locator(LogLocator(10.0, numticks=6))
     ax.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
     ax.xaxis.set_minor_formatter(NullFormatter())

@@ -92,7 +92,7 @@ def readable(colour: str) -> str:
     """Return a shade of `colour` dark enough for text on white: a contrast of at least 4.5 to 1.
 
     >>> readable("#000000"), readable("#ffff00")
-    ('#000000', '#797900')
+    ('#000000', '#767600')
     """
     rgb: Any = np.asarray(to_rgb(colour))
     while _contrast_with_white(rgb) < 4.5:

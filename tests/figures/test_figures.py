@@ -1,0 +1,308 @@
+"""Every figure, tested on the data it draws."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+from matplotlib.collections import FillBetweenPolyCollection, PathCollection
+from scipy.stats import t
+
+from toposcope.figures import (
+    correlations,
+    forecast,
+    layers,
+    loss_against_h0,
+    loss_curves,
+    neural_persistence,
+    overview,
+    scaling,
+    vietoris_rips,
+)
+from toposcope.figures.style import NULL, to_png
+
+H0 = "rips/euclidean/pooled/h0_total"
+NP = "neural_persistence/seed004/neural_persistence"
+
+
+def _band(ax, index=0):
+    """Return the lower and upper limits of a band at each of its x."""
+    collections = [c for c in ax.collections if isinstance(c, FillBetweenPolyCollection)]
+    vertices = pd.DataFrame(collections[index].get_paths()[0].vertices, columns=["x", "y"])
+    return vertices.groupby("x")["y"].agg(["min", "max"])
+
+
+def _texts(figure):
+    return [text.get_text() for ax in figure.axes for text in ax.texts]
+
+
+# ---- loss -----------------------------------------------------------------------------------------
+
+
+def test_loss_curves_draw_training_and_held_out_losses(metrics, runs):
+    figure = loss_curves.draw(metrics, runs)
+    left, right = figure.axes
+    assert [line.get_gid() for line in left.lines] == ["loss small", "loss large"]
+    assert left.lines[1].get_ydata()[0] == pytest.approx(4.0)
+    assert right.lines[0].get_xdata().tolist() == [0, 100, 200, 400]
+    assert right.lines[0].get_ydata().tolist() == pytest.approx([5.1, 4.6, 4.1, 3.1])
+    assert {"small", "large"} <= set(_texts(figure))
+
+
+def test_loss_curves_have_no_panel_for_what_was_not_measured(metrics, runs):
+    figure = loss_curves.draw(metrics.assign(heldout_loss=np.nan), runs)
+    assert len(figure.axes) == 1
+
+
+def test_loss_curves_of_nothing_say_so(metrics, runs):
+    assert "no training loss" in _texts(loss_curves.draw(metrics.iloc[:0], runs))[0]
+
+
+# ---- neural persistence ---------------------------------------------------------------------------
+
+
+def test_neural_persistence_is_drawn_beside_its_null_band(features, runs):
+    figure = neural_persistence.draw(features, runs)
+    small, large = figure.axes
+    measured = {line.get_label(): line for line in small.lines}["measured"]
+    assert measured.get_ydata().tolist() == pytest.approx([0.4, 0.425, 0.45, 0.5])
+    half = t.ppf(0.975, 4) * np.std([-0.02, -0.01, 0, 0.01, 0.02], ddof=1) * np.sqrt(1.2)
+    band = _band(small)
+    assert band["min"].to_numpy() == pytest.approx(0.3 - half)
+    assert band["max"].to_numpy() == pytest.approx(0.3 + half)
+    assert [ax.get_title(loc="left") for ax in (small, large)] == ["small", "large"]
+
+
+def test_neural_persistence_of_another_convention_is_not_mixed_in(features, runs):
+    figure = neural_persistence.draw(features, runs, filtration="rieck")
+    assert _texts(figure) == ["not measured", "not measured"]
+
+
+def test_many_sizes_are_thinned_with_both_ends_kept(features):
+    runs = pd.DataFrame({"run": [f"r{i:02d}" for i in range(30)], "family": "f", "parameters": range(1, 31)})
+    groups = neural_persistence.thin(neural_persistence.sizes(runs), 12)
+    assert len(groups) == 12
+    assert (groups[0].label, groups[-1].label) == ("r00", "r29")
+
+
+# ---- Vietoris-Rips --------------------------------------------------------------------------------
+
+
+def test_h0_and_h1_are_means_over_draws_with_their_interval(features, runs):
+    figure = vietoris_rips.draw(features, runs)
+    h0, h1, scaled, missing = figure.axes
+    assert h0.lines[0].get_ydata().tolist() == pytest.approx([10, 11, 12, 14])
+    assert h1.lines[1].get_ydata().tolist() == pytest.approx([2.0, 2.1, 2.2, 2.4])
+    assert scaled.lines[0].get_ydata().tolist() == pytest.approx([5, 5.5, 6, 7])
+    half = t.ppf(0.975, 2) * 1.0 / np.sqrt(3)
+    assert _band(h0)["max"].to_numpy() == pytest.approx(np.array([10, 11, 12, 14]) + half)
+    assert missing.texts[0].get_text() == "h1_total_scaled was not measured"
+
+
+# ---- loss against H0 ------------------------------------------------------------------------------
+
+
+def test_loss_against_h0_pairs_each_checkpoint_with_its_loss(features, metrics, runs):
+    notes = pd.DataFrame({"run": ["small"], "text": ["ρ −.9"]})
+    figure = loss_against_h0.draw(features, metrics, runs, notes=notes)
+    points = next(c for c in figure.axes[0].collections if isinstance(c, PathCollection))
+    assert np.asarray(points.get_offsets()).tolist() == [
+        pytest.approx(pair) for pair in ([10, 5.1], [11, 4.6], [12, 4.1], [14, 3.1])
+    ]
+    assert np.asarray(points.get_array()).tolist() == [0, 100, 200, 400]
+    assert figure.axes[0].get_ylabel() == "held-out loss (nats per token)"
+    assert "ρ −.9" in _texts(figure)
+
+
+def test_loss_against_h0_without_losses_says_so(features, metrics, runs):
+    figure = loss_against_h0.draw(features, metrics.iloc[:0], runs)
+    assert "H0 or loss\nnot measured" in _texts(figure)
+
+
+# ---- correlations ---------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def trends():
+    rows = [
+        {"run": run, "target": target, "column": column, "spearman": raw, "partial_step": raw / 2,
+         "innovation_r": raw / 10,
+         "verdict": "adds" if (run, column) == ("large", H0) else "nothing beyond the trend"}
+        for target in ("loss", "heldout_loss")
+        for run, sign in (("small", 1), ("large", -1))
+        for column, raw in ((H0, -0.9 * sign), (NP, 0.4), ("baselines/weight_norm", -0.95))
+    ]  # fmt: skip
+    return pd.DataFrame(rows)
+
+
+def test_the_heat_map_puts_raw_beside_partial(trends, runs):
+    figure = correlations.draw(trends, runs)
+    raw, partial, innovation = (np.asarray(ax.images[0].get_array()) for ax in figure.axes[:3])
+    names = [label.get_text() for label in figure.axes[0].get_yticklabels()]
+    assert names == ["neural persistence (seed004)", "H0 total (pooled)", "weight norm"]
+    assert raw.tolist() == [[0.4, 0.4], [-0.9, 0.9], [-0.95, -0.95]]
+    assert partial == pytest.approx(raw / 2)
+    assert innovation == pytest.approx(raw / 10)
+
+
+def test_the_heat_map_outlines_only_what_adds(trends, runs):
+    figure = correlations.draw(trends, runs)
+    assert [len(ax.patches) for ax in figure.axes[:3]] == [0, 0, 1]
+    assert figure.axes[2].patches[0].get_xy() == pytest.approx((1 - 0.46, 1 - 0.44))
+
+
+def test_seeds_of_a_size_are_averaged_and_must_agree_to_be_outlined(trends):
+    runs = pd.DataFrame({"run": ["small", "large"], "family": "f", "parameters": 500})
+    figure = correlations.draw(trends, runs)
+    assert np.asarray(figure.axes[0].images[0].get_array())[1].tolist() == pytest.approx([0.0])
+    assert not figure.axes[2].patches
+
+
+def test_what_could_not_be_computed_is_a_dash(trends, runs):
+    trends.loc[0, "spearman"] = np.nan
+    figure = correlations.draw(trends, runs)
+    assert "–" in [text.get_text() for text in figure.axes[0].texts]
+
+
+def test_a_heat_map_of_nothing_says_so(trends, runs):
+    assert "no correlation with loss could be computed" in _texts(correlations.draw(trends.iloc[:0], runs))
+
+
+# ---- forecast -------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def forecasts():
+    rows = [
+        (run, fraction, method, error * (1 - 2 * i))
+        for i, run in enumerate(("small", "large"))
+        for fraction in (0.2, 0.5)
+        for method, error in (("loss-only", 0.2), ("combined", 0.1), ("last-loss control", 0.05))
+    ]
+    return pd.DataFrame(rows, columns=["run", "fraction", "method", "error"])
+
+
+def test_forecast_errors_are_absolute_means_with_the_control_as_a_line(forecasts):
+    figure = forecast.draw(forecasts)
+    assert [ax.get_title(loc="left") for ax in figure.axes] == ["first 20% seen", "first 50% seen"]
+    ax = figure.axes[0]
+    assert [text.get_text() for text in ax.texts] == ["0.200", "0.100", "0.050"]
+    assert [label.get_text() for label in ax.get_yticklabels()] == [
+        "loss-only",
+        "combined",
+        "last-loss control",
+    ]
+    assert ax.lines[0].get_xdata() == pytest.approx([0.05, 0.05])
+    assert ax.lines[0].get_color() == NULL
+    assert ax.get_xscale() == "log"
+
+
+def test_a_perfect_forecast_is_drawn_at_the_floor(forecasts):
+    figure = forecast.draw(forecasts.assign(error=0.0))
+    offsets = np.concatenate([np.asarray(c.get_offsets()) for c in figure.axes[0].collections])
+    assert (offsets[:, 0] == forecast.FLOOR).all()
+
+
+def test_no_forecast_says_so(forecasts):
+    assert _texts(forecast.draw(forecasts.iloc[:0])) == ["no forecast could be made from these runs"]
+
+
+# ---- scaling --------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def finals():
+    sizes = [1e3, 1e4, 1e5]
+    return pd.DataFrame(
+        {"run": ["small", "large", "huge"], "parameters": sizes, "quantity": H0,
+         "value": [2 * n**0.5 for n in sizes], "low": np.nan, "high": np.nan}
+    )  # fmt: skip
+
+
+@pytest.fixture
+def fits():
+    return pd.DataFrame(
+        {"quantity": [H0], "scale": 2.0, "exponent": 0.5, "low": 0.4, "high": 0.6, "r2": 1.0, "sigma": 0.1,
+         "n_sizes": 3, "status": "ok", "reason": ""}
+    )  # fmt: skip
+
+
+def test_scaling_draws_the_fitted_line_and_its_interval(finals, fits, runs):
+    ax = scaling.draw(finals, fits, runs).axes[0]
+    line = ax.lines[0]
+    assert line.get_ydata() == pytest.approx(2 * line.get_xdata() ** 0.5)
+    assert "exponent +0.500 [+0.40, +0.60]\nR² 1.00, 3 sizes" in [text.get_text() for text in ax.texts]
+    assert (ax.get_xscale(), ax.get_yscale()) == ("log", "log")
+    band = _band(ax)
+    middle = np.log(2 * band.index.to_numpy() ** 0.5)
+    half = (
+        t.ppf(0.975, 1)
+        * 0.1
+        * np.sqrt(1 / 3 + (np.log(band.index) - np.log(1e4)) ** 2 / (2 * np.log(10) ** 2))
+    )
+    assert np.log(band["max"].to_numpy()) == pytest.approx(middle + half)
+
+
+def test_scaling_draws_points_alone_where_no_law_was_fitted(finals, fits, runs):
+    ax = scaling.draw(finals, fits.assign(status="failed", exponent=np.nan), runs).axes[0]
+    assert not ax.lines
+    assert len(ax.collections) == 3
+
+
+def test_scaling_of_negative_values_keeps_a_linear_axis(finals, fits, runs):
+    ax = scaling.draw(finals.assign(value=[-1.0, 1.0, 2.0]), fits.iloc[:0], runs).axes[0]
+    assert ax.get_yscale() == "linear"
+
+
+def test_scaling_without_known_sizes_says_so(finals, fits, runs):
+    assert _texts(scaling.draw(finals.assign(parameters=0), fits, runs)) == ["model sizes or values unknown"]
+
+
+# ---- layers and overview --------------------------------------------------------------------------
+
+
+def test_layers_have_a_row_per_role_and_a_line_per_matrix(features, runs):
+    figure = layers.draw(features, runs)
+    mlp, _, head, _ = figure.axes
+    assert [mlp.get_ylabel(), head.get_ylabel()] == ["mlp", "head"]
+    drawn = {line.get_label(): line for line in mlp.lines}
+    assert set(drawn) == {"shuffled", "layers.0.mlp.fc1.weight", "layers.1.mlp.fc1.weight"}
+    assert drawn["layers.1.mlp.fc1.weight"].get_ydata().tolist() == pytest.approx([1.4, 1.425, 1.45, 1.5])
+    assert drawn["shuffled"].get_color() == NULL
+    assert [line.get_label() for line in head.lines] == ["head.weight"]
+
+
+def test_layers_without_matrices_say_so(features, runs):
+    figure = layers.draw(features[features["role"] == "model"], runs)
+    assert "neural persistence per matrix was not measured" in _texts(figure)
+
+
+def test_the_overview_has_four_panels(features, metrics, runs, finals, fits):
+    figure = overview.draw(features, metrics, runs, finals, fits)
+    titles = [ax.get_title(loc="left") for ax in figure.axes]
+    assert titles == [
+        "Training minibatch",
+        "Neural persistence",
+        "Loss against H0 total persistence",
+        "H0 total (pooled)",
+    ]
+    against = figure.axes[2].lines[0]
+    assert against.get_xdata().tolist() == pytest.approx([10, 11, 12, 14])
+    inside = figure.axes[2].get_window_extent()
+    assert all(inside.y0 - 40 < text.get_window_extent().y0 < inside.y1 + 40 for text in figure.axes[2].texts)
+
+
+def test_every_figure_renders_with_nothing_to_show(features, metrics, runs, trends, forecasts, finals, fits):
+    none = features.iloc[:0]
+    for figure in (
+        overview.draw(none, metrics.iloc[:0], runs, finals.iloc[:0], fits.iloc[:0]),
+        loss_curves.draw(metrics.iloc[:0], runs),
+        neural_persistence.draw(none, runs),
+        vietoris_rips.draw(none, runs),
+        loss_against_h0.draw(none, metrics.iloc[:0], runs),
+        correlations.draw(trends.iloc[:0], runs),
+        forecast.draw(forecasts.iloc[:0]),
+        scaling.draw(finals.iloc[:0], fits.iloc[:0], runs),
+        layers.draw(none, runs),
+    ):
+        assert len(to_png(figure)) > 1000

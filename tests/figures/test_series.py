@@ -1,0 +1,89 @@
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy.stats import t
+
+from toposcope.figures import series
+
+
+def _rows(values):
+    return pd.DataFrame(values, columns=["run", "step", "draw", "value"])
+
+
+def test_runs_of_a_size_belong_together_smallest_first():
+    runs = pd.DataFrame(
+        {"run": ["b2", "a1", "b1", "x"], "family": "f", "parameters": [20_000, 1_000, 20_000, 0]}
+    )
+    groups = series.sizes(runs)
+    assert [group.runs for group in groups] == [("x",), ("a1",), ("b1", "b2")]
+    assert [group.label for group in groups] == ["x", "a1", "20K"]
+    assert len({group.colour for group in groups}) == 3
+
+
+def test_sizes_of_two_families_are_kept_apart():
+    runs = pd.DataFrame({"run": list("abcd"), "family": ["f", "f", "g", "g"], "parameters": 1_000})
+    assert [group.label for group in series.sizes(runs)] == ["f 1K", "g 1K"]
+
+
+def test_the_interval_of_one_run_is_students_over_its_draws():
+    values = [1.0, 2.0, 6.0]
+    line = series.curve(_rows([("a", 0, i, v) for i, v in enumerate(values)]), ("a",))
+    half = t.ppf(0.975, 2) * np.std(values, ddof=1) / np.sqrt(3)
+    assert line.loc[0, ["mean", "low", "high"]].tolist() == pytest.approx([3.0, 3.0 - half, 3.0 + half])
+    assert line.loc[0, "draws"] == 3
+
+
+def test_the_interval_of_several_runs_is_over_seeds_not_draws():
+    rows = _rows([(run, 0, draw, base + draw) for run, base in (("a", 1.0), ("b", 3.0)) for draw in (0, 1)])
+    line = series.curve(rows, ("a", "b"))
+    half = t.ppf(0.975, 1) * np.std([1.5, 3.5], ddof=1) / np.sqrt(2)
+    assert line.loc[0, ["mean", "high"]].tolist() == pytest.approx([2.5, 2.5 + half])
+    assert line.loc[0, "seeds"] == 2
+
+
+def test_without_repeats_there_is_no_interval():
+    line = series.curve(_rows([("a", 0, None, 1.0), ("a", 1, None, 2.0)]), ("a",))
+    assert line["mean"].tolist() == [1.0, 2.0]
+    assert line[["low", "high"]].isna().all(axis=None)
+
+
+def test_the_null_band_holds_one_more_draw_as_often_as_it_says():
+    rng = np.random.default_rng(5)
+    draws = rng.normal(size=(4000, 6))
+    rows = _rows([("a", i, j, draws[i, j]) for i in range(4000) for j in range(5)])
+    band = series.null_band(rows, ("a",))
+    inside = (draws[:, 5] > band["low"]) & (draws[:, 5] < band["high"])
+    assert abs(inside.mean() - 0.95) < 0.012
+
+
+def test_held_out_loss_is_used_only_where_every_run_has_it():
+    metrics = pd.DataFrame(
+        {"run": ["a", "a", "b", "b"], "step": [0, 1] * 2, "loss": [4.0, 3.0, 4.0, 2.0],
+         "heldout_loss": [5.0, 4.0, 5.0, 3.0]}
+    )  # fmt: skip
+    steps = pd.DataFrame({"run": ["a", "b"], "step": [1, 1]})
+    table, kind = series.loss_at_checkpoints(metrics, steps)
+    assert table["loss"].tolist() == [4.0, 3.0]
+    assert kind.startswith("held-out")
+    metrics.loc[metrics["run"] == "b", "heldout_loss"] = np.nan
+    table, kind = series.loss_at_checkpoints(metrics, steps)
+    assert table["loss"].tolist() == [3.0, 2.0]
+    assert kind.startswith("minibatch")
+
+
+def test_long_series_are_binned_without_moving_their_mean():
+    steps = np.arange(5001)
+    noisy = 3.0 + np.where(steps % 2, 0.5, -0.5)
+    line = series.binned(steps, noisy)
+    assert len(line) <= 220
+    assert line["mean"].iloc[-50:].to_numpy() == pytest.approx(3.0, abs=0.05)
+    assert (line["low"].iloc[-50:] == 2.5).all()
+    assert (line["high"].iloc[-50:] == 3.5).all()
+
+
+def test_short_series_are_drawn_as_they_are_and_gaps_are_left_out():
+    line = series.binned(np.array([2, 0, 1]), np.array([3.0, 1.0, np.nan]))
+    assert line["step"].tolist() == [0, 2]
+    assert line["mean"].tolist() == [1.0, 3.0]
