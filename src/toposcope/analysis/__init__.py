@@ -63,7 +63,7 @@ _HOME = {
     "trend_table": "toposcope.analysis.trends",
 }
 
-__all__ = sorted(_HOME)  # noqa: PLE0605 - names are loaded on first use
+__all__ = sorted(_HOME)
 
 
 def __getattr__(name: str) -> Any:

@@ -1,0 +1,144 @@
+"""The weight-space paper's own rules, as its code had them: for reproduction, not for use.
+
+Forecasts of the final loss (its Table 5) from the first f of the checkpoints, and the control that the
+paper lacks: the same mixture with the last loss seen in place of the topological term.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import pandas as pd
+from scipy.optimize import OptimizeWarning, curve_fit
+
+from toposcope.analysis.table import SeriesTable, column_key
+
+METHODS = ("loss-only", "TDA-only", "combined", "last-loss control")
+FRACTIONS = (0.2, 0.3, 0.5)
+LOSS_SHARE = 0.6
+TDA_WEIGHT = 0.1
+FLOOR = 0.5
+COLUMNS = ("run", "fraction", "seen", "method", "predicted", "actual", "error", "status", "reason")
+NEURAL_PERSISTENCE = column_key(
+    probe="neural_persistence", filtration="seed004", feature="neural_persistence"
+)
+
+
+def checkpoints_seen(n: int, fraction: float) -> int:
+    """Return how many of `n` checkpoints the rules see: max(3, int(n fraction)).
+
+    >>> [checkpoints_seen(51, f) for f in (0.2, 0.3, 0.5)]
+    [10, 15, 25]
+    """
+    return max(3, int(n * fraction))
+
+
+def loss_only(steps: np.ndarray, losses: np.ndarray, final_step: float) -> float:
+    """Return the power law a x^-b + c, x = step + 1, fitted to the losses seen, at the final step.
+
+    Bounded least squares from (10, 0.1, last loss) within [0, 100] x [0, 2] x [0, 20]; NaN if it fails.
+    """
+    x = np.asarray(steps, float) + 1.0
+    try:
+        with np.errstate(all="ignore"):
+            found, _ = curve_fit(
+                _power, x, losses, p0=(10.0, 0.1, losses[-1]), bounds=([0, 0, 0], [100, 2, 20]), maxfev=10_000
+            )
+    except (RuntimeError, ValueError, OptimizeWarning):
+        return float("nan")
+    return float(_power(final_step + 1.0, *found))
+
+
+def _power(x: np.ndarray | float, a: float, b: float, c: float) -> np.ndarray | float:
+    return a * x**-b + c
+
+
+def tda_only(losses: np.ndarray, persistence: np.ndarray, total: int) -> float:
+    """Return last loss - 0.1 |mean change of neural persistence per checkpoint| x checkpoints to come.
+
+    `losses` and `persistence` are those seen (n,); `total` counts the run's checkpoints; at least 0.5.
+    """
+    n = len(losses)
+    rate = abs((persistence[-1] - persistence[0]) / (n - 1))
+    return float(max(losses[-1] - TDA_WEIGHT * rate * (total - n), FLOOR))
+
+
+def combine(loss_based: float, other: float) -> float:
+    """Return 0.6 times the loss-only forecast plus 0.4 times the other one."""
+    return LOSS_SHARE * loss_based + (1.0 - LOSS_SHARE) * other
+
+
+def rule_forecasts(
+    steps: np.ndarray, losses: np.ndarray, persistence: np.ndarray, seen: int
+) -> dict[str, float]:
+    """Return the four forecasts of the last loss from the first `seen` checkpoints."""
+    fit = loss_only(steps[:seen], losses[:seen], float(steps[-1]))
+    topology = tda_only(losses[:seen], persistence[:seen], len(losses))
+    return {
+        "loss-only": fit,
+        "TDA-only": topology,
+        "combined": combine(fit, topology),
+        "last-loss control": combine(fit, float(losses[seen - 1])),
+    }
+
+
+def seed_forecasts(
+    table: SeriesTable,
+    *,
+    fractions: Sequence[float] = FRACTIONS,
+    target: str = "loss",
+    column: str = NEURAL_PERSISTENCE,
+) -> pd.DataFrame:
+    """Forecast every run's last loss by the paper's rules at each fraction of its checkpoints.
+
+    One row per run, fraction and method; where the run's table has gaps, a row says so. Without the
+    topological column only the two rules that need none are given.
+    """
+    rows: list[tuple[object, ...]] = []
+    for run in table.run_names:
+        frame = table.of_run(run)
+        has = column in frame
+        need = ["step", target, *([column] if has else [])]
+        missing = [name for name in need if name not in frame]
+        values = frame[need].to_numpy(float) if not missing else np.empty((0, len(need)))
+        reason = f"no column {missing[0]!r}" if missing else _unusable(values)
+        for fraction in fractions:
+            seen = checkpoints_seen(len(values), fraction)
+            for method in METHODS:
+                why = reason or (
+                    "" if has or method in ("loss-only", "last-loss control") else f"no column {column!r}"
+                )
+                if why:
+                    rows.append((run, fraction, seen, method, np.nan, np.nan, np.nan, "failed", why))
+            if reason:
+                continue
+            persistence = values[:, 2] if has else np.full(len(values), np.nan)
+            found = rule_forecasts(values[:, 0], values[:, 1], persistence, seen)
+            rows += [
+                (
+                    run,
+                    fraction,
+                    seen,
+                    method,
+                    found[method],
+                    values[-1, 1],
+                    abs(found[method] - values[-1, 1]),
+                    "ok",
+                    "",
+                )
+                for method in METHODS
+                if has or method in ("loss-only", "last-loss control")
+            ]
+    out = pd.DataFrame(rows, columns=list(COLUMNS))
+    bad = (out["status"] == "ok") & ~np.isfinite(out["predicted"].astype(float))
+    out.loc[bad, ["status", "reason"]] = ["failed", "the power-law fit did not converge"]
+    return out
+
+
+def _unusable(values: np.ndarray) -> str:
+    if len(values) < 4:
+        return f"{len(values)} checkpoints: at least 4 are needed"
+    if not np.isfinite(values).all():
+        return f"{int((~np.isfinite(values)).any(axis=1).sum())} checkpoints lack the loss or the feature"
+    return ""
