@@ -97,7 +97,7 @@ def _event_edges(schedule: Schedule, end: float) -> np.ndarray:
 
 @njit(cache=True)
 def _annealed(area, drop, log_after, at_area, log_c, beta, gamma, out, d_c):  # type: ignore[no-untyped-def]
-    """Sum over drops of drop * [1 - (1 + C eta^-gamma S)^-beta] per loss step, and its derivative by log C."""
+    """Sum drop * [1 - (1 + C eta^-gamma S)^-beta] over drops, per loss step; and its slope in log C."""
     for i in range(len(area)):
         total = by_c = 0.0
         for k in range(len(drop)):

@@ -1,4 +1,4 @@
-"""The default forecast: the method that best forecast the finished siblings, chosen without the run itself."""
+"""The default forecast: the method that best forecast the finished siblings, never judged on the run."""
 
 from __future__ import annotations
 
@@ -19,9 +19,8 @@ from toposcope.errors import InputError
 
 def default_candidates() -> tuple[Forecaster, ...]:
     """Return what `Auto` chooses from, simplest first: an earlier method wins a tie."""
-    return (
-        SiblingTransfer(), PathTransfer(), MultiPower(), Tissue(), Pow3(), SmoothedPow3(), Pow4(), LastValue(),
-    )  # fmt: skip
+    from_siblings = (SiblingTransfer(), PathTransfer(), MultiPower(), Tissue())
+    return (*from_siblings, Pow3(), SmoothedPow3(), Pow4(), LastValue())
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +43,9 @@ class Auto(Forecaster):
         kept = replace(self, siblings=tuple(siblings), share=share, chosen=None)
         if len(siblings) < 3:
             return kept
-        scored = [(_error(sibling_errors(c, siblings, share), len(siblings)), c) for c in self._eligible(siblings)]
+        scored = [
+            (_error(sibling_errors(c, siblings, share), len(siblings)), c) for c in self._eligible(siblings)
+        ]
         best = min((error for error, _ in scored), default=math.inf)
         if not math.isfinite(best):
             return kept
@@ -77,7 +78,9 @@ def _one_schedule(siblings: Sequence[Curve]) -> bool:
     first = siblings[0].plan()
     if first is None or any(s.horizon != siblings[0].horizon for s in siblings):
         return first is None and all(s.plan() is None for s in siblings)
-    return all((plan := s.plan()) is not None and not first.mismatch(plan.step, plan.rate) for s in siblings[1:])
+    return all(
+        (plan := s.plan()) is not None and not first.mismatch(plan.step, plan.rate) for s in siblings[1:]
+    )
 
 
 def _error(errors: Sequence[float], expected: int) -> float:

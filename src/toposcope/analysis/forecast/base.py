@@ -34,8 +34,12 @@ class Forecaster(abc.ABC):
     Neither may look at a loss of the run beyond what it was given.
     """
 
-    name: ClassVar[str] | str
     needs: ClassVar[frozenset[str]] = frozenset()
+
+    @property
+    @abc.abstractmethod
+    def name(self) -> str:
+        """What tables call the method."""
 
     @abc.abstractmethod
     def fit(self, siblings: Sequence[Curve], share: float) -> Self:
@@ -88,7 +92,9 @@ def forecast(
         _check(method, seen, finished)
         point = method.fit(finished, share).predict(seen)
         if not (math.isfinite(point.final) and point.final > 0):
-            raise InputError(f"{method.name}: no finite final loss came out; use another method for {seen.run}")
+            raise InputError(
+                f"{method.name}: no finite final loss came out; use another method for {seen.run}"
+            )
     except (InputError, np.linalg.LinAlgError) as error:
         return _failed(method, seen, share, level, str(error))
     errors = sibling_errors(method, finished, share)
@@ -102,7 +108,17 @@ def forecast(
         )  # fmt: skip
     low, high = interval(point.final, errors, level)
     return Forecast(
-        seen.run, method.name, share, point.final, low, high, level, point.step, point.loss, source, tuple(errors)
+        seen.run,
+        method.name,
+        share,
+        point.final,
+        low,
+        high,
+        level,
+        point.step,
+        point.loss,
+        source,
+        tuple(errors),
     )
 
 
@@ -120,7 +136,7 @@ def interval(final: float, errors: Sequence[float], level: float = LEVEL) -> tup
 
 
 def sibling_errors(method: Forecaster, siblings: Sequence[Curve], share: float) -> list[float]:
-    """Forecast each sibling from the others at `share`; return log(actual / predicted) of those that worked."""
+    """Forecast each sibling from the others at `share`; return log(actual / predicted) where it worked."""
     if "siblings" in method.needs and len(siblings) < 3:
         return []
     errors = []
@@ -162,7 +178,15 @@ def own_errors(method: Forecaster, seen: Curve, siblings: Sequence[Curve]) -> li
 def _ended_at(seen: Curve, end: float) -> Curve:
     cut = seen.seen(end)
     return Curve(
-        cut.run, cut.step, cut.loss, cut.rate, cut.last, cut.schedule, cut.parameters, cut.features, cut.covariates
+        cut.run,
+        cut.step,
+        cut.loss,
+        cut.rate,
+        cut.last,
+        cut.schedule,
+        cut.parameters,
+        cut.features,
+        cut.covariates,
     )
 
 
@@ -193,7 +217,9 @@ def with_borrowed_plan(seen: Curve, siblings: Sequence[Curve]) -> Curve:
 
 def _failed(method: Forecaster, seen: Curve, share: float, level: float, reason: str) -> Forecast:
     nan, none = math.nan, np.empty(0)
-    return Forecast(seen.run, method.name, share, nan, nan, nan, level, none, none, "nothing", (), "failed", reason)
+    return Forecast(
+        seen.run, method.name, share, nan, nan, nan, level, none, none, "nothing", (), "failed", reason
+    )
 
 
 def future_steps(seen: Curve, points: int = 60) -> np.ndarray:

@@ -138,7 +138,9 @@ def binned(curve: Curve, points: int = 200, *, after: float = 0.0) -> Binned:
     edges = np.linspace(0, len(step), points + 1).astype(int)
     count = np.diff(edges)
     return Binned(
-        np.add.reduceat(step, edges[:-1]) / count, np.add.reduceat(loss, edges[:-1]) / count, count.astype(float)
+        np.add.reduceat(step, edges[:-1]) / count,
+        np.add.reduceat(loss, edges[:-1]) / count,
+        count.astype(float),
     )
 
 

@@ -11,7 +11,6 @@ import numpy as np
 from toposcope.analysis.forecast.annealing import (
     PUBLISHED,
     LawFit,
-    Runs,
     Shape,
     drive,
     fit_multi_power,
@@ -45,7 +44,7 @@ class Tissue(Forecaster):
 
     def predict(self, seen: Curve) -> Point:
         """Fit all together, then shift to the recent losses and follow the schedule."""
-        return _follow(seen, fit_tissue(_same_size(seen, self.siblings) + [_data(seen)]))
+        return _follow(seen, fit_tissue([*_same_size(seen, self.siblings), _data(seen)]))
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +84,7 @@ class MultiPower(Forecaster):
         return self.known[key]
 
 
-def _same_size(seen: Curve, siblings: Sequence[Curve]) -> Runs:
+def _same_size(seen: Curve, siblings: Sequence[Curve]) -> list[tuple[Binned, Schedule]]:
     return [_data(s) for s in siblings if s.parameters == seen.parameters]
 
 

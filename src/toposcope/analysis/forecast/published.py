@@ -1,6 +1,6 @@
 """The three rules of the weight-space paper, and the control that its gain needs no topology.
 
-Read at checkpoints: those of the measured features, else 51 equally spaced ones. With n of m checkpoints seen:
+Read at checkpoints: those of the measured features, else 51 equally spaced ones. With n of m seen:
 
 - loss-only: a x^-b + c on the minibatch losses, x = step + 1, from (10, 0.1, last loss), within
   [0, 0, 0] and [100, 2, 20];
@@ -90,7 +90,9 @@ def _checkpoints(seen: Curve) -> tuple[np.ndarray, np.ndarray]:
         steps = np.linspace(0, seen.horizon, _CHECKPOINTS)
         steps = steps[steps <= seen.last]
     if len(steps) < 3:
-        raise InputError(f"run {seen.run}: {len(steps)} checkpoints seen; the published rules need at least 3")
+        raise InputError(
+            f"run {seen.run}: {len(steps)} checkpoints seen; the published rules need at least 3"
+        )
     return steps, seen.loss[np.clip(np.searchsorted(seen.step, steps), 0, len(seen.loss) - 1)]
 
 
@@ -114,7 +116,9 @@ def _tda(seen: Curve) -> float:
     measured = seen.features.dropna(subset=[NEURAL_PERSISTENCE])
     steps, value = measured["step"].to_numpy(float), measured[NEURAL_PERSISTENCE].to_numpy(float)
     if len(steps) < 3:
-        raise InputError(f"run {seen.run}: {len(steps)} checkpoints seen; the published rules need at least 3")
+        raise InputError(
+            f"run {seen.run}: {len(steps)} checkpoints seen; the published rules need at least 3"
+        )
     spacing = float(np.median(np.diff(steps)))
     left = seen.horizon / spacing + 1 - len(steps)
     _, losses = _checkpoints(seen)

@@ -63,7 +63,8 @@ class Schedule:
         if np.mean(wrong) <= 0.02:
             return ""
         at = step[known][np.argmax(wrong)]
-        return f"the schedule differs from the logged learning rate at step {int(at)} by {gap.max():.0%} of the peak"
+        off = f"by up to {gap.max():.0%} of the peak, first at step {int(at)}"
+        return f"the schedule differs from the logged learning rate {off}"
 
 
 def schedule_from_log(step: np.ndarray, rate: np.ndarray) -> Schedule | None:
@@ -110,7 +111,7 @@ def cosine(*, peak: float, last: float, steps: int, warmup: int = 0, knots: int 
 def stable_decay(
     *, peak: float, last: float, decay_from: int, steps: int, warmup: int = 0, exponential: bool = True
 ) -> Schedule:
-    """Return warm-up, a constant `peak` until `decay_from`, then a decay to `last` (exponential or linear)."""
+    """Return warm-up, `peak` until `decay_from`, then an exponential or linear decay to `last`."""
     tail = np.linspace(decay_from, steps, 100)
     share = (tail - decay_from) / (steps - decay_from)
     rate = peak * (last / peak) ** share if exponential else peak + (last - peak) * share

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import ClassVar, Self
@@ -10,6 +11,7 @@ import numpy as np
 
 from toposcope.analysis.forecast.base import Forecaster, Point, future_steps
 from toposcope.analysis.forecast.curve import FINAL_SHARE, Curve, level_and_slope
+from toposcope.errors import InputError
 
 PENALTIES = np.geomspace(1e-6, 1.0, 13)
 
@@ -31,7 +33,7 @@ class SiblingTransfer(Forecaster):
     needs: ClassVar[frozenset[str]] = frozenset({"siblings"})
 
     @property
-    def name(self) -> str:  # type: ignore[override]
+    def name(self) -> str:
         """The method's name in tables."""
         return "sibling transfer (window)" if self.window else "sibling transfer"
 
@@ -74,8 +76,6 @@ class PathTransfer(Forecaster):
 
     def fit(self, siblings: Sequence[Curve], share: float) -> Self:
         """Bin every sibling's path up to `share`."""
-        from toposcope.errors import InputError
-
         if len(siblings) < 6:
             raise InputError(f"{self.name}: {len(siblings)} finished siblings; it needs at least 6")
         paths = np.array([self._path(s.seen(share * s.horizon)) for s in siblings])
@@ -92,17 +92,15 @@ class PathTransfer(Forecaster):
     def _path(self, seen: Curve) -> np.ndarray:
         edges = np.geomspace(seen.last / 5, seen.last, self.bins + 1)
         edges[-1] *= 1.0 + 1e-9
-        inside = [(seen.step > a) & (seen.step <= b) for a, b in zip(edges, edges[1:], strict=False)]
+        inside = [(seen.step > a) & (seen.step <= b) for a, b in itertools.pairwise(edges)]
         means = np.array([seen.loss[k].mean() if k.any() else np.nan for k in inside])
         if np.isnan(means).any():
-            from toposcope.errors import InputError
-
             raise InputError(f"{self.name}: {seen.run} has no loss in a part of its path; log more often")
         return np.log(means)
 
 
 def _line(x: np.ndarray, y: np.ndarray, at: float) -> float:
-    """Return the least-squares line through (x, y) at `at`; the mean of y - x, shifted, where x has no spread."""
+    """Return the least-squares line through (x, y) at `at`; of slope one where x has no spread."""
     centred = x - x.mean()
     spread = float(centred @ centred)
     if spread < 1e-12:

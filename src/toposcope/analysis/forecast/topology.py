@@ -1,4 +1,4 @@
-"""Sibling transfer with something measured beside the loss: topology, or norms as its non-topological twin."""
+"""Sibling transfer with something beside the loss: topology, or norms as its non-topological twin."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class FeatureTransfer(Forecaster):
     final: np.ndarray = field(default_factory=lambda: np.empty(0), repr=False)
 
     @property
-    def name(self) -> str:  # type: ignore[override]
+    def name(self) -> str:
         """The method's name in tables."""
         return f"sibling transfer + {self.label} ({self.model})"
 
@@ -54,7 +54,9 @@ class FeatureTransfer(Forecaster):
         level, state = level_and_slope(seen.step, seen.loss)[0], self._state(seen)
         centre, spread = self.block.mean(axis=0), self.block.std(axis=0)
         if self.kind == "vector":
-            spread = np.full_like(spread, max(float(np.sqrt(np.mean(spread**2))), 1e-12) * np.sqrt(len(spread)))
+            spread = np.full_like(
+                spread, max(float(np.sqrt(np.mean(spread**2))), 1e-12) * np.sqrt(len(spread))
+            )
         spread = np.where(spread > 1e-12, spread, np.inf)  # a constant feature says nothing
         x, new = (self.block - centre) / spread, (state - centre) / spread
         if self.model == "pls":
@@ -68,7 +70,9 @@ class FeatureTransfer(Forecaster):
     def _state(self, seen: Curve) -> np.ndarray:
         missing = [c for c in self.columns if c not in seen.features]
         if missing:
-            raise InputError(f"{self.name}: {seen.run} has no feature {missing[0]!r}; measure it or leave it out")
+            raise InputError(
+                f"{self.name}: {seen.run} has no feature {missing[0]!r}; measure it or leave it out"
+            )
         rows = seen.features[["step", *self.columns]].dropna()
         if len(rows) < 3:
             raise InputError(f"{self.name}: {len(rows)} measured checkpoints of {seen.run} seen; it needs 3")

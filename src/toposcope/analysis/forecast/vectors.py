@@ -6,6 +6,8 @@ steps; the length itself goes into one more column, its logarithm.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 import pandas as pd
 
@@ -45,7 +47,10 @@ def landscape(
     return out.ravel()
 
 
-VECTORS = {"image": persistence_image, "landscape": landscape}
+VECTORS: dict[str, Callable[[np.ndarray, np.ndarray], np.ndarray]] = {
+    "image": persistence_image,
+    "landscape": landscape,
+}
 
 
 def vector_table(diagrams: pd.DataFrame, kind: str, *, name: str = "pooled") -> pd.DataFrame:
@@ -59,7 +64,9 @@ def vector_table(diagrams: pd.DataFrame, kind: str, *, name: str = "pooled") -> 
         return pd.DataFrame(columns=["run", "step"])
     vectorise = VECTORS[kind]
     records = []
-    for run, step, dim, birth, death in rows[["run", "step", "dim", "birth", "death"]].itertuples(index=False):
+    for run, step, dim, birth, death in rows[["run", "step", "dim", "birth", "death"]].itertuples(
+        index=False
+    ):
         b, d = np.asarray(birth, float), np.asarray(death, float)
         finite = np.isfinite(b) & np.isfinite(d) & (d > b)
         longest = float((d - b)[finite].max()) if finite.any() else 1.0

@@ -1,0 +1,161 @@
+"""From the tables of a store to loss curves with their features, and from a run's recipe to its schedule."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import pandas as pd
+
+from toposcope.analysis.forecast.base import Forecaster
+from toposcope.analysis.forecast.curve import Curve, curve_from_metrics
+from toposcope.analysis.forecast.published import (
+    NEURAL_PERSISTENCE,
+    CombinedRule,
+    LastLossControl,
+    LossOnlyRule,
+    TdaOnlyRule,
+)
+from toposcope.analysis.forecast.schedule import Schedule, cosine
+from toposcope.analysis.forecast.topology import FeatureTransfer
+from toposcope.analysis.forecast.vectors import VECTORS, vector_table
+from toposcope.errors import InputError
+
+TOPOLOGY = (NEURAL_PERSISTENCE, "h0_total", "h1_total")
+NORMS = ("weight_norm", "grad_norm")
+_GRADIENT_WINDOW = 100
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """A run that cannot be forecast, and why."""
+
+    run: str
+    reason: str
+
+
+def gather_curves(
+    metrics: pd.DataFrame,
+    runs: pd.DataFrame,
+    *,
+    features: pd.DataFrame | None = None,
+    diagrams: pd.DataFrame | None = None,
+    horizon: int | None = None,
+    schedules: Mapping[str, Schedule] | None = None,
+    column: str = "loss",
+) -> tuple[list[Curve], list[Problem]]:
+    """Build one curve per run of the tables (the store's columns); what cannot be built is a problem.
+
+    The horizon of a run is the given one, its schedule's end, or the steps of its training recipe (in
+    `runs.config`); else its last step. The schedule is the given one or the recipe's cosine.
+    """
+    curves, problems = [], []
+    known = runs.set_index("run") if len(runs) else pd.DataFrame()
+    wide = feature_columns(features, diagrams) if features is not None and len(features) else None
+    for run, rows in metrics.groupby("run", sort=False):
+        info = known.loc[[run]].iloc[0] if run in known.index else None
+        config = _config(info)
+        try:
+            schedule = (schedules or {}).get(str(run)) or recipe_schedule(config)
+            curve = curve_from_metrics(
+                str(run),
+                rows,
+                horizon=horizon or (None if schedule is not None else _recipe_steps(config)),
+                schedule=schedule,
+                parameters=int(info["parameters"] or 0) if info is not None else 0,
+                column=column,
+                features=_with_norms(wide, rows, str(run)) if wide is not None else None,
+            )
+        except InputError as error:
+            problems.append(Problem(str(run), str(error)))
+            continue
+        curves.append(curve)
+    return curves, problems
+
+
+def recipe_schedule(config: Mapping[str, object]) -> Schedule | None:
+    """Return the planned cosine of a toposcope training recipe; None where the config is another's."""
+    names = ("steps", "learning_rate", "final_learning_rate", "warmup_steps")
+    values = [config.get(name) for name in names]
+    if not all(isinstance(value, int | float) for value in values):
+        return None
+    steps, peak, last, warmup = (float(value) for value in values)  # type: ignore[arg-type]
+    if steps <= warmup or peak <= 0:
+        return None
+    return cosine(peak=peak, last=last, steps=int(steps), warmup=int(warmup))
+
+
+def feature_columns(features: pd.DataFrame, diagrams: pd.DataFrame | None) -> pd.DataFrame:
+    """Return run, step and the model-wide features under short names, images and landscapes beside them."""
+    model = features[
+        (features["role"] == "model") & features["status"].isin(["ok", "subsampled", "truncated"])
+    ]
+    wanted = {
+        ("neural_persistence", "model", "neural_persistence"): NEURAL_PERSISTENCE,
+        ("rips", "pooled", "h0_total"): "h0_total",
+        ("rips", "pooled", "h1_total"): "h1_total",
+    }
+    keys = pd.MultiIndex.from_frame(model[["probe", "name", "feature"]])
+    short = pd.Series([wanted.get(key) for key in keys], index=model.index)
+    used = model.assign(short=short).dropna(subset=["short"])
+    filtrations = used.groupby("short")["filtration"].agg(lambda values: sorted(set(values))[0])
+    used = used[used["filtration"] == used["short"].map(filtrations)]
+    wide = used.pivot_table(index=["run", "step"], columns="short", values="value").reset_index()
+    wide.columns.name = None
+    if diagrams is not None and len(diagrams):
+        for kind in VECTORS:
+            table = vector_table(diagrams, kind)
+            wide = wide.merge(table, on=["run", "step"], how="left") if len(table.columns) > 2 else wide
+    return wide
+
+
+def _with_norms(wide: pd.DataFrame, rows: pd.DataFrame, run: str) -> pd.DataFrame:
+    own = wide[wide["run"] == run].drop(columns="run").sort_values("step").reset_index(drop=True)
+    logged = rows.sort_values("step").drop_duplicates("step").set_index("step")
+    if "weight_norm" in logged and logged["weight_norm"].notna().any():
+        own["weight_norm"] = logged["weight_norm"].reindex(own["step"]).to_numpy()
+    if "grad_norm" in logged and logged["grad_norm"].notna().any():
+        smooth = logged["grad_norm"].rolling(_GRADIENT_WINDOW, min_periods=1).mean()
+        own["grad_norm"] = smooth.reindex(own["step"]).to_numpy()
+    return own
+
+
+def topological_methods(curves: list[Curve]) -> list[Forecaster]:
+    """Return the ablation's other side: every way that topology can enter, and the norms as its twin.
+
+    Only what some run has features for; an empty list when nothing was measured.
+    """
+    columns = {name for curve in curves for name in curve.features.columns}
+    methods: list[Forecaster] = []
+    rates = tuple(name for name in TOPOLOGY if name in columns)
+    if rates:
+        methods.append(FeatureTransfer("topology", rates))
+    norms = tuple(name for name in NORMS if name in columns)
+    if norms:
+        methods.append(FeatureTransfer("norms", norms))
+    for kind in VECTORS:
+        block = tuple(sorted(name for name in columns if name.startswith(f"{kind}_")))
+        if block:
+            methods += [FeatureTransfer(f"{kind}s", block, "vector", model) for model in ("ridge", "pls")]
+    methods += [LossOnlyRule(), LastLossControl()]
+    if NEURAL_PERSISTENCE in columns:
+        methods += [TdaOnlyRule(), CombinedRule()]
+    return methods
+
+
+def _config(info: pd.Series | None) -> Mapping[str, object]:
+    if info is None:
+        return {}
+    config = info.get("config")
+    if isinstance(config, str):
+        try:
+            config = json.loads(config)
+        except ValueError:
+            return {}
+    return config if isinstance(config, Mapping) else {}
+
+
+def _recipe_steps(config: Mapping[str, object]) -> int | None:
+    steps = config.get("steps")
+    return int(steps) if isinstance(steps, int | float) and steps > 0 else None
