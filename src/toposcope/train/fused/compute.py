@@ -15,6 +15,7 @@ from torch import Tensor
 
 from toposcope.train.fused.attention import attention_backward, attention_forward
 from toposcope.train.fused.pointwise import cross_entropy, gelu
+from toposcope.train.fused.products import transposed_product
 from toposcope.train.fused.vectors import LANES
 from toposcope.train.model import GPT
 from toposcope.train.shapes import GPTShape
@@ -28,7 +29,7 @@ def supports(shape: GPTShape, *, device: str) -> bool:
     return (
         device == "cpu"
         and shape.vocabulary % LANES == 0
-        and shape.context % 4 == 0
+        and shape.width % 4 == 0
         and torch.backends.mkldnn.is_available()
         and hasattr(torch.ops.mkldnn, "_linear_pointwise")
     )
@@ -154,17 +155,9 @@ class _Pass:
         self._add_weight_grad(d, x, f"{name}.weight", f"{name}.bias")
 
     def _add_weight_grad(self, d: Tensor, x: Tensor, weight: str, bias: str | None) -> None:
-        if min(d.shape[1], x.shape[1]) < 16:
-            self.grads[weight].add_(torch.from_numpy(d.numpy().T @ x.numpy()))
-            if bias is not None:
-                self.grads[bias].add_(d.sum(0))
-            return
-        d_weight, d_bias = torch.ops.aten.mkldnn_linear_backward_weights(
-            d.to_mkldnn(), x.to_mkldnn(), self.values[weight], bias is not None
-        )
-        self.grads[weight].add_(d_weight)
+        self.grads[weight].add_(torch.from_numpy(transposed_product(d.numpy(), x.numpy())))
         if bias is not None:
-            self.grads[bias].add_(d_bias)
+            self.grads[bias].add_(d.sum(0))
 
     def _embedding_backward(self, d: Tensor, inputs: Tensor) -> None:
         shape = self.shape
