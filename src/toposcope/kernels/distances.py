@@ -133,6 +133,18 @@ def square(x: np.ndarray, y: np.ndarray, x_scale: float, y_scale: float) -> floa
 
 
 @njit(cache=True, nogil=True)
+def direct_squares(rows: np.ndarray, row_scale: np.ndarray) -> np.ndarray:
+    """Return the (n, n) squared distances of the scaled rows in float64, from differences."""
+    n = len(rows)
+    out = np.zeros((n, n))
+    for i in range(n):
+        for j in range(i):
+            out[i, j] = square(rows[i], rows[j], row_scale[i], row_scale[j])
+            out[j, i] = out[i, j]
+    return out
+
+
+@njit(cache=True, nogil=True)
 def _squares_of_edges(rows: np.ndarray, row_scale: np.ndarray, u: np.ndarray, v: np.ndarray) -> np.ndarray:
     out = np.empty(u.size)
     for e in range(u.size):
@@ -178,11 +190,20 @@ def _inverse_norms(part: np.ndarray) -> np.ndarray:
 
 def _mean(rows: np.ndarray, row_scale: np.ndarray) -> np.ndarray:
     sums = run_blocks(
-        lambda span: row_scale[slice(*span)] @ rows[slice(*span)].astype(np.float64),
+        lambda span: _sum(rows[slice(*span)], row_scale[slice(*span)]),
         _chunks(rows),
         serial=rows.size < _SERIAL_BELOW,
     )
     return np.sum(sums, axis=0) / len(rows)
+
+
+@njit(cache=True, nogil=True)
+def _sum(rows: np.ndarray, row_scale: np.ndarray) -> np.ndarray:
+    total = np.zeros(rows.shape[1])
+    for i in range(rows.shape[0]):
+        for k in range(total.size):
+            total[k] += rows[i, k] * row_scale[i]
+    return total
 
 
 def squared_norms(

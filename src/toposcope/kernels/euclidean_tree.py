@@ -16,12 +16,14 @@ from dataclasses import dataclass
 import numpy as np
 from numba import njit
 
-from toposcope.kernels.distances import PreparedCloud, prepared, squared_norms, squares_of_row
+from toposcope.kernels.distances import PreparedCloud, direct_squares, prepared, squared_norms, squares_of_row
 from toposcope.kernels.linkage import light_edges, link
 from toposcope.kernels.threads import row_blocks, run_blocks
 
 _BLOCK = 512
 _SERIAL_BELOW = 200_000
+_DIRECT = 10_000_000
+"""Multiplications up to which differences in float64 are as quick as starting a matrix product."""
 _ROOM = 16
 """Edges a new point is expected to bring; more are stored at a second attempt."""
 
@@ -79,9 +81,12 @@ def duplicates(rows: np.ndarray) -> np.ndarray:
 
 
 def _grown(cloud: PreparedCloud) -> _Tree:
-    n = len(cloud.work)
+    n, d = cloud.work.shape
     none = np.empty(0, np.int64)
     tree = _Tree(none, none, np.empty(0), none, np.empty(0))
+    if n <= _BLOCK and n * n * d < _DIRECT:
+        u, v, squares = dense_tree(direct_squares(cloud.rows, cloud.row_scale))
+        return _Tree(u, v, squares, none, np.empty(0))
     buffer = np.empty(min(_BLOCK, n) * n, np.float32)
     for start in range(0, n, _BLOCK):
         stop = min(start + _BLOCK, n)
@@ -119,7 +124,7 @@ def _extended(cloud: PreparedCloud, tree: _Tree, products: np.ndarray, start: in
     u = np.concatenate([tree.u, *(part[0] for part in parts)])
     v = np.concatenate([tree.v, *(part[1] for part in parts)])
     squares = np.concatenate([tree.squares, *(part[2] for part in parts)])
-    chosen, leaves, seams = link(np.argsort(squares, kind="stable"), u, v, squares, stop)
+    chosen, leaves, seams = link(np.argsort(squares), u, v, squares, stop)
     return _Tree(u[chosen], v[chosen], squares[chosen], leaves, seams)
 
 
@@ -127,21 +132,23 @@ def _within(
     inner: np.ndarray, nearest: np.ndarray, height: np.ndarray, tree: _Tree, place: np.ndarray, start: int
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Return the edges between points of the block that are shorter than any path so far."""
+    if start == 0:
+        return dense_tree(inner)
     size = len(inner)
-    if start:
-        places = place[nearest]
-        leaves = np.argsort(places, kind="stable")
-        ends = places[leaves]
-        seams = np.zeros(size)
-        # The largest seam after one place, up to and including the next; none between equal places.
-        ahead = np.maximum.reduceat(np.append(tree.seams, 0.0), ends + 1)[:-1]
-        seams[1:] = np.where(np.diff(ends) > 0, ahead, 0.0)
-    else:
-        leaves, seams = np.arange(size), np.full(size, np.inf)
-    owner, other = np.empty(size * size, np.int64), np.empty(size * size, np.int64)
-    lengths = np.empty(size * size)
-    count = _among(inner, leaves, seams, height, owner, other, lengths)
-    return owner[:count] + start, other[:count] + start, lengths[:count]
+    places = place[nearest]
+    leaves = np.argsort(places, kind="stable")
+    ends = places[leaves]
+    seams = np.zeros(size)
+    # The largest seam after one place, up to and including the next; none between equal places.
+    ahead = np.maximum.reduceat(np.append(tree.seams, 0.0), ends + 1)[:-1]
+    seams[1:] = np.where(np.diff(ends) > 0, ahead, 0.0)
+    room = _ROOM * size
+    while True:
+        owner, other, lengths = np.empty(room, np.int64), np.empty(room, np.int64), np.empty(room)
+        count = _among(inner, leaves, seams, height, owner, other, lengths)
+        if count <= room:
+            return owner[:count] + start, other[:count] + start, lengths[:count]
+        room = count
 
 
 @njit(cache=True, nogil=True)
@@ -189,7 +196,7 @@ def _among(
         i = leaves[k]
         before = count
         count = light_edges(inner[i], leaves[: k + 1], seams, k, height[i], height, ends, lengths, count)
-        for e in range(before, count):
+        for e in range(before, min(count, ends.size)):
             owner[e] = i
     return count
 
