@@ -87,3 +87,10 @@ def test_short_series_are_drawn_as_they_are_and_gaps_are_left_out():
     line = series.binned(np.array([2, 0, 1]), np.array([3.0, 1.0, np.nan]))
     assert line["step"].tolist() == [0, 2]
     assert line["mean"].tolist() == [1.0, 3.0]
+
+
+def test_a_size_is_called_by_its_runs_name_without_the_seed():
+    runs = pd.DataFrame(
+        {"run": ["tiny-seed1", "tiny-seed2", "large-seed1"], "family": "f", "parameters": [5, 5, 9]}
+    )
+    assert [group.label for group in series.sizes(runs)] == ["tiny", "large"]

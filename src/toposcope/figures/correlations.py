@@ -12,7 +12,7 @@ from matplotlib.patches import Rectangle
 
 from toposcope.figures.names import is_baseline, leading, readable_name
 from toposcope.figures.series import Size, sizes
-from toposcope.figures.style import INK, MUTED, WIDTH, house, new_figure, say_empty
+from toposcope.figures.style import INK, MUTED, house, new_figure, say_empty
 
 STAGES = (
     ("spearman", "Raw rho"),
@@ -69,7 +69,17 @@ def draw(trends: pd.DataFrame, runs: pd.DataFrame, *, target: str = "loss") -> F
         bar.set_ticks([-1, -0.5, 0, 0.5, 1])
         bar.set_label(f"correlation with {readable_name(target)}")
         bar.outline.set_visible(False)
+        _fit_numbers(figure, list(axes[0]), len(groups))
     return figure
+
+
+def _fit_numbers(figure: Figure, panels: list[Axes], columns: int) -> None:
+    """Set the cells' numbers as large as their cells allow, once the layout has settled."""
+    figure.draw_without_rendering()
+    for ax in panels:
+        width = 72.0 / figure.dpi * ax.get_window_extent().width / columns
+        for text in ax.texts:
+            text.set_fontsize(float(np.clip(width / 2.8, 3.5, 7.5)))
 
 
 def matrix(trends: pd.DataFrame, columns: list[str], groups: list[Size], stage: str) -> np.ndarray:
@@ -111,10 +121,9 @@ def panel(
     ax.grid(False)
     for side in ("left", "bottom"):
         ax.spines[side].set_visible(False)
-    size = float(np.clip(72 * WIDTH * 0.24 / max(len(groups), 1) / 3.0, 4.0, 7.5))
     for (i, j), value in np.ndenumerate(grid):
         if np.isnan(value):
-            ax.text(j, i, "–", ha="center", va="center", color=MUTED, fontsize=size)
+            ax.text(j, i, "–", ha="center", va="center", color=MUTED)
             continue
         ax.text(
             j,
@@ -122,7 +131,6 @@ def panel(
             cell(value),
             ha="center",
             va="center",
-            fontsize=size,
             color="white" if abs(value) > 0.6 else INK,
         )
     if 0 < first_baseline < len(grid):

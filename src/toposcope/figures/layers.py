@@ -16,9 +16,9 @@ from toposcope.figures.style import (
     OKABE_ITO,
     house,
     new_figure,
-    readable,
     say_empty,
     sequential,
+    size_title,
     step_axis,
 )
 
@@ -66,7 +66,7 @@ def draw(features: pd.DataFrame, runs: pd.DataFrame, *, filtration: str = "seed0
                 )
             axes[row, 0].set_ylabel(role, fontweight="bold")
         for ax, group in zip(axes[0], groups, strict=True):
-            ax.set_title(group.label, color=readable(group.colour))
+            size_title(ax, group.label, group.colour)
         for ax in axes[-1]:
             step_axis(ax, matrices["step"].unique(), label=False)
             ax.set_xlabel("step (log)")

@@ -12,7 +12,7 @@ from matplotlib.ticker import MaxNLocator
 
 from toposcope.figures.neural_persistence import PANELS, thin
 from toposcope.figures.series import Size, curve, loss_at_checkpoints, select, sizes
-from toposcope.figures.style import MUTED, end_labels, house, new_figure, readable, say_empty, short
+from toposcope.figures.style import MUTED, end_labels, house, new_figure, say_empty, short, size_title
 
 FEATURE = "h0_total"
 
@@ -76,7 +76,7 @@ def panel(
     notes: pd.DataFrame | None = None,
 ) -> None:
     """Draw the checkpoints of one size on `ax`."""
-    ax.set_title(group.label, color=readable(group.colour))
+    size_title(ax, group.label, group.colour)
     drawn = 0
     for run in group.runs:
         line = curve(rows, (run,)).merge(losses[losses["run"] == run], on="step")

@@ -8,7 +8,16 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from toposcope.figures.series import Size, curve, null_band, select, sizes
-from toposcope.figures.style import MUTED, NULL, end_labels, house, new_figure, readable, say_empty, step_axis
+from toposcope.figures.style import (
+    MUTED,
+    NULL,
+    end_labels,
+    house,
+    new_figure,
+    say_empty,
+    size_title,
+    step_axis,
+)
 
 PROBE = "neural_persistence"
 PANELS = 12
@@ -52,7 +61,7 @@ def panel(ax: Axes, features: pd.DataFrame, group: Size, *, filtration: str) -> 
     of_model = {"probe": PROBE, "filtration": filtration, "role": "model"}
     measured = select(features, "neural_persistence", **of_model)
     shuffled = select(features, "neural_persistence_shuffled", **of_model)
-    ax.set_title(group.label, color=readable(group.colour))
+    size_title(ax, group.label, group.colour)
     line = curve(measured, group.runs)
     if line.empty:
         say_empty(ax, "not measured")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 
 import numpy as np
@@ -9,6 +10,8 @@ import pandas as pd
 from scipy.stats import t as student
 
 from toposcope.figures.style import sequential, short
+
+_SEED = re.compile(r"[-_]seed[-_]?\d+$")
 
 LEVEL = 0.95
 """Coverage of every interval and null band that is drawn."""
@@ -27,8 +30,8 @@ class Size:
 def sizes(runs: pd.DataFrame) -> list[Size]:
     """Group runs by family and number of parameters, from the smallest to the largest, each with its colour.
 
-    `runs` has the columns run, family and parameters. A run whose size is unknown (0) stands alone; a
-    size with a single run is called by the run's name, one with several by its number of parameters.
+    `runs` has the columns run, family and parameters. A run whose size is unknown (0) stands alone. A
+    size is called by its runs' name without the seed where they share one, else by its parameters.
     """
     keyed: dict[tuple[int, str, str], list[str]] = {}
     for run, family, parameters in runs[["run", "family", "parameters"]].itertuples(index=False):
@@ -36,14 +39,17 @@ def sizes(runs: pd.DataFrame) -> list[Size]:
         keyed.setdefault((known, str(family), "" if known else str(run)), []).append(str(run))
     ordered = sorted(keyed.items())
     colours = sequential(len(ordered))
-    families = {family for (_, family, _), _ in ordered}
+    labels = [_label(parameters, members) for (parameters, _, _), members in ordered]
     found = []
-    for ((parameters, family, _), members), colour in zip(ordered, colours, strict=True):
-        label = members[0] if len(members) == 1 else short(parameters)
-        if len(members) > 1 and len(families) > 1:
-            label = f"{family} {label}"
-        found.append(Size(label, parameters, tuple(sorted(members)), colour))
+    for ((parameters, family, _), members), label, colour in zip(ordered, labels, colours, strict=True):
+        named = label if labels.count(label) == 1 else f"{family} {label}".strip()
+        found.append(Size(named, parameters, tuple(sorted(members)), colour))
     return found
+
+
+def _label(parameters: int, members: list[str]) -> str:
+    stems = {_SEED.sub("", member) for member in members}
+    return stems.pop() if len(stems) == 1 else short(parameters)
 
 
 def select(

@@ -211,6 +211,15 @@ def _top(cluster: list[float], gap: float) -> float:
     return cluster[0] + gap * (cluster[1] - 1) / 2
 
 
+def size_title(ax: Axes, text: str, colour: str) -> None:
+    """Write a panel's title in its size's colour, as small or as short as one panel's width demands."""
+    columns = ax.get_gridspec().ncols if ax.get_subplotspec() else 1  # type: ignore[union-attr]
+    room = 72.0 * 0.86 * WIDTH / columns / 0.68  # points times characters
+    size = min(9.5, max(room / max(len(text), 1), 6.5))
+    most = int(room / size)
+    ax.set_title(text if len(text) <= most else text[: most - 1] + "…", color=readable(colour), fontsize=size)
+
+
 def say_empty(ax: Axes, reason: str) -> None:
     """Write on empty axes why nothing is drawn."""
     ax.set_axis_off()
