@@ -14,6 +14,7 @@ from toposcope.errors import InputError
 
 COMMANDS: dict[str, str] = {
     "train": "toposcope.cli.train",
+    "audit": "toposcope.cli.audit",
     "weights": "toposcope.cli.weights",
     "compare": "toposcope.cli.compare",
     "export": "toposcope.cli.export",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from toposcope.sources.audit import Finding, audit
 from toposcope.sources.series import Series, open_series
 
-__all__ = ["Series", "open_series"]
+__all__ = ["Finding", "Series", "audit", "open_series"]

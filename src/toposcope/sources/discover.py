@@ -22,7 +22,18 @@ from toposcope.types import Checkpoint, Run
 
 MAX_DEPTH = 3
 GENERIC = frozenset(
-    "model pytorch_model checkpoint ckpt last best final latest adapter_model consolidated".split()
+    [
+        "model",
+        "pytorch_model",
+        "checkpoint",
+        "ckpt",
+        "last",
+        "best",
+        "final",
+        "latest",
+        "adapter_model",
+        "consolidated",
+    ]
 )
 """File names that say nothing about the run: the folder's name stands for it."""
 
@@ -35,6 +46,8 @@ class Entry:
     open: Callable[[], Reader]
     release: Callable[[], None] = lambda: None
     """What to do when the checkpoint is no longer needed (fetched files are removed)."""
+    identity: Callable[[], Mapping[str, str]] | None = None
+    """The files' hashes, where they are known without reading the files."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +58,8 @@ class Source:
     entries: tuple[Entry, ...]
     metrics: Callable[[], pd.DataFrame]
     config: Mapping[str, Any] = field(default_factory=dict)
+    raw_steps: Callable[[], list[int]] = list
+    """The steps of the loss history as it has them, unsorted."""
 
 
 def discover(location: Folder | Blob) -> list[Source]:
@@ -215,7 +230,13 @@ def _series(folder: Folder, entries: list[Entry]) -> Source:
     last = max(folders, key=lambda name: step_of(name) or 0, default=None)
     config = config_of(folder) or (config_of(folder.sub(last)) if last is not None else {})
     inner = (last,) if last is not None else ()
-    return Source(Run(run, uri=folder.label), tuple(entries), lambda: _metrics(folder, run, inner), config)
+    return Source(
+        Run(run, uri=folder.label),
+        tuple(entries),
+        lambda: _metrics(folder, run, inner),
+        config,
+        lambda: _raw_steps(folder),
+    )
 
 
 def _trainer_state(folder: Folder) -> dict[str, Any]:
@@ -233,6 +254,14 @@ def _metrics(folder: Folder, run: str, inner: tuple[str, ...]) -> pd.DataFrame:
         if isinstance(rows, list):
             return history.tidy([row for row in rows if isinstance(row, dict)], run)
     return history.tidy([], run)
+
+
+def _raw_steps(folder: Folder) -> list[int]:
+    if "training_log.json" not in folder.files():
+        return []
+    rows = read_json(folder.open("training_log.json"))
+    steps = [row.get("step") for row in rows if isinstance(row, dict)] if isinstance(rows, list) else []
+    return [step for step in steps if type(step) is int]
 
 
 def _toposcope_run(folder: Folder) -> Source:

@@ -40,7 +40,24 @@ MODULES: Final = (
 """First parts of the modules whose names a checkpoint may carry, as inert symbols."""
 
 BUILTINS: Final = frozenset(
-    "set frozenset list dict tuple int float complex str bytes bytearray bool object slice range type".split()
+    [
+        "set",
+        "frozenset",
+        "list",
+        "dict",
+        "tuple",
+        "int",
+        "float",
+        "complex",
+        "str",
+        "bytes",
+        "bytearray",
+        "bool",
+        "object",
+        "slice",
+        "range",
+        "type",
+    ]
 )
 """The builtins that a checkpoint may name."""
 

@@ -82,6 +82,20 @@ class Series:
             self._described = tuple(self._describe(source) for source in self._sources.values())
         return self._described
 
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names of the runs."""
+        return tuple(self._sources)
+
+    def identity(self, checkpoint: Checkpoint) -> dict[str, str] | None:
+        """Return what a store of checkpoints says of its files (name -> hash) without fetching them."""
+        known = self._entries[checkpoint].identity
+        return dict(known()) if known is not None else None
+
+    def raw_steps(self, run: str) -> list[int]:
+        """Return the steps of a run's own loss history in the order in which it has them."""
+        return self._source(run).raw_steps()
+
     def of_run(self, run: str) -> list[Checkpoint]:
         """Return the checkpoints of one run, by step."""
         self._source(run)

@@ -1,0 +1,156 @@
+"""Look for errors in a series of checkpoints before anything is measured on it."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator
+
+import numpy as np
+
+from toposcope.errors import SourceError
+from toposcope.progress import track
+from toposcope.sources.audit_checks import CHECKS, Finding
+from toposcope.sources.audit_evidence import distance, gather
+from toposcope.sources.series import Series
+from toposcope.types import Checkpoint
+
+MAX_FOLLOWED = 64
+"""How many findings about single tensors are looked into for what happened to them."""
+
+
+def audit(series: Series, *, cheap: bool = False, quiet: bool = True) -> list[Finding]:
+    """Return what is wrong with a series; an empty list when nothing is.
+
+    Parameters
+    ----------
+    series
+        The checkpoints to look at.
+    cheap
+        Read headers and a sample of rows only. Without it every value is read: a content hash of every
+        tensor at every step, and its change from step to step.
+    quiet
+        Show no progress.
+
+    Returns
+    -------
+    list of Finding
+        By run, step and fault.
+    """
+    found: list[Finding] = list(_duplicates(series))
+    for run in series.names:
+        steps = list(
+            track(gather(series, run, cheap=cheap), f"auditing {run}", len(series.of_run(run)), quiet=quiet)
+        )
+        own = [
+            finding
+            for check in CHECKS
+            if not (cheap and check.__name__ == "path")
+            for finding in check(steps)
+        ]
+        found += own if cheap else _explain(series, _once(own))
+        found += _metrics(series, run)
+    order = {run: index for index, run in enumerate(series.names)}
+    return sorted(found, key=lambda f: (order[f.run], -1 if f.step is None else f.step, f.fault, f.tensor))
+
+
+PATH_FAULTS = ("off-path", "jump", "out-of-order")
+
+
+def _once(findings: list[Finding]) -> list[Finding]:
+    """Leave out that a tensor left its path where it is known to be zero, missing, not finite and so on."""
+    known = {
+        (f.step, f.tensor) for f in findings if f.fault not in PATH_FAULTS and f.fault != "step-mismatch"
+    }
+    whole = {step for step, tensor in known if not tensor}
+    return [
+        finding
+        for finding in findings
+        if finding.fault not in PATH_FAULTS
+        or ((finding.step, finding.tensor) not in known and finding.step not in whole)
+    ]
+
+
+def _duplicates(series: Series) -> Iterator[Finding]:
+    for checkpoint in series.duplicates:
+        yield Finding(
+            checkpoint.run, checkpoint.step, "duplicate-step", "", f"{checkpoint.uri} has this step as well"
+        )
+
+
+def _metrics(series: Series, run: str) -> Iterator[Finding]:
+    """Look for a loss history that is not finite, or out of order."""
+    try:
+        raw = series.raw_steps(run)
+        losses = series.metrics(run)
+    except SourceError as error:
+        yield Finding(run, None, "unreadable-metrics", "", str(error))
+        return
+    if any(b < a for a, b in zip(raw, raw[1:], strict=False)):
+        yield Finding(run, None, "unsorted-metrics", "", "the steps of its loss history are out of order")
+    if len(set(raw)) < len(raw):
+        yield Finding(run, None, "duplicate-metrics", "", "its loss history has a step twice")
+    bad = losses.loc[np.isinf(losses["loss"].astype(float)), "step"]
+    for step in bad.head(8):
+        yield Finding(run, int(step), "non-finite-loss", "", "the loss recorded here is infinite")
+
+
+def _explain(series: Series, findings: list[Finding]) -> list[Finding]:
+    """Say what happened to tensors that jumped or left the path, where it can be told."""
+    out = []
+    followed = 0
+    jumped: dict[int, list[Finding]] = {}
+    for finding in findings:
+        if finding.fault in ("jump", "off-path") and finding.tensor and finding.step is not None:
+            jumped.setdefault(finding.step, []).append(finding)
+    for finding in findings:
+        if finding.step in jumped and finding in jumped[finding.step] and followed < MAX_FOLLOWED:
+            followed += 1
+            finding = _what_happened(series, finding, [other.tensor for other in jumped[finding.step]])
+        out.append(finding)
+    return out
+
+
+def _what_happened(series: Series, finding: Finding, others: list[str]) -> Finding:
+    checkpoints = series.of_run(finding.run)
+    index = next(i for i, checkpoint in enumerate(checkpoints) if checkpoint.step == finding.step)
+    before, now = checkpoints[index - 1], checkpoints[index]
+    try:
+        with series.reading(before) as old, series.reading(now) as new:
+            previous, current = old.read(finding.tensor), new.read(finding.tensor)
+            moved = distance(current, previous)
+            for other in others:
+                info = old.infos().get(other)
+                if other != finding.tensor and info is not None and info.shape == previous.shape:
+                    if distance(current, old.read(other)) < 0.5 * moved:
+                        return _told(
+                            finding, "swapped-tensors", f"holds what {other!r} held at step {before.step}"
+                        )
+    except SourceError:
+        return finding
+    return _transformed(finding, previous, current, moved, before)
+
+
+def _transformed(
+    finding: Finding, previous: np.ndarray, current: np.ndarray, moved: float, before: Checkpoint
+) -> Finding:
+    old, new = previous.astype(np.float64), current.astype(np.float64)
+    scale = float((new * old).sum() / max(float((old * old).sum()), 1e-300))
+    if distance(new, scale * old) < 0.25 * moved:
+        fault, what = (
+            ("negated-tensor", "changed its sign")
+            if abs(scale + 1) < 0.2
+            else ("rescaled-tensor", f"was scaled by {scale:.4g}")
+        )
+        return _told(finding, fault, f"{what} since step {before.step}")
+    if old.ndim == 2 and old.shape[0] == old.shape[1] and distance(new, old.T) < 0.5 * moved:
+        return _told(finding, "transposed-tensor", f"is transposed against step {before.step}")
+    if distance(np.sort(new, axis=None), np.sort(old, axis=None)) < 0.2 * moved:
+        return _told(finding, "permuted-tensor", f"holds the values of step {before.step} in another order")
+    return finding
+
+
+def _told(finding: Finding, fault: str, message: str) -> Finding:
+    return dataclasses.replace(finding, fault=fault, message=message)
+
+
+__all__ = ["Finding", "audit"]

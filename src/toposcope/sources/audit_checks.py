@@ -1,0 +1,350 @@
+"""The checks of an audit: each takes a run's evidence and yields findings."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from toposcope.sources.audit_evidence import StepEvidence, TensorEvidence
+
+SMALL = 64
+"""Tensors with fewer elements fluctuate too much to be judged by their step-to-step change."""
+
+SPIKE = 3.0
+"""A step is off the path when both ways to it are this many times as long as the way around it.
+
+A straight path gives 1/2, a random walk 0.71, independent draws around a fixed point 1.
+"""
+
+TURN = 0.85
+"""Steps are out of order when the next but one is nearer than this part of the way to the next."""
+
+MAD_SIGMAS = 10.0
+"""A jump lies this many robust standard deviations off the smooth course of the log step change, ..."""
+
+JUMP = math.log(4.0)
+"""... and is at least this large in log units."""
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """Something wrong with a series: `step` and `tensor` are None and empty when it concerns no single one."""
+
+    run: str
+    step: int | None
+    fault: str
+    tensor: str
+    message: str
+
+
+Evidence = Sequence[StepEvidence]
+
+
+def _finding(step: StepEvidence, fault: str, message: str, tensor: str = "") -> Finding:
+    return Finding(step.checkpoint.run, step.checkpoint.step, fault, tensor, message)
+
+
+def _readable(steps: Evidence) -> list[StepEvidence]:
+    return [step for step in steps if not step.error]
+
+
+def unreadable(steps: Evidence) -> Iterator[Finding]:
+    """Checkpoints that cannot be read: truncated, missing shards, hostile."""
+    for step in steps:
+        if step.error:
+            yield _finding(step, "unreadable", step.error)
+
+
+def identical(steps: Evidence) -> Iterator[Finding]:
+    """Steps with the very weights of an earlier one, and of the final one."""
+    good = _readable(steps)
+    first: dict[str, StepEvidence] = {}
+    final = good[-1].digest if good else ""
+    for step in good:
+        twin = first.setdefault(step.digest, step)
+        if step is good[-1] and twin is not step:
+            continue  # reported from the other side, as equal to the final step
+        if step is not good[-1] and step.digest == final:
+            yield _finding(
+                step, "equals-final", f"has the very weights of the final step {good[-1].checkpoint.step}"
+            )
+        elif twin is not step:
+            yield _finding(step, "identical", f"has the very weights of step {twin.checkpoint.step}")
+
+
+def _majority(steps: list[StepEvidence], name: str) -> TensorEvidence | None:
+    kinds = Counter(
+        (step.tensors[name].info.shape, str(step.tensors[name].info.dtype))
+        for step in steps
+        if name in step.tensors
+    )
+    shape, dtype = kinds.most_common(1)[0][0]
+    return next(
+        item
+        for step in steps
+        if (item := step.tensors.get(name)) and item.info.shape == shape and str(item.info.dtype) == dtype
+    )
+
+
+def structure(steps: Evidence) -> Iterator[Finding]:
+    """Tensors that most steps have and one lacks, or the reverse; other shapes, other dtypes."""
+    good = _readable(steps)
+    counts = Counter(name for step in good for name in step.tensors)
+    for name, count in counts.items():
+        expected = _majority(good, name)
+        usual = count * 2 > len(good)
+        for step in good:
+            item = step.tensors.get(name)
+            if item is None:
+                if usual:
+                    yield _finding(
+                        step, "missing-tensor", f"lacks it; {count} of {len(good)} steps have it", name
+                    )
+            elif not usual and len(good) > 2:
+                yield _finding(step, "extra-tensor", f"has it; only {count} of {len(good)} steps do", name)
+            elif expected is not None and item.info.shape != expected.info.shape:
+                yield _finding(
+                    step,
+                    "shape-change",
+                    f"has shape {item.info.shape}, elsewhere {expected.info.shape}",
+                    name,
+                )
+            elif expected is not None and item.info.dtype != expected.info.dtype:
+                yield _finding(
+                    step, "dtype-change", f"is {item.info.dtype}, elsewhere {expected.info.dtype}", name
+                )
+
+
+def values(steps: Evidence) -> Iterator[Finding]:
+    """Weights that are not finite, zero, or constant; blocks of zeros; lost precision."""
+    good = _readable(steps)
+    usual = _usual(good)
+    for index, step in enumerate(good):
+        for name, item in step.tensors.items():
+            matrix = len(item.info.shape) > 1
+            if not item.finite:
+                yield _finding(step, "non-finite", "holds NaN or infinite values", name)
+            elif matrix and item.constant and index:
+                fault, what = (
+                    ("zero-tensor", "is zero throughout")
+                    if item.zeros == 1.0
+                    else ("constant-tensor", "holds one value")
+                )
+                yield _finding(step, fault, what, name)
+            elif matrix and item.zeros > 0.002 + 4 * usual[name][0] and item.info.size >= SMALL:
+                yield _finding(
+                    step,
+                    "zero-block",
+                    f"{item.zeros:.1%} of its values are exactly zero, elsewhere {usual[name][0]:.1%}",
+                    name,
+                )
+            elif (
+                matrix
+                and item.coarse
+                and not usual[name][1]
+                and item.info.size >= SMALL
+                and not item.constant
+            ):
+                yield _finding(step, "precision-loss", "was rounded to bfloat16; other steps were not", name)
+
+
+def _usual(good: list[StepEvidence]) -> dict[str, tuple[float, bool]]:
+    """Return per tensor the median share of zeros, and whether most steps are coarse."""
+    table: dict[str, list[TensorEvidence]] = defaultdict(list)
+    for step in good:
+        for name, item in step.tensors.items():
+            table[name].append(item)
+    return {
+        name: (
+            float(np.median([item.zeros for item in items])),
+            2 * sum(item.coarse for item in items) >= len(items),
+        )
+        for name, items in table.items()
+    }
+
+
+def copies(steps: Evidence) -> Iterator[Finding]:
+    """Tensors equal to another tensor of the step, or to their own last step, where they mostly are not."""
+    good = _readable(steps)
+    pairs: dict[tuple[str, str], list[StepEvidence]] = defaultdict(list)
+    for step in good:
+        groups: dict[str, list[str]] = defaultdict(list)
+        for name, item in step.tensors.items():
+            if len(item.info.shape) > 1 and not item.constant and item.info.size >= SMALL:
+                groups[item.digest].append(name)
+        for names in groups.values():
+            for other in names[1:]:
+                pairs[(names[0], other)].append(step)
+    for (first, second), where in pairs.items():
+        if 2 * len(where) <= len(good):
+            for step in where:
+                yield _finding(step, "copied-tensor", f"is a copy of {first!r} at this step only", second)
+    for before, step in zip(good, good[1:], strict=False):
+        same = [
+            n
+            for n, item in step.tensors.items()
+            if n in before.tensors and before.tensors[n].digest == item.digest
+        ]
+        if len(same) < len(step.tensors):
+            for name in same:
+                if len(step.tensors[name].info.shape) > 1 and _mostly_changes(good, name):
+                    yield _finding(
+                        step,
+                        "stale-tensor",
+                        f"is unchanged since step {before.checkpoint.step}; others moved",
+                        name,
+                    )
+
+
+def _mostly_changes(good: list[StepEvidence], name: str) -> bool:
+    digests = [step.tensors[name].digest for step in good if name in step.tensors]
+    moves = sum(a != b for a, b in zip(digests, digests[1:], strict=False))
+    return 2 * moves > len(digests) - 1
+
+
+def labels(steps: Evidence) -> Iterator[Finding]:
+    """Steps that say another number inside than outside, and gaps in an even spacing."""
+    for step in _readable(steps):
+        inside = step.facts.step
+        if inside is not None and inside != step.checkpoint.step:
+            yield _finding(step, "step-mismatch", f"its file says step {inside}")
+    numbers = sorted({step.checkpoint.step for step in steps})
+    strides = np.diff(numbers)
+    if len(strides) >= 4:
+        common, count = Counter(strides.tolist()).most_common(1)[0]
+        for start, stride in zip(numbers, strides.tolist(), strict=False):
+            if count >= 0.8 * len(strides) and stride > common and stride % common == 0:
+                run = steps[0].checkpoint.run
+                text = f"steps {start + common} to {start + stride - common} are not there; the others are {common} apart"
+                yield Finding(run, start + common, "missing-step", "", text)
+
+
+def path(steps: Evidence) -> Iterator[Finding]:
+    """Steps out of order, off the path, or a jump away from the step before."""
+    good = [step for step in _readable(steps) if step.tensors]
+    if len(good) < 4:
+        return
+    found = {(item.step, item.fault): item for item in _course(good, _whole(good), "")}
+    names = [
+        n
+        for n, item in good[0].tensors.items()
+        if item.info.size >= SMALL and all(n in s.tensors for s in good)
+    ]
+    single: dict[tuple[int | None, str], list[Finding]] = defaultdict(list)
+    for name in names:
+        for finding in _course(good, _Track.of([step.tensors[name] for step in good]), name):
+            single[(finding.step, finding.fault)].append(finding)
+    for key, findings in single.items():
+        if 2 * len(findings) <= len(names):
+            found.pop(key, None)
+            yield from findings
+        elif key not in found:
+            first = findings[0]
+            yield Finding(first.run, first.step, first.fault, "", f"{len(findings)} tensors: {first.message}")
+    yield from found.values()
+
+
+@dataclass(frozen=True, slots=True)
+class _Track:
+    """Norms and changes along a run: of one tensor, or of all together."""
+
+    norm: np.ndarray
+    change: np.ndarray
+    change2: np.ndarray
+
+    @classmethod
+    def of(cls, items: Sequence[TensorEvidence]) -> _Track:
+        return cls(
+            *(np.array([getattr(item, key) for item in items]) for key in ("norm", "change", "change2"))
+        )
+
+
+def _whole(good: list[StepEvidence]) -> _Track:
+    def total(key: str) -> np.ndarray:
+        rows = [
+            [getattr(item, key) for item in step.tensors.values() if item.norm == item.norm] for step in good
+        ]
+        return np.array([math.sqrt(sum(value * value for value in row)) for row in rows])
+
+    return _Track(total("norm"), total("change"), total("change2"))
+
+
+def _course(good: list[StepEvidence], track: _Track, tensor: str) -> Iterator[Finding]:
+    what = "the checkpoint" if not tensor else "it"
+    spikes = _spikes(track)
+    for index in spikes:
+        text = f"{what} lies off the path between its neighbours: is it from another run or damaged?"
+        yield _finding(good[index], "off-path", text, tensor)
+    near = {index + offset for index in spikes for offset in (0, 1)}
+    if not tensor:
+        for index in _turns(track):
+            if not near & {index, index - 1, index + 1}:
+                text = f"step {good[index + 1].checkpoint.step} is nearer to step {good[index - 1].checkpoint.step} than this: swapped?"
+                yield _finding(good[index], "out-of-order", text)
+    for index, ratio in _jumps(good, track):
+        if index not in near:
+            text = f"{what} moved {ratio:.3g} times as far as the steps around it"
+            yield _finding(good[index], "jump", text, tensor)
+
+
+def _spikes(track: _Track) -> list[int]:
+    """Return the interior steps that both ways to are much longer than the way around."""
+    found = []
+    for index in range(1, len(track.norm) - 1):
+        shorter, around = min(track.change[index], track.change[index + 1]), track.change2[index + 1]
+        if shorter > SPIKE * around and shorter > 1e-6 * track.norm[index]:
+            found.append(index)
+    return found
+
+
+def _turns(track: _Track) -> list[int]:
+    """Return the steps whose successor is nearer to their predecessor than they are, both ways."""
+    found = []
+    for index in range(1, len(track.norm) - 2):
+        first = track.change2[index + 1] < TURN * track.change[index]
+        second = track.change2[index + 2] < TURN * track.change[index + 2]
+        if first and second:
+            found.append(index)
+    return found
+
+
+def _jumps(good: list[StepEvidence], track: _Track) -> Iterator[tuple[int, float]]:
+    """Yield the steps whose log change per step leaves the smooth course, with the ratio to it.
+
+    The course at a step is the median of the three changes on either side; the first and last three,
+    which have no such frame, are not judged: training legitimately starts with a leap.
+    """
+    strides = np.diff([step.checkpoint.step for step in good])
+    with np.errstate(divide="ignore", invalid="ignore"):
+        change = np.log(track.change[1:] / track.norm[1:]) - 0.5 * np.log(np.maximum(strides, 1))
+    change[~np.isfinite(change)] = np.nan
+    n = len(change)
+    if n < 8:
+        return
+    residual = np.full(n, np.nan)
+    for at in range(3, n - 3):
+        frame = np.delete(change[at - 3 : at + 4], 3)
+        if np.isfinite(frame).sum() >= 4 and np.isfinite(change[at]):
+            residual[at] = change[at] - np.nanmedian(frame)
+    known = residual[np.isfinite(residual)]
+    if len(known) < 2:
+        return
+    spread = 1.4826 * float(np.median(np.abs(known - np.median(known))))
+    for at in range(n):
+        if np.isfinite(residual[at]) and residual[at] > max(MAD_SIGMAS * spread, JUMP):
+            yield at + 1, math.exp(residual[at])
+
+
+CHECKS: tuple[Callable[[Evidence], Iterator[Finding]], ...] = (
+    unreadable,
+    labels,
+    identical,
+    structure,
+    values,
+    copies,
+    path,
+)

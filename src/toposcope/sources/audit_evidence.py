@@ -1,0 +1,146 @@
+"""What an audit looks at: per checkpoint and tensor a few numbers, gathered in one pass over a run."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from toposcope.errors import SourceError
+from toposcope.sources.reader import WEIGHT_DTYPES, Facts, Reader, TensorInfo
+from toposcope.sources.series import Series, all_finite
+from toposcope.types import Checkpoint
+
+SAMPLE_BYTES = 1 << 16
+
+
+@dataclass(frozen=True, slots=True)
+class TensorEvidence:
+    """One tensor at one step; `change` and `change2` are distances to the last and the last but one step."""
+
+    info: TensorInfo
+    digest: str = ""
+    finite: bool = True
+    constant: bool = False
+    zeros: float = 0.0
+    coarse: bool = False
+    """Every float32 value is one of bfloat16 too."""
+    norm: float = np.nan
+    change: float = np.nan
+    change2: float = np.nan
+
+
+@dataclass(frozen=True, slots=True)
+class StepEvidence:
+    """One checkpoint: its tensors, or why it cannot be read."""
+
+    checkpoint: Checkpoint
+    tensors: Mapping[str, TensorEvidence] = field(default_factory=dict)
+    facts: Facts = field(default_factory=Facts)
+    error: str = ""
+
+    @property
+    def digest(self) -> str:
+        """A hash over all tensors; empty when the checkpoint cannot be read."""
+        if not self.tensors:
+            return ""
+        lines = sorted(f"{name}\0{item.digest}" for name, item in self.tensors.items())
+        return hashlib.sha256("\n".join(lines).encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def gather(series: Series, run: str, *, cheap: bool) -> Iterator[StepEvidence]:
+    """Yield the evidence of a run's checkpoints in order; at most three checkpoints are open at once.
+
+    The cheap form reads headers and a sample of every tensor's rows; it has no changes and no norms.
+    """
+    window: list[tuple[Reader, ExitStack]] = []
+    try:
+        for checkpoint in series.of_run(run):
+            identity = series.identity(checkpoint) if cheap else None
+            if identity is not None:
+                yield StepEvidence(checkpoint, {name: _file(name, tag) for name, tag in identity.items()})
+                continue
+            held = ExitStack()
+            try:
+                reader = held.enter_context(series.reading(checkpoint))
+                before = [] if cheap else [item[0] for item in reversed(window)]
+                tensors = {info.name: _look(reader, info, before, cheap) for info in reader.infos().values()}
+                facts = reader.facts()
+            except SourceError as error:
+                held.close()
+                yield StepEvidence(checkpoint, error=str(error))
+                continue
+            window.append((reader, held))
+            if len(window) > 2:
+                window.pop(0)[1].close()
+            yield StepEvidence(checkpoint, tensors, facts)
+    finally:
+        for _, held in window:
+            held.close()
+
+
+def _file(name: str, tag: str) -> TensorEvidence:
+    return TensorEvidence(TensorInfo(name, (), np.dtype(np.uint8)), tag)
+
+
+def _look(reader: Reader, info: TensorInfo, before: list[Reader], cheap: bool) -> TensorEvidence:
+    if info.skip or not info.size:
+        return TensorEvidence(info, digest=f"{info.dtype}{info.shape}{info.skip}")
+    values = _sample(reader, info) if cheap else reader.read(info.name)
+    values = np.ascontiguousarray(values)
+    digest = hashlib.sha256(values.reshape(-1).view(np.uint8).data).hexdigest()
+    if info.dtype not in WEIGHT_DTYPES:
+        return TensorEvidence(info, digest)
+    finite = all_finite(values)
+    first = values.reshape(-1)[0]
+    base = TensorEvidence(
+        info,
+        digest,
+        finite,
+        constant=bool((values == first).all()),
+        zeros=float(np.mean(values == 0)),
+        coarse=info.dtype == np.float32 and not (values.reshape(-1).view(np.uint32) & 0xFFFF).any(),
+    )
+    if cheap or not finite:
+        return base
+    changes = [_distance(values, other, info) for other in before] + [np.nan, np.nan]
+    return TensorEvidence(
+        info, digest, finite, base.constant, base.zeros, base.coarse, _norm(values), changes[0], changes[1]
+    )
+
+
+def _sample(reader: Reader, info: TensorInfo) -> np.ndarray:
+    if not info.shape or info.nbytes <= SAMPLE_BYTES:
+        return reader.read(info.name)
+    n = info.shape[0]
+    count = max(1, min(n, SAMPLE_BYTES * n // info.nbytes) // 3)
+    starts = sorted({0, (n - count) // 2, n - count})
+    return np.concatenate([reader.rows(info.name, start, start + count) for start in starts])
+
+
+def _norm(values: np.ndarray) -> float:
+    flat = values.reshape(-1)
+    return float(np.sqrt(sum(float(np.square(part, dtype=np.float64).sum()) for part in _parts(flat))))
+
+
+def _parts(flat: np.ndarray) -> Iterator[np.ndarray]:
+    for at in range(0, len(flat), 1 << 18):
+        yield flat[at : at + (1 << 18)].astype(np.float64)
+
+
+def distance(a: np.ndarray, b: np.ndarray) -> float:
+    """Return the Euclidean distance of two arrays of one shape, in float64."""
+    pairs = zip(
+        _parts(np.ascontiguousarray(a).reshape(-1)), _parts(np.ascontiguousarray(b).reshape(-1)), strict=True
+    )
+    return float(np.sqrt(sum(float(np.square(x - y).sum()) for x, y in pairs)))
+
+
+def _distance(values: np.ndarray, other: Reader, info: TensorInfo) -> float:
+    match = other.infos().get(info.name)
+    if match is None or match.shape != info.shape or match.skip:
+        return np.nan
+    return distance(values, other.read(info.name))

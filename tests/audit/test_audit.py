@@ -1,0 +1,82 @@
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+import pytest
+
+from toposcope.cli.main import main
+from toposcope.sources import audit, open_series
+
+sys.path.insert(0, str(Path(__file__).parent))
+from planted import CATALOGUE, STEPS, Fault, walk, write
+
+KINDS = ("walk", "decay", "stationary")
+
+
+def test_the_catalogue_has_more_than_twenty_kinds():
+    assert len({fault.name for fault in CATALOGUE}) >= 30
+    assert len({fault.fault for fault in CATALOGUE}) >= 20
+
+
+@pytest.mark.parametrize("kind", ("walk", "decay"))
+@pytest.mark.parametrize("fault", CATALOGUE, ids=lambda fault: fault.name)
+def test_every_planted_fault_is_found(tmp_path: Path, fault: Fault, kind: str):
+    folder = tmp_path / "run"
+    write(folder, walk(3, kind))
+    fault.plant(folder)
+    for cheap in (False, True):
+        found = [(f.fault, f.step, f.tensor) for f in audit(open_series(folder), cheap=cheap)]
+        if not cheap or fault.cheap:
+            assert (fault.fault, fault.step, fault.tensor) in found, (cheap, found)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("seed", range(6))
+def test_nothing_is_found_in_a_healthy_series(tmp_path: Path, kind: str, seed: int):
+    folder = tmp_path / "run"
+    write(folder, walk(seed, kind))
+    assert audit(open_series(folder)) == []
+    assert audit(open_series(folder), cheap=True) == []
+
+
+def test_nothing_is_found_with_logarithmic_steps(tmp_path: Path):
+    steps = (0, *(2**power for power in range(10)), *range(1000, 10000, 1000))
+    folder = tmp_path / "run"
+    write(folder, walk(1, "walk", len(steps)), steps)
+    assert audit(open_series(folder)) == []
+
+
+def test_nothing_is_found_in_the_five_small_runs(shared_data: Path):
+    series = open_series(shared_data / "seed_runs")
+    assert len(series) == 255
+    assert audit(series) == []
+    assert audit(series, cheap=True) == []
+
+
+def test_one_fault_is_one_finding(tmp_path: Path):
+    folder = tmp_path / "run"
+    write(folder, walk(3, "walk"))
+    next(fault for fault in CATALOGUE if fault.name == "one NaN").plant(folder)
+    assert [f.fault for f in audit(open_series(folder))] == ["non-finite"]
+
+
+def test_the_command_prints_a_table_and_exits_with_1(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    folder = tmp_path / "run"
+    write(folder, walk(3, "walk"))
+    with pytest.raises(SystemExit) as done:
+        main(["audit", str(folder)])
+    assert done.value.code == 0
+    assert f"{len(STEPS)} checkpoints of 1 runs read: nothing found" in capsys.readouterr().out
+    next(fault for fault in CATALOGUE if fault.name == "all zero").plant(folder)
+    with pytest.raises(SystemExit) as done:
+        main(["audit", str(folder)])
+    assert done.value.code == 1
+    assert "zero-tensor" in capsys.readouterr().out
+    with pytest.raises(SystemExit) as done:
+        main(["audit", str(folder), "--json"])
+    assert done.value.code == 1
+    payload = json.loads(capsys.readouterr().out)
+    assert payload["findings"][0]["step"] == 1000
+    assert payload["findings"][0]["tensor"] == "layers.0.mlp.fc1.weight"
