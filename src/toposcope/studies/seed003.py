@@ -1,0 +1,229 @@
+"""The embedding report again, from its own stored rows: its tables, and what each is worth."""
+
+from __future__ import annotations
+
+import json
+import math
+import tomllib
+from collections.abc import Mapping
+from functools import lru_cache
+from importlib import resources
+from operator import itemgetter
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from toposcope.analysis import from_frame, segment_table, trend_table
+from toposcope.errors import InputError
+from toposcope.studies.sections import Section
+
+TOPOLOGY = ("h1_persistence_entropy", "h1_n_features", "h1_max_persistence", "h1_total_persistence")
+SPECTRUM = ("effective_rank", "participation_ratio", "eigenspectrum_decay_alpha")
+BESIDE = ("top_eigenvalue", "h0_total_persistence", "h1_entropy_normalized")
+"""What the report left out: the top eigenvalue alone, H0's total, and entropy over the log of the count."""
+FEATURES = (*TOPOLOGY, *SPECTRUM, *BESIDE)
+_NEEDED = ("step", "perplexity", *TOPOLOGY, *SPECTRUM, "top_eigenvalue", "h0_total_persistence")
+
+
+@lru_cache(maxsize=1)
+def printed() -> Mapping[str, Any]:
+    """Return the numbers that the report prints."""
+    return tomllib.loads((resources.files("toposcope.studies") / "seed003.toml").read_text("utf-8"))
+
+
+def read_rows(folder: Path) -> pd.DataFrame:
+    """Return the stored rows of every model as one table, by run and step.
+
+    Raises
+    ------
+    InputError
+        When the folder holds no `*_results.json`, or one of them is not a list of measured checkpoints.
+    """
+    files = sorted(folder.glob("*_results.json")) if folder.is_dir() else []
+    files = [path for path in files if path.name != "all_results.json"]
+    if not files:
+        raise InputError(f"{folder} holds no *_results.json: give the folder with the report's stored rows")
+    frames = [_read_model(path) for path in files]
+    rows = pd.concat(frames, ignore_index=True)
+    rows["log_perplexity"] = np.log(rows["perplexity"])
+    rows["h1_entropy_normalized"] = rows["h1_persistence_entropy"] / np.log(rows["h1_n_features"])
+    order = [name for name in printed()["trajectory"] if name in set(rows["run"])]
+    rank = {name: place for place, name in enumerate(order)}
+    return rows.sort_values(
+        ["run", "step"], key=lambda c: c.map(rank) if c.name == "run" else c, ignore_index=True
+    )
+
+
+def _read_model(path: Path) -> pd.DataFrame:
+    try:
+        content = json.loads(path.read_text(encoding="utf-8"))
+        frame = pd.DataFrame(content)
+    except (ValueError, TypeError) as error:
+        raise InputError(f"{path} is not a JSON list of checkpoints ({error}); fetch it again") from error
+    missing = [name for name in _NEEDED if name not in frame]
+    if missing:
+        raise InputError(f"{path} lacks {missing[0]!r}: it is not a file of the embedding report")
+    return frame.assign(run=path.name.removesuffix("_results.json"))
+
+
+def reproduce_rows(folder: Path) -> list[Section]:
+    """Return the report's tables beside what its own rows say, with the honest columns."""
+    rows = read_rows(folder)
+    table = from_frame(rows, features=list(FEATURES), targets=("log_perplexity",))
+    trends = trend_table(table, targets=["log_perplexity"])
+    return [
+        trajectory_section(rows),
+        final_section(rows),
+        correlation_section(trends),
+        worth_section(trends),
+        noise_section(rows),
+        phase_section(rows),
+    ]
+
+
+def trajectory_section(rows: pd.DataFrame) -> Section:
+    """Return every printed trajectory entry that its stored row contradicts."""
+    wrong, total = [], 0
+    names = printed()["columns"]
+    for run, table in printed()["trajectory"].items():
+        mine = rows[rows["run"] == run].set_index("step")
+        for entry in table:
+            values = dict(zip(names, entry, strict=True))
+            step = values.pop("step")
+            if step not in mine.index:
+                continue
+            for name, value in values.items():
+                total += 1
+                stored = float(mine.loc[step, name])
+                if not _agrees(value, stored):
+                    wrong.append((run, step, name, float(value), stored))
+    note = (
+        f"{total - len(wrong)} of {total} printed entries agree with the stored rows to every printed digit; "
+        f"these {len(wrong)} do not. Where they differ, the rows are what was measured."
+    )
+    return Section("Trajectories: where the report contradicts its rows", _WRONG, tuple(wrong), note)
+
+
+_WRONG = ("model", "step", "quantity", "report", "rows")
+
+
+def _agrees(value: float, stored: float) -> bool:
+    text = repr(value)
+    digits = len(text.partition(".")[2]) if "." in text else 0
+    return math.isclose(round(stored, digits), float(value), abs_tol=0.51 * 10.0**-digits * 1e-6 + 1e-12)
+
+
+def final_section(rows: pd.DataFrame) -> Section:
+    """Return the cross-model comparison at the last step, from the rows, the report's H1 total beside it."""
+    lines = []
+    for run, table in printed()["trajectory"].items():
+        mine = rows[rows["run"] == run]
+        if mine.empty:
+            continue
+        last = mine.iloc[-1]
+        lines.append(
+            (
+                run, float(last["perplexity"]), int(last["h1_n_features"]),
+                float(last["h1_total_persistence"]), float(table[-1][3]),
+                float(last["h1_persistence_entropy"]), float(last["effective_rank"]),
+            )
+        )  # fmt: skip
+    columns = (
+        "model",
+        "perplexity",
+        "H1 bars",
+        "H1 total",
+        "H1 total (report)",
+        "H1 entropy",
+        "effective rank",
+    )
+    measured, stated = max(lines, key=itemgetter(3)), max(lines, key=itemgetter(4))
+    note = (
+        f"By its rows, the largest final H1 total persistence is that of {measured[0]}; by its table, "
+        f"that of {stated[0]}. One run per model: no interval can be given."
+    )
+    return Section("The last checkpoint of every model", columns, tuple(lines), note)
+
+
+def correlation_section(trends: pd.DataFrame) -> Section:
+    """Return |Spearman| with perplexity per model and its mean, beside the printed mean."""
+    wide = trends.pivot_table(index="column", columns="run", values="spearman", sort=False)
+    lines = []
+    for feature in FEATURES:
+        values = [float(wide.loc[feature, run]) for run in wide.columns]
+        mean = float(np.mean(np.abs(values)))
+        stated = printed()["mean_correlation"].get(feature)
+        agrees = None if stated is None else ("yes" if abs(mean - stated) < 1.001e-3 else "no")
+        lines.append((feature, *values, mean, stated, agrees))
+    columns = ("feature", *map(str, wide.columns), "mean |rho|", "report", "agrees")
+    note = (
+        "The last three features are not in the report. The top covariance eigenvalue, one number of the "
+        "spectrum, correlates as the topology does, so the gap that the report sees between topology and "
+        "spectrum is a matter of which spectral number was chosen."
+    )
+    return Section("Rank correlation with perplexity", columns, tuple(lines), note)
+
+
+def worth_section(trends: pd.DataFrame) -> Section:
+    """Return, per model and feature, what is left of the correlation when the shared trend is taken out."""
+    names = ("run", "column", "spearman", "partial_step", "effective_n", "block_low", "block_high", "walk_p")
+    shown = [*names, "innovation_r", "innovation_p", "innovation_holm", "verdict"]
+    lines = tuple(tuple(row) for row in trends[shown].itertuples(index=False))
+    adds = trends[trends["verdict"] == "adds"]
+    found = (
+        "none adds"
+        if adds.empty
+        else ", ".join(f"{r}: {c}" for r, c in zip(adds["run"], adds["column"], strict=True))
+    )
+    note = (
+        "Perplexity falls with the step almost without exception, so anything that drifts correlates with "
+        "it. partial_step is Spearman's rho given the log step; walk_p how often two independent random "
+        "walks of this length do as well; the verdict is that of the innovation test on the log perplexity, "
+        f"Holm-corrected over all rows: {found}. "
+        f"With {int(trends['n'].max())} checkpoints a run, only strong effects can be seen."
+    )
+    return Section("What the correlations are worth", tuple(shown), lines, note)
+
+
+def noise_section(rows: pd.DataFrame) -> Section:
+    """Return the change from step 0 to step 1, where the stored perplexity does not change at all."""
+    lines = []
+    for run, mine in rows.groupby("run", sort=False):
+        pair = mine[mine["step"].isin((0, 1))]
+        if len(pair) != 2 or pair["perplexity"].nunique() != 1:
+            continue
+        first, second = pair.iloc[0], pair.iloc[1]
+        for name in ("h1_n_features", "h1_persistence_entropy", "h1_total_persistence", "effective_rank"):
+            lines.append(
+                (run, name, float(first[name]), float(second[name]), float(second[name] - first[name]))
+            )
+    note = (
+        "Between step 0 and step 1 the stored perplexity is the same to its last digit: so is the model. "
+        "The H1 numbers are not: their difference is the measurement's own noise, and a difference of "
+        "that size between two other checkpoints means nothing."
+    )
+    columns = ("model", "quantity", "step 0", "step 1", "difference")
+    return Section("The noise of the measurement", columns, tuple(lines), note)
+
+
+def phase_section(rows: pd.DataFrame) -> Section:
+    """Return the report's three phases beside the segments that a calibrated changepoint search finds."""
+    table = from_frame(rows, features=["h1_total_persistence", "effective_rank"], targets=("log_perplexity",))
+    segments = segment_table(table)
+    names = (
+        "run",
+        "column",
+        "segment",
+        "start_step",
+        "end_step",
+        "slope",
+        "slope_low",
+        "slope_high",
+        "embedding_label",
+    )
+    lines = tuple(tuple(row) for row in segments[list(names)].itertuples(index=False))
+    phases = ", ".join(f"{name} {low} to {high}" for name, (low, high) in printed()["phases"].items())
+    note = f"The report's phases, read off the figure: {phases}."
+    return Section("Phases", names, lines, note)

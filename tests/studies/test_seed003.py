@@ -1,0 +1,97 @@
+"""The embedding report from rows: the real ones where they are at hand, planted ones otherwise."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+
+from toposcope.errors import InputError
+from toposcope.studies.sections import Section, markdown
+from toposcope.studies.seed003 import FEATURES, read_rows, reproduce_rows
+
+STEPS = [0, 1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1000, 2000, 5000, 10000, 33000, 66000, 100000, 143000]
+
+
+def _write_rows(folder, *, models=("pythia-70m", "pythia-160m")):
+    for seed, model in enumerate(models):
+        noise = np.random.default_rng(seed)
+        rows = []
+        for place, step in enumerate(STEPS):
+            row = {"step": step, "perplexity": 60000.0 / (place**3 + 1) if place > 1 else 60000.0}
+            for name in FEATURES[:-1]:
+                row[name] = float(noise.random() + place)
+            row["h1_n_features"] = 100 + place
+            row["h1_persistence_entropy"] = 4.0 + 0.01 * place
+            rows.append(row)
+        (folder / f"{model}_results.json").write_text(json.dumps(rows))
+
+
+@pytest.fixture
+def planted(tmp_path):
+    _write_rows(tmp_path)
+    return tmp_path
+
+
+def _by_title(sections, start):
+    return next(section for section in sections if section.title.startswith(start))
+
+
+def test_real_rows_give_the_printed_mean_correlations(shared_data):
+    sections = reproduce_rows(shared_data / "seed_embeddings")
+    table = _by_title(sections, "Rank correlation")
+    agrees = {row[0]: row[-1] for row in table.rows}
+    assert all(
+        agrees[name] == "yes" for name in ("h1_persistence_entropy", "h1_n_features", "h1_max_persistence")
+    )
+    assert sum(value == "yes" for value in agrees.values()) == 7
+
+
+def test_real_rows_contradict_the_reports_totals(shared_data):
+    sections = reproduce_rows(shared_data / "seed_embeddings")
+    wrong = {(row[0], row[1], row[2]): row[3:] for row in _by_title(sections, "Trajectories").rows}
+    report, rows = wrong[("pythia-70m", 143000, "h1_total_persistence")]
+    assert (report, round(rows, 1)) == (64.6, 70.8)
+    report, rows = wrong[("pythia-410m", 143000, "h1_total_persistence")]
+    assert (report, round(rows, 1)) == (55.8, 125.4)
+    assert not any(quantity == "perplexity" for _, _, quantity in wrong)
+
+
+def test_real_rows_show_the_noise_between_equal_models(shared_data):
+    noise = _by_title(reproduce_rows(shared_data / "seed_embeddings"), "The noise")
+    counts = {row[0]: row[4] for row in noise.rows if row[1] == "h1_n_features"}
+    assert counts == {"pythia-70m": 2.0, "pythia-160m": 3.0, "pythia-410m": 2.0}
+
+
+def test_no_correlation_of_drifting_rows_is_called_an_addition(planted):
+    worth = _by_title(reproduce_rows(planted), "What the correlations are worth")
+    place = worth.columns.index("verdict")
+    assert {row[place] for row in worth.rows} <= {"nothing beyond the trend", "untested"}
+
+
+def test_the_sections_become_markdown_and_json(planted):
+    sections = reproduce_rows(planted)
+    page = markdown("The embedding report", sections)
+    assert page.count("\n## ") == len(sections)
+    assert json.dumps([section.as_json() for section in sections], default=str)
+
+
+def test_a_section_knows_its_columns():
+    with pytest.raises(ValueError, match="argument"):
+        Section("t", ("a", "b"), ((1,),)).as_json()
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [("{", "not a JSON list"), ('[{"step": 1}]', "lacks 'perplexity'"), ("", "not a JSON list")],
+)
+def test_bad_rows_are_named(tmp_path, content, message):
+    (tmp_path / "pythia-70m_results.json").write_text(content)
+    with pytest.raises(InputError, match=message):
+        read_rows(tmp_path)
+
+
+def test_an_empty_folder_is_named(tmp_path):
+    with pytest.raises(InputError, match="holds no"):
+        read_rows(tmp_path)
