@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import itertools
 import os
+import threading
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar
@@ -19,7 +20,9 @@ A = TypeVar("A")
 B = TypeVar("B")
 
 _pools: dict[int, ThreadPoolExecutor] = {}
-os.register_at_fork(after_in_child=_pools.clear)
+_here = threading.local()
+if hasattr(os, "register_at_fork"):  # a child inherits the pool but not its threads
+    os.register_at_fork(after_in_child=_pools.clear)
 
 
 def thread_count() -> int:
@@ -31,14 +34,18 @@ def worker_pool() -> ThreadPoolExecutor:
     """Return the pool of threads that kernels share."""
     threads = thread_count()
     if threads not in _pools:
-        _pools[threads] = ThreadPoolExecutor(threads, thread_name_prefix="toposcope")
+        _pools[threads] = ThreadPoolExecutor(threads, "toposcope", initializer=_mark_worker)
     return _pools[threads]
 
 
+def _mark_worker() -> None:
+    _here.is_worker = True
+
+
 def run_blocks(work: Callable[[A], B], blocks: Iterable[A], *, serial: bool = False) -> list[B]:
-    """Return [work(block) for block in blocks], by threads unless `serial`."""
+    """Return [work(block) for block in blocks], by threads unless `serial` or already on one of them."""
     todo = list(blocks)
-    if serial or min(thread_count(), len(todo)) <= 1:
+    if serial or len(todo) <= 1 or thread_count() == 1 or getattr(_here, "is_worker", False):
         return [work(block) for block in todo]
     return list(worker_pool().map(work, todo))
 
