@@ -34,6 +34,11 @@ from toposcope.cli.sweeping import exit_code, show_sweep
 @click.option("--points", type=int, help="Larger clouds are subsampled to this many.  [default: 500]")
 @click.option("--draws", type=int, help="Replicates of a subsample.  [default: 5]")
 @click.option("--attention", is_flag=True, help="Measure every head's attention graph, too.")
+@click.option(
+    "--labelled",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    help="A labelled text file in GLUE's format: each layer gets a linear probe's accuracy.",
+)
 @click.option("--keep", type=click.Path(path_type=Path), help="Keep the pooled states in this folder.")
 @click.option("--no-diagrams", is_flag=True, help="Do not keep the diagrams (CROCKER figures need them).")
 @click.option("--tokenizer", type=click.Path(exists=True, path_type=Path), help="Where a model brings none.")
@@ -63,6 +68,7 @@ def command(
     points: int | None,
     draws: int | None,
     attention: bool,
+    labelled: Path | None,
     keep: Path | None,
     no_diagrams: bool,
     tokenizer: Path | None,
@@ -81,6 +87,7 @@ def command(
     SERIES are model folders, folders of steps, run folders or hub addresses. One forward pass brings all
     layers and the perplexity. A sweep that was stopped goes on where it was when the command is repeated.
     """
+    from toposcope.probes.representations.linear_probe import load_labelled
     from toposcope.probes.representations.loading import ModelLoader
     from toposcope.probes.representations.options import preset as preset_options
     from toposcope.probes.representations.probe import Representations
@@ -97,13 +104,13 @@ def command(
     options = preset_options(preset, changes)
     read = load_texts(texts, limit=limit, min_chars=min_chars, split=split)
     loader = ModelLoader(tokenizer=tokenizer, device=device, half=options.half)
-    probe = Representations(options, read, loader, keep=keep)
+    scored = load_labelled(labelled) if labelled is not None else None
+    probe = Representations(options, read, loader, keep=keep, labelled=scored)
+    recipe = options.recipe(read.digest, scored.digest if scored is not None else "")
     execution = Execution(
         jobs=jobs, shard=Shard.parse(shard), ray=ray, keep_diagrams=not no_diagrams, audit=not no_audit
     )
     opened = open_series(list(series), revisions=revisions, steps=steps, losses=losses)
-    report = sweep(
-        opened, [probe], Store.create(out, recipe=options.recipe(read.digest)), execution=execution
-    )
+    report = sweep(opened, [probe], Store.create(out, recipe=recipe), execution=execution)
     show_sweep(report, out, as_json=as_json)
     return exit_code(report)

@@ -152,12 +152,12 @@ def correlation_section(trends: pd.DataFrame) -> Section:
     wide = trends.pivot_table(index="column", columns="run", values="spearman", sort=False)
     lines = []
     for feature in FEATURES:
-        values = [float(wide.loc[feature, run]) for run in wide.columns]
+        values = wide.loc[feature].to_numpy(dtype=np.float64).tolist()
         mean = float(np.mean(np.abs(values)))
         stated = printed()["mean_correlation"].get(feature)
         agrees = None if stated is None else ("yes" if abs(mean - stated) < 1.001e-3 else "no")
         lines.append((feature, *values, mean, stated, agrees))
-    columns = ("feature", *map(str, wide.columns), "mean |rho|", "report", "agrees")
+    columns = ("feature", *map(str, wide.columns), "mean |rho|", "report", "within .001")
     note = (
         "The last three features are not in the report. The top covariance eigenvalue, one number of the "
         "spectrum, correlates as the topology does, so the gap that the report sees between topology and "

@@ -75,9 +75,10 @@ class RepresentationOptions:
         if self.pooling not in ("mean", "last", "token"):
             raise InputError(f"pooling is {self.pooling!r}; use mean, last or token")
 
-    def recipe(self, texts_digest: str) -> dict[str, object]:
+    def recipe(self, texts_digest: str, labelled_digest: str = "") -> dict[str, object]:
         """Return the settings and the texts as the store's recipe: plain JSON values."""
-        return {"probe": "representations", "texts": texts_digest, **asdict(self)}
+        texts = {"texts": texts_digest, "labelled": labelled_digest}
+        return {"probe": "representations", **texts, **asdict(self)}
 
     def reading(self, layers: tuple[int, ...]) -> Reading:
         """Return what one forward pass has to bring."""

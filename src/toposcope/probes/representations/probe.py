@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from pathlib import Path
 
@@ -15,6 +16,7 @@ from toposcope.probes.representations.attention import attention_h0
 from toposcope.probes.representations.clouds import FILTRATION, LayerCloud, Shape, measure_layer
 from toposcope.probes.representations.forward import Representation, read, resolve_layers
 from toposcope.probes.representations.kept import keep_states
+from toposcope.probes.representations.linear_probe import LabelledTexts, probe_accuracy
 from toposcope.probes.representations.loading import ModelLoader
 from toposcope.probes.representations.options import RepresentationOptions
 from toposcope.probes.representations.texts import Texts
@@ -27,6 +29,16 @@ MODEL = Label("model")
 _GROUND = "ground L2 (Wasserstein), L-infinity (bottleneck)"
 
 
+@dataclass(frozen=True, slots=True)
+class _Seen:
+    """Everything that one visit to a checkpoint's model brings."""
+
+    clouds: dict[int, LayerCloud]
+    representation: Representation
+    heads: np.ndarray | None
+    accuracy: dict[int, tuple[float, float]]
+
+
 @dataclass(frozen=True)
 class Representations:
     """Rips H0 and H1 of each chosen layer's states over a fixed set of texts, with its twins.
@@ -35,13 +47,15 @@ class Representations:
     to the previous checkpoint's diagrams (`wasserstein1_h1`, ...), and between consecutive chosen layers
     the share of H1 that an optimal matching carries over (`carried_h1`) beside the linear CKA. For the model:
     `perplexity`, `loss` in nats per token, and `predicted_tokens` behind them. With `keep`, the pooled states
-    are written there as safetensors, so that new features need no second pass.
+    are written there as safetensors, so that new features need no second pass. With `labelled`, each layer
+    has the accuracy of a linear probe, and the model the share of the commonest label beside it.
     """
 
     options: RepresentationOptions
     texts: Texts
     loader: ModelLoader
     keep: Path | None = None
+    labelled: LabelledTexts | None = None
     name: str = "representations"
     version: int = 1
     tier: Tier = Tier.CHEAP
@@ -49,19 +63,20 @@ class Representations:
 
     def measure(self, snapshot: Snapshot) -> Measured:
         """Return the rows and diagrams of one checkpoint."""
-        clouds, seen, heads = self._seen(snapshot)
+        seen = self._seen(snapshot)
         earlier = None
         if snapshot.previous is not None:
             earlier = snapshot.previous.remember_for_run(self._key, lambda: self._diagrams(snapshot.previous))
         found = Measured()
-        found.rows += self._model_rows(snapshot, seen)
-        found.rows += self._attention_rows(snapshot, heads)
-        for layer, cloud in clouds.items():
+        found.rows += self._model_rows(snapshot, seen.representation)
+        found.rows += self._attention_rows(snapshot, seen.heads)
+        found.rows += self._probe_rows(snapshot, seen.accuracy)
+        for layer, cloud in seen.clouds.items():
             self._add_layer(found, snapshot, layer, cloud)
             if earlier is not None and layer in earlier:
                 found.rows += self._moved(snapshot, layer, cloud.shapes, earlier[layer])
-        found.rows += self._across(snapshot, clouds)
-        snapshot.remember_for_run(self._key, lambda: {k: cloud.shapes for k, cloud in clouds.items()})
+        found.rows += self._across(snapshot, seen.clouds)
+        snapshot.remember_for_run(self._key, lambda: {k: cloud.shapes for k, cloud in seen.clouds.items()})
         return found
 
     @property
@@ -70,28 +85,39 @@ class Representations:
 
     def _diagrams(self, snapshot: Snapshot | None) -> dict[int, tuple[Shape, ...]]:
         assert snapshot is not None
-        clouds, _, _ = self._seen(snapshot)
-        return {layer: cloud.shapes for layer, cloud in clouds.items()}
+        return {layer: cloud.shapes for layer, cloud in self._seen(snapshot).clouds.items()}
 
-    def _seen(self, snapshot: Snapshot) -> tuple[dict[int, LayerCloud], Representation, np.ndarray | None]:
-        at = snapshot.checkpoint
+    def _seen(self, snapshot: Snapshot) -> _Seen:
+        at, heads, accuracy = snapshot.checkpoint, None, {}
         with self.loader.open(at) as model:
             layers = resolve_layers(self.options.layers, model.n_layers)
-            seen = read(model, self.texts.items, self.options.reading(layers))
-            heads = None
+            states = read(model, self.texts.items, self.options.reading(layers))
             if self.options.attention:
                 ids = model.encode(self.texts.items[: self.options.attention_texts], self.options.length)
                 heads = attention_h0(model, [row for row in ids if len(row) > 1])
+            if self.labelled is not None:
+                reading = replace(self.options.reading(layers), pooling="mean", perplexity_texts=0)
+                labelled = read(model, self.labelled.items, reading).states
+                accuracy = {k: probe_accuracy(labelled[k], self.labelled.labels) for k in layers}
         if self.keep is not None:
-            keep_states(self.keep, at, seen.states)
-        clouds = {k: measure_layer(seen.states[k], k, at, self.options) for k in layers}
-        return clouds, seen, heads
+            keep_states(self.keep, at, states.states)
+        clouds = {k: measure_layer(states.states[k], k, at, self.options) for k in layers}
+        return _Seen(clouds, states, heads, accuracy)
 
     def _model_rows(self, snapshot: Snapshot, seen: Representation) -> list[Row]:
         values = {"predicted_tokens": float(seen.predicted)}
         if seen.predicted:
             values |= {"perplexity": seen.perplexity, "loss": seen.nll}
+        if self.labelled is not None:
+            values["majority_accuracy"] = self.labelled.majority
         return MODEL.rows(snapshot.checkpoint, self.name, values, note="; ".join(seen.notes))
+
+    def _probe_rows(self, snapshot: Snapshot, accuracy: Mapping[int, tuple[float, float]]) -> list[Row]:
+        rows: list[Row] = []
+        for layer, (mean, deviation) in accuracy.items():
+            values = {"probe_accuracy": mean, "probe_accuracy_sd": deviation}
+            rows += _hidden(layer).rows(snapshot.checkpoint, self.name, values, note="five folds")
+        return rows
 
     def _attention_rows(self, snapshot: Snapshot, heads: np.ndarray | None) -> list[Row]:
         rows: list[Row] = []
