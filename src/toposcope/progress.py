@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Iterable, Iterator
-from typing import Self, TypeVar
+from typing import Any, Self, TypeVar
 
 T = TypeVar("T")
 
@@ -27,7 +27,7 @@ class Progress:
         self.failed = 0
         self._quiet = quiet
         self._start = self._last = time.monotonic()
-        self._bar = None
+        self._bar: tuple[Any, Any] | None = None
 
     def __enter__(self) -> Self:
         if not self._quiet and sys.stderr.isatty():
@@ -58,12 +58,16 @@ class Progress:
         seconds = time.monotonic() - self._start
         rate = self.done / seconds if seconds else 0.0
         of = f"/{self.total}" if self.total else ""
-        left = f", {(self.total - self.done) / rate:.0f} s left" if self.total and rate and self.done < self.total else ""
+        left = (
+            f", {(self.total - self.done) / rate:.0f} s left"
+            if self.total and rate and self.done < self.total
+            else ""
+        )
         text = f"{self.label}: {self.done}{of}{self._failures()}, {rate:.1f}/s{left} {note}".rstrip()
         print(text, file=sys.stderr, flush=True)
 
 
-def _terminal_bar(label: str, total: int | None):  # noqa: ANN202 - rich types stay inside
+def _terminal_bar(label: str, total: int | None) -> tuple[Any, Any]:
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
     from rich.progress import Progress as Bar
