@@ -64,7 +64,7 @@ def draw(trends: pd.DataFrame, runs: pd.DataFrame, *, target: str = "loss") -> F
             )
         axes[0, 0].set_yticks(range(len(columns)), [readable_name(column) for column in columns])
         bar = figure.colorbar(
-            ScalarMappable(Normalize(-1, 1), _MAP), ax=axes, pad=0.012, fraction=0.02, aspect=25, shrink=0.8
+            ScalarMappable(Normalize(-1, 1), _MAP), ax=axes, pad=0.012, fraction=0.02, aspect=40, shrink=0.7
         )
         bar.set_ticks([-1, -0.5, 0, 0.5, 1])
         bar.set_label(f"correlation with {readable_name(target)}")

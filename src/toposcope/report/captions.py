@@ -44,8 +44,8 @@ def _seeds(study: Study) -> str:
         return "each size was trained once, so differences between sizes cannot be told from luck of the seed"
     if min(counts) < 3:
         return (
-            f"some sizes have fewer than three seeds ({min(counts)}), so intervals over seeds are wide "
-            "or missing"
+            f"some sizes have fewer than three seeds ({min(counts)}), so intervals over seeds are wide or "
+            "missing"
         )
     return (
         f"with {min(counts)} to {max(counts)} seeds per size, intervals over seeds are meant for these "
@@ -62,8 +62,8 @@ def _sampled(study: Study) -> str:
     n = _draws(study)
     if n:
         return (
-            f"bands are 95% intervals of the mean over {n} random subsamples of the cloud (none where "
-            "all rows were used)"
+            f"bands are 95% intervals of the mean over {n} random subsamples of the cloud (none where all "
+            "rows were used)"
         )
     return "all rows of the cloud were used, so there is no sampling noise"
 
@@ -78,8 +78,7 @@ def _overview(study: Study) -> Caption:
         + _seeds(study)
         + ".",
         "Four panels: loss falling with the step, neural persistence against the step, loss against H0 "
-        "total "
-        "persistence, and final H0 against the number of parameters.",
+        "total persistence, and final H0 against the number of parameters.",
     )
 
 
@@ -113,10 +112,9 @@ def _neural_persistence(study: Study) -> Caption:
     null = "Only that it changes: without shuffled weights, how much of it is mere weight sizes is unknown."
     if n:
         null = (
-            f"At the last checkpoint the line is above the band in {above}, below it in {below} and inside "
-            f"it in {n - above - below} of {n} sizes. "
-            f"Outside the band, the arrangement of the weights matters and not only how large "
-            "they are."
+            f"At the last checkpoint the line is above the band in {above}, below it in {below} and "
+            f"inside it in {n - above - below} of {n} sizes. Outside the band, the arrangement of the "
+            "weights matters and not only how large they are."
         )
     return Caption(
         "Neural persistence beside shuffled weights",
@@ -140,16 +138,12 @@ def _vietoris_rips(study: Study) -> Caption:
     return Caption(
         "H0 and H1 of the weight cloud",
         f"Total persistence of connected components (H0) and loops (H1) of {cloud}; below, the same with "
-        "distances divided by "
-        f"their median. Lines are means; {_sampled(study)}.",
+        f"distances divided by their median. Lines are means; {_sampled(study)}.",
         "How spread out the rows of the weight matrices are, and, from the lower panels, what is left of "
-        "it when the overall "
-        "scale of the weights is taken out.",
+        "it when the overall scale of the weights is taken out.",
         "Any growth that is absent from the lower panels is growth of the weights, not of their shape. "
-        "Sizes have clouds of "
-        "different numbers of points and dimensions, so levels are not comparable between them. And "
-        + _seeds(study)
-        + ".",
+        "Sizes have clouds of different numbers of points and dimensions, so levels are not comparable "
+        "between them. And " + _seeds(study) + ".",
         "H0 and H1 total persistence against the step on a log axis, one line per model size, raw above "
         "and scale-free below.",
     )
@@ -168,8 +162,7 @@ def _loss_against_h0(study: Study) -> Caption:
         "is why they form a curve.",
         "That both quantities move in step order, and where one moves while the other stands still.",
         f"A relation between them: any two curves that drift look like this.{worth} The numbers in the "
-        "panels give Spearman's rho "
-        "before and after log step is taken out, where they could be computed.",
+        "panels give Spearman's rho before and after log step is taken out, where they could be computed.",
         "Loss against H0 total persistence, one panel per model size, points coloured by the optimiser step.",
     )
 
@@ -178,18 +171,15 @@ def _correlations(study: Study) -> Caption:
     return Caption(
         f"Correlation with the {readable_name(study.target)}: raw, given the step, and beyond both trends",
         "Left: Spearman's rho over checkpoints. Middle: the same given log step. Right: the correlation "
-        "of innovations, that is of "
-        "what the past of the two series does not explain; outlined cells passed that test after "
-        "correction for the number of tests.",
+        "of innovations, that is of what the past of the two series does not explain; outlined cells "
+        "passed that test after correction for the number of tests. A dash: not computable, for instance "
+        "because the loss ranks the checkpoints as the step does.",
         "Only the right panel's outlined cells speak of a relation beyond a shared trend: it is the only "
-        "one of the three whose "
-        "error rate holds for drifting curves.",
+        "one of the three whose error rate holds for drifting curves.",
         "Nothing from a dark cell on the left alone. Nothing about cause. A cell without outline is not "
-        "evidence of no relation: "
-        "small effects stay unseen with this many checkpoints.",
+        "evidence of no relation: small effects stay unseen with this many checkpoints.",
         "Three heat maps of features against model sizes: raw rank correlation with the loss, "
-        "correlation given log step, and "
-        "correlation of innovations.",
+        "correlation given log step, and correlation of innovations.",
     )
 
 
@@ -209,9 +199,8 @@ def _forecast(study: Study) -> Caption:
     return Caption(
         "Error of forecasts of the final loss",
         "Absolute error of every run (dots) and its mean (diamonds), by method and by the part of the "
-        "run that was seen. The rules "
-        "are the weight-space paper's; the dashed line is its combined rule with the last observed loss "
-        "in place of the topology.",
+        "run that was seen. The rules are the weight-space paper's; the dashed line is its combined rule "
+        "with the last observed loss in place of the topology.",
         can,
         "How well any of these rules does elsewhere: their constants were chosen by their authors on "
         f"runs of this kind.{limit}",
@@ -235,17 +224,16 @@ def _scaling(study: Study) -> Caption:
     )
     if n < 3:
         can = (
-            f"Nothing: {n} model sizes with a known number of parameters are too few for a power law "
-            "with an interval."
+            f"Nothing: {n} model sizes with a known number of parameters are too few for a power law with "
+            "an interval."
         )
     return Caption(
         "Scaling with model size",
         "Quantities at the last checkpoint against the number of parameters, on log-log axes, with the "
-        "fitted power law and its 95% "
-        "confidence band; bars are intervals over random subsamples.",
+        "fitted power law and its 95% confidence band; bars are intervals over random subsamples.",
         can,
-        f"The law beyond the sizes shown: {n} sizes carry it, width and depth change together, and "
-        "clouds of larger models have "
+        f"The law beyond the sizes shown: {n} sizes carry it, width and depth change together, and clouds "
+        "of larger models have "
         "more dimensions, which alone changes H0. Also, " + _seeds(study) + ".",
         "Final loss and final topological features against the number of parameters on log-log axes with "
         "fitted lines.",
@@ -256,8 +244,7 @@ def _layers(study: Study) -> Caption:
     return Caption(
         "Neural persistence layer by layer",
         "Every weight matrix on its own, by role (rows) and model size (columns), coloured by depth. "
-        "Dotted: mean of the shuffled "
-        "weights of that role.",
+        "Dotted: mean of the shuffled weights of that role.",
         "Which matrices move early, and which depart from their shuffled counterparts.",
         "That a layer matters for the loss. Matrices are of different shapes, and neural persistence "
         "depends on shape. A layer's "

@@ -31,7 +31,8 @@ class Table:
     """A table ready to print.
 
     `groups` are headings over several columns: (text, number of columns). `frame` holds the unrounded
-    numbers, which are written beside the page as `name`.csv. `folded` tables start closed on the page.
+    numbers, which are written beside the page as `name`.csv. `folded` tables start closed on the page;
+    in `grouped` ones the first column becomes a heading over its rows.
     """
 
     name: str
@@ -42,6 +43,7 @@ class Table:
     groups: tuple[tuple[str, int], ...] = ()
     frame: pd.DataFrame = field(default_factory=pd.DataFrame)
     folded: bool = False
+    grouped: bool = False
 
 
 def tables(study: Study) -> dict[str, Table]:
@@ -107,7 +109,7 @@ _TREND_COLUMNS = (
     ("innovation_holm", "p, Holm", "{:.2g}"),
 )
 _TREND_GROUPS = (
-    ("", 2),
+    ("", 1),
     ("as usually reported, as if checkpoints were independent", 4),
     ("what drift leaves of it (true error rates differ from 5%)", 5),
     ("the test behind the verdict", 4),
@@ -137,13 +139,13 @@ def trends_table(study: Study, *, headline: bool) -> Table:
         "trends" if headline else "trends_more",
         f"Correlation with the {readable_name(study.target)}" + ("" if headline else ": the other features"),
         "Spearman's rho over checkpoints and what remains of it. Only the last group tests for more than "
-        "a shared drift; "
-        "the columns before it are there because they are usually reported.",
+        "a shared drift; the columns before it are there because they are usually reported.",
         ("feature", "run", *(heading for _, heading, _ in shown), "verdict"),
         tuple(rows),
         _TREND_GROUPS if len(shown) == len(_TREND_COLUMNS) else (),
         study.trends if headline else mine,
         folded=not headline,
+        grouped=True,
     )
 
 
@@ -158,18 +160,19 @@ def phases_table(study: Study) -> Table:
             step_and_part(line, "peak"),
             step_and_part(line, "diminishing"),
         )
-        for line in study.phases[study.phases["column"].isin(wanted)].to_dict("records")
+        for column in wanted
+        for line in study.phases[study.phases["column"] == column].to_dict("records")
     ]
     return Table(
         "phases",
         "Phases by the weight-space paper's rules",
         "Step of the largest change and of diminishing returns, by the rule as its code has it (moving "
-        "average) and as "
-        "its text has it. Neither rule has an error rate: on noise they name a step as well. Roles are "
-        "in the CSV file.",
+        "average) and as its text has it. Neither rule has an error rate: on noise they name a step as "
+        "well. Roles are in the CSV file.",
         ("feature", "run", "rule", "largest change", "diminishing returns"),
         tuple(rows),
         frame=study.phases,
+        grouped=True,
     )
 
 
@@ -177,7 +180,8 @@ def segments_table(study: Study) -> Table:
     """Return the segments between changepoints of neural persistence and H0."""
     wanted = [study.column(NP), study.column(H0)]
     rows = []
-    for line in study.segments[study.segments["column"].isin(wanted)].to_dict("records"):
+    shown = pd.concat([study.segments[study.segments["column"] == column] for column in wanted])
+    for line in shown.to_dict("records"):
         start = (
             f"{number(line['start_step'], '{:,.0f}')} {interval(line, 'start_low', 'start_high', '{:,.0f}')}"
         )
@@ -200,8 +204,8 @@ def segments_table(study: Study) -> Table:
         "segments",
         "Segments between changepoints",
         "Changepoints of the rate of change in log step, with the interval of each boundary where one "
-        "could be given. "
-        "The false-alarm rate is the chance that a run without any change would have shown one.",
+        "could be given. The false-alarm rate is the chance that a run without any change would have "
+        "shown one.",
         (
             "feature",
             "run",
@@ -215,6 +219,7 @@ def segments_table(study: Study) -> Table:
         tuple(rows),
         frame=study.segments,
         folded=True,
+        grouped=True,
     )
 
 
@@ -238,9 +243,8 @@ def scaling_table(study: Study) -> Table:
         "scaling",
         "Power laws in the number of parameters",
         "Least squares in log-log at the last checkpoint, with Student's interval of the exponent; the "
-        "p-value of rho is "
-        "exact by permutation up to eight points. Sizes is how many distinct model sizes carry the "
-        "exponent.",
+        "p-value of rho is exact by permutation up to eight points. Sizes is how many distinct model "
+        "sizes carry the exponent.",
         ("quantity", "exponent", "95%", "R²", "ρ (p)", "sizes", "note"),
         tuple(rows),
         frame=study.fits,
@@ -257,16 +261,15 @@ def forecasts_table(study: Study) -> Table:
         control = same[same["method"].str.contains("control")].set_index("run")["size"]
         difference = NONE if "control" in str(method) else paired(known["size"] - control)
         seen = f"{100 * float(fraction):.0f}%"  # type: ignore[arg-type]
-        error, bias = number(known["size"].mean(), "{:.4f}"), number(known["error"].mean(), "{:+.4f}")
+        bias = number((known["predicted"] - known["actual"]).mean(), "{:+.4f}")
+        error = number(known["size"].mean(), "{:.4f}")
         rows.append((seen, str(method), error, bias, difference, str(len(known))))
     return Table(
         "forecasts",
         "Forecasts of the final loss",
         "Mean absolute error (MAE, nats per token) by the part of the run that was seen. The last column "
-        "but one is the "
-        "paired difference of absolute errors to the control, with Student's 95% interval over runs: "
-        "negative is better "
-        "than the control.",
+        "but one is the paired difference of absolute errors to the control, with Student's 95% interval "
+        "over runs: negative is better than the control.",
         ("seen", "method", "MAE", "mean error", "minus control", "runs"),
         tuple(rows),
         frame=study.forecasts,

@@ -137,8 +137,8 @@ def _null_sentence(study: Study) -> str:
     at = "at the last checkpoint"
     if not above and not below:
         return (
-            f"In none of {n} sizes does it leave the band of the same weights in random order {at}: "
-            "what it shows there is the distribution of the weights, not their arrangement."
+            f"In none of {n} sizes does it leave the band of the same weights in random order {at}: what "
+            "it shows there is the distribution of the weights, not their arrangement."
         )
     text = f"It lies above the band of the same weights in random order in {above} of {n} sizes {at}"
     text += f" and below it in {below}" if below else ""
