@@ -10,7 +10,7 @@ from toposcope.types import Checkpoint, Matrix
 K = TypeVar("K")
 T = TypeVar("T")
 
-CACHE_BYTES = 256 * 2**20
+CACHE_BYTES = 64 * 2**20
 """A checkpoint whose matrices fit into this many bytes is read once for all probes, a larger one streams."""
 
 

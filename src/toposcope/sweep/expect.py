@@ -13,6 +13,7 @@ from toposcope.types import Checkpoint
 _PROCESS_BYTES = 300 * 2**20
 _WORK_PER_TENSOR = 3
 _SMALL = 1 << 20
+_LONG = 300.0
 _MOST_TOGETHER = 16
 
 
@@ -32,6 +33,7 @@ class Expectation:
     bytes: int
     largest_tensor_bytes: int
     seconds: float
+    by_probe: Mapping[str, float]
     memory_bytes: int
     unknown: tuple[str, ...]
     small: bool
@@ -40,6 +42,9 @@ class Expectation:
     def sentence(self) -> str:
         """Return the expectation in words."""
         more = f" (and {', '.join(self.unknown)}, whose cost is not known)" if self.unknown else ""
+        slowest, most = max(self.by_probe.items(), key=lambda item: item[1], default=("", 0.0))
+        if self.seconds > _LONG and most > self.seconds / 2 and len(self.by_probe) > 1:
+            more += f", {duration(most)} of it for {slowest} (--features leaves it out)"
         return (
             f"{self.checkpoints} checkpoints of {self.runs} run{'s' * (self.runs != 1)}, "
             f"{size(self.bytes)} of weights, {self.units} units of work; expecting about "
@@ -60,7 +65,8 @@ def expect(
     A run whose first checkpoint cannot be read counts as empty here; the sweep itself will say so.
     """
     share = 1 / (shard.count if shard else 1)
-    total = seconds = 0.0
+    total = 0.0
+    seconds: dict[str, float] = {}
     largest = most = 0
     for checkpoints in runs.values():
         shapes = _shapes(series, checkpoints[0])
@@ -69,7 +75,9 @@ def expect(
         most, largest = max([most, sum(sizes)]), max([largest, *sizes])
         plain = [(rows, columns) for rows, columns, _ in shapes]
         for probe in probes:
-            seconds += getattr(probe, "expected_seconds", lambda _: 0.0)(plain) * len(checkpoints)
+            if hasattr(probe, "expected_seconds"):
+                cost = probe.expected_seconds(plain) * len(checkpoints) * share / jobs
+                seconds[probe.name] = seconds.get(probe.name, 0.0) + cost
     count = sum(len(checkpoints) for checkpoints in runs.values())
     each = _PROCESS_BYTES + _WORK_PER_TENSOR * largest + min(most, CACHE_BYTES)
     return Expectation(
@@ -78,7 +86,8 @@ def expect(
         units=round(count * share) * len(probes),
         bytes=round(total * share),
         largest_tensor_bytes=largest,
-        seconds=seconds * share / jobs,
+        seconds=sum(seconds.values()),
+        by_probe=seconds,
         memory_bytes=each * jobs,
         unknown=tuple(probe.name for probe in probes if not hasattr(probe, "expected_seconds")),
         small=largest < 4 * _SMALL,
