@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
-import functools
 import os
-from collections.abc import Callable
+from functools import partial
+from typing import Any
 
 import numpy as np
-from case import Case
 
+from benchmarks.kernels.harness import Case
 from toposcope.topology import bottleneck, rips, wasserstein
 
 SIZES = (100, 500, 1000)
-HERA_MOST = PERSIM_MOST = 500
+SLOW_MOST = 500
+"""Bars above which hera and persim are left out."""
+
+Pair = tuple[np.ndarray, np.ndarray]
 
 
-def pair(kind: str, n: int) -> tuple[np.ndarray, np.ndarray]:
+def pair(kind: str, n: int) -> Pair:
     """Two diagrams of n bars: H0 and H1 of gaussian clouds, or bars spread over the plane."""
     random = np.random.default_rng(n)
     found = []
@@ -31,70 +34,64 @@ def pair(kind: str, n: int) -> tuple[np.ndarray, np.ndarray]:
     return found[0], found[1]
 
 
-def ours(kind: str, n: int, order: int) -> Callable[[], object]:
-    one, other = pair(kind, n)
-    wasserstein(one[:2], other[:2], order=order)
-    return functools.partial(wasserstein, one, other, order=order)
-
-
-def with_pot(kind: str, n: int, order: int) -> Callable[[], object]:
+def with_pot(order: int, diagrams: Pair) -> float:
+    """Compute the distance as one transport problem with a diagonal point on each side."""
     os.environ.setdefault("POT_BACKEND_DISABLE_PYTORCH", "1")  # importing POT would otherwise import torch
     import ot
 
-    one, other = pair(kind, n)
-
-    def call() -> float:
-        cost = np.zeros((len(one) + 1, len(other) + 1))
-        cost[:-1, :-1] = np.linalg.norm(one[:, None] - other[None], axis=2) ** order
-        cost[:-1, -1] = (np.diff(one)[:, 0] * np.sqrt(0.5)) ** order
-        cost[-1, :-1] = (np.diff(other)[:, 0] * np.sqrt(0.5)) ** order
-        mass = np.append(np.ones(len(one)), len(other)), np.append(np.ones(len(other)), len(one))
-        return ot.emd2(*mass, cost, numItermax=10**7) ** (1 / order)
-
-    return call
+    one, other = diagrams
+    cost = np.zeros((len(one) + 1, len(other) + 1))
+    cost[:-1, :-1] = np.linalg.norm(one[:, None] - other[None], axis=2) ** order
+    cost[:-1, -1] = (np.diff(one)[:, 0] * np.sqrt(0.5)) ** order
+    cost[-1, :-1] = (np.diff(other)[:, 0] * np.sqrt(0.5)) ** order
+    mass = np.append(np.ones(len(one)), len(other)), np.append(np.ones(len(other)), len(one))
+    return float(ot.emd2(*mass, cost, numItermax=10**7) ** (1 / order))
 
 
-def with_hera(kind: str, n: int, order: int) -> Callable[[], object]:
+def with_hera(order: int, diagrams: Pair) -> float:
     import gudhi.hera
 
-    one, other = pair(kind, n)
-    return lambda: gudhi.hera.wasserstein_distance(one, other, order=order, internal_p=2.0)
+    return float(gudhi.hera.wasserstein_distance(*diagrams, order=order, internal_p=2.0))
 
 
-def with_persim(kind: str, n: int) -> Callable[[], object]:
+def with_persim(diagrams: Pair) -> float:
     import persim
 
-    one, other = pair(kind, n)
-    return lambda: persim.wasserstein(one, other)
+    return float(persim.wasserstein(*diagrams))
 
 
-def our_bottleneck(kind: str, n: int) -> Callable[[], object]:
-    one, other = pair(kind, n)
-    bottleneck(one[:2], other[:2])
-    return functools.partial(bottleneck, one, other)
-
-
-def gudhi_bottleneck(kind: str, n: int) -> Callable[[], object]:
+def gudhi_bottleneck(diagrams: Pair) -> float:
     import gudhi
 
-    one, other = pair(kind, n)
-    return lambda: gudhi.bottleneck_distance(one, other, 0.0)
+    return float(gudhi.bottleneck_distance(*diagrams, 0.0))
 
 
-def cases() -> list[Case]:
-    """Return all comparisons, ours first."""
+def persim_bottleneck(diagrams: Pair) -> float:
+    import persim
+
+    return float(persim.bottleneck(*diagrams))
+
+
+def cases(quick: bool) -> list[Case]:
+    """Return all comparisons, ours first; the quick ones have 100 bars."""
     found = []
     for kind in ("H0", "H1", "spread"):
-        for n in SIZES:
+        for n in SIZES[:1] if quick else SIZES:
             for order in (1, 2):
-                task = f"Wasserstein of order {order}, {kind} diagrams"
-                found.append(Case(task, n, "toposcope", functools.partial(ours, kind, n, order)))
-                found.append(Case(task, n, "POT", functools.partial(with_pot, kind, n, order)))
-                if n <= HERA_MOST:
-                    found.append(Case(task, n, "gudhi hera", functools.partial(with_hera, kind, n, order)))
-                if order == 1 and n <= PERSIM_MOST:
-                    found.append(Case(task, n, "persim", functools.partial(with_persim, kind, n)))
-            task = f"Bottleneck, {kind} diagrams"
-            found.append(Case(task, n, "toposcope", functools.partial(our_bottleneck, kind, n)))
-            found.append(Case(task, n, "gudhi", functools.partial(gudhi_bottleneck, kind, n)))
+                methods: list[tuple[str, Any]] = [
+                    ("toposcope", partial(lambda order, pair: wasserstein(*pair, order=order), order)),
+                    ("POT", partial(with_pot, order)),
+                ]
+                if n <= SLOW_MOST:
+                    methods.append(("gudhi hera", partial(with_hera, order)))
+                    methods += [("persim", with_persim)] if order == 1 else []
+                found += _contest(f"Wasserstein {order}, {kind}", kind, n, methods)
+            methods = [("toposcope", lambda pair: bottleneck(*pair)), ("gudhi", gudhi_bottleneck)]
+            methods += [("persim", persim_bottleneck)] if n <= SLOW_MOST else []
+            found += _contest(f"bottleneck, {kind}", kind, n, methods)
     return found
+
+
+def _contest(group: str, kind: str, n: int, methods: list[tuple[str, Any]]) -> list[Case]:
+    make = partial(pair, kind, n)
+    return [Case(group, f"{n} bars", n, method, make, run) for method, run in methods]

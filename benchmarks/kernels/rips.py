@@ -1,24 +1,24 @@
 """Rips H1, H2 and batches of small clouds beside gudhi, ripser.py and giotto-ph, distances included.
 
-All contenders get our distances, Z/2 and the enclosing radius as the threshold. giotto-ph has no wheel for new
-Pythons: TOPOSCOPE_GIOTTO_PYTHON names the interpreter of an environment that has it, and it runs there.
+All contenders get our distances, Z/2 and the enclosing radius as the threshold. giotto-ph has no wheel for
+new Pythons: TOPOSCOPE_GIOTTO_PYTHON names the interpreter of an environment that has it. It runs there, its
+time is that of the computation alone, and its memory is not seen.
 """
 
 from __future__ import annotations
 
-import functools
-import importlib.util
 import os
 import subprocess
 import tempfile
-from collections.abc import Callable
-from pathlib import Path
+from functools import partial
 
 import numpy as np
-from case import Case
 
+from benchmarks.kernels.harness import Case
+from toposcope.kernels.threads import thread_count
 from toposcope.topology import rips, rips_batch
 from toposcope.topology.clouds import distance_matrix
+from toposcope.topology.rips_backends import LIBRARIES
 
 H1 = [
     ("gauss", 50, 20), ("gauss", 100, 64), ("gauss", 200, 50), ("gauss", 200, 512), ("gauss", 500, 128),
@@ -32,18 +32,15 @@ RIPSER_MOST = {1: 4000, 2: 300}
 """Points above which ripser.py is left out: it would take minutes in dimension 2."""
 
 _GIOTTO = """
-import sys, time
+import sys
 import numpy as np
 from gph import ripser_parallel
 distances = np.load(sys.argv[1])
-options = dict(metric="precomputed", maxdim=int(sys.argv[2]), thresh=float(distances.max(1).min()), n_threads=int(sys.argv[3]))
-ripser_parallel(distances[:20, :20], **options)
-seconds = []
-for _ in range(int(sys.argv[4])):
-    start = time.perf_counter()
-    ripser_parallel(distances, **options)
-    seconds.append(time.perf_counter() - start)
-print(min(seconds))
+options = dict(metric="precomputed", maxdim=int(sys.argv[2]), n_threads=int(sys.argv[3]))
+radius = float(distances.max(1).min())
+for line in sys.stdin:
+    ripser_parallel(distances, thresh=radius, **options)
+    print("done", flush=True)
 """
 
 
@@ -56,59 +53,60 @@ def cloud(kind: str, n: int, d: int, seed: int = 0) -> np.ndarray:
     return points.astype(np.float32)
 
 
-def with_backend(backend: str, maxdim: int, kind: str, n: int, d: int) -> Callable[[], object]:
-    if backend == "ripser" and importlib.util.find_spec("ripser") is None:
-        raise ImportError("ripser")
-    points = cloud(kind, n, d)
-    rips(points[:20], maxdim=maxdim, backend=backend)  # compiles and imports
-    return functools.partial(rips, points, maxdim=maxdim, backend=backend, memory_limit=2**40)
+def with_library(backend: str, maxdim: int, points: np.ndarray) -> object:
+    """Compute what `rips` does beyond H0, by one library on our distances."""
+    distances = distance_matrix(points)
+    return LIBRARIES[backend](distances, maxdim, float(distances.max(axis=1).min()), 2)
 
 
-def with_giotto(maxdim: int, kind: str, n: int, d: int, repeats: int = 3) -> Callable[[], object]:
-    """Time giotto-ph in its own interpreter, by its own clock; distances are not counted against it."""
+def start_giotto(maxdim: int, points: np.ndarray) -> subprocess.Popen[str]:
+    """Start giotto-ph in its own interpreter, waiting for lines; its distances are not counted against it."""
     python = os.environ.get("TOPOSCOPE_GIOTTO_PYTHON")
     if python is None:
-        raise ImportError("giotto-ph: set TOPOSCOPE_GIOTTO_PYTHON")
-    distances = distance_matrix(cloud(kind, n, d))
-
-    def call() -> float:
-        with tempfile.TemporaryDirectory() as folder:
-            path = Path(folder) / "distances.npy"
-            np.save(path, distances)
-            threads = str(len(os.sched_getaffinity(0)))
-            command = [python, "-c", _GIOTTO, str(path), str(maxdim), threads, str(repeats)]
-            done = subprocess.run(command, capture_output=True, text=True, check=True)
-        return float(done.stdout)
-
-    return call
+        raise RuntimeError("not installed: set TOPOSCOPE_GIOTTO_PYTHON to an interpreter that has giotto-ph")
+    with tempfile.NamedTemporaryFile(suffix=".npy", delete=False) as file:
+        np.save(file, distance_matrix(points))
+    command = [python, "-c", _GIOTTO, file.name, str(maxdim), str(thread_count())]
+    return subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
 
 
-def one_by_one(backend: str) -> Callable[[], object]:
-    clouds = [cloud("gauss", 200, 50, seed) for seed in range(BATCH)]
-    rips(clouds[0], backend=backend)
-    return lambda: [rips(points, backend=backend) for points in clouds]
+def ask_giotto(server: subprocess.Popen[str]) -> None:
+    """Let giotto-ph compute once, and wait for it."""
+    assert server.stdin is not None
+    assert server.stdout is not None
+    server.stdin.write("go\n")
+    server.stdin.flush()
+    if not server.stdout.readline():
+        raise RuntimeError("giotto-ph ended")
 
 
-def batched() -> Callable[[], object]:
-    clouds = [cloud("gauss", 200, 50, seed) for seed in range(BATCH)]
-    rips_batch(clouds[:2])
-    return functools.partial(rips_batch, clouds)
-
-
-def cases() -> list[Case]:
-    """Return all comparisons, ours first."""
+def cases(quick: bool) -> list[Case]:
+    """Return all comparisons, ours first; the quick ones stop at 200 points."""
     found = []
     for maxdim, inputs in ((1, H1), (2, H2)):
         for kind, n, d in inputs:
-            task = f"Rips H{maxdim}, {kind} in {d} dimensions"
-            for contender, backend in (("toposcope", "auto"), ("gudhi", "gudhi"), ("ripser.py", "ripser")):
-                if backend != "ripser" or n <= RIPSER_MOST[maxdim]:
-                    prepare = functools.partial(with_backend, backend, maxdim, kind, n, d)
-                    found.append(Case(task, n, contender, prepare))
-            giotto = functools.partial(with_giotto, maxdim, kind, n, d)
-            found.append(Case(task, n, "giotto-ph", giotto, own_clock=True))
-    task = f"Rips H1 of {BATCH} clouds of 200 points in 50 dimensions"
-    found.append(Case(task, 200, "toposcope, batched", batched))
-    found.append(Case(task, 200, "toposcope, one by one", functools.partial(one_by_one, "auto")))
-    found.append(Case(task, 200, "gudhi, one by one", functools.partial(one_by_one, "gudhi")))
+            if not quick or n <= 200:
+                found += _contest(maxdim, kind, n, d)
+    group = f"Rips H1 of {BATCH} clouds"
+
+    def clouds() -> list[np.ndarray]:
+        return [cloud("gauss", 200, 50, seed) for seed in range(BATCH)]
+
+    for method, run in (
+        ("toposcope, batched", rips_batch),
+        ("toposcope, one by one", lambda clouds: [rips(points) for points in clouds]),
+        ("gudhi, one by one", lambda clouds: [with_library("gudhi", 1, points) for points in clouds]),
+    ):
+        found.append(Case(group, "200 x 50", 200, method, clouds, run, calls=BATCH))
+    return found
+
+
+def _contest(maxdim: int, kind: str, n: int, d: int) -> list[Case]:
+    group, label = f"Rips H{maxdim}, {kind}", f"{n} x {d}"
+    make = partial(cloud, kind, n, d)
+    found = [Case(group, label, n, "toposcope", make, lambda X: rips(X, maxdim))]
+    for method, backend in (("gudhi", "gudhi"), ("ripser.py", "ripser")):
+        if backend != "ripser" or n <= RIPSER_MOST[maxdim]:
+            found.append(Case(group, label, n, method, make, partial(with_library, backend, maxdim)))
+    found.append(Case(group, label, n, "giotto-ph", lambda: start_giotto(maxdim, make()), ask_giotto))
     return found

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable
+from functools import partial
+from typing import Any
 
 import numpy as np
-from case import Case
 
-from toposcope.topology import vectors
+from benchmarks.kernels.harness import Case
 from toposcope.topology.transformers import (
     BettiCurves,
     EntropyCurves,
@@ -18,57 +18,55 @@ from toposcope.topology.transformers import (
 )
 
 DIAGRAMS, BARS, RESOLUTION, PIXELS, BANDWIDTH = 255, 200, 100, 20, 0.1
+SPAN = (0.0, 3.0)
 
 
-def series() -> list[np.ndarray]:
+def series(n: int) -> list[np.ndarray]:
     random = np.random.default_rng(0)
-    births = random.uniform(0, 1, (DIAGRAMS, BARS))
+    births = random.uniform(0, 1, (n, BARS))
     return [np.column_stack([b, b + random.exponential(0.3, BARS)]) for b in births]
 
 
-def ours(transformer: Callable[..., object], **options: object) -> Callable[[], object]:
-    diagrams = series()
-    fitted = transformer(**options).fit(diagrams)  # type: ignore[attr-defined]
-    fitted.transform(diagrams[:2])
-    return functools.partial(fitted.transform, diagrams)
+def with_gudhi(name: str, *options: Any) -> Callable[[list[np.ndarray]], object]:
+    """Return gudhi's vectoriser on the same grid."""
+
+    def run(diagrams: list[np.ndarray]) -> object:
+        from gudhi import representations
+
+        if name == "PersistenceImage":
+            span = [0.0, 1.0, 0.0, 3.0]
+            made = representations.PersistenceImage(BANDWIDTH, lambda p: p[1], [PIXELS, PIXELS], span)
+        else:
+            made = getattr(representations, name)(*options, RESOLUTION, list(SPAN))
+        return made.fit(diagrams).transform(diagrams)
+
+    return run
 
 
-def with_gudhi(name: str, *options: object) -> Callable[[], object]:
-    from gudhi import representations
-
-    diagrams = series()
-    if name == "PersistenceImage":
-        span = [0.0, 1.0, 0.0, 3.0]
-        made = representations.PersistenceImage(BANDWIDTH, lambda p: p[1], [PIXELS, PIXELS], span)
-    else:
-        grid = vectors.common_grid(diagrams, RESOLUTION)
-        made = getattr(representations, name)(*options, RESOLUTION, [grid[0], grid[-1]])
-    made.fit(diagrams)
-    return functools.partial(made.transform, diagrams)
-
-
-def persim_images() -> Callable[[], object]:
+def persim_images(diagrams: list[np.ndarray]) -> object:
+    """Return persim's images of the same pixels."""
     import persim
 
-    diagrams = series()
-    imager = persim.PersistenceImager((0, 1), (0, 3), 1 / PIXELS, kernel_params={"sigma": BANDWIDTH**2})
-    return lambda: imager.transform(diagrams)
+    kernel = {"sigma": BANDWIDTH**2}
+    return persim.PersistenceImager((0, 1), (0, 3), 3 / PIXELS, kernel_params=kernel).transform(diagrams)
 
 
-def cases() -> list[Case]:
-    """Return all comparisons, ours first."""
-    span = {"birth_range": (0.0, 1.0), "length_range": (0.0, 3.0)}
-    pairs = [
-        ("images", PersistenceImages, {"bandwidth": BANDWIDTH, "resolution": PIXELS} | span, ("PersistenceImage",)),
-        ("landscapes", Landscapes, {"levels": 5}, ("Landscape", 5)),
-        ("silhouettes", Silhouettes, {}, ("Silhouette", lambda p: p[1] - p[0])),
-        ("Betti curves", BettiCurves, {}, ("BettiCurve",)),
-        ("entropy curves", EntropyCurves, {}, ("Entropy", "vector", False)),
-    ]  # fmt: skip
+def cases(quick: bool) -> list[Case]:
+    """Return all comparisons, ours first; the quick ones have 25 diagrams."""
+    image = PersistenceImages(BANDWIDTH, PIXELS, birth_range=(0.0, 1.0), length_range=(0.0, 3.0))
+    grid: dict[str, Any] = {"resolution": RESOLUTION, "value_range": SPAN}
+    contests: list[tuple[str, Any, Any]] = [
+        ("images", image, with_gudhi("PersistenceImage")),
+        ("landscapes", Landscapes(5, **grid), with_gudhi("Landscape", 5)),
+        ("silhouettes", Silhouettes(**grid), with_gudhi("Silhouette", lambda p: p[1] - p[0])),
+        ("Betti curves", BettiCurves(**grid), with_gudhi("BettiCurve")),
+        ("entropy curves", EntropyCurves(**grid), with_gudhi("Entropy", "vector", False)),
+    ]
+    n = 25 if quick else DIAGRAMS
+    make, label = partial(series, n), f"{n} diagrams of {BARS} bars"
     found = []
-    for name, transformer, options, theirs in pairs:
-        task = f"{name} of {DIAGRAMS} diagrams"
-        found.append(Case(task, BARS, "toposcope", functools.partial(ours, transformer, **options)))
-        found.append(Case(task, BARS, "gudhi", functools.partial(with_gudhi, *theirs)))
-    found.append(Case(f"images of {DIAGRAMS} diagrams", BARS, "persim", persim_images))
+    for group, ours, theirs in contests:
+        found.append(Case(group, label, n, "toposcope", make, ours.fit_transform))
+        found.append(Case(group, label, n, "gudhi", make, theirs))
+    found.append(Case("images", label, n, "persim", make, persim_images))
     return found
