@@ -14,7 +14,7 @@ import pandas as pd
 from toposcope.errors import SourceError
 from toposcope.sources import history
 from toposcope.sources.blobs import Blob, Folder
-from toposcope.sources.formats import config_of, folder_format, is_weights_file, open_file
+from toposcope.sources.formats import config_of, folder_format, is_weights_file, open_checkpoint, open_file
 from toposcope.sources.labels import step_of, tokens_of
 from toposcope.sources.reader import Reader, read_json
 from toposcope.sources.sharded import is_shard
@@ -175,9 +175,9 @@ def _is_checkpoint(folder: Folder) -> bool:
 
 def open_folder(folder: Folder) -> Reader:
     """Open a folder that is one checkpoint."""
-    form = folder_format(folder)
-    if form is not None:
-        return form.open(folder)
+    reader = open_checkpoint(folder)
+    if reader is not None:
+        return reader
     weights = [name for name in folder.files() if is_weights_file(name)]
     if len(weights) != 1:
         raise SourceError(

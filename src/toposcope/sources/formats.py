@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
 from typing import Any
 
+import numpy as np
+
 from toposcope.errors import SourceError
+from toposcope.sources.adapter import open_adapter
 from toposcope.sources.blobs import Blob, Folder
-from toposcope.sources.reader import Reader, read_json
+from toposcope.sources.distributed import METADATA, DistributedReader
+from toposcope.sources.llama2c_file import Llama2cFile
+from toposcope.sources.npz_file import NpzFile
+from toposcope.sources.parallel import is_neox, is_ranked, open_neox, open_ranks
+from toposcope.sources.quantised import dequantised
+from toposcope.sources.reader import Facts, Reader, TensorInfo, read_json
 from toposcope.sources.safetensors_file import SafetensorsFile
 from toposcope.sources.sharded import from_index, from_shards, is_shard
 from toposcope.sources.torch_reader import TorchReader
@@ -37,7 +45,11 @@ class FolderFormat:
 
 FILES: tuple[FileFormat, ...] = (
     FileFormat("safetensors", (".safetensors",), SafetensorsFile),
-    FileFormat("pytorch", (".pt", ".pth", ".ckpt", ".bin"), TorchReader),
+    FileFormat("npz", (".npz",), NpzFile),
+    FileFormat(
+        "pytorch", (".pt", ".pth", ".ckpt", ".bin"), TorchReader, lambda head: head[:1] in (b"P", b"\x80")
+    ),
+    FileFormat("llama2.c", (".bin",), Llama2cFile),
 )
 
 NOT_WEIGHTS = (
@@ -61,7 +73,46 @@ def is_weights_file(name: str) -> bool:
 
 
 def open_file(blob: Blob) -> Reader:
-    """Open one file as a checkpoint."""
+    """Open one file as a checkpoint, its quantised weights dequantised where that can be done."""
+    return dequantised(_open_file(blob), {})
+
+
+def open_checkpoint(folder: Folder) -> Reader | None:
+    """Open a folder that is one checkpoint in a known form; None when it is none."""
+    form = folder_format(folder)
+    if form is None:
+        return None
+    config = config_of(folder)
+    reader = dequantised(form.open(folder), config)
+    return Configured(reader, config) if config else reader
+
+
+class Configured:
+    """A reader with the `config.json` that lies beside its files."""
+
+    def __init__(self, inner: Reader, config: Mapping[str, Any]) -> None:
+        self.label = inner.label
+        self._inner, self._config = inner, config
+
+    def infos(self) -> Mapping[str, TensorInfo]:
+        """Return every tensor's name, shape and dtype."""
+        return self._inner.infos()
+
+    def read(self, name: str) -> np.ndarray:
+        """Read one tensor."""
+        return self._inner.read(name)
+
+    def rows(self, name: str, start: int, stop: int) -> np.ndarray:
+        """Read rows `start` to `stop` of one tensor."""
+        return self._inner.rows(name, start, stop)
+
+    def facts(self) -> Facts:
+        """Return what the format knows, with the configuration."""
+        facts = self._inner.facts()
+        return replace(facts, config={**self._config, **facts.config})
+
+
+def _open_file(blob: Blob) -> Reader:
     name = blob.label.rsplit("/", 1)[-1].split("?")[0]
     fitting = [form for form in FILES if name.endswith(form.suffixes)]
     if not fitting:
@@ -81,20 +132,25 @@ def _has(*wanted: str) -> Callable[[Names, Names], bool]:
 
 
 def _single(name: str) -> FolderFormat:
-    return FolderFormat(name, _has(name), lambda folder: open_file(folder.open(name)))
+    return FolderFormat(name, _has(name), lambda folder: _open_file(folder.open(name)))
 
 
 def _index(name: str) -> FolderFormat:
-    return FolderFormat(name, _has(name), lambda folder: from_index(folder, name, open_file))
+    return FolderFormat(name, _has(name), lambda folder: from_index(folder, name, _open_file))
 
 
 def _loose_shards(folder: Folder) -> Reader:
     names = [name for name in folder.files() if is_weights_file(name) and is_shard(name)]
     kinds = [name for name in names if name.endswith(".safetensors")]
-    return from_shards(folder, kinds or names, open_file)
+    return from_shards(folder, kinds or names, _open_file)
 
 
 FOLDERS: tuple[FolderFormat, ...] = (
+    FolderFormat(
+        "adapter",
+        lambda files, folders: "adapter_config.json" in files,
+        lambda folder: open_adapter(folder, _open_file),
+    ),
     _index("model.safetensors.index.json"),
     _single("model.safetensors"),
     _index("pytorch_model.bin.index.json"),
@@ -104,6 +160,9 @@ FOLDERS: tuple[FolderFormat, ...] = (
         lambda files, folders: any(is_weights_file(name) and is_shard(name) for name in files),
         _loose_shards,
     ),
+    FolderFormat("distributed", _has(METADATA), DistributedReader),
+    FolderFormat("GPT-NeoX", is_neox, open_neox),
+    FolderFormat("Megatron-LM or DeepSpeed", is_ranked, open_ranks),
 )
 
 

@@ -157,9 +157,13 @@ class Series:
         return history.join(own, self._losses, run)
 
     def content_hash(self, checkpoint: Checkpoint) -> str:
-        """Return the SHA-256 of names, shapes, dtypes and values: the same weights have the same hash."""
+        """Return the SHA-256 of names, shapes, dtypes and values: the same weights have the same hash.
+
+        On the hub it is that of the files' own hashes, so nothing is fetched for it.
+        """
         digest = hashlib.sha256()
-        for name, value in sorted(self.tensor_hashes(checkpoint).items()):
+        known = self.identity(checkpoint)
+        for name, value in sorted((known or self.tensor_hashes(checkpoint)).items()):
             digest.update(f"{name}\0{value}\n".encode("utf-8", "surrogatepass"))
         return digest.hexdigest()
 
@@ -173,8 +177,12 @@ class Series:
         return dict(self._hashes[checkpoint])
 
     def _check_neighbours(self, checkpoint: Checkpoint, reader: Reader) -> None:
-        expected = self._signature_of_run(checkpoint.run)
         own = signature(reader.infos())
+        if self._entries[checkpoint].identity is not None:
+            self._signatures.setdefault(
+                checkpoint.run, own
+            )  # the first one read; others would have to be fetched
+        expected = self._signature_of_run(checkpoint.run)
         if expected is None or own == expected:
             return
         name, shape = min(own ^ expected)
@@ -207,6 +215,8 @@ class Series:
         run = source.run
         if run.family and run.parameters:
             return run
+        if any(entry.identity is not None for entry in source.entries):
+            return _describe_hub(source)
         for entry in source.entries[:3]:
             try:
                 reader = entry.open()
@@ -222,6 +232,17 @@ class Series:
             finally:
                 entry.release()
         return run
+
+
+def _describe_hub(source: Source) -> Run:
+    from toposcope.sources.hub import describe
+
+    try:
+        config = describe(source)
+    except SourceError:
+        return source.run
+    family = str(config.get("model_type", source.run.family))
+    return dataclasses.replace(source.run, family=family, config=config)
 
 
 def signature(infos: Mapping[str, TensorInfo]) -> Signature:
@@ -343,6 +364,10 @@ def open_series(
 
 
 def _sources(uri: str, revisions: str | Sequence[str] | None) -> list[Source]:
+    if uri.startswith("hf://"):
+        from toposcope.sources.hub import discover_hub
+
+        return discover_hub(uri, revisions)
     return discover(open_location(uri))
 
 

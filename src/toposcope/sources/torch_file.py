@@ -20,6 +20,7 @@ from toposcope.sources.pickled import PickleData, Record, Symbol
 from toposcope.sources.reader import DTYPES, TensorInfo, check_shape
 
 MAX_PICKLE = 512 * 2**20
+MAX_DEPTH = 200
 LEGACY_MAGIC = 0x1950A86A20F9469CFC6C
 
 STORAGES: Mapping[str, str] = {
@@ -264,8 +265,8 @@ _MAKERS: Mapping[str, Callable[[TorchArchive, Record], Any]] = {
 
 def _map(tree: Any, leaf: Callable[[Any], Any], seen: dict[int, Any], depth: int = 0) -> Any:
     """Return `tree` with `leaf` applied to its leaves; shared parts are visited once."""
-    if depth > 200:
-        raise SourceError("a checkpoint nested more than 200 levels deep; refused")
+    if depth > MAX_DEPTH:
+        raise SourceError(f"a checkpoint nested more than {MAX_DEPTH} levels deep; refused")
     if not isinstance(tree, dict | list | tuple):
         return leaf(tree)
     if id(tree) in seen:
@@ -280,13 +281,31 @@ def _map(tree: Any, leaf: Callable[[Any], Any], seen: dict[int, Any], depth: int
     return seen[id(tree)]
 
 
-def tensors_of(tree: Any, prefix: str = "") -> Iterator[tuple[str, StoredTensor]]:
+MAX_ENTRIES = 2_000_000
+"""How many entries a checkpoint's tree may have, shared parts counted as often as they are reached."""
+
+
+def tensors_of(tree: Any) -> Iterator[tuple[str, StoredTensor]]:
     """Yield the dotted names and tensors of a nested mapping; anything else is passed over."""
-    if isinstance(tree, StoredTensor):
-        yield prefix, tree
-    elif isinstance(tree, Mapping):
-        for key, value in tree.items():
-            yield from tensors_of(value, f"{prefix}.{key}" if prefix else str(key))
-    elif isinstance(tree, list | tuple):
-        for index, value in enumerate(tree):
-            yield from tensors_of(value, f"{prefix}.{index}" if prefix else str(index))
+    pending: list[tuple[str, Any, int]] = [("", tree, 0)]
+    seen = 0
+    while pending:
+        prefix, value, depth = pending.pop()
+        seen += 1
+        if isinstance(value, StoredTensor):
+            yield prefix, value
+            continue
+        pairs = _children(value)
+        if depth > MAX_DEPTH or seen + len(pairs) > MAX_ENTRIES:
+            raise SourceError(
+                f"a checkpoint nested deeper than {MAX_DEPTH} or with more than {MAX_ENTRIES} entries; refused"
+            )
+        pending += [
+            (f"{prefix}.{key}" if prefix else str(key), part, depth + 1) for key, part in reversed(pairs)
+        ]
+
+
+def _children(value: Any) -> list[tuple[Any, Any]]:
+    if isinstance(value, Mapping):
+        return list(value.items())
+    return list(enumerate(value)) if isinstance(value, list | tuple) else []

@@ -16,6 +16,9 @@ from toposcope.sources.torch_file import StoredTensor, TorchArchive, tensors_of
 WEIGHTS = ("model_state_dict", "state_dict", "model", "module", "weights", "params")
 """Where training checkpoints keep their weights, in the order they are looked for."""
 
+NOT_WEIGHTS = ("optim", "scheduler", "lr_scheduler", "rng", "scaler", "ema_optim")
+"""How the parts of a training checkpoint begin that are none of its weights."""
+
 STEPS = ("step", "iter_num", "global_step", "iteration", "iterations", "steps")
 TOKENS = ("tokens", "tokens_seen", "num_input_tokens_seen", "consumed_tokens")
 CONFIGS = ("model_args", "config", "hyper_parameters", "args")
@@ -45,6 +48,7 @@ class TorchReader:
                 part = self.tree.get(key)
                 if isinstance(part, Mapping) and next(tensors_of(part), None) is not None:
                     return part
+            return {key: part for key, part in self.tree.items() if not str(key).startswith(NOT_WEIGHTS)}
         return self.tree
 
     def infos(self) -> Mapping[str, TensorInfo]:
