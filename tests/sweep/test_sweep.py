@@ -313,3 +313,19 @@ def test_impossible_executions() -> None:
         Shard(4, 3)
     with pytest.raises(InputError, match="shard is 'half'; use i/n"):
         Shard.parse("half")
+
+
+def test_what_the_audit_finds_goes_into_the_store(runs: Path, tmp_path: Path) -> None:
+    checkpoints = runs / "one" / "checkpoints"
+    (checkpoints / "step_000050.safetensors").write_bytes(
+        (checkpoints / "step_000090.safetensors").read_bytes()
+    )
+    report = measure(runs, tmp_path / "s", "baselines", audit=True)
+    assert report.failures == []
+    assert ("one", 50) in {(finding["run"], finding["step"]) for finding in report.findings}
+    stored = Store.open(tmp_path / "s").audit()
+    assert len(stored) == len(report.findings)
+    assert set(stored.uri) == {str(runs)}
+    assert measure(runs, tmp_path / "s", "baselines", audit=False).findings == []
+    assert measure(runs, tmp_path / "s", "baselines", audit=True, shard=Shard(2, 2)).findings == []
+    assert len(Store.open(tmp_path / "s").audit()) == len(stored)

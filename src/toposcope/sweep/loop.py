@@ -6,7 +6,7 @@ import itertools
 import sys
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Protocol
 
 from toposcope.errors import InputError
@@ -101,6 +101,7 @@ def sweep(
         print(expectation.sentence(), file=sys.stderr, flush=True)
     problems = [f"{path.name} was damaged and set aside" for path in store.set_broken_aside()]
     problems += copy_runs(series, store)
+    findings = look_for_errors(series, store, execution)
     job = Job(
         series,
         runs,
@@ -121,9 +122,25 @@ def sweep(
         skipped=first.skipped,
         failures=again.failures,
         problems=problems,
-        findings=[],
+        findings=findings,
         seconds=time.monotonic() - start,
     )
+
+
+def look_for_errors(series: Sweepable, store: Store, execution: Execution) -> list[dict[str, object]]:
+    """Audit the series cheaply, keep the findings in the store for the report, and return them.
+
+    Of several launchers, the first does it for all.
+    """
+    from toposcope.sources import Series
+    from toposcope.sources.audit import audit
+
+    if not (execution.audit and execution.shard.index == 1 and isinstance(series, Series)):
+        return []
+    found = audit(series, cheap=True, quiet=execution.quiet)
+    findings: list[dict[str, object]] = [{"uri": series.uri} | asdict(finding) for finding in found]
+    store.write_audit(series.uri, findings)
+    return findings
 
 
 def copy_runs(series: Sweepable, store: Store) -> list[str]:
