@@ -229,7 +229,7 @@ def best_of_columns(
 
 
 @njit(cache=True, nogil=True)
-def _raise_all(row, mask, i, own, column_set, found, rows):  # type: ignore[no-untyped-def]
+def _raise_all(row, mask, i, own, column_set, found, rows):
     for j in range(row.size):
         key = row[j] & mask
         better = (column_set[j] != own) & ((key > found[j]) | (rows[j] < 0))

@@ -14,8 +14,8 @@ from numba import njit
 
 from toposcope.kernels.threads import row_blocks, run_blocks
 
-CANCELLATION = 1e-2
-"""Squared distances below this share of |x|^2 + |y|^2 are recomputed from differences."""
+CANCELLATION, _CANCELLATION_64 = 1e-2, 1e-6
+"""Squared distances below this share of |x|^2 + |y|^2 are recomputed from differences: float32, float64."""
 _TINY = 1e-30
 """Norms (squared) below which float32 products underflow, in units where the largest entry is near 1."""
 _OFFSET = 0.25
@@ -55,15 +55,7 @@ def prepared(X: np.ndarray, *, unit: bool = False) -> PreparedCloud:
 
     A float32 cloud of moderate values around 0 is used as it is, without a copy.
     """
-    rows = np.ascontiguousarray(X if X.dtype.itemsize > 2 else X.astype(np.float32))
-    top = max(_over_chunks(rows, _largest))
-    scale = 1.0
-    if top > 0 and not _COMFORTABLE[0] < top < _COMFORTABLE[1]:
-        scale = 2.0 ** -float(np.clip(np.frexp(top)[1], -1000, 1000))
-    row_scale = np.full(len(rows), scale)
-    if unit:
-        row_scale = np.concatenate(_over_chunks(rows, _inverse_norms))
-        scale = 1.0
+    rows, row_scale, scale = _scaled(X, unit=unit)
     center = _mean(rows, row_scale)
     norms = squared_norms(rows, row_scale=row_scale)
     if (center**2).sum() <= _OFFSET * norms.mean():
@@ -76,21 +68,36 @@ def prepared(X: np.ndarray, *, unit: bool = False) -> PreparedCloud:
     return PreparedCloud(work, squared_norms(work), rows, row_scale, scale)
 
 
+def _scaled(X: np.ndarray, *, unit: bool) -> tuple[np.ndarray, np.ndarray, float]:
+    """Return the rows (float32 or float64), each one's factor, and by how much distances grow by them."""
+    rows = np.ascontiguousarray(X if X.dtype.itemsize > 2 else X.astype(np.float32))
+    top = max(_over_chunks(rows, _largest))
+    scale = 1.0
+    if top > 0 and not _COMFORTABLE[0] < top < _COMFORTABLE[1]:
+        scale = 2.0 ** -float(np.clip(np.frexp(top)[1], -1000, 1000))
+    row_scale = np.full(len(rows), scale)
+    if unit:
+        row_scale = np.concatenate(_over_chunks(rows, _inverse_norms))
+        scale = 1.0
+    return rows, row_scale, scale
+
+
 def euclidean_distances(X: np.ndarray, *, unit: bool = False) -> np.ndarray:
     """Return the (n, n) float64 matrix of Euclidean distances of the rows of `X`, zero on the diagonal.
 
-    Relative error below 1e-6. With `unit` every row is divided by its norm first.
+    Products are in float64 here, since every entry is an answer: relative error below 1e-9. With `unit`
+    every row is divided by its norm first.
     """
-    cloud = prepared(X, unit=unit)
-    n = len(cloud.work)
-    out = np.empty((n, n))
-    products = cloud.work @ cloud.work.T
-    serial = n * n < _SERIAL_BELOW
+    rows, row_scale, scale = _scaled(X, unit=unit)
+    wide = rows * row_scale[:, None] - _mean(rows, row_scale)
+    norms = squared_norms(wide)
+    out = wide @ wide.T
+    serial = out.size < _SERIAL_BELOW
 
     def fill(block: tuple[int, int]) -> None:
-        _fill(products, cloud.norms, cloud.rows, cloud.row_scale, 1.0 / cloud.scale, *block, out)
+        _fill(out, norms, rows, row_scale, 1.0 / scale, *block)
 
-    run_blocks(fill, row_blocks(n, per_thread=16, serial=serial), serial=serial)
+    run_blocks(fill, row_blocks(len(out), per_thread=16, serial=serial), serial=serial)
     return out
 
 
@@ -102,23 +109,26 @@ def squares_of_row(
     rows: np.ndarray,
     row_scale: np.ndarray,
     stop: int,
+    cancellation: float,
     out: np.ndarray,
 ) -> None:
     """Write the squared distances of point i to points 0 to `stop` - 1, from its row of products."""
-    if _subtract(products[:stop], norms[i], norms[:stop], out):
+    if _subtract(products[:stop], norms[i], norms[:stop], cancellation, out):
         for j in range(stop):
             size = norms[i] + norms[j]
-            if out[j] < CANCELLATION * size or size < _TINY:
+            if out[j] < cancellation * size or size < _TINY:
                 out[j] = square(rows[i], rows[j], row_scale[i], row_scale[j])
 
 
 @njit(cache=True, nogil=True)
-def _subtract(products: np.ndarray, norm: float, norms: np.ndarray, out: np.ndarray) -> bool:
+def _subtract(
+    products: np.ndarray, norm: float, norms: np.ndarray, cancellation: float, out: np.ndarray
+) -> bool:
     bad = 0
     for j in range(products.size):
         size = norm + norms[j]
         out[j] = size - 2.0 * products[j]
-        bad |= (out[j] < CANCELLATION * size) | (size < _TINY)
+        bad |= (out[j] < cancellation * size) | (size < _TINY)
     return bad != 0
 
 
@@ -161,16 +171,16 @@ def _fill(
     unscale: float,
     first: int,
     last: int,
-    out: np.ndarray,
 ) -> None:
+    """Turn rows of products into distances in place; only what lies below the diagonal is read."""
     squares = np.empty(len(norms))
     for i in range(first, last):
-        squares_of_row(products[i], i, norms, rows, row_scale, i, squares)
-        out[i, i] = 0.0
+        squares_of_row(products[i], i, norms, rows, row_scale, i, _CANCELLATION_64, squares)
+        products[i, i] = 0.0
         for j in range(i):
             length = np.sqrt(squares[j]) * unscale
-            out[i, j] = length
-            out[j, i] = length
+            products[i, j] = length
+            products[j, i] = length
 
 
 def _chunks(X: np.ndarray) -> list[tuple[int, int]]:
@@ -178,7 +188,7 @@ def _chunks(X: np.ndarray) -> list[tuple[int, int]]:
     return [(start, min(start + step, len(X))) for start in range(0, len(X), step)]
 
 
-def _over_chunks(X, function):  # type: ignore[no-untyped-def]
+def _over_chunks(X, function):
     return run_blocks(lambda span: function(X[slice(*span)]), _chunks(X), serial=X.size < _SERIAL_BELOW)
 
 

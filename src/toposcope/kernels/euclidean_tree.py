@@ -16,7 +16,14 @@ from dataclasses import dataclass
 import numpy as np
 from numba import njit
 
-from toposcope.kernels.distances import PreparedCloud, direct_squares, prepared, squared_norms, squares_of_row
+from toposcope.kernels.distances import (
+    CANCELLATION,
+    PreparedCloud,
+    direct_squares,
+    prepared,
+    squared_norms,
+    squares_of_row,
+)
 from toposcope.kernels.linkage import light_edges, link
 from toposcope.kernels.threads import row_blocks, run_blocks
 
@@ -155,7 +162,7 @@ def _within(
 def _to_tree(
     products, norms, rows, row_scale, start, first, last,
     leaves, seams, place, inner, nearest, height, owner, ends, lengths,
-):  # type: ignore[no-untyped-def]  # fmt: skip
+):  # fmt: skip
     """Find for block rows `first` to `last` the nearest earlier point and the light edges to the tree.
 
     Fills `nearest`, `height` (its squared distance) and `inner` (squared distances within the block).
@@ -164,7 +171,7 @@ def _to_tree(
     zero = np.zeros(max(start, 1))
     count = 0
     for i in range(first, last):
-        squares_of_row(products[i], start + i, norms, rows, row_scale, start + i, squares)
+        squares_of_row(products[i], start + i, norms, rows, row_scale, start + i, CANCELLATION, squares)
         for j in range(i):
             inner[i, j] = squares[start + j]
             inner[j, i] = squares[start + j]
