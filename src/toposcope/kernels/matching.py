@@ -30,6 +30,19 @@ def monotone_saving(
 
 
 @njit(cache=True, nogil=True)
+def savings(first: np.ndarray, second: np.ndarray, order: int, use_max: bool, diagonal: tuple) -> np.ndarray:
+    """Return for all pairs of points what matching them costs less their diagonal costs, 0 if that is more."""
+    saved = np.empty((len(first), len(second)))
+    for i in range(len(first)):
+        for j in range(len(second)):
+            across, up = abs(first[i, 0] - second[j, 0]), abs(first[i, 1] - second[j, 1])
+            square = max(across, up) ** 2 if use_max else across * across + up * up
+            cost = np.sqrt(square) if order == 1 else square
+            saved[i, j] = min(cost - diagonal[0][i] - diagonal[1][j], 0.0)
+    return saved
+
+
+@njit(cache=True, nogil=True)
 def can_cover(needy: np.ndarray, points: np.ndarray, radius: float) -> bool:
     """Return whether all of `needy` (k, 2) can be matched to different `points` within L-infinity `radius`.
 

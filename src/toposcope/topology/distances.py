@@ -11,7 +11,8 @@ from typing import Any
 import numpy as np
 
 from toposcope.errors import InputError
-from toposcope.kernels.matching import can_cover, distances_between, monotone_saving
+from toposcope.kernels.assignment import least_matching
+from toposcope.kernels.matching import can_cover, distances_between, monotone_saving, savings
 from toposcope.topology.gate import check_diagram
 from toposcope.types import Diagram
 
@@ -151,17 +152,12 @@ def _exact(a: np.ndarray, b: np.ndarray, order: int, ground: str) -> float:
     total = float(diagonal_a.sum() + diagonal_b.sum())
     if len(a) == 0 or len(b) == 0:
         return total
+    costs = (diagonal_a, diagonal_b)
     if _one_birth(a) and _one_birth(b):
         apart = float(abs(a[0, 0] - b[0, 0]))
-        costs = (diagonal_a, diagonal_b)
         return total + monotone_saving(a[:, 1], b[:, 1], apart, order, ground == "linf", costs)
-    from scipy.optimize import linear_sum_assignment
-
-    gap = np.abs(a[:, None, :] - b[None, :, :])
-    cost = gap.max(axis=2) if ground == "linf" else np.sqrt((gap**2).sum(axis=2))
     # A match that costs more than the diagonal saves nothing: both points then go to the diagonal.
-    saving = np.minimum(cost**order - diagonal_a[:, None] - diagonal_b[None, :], 0.0)
-    return total + float(saving[linear_sum_assignment(saving)].sum())
+    return total + least_matching(savings(a, b, order, ground == "linf", costs))
 
 
 def _by_auction(a: np.ndarray, b: np.ndarray, order: int, ground: str) -> float:
