@@ -31,10 +31,11 @@ class Case:
     floor: Callable[[Any], Any] | None = None
     floor_name: str = ""
     calls: int = 1
+    size_name: str = "size"
 
 
 def measure(case: Case, *, quick: bool) -> dict[str, Any]:
-    """Return median seconds, the floor's, the median of their ratios, and the peak memory beyond the input."""
+    """Return median seconds, the floor's, the median of their ratios, and the extra peak memory."""
     data = case.make()
     case.run(data)  # compiles, loads, and warms the caches
     if case.floor is not None:
@@ -53,6 +54,7 @@ def measure(case: Case, *, quick: bool) -> dict[str, Any]:
         "group": case.group,
         "label": case.label,
         "size": case.size,
+        "size_name": case.size_name,
         "method": case.method,
         "seconds": statistics.median(times) / case.calls,
         "best": min(times) / case.calls,

@@ -17,7 +17,10 @@ _COLUMNS = 3
 
 def table(rows: Iterable[dict[str, Any]]) -> str:
     """Return the rows as Markdown, grouped; a case without a result shows why."""
-    lines = ["| what | size | method | time | times its floor | extra peak MB |", "| --- | --- | --- | ---: | ---: | ---: |"]
+    lines = [
+        "| what | size | method | time | times its floor | extra peak MB |",
+        "| --- | --- | --- | ---: | ---: | ---: |",
+    ]
     for row in rows:
         head = f"| {row['group']} | {row['label']} | {row['method']} |"
         if "reason" in row:
@@ -73,7 +76,10 @@ def _panel(axis: Any, group: str, rows: list[dict[str, Any]]) -> None:
     if floors:
         name = next(row["floor"] for row in rows if row["floor"])
         axis.plot(*zip(*floors, strict=True), color="0.4", ls="--", lw=1.2, label=name)
-    axis.set(xscale="log", yscale="log", title=group, ylabel="seconds")
-    axis.set_xlabel("points" if "cloud" in group else "size")
+    axis.set(xscale="log", yscale="log", ylabel="seconds", xlabel=rows[0].get("size_name", "size"))
+    axis.set_title(group, fontsize=10)
+    sizes = sorted({row["size"] for row in rows})
+    axis.set_xticks(sizes, [f"{size:,.0f}" for size in sizes], rotation=25, fontsize=8)
+    axis.minorticks_off()
     axis.grid(alpha=0.25, which="both", lw=0.5)
     axis.legend(fontsize=7.5)

@@ -1,4 +1,4 @@
-"""Neural persistence and Rips H0: one spanning tree a matrix, one a cloud, beside scipy, igraph and others."""
+"""Neural persistence and Rips H0: one spanning tree a matrix, one a cloud, beside other ways to it."""
 
 from __future__ import annotations
 
@@ -33,10 +33,12 @@ def cases(quick: bool) -> list[Case]:
 
 def _trees(m: int, n: int) -> list[Case]:
     label, size = f"{m} x {n}", m * n
-    plain = {"floor": one_pass, "floor_name": "one threaded pass over W"}
+    entries: dict[str, Any] = {"size_name": "entries"}
+    plain: dict[str, Any] = {"floor": one_pass, "floor_name": "one threaded pass over W"}
 
     def case(method: str, run: Any, make: Any = lambda: gaussian(m, n), **floor: Any) -> Case:
-        return Case("maximum spanning tree, iid gaussian", label, size, method, make, run, **floor)
+        group = "maximum spanning tree, iid gaussian"
+        return Case(group, label, size, method, make, run, **floor, **entries)
 
     found = [
         case("toposcope", maximum_spanning_tree_weights, **plain),
@@ -49,6 +51,7 @@ def _trees(m: int, n: int) -> list[Case]:
             lambda: heterogeneous(m, n),
             maximum_spanning_tree_weights,
             **plain,
+            **entries,
         ),
         Case(
             "weight-shuffle null, one draw",
@@ -58,6 +61,7 @@ def _trees(m: int, n: int) -> list[Case]:
             lambda: gaussian(m, n),
             lambda W: shuffled_spanning_tree_weights(W, 5, rng=np.random.default_rng(0)),
             calls=5,
+            **entries,
         ),
         Case(
             "weight-shuffle null, one draw",
@@ -66,6 +70,7 @@ def _trees(m: int, n: int) -> list[Case]:
             "full permutation",
             lambda: gaussian(m, n),
             permuted_tree,
+            **entries,
         ),
     ]
     if size <= 1 << 24:
@@ -98,7 +103,15 @@ def _clouds(n: int, d: int) -> list[Case]:
 
     def case(method: str, run: Any, make: Any = lambda: pair(n, d), group: str = "gaussian") -> Case:
         return Case(
-            f"H0 of a cloud, {group}", label, size, method, make, run, product, "the product X @ Y.T alone"
+            f"H0 of a cloud, {group}",
+            label,
+            size,
+            method,
+            make,
+            run,
+            floor=product,
+            floor_name="the product X @ Y.T alone",
+            size_name="points",
         )
 
     found = [
