@@ -22,10 +22,7 @@ _SEED001 = {"gpt-1k": 1276, "gpt-5k": 4980, "gpt-10k": 10688, "gpt-25k": 27864, 
 )
 def test_the_families_have_the_papers_numbers_of_parameters(recipe: str, counts: dict[str, int]) -> None:
     found = load_training_recipe(recipe)
-    shapes = {
-        model.name: GPTShape.of(model, vocabulary=found.vocabulary, context=found.context)
-        for model in found.models
-    }
+    shapes = {model.name: GPTShape.in_recipe(model, found) for model in found.models}
     assert {name: shape.parameters for name, shape in shapes.items()} == counts
     for name, shape in shapes.items():
         assert sum(p.numel() for p in GPT(shape).parameters()) == counts[name]
@@ -36,7 +33,7 @@ def test_names_and_shapes_are_those_of_the_papers_checkpoints(shared_data: Path)
         file = shared_data / "seed_runs" / name / "step_000000.pt"
         theirs = torch.load(file, weights_only=True, map_location="cpu")["model_state_dict"]
         recipe = load_training_recipe("seed004", {"models": name})
-        shape = GPTShape.of(recipe.models[0], vocabulary=128, context=128)
+        shape = GPTShape.in_recipe(recipe.models[0], recipe)
         ours = GPT(shape).state_dict()
         assert {k: v.shape for k, v in ours.items()} == {k: v.shape for k, v in theirs.items()}
 
@@ -95,7 +92,7 @@ def _engine(compute: str) -> Engine:
         "seed004",
         {"models": "med-21k", "context": 16, "compute": compute, "gradient_clip": 0.1, "weight_decay": 0.3},
     )
-    shape = GPTShape.of(recipe.models[0], vocabulary=recipe.vocabulary, context=recipe.context)
+    shape = GPTShape.in_recipe(recipe.models[0], recipe)
     return Engine(shape, recipe, first_values(shape, seed=3, std=0.05), device="cpu")
 
 

@@ -19,6 +19,7 @@ from toposcope.sources.layout import RunFolder, read_run
 from toposcope.train import files
 from toposcope.train.corpus import load_corpus
 from toposcope.train.files import Metric
+from toposcope.train.grokking import modular_addition
 from toposcope.train.pool import Job, Outcome, run_jobs
 from toposcope.train.shapes import GPTShape
 from toposcope.train.tokens import TokenData, read_tokenizer, tokenize
@@ -130,13 +131,15 @@ def _plan(recipe: TrainingRecipe, out: Path, device: str) -> list[Job]:
     for seed in recipe.seeds:
         for shape in recipe.models:
             run = f"{shape.name}-seed{seed}"
-            gpt = GPTShape.of(shape, vocabulary=recipe.vocabulary, context=recipe.context)
+            gpt = GPTShape.in_recipe(shape, recipe)
             of_run = recipe.of_run(shape.name, seed)
             planned.append(Job(run, of_run, RunFolder(out / run), gpt.parameters, device))
     return planned
 
 
 def _data(recipe: TrainingRecipe, planned: Sequence[Job]) -> TokenData:
+    if recipe.task == "modular-addition":
+        return modular_addition(recipe)
     corpus = load_corpus(recipe.corpus, heldout_fraction=recipe.heldout_fraction)
     kept = (read_tokenizer(job.folder.tokenizer_file) for job in planned)
     return tokenize(corpus, recipe, tokenizer=next((text for text in kept if text), ""))

@@ -22,7 +22,7 @@ from toposcope.train import files
 from toposcope.train.engine import Engine
 from toposcope.train.schedule import learning_rate
 from toposcope.train.shapes import GPTShape, first_values, split
-from toposcope.train.tokens import TokenData, batch, heldout_batches
+from toposcope.train.tokens import TokenData, fixed_batches, training_batch
 
 if TYPE_CHECKING:
     from toposcope.train.model import GPT
@@ -85,13 +85,12 @@ class _Loop:
         self, recipe: TrainingRecipe, data: TokenData, folder: RunFolder, *, run: str, device: str
     ) -> None:
         self.recipe, self.data, self.folder, self.name = recipe, data, folder, run
-        self.seed = recipe.seeds[0]
-        self.shape = GPTShape.of(recipe.models[0], vocabulary=recipe.vocabulary, context=recipe.context)
-        first = first_values(self.shape, seed=self.seed, std=recipe.init_std)
+        self.shape = GPTShape.in_recipe(recipe.models[0], recipe)
+        first = first_values(self.shape, seed=recipe.seeds[0], std=recipe.init_std)
         self.engine = Engine(self.shape, recipe, first, device=device)
-        self.heldout = heldout_batches(
-            data.heldout, count=recipe.heldout_batches, size=recipe.batch_size, context=recipe.context
-        )
+        self.heldout = fixed_batches(data, recipe)
+        rows = recipe.batch_size if data.train.ndim == 1 else len(data.train)
+        self.tokens_per_step = rows * recipe.context
         self.rows: list[files.Metric] = []
         self.part_start = 0
 
@@ -134,9 +133,7 @@ class _Loop:
 
     def _measure(self, step: int, heldout_loss: float | None) -> TrainingStep:
         recipe = self.recipe
-        tokens = batch(
-            self.data.train, seed=self.seed, step=step, size=recipe.batch_size, context=recipe.context
-        )
+        tokens = training_batch(self.data, recipe, step)
         loss = self.engine.gradients(tokens)
         grad_norm, weight_norm = self.engine.norms()
         if not math.isfinite(loss) or not math.isfinite(grad_norm):
@@ -147,7 +144,7 @@ class _Loop:
         return TrainingStep(
             run=self.name,
             step=step,
-            tokens=step * recipe.batch_size * recipe.context,
+            tokens=step * self.tokens_per_step,
             model=self.engine.model,
             loss=loss,
             heldout_loss=heldout_loss,
@@ -163,8 +160,11 @@ class _Loop:
             self._flush(step)
         heldout_loss = math.fsum(self.engine.loss(tokens) for tokens in self.heldout) / len(self.heldout)
         state = self.engine.state()
-        tokens = step * self.recipe.batch_size * self.recipe.context
-        metadata = {"step": str(step), "tokens": str(tokens), "heldout_loss": repr(heldout_loss)}
+        metadata = {
+            "step": str(step),
+            "tokens": str(step * self.tokens_per_step),
+            "heldout_loss": repr(heldout_loss),
+        }
         weights = {name: view.copy() for name, view in split(self.shape, state["values"]).items()}
         files.write_tensors(self.folder.checkpoint(step), weights, {**metadata, "format": "pt"})
         if self.recipe.gradients:

@@ -82,6 +82,8 @@ class GPT(nn.Module):
 
     def loss(self, tokens: Tensor) -> Tensor:
         """Return the mean cross-entropy in nats; `tokens` holds one more column than the inputs."""
+        if self.shape.last_only:
+            return cross_entropy(self.head(self.hidden(tokens[:, :-1])[:, -1]), tokens[:, -1])
         logits = self(tokens[:, :-1])
         return cross_entropy(logits.flatten(0, 1), tokens[:, 1:].flatten())
 

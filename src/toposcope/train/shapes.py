@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from toposcope.recipes import ModelShape
+from toposcope.recipes import ModelShape, TrainingRecipe
 from toposcope.seeding import rng
 
 HEAD = "head.weight"
@@ -17,18 +17,28 @@ TIED_TO = "token_emb.weight"
 
 @dataclass(frozen=True, slots=True)
 class GPTShape:
-    """A decoder-only transformer: tied head, learned positions, fused qkv, MLP of four times the width."""
+    """A decoder-only transformer: tied head, learned positions, fused qkv, MLP of four times the width.
+
+    `last_only`: only the token after the whole context is predicted, as in tables of sums.
+    """
 
     vocabulary: int
     context: int
     width: int
     layers: int
     heads: int
+    last_only: bool = False
 
     @classmethod
     def of(cls, shape: ModelShape, *, vocabulary: int, context: int) -> GPTShape:
-        """Return the shape of one model of a recipe."""
+        """Return the shape of a language model."""
         return cls(vocabulary, context, shape.width, shape.layers, shape.heads)
+
+    @classmethod
+    def in_recipe(cls, shape: ModelShape, recipe: TrainingRecipe) -> GPTShape:
+        """Return the shape of one model of a recipe."""
+        last_only = recipe.task == "modular-addition"
+        return cls(recipe.vocabulary, recipe.context, shape.width, shape.layers, shape.heads, last_only)
 
     @property
     def parameters(self) -> int:

@@ -21,7 +21,11 @@ _UNKNOWN = "[UNK]"
 
 @dataclass(frozen=True, slots=True)
 class TokenData:
-    """Two token streams, int64, and the tokenizer that made them (as JSON; empty for characters)."""
+    """Two parts, int64, and the tokenizer that made them (as JSON; empty for characters).
+
+    A part is a stream (tokens,), from which windows are drawn, or a table (rows, context + 1), of which
+    every row is in every batch.
+    """
 
     corpus: str
     sha256: str
@@ -73,6 +77,22 @@ def batch(tokens: np.ndarray, *, seed: int, step: int, size: int, context: int) 
     """
     starts = rng(name="batch", seed=seed, step=step).integers(0, len(tokens) - context, size=size)
     return tokens[starts[:, None] + np.arange(context + 1)]
+
+
+def training_batch(data: TokenData, recipe: TrainingRecipe, step: int) -> np.ndarray:
+    """Return the batch of `step`, (batch, context + 1): windows of a stream, or the whole table."""
+    if data.train.ndim == 2:
+        return data.train
+    return batch(data.train, seed=recipe.seeds[0], step=step, size=recipe.batch_size, context=recipe.context)
+
+
+def fixed_batches(data: TokenData, recipe: TrainingRecipe) -> np.ndarray:
+    """Return the batches of the held-out loss, (count, batch, context + 1)."""
+    if data.heldout.ndim == 2:
+        return data.heldout[None]
+    return heldout_batches(
+        data.heldout, count=recipe.heldout_batches, size=recipe.batch_size, context=recipe.context
+    )
 
 
 def heldout_batches(tokens: np.ndarray, *, count: int, size: int, context: int) -> np.ndarray:

@@ -30,6 +30,7 @@ def supports(shape: GPTShape, *, device: str) -> bool:
         device == "cpu"
         and shape.vocabulary % LANES == 0
         and shape.width % 4 == 0
+        and not shape.last_only
         and torch.backends.mkldnn.is_available()
         and hasattr(torch.ops.mkldnn, "_linear_pointwise")
     )
