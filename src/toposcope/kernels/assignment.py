@@ -16,8 +16,8 @@ _BIDS = 12
 
 
 @njit(cache=True, nogil=True)
-def least_matching(cost: np.ndarray) -> float:
-    """Return the least sum of the matched entries of `cost` (n, m), each row and column used at most once."""
+def least_matching(cost: np.ndarray) -> np.ndarray:
+    """Return for each column of `cost` (n, m) the row it is matched with, or -1, for the least sum."""
     n, m = cost.shape
     price = np.zeros(m)
     owner = np.full(m, -1, np.int64)
@@ -28,11 +28,7 @@ def least_matching(cost: np.ndarray) -> float:
     scanned = np.empty(m, np.bool_)
     for row in waiting:
         _augment(cost, price, owner, place, row, reach, before, scanned)
-    total = 0.0
-    for j in range(m):
-        if owner[j] >= 0:
-            total += cost[owner[j], j]
-    return total
+    return owner
 
 
 @njit(cache=True, nogil=True)

@@ -7,39 +7,66 @@ from numba import njit
 
 
 @njit(cache=True, nogil=True)
-def monotone_saving(
-    first: np.ndarray, second: np.ndarray, apart: float, order: int, use_max: bool, diagonal: tuple
+def monotone_cost(
+    first: np.ndarray, second: np.ndarray, order: int, use_max: bool, to_diagonal: tuple
 ) -> float:
-    """Return the least sum of matched costs minus the diagonal costs they replace, points on two lines.
+    """Return the least cost of matching two diagrams (n, 2) with one birth each, sorted by their deaths.
 
-    `first` and `second` are the sorted deaths of two diagrams with one birth each, `apart` from each other,
-    and `diagonal` holds their costs of going to the diagonal. The cost of a match is convex in the
-    difference of the deaths, so that some best matching keeps the order: a table over prefixes finds it.
+    The cost of a match is convex in the difference of the deaths, so that some best matching keeps the
+    order: a table over prefixes finds it. `to_diagonal` holds what each point costs alone.
     """
     best = np.zeros(len(second) + 1)
+    for j in range(len(second)):
+        best[j + 1] = best[j] + to_diagonal[1][j]
     for i in range(len(first)):
-        before = 0.0  # best[j] as it was for i - 1 points of the first diagram
+        before = best[0]  # best[j] as it was for one point less of the first diagram
+        best[0] += to_diagonal[0][i]
         for j in range(len(second)):
-            gap = abs(first[i] - second[j])
-            length = max(apart, gap) if use_max else np.sqrt(apart * apart + gap * gap)
-            cost = length if order == 1 else length * length
-            matched = before + cost - diagonal[0][i] - diagonal[1][j]
+            matched = before + _cost(first[i], second[j], order, use_max)
             before = best[j + 1]
-            best[j + 1] = min(matched, min(before, best[j]))
+            best[j + 1] = min(matched, min(before + to_diagonal[0][i], best[j] + to_diagonal[1][j]))
     return best[len(second)]
 
 
 @njit(cache=True, nogil=True)
-def savings(first: np.ndarray, second: np.ndarray, order: int, use_max: bool, diagonal: tuple) -> np.ndarray:
-    """Return for all pairs of points what matching them costs less their diagonal costs, 0 if that is more."""
+def savings(
+    first: np.ndarray, second: np.ndarray, order: int, use_max: bool, to_diagonal: tuple
+) -> np.ndarray:
+    """Return for all pairs what matching them costs less what they cost alone, 0 where that is more."""
     saved = np.empty((len(first), len(second)))
     for i in range(len(first)):
         for j in range(len(second)):
-            across, up = abs(first[i, 0] - second[j, 0]), abs(first[i, 1] - second[j, 1])
-            square = max(across, up) ** 2 if use_max else across * across + up * up
-            cost = np.sqrt(square) if order == 1 else square
-            saved[i, j] = min(cost - diagonal[0][i] - diagonal[1][j], 0.0)
+            cost = _cost(first[i], second[j], order, use_max)
+            saved[i, j] = min(cost - to_diagonal[0][i] - to_diagonal[1][j], 0.0)
     return saved
+
+
+@njit(cache=True, nogil=True)
+def matched_cost(
+    first: np.ndarray, second: np.ndarray, owner: np.ndarray, order: int, use_max: bool, to_diagonal: tuple
+) -> float:
+    """Return the cost of a matching in which point j of the second diagram has `owner[j]`, -1 for none."""
+    total = 0.0
+    alone = np.ones(len(first), np.bool_)
+    for j in range(len(second)):
+        if owner[j] < 0:
+            total += to_diagonal[1][j]
+        else:
+            alone[owner[j]] = False
+            apart = to_diagonal[0][owner[j]] + to_diagonal[1][j]
+            total += min(apart, _cost(first[owner[j]], second[j], order, use_max))
+    for i in range(len(first)):
+        if alone[i]:
+            total += to_diagonal[0][i]
+    return total
+
+
+@njit(cache=True, nogil=True)
+def _cost(x: np.ndarray, y: np.ndarray, order: int, use_max: bool) -> float:
+    """Return the ground distance of two points to the power `order`, 1 or 2."""
+    across, up = abs(x[0] - y[0]), abs(x[1] - y[1])
+    square = max(across, up) ** 2 if use_max else across * across + up * up
+    return np.sqrt(square) if order == 1 else square
 
 
 @njit(cache=True, nogil=True)

@@ -13,6 +13,7 @@ from toposcope.topology.dimension import ph_dimension as ph_dimension
 from toposcope.topology.dimension import twonn as twonn
 from toposcope.topology.distances import bottleneck as bottleneck
 from toposcope.topology.distances import wasserstein as wasserstein
+from toposcope.topology.distances import wasserstein_tolerance as wasserstein_tolerance
 from toposcope.topology.early_stopping import stopping_index as stopping_index
 from toposcope.topology.gate import check_diagram as check_diagram
 from toposcope.topology.gate import check_distance_matrix as check_distance_matrix
@@ -33,6 +34,14 @@ from toposcope.topology.rips import rips_batch as rips_batch
 from toposcope.topology.rips import rips_memory as rips_memory
 from toposcope.topology.summaries import persistent_entropy as persistent_entropy
 from toposcope.topology.summaries import summaries as summaries
+from toposcope.topology.vectors import betti_curve as betti_curve
+from toposcope.topology.vectors import common_grid as common_grid
+from toposcope.topology.vectors import crocker as crocker
+from toposcope.topology.vectors import entropy_curve as entropy_curve
+from toposcope.topology.vectors import euler_curve as euler_curve
+from toposcope.topology.vectors import landscape as landscape
+from toposcope.topology.vectors import persistence_image as persistence_image
+from toposcope.topology.vectors import silhouette as silhouette
 from toposcope.topology.weight_null import clipped_neural_persistence as clipped_neural_persistence
 from toposcope.topology.weight_null import magnitude_quantile as magnitude_quantile
 from toposcope.topology.weight_null import magnitude_variance as magnitude_variance

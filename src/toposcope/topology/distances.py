@@ -12,7 +12,13 @@ import numpy as np
 
 from toposcope.errors import InputError
 from toposcope.kernels.assignment import least_matching
-from toposcope.kernels.matching import can_cover, distances_between, monotone_saving, savings
+from toposcope.kernels.matching import (
+    can_cover,
+    distances_between,
+    matched_cost,
+    monotone_cost,
+    savings,
+)
 from toposcope.topology.gate import check_diagram
 from toposcope.types import Diagram
 
@@ -147,17 +153,14 @@ def _split(diagram: Diagram, sign: float) -> _Split:
 
 
 def _exact(a: np.ndarray, b: np.ndarray, order: int, ground: str) -> float:
-    """Return the sum of the costs: all bars to the diagonal, plus what matching them to each other saves."""
-    diagonal_a, diagonal_b = _to_diagonal(a, ground) ** order, _to_diagonal(b, ground) ** order
-    total = float(diagonal_a.sum() + diagonal_b.sum())
-    if len(a) == 0 or len(b) == 0:
-        return total
-    costs = (diagonal_a, diagonal_b)
+    """Return the least sum of costs."""
+    alone = (_to_diagonal(a, ground) ** order, _to_diagonal(b, ground) ** order)
+    use_max = ground == "linf"
     if _one_birth(a) and _one_birth(b):
-        apart = float(abs(a[0, 0] - b[0, 0]))
-        return total + monotone_saving(a[:, 1], b[:, 1], apart, order, ground == "linf", costs)
+        return float(monotone_cost(a, b, order, use_max, alone))
     # A match that costs more than the diagonal saves nothing: both points then go to the diagonal.
-    return total + least_matching(savings(a, b, order, ground == "linf", costs))
+    owner = least_matching(savings(a, b, order, use_max, alone))
+    return float(matched_cost(a, b, owner, order, use_max, alone))
 
 
 def _by_auction(a: np.ndarray, b: np.ndarray, order: int, ground: str) -> float:
