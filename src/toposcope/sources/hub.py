@@ -198,18 +198,15 @@ def _ask(label: str, call: Callable[..., Any], *arguments: Any, **options: Any) 
 
 def _http_error() -> type[Exception]:
     """Return the base of the client's transport errors: httpx's, or whichever library it was built on."""
-    try:
-        from huggingface_hub.utils import HTTPError  # type: ignore[attr-defined]
+    from huggingface_hub import errors
 
-        return HTTPError
-    except ImportError:
-        pass
-    try:
-        import httpx
-
-        return httpx.HTTPError
-    except ImportError:
-        return OSError
+    own = getattr(errors, "HTTPError", None)
+    if own is None:
+        try:
+            from httpx import HTTPError as own
+        except ImportError:
+            own = OSError
+    return own
 
 
 def parse(uri: str) -> tuple[str, str | None]:

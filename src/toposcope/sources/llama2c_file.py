@@ -39,7 +39,8 @@ class _Sizes:
 
 def _sizes(numbers: tuple[int, ...], shared: bool) -> _Sizes | None:
     good = all(0 < number < 2**24 for number in numbers)
-    sizes = _Sizes(*numbers[:7], shared=shared) if good else None
+    dim, hidden, layers, heads, groups, vocabulary, context = numbers
+    sizes = _Sizes(dim, hidden, layers, heads, groups, vocabulary, context, shared) if good else None
     if sizes is None or sizes.dim % sizes.heads or sizes.heads % sizes.groups or sizes.layers > 4096:
         return None
     return sizes

@@ -129,7 +129,7 @@ def is_neox(files: frozenset[str], folders: frozenset[str]) -> bool:
 
 def is_ranked(files: frozenset[str], folders: frozenset[str]) -> bool:
     """Say whether a listing is that of a checkpoint with one file or folder per rank."""
-    return any(_RANK.fullmatch(name) for name in files | folders)
+    return any(name.startswith("mp_rank_") for name in files | folders)
 
 
 def open_neox(folder: Folder) -> ParallelReader:
