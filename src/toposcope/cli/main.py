@@ -22,6 +22,7 @@ COMMANDS: dict[str, str] = {
     "report": "toposcope.cli.report",
     "demo": "toposcope.cli.demo",
     "forecast": "toposcope.cli.forecast",
+    "synth": "toposcope.cli.synth",
 }
 """Subcommand -> the module that holds it as `command`; imported only when it is called or listed."""
 

@@ -191,10 +191,12 @@ def spearman_exact(x: np.ndarray, y: np.ndarray) -> tuple[float, float]:
     >>> round(rho, 6), round(p, 4)
     (-1.0, 0.0167)
     """
+    if len(x) < 2:
+        return math.nan, math.nan
     u, v = stats.rankdata(x), stats.rankdata(y)
     u, v = u - u.mean(), v - v.mean()
     norm = math.sqrt(float(u @ u) * float(v @ v))
-    if len(u) < 2 or norm == 0:
+    if norm == 0:
         return math.nan, math.nan
     rho = float(u @ v) / norm
     if len(u) > _EXACT_SPEARMAN_UP_TO:

@@ -1,0 +1,28 @@
+"""Synthetic truth: runs whose scaling exponents are known."""
+
+from __future__ import annotations
+
+from toposcope.analysis.synthetic.exponents import (
+    data_exponent,
+    exponent_table,
+    size_exponent,
+    time_exponent,
+)
+from toposcope.analysis.synthetic.model import Spectrum, converged_loss, draw_problem, flow_losses
+from toposcope.analysis.synthetic.runs import SyntheticRecipe, SyntheticRun, simulate
+from toposcope.analysis.synthetic.write import write_family
+
+__all__ = [
+    "Spectrum",
+    "SyntheticRecipe",
+    "SyntheticRun",
+    "converged_loss",
+    "data_exponent",
+    "draw_problem",
+    "exponent_table",
+    "flow_losses",
+    "simulate",
+    "size_exponent",
+    "time_exponent",
+    "write_family",
+]

@@ -1,0 +1,82 @@
+"""Exponents fitted to the random-feature model, beside those of theory."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import pandas as pd
+
+from toposcope.analysis.scaling import PowerLaw, fit_power_law
+from toposcope.analysis.synthetic.model import Spectrum, converged_loss, draw_problem
+from toposcope.analysis.synthetic.runs import SyntheticRun
+
+TOLERANCE = 0.03
+
+
+def time_exponent(run: SyntheticRun) -> PowerLaw:
+    """Fit loss = a t^b + c to a run, t the sum of learning rates so far, 40 equal bins of log t from t = 3.
+
+    The offset takes up label noise and gradient noise. Use the run of infinite width: at finite width the
+    spectrum of the random features departs from k^-b once t is of order N, and so does the exponent.
+    """
+    time = np.concatenate([[0.0], np.cumsum(run.metrics["learning_rate"].to_numpy())[:-1]])
+    loss = run.metrics["loss"].to_numpy()
+    edges = np.geomspace(3.0, max(time[-1], 6.0), 41)
+    index = np.digitize(time, edges)
+    used = [i for i in range(1, len(edges)) if np.any(index == i)]
+    t = np.array([np.exp(np.log(time[index == i]).mean()) for i in used])
+    return fit_power_law(t, np.array([loss[index == i].mean() for i in used]), offset=True)
+
+
+def size_exponent(
+    spectrum: Spectrum, widths: Sequence[int], *, seeds: Sequence[int] = range(8), outputs: int = 16
+) -> PowerLaw:
+    """Fit the loss of fully trained models, infinite data, against width; means over seeds of features.
+
+    Widths above about modes / 32 see the cut-off of the spectrum and bend the law: they are left out.
+    """
+    used = _below_cut_off(spectrum, widths)
+    losses = [
+        np.mean([converged_loss(draw_problem(spectrum, width=w, outputs=outputs, seed=s)) for s in seeds])
+        for w in used
+    ]
+    return fit_power_law(np.array(used, float), np.array(losses))
+
+
+def data_exponent(
+    spectrum: Spectrum, amounts: Sequence[int], *, seeds: Sequence[int] = range(8), outputs: int = 16
+) -> PowerLaw:
+    """Fit the test loss of infinitely wide, fully trained models against the number of training examples."""
+    used = _below_cut_off(spectrum, amounts)
+    losses = []
+    for amount in used:
+        problems = (
+            draw_problem(spectrum, width=0, data=amount, outputs=outputs, seed=seed) for seed in seeds
+        )
+        losses.append(np.mean([converged_loss(problem) for problem in problems]))
+    return fit_power_law(np.array(used, float), np.array(losses))
+
+
+def _below_cut_off(spectrum: Spectrum, counts: Sequence[int]) -> list[int]:
+    return [count for count in counts if 0 < count <= spectrum.modes / 32]
+
+
+def exponent_table(spectrum: Spectrum, fits: dict[str, PowerLaw]) -> pd.DataFrame:
+    """Return one row per fitted exponent: theory, fit, interval, whether they agree.
+
+    They agree when within 0.03, or within two standard errors (a quarter of the 95% interval's width each).
+    """
+    theory = spectrum.exponents()
+    rows = []
+    for name, fit in fits.items():
+        error = (fit.high - fit.low) / 4
+        gap = abs(fit.exponent - theory[name])
+        rows.append(
+            {
+                "exponent": name, "theory": theory[name], "fitted": fit.exponent, "low": fit.low, "high": fit.high,
+                "n": fit.n, "agrees": bool(gap <= max(TOLERANCE, 2 * error)), "status": fit.status,
+                "reason": fit.reason,
+            }
+        )  # fmt: skip
+    return pd.DataFrame(rows)

@@ -1,0 +1,96 @@
+"""`toposcope synth`: run folders of a model whose scaling exponents are known."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from toposcope.cli.output import json_option, print_json, print_table
+from toposcope.errors import InputError
+
+
+@click.command("synth", short_help="Write runs whose scaling exponents are known.")
+@click.option("--out", required=True, type=click.Path(path_type=Path), help="Folder for the run folders.")
+@click.option(
+    "--a", "power", type=float, default=1.5, show_default=True, help="Target exponent: (w*)^2 lambda = k^-a."
+)
+@click.option(
+    "--b", "decay", type=float, default=1.25, show_default=True, help="Spectrum exponent: lambda = k^-b."
+)
+@click.option("--modes", type=int, default=1024, show_default=True, help="Modes kept of the spectrum.")
+@click.option(
+    "--widths",
+    default="16,32,64,128,0",
+    show_default=True,
+    help="One run each; 0 is the limit of infinite width.",
+)
+@click.option("--seeds", default="0", show_default=True, help="One run each per width.")
+@click.option(
+    "--data", type=int, default=0, show_default=True, help="Training examples; 0: a fresh one each time."
+)
+@click.option("--noise", type=float, default=0.0, show_default=True, help="Variance of the label noise.")
+@click.option(
+    "--batch", type=int, default=256, show_default=True, help="Examples per step; 0: no gradient noise."
+)
+@click.option("--steps", type=int, default=2000, show_default=True)
+@click.option("--schedule", default="cosine", show_default=True, help="constant, cosine or wsd.")
+@click.option(
+    "--learning-rate", type=float, default=0.5, show_default=True, help="Peak, in 1 / largest curvature."
+)
+@click.option("--checkpoints", type=int, default=21, show_default=True, help="Weights kept, equally spaced.")
+@json_option
+def command(
+    out: Path, power: float, decay: float, modes: int, widths: str, seeds: str, data: int, noise: float, batch: int,
+    steps: int, schedule: str, learning_rate: float, checkpoints: int, as_json: bool,
+) -> int:  # fmt: skip
+    """Simulate the random-feature model at several widths and write each run as a run folder.
+
+    Every other command takes the folder. The fitted exponents are printed beside those of theory.
+    """
+    from toposcope.analysis.synthetic import (
+        Spectrum,
+        SyntheticRecipe,
+        exponent_table,
+        simulate,
+        size_exponent,
+        time_exponent,
+        write_family,
+    )
+    from toposcope.progress import Progress
+
+    recipe = SyntheticRecipe(
+        spectrum=Spectrum(power, decay, modes),
+        widths=_numbers("--widths", widths), seeds=_numbers("--seeds", seeds),
+        data=data, noise=noise, batch=batch, steps=steps, schedule=schedule, learning_rate=learning_rate,
+        checkpoints=checkpoints,
+    )  # fmt: skip
+    folders, fits = [], {}
+    with Progress("simulating", len(recipe.widths) * len(recipe.seeds), quiet=as_json) as progress:
+        for seed in recipe.seeds:
+            for width in recipe.widths:
+                run = simulate(recipe, width=width, seed=seed)
+                folders.append(write_family(out, recipe, run))
+                if width == 0 and seed == recipe.seeds[0] and not data:
+                    fits["time"] = time_exponent(run)
+                progress.advance(note=run.run)
+    finite = [width for width in recipe.widths if width]
+    if len([width for width in finite if width <= modes / 32]) >= 3:
+        fits["size"] = size_exponent(recipe.spectrum, finite)
+    table = exponent_table(recipe.spectrum, fits)
+    if as_json:
+        theory = recipe.spectrum.exponents()
+        print_json({"runs": folders, "theory": theory, "exponents": table.to_dict("records")})
+        return 0
+    click.echo(f"{len(folders)} runs in {out}")
+    rows = [[row[name] for name in table.columns] for row in table.to_dict("records")]
+    title = "Exponents: time from the run of infinite width, size from fully trained models"
+    print_table(title, tuple(table.columns), rows)
+    return 0
+
+
+def _numbers(option: str, text: str) -> tuple[int, ...]:
+    try:
+        return tuple(int(part) for part in text.split(","))
+    except ValueError:
+        raise InputError(f"{option} {text!r} is not a list of whole numbers; for example 16,32,64") from None
