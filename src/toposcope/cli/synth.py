@@ -41,8 +41,8 @@ from toposcope.errors import InputError
 @click.option("--checkpoints", type=int, default=21, show_default=True, help="Weights kept, equally spaced.")
 @json_option
 def command(
-    out: Path, power: float, decay: float, modes: int, widths: str, seeds: str, data: int, noise: float, batch: int,
-    steps: int, schedule: str, learning_rate: float, checkpoints: int, as_json: bool,
+    out: Path, power: float, decay: float, modes: int, widths: str, seeds: str, data: int, noise: float,
+    batch: int, steps: int, schedule: str, learning_rate: float, checkpoints: int, as_json: bool,
 ) -> int:  # fmt: skip
     """Simulate the random-feature model at several widths and write each run as a run folder.
 

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 import pandas as pd
+from scipy import stats
 
 from toposcope.analysis.scaling import PowerLaw, fit_power_law
 from toposcope.analysis.synthetic.model import Spectrum, converged_loss, draw_problem
@@ -65,17 +66,18 @@ def _below_cut_off(spectrum: Spectrum, counts: Sequence[int]) -> list[int]:
 def exponent_table(spectrum: Spectrum, fits: dict[str, PowerLaw]) -> pd.DataFrame:
     """Return one row per fitted exponent: theory, fit, interval, whether they agree.
 
-    They agree when within 0.03, or within two standard errors (a quarter of the 95% interval's width each).
+    They agree when within 0.03, or within two standard errors of the fit.
     """
     theory = spectrum.exponents()
     rows = []
     for name, fit in fits.items():
-        error = (fit.high - fit.low) / 4
+        free = fit.n - (3 if fit.offset else 2)
+        error = (fit.high - fit.low) / 2 / float(stats.t.ppf(0.5 + fit.level / 2, free)) if free > 0 else 0.0
         gap = abs(fit.exponent - theory[name])
         rows.append(
             {
-                "exponent": name, "theory": theory[name], "fitted": fit.exponent, "low": fit.low, "high": fit.high,
-                "n": fit.n, "agrees": bool(gap <= max(TOLERANCE, 2 * error)), "status": fit.status,
+                "exponent": name, "theory": theory[name], "fitted": fit.exponent, "low": fit.low,
+                "high": fit.high, "n": fit.n, "agrees": bool(gap <= max(TOLERANCE, 2 * error)), "status": fit.status,
                 "reason": fit.reason,
             }
         )  # fmt: skip

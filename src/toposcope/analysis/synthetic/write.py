@@ -44,10 +44,6 @@ def write_family(folder: Path, recipe: SyntheticRecipe, run: SyntheticRun) -> Pa
         row = run.metrics.iloc[step]
         heldout, tokens = float(row["heldout_loss"]), int(row["tokens"])
         metadata = {"step": str(step), "tokens": str(tokens), "heldout_loss": repr(heldout)}
-            "step": str(step),
-            "tokens": str(int(row["tokens"])),
-            "heldout_loss": repr(float(row["heldout_loss"])),
-        }
         write_bytes(target.checkpoint(step), save(tensors, metadata))
     table = pa.Table.from_pandas(run.metrics, schema=METRICS, preserve_index=False)
     buffer = io.BytesIO()
