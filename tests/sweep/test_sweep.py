@@ -329,3 +329,33 @@ def test_what_the_audit_finds_goes_into_the_store(runs: Path, tmp_path: Path) ->
     assert measure(runs, tmp_path / "s", "baselines", audit=False).findings == []
     assert measure(runs, tmp_path / "s", "baselines", audit=True, shard=Shard(2, 2)).findings == []
     assert len(Store.open(tmp_path / "s").audit()) == len(stored)
+
+
+@pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="looks into /proc")
+def test_processes_end_when_the_sweep_is_killed(runs: Path, tmp_path: Path) -> None:
+    out = tmp_path / "s"
+    sweep_ = subprocess.Popen(
+        command(runs, out, "--jobs", "2"), stderr=subprocess.DEVNULL, start_new_session=True
+    )
+    limit = time.monotonic() + 60
+    while not list(out.glob("features/*.parquet")):
+        assert time.monotonic() < limit
+        assert sweep_.poll() is None
+        time.sleep(0.01)
+    sweep_.kill()
+    sweep_.wait()
+    while _in_session(sweep_.pid):
+        assert time.monotonic() < limit, "processes of a killed sweep are still there"
+        time.sleep(0.05)
+
+
+def _in_session(session: int) -> list[int]:
+    found = []
+    for folder in Path("/proc").glob("[0-9]*"):
+        try:
+            fields = (folder / "stat").read_text().rpartition(")")[2].split()
+        except OSError:
+            continue
+        if int(fields[3]) == session and fields[0] != "Z":
+            found.append(int(folder.name))
+    return found

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import contextlib
 import os
+import signal
+import threading
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
-from multiprocessing import get_context
+from multiprocessing import active_children, get_context, parent_process
 
 import cloudpickle
 
@@ -50,6 +52,7 @@ def _until_broken(job: Job, left: deque[Task], jobs: int, tell: Callable[[Outcom
     """Take tasks from `left` until none is left, or a process dies: then return the tasks under way."""
     running: dict[Future[Outcome], Task] = {}
     context = get_context("spawn")
+    others = set(active_children())
     sent = cloudpickle.dumps(job)  # a series holds functions that plain pickling refuses
     with ProcessPoolExecutor(min(jobs, len(left)), context, _start, (sent,)) as pool:
         try:
@@ -66,6 +69,8 @@ def _until_broken(job: Job, left: deque[Task], jobs: int, tell: Callable[[Outcom
         except BrokenProcessPool:
             return list(running.values())
         except BaseException:
+            for process in set(active_children()) - others:
+                process.terminate()  # stopping anywhere loses no finished unit
             pool.shutdown(wait=False, cancel_futures=True)
             raise
     return []
@@ -85,7 +90,17 @@ def _lost(job: Job, task: Task) -> Outcome:
 
 def _start(sent: bytes) -> None:
     global _job, _worker
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent hears it too, and ends this process
+    threading.Thread(target=_end_with_parent, daemon=True).start()
     _job, _worker = cloudpickle.loads(sent), None
+
+
+def _end_with_parent() -> None:
+    """End this process when its parent is gone: otherwise it would wait for work for ever."""
+    parent = parent_process()
+    if parent is not None:
+        parent.join()
+        os._exit(1)
 
 
 def _do(task: Task) -> Outcome:
