@@ -10,9 +10,9 @@ from numba import njit, prange
 from toposcope.analysis.statistics import autocorrelations
 from toposcope.seeding import rng
 
-PHI_GRID = 0.005
-"""Autoregressive coefficients are rounded to this, so that series share their null distributions."""
-PHI_MOST = 0.995
+PHIS = np.array([*np.arange(0.0, 0.9, 0.05), 0.9, 0.92, 0.94, 0.96, 0.97, 0.98, 0.985, 0.99, 0.995, 1.0])
+"""Autoregressive coefficients are rounded to these, so that series share their null distributions."""
+WALK = len(PHIS) - 1
 _CHUNK = 64
 
 
@@ -128,17 +128,17 @@ def _noise(n: int, draws: int, side: str) -> np.ndarray:
 
 
 @lru_cache(maxsize=64)
-def _surrogate_ranks(n: int, draws: int, side: str, step: int) -> np.ndarray:
-    return _autoregressive_ranks(_noise(n, draws, side), min(step * PHI_GRID, 1.0))
+def _surrogate_ranks(n: int, draws: int, side: str, phi: int) -> np.ndarray:
+    return _autoregressive_ranks(_noise(n, draws, side), PHIS[phi])
 
 
 @lru_cache(maxsize=4096)
-def null_correlations(n: int, draws: int, step_x: int, step_y: int) -> np.ndarray:
+def null_correlations(n: int, draws: int, phi_x: int, phi_y: int) -> np.ndarray:
     """Return |Spearman's rho| of `draws` pairs of independent AR(1) series of length n, sorted.
 
-    `step_x`, `step_y` give the coefficients in units of `PHI_GRID`; 1 / PHI_GRID means random walks.
+    `phi_x`, `phi_y` are indices into `PHIS`, whose last entry, `WALK`, means random walks.
     """
-    x, y = _surrogate_ranks(n, draws, "x", step_x), _surrogate_ranks(n, draws, "y", step_y)
+    x, y = _surrogate_ranks(n, draws, "x", phi_x), _surrogate_ranks(n, draws, "y", phi_y)
     rho = np.einsum("ij,ij->i", x, y, dtype=np.float64) / (n * (n * n - 1) / 12.0)
     return np.sort(np.abs(rho))
 
@@ -156,26 +156,25 @@ def walk_p_value(rho: np.ndarray, n: int, draws: int) -> np.ndarray:
     >>> bool(0.24 < p[0] < 0.29)
     True
     """
-    whole = round(1.0 / PHI_GRID)
-    return null_p_value(rho, null_correlations(n, draws, whole, whole))
+    return null_p_value(rho, null_correlations(n, draws, WALK, WALK))
 
 
-def phi_steps(values: np.ndarray) -> np.ndarray:
-    """Return each column's AR(1) coefficient in units of `PHI_GRID`, corrected for its small-sample bias.
+def nearest_phi(values: np.ndarray) -> np.ndarray:
+    """Return each column's AR(1) coefficient as an index into `PHIS`, corrected for its small-sample bias.
 
-    phi + (1 + 3 phi) / n, between 0 and `PHI_MOST`.
+    phi + (1 + 3 phi) / n, from 0 to .995.
     """
     phi = autocorrelations(values, 1)[0]
-    phi = np.clip(phi + (1.0 + 3.0 * phi) / len(values), 0.0, PHI_MOST)
-    return np.round(np.nan_to_num(phi) / PHI_GRID).astype(int)
+    phi = np.nan_to_num(phi + (1.0 + 3.0 * phi) / len(values))
+    return np.abs(phi[:, None] - PHIS[None, :WALK]).argmin(axis=1)
 
 
 def surrogate_p_value(x: np.ndarray, y: np.ndarray, rho: np.ndarray, draws: int) -> np.ndarray:
     """Return how often independent AR(1) surrogates of each pair correlate as strongly as `rho`."""
     n = len(x)
-    steps_x, steps_y = phi_steps(x), phi_steps(y)
+    phis_x, phis_y = nearest_phi(x), nearest_phi(y)
     out = np.full(len(rho), np.nan)
-    for key in set(zip(steps_x.tolist(), steps_y.tolist(), strict=True)):
-        here = (steps_x == key[0]) & (steps_y == key[1])
+    for key in set(zip(phis_x.tolist(), phis_y.tolist(), strict=True)):
+        here = (phis_x == key[0]) & (phis_y == key[1])
         out[here] = null_p_value(rho[here], null_correlations(n, draws, *key))
     return out

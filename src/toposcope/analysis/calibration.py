@@ -1,0 +1,155 @@
+"""The true error rate of every statistic: how often each cries wolf at a nominal 5%, and what it finds."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from functools import lru_cache, partial
+from importlib import resources
+
+import numpy as np
+import pandas as pd
+
+from toposcope.analysis import resampling as res
+from toposcope.analysis import statistics as stat
+from toposcope.analysis.innovations import LEAST_LENGTH, innovation_filter, innovation_test, innovations
+from toposcope.analysis.lags import lag_statistics
+from toposcope.analysis.nulls import NULLS, null_pairs, planted_pairs
+from toposcope.errors import InputError
+from toposcope.progress import track
+
+DRAWS = 10_000
+ALPHA = 0.05
+RESAMPLES = 200
+PLANTED = (0.3, 0.5, 0.7)
+VERDICT = "innovations"
+TESTS = {
+    "Spearman's own p": "seed_p",
+    "iid bootstrap": "seed_low, seed_high",
+    "effective n": "effective_p",
+    "block bootstrap": "block_low, block_high",
+    "partial rho, step": "partial_step_p",
+    "partial rho, step and norm": "partial_norm_p",
+    "random-walk null": "walk_p",
+    "AR(1) surrogates": "ar_p",
+    "lag scan": "lag_p",
+    VERDICT: "innovation_p",
+}
+"""Test -> the columns of the trend and lag tables that it stands behind."""
+
+
+def rejections(x: np.ndarray, y: np.ndarray, steps: np.ndarray, norm: np.ndarray) -> dict[str, float]:
+    """Return the share of the pairs (n, pairs) that each test rejects at 5%.
+
+    `norm` (n,) stands for the weight norm in the partial correlation.
+    """
+    n = len(steps)
+    rank_x, rank_y = stat.ranks(x), stat.ranks(y)
+    rho = stat.correlation(rank_x, rank_y)
+    ticks = np.arange(n, dtype=float)[:, None]
+    both = np.column_stack([ticks, stat.ranks(norm[:, None])])
+    left = innovation_filter(steps).left
+    size = stat.effective_size(rank_x, rank_y)
+    step_r, step_free = stat.partial_correlation(rank_x, rank_y, ticks)
+    norm_r, norm_free = stat.partial_correlation(rank_x, rank_y, both)
+    p_values: dict[str, np.ndarray] = {
+        "Spearman's own p": stat.t_p_value(rho, n - 2.0),
+        "effective n": stat.t_p_value(rho, np.maximum(size - 2.0, 1e-3)),
+        "partial rho, step": stat.t_p_value(step_r, step_free),
+        "partial rho, step and norm": stat.t_p_value(norm_r, norm_free),
+        "random-walk null": res.walk_p_value(rho, n, DRAWS),
+        "AR(1) surrogates": res.surrogate_p_value(x, y, rho, DRAWS),
+        "lag scan": lag_statistics(x, y, steps)[2],
+        VERDICT: innovation_test(innovations(x, steps), innovations(y, steps), left).p,
+    }
+    found = {name: float(np.mean(p <= ALPHA)) for name, p in p_values.items()}
+    for name, indices in (
+        ("iid bootstrap", res.iid_indices(n, RESAMPLES)),
+        ("block bootstrap", res.block_indices(n, RESAMPLES, res.block_length(n))),
+    ):
+        low, high = res.bootstrap_interval(x, y, indices)
+        found[name] = float(np.mean((low > 0) | (high < 0)))
+    return found
+
+
+def calibration_matrix(
+    steps: np.ndarray,
+    *,
+    nulls: Sequence[str] | None = None,
+    draws: int = DRAWS,
+    planted: Sequence[float] = PLANTED,
+    quiet: bool = True,
+) -> pd.DataFrame:
+    """Simulate every null at these steps; return the true rejection rate of every test, in long form.
+
+    Columns: kind ("null" or "planted"), case, test, columns (of the trend table), rate, error (binomial
+    standard error), draws, n. A planted case is a pair of power laws whose noise is correlated as named.
+    The simulated weight norm grows like t^0.3 with a tenth of its range in noise.
+
+    Raises
+    ------
+    InputError
+        If the steps are not distinct and rising, fewer than 12, or a null is unknown.
+    """
+    steps = _checked(steps)
+    nulls = list(NULLS) if nulls is None else list(nulls)
+    unknown = [name for name in nulls if name not in NULLS]
+    if unknown:
+        raise InputError(f"no null called {unknown[0]!r}; there are: {', '.join(NULLS)}")
+    cases: list[tuple[str, str, Callable[[], tuple[np.ndarray, np.ndarray]]]] = [
+        ("null", name, partial(null_pairs, name, steps, draws)) for name in nulls
+    ]
+    for rho in planted:
+        for noise, text in _NOISE.items():
+            make = partial(planted_pairs, rho, steps, draws, kind=noise)
+            cases.append(("planted", f"r = {rho} in {text}", make))
+    norm = _simulated_norm(steps)
+    rows = []
+    for kind, case, simulate in track(cases, "simulating", quiet=quiet):
+        found = rejections(*simulate(), steps, norm)
+        for test, columns in TESTS.items():
+            rate = found[test]
+            error = float(np.sqrt(rate * (1.0 - rate) / draws))
+            rows.append((kind, case, test, columns, rate, error, draws, len(steps)))
+    names = ["kind", "case", "test", "columns", "rate", "error", "draws", "n"]
+    return pd.DataFrame(rows, columns=names)
+
+
+_NOISE = {"white": "white noise", "walk": "random-walk noise"}
+
+
+def _simulated_norm(steps: np.ndarray) -> np.ndarray:
+    t = np.arange(1.0, len(steps) + 1.0)
+    g = np.random.Generator(np.random.PCG64(len(steps)))
+    return t**0.3 + 0.1 * np.ptp(t**0.3) * g.standard_normal(len(t))
+
+
+def _checked(steps: np.ndarray) -> np.ndarray:
+    steps = np.asarray(steps, float)
+    if len(steps) < LEAST_LENGTH or (np.diff(steps) <= 0).any():
+        raise InputError(
+            f"steps: {len(steps)} checkpoints given; the simulation needs at least {LEAST_LENGTH} "
+            "distinct steps in rising order"
+        )
+    return steps
+
+
+def as_matrix(table: pd.DataFrame, kind: str = "null") -> pd.DataFrame:
+    """Return the matrix case x test of rates."""
+    mine = table[table["kind"] == kind]
+    cases, tests = list(dict.fromkeys(mine["case"])), list(dict.fromkeys(mine["test"]))
+    return mine.pivot(index="case", columns="test", values="rate").loc[cases, tests]
+
+
+@lru_cache(maxsize=1)
+def known_rates() -> pd.DataFrame:
+    """Return the packaged matrix: 51 evenly spaced checkpoints, 10,000 draws, as `calibration_matrix`."""
+    text = resources.files("toposcope.analysis").joinpath("rates.json").read_text()
+    return pd.DataFrame(json.loads(text)["rows"])
+
+
+def true_rates() -> dict[str, tuple[float, float]]:
+    """Return test -> (lowest, highest) true rejection rate over the packaged nulls, at a nominal 5%."""
+    table = known_rates()
+    grouped = table[table["kind"] == "null"].groupby("test")["rate"]
+    return {str(test): (float(rates.min()), float(rates.max())) for test, rates in grouped}

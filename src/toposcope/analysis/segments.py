@@ -1,0 +1,130 @@
+"""Phases as segments of constant slope on log(step), with the uncertainty of every boundary."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import pairwise
+
+import numpy as np
+import pandas as pd
+from scipy.stats import t as student
+
+from toposcope.analysis import partition as part
+from toposcope.analysis.table import SeriesTable
+from toposcope.analysis.trends import default_columns
+
+LEAST_POINTS = 12
+BOUNDARY_DROP = -2.0 * np.log(1.0 - np.sqrt(0.95))
+"""A boundary moves within its 95% set while the cost rises by less than this times sigma^2 (7.35)."""
+COLUMNS = (
+    "run", "column", "segment", "start_step", "end_step", "slope", "slope_low", "slope_high", "start_low",
+    "start_high", "direction", "spectral_label", "embedding_label", "false_alarm_rate", "status", "reason",
+)  # fmt: skip
+
+
+def segment_table(
+    table: SeriesTable, *, columns: Sequence[str] | None = None, calibrated: bool = True, level: float = 0.95
+) -> pd.DataFrame:
+    """Split every feature of every run where its slope on log(step) changes; one row per segment.
+
+    The penalty per boundary is 2 sigma^2 ln n, sigma from the median absolute difference; `calibrated`
+    multiplies it by the factor that lets 5% of random walks on the same steps show any boundary, and
+    `false_alarm_rate` says what share does. `start_low` and `start_high` bound a segment's first step by
+    the likelihood-ratio set of its boundary, the neighbours held fixed. `direction` is the sign of the
+    slope when its interval excludes 0. Labels follow it: `spectral_label` warm-up (falling before any
+    rise), entropy-seeking (rising), compression-seeking (falling after a rise); `embedding_label`
+    collapse (falling), reorganisation (neither), refinement (rising).
+
+    Examples
+    --------
+    >>> from toposcope.analysis.table import from_frame
+    >>> step = np.arange(100, 5100, 100)
+    >>> noise = np.random.default_rng(0).standard_normal(50).cumsum() * 0.01
+    >>> value = np.where(step < 1000, -np.log(step), -np.log(1000) + 2 * np.log(step / 1000)) + noise
+    >>> table = from_frame(pd.DataFrame({"step": step, "loss": 1.0, "f": value}))
+    >>> segment_table(table)["spectral_label"].tolist()[:2]
+    ['warm-up', 'entropy-seeking']
+    """
+    columns = default_columns(table) if columns is None else list(columns)
+    rows: list[tuple[object, ...]] = []
+    for run in table.run_names:
+        frame = table.of_run(run)
+        steps = frame["step"].to_numpy(float)
+        for column in columns:
+            found = segments(steps, frame[column].to_numpy(float), calibrated=calibrated, level=level)
+            rows += [(run, column, *row) for row in found]
+    return pd.DataFrame(rows, columns=list(COLUMNS))
+
+
+def segments(
+    steps: np.ndarray, values: np.ndarray, *, calibrated: bool = True, level: float = 0.95
+) -> list[tuple[object, ...]]:
+    """Return the segments of one series as rows of `segment_table`, without run and column."""
+    inc = part.increments(steps, values)
+    n = len(inc.change)
+    if n < LEAST_POINTS:
+        return [
+            _nothing("failed", f"{n + 1} checkpoints after step 0: at least {LEAST_POINTS + 1} are needed")
+        ]
+    if part.robust_sigma(inc.change) == 0:
+        return [_nothing("degenerate", "the feature hardly ever changes: no noise level to judge by")]
+    factor = part.calibrated_factor(inc.clock) if calibrated else 1.0
+    rate = part.false_alarm_rate(inc.clock, factor)
+    starts = [0, *part.optimal_boundaries(inc.change, inc.clock, factor * part.base_penalty(inc.change)), n]
+    sigma = _residual_sigma(inc, starts)
+    rows: list[tuple[object, ...]] = []
+    risen = False
+    for i, (a, b) in enumerate(pairwise(starts)):
+        slope, low, high = _slope(inc, a, b, sigma, n - len(starts) + 1, level)
+        direction = "rising" if low > 0 else "falling" if high < 0 else "flat"
+        first, last = _boundary_set(inc, starts, i, sigma) if i else (inc.steps[0], inc.steps[0])
+        rows.append((
+            i, inc.steps[a], inc.steps[b], slope, low, high, first, last, direction,
+            _spectral(direction, risen), _EMBEDDING[direction], rate, "ok", "",
+        ))  # fmt: skip
+        risen = risen or direction == "rising"
+    return rows
+
+
+_EMBEDDING = {"falling": "collapse", "flat": "reorganisation", "rising": "refinement"}
+
+
+def _spectral(direction: str, risen: bool) -> str:
+    if direction == "rising":
+        return "entropy-seeking"
+    if direction == "falling":
+        return "compression-seeking" if risen else "warm-up"
+    return ""
+
+
+def _nothing(status: str, reason: str) -> tuple[object, ...]:
+    return (0, *(np.nan,) * 7, "", "", "", np.nan, status, reason)
+
+
+def _residual_sigma(inc: part.Increments, starts: list[int]) -> float:
+    cost = sum(_rest(inc, a, b) for a, b in pairwise(starts))
+    return float(np.sqrt(cost / max(len(inc.change) - len(starts) + 1, 1)))
+
+
+def _rest(inc: part.Increments, a: int, b: int) -> float:
+    change, clock = inc.change[a:b], inc.clock[a:b]
+    slope = change @ clock / (clock @ clock)
+    return float(np.sum((change - slope * clock) ** 2))
+
+
+def _slope(
+    inc: part.Increments, a: int, b: int, sigma: float, degrees: int, level: float
+) -> tuple[float, float, float]:
+    clock = inc.clock[a:b]
+    slope = float(inc.change[a:b] @ clock / (clock @ clock))
+    half = float(student.ppf(0.5 + level / 2, max(degrees, 1)) * sigma / np.sqrt(clock @ clock))
+    return slope, slope - half, slope + half
+
+
+def _boundary_set(inc: part.Increments, starts: list[int], i: int, sigma: float) -> tuple[float, float]:
+    """Return the first and last step in the 95% likelihood-ratio set of the start of segment i."""
+    a, now, b = starts[i - 1], starts[i], starts[i + 1]
+    places = np.arange(a + part.LEAST_SEGMENT, b - part.LEAST_SEGMENT + 1)
+    cost = np.array([_rest(inc, a, c) + _rest(inc, c, b) for c in map(int, places)])
+    inside = places[cost - cost.min() <= BOUNDARY_DROP * sigma**2]
+    return float(inc.steps[min(inside.min(), now)]), float(inc.steps[max(inside.max(), now)])
