@@ -12,6 +12,11 @@ from toposcope.figures.names import is_baseline, leading
 from toposcope.figures.series import curve, null_band, select, sizes
 from toposcope.report.study import Study
 
+ADDS, NOTHING = "adds", "nothing beyond the trend"
+"""The verdicts of a test that could be made; a third one, "untested", is left out of all counts."""
+
+TESTED = (ADDS, NOTHING)
+
 
 @dataclass(frozen=True, slots=True)
 class Verdicts:
@@ -33,8 +38,8 @@ def verdict_counts(study: Study) -> Verdicts:
     rows = rows[rows["column"].isin(leading(rows["column"]))]
     baseline = rows["column"].map(is_baseline).astype(bool) if len(rows) else pd.Series([], dtype=bool)
     topology, other = rows[~baseline], rows[baseline]
-    tested = topology[topology["verdict"].isin(("adds", "nothing beyond the trend"))]
-    found = tested[tested["verdict"] == "adds"]
+    tested = topology[topology["verdict"].isin(TESTED)]
+    found = tested[tested["verdict"] == ADDS]
     half = np.nan
     if {"innovation_low", "innovation_high"} <= set(tested.columns) and len(tested):
         half = float((tested["innovation_high"] - tested["innovation_low"]).median() / 2)
@@ -43,8 +48,8 @@ def verdict_counts(study: Study) -> Verdicts:
         found=len(found),
         untested=len(topology) - len(tested),
         features_found=tuple(dict.fromkeys(found["column"])),
-        baselines_tested=int(other["verdict"].isin(("adds", "nothing beyond the trend")).sum()),
-        baselines_found=int((other["verdict"] == "adds").sum()),
+        baselines_tested=int(other["verdict"].isin(TESTED).sum()),
+        baselines_found=int((other["verdict"] == ADDS).sum()),
         detectable=half,
     )
 

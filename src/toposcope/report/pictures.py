@@ -39,7 +39,9 @@ def pictures(study: Study) -> Iterator[Picture]:
     """Draw every figure of the report, in reading order."""
     words = captions(study)
     for name, figure in _figures(study):
-        yield Picture(name, to_svg(figure), to_png(figure), words[name])
+        svg = to_svg(figure)
+        figure.set_layout_engine("none")  # the layout is settled; finding it again takes most of the time
+        yield Picture(name, svg, to_png(figure), words[name])
 
 
 def _figures(study: Study) -> Iterator[tuple[str, Figure]]:

@@ -12,7 +12,7 @@ from toposcope.figures.names import leading, readable_name
 from toposcope.figures.series import sizes
 from toposcope.figures.style import short
 from toposcope.report.cells import NONE, interval, number, paired, plain, step_and_part, whole
-from toposcope.report.facts import first_last
+from toposcope.report.facts import NOTHING, first_last
 from toposcope.report.study import H0, H1, NP, Study
 
 MOST_LINES = 60
@@ -131,7 +131,7 @@ def trends_table(study: Study, *, headline: bool) -> Table:
             readable_name(str(line["column"])),
             str(line["run"]),
             *(_trend_cell(line, spec, form) for spec, _, form in shown),
-            str(line["verdict"]),
+            "trend only" if line["verdict"] == NOTHING else str(line["verdict"]),
         )
         for line in mine.to_dict("records")
     ]

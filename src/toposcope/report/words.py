@@ -254,11 +254,13 @@ def _forecast_sentence(study: Study) -> str:
         f"With {seen} of a run seen, forecasts of the final loss are off on average over {n} runs by "
         f"{listed}. "
     )
-    wins = sum(c.beats_control for c in found)
+    wins = [f"{100 * c.fraction:.0f}%" for c in found if c.beats_control]
     if not wins:
         text += "The gain over the loss curve, where there is one, needs no topology."
     else:
-        text += f"The topology term is better than both at {wins} of {len(found)} fractions."
+        text += f"The topology term has the smallest of the three errors at {_listed(wins)} only."
+        if len(wins) == len(found):
+            text = text.removesuffix(" only.") + "."
     smallest = 2.0**-n * 2
     if smallest > 0.05:
         text += (

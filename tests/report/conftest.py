@@ -1,0 +1,122 @@
+"""Studies made of small tables, with findings that are known because they are put in."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from toposcope.report import write_study
+from toposcope.report.study import build
+
+H0 = "rips/euclidean/pooled/h0_total"
+NP = "neural_persistence/seed004/neural_persistence"
+STEPS = tuple(range(0, 1300, 100))
+SIZES = {"small": 1_000, "medium": 10_000, "large": 100_000}
+
+
+def _features(runs, steps, *, above_null, draws):
+    rows = []
+    for i, run in enumerate(runs):
+        for step in steps:
+            part = step / max(max(steps), 1)
+            base = {"run": run, "step": step, "name": "model", "role": "model", "layer": None, "draw": None}
+            base |= {"status": "ok", "note": ""}
+            persistence = {**base, "probe": "neural_persistence", "filtration": "seed004"}
+            value = 0.4 + 0.1 * part
+            rows.append({**persistence, "feature": "neural_persistence", "value": value})
+            for draw in range(5):
+                null = value - (0.05 if above_null else 0.0) + 0.01 * (draw - 2)
+                feature = "neural_persistence_shuffled"
+                rows.append({**persistence, "feature": feature, "draw": draw, "value": null})
+            cloud = {**base, "probe": "rips", "filtration": "euclidean", "name": "pooled"}
+            for draw in range(draws):
+                total = (10 + i) * (1 + part**2) + 0.01 * draw
+                rows.append({**cloud, "feature": "h0_total", "draw": draw, "value": total})
+                rows.append({**cloud, "feature": "h0_total_scaled", "draw": draw, "value": 9 - part})
+                rows.append({**cloud, "feature": "h1_total", "draw": draw, "value": 2 + part * (-1) ** draw})
+            rows.append(
+                {**base, "probe": "baselines", "filtration": "", "feature": "weight_norm", "value": 1 + part}
+            )
+    return pd.DataFrame(rows)
+
+
+def _metrics(runs, steps):
+    return pd.DataFrame(
+        {"run": run, "step": step, "tokens": 64 * step, "heldout_loss": np.nan,
+         "loss": 5 - 3 * np.sqrt(step / max(max(steps), 1))}
+        for run in runs
+        for step in range(max(steps) + 1)
+    )  # fmt: skip
+
+
+def _trends(runs, verdicts):
+    rows = [
+        {"run": run, "target": "loss", "column": column, "n": 13, "spearman": -0.9, "seed_p": 1e-5,
+         "seed_low": -1.0, "seed_high": -0.7, "effective_n": 5.0, "block_low": -1.0,
+         "block_high": 0.1, "partial_step": 0.05, "partial_norm": np.nan, "walk_p": 0.2, "innovation_r": 0.1,
+         "innovation_low": -0.3, "innovation_high": 0.5, "innovation_holm": 1.0,
+         "verdict": verdicts.get(column, "nothing beyond the trend")}
+        for run in runs
+        for column in (H0, NP, "baselines/weight_norm")
+    ]  # fmt: skip
+    return pd.DataFrame(rows)
+
+
+def _forecasts(runs, errors):
+    rows = [
+        {"run": run, "fraction": fraction, "method": method, "predicted": 2 + error, "actual": 2.0,
+         "error": error}
+        for run in runs
+        for fraction in (0.2, 0.5)
+        for method, error in errors.items()
+    ]  # fmt: skip
+    return pd.DataFrame(rows, columns=["run", "fraction", "method", "predicted", "actual", "error"])
+
+
+@pytest.fixture(scope="session")
+def make_study():
+    def make(
+        sizes=SIZES, *, steps=STEPS, verdicts=None, errors=None, trends=True, above_null=True, draws=3,
+        audit=None, seeds=1,
+    ):  # fmt: skip
+        names = {
+            f"{size}-seed{s}" if seeds > 1 else size: n
+            for size, n in sizes.items()
+            for s in range(1, seeds + 1)
+        }
+        runs = pd.DataFrame(
+            {
+                "run": list(names),
+                "family": "gpt",
+                "parameters": list(names.values()),
+                "seed": 1,
+                "uri": "runs/here",
+            }
+        )
+        errors = {"loss-only": 0.2, "combined": 0.1, "last-loss control": 0.05} if errors is None else errors
+        results = {"forecasts": _forecasts(names, errors)}
+        if trends:
+            results["trends"] = _trends(names, verdicts or {})
+        return build(
+            _features(names, steps, above_null=above_null, draws=draws),
+            _metrics(names, steps),
+            runs,
+            audit=audit,
+            results=results,
+            provenance={"toposcope": "0.1.0", "recipe": {"points": 200, "without": []}},
+        )
+
+    return make
+
+
+@pytest.fixture
+def study(make_study):
+    return make_study()
+
+
+@pytest.fixture(scope="session")
+def written(make_study, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("page") / "report"
+    write_study(make_study(), folder, title="A title")
+    return folder

@@ -1,0 +1,210 @@
+from __future__ import annotations
+
+import html
+import re
+from html.parser import HTMLParser
+
+import pandas as pd
+import pytest
+from click.testing import CliRunner
+
+from toposcope.cli.report import command
+from toposcope.errors import InputError
+from toposcope.report import page as page_module
+from toposcope.report import write_study
+from toposcope.report.captions import Caption, captions
+from toposcope.report.pictures import Picture, rho_notes
+
+HOSTILE = '<script>alert("x")</script>|`*'
+
+
+class _Outline(HTMLParser):
+    def __init__(self):
+        super().__init__()
+        self.stack, self.images, self.links, self.headings, self.problems, self.tables = [], [], [], [], [], 0
+
+    def handle_starttag(self, tag, attrs):
+        attributes = dict(attrs)
+        if tag == "img":
+            self.images.append(attributes)
+        self.links += [value for name, value in attrs if name in ("href", "src") and value]
+        if tag in ("script", "iframe", "object"):
+            self.problems.append(tag)
+        if re.fullmatch("h[1-6]", tag):
+            self.headings.append(int(tag[1]))
+        if tag == "table":
+            self.tables += 1
+        if tag not in ("img", "meta", "link", "br"):
+            self.stack.append(tag)
+
+    def handle_endtag(self, tag):
+        if not self.stack or self.stack.pop() != tag:
+            self.problems.append(f"</{tag}>")
+
+
+@pytest.fixture
+def one_picture(monkeypatch):
+    """Draw one small figure in the place of all, where a test is about something else."""
+
+    def draw(_):
+        caption = Caption("Title", "Shows.", "This.", "That.", "A picture in words")
+        yield Picture("overview", b"<svg/>", b"PNG", caption)
+
+    monkeypatch.setattr(page_module, "pictures", draw)
+
+
+@pytest.fixture
+def replaceable(study, tmp_path, one_picture):
+    write_study(study, tmp_path / "report", title="A title")
+    return tmp_path / "report"
+
+
+def _outline(folder):
+    outline = _Outline()
+    outline.feed((folder / "index.html").read_text())
+    assert not outline.stack
+    return outline
+
+
+def test_the_page_is_well_formed_self_contained_and_described(written):
+    outline = _outline(written)
+    assert outline.problems == []
+    assert len(outline.images) == 9
+    assert all(len(image["alt"]) > 30 for image in outline.images)
+    assert all(link.startswith(("#", "data:")) for link in outline.links)
+    assert outline.headings[0] == 1
+    assert all(b - a <= 1 for a, b in zip(outline.headings, outline.headings[1:], strict=False))
+
+
+def test_every_table_has_a_caption_and_every_figure_its_two_conclusions(written):
+    text = (written / "index.html").read_text()
+    assert text.count("<caption>") == _outline(written).tables
+    assert text.count("Can be concluded:") == text.count("Cannot be concluded:") == 9
+
+
+def test_every_figure_and_table_is_a_file(written):
+    figures = {path.name for path in (written / "figures").iterdir()}
+    assert len(figures) == 18
+    assert {path.suffix for path in (written / "figures").iterdir()} == {".png", ".svg"}
+    trends = pd.read_csv(written / "tables" / "trends.csv")
+    assert (trends["spearman"] == -0.9).all()
+
+
+def test_the_markdown_twin_has_the_same_words_and_links_that_resolve(written):
+    page, twin = (written / "index.html").read_text(), (written / "report.md").read_text()
+    headline = re.search(r'class="headline">(.*?)</p>', page)
+    assert headline
+    assert html.unescape(headline[1]) in twin
+    links = re.findall(r"\]\(([^)]+)\)", twin)
+    assert len(links) > 20
+    assert all((written / link).is_file() for link in links)
+
+
+def test_tables_of_the_twin_are_rectangular(written):
+    lines = (written / "report.md").read_text().split("\n")
+    blocks, block = [], []
+    for line in [*lines, ""]:
+        if line.startswith("|"):
+            block.append(line.count("|") - line.count("\\|"))
+        elif block:
+            blocks.append(block)
+            block = []
+    assert len(blocks) >= 5
+    assert all(len(set(block)) == 1 for block in blocks)
+
+
+def test_names_from_files_are_text_not_markup(make_study, tmp_path, one_picture):
+    study = make_study({HOSTILE: 1_000, "b": 10_000})
+    write_study(study, tmp_path / "report", title=HOSTILE)
+    page, twin = (tmp_path / "report/index.html").read_text(), (tmp_path / "report/report.md").read_text()
+    assert "<script" not in page
+    assert html.escape("<script>") in page
+    assert "<script" not in twin
+    assert _outline(tmp_path / "report").problems == []
+
+
+def test_the_same_study_gives_the_same_files(study, tmp_path, one_picture):
+    for name in ("a", "b"):
+        write_study(study, tmp_path / name, title="T")
+    for path in sorted((tmp_path / "a").rglob("*.*")):
+        assert path.read_bytes() == (tmp_path / "b" / path.relative_to(tmp_path / "a")).read_bytes(), path
+
+
+def test_a_report_is_replaced_as_a_whole(study, replaceable):
+    (replaceable / "figures" / "stale.png").write_bytes(b"old")
+    write_study(study, replaceable, title="Another")
+    assert not (replaceable / "figures" / "stale.png").exists()
+    assert "Another" in (replaceable / "index.html").read_text()
+    assert [path.name for path in replaceable.parent.iterdir()] == ["report"]
+
+
+def test_a_failure_while_writing_leaves_the_old_report(study, replaceable, monkeypatch):
+    before = (replaceable / "index.html").read_bytes()
+
+    def full(*_):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(page_module, "_write_files", full)
+    with pytest.raises(OSError, match="No space left"):
+        write_study(study, replaceable, title="Another")
+    assert (replaceable / "index.html").read_bytes() == before
+    assert [path.name for path in replaceable.parent.iterdir()] == ["report"]
+
+
+def test_a_folder_that_is_no_report_is_left_alone(study, tmp_path):
+    (tmp_path / "thesis.tex").write_text("years of work")
+    with pytest.raises(InputError, match="holds files that are not a report; choose a new or empty folder"):
+        write_study(study, tmp_path, title="T")
+    with pytest.raises(InputError, match="is a file; choose a new or empty folder"):
+        write_study(study, tmp_path / "thesis.tex", title="T")
+    assert (tmp_path / "thesis.tex").read_text() == "years of work"
+
+
+def test_findings_and_failures_are_on_the_page(make_study, tmp_path, one_picture):
+    audit = pd.DataFrame(
+        {
+            "run": ["small"],
+            "step": [300],
+            "fault": ["identical"],
+            "tensor": ["head"],
+            "message": ["same as step 200"],
+        }
+    )
+    study = make_study(audit=audit)
+    study.features.loc[0, ["status", "note"]] = ["failed", "weights are not finite"]
+    write_study(study, tmp_path / "report", title="T")
+    for name in ("index.html", "report.md"):
+        text = (tmp_path / "report" / name).read_text()
+        assert "same as step 200" in text
+        assert "weights are not finite" in text
+
+
+@pytest.mark.parametrize(
+    "arguments", [{"trends": False, "errors": {}}, {"steps": (0,)}, {"sizes": {"one": 0}}]
+)
+def test_poor_stores_still_get_a_page(make_study, tmp_path, arguments):
+    write_study(make_study(**arguments), tmp_path / "report", title="T")
+    assert _outline(tmp_path / "report").problems == []
+
+
+def test_captions_depend_on_the_data(make_study):
+    one, many = captions(make_study()), captions(make_study(seeds=3))
+    assert "trained once" in one["neural_persistence"].cannot
+    assert "trained once" not in many["neural_persistence"].cannot
+    assert "above the band in 3" in one["neural_persistence"].can
+    assert "inside it in 3 of 3" in captions(make_study(above_null=False))["neural_persistence"].can
+    assert "3 random subsamples" in one["vietoris_rips"].shows
+    few = captions(make_study({"a": 10, "b": 20}))["scaling"]
+    assert few.can.startswith("Nothing: 2 model sizes")
+
+
+def test_notes_in_the_panels_are_the_tables_numbers(study):
+    notes = rho_notes(study.trends, target="loss", column="rips/euclidean/pooled/h0_total")
+    assert notes["text"].tolist() == ["ρ −0.90\ngiven step +0.05"] * 3
+
+
+def test_a_store_that_is_none_is_one_clear_error(tmp_path):
+    result = CliRunner().invoke(command, [str(tmp_path / "nowhere"), "--out", str(tmp_path / "report")])
+    assert isinstance(result.exception, InputError)
+    assert "is not a store" in str(result.exception)
+    assert not (tmp_path / "report").exists()

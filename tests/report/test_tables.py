@@ -1,0 +1,101 @@
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from toposcope.report import tables as t
+from toposcope.report.study import finals_table, fits_table, main_target
+
+
+def test_finals_carry_the_interval_of_their_draws(study):
+    row = study.finals.set_index(["run", "quantity"]).loc[("small", "rips/euclidean/pooled/h0_total")]
+    assert row["value"] == pytest.approx(20.01)
+    assert row["high"] - row["value"] == pytest.approx(4.302653 * 0.01 / np.sqrt(3), rel=1e-5)
+    assert row["step"] == 1200
+
+
+def test_fits_state_how_many_sizes_carry_them(make_study):
+    assert set(make_study().fits["n_sizes"]) == {3}
+    one = make_study({"only": 1_000}).fits
+    assert (one["status"] == "failed").all()
+    assert "needs at least 2" in one["reason"].iloc[0]
+
+
+def test_a_run_of_unknown_size_has_finals_but_no_part_in_a_fit(make_study):
+    study = make_study({"small": 1_000, "medium": 10_000, "unknown": 0})
+    finals = finals_table(study.series, ["loss"])
+    assert finals["parameters"].tolist() == [0, 1_000, 10_000] or set(finals["parameters"]) == {
+        0,
+        1_000,
+        10_000,
+    }
+    assert fits_table(finals)["n"].tolist() == [2]
+
+
+def test_the_target_is_held_out_loss_only_when_every_run_has_it(make_study):
+    study = make_study()
+    assert main_target(study.series) == "loss"
+    study.series.values["heldout_loss"] = 1.0
+    object.__setattr__(study.series, "targets", (*study.series.targets, "heldout_loss"))
+    assert main_target(study.series) == "heldout_loss"
+    study.series.values.loc[study.series.values["run"] == "small", "heldout_loss"] = np.nan
+    assert main_target(study.series) == "loss"
+
+
+def test_trend_rows_print_what_the_table_says(study):
+    table = t.tables(study)["trends"]
+    assert sum(span for _, span in table.groups) == len(table.columns) - 1
+    assert table.rows[0][:6] == ("H0 total (pooled)", "small", "13", "−0.90", "1e−05", "[−1.00, −0.70]")
+    assert table.rows[0][-1] == "trend only"
+    assert "–" in table.rows[0]
+    assert [row[1] for row in table.rows[:3]] == ["small", "medium", "large"]
+
+
+def test_forecasts_are_paired_with_the_control(study):
+    rows = {row[:2]: row for row in t.tables(study)["forecasts"].rows}
+    assert rows[("20%", "combined")] == (
+        "20%",
+        "combined",
+        "0.1000",
+        "+0.1000",
+        "+0.0500 [+0.0500, +0.0500]",
+        "3",
+    )
+    assert rows[("20%", "last-loss control")][4] == "–"
+
+
+def test_runs_are_listed_smallest_first_with_first_and_last_values(study):
+    table = t.tables(study)["runs"]
+    assert [row[0] for row in table.rows] == ["small", "medium", "large"]
+    assert table.rows[0][1:6] == ("1,000", "1", "13", "1,200", "5.000 → 2.000")
+
+
+def test_tables_with_nothing_to_say_are_left_out(make_study):
+    assert set(t.tables(make_study(trends=False, errors={}))) == {"runs", "scaling"}
+
+
+def test_failures_are_listed_once_for_all_their_steps(make_study):
+    study = make_study()
+    study.features.loc[[0, 1], ["status", "note", "value"]] = ["failed", "not finite", np.nan]
+    study.features.loc[[0, 1], "feature"] = "failed"
+    study.features.loc[1, "step"] = 700
+    assert t.failures(study) == (
+        ("small", "0 and 1 more", "neural_persistence: model", "failed", "not finite"),
+    )
+
+
+def test_long_lists_are_cut_and_the_rest_is_counted(make_study):
+    audit = pd.DataFrame(
+        {"run": "small", "step": range(100), "fault": "identical", "tensor": None, "message": "same"}
+    )
+    found = t.findings(make_study(audit=audit))
+    assert len(found) == t.MOST_LINES + 1
+    assert found[-1][0] == "and 40 more"
+    assert found[0] == ("small", "0", "identical", "", "same")
+
+
+def test_provenance_flattens_the_recipe(study):
+    assert ("recipe: points", "200") in t.provenance(study)
+    assert ("recipe: without", "none") in t.provenance(study)
+    assert ("series", "runs/here") in t.provenance(study)
