@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -22,7 +22,12 @@ class Demo:
 
 
 def run_demo(
-    out: str | Path, *, jobs: int = 2, quiet: bool = False, say: Callable[[str], None] = print
+    out: str | Path,
+    *,
+    jobs: int = 2,
+    overrides: Mapping[str, object] | None = None,
+    quiet: bool = False,
+    say: Callable[[str], None] = print,
 ) -> Demo:
     """Train the recipe `demo`, sweep its weights and write the report, all under `out`.
 
@@ -34,6 +39,8 @@ def run_demo(
         Folder that receives `runs/`, `store/` and `report/`.
     jobs
         Processes that train and measure side by side.
+    overrides
+        Values of the training recipe that differ, such as `{"steps": 30, "checkpoint_every": 3}`.
     say
         Receives one line before each part.
 
@@ -44,32 +51,28 @@ def run_demo(
     """
     from toposcope.report import write_report
     from toposcope.report.page import check_target
+    from toposcope.train.api import train
 
     out = Path(out)
     runs, store, report = out / "runs", out / "store", out / "report"
     check_target(report)
-    problems = [*_train(runs, jobs, quiet, say), *_measure(runs, store, jobs, quiet, say)]
+    say(f"1/3 training the recipe {RECIPE!r} into {runs}")
+    trained = train(RECIPE, runs, overrides=overrides, jobs=jobs, quiet=quiet)
+    failed = [f"{result.run.run}: {result.problem}" for result in trained if result.status == "failed"]
+    say(f"2/3 measuring the weights of every checkpoint into {store}")
+    problems = [*failed, *_measure(runs, store, jobs=jobs, quiet=quiet)]
     say("3/3 analysing and writing the report")
     page = write_report(store, report, title=TITLE)
     return Demo(runs, store, page, tuple(problems))
 
 
-def _train(runs: Path, jobs: int, quiet: bool, say: Callable[[str], None]) -> list[str]:
-    from toposcope.train.api import train
-
-    say(f"1/3 training the recipe {RECIPE!r} into {runs}")
-    results = train(RECIPE, runs, jobs=jobs, quiet=quiet)
-    return [f"{result.run.run}: {result.problem}" for result in results if result.status == "failed"]
-
-
-def _measure(runs: Path, store: Path, jobs: int, quiet: bool, say: Callable[[str], None]) -> list[str]:
+def _measure(runs: Path, store: Path, *, jobs: int, quiet: bool) -> list[str]:
     from toposcope.probes.registry import weight_probes
     from toposcope.probes.weights.options import preset
     from toposcope.sources import open_series
     from toposcope.store import Store
     from toposcope.sweep import Execution, sweep
 
-    say(f"2/3 measuring the weights of every checkpoint into {store}")
     options = preset("default")
     series = open_series([str(runs)], split=options.split)
     execution = Execution(jobs=jobs, quiet=quiet)
