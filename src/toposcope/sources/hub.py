@@ -39,7 +39,7 @@ _SIDE_FILES = (
 _MODEL_FILES = re.compile(
     r"(tokenizer.*|special_tokens_map\.json|vocab\..*|merges\.txt|generation_config\.json|spiece\.model|added_tokens\.json)"
 )
-_REPOSITORY = re.compile(r"[\w.\-]+(/[\w.\-]+)?", re.ASCII)
+_REPOSITORY = re.compile(r"\w[\w.\-]*(/\w[\w.\-]*)?", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,218 @@
+"""The true hub client against a loopback server."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import sys
+import tempfile
+from pathlib import Path
+
+import numpy as np
+import pytest
+from safetensors.numpy import save
+
+from toposcope.errors import SourceError
+from toposcope.sources import audit, open_series
+
+pytest.importorskip("huggingface_hub")
+
+
+def _load():
+    spec = importlib.util.spec_from_file_location("hub_server", Path(__file__).with_name("hub_server.py"))
+    module = importlib.util.module_from_spec(spec)
+    sys.modules["hub_server"] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+hub_server = _load()
+
+STEPS = (0, 1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1000, 2000, 3000)
+CONFIG = {"model_type": "gpt_neox", "num_attention_heads": 2, "hidden_size": 8, "num_hidden_layers": 1}
+
+
+def neox(seed: int) -> bytes:
+    rng = np.random.default_rng(seed)
+    shapes = {
+        "gpt_neox.embed_in.weight": (30, 8),
+        "gpt_neox.layers.0.attention.query_key_value.weight": (24, 8),
+        "gpt_neox.layers.0.attention.dense.weight": (8, 8),
+        "gpt_neox.layers.0.mlp.dense_h_to_4h.weight": (32, 8),
+        "gpt_neox.layers.0.mlp.dense_4h_to_h.weight": (8, 32),
+        "gpt_neox.final_layer_norm.weight": (8,),
+        "embed_out.weight": (30, 8),
+    }
+    return save({name: rng.normal(size=shape).astype(np.float16) for name, shape in shapes.items()})
+
+
+def files(seed: int) -> dict[str, bytes]:
+    return {"config.json": json.dumps(CONFIG).encode(), "model.safetensors": neox(seed), "README.md": b"# tiny"}
+
+
+@pytest.fixture
+def hub(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
+    series = hub_server.Repository("tiny/neox", {"main": files(3000)} | {f"step{s}": files(s) for s in STEPS})
+    olmo = hub_server.Repository("tiny/olmo", {"main": files(9)} | {f"step{s}-tokens{s // 1000}B": files(s) for s in (1000, 2000)})
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    monkeypatch.setenv("HF_HUB_DISABLE_PROGRESS_BARS", "1")
+    monkeypatch.setenv("HF_HOME", str(tmp_path / "home"))
+    with hub_server.serving(hub_server.Hub(series, olmo)) as server:
+        monkeypatch.setenv("HF_ENDPOINT", server.url)
+        yield server
+
+
+def left_over(tmp_path: Path) -> list[Path]:
+    return list(tmp_path.glob("toposcope-hub-*"))
+
+
+def test_revisions_are_steps_and_nothing_is_fetched_to_list_them(hub):
+    series = open_series("hf://tiny/neox")
+    assert [c.step for c in series] == sorted(STEPS)
+    assert list(series)[3].revision == "step4"
+    assert hub.downloads() == []
+
+
+@pytest.mark.parametrize(
+    ("options", "steps"),
+    [
+        ({"revisions": "step1*"}, [1, 16, 128, 1000]),
+        ({"revisions": ["step8", "step2"]}, [2, 8]),
+        ({"revisions": "step*", "steps": "0:4"}, [0, 1, 2, 4]),
+        ({"steps": "last"}, [3000]),
+    ],
+)
+def test_revisions_are_filtered(hub, options: dict, steps: list[int]):
+    assert [c.step for c in open_series("hf://tiny/neox", **options)] == steps
+
+
+def test_tokens_come_from_the_revisions_names(hub):
+    assert [(c.step, c.tokens) for c in open_series("hf://tiny/olmo")] == [(1000, 10**9), (2000, 2 * 10**9)]
+
+
+def test_one_revision_can_be_named_in_the_address(hub):
+    (checkpoint,) = open_series("hf://tiny/neox@step16")
+    assert checkpoint.step == 16
+
+
+def test_weights_are_those_that_were_served_and_are_removed_after_use(hub, tmp_path: Path):
+    series = open_series("hf://tiny/neox", revisions=["step4", "step8"])
+    from safetensors.numpy import load
+
+    for checkpoint in series:
+        expected = load(neox(checkpoint.step))
+        seen = 0
+        for matrix in series.matrices(checkpoint):
+            assert len(left_over(tmp_path)) == 1
+            if "[" not in matrix.name:
+                np.testing.assert_array_equal(matrix.values, expected[matrix.name])
+            seen += 1
+        assert seen == 8  # the fused matrix in three
+        assert left_over(tmp_path) == []
+    assert len(hub.downloads()) == 2
+
+
+def test_runs_are_described_without_fetching_weights(hub, tmp_path: Path):
+    (run,) = open_series("hf://tiny/neox").runs
+    assert (run.run, run.family, run.config["num_attention_heads"]) == ("neox", "gpt_neox", 2)
+    assert hub.downloads() == []
+    assert left_over(tmp_path) == []
+
+
+def test_content_hashes_need_no_fetching_and_follow_the_content(hub):
+    hub.repositories["tiny/neox"].revisions["step8"] = files(4)
+    series = open_series("hf://tiny/neox", revisions=["step4", "step8", "step16"])
+    hashes = [series.content_hash(c) for c in series]
+    assert hashes[0] == hashes[1] != hashes[2]
+    assert hub.downloads() == []
+
+
+def test_the_cheap_audit_finds_wrongly_served_revisions_without_fetching(hub):
+    revisions = hub.repositories["tiny/neox"].revisions
+    for step in (128, 256):
+        revisions[f"step{step}"] = files(3000)
+    revisions["step1"] = files(0)
+    del revisions["step32"]["model.safetensors"]
+    found = {(f.step, f.fault) for f in audit(open_series("hf://tiny/neox"), cheap=True)}
+    assert {(128, "equals-final"), (256, "equals-final"), (1, "identical"), (32, "missing-tensor")} <= found
+    assert hub.downloads() == []
+
+
+def test_a_busy_hub_is_asked_again(hub):
+    hub.faults.busy["model.safetensors"] = 1
+    hub.faults.busy_listing = 0
+    series = open_series("hf://tiny/neox@step4")
+    assert len(list(series.matrices(list(series)[0]))) == 8
+
+
+def test_a_body_cut_short_is_fetched_again(hub):
+    hub.faults.truncated["model.safetensors"] = 1
+    series = open_series("hf://tiny/neox@step4")
+    assert len(list(series.matrices(list(series)[0]))) == 8
+    assert len(hub.downloads()) == 2
+
+
+def test_a_large_body_cut_short_is_completed_by_range(hub):
+    values = np.arange(3000 * 4096, dtype=np.uint16).reshape(3000, 4096).astype(np.float16)
+    hub.repositories["tiny/neox"].revisions["step4"]["model.safetensors"] = save({"big.weight": values})
+    hub.faults.truncated["model.safetensors"] = 1
+    series = open_series("hf://tiny/neox@step4")
+    ((_, got),) = series.tensors(list(series)[0])
+    np.testing.assert_array_equal(got, values)
+    ranges = [text for _, path, text in hub.log if path.startswith("/cdn/")]
+    assert ranges[0] is None
+    assert ranges[1].startswith("bytes=")
+
+
+def test_a_wrong_hash_is_refused(hub, tmp_path: Path):
+    hub.faults.wrong.add("model.safetensors")
+    series = open_series("hf://tiny/neox@step4")
+    with pytest.raises(SourceError, match="does not have the hash that the hub states"):
+        list(series.matrices(list(series)[0]))
+    assert left_over(tmp_path) == []
+
+
+@pytest.mark.parametrize(
+    ("uri", "options", "message"),
+    [
+        ("hf://tiny/none", {}, "there is no such repository"),
+        ("hf://tiny/neox", {"revisions": "epoch*"}, "no revision fits epoch\\*"),
+        ("hf://../..", {}, "is no hub address"),
+    ],
+)
+def test_what_is_not_there_is_one_clear_line(hub, uri: str, options: dict, message: str):
+    with pytest.raises(SourceError, match=message):
+        open_series(uri, **options)
+
+
+def test_a_missing_revision_and_a_revision_without_weights(hub):
+    series = open_series("hf://tiny/neox@step5")
+    with pytest.raises(SourceError, match="there is no such revision"):
+        list(series.matrices(list(series)[0]))
+    hub.repositories["tiny/neox"].revisions["step4"] = {"config.json": b"{}"}
+    series = open_series("hf://tiny/neox@step4")
+    with pytest.raises(SourceError, match="holds no weights"):
+        list(series.matrices(list(series)[0]))
+
+
+def test_the_disk_cap_is_kept(hub, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("TOPOSCOPE_HUB_DISK_GB", "0.000001")
+    series = open_series("hf://tiny/neox@step4")
+    with pytest.raises(SourceError, match="the cap is 1e-06 GB; raise TOPOSCOPE_HUB_DISK_GB"):
+        list(series.matrices(list(series)[0]))
+
+
+def test_an_unreachable_hub_names_the_way_around(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("HF_ENDPOINT", "http://127.0.0.1:9")
+    with pytest.raises(SourceError, match="offline, open a folder with the files"):
+        open_series("hf://tiny/neox")
+
+
+def test_model_folders_bring_configuration_and_go_away(hub, tmp_path: Path):
+    from toposcope.sources.hub import model_folder
+
+    (checkpoint,) = open_series("hf://tiny/neox@step4")
+    with model_folder(checkpoint) as folder:
+        assert {"config.json", "model.safetensors"} <= {path.name for path in folder.iterdir()}
+    assert left_over(tmp_path) == []
