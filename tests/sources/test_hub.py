@@ -154,7 +154,7 @@ def test_a_body_cut_short_is_fetched_again(hub):
 
 
 def test_a_large_body_cut_short_is_completed_by_range(hub):
-    values = np.arange(3000 * 4096, dtype=np.uint16).reshape(3000, 4096).astype(np.float16)
+    values = (np.arange(3000 * 4096) % 1000).reshape(3000, 4096).astype(np.float16)
     hub.repositories["tiny/neox"].revisions["step4"]["model.safetensors"] = save({"big.weight": values})
     hub.faults.truncated["model.safetensors"] = 1
     series = open_series("hf://tiny/neox@step4")

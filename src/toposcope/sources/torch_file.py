@@ -98,6 +98,8 @@ class TorchArchive:
         size = tensor.dtype.itemsize
         if not tensor.span:
             return np.empty(tensor.shape, tensor.dtype)
+        if tensor.storage.key not in self._places:
+            raise self._bad(f"storage {tensor.storage.key!r:.80} is missing")
         start, length, crc = self._places[tensor.storage.key]
         begin = start + tensor.offset * size
         stop = begin + tensor.span * size
@@ -281,7 +283,7 @@ def _map(tree: Any, leaf: Callable[[Any], Any], seen: dict[int, Any], depth: int
     return seen[id(tree)]
 
 
-MAX_ENTRIES = 2_000_000
+MAX_ENTRIES = 500_000
 """How many entries a checkpoint's tree may have, shared parts counted as often as they are reached."""
 
 

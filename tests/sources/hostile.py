@@ -1,0 +1,190 @@
+"""Good files to damage, and hostile ones made by hand."""
+
+from __future__ import annotations
+
+import io
+import json
+import pickle
+import struct
+import zipfile
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+from safetensors.numpy import save
+
+Tensors = dict[str, np.ndarray]
+SENTINEL = "executed"
+
+
+def good_tensors(seed: int = 0) -> Tensors:
+    rng = np.random.default_rng(seed)
+    return {
+        "layers.0.attn.qkv.weight": rng.normal(size=(12, 4)).astype(np.float32),
+        "layers.0.mlp.fc1.weight": rng.normal(size=(16, 4)).astype(np.float16),
+        "layers.0.ln1.weight": np.ones(4, np.float32),
+    }
+
+
+def header(table: object, data: bytes = b"", length: int | None = None) -> bytes:
+    text = table if isinstance(table, bytes) else json.dumps(table).encode()
+    return (len(text) if length is None else length).to_bytes(8, "little") + text + data
+
+
+def _entry(dtype: object = "F32", shape: object = (2, 2), offsets: object = (0, 16)) -> dict[str, object]:
+    return {"dtype": dtype, "shape": shape, "data_offsets": offsets}
+
+
+DATA = bytes(16)
+
+SAFETENSORS: dict[str, bytes] = {
+    "empty file": b"",
+    "seven bytes": b"1234567",
+    "huge header": header({"w": _entry()}, DATA, 2**63),
+    "header beyond the end": header({"w": _entry()}, DATA, 10**6),
+    "header not json": header(b"{nonsense", DATA),
+    "header a list": header([1, 2], DATA),
+    "header not utf-8": header(b'{"\xff\xfe": 1}', DATA),
+    "deep nesting": header(b'{"a":' * 50_000 + b"1" + b"}" * 50_000, DATA),
+    "huge number": header(b'{"w":{"dtype":"F32","shape":[' + b"9" * 5000 + b'],"data_offsets":[0,16]}}', DATA),
+    "duplicate name": header(b'{"w":' + json.dumps(_entry()).encode() + b',"w":' + json.dumps(_entry()).encode() + b"}", DATA),
+    "unknown dtype": header({"w": _entry("F31")}, DATA),
+    "dtype no text": header({"w": _entry(32)}, DATA),
+    "shape too large": header({"w": _entry(shape=(2**40, 2**40))}, DATA),
+    "negative extent": header({"w": _entry(shape=(-2, -2))}, DATA),
+    "fractional extent": header({"w": _entry(shape=(2.0, 2))}, DATA),
+    "boolean extent": header({"w": _entry(shape=(True, 4))}, DATA),
+    "shape against bytes": header({"w": _entry(shape=(3, 2))}, DATA),
+    "offsets beyond the end": header({"w": _entry(offsets=(16, 32))}, DATA),
+    "offsets reversed": header({"w": _entry(offsets=(16, 0))}, DATA),
+    "negative offset": header({"w": _entry(offsets=(-16, 0))}, DATA),
+    "one offset": header({"w": _entry(offsets=(0,))}, DATA),
+    "overlap": header({"a": _entry(), "b": _entry(shape=(2,), offsets=(8, 16))}, DATA),
+    "hole": header({"a": _entry(shape=(1,), offsets=(0, 4)), "b": _entry(shape=(1,), offsets=(12, 16))}, DATA),
+    "trailing bytes": header({"w": _entry()}, DATA + b"more"),
+    "extra key": header({"w": _entry() | {"more": 1}}, DATA),
+    "entry no object": header({"w": 3}, DATA),
+    "metadata no strings": header({"__metadata__": {"a": 1}, "w": _entry()}, DATA),
+    "no tensors": header({}, b""),
+}
+
+
+class Payload:
+    """An object whose unpickling would write a file."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def __reduce__(self) -> tuple[Callable, tuple]:
+        return (open, (str(self.path), "w"))
+
+
+def torch_zip(pickled: bytes, storages: dict[str, bytes] | None = None, compression: int = zipfile.ZIP_STORED) -> bytes:
+    out = io.BytesIO()
+    with zipfile.ZipFile(out, "w", compression) as archive:
+        archive.writestr("archive/data.pkl", pickled)
+        archive.writestr("archive/version", "3\n")
+        for key, data in (storages or {}).items():
+            archive.writestr(f"archive/data/{key}", data)
+    return out.getvalue()
+
+
+def _global(module: str, name: str) -> bytes:
+    return f"c{module}\n{name}\n".encode()
+
+
+def pickles(folder: Path) -> dict[str, bytes]:
+    """Return hostile pickles; those that would run something would leave `folder`/SENTINEL."""
+    path = folder / SENTINEL
+    system = b"\x80\x02" + _global("os", "system") + f"(V touch {path}\n".encode() + b"tR."
+    builtin = b"\x80\x02" + _global("builtins", "eval") + f"(Vopen({str(path)!r}, 'w')\n".encode() + b"tR."
+    nested = b"\x80\x02" + _global("torch", "os.system") + f"(Vtouch {path}\n".encode() + b"tR."
+    runner = b"\x80\x02" + _global("torch.hub", "load") + f"(V{path}\n".encode() + b"tR."
+    loop = b"\x80\x02}q\x00(X\x01\x00\x00\x00ah\x00u."
+    bomb = b"\x80\x02]q\x00" + b"".join(b"(h" + bytes([i]) + b"h" + bytes([i]) + b"lq" + bytes([i + 1]) for i in range(60)) + b"."
+    return {
+        "object with a payload": pickle.dumps({"model": Payload(path)}),
+        "os.system": system,
+        "eval": builtin,
+        "a dotted name": nested,
+        "a function of torch": runner,
+        "refers to itself": loop,
+        "doubling lists": bomb,
+        "stack underflow": b"\x80\x02R.",
+        "endless": b"\x80\x02" + b"(" * 1000,
+        "huge memo index": b"\x80\x02Nr\xff\xff\xff\xff.",
+        "huge string": b"\x80\x04\x8d" + struct.pack("<Q", 2**62) + b"x.",
+        "huge integer": b"\x80\x02\x8b" + struct.pack("<I", 2**31) + b"x.",
+        "extension code": b"\x80\x02\x82\x01.",
+        "unknown opcode": b"\x80\x02\xff.",
+        "only a mark": b"(.",
+        "not a tree": b"\x80\x02K\x01.",
+        "tensor beyond its storage": _tensor_pickle(shape=(100, 100), strides=(100, 1)),
+        "tensor with negative offset": _tensor_pickle(offset=-5),
+        "tensor that overlaps itself": _tensor_pickle(shape=(2**20, 2**20), strides=(0, 0)),
+        "tensor of a missing storage": _tensor_pickle(key="9"),
+        "storage path trick": _tensor_pickle(key="../../../../etc/passwd"),
+    }
+
+
+def _tensor_pickle(shape=(2, 2), strides=(2, 1), offset: int = 0, key: str = "0") -> bytes:
+    def number(n: int) -> bytes:
+        return b"J" + struct.pack("<i", n)
+
+    def numbers(values: tuple[int, ...]) -> bytes:
+        return b"(" + b"".join(map(number, values)) + b"t"
+
+    storage = b"(Vstorage\n" + _global("torch", "FloatStorage") + f"V{key}\nVcpu\n".encode() + number(4) + b"tQ"
+    arguments = b"(" + storage + number(offset) + numbers(shape) + numbers(strides) + b"\x89}t"
+    return b"\x80\x02}Vw\n" + _global("torch._utils", "_rebuild_tensor_v2") + arguments + b"Rs."
+
+
+def good_files() -> dict[str, bytes]:
+    """Return one good file of every kind that is a file."""
+    import torch
+
+    tensors = good_tensors()
+    out = {"step_1.safetensors": save(tensors)}
+    buffer = io.BytesIO()
+    torch.save({"model": {name: torch.from_numpy(value) for name, value in tensors.items()}, "step": 1}, buffer)
+    out["step_1.pt"] = buffer.getvalue()
+    buffer = io.BytesIO()
+    torch.save({name: torch.from_numpy(v) for name, v in tensors.items()}, buffer, _use_new_zipfile_serialization=False)
+    out["step_1.bin"] = buffer.getvalue()
+    for name, write in (("step_1.npz", np.savez), ("step_2.npz", np.savez_compressed)):
+        buffer = io.BytesIO()
+        write(buffer, **tensors)
+        out[name] = buffer.getvalue()
+    dim, hidden, vocabulary = 8, 8, 6
+    count = vocabulary * dim + 2 * dim + 4 * dim * dim + 3 * dim * hidden + dim + 2 * 4 * 2
+    out["toy.bin"] = struct.pack("<7i", dim, hidden, 1, 2, 2, vocabulary, 4) + np.arange(count, dtype=np.float32).tobytes()
+    return out
+
+
+EXTREMES = (0, 1, 2**31 - 1, 2**32 - 1, 2**62, 2**64 - 1)
+
+
+def mutate(data: bytes, rng: np.random.Generator) -> bytes:
+    """Return `data` with one to four random changes: bits, bytes, cuts, copies, extreme numbers."""
+    out = bytearray(data)
+    for _ in range(int(rng.integers(1, 5))):
+        if not out:
+            return bytes(out)
+        # half of the changes hit the first or last part, where the structure is
+        spread = len(out) if rng.random() < 0.5 else min(len(out), 400)
+        at = int(rng.integers(spread)) if rng.random() < 0.5 else len(out) - 1 - int(rng.integers(spread))
+        kind = int(rng.integers(6))
+        if kind == 0:
+            out[at] ^= 1 << int(rng.integers(8))
+        elif kind == 1:
+            out[at] = int(rng.integers(256))
+        elif kind == 2:
+            del out[at : at + int(rng.integers(1, 64))]
+        elif kind == 3:
+            piece = out[at : at + int(rng.integers(1, 64))]
+            out[at:at] = piece
+        elif kind == 4:
+            out[at : at + 8] = EXTREMES[int(rng.integers(len(EXTREMES)))].to_bytes(8, "little")
+        else:
+            del out[at:]
+    return bytes(out)
