@@ -351,3 +351,43 @@ def test_subword_runs_keep_their_tokenizer(small_text: Path, tmp_path: Path) -> 
     folder.checkpoint(2).unlink()
     again = train("seed001", tmp_path, models=["gpt-1k"], corpus=str(small_text), overrides=changes)
     assert (again[0].status, again[0].loss) == ("trained", results[0].loss)
+
+
+def test_a_worker_that_dies_is_reported(small_recipe: str, tmp_path: Path) -> None:
+    """The script ends every process that imports it, as the worker processes do."""
+    script = (
+        "import os, sys; from toposcope.train import train\n"
+        "def main():\n"
+        "    results = train(sys.argv[1], sys.argv[2], jobs=2)\n"
+        "    print([result.problem for result in results])\n"
+        "if __name__ == '__main__':\n"
+        "    main()\n"
+        "else:\n"
+        "    os._exit(9)\n"
+    )
+    file = tmp_path / "script.py"
+    file.write_text(script)
+    done = subprocess.run(
+        [sys.executable, str(file), small_recipe, str(tmp_path / "out")], capture_output=True, text=True
+    )
+    assert "one-seed7: its process ended with exit code 9; repeat the command" in done.stdout, done.stderr
+
+
+@pytest.mark.skipif("not __import__('torch').cuda.is_available()", reason="there is no CUDA device")
+def test_cuda_trains_and_repeats_itself(small_recipe: str, tmp_path: Path) -> None:
+    first = train(small_recipe, tmp_path / "a", device="cuda")
+    second = train(small_recipe, tmp_path / "b", device="cuda")
+    assert [result.status for result in first] == ["trained", "trained"]
+    for one, two in zip(first, second, strict=True):
+        _assert_same(RunFolder(one.folder), RunFolder(two.folder))
+    on_cpu = train(small_recipe, tmp_path / "c")
+    assert first[0].heldout_loss == pytest.approx(on_cpu[0].heldout_loss, abs=1e-3)
+
+
+def test_a_missing_cuda_device_is_named(small_recipe: str, tmp_path: Path) -> None:
+    import torch
+
+    if torch.cuda.is_available():
+        pytest.skip("there is a CUDA device")
+    with pytest.raises(InputError, match=r"device 'cuda' is not available on this machine; use --device cpu"):
+        train(small_recipe, tmp_path, device="cuda")

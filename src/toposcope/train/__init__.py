@@ -6,16 +6,17 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from toposcope.train.api import TrainedRun, train
+    from toposcope.train.api import TrainedRun, default_jobs, train
     from toposcope.train.loop import TrainingStep
 
 _HOME = {
     "TrainedRun": "toposcope.train.api",
     "TrainingStep": "toposcope.train.loop",
+    "default_jobs": "toposcope.train.api",
     "train": "toposcope.train.api",
 }
 
-__all__ = ["TrainedRun", "TrainingStep", "train"]
+__all__ = ["TrainedRun", "TrainingStep", "default_jobs", "train"]
 
 
 def __getattr__(name: str) -> Any:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import io
 import json
+import math
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
@@ -47,6 +48,8 @@ def identity(recipe: TrainingRecipe, *, corpus_sha256: str) -> dict[str, object]
 def _plain(value: object) -> object:
     if isinstance(value, dict):
         return {key: _plain(item) for key, item in value.items()}
+    if isinstance(value, float) and not math.isfinite(value):
+        return str(value)  # JSON has no infinity
     return [_plain(item) for item in value] if isinstance(value, tuple | list) else value
 
 

@@ -76,12 +76,14 @@ def _collect(
     progress: Callable[[str, int], object],
 ) -> dict[str, Outcome]:
     outcomes: dict[str, Outcome] = {}
+    alive = True
     while len(outcomes) < len(jobs):
         try:
             run, event = events.get(timeout=_POLL_SECONDS)
         except queue.Empty:
-            if not any(process.is_alive() for process in processes):
+            if not alive:  # for a whole turn: nothing can be on its way any more
                 break
+            alive = any(process.is_alive() for process in processes)
             continue
         if isinstance(event, int):
             progress(run, event)

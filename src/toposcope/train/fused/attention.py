@@ -54,8 +54,9 @@ def attention_forward(qkv, heads, time, out, log_sum):
                 _mix(scores, start + LANES, v.ravel(), features, mixed)
                 for i in range(min(LANES, time - start)):
                     log_sum[(b * heads + h) * time + start + i] = peak[i] + np.float32(math.log(total[i]))
+                    share = _ONE / total[i]
                     for e in range(size):
-                        out[b * time + start + i, h * size + e] = mixed[e * LANES + i] / total[i]
+                        out[b * time + start + i, h * size + e] = mixed[e * LANES + i] * share
 
 
 @njit(cache=True)
