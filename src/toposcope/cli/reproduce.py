@@ -1,0 +1,82 @@
+"""`toposcope reproduce`: a paper's tables beside what the same data give here."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import click
+
+from toposcope.cli.output import json_option, print_json, print_table
+from toposcope.errors import InputError
+from toposcope.studies.sections import Section, markdown
+
+STUDIES = {"seed004": "The weight-space paper", "seed003": "The embedding report"}
+
+
+@click.command("reproduce", short_help="Print a paper's tables beside what the same data give here.")
+@click.argument("study", type=click.Choice(list(STUDIES)))
+@click.option("--runs", help="seed004: the five runs; without it they are trained first.")
+@click.option("--rows", type=click.Path(path_type=Path), help="seed003: the report's stored rows.")
+@click.option("--out", type=click.Path(path_type=Path), help="Keep runs, stores and a Markdown page here.")
+@click.option("--jobs", type=int, help="Processes.  [default: one per core]")
+@json_option
+def command(
+    study: str, runs: str | None, rows: Path | None, out: Path | None, jobs: int | None, as_json: bool
+) -> int:
+    """Redo STUDY: seed004 (weights of five small models) or seed003 (embeddings of Pythia models).
+
+    Every table has the paper's value, the value by the paper's own conventions, the value by its text's
+    definitions where the two differ, and what can be concluded.
+    """
+    if study == "seed004":
+        sections = _in_folder(out, lambda folder: _seed004(runs, folder, out, jobs, as_json))
+    else:
+        sections = _seed003(rows)
+    if as_json:
+        print_json({"study": study, "sections": [section.as_json() for section in sections]})
+    else:
+        for section in sections:
+            print_table(section.title, section.columns, section.rows)
+            click.echo(f"{section.note}\n")
+    if out is not None:
+        out.mkdir(parents=True, exist_ok=True)
+        page = out / f"{study}.md"
+        page.write_text(markdown(f"{STUDIES[study]}, reproduced", sections), encoding="utf-8")
+        click.echo(f"wrote {page}", err=True)
+    return 0
+
+
+def _in_folder(out: Path | None, work: Callable[[Path], Sequence[Section]]) -> Sequence[Section]:
+    """Do `work` in the folder that is kept, or in one that is not."""
+    if out is not None:
+        return work(out)
+    with tempfile.TemporaryDirectory() as scratch:
+        return work(Path(scratch))
+
+
+def _seed004(
+    runs: str | None, folder: Path, out: Path | None, jobs: int | None, quiet: bool
+) -> Sequence[Section]:
+    import os
+
+    from toposcope.studies.seed004 import reproduce
+
+    jobs = jobs or len(os.sched_getaffinity(0))
+    if runs is None:
+        if out is None:
+            raise InputError("without --runs the five models are trained first: name a folder with --out")
+        from toposcope.train import train
+
+        train("seed004", folder / "runs", jobs=jobs, quiet=quiet)
+        runs = str(folder / "runs")
+    return reproduce(runs, folder / "stores", jobs=jobs, quiet=quiet)
+
+
+def _seed003(rows: Path | None) -> Sequence[Section]:
+    from toposcope.studies.seed003 import reproduce_rows
+
+    if rows is None:
+        raise InputError("seed003 needs the report's stored rows: --rows FOLDER")
+    return reproduce_rows(rows)
