@@ -67,9 +67,7 @@ def main() -> None:
         "write_seconds": written,
         "megabytes": size / 1e6,
     }
-    print(
-        f"{result['rows']:,} rows of one feature in {result['open_seconds']:.2f} s ({size / 1e6:.0f} MB of parquet)"
-    )
+    print(f"{result['rows']:,} rows of one feature in {result['open_seconds']:.2f} s ({size / 1e6:.0f} MB)")
     if args.json:
         args.json.write_text(json.dumps(result, indent=2) + "\n")
 

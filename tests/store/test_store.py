@@ -257,6 +257,12 @@ def test_a_folder_of_something_else(tmp_path: Path) -> None:
     assert [path.name for path in tmp_path.iterdir()] == ["thesis.tex"]
 
 
+def test_a_file_in_the_place_of_a_store(tmp_path: Path) -> None:
+    (tmp_path / "thesis.tex").write_text("")
+    with pytest.raises(StoreError, match=r"thesis.tex is a file; a store is a folder"):
+        Store.create(tmp_path / "thesis.tex", recipe=RECIPE)
+
+
 def test_another_recipe(store: Store) -> None:
     with pytest.raises(
         StoreError, match=r"another recipe \(points 200 there, 100 here\); choose another folder"

@@ -65,6 +65,8 @@ class Store:
             When the folder holds something else, another recipe or another schema version.
         """
         path = Path(path)
+        if path.exists() and not path.is_dir():
+            raise StoreError(f"{path} is a file; a store is a folder: choose another name")
         if path.is_dir() and not (path / _MANIFEST).exists() and any(path.iterdir()):
             raise StoreError(f"{path} holds files but is not a store; choose an empty or new folder")
         if not (path / _MANIFEST).exists():

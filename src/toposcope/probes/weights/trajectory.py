@@ -107,19 +107,26 @@ def _coordinates(squares: np.ndarray) -> np.ndarray:
 
 def _square_distances(path: list[Snapshot], options: WeightOptions) -> np.ndarray:
     """Return squared distances between the points of a path; each pair is computed once in a run."""
-    squares = np.zeros((len(path), len(path)))
-    for i, one in enumerate(path):
-        for j, other in enumerate(path[:i]):
-            squares[i, j] = squares[j, i] = one.remember_for_run(
-                ("distance", other.index, options.without),
-                lambda one=one, other=other: _square_distance(one, other, options),  # type: ignore[misc]
-            )
-    return squares
+    size = path[-1].index + 1
+    squares = np.zeros((size, size))
+    for snapshot in path:
+        squares[snapshot.index, : snapshot.index] = snapshot.remember_for_run(
+            ("distances", options.without),
+            lambda snapshot=snapshot: _to_earlier(snapshot, options),  # type: ignore[misc]
+        )
+    chosen = [snapshot.index for snapshot in path]
+    return (squares + squares.T)[np.ix_(chosen, chosen)]
 
 
-def _square_distance(one: Snapshot, other: Snapshot, options: WeightOptions) -> float:
-    step = _point(one, options).values - _point(other, options).values
-    return float(np.einsum("i,i", step, step, dtype=np.float64))
+def _to_earlier(snapshot: Snapshot, options: WeightOptions) -> np.ndarray:
+    """Return the squared distance to each earlier checkpoint, 0 for one that cannot be read."""
+    row = np.zeros(snapshot.index)
+    here = _point(snapshot, options).values
+    for other in snapshot.prefix[:-1]:
+        if _is_point(other, options):
+            step = here - _point(other, options).values
+            row[other.index] = np.einsum("i,i", step, step, dtype=np.float64)
+    return row
 
 
 @dataclass(frozen=True, slots=True)
