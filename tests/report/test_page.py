@@ -199,7 +199,7 @@ def test_captions_depend_on_the_data(make_study):
 
 
 def test_notes_in_the_panels_are_the_tables_numbers(study):
-    notes = rho_notes(study.trends, target="loss", column="rips/euclidean/pooled/h0_total")
+    notes = rho_notes(study.trends, study.runs, target="loss", column="rips/euclidean/pooled/h0_total")
     assert notes["text"].tolist() == ["ρ −0.90\ngiven step +0.05"] * 3
 
 

@@ -22,6 +22,11 @@ def test_fits_state_how_many_sizes_carry_them(make_study):
     assert "needs at least 2" in one["reason"].iloc[0]
 
 
+def test_more_seeds_are_no_more_sizes(make_study):
+    fits = make_study(seeds=3).fits
+    assert set(fits["n"]) == set(fits["n_sizes"]) == {3}
+
+
 def test_a_run_of_unknown_size_has_finals_but_no_part_in_a_fit(make_study):
     study = make_study({"small": 1_000, "medium": 10_000, "unknown": 0})
     finals = finals_table(study.series, ["loss"])

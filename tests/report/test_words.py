@@ -106,7 +106,10 @@ def test_a_forecast_that_beats_both_is_said_to(make_study):
         errors={"loss-only": 0.2, "combined": 0.01, "last-loss control": 0.05}, verdicts={H0: "adds"}
     )
     said = answer(better)
-    assert "has the smallest of the three errors at 20% and 50%." in said.adds
+    assert (
+        "has the smallest of the three errors at 20% and 50%; its gain over the control is clear of zero "
+        "at 20% and 50%." in said.adds
+    )
     assert said.headline.endswith("and forecasts with topology beat their control.")
 
 
@@ -133,3 +136,14 @@ def test_a_store_without_losses_relates_nothing(make_study):
     said = answer(study)
     assert "No loss is recorded" in said.changed
     assert not pd.isna(said.headline)
+
+
+def test_a_gain_that_may_be_chance_is_not_called_a_win(make_study):
+    study = make_study(
+        errors={"loss-only": 0.2, "combined": 0.04, "last-loss control": 0.05}, verdicts={H0: "adds"}
+    )
+    worse = (study.forecasts["run"] == "large") & (study.forecasts["method"] == "combined")
+    study.forecasts.loc[worse, "error"] = 0.055
+    said = answer(study)
+    assert "nowhere is its gain over the control clear of zero" in said.adds
+    assert said.headline.endswith("but forecasts do not profit from it.")

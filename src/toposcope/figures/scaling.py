@@ -33,7 +33,7 @@ def draw(finals: pd.DataFrame, fits: pd.DataFrame, runs: pd.DataFrame) -> Figure
     Returns
     -------
     Figure
-        The band is the 95% confidence band of the fitted line.
+        The band is the 95% confidence band of a line fitted to one mean per size.
     """
     quantities = list(dict.fromkeys(finals["quantity"]))
     columns = min(len(quantities), 3) or 1
@@ -70,7 +70,7 @@ def panel(ax: Axes, finals: pd.DataFrame, fits: pd.DataFrame, groups: list[Size]
 
 
 def _line(ax: Axes, known: pd.DataFrame, fit: pd.Series) -> None:
-    n = known["parameters"].to_numpy(dtype=np.float64)
+    n = np.unique(known["parameters"].to_numpy(dtype=np.float64))
     grid = np.geomspace(n.min() / 1.3, n.max() * 1.3, 60)
     middle = fit["scale"] * grid ** fit["exponent"]
     ax.plot(grid, middle, color=MUTED, linewidth=1.0, zorder=1)

@@ -188,10 +188,11 @@ def _forecast(study: Study) -> Caption:
     n = max((c.runs for c in found), default=0)
     can = "Nothing: no forecast could be made."
     if found:
-        wins = [f"{100 * c.fraction:.0f}%" for c in found if c.beats_control]
+        wins = [f"{100 * c.fraction:.0f}%" for c in found if c.best]
         can = (
             f"For these {n} runs the topology term had the smallest mean error of the three at "
-            f"{', '.join(wins)} of the run."
+            f"{', '.join(wins)} of the run; its gain over the control is clear of zero at "
+            f"{', '.join(f'{100 * c.fraction:.0f}%' for c in found if c.clear) or 'none of them'}."
             if wins
             else f"For these {n} runs the topology term never had the smallest mean error of the three."
         )

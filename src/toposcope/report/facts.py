@@ -6,11 +6,12 @@ from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
+from scipy.stats import t as student
 
 from toposcope.analysis.table import SeriesTable
 from toposcope.figures.names import is_baseline, leading
 from toposcope.figures.series import curve, null_band, select, sizes
-from toposcope.report.study import Study
+from toposcope.report.study import LEVEL, Study
 
 ADDS, NOTHING = "adds", "nothing beyond the trend"
 """The verdicts of a test that could be made; a third one, "untested", is left out of all counts."""
@@ -89,24 +90,29 @@ def half_steps(series: SeriesTable, column: str) -> pd.Series:
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """The seeds' combined forecast at one fraction, paired by run with the loss-only rule and the control."""
+    """The seeds' combined forecast at one fraction, paired by run with the loss-only rule and the control.
+
+    `gain_low` and `gain_high` bound the mean gain over the control (control's error minus the combined
+    one's) by Student's interval over runs; NaN with one run.
+    """
 
     fraction: float
     runs: int
     combined: float
     loss_only: float
     control: float
-    better_runs: int
+    gain_low: float
+    gain_high: float
 
     @property
-    def beats_control(self) -> bool:
+    def best(self) -> bool:
         """Whether the mean error is below both the control's and the loss-only rule's."""
         return self.combined < min(self.control, self.loss_only)
 
     @property
-    def all_runs(self) -> bool:
-        """Whether the error is below the control's in every run."""
-        return self.better_runs == self.runs
+    def clear(self) -> bool:
+        """Whether it is the best and its gain over the control is clear of zero."""
+        return self.best and self.gain_low > 0
 
 
 def forecast_comparisons(forecasts: pd.DataFrame) -> list[Comparison]:
@@ -119,14 +125,25 @@ def forecast_comparisons(forecasts: pd.DataFrame) -> list[Comparison]:
     wanted = ["combined", "loss-only", "last-loss control"]
     if not set(wanted) <= set(errors.columns):
         return []
-    out = []
-    for fraction, rows in errors[wanted].dropna().groupby(level="fraction"):
-        combined, loss_only, control = (rows[name] for name in wanted)
-        better = int((combined < control).sum())
-        out.append(
-            Comparison(float(fraction), len(rows), combined.mean(), loss_only.mean(), control.mean(), better)  # type: ignore[arg-type]
-        )
-    return out
+    return [
+        _comparison(float(fraction), rows)  # type: ignore[arg-type]
+        for fraction, rows in errors[wanted].dropna().groupby(level="fraction")
+    ]
+
+
+def _comparison(fraction: float, rows: pd.DataFrame) -> Comparison:
+    means, n = rows.mean(), len(rows)
+    gain = rows["last-loss control"] - rows["combined"]
+    half = student.ppf(0.5 + LEVEL / 2, n - 1) * gain.std() / np.sqrt(n) if n > 1 else np.nan
+    return Comparison(
+        fraction,
+        n,
+        float(means["combined"]),
+        float(means["loss-only"]),
+        float(means["last-loss control"]),
+        float(gain.mean() - half),
+        float(gain.mean() + half),
+    )
 
 
 def first_last(series: SeriesTable, column: str) -> pd.DataFrame:

@@ -20,6 +20,7 @@ from toposcope.figures import (
     scaling,
     vietoris_rips,
 )
+from toposcope.figures.series import sizes
 from toposcope.figures.style import to_png, to_svg
 from toposcope.report.captions import Caption, captions
 from toposcope.report.study import H0, Study
@@ -57,7 +58,7 @@ def _figures(study: Study) -> Iterator[tuple[str, Figure]]:
     yield "loss", loss_curves.draw(metrics, runs)
     yield "neural_persistence", neural_persistence.draw(features, runs, filtration=filtration)
     yield "vietoris_rips", vietoris_rips.draw(features, runs, name=cloud)
-    notes = rho_notes(study.trends, target=study.target, column=h0)
+    notes = rho_notes(study.trends, runs, target=study.target, column=h0)
     yield "loss_against_h0", loss_against_h0.draw(features, metrics, runs, name=cloud, notes=notes)
     yield "correlations", correlations.draw(study.trends, runs, target=study.target)
     yield "forecast", forecast.draw(study.forecasts)
@@ -65,15 +66,22 @@ def _figures(study: Study) -> Iterator[tuple[str, Figure]]:
     yield "layers", layers.draw(features, runs, filtration=filtration)
 
 
-def rho_notes(trends: pd.DataFrame, *, target: str, column: str) -> pd.DataFrame:
-    """Return, for each run, its raw and partial rank correlation as text: columns run and text."""
+def rho_notes(trends: pd.DataFrame, runs: pd.DataFrame, *, target: str, column: str) -> pd.DataFrame:
+    """Return, for each size, its raw and partial rank correlation as text, the mean over its seeds.
+
+    Columns run (the first of the size) and text.
+    """
     rows = trends[(trends["target"] == target) & (trends["column"] == column)]
-    rows = rows[np.isfinite(rows["spearman"].to_numpy(dtype=np.float64))]
-    texts = [
-        f"ρ {_number(raw)}" + (f"\ngiven step {_number(partial)}" if np.isfinite(partial) else "")
-        for raw, partial in rows[["spearman", "partial_step"]].astype(float).itertuples(index=False)
-    ]
-    return pd.DataFrame({"run": rows["run"].to_numpy(), "text": texts})
+    notes = []
+    for group in sizes(runs):
+        raw, partial = (
+            rows.loc[rows["run"].isin(group.runs), ["spearman", "partial_step"]].astype(float).mean()
+        )
+        if np.isfinite(raw):
+            given = f"\ngiven step {_number(partial)}" if np.isfinite(partial) else ""
+            seeds = f"\nmeans of {len(group.runs)} seeds" if len(group.runs) > 1 else ""
+            notes.append((group.runs[0], f"ρ {_number(raw)}{given}{seeds}"))
+    return pd.DataFrame(notes, columns=["run", "text"])
 
 
 def _number(value: float) -> str:

@@ -174,11 +174,14 @@ def finals_table(series: SeriesTable, quantities: list[str]) -> pd.DataFrame:
 
 
 def fits_table(finals: pd.DataFrame) -> pd.DataFrame:
-    """Return the power law of every quantity in the number of parameters, one row each."""
+    """Return the power law of every quantity in the number of parameters, one row each.
+
+    Seeds of a size are averaged first: a law is carried by its sizes, and more seeds are no more sizes.
+    """
     rows = []
     for quantity, of_quantity in finals.groupby("quantity", sort=False):
-        known = of_quantity[of_quantity["parameters"] > 0]
-        law = fit_power_law(known["parameters"].to_numpy(), known["value"].to_numpy())
+        means = of_quantity[of_quantity["parameters"] > 0].groupby("parameters")["value"].mean()
+        law = fit_power_law(means.index.to_numpy(), means.to_numpy())
         rows.append((quantity, *(getattr(law, name) for name in FITS[1:])))
     return pd.DataFrame(rows, columns=list(FITS))
 

@@ -242,9 +242,9 @@ def scaling_table(study: Study) -> Table:
     return Table(
         "scaling",
         "Power laws in the number of parameters",
-        "Least squares in log-log at the last checkpoint, with Student's interval of the exponent; the "
-        "p-value of rho is exact by permutation up to eight points. Sizes is how many distinct model "
-        "sizes carry the exponent.",
+        "Least squares in log-log on each size's mean at the last checkpoint, with Student's interval of "
+        "the exponent; the p-value of rho is exact by permutation up to eight points. Sizes is how many "
+        "distinct model sizes carry the exponent.",
         ("quantity", "exponent", "95%", "R²", "ρ (p)", "sizes", "note"),
         tuple(rows),
         frame=study.fits,

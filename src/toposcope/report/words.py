@@ -48,7 +48,7 @@ def headline(study: Study, verdicts: Verdicts) -> str:
         return "Whether topology tells more than the loss curve cannot be concluded from these runs."
     if not verdicts.found:
         return "Topology moved during training, but nothing shows that it tells more than the loss curve."
-    helps = [c for c in forecast_comparisons(study.forecasts) if c.beats_control and c.all_runs]
+    helps = [c for c in forecast_comparisons(study.forecasts) if c.clear]
     forecast = (
         "and forecasts with topology beat their control" if helps else "but forecasts do not profit from it"
     )
@@ -83,7 +83,8 @@ def _who(study: Study) -> str:
         runs += f" of one model size ({short(known[0])} parameters)"
     checkpoints = _span(counts["count"], "{:.0f}")
     steps = f"from step {counts['min'].min():,} to step {counts['max'].max():,}"
-    return f"{runs} with {checkpoints} checkpoints each were measured, {steps}."
+    were = "each were" if n != 1 else "was"
+    return f"{runs} with {checkpoints} checkpoints {were} measured, {steps}."
 
 
 def _loss_change(study: Study) -> str:
@@ -236,6 +237,9 @@ def _verdict_sentence(study: Study, verdicts: Verdicts) -> str:
     return text
 
 
+_UNCLEAR = "nowhere is its gain over the control clear of zero at 95%."
+
+
 def _forecast_sentence(study: Study) -> str:
     found = forecast_comparisons(study.forecasts)
     if not found:
@@ -254,13 +258,14 @@ def _forecast_sentence(study: Study) -> str:
         f"With {seen} of a run seen, forecasts of the final loss are off on average over {n} runs by "
         f"{listed}. "
     )
-    wins = [f"{100 * c.fraction:.0f}%" for c in found if c.beats_control]
+    wins = [f"{100 * c.fraction:.0f}%" for c in found if c.best]
     if not wins:
         text += "The gain over the loss curve, where there is one, needs no topology."
     else:
-        text += f"The topology term has the smallest of the three errors at {_listed(wins)} only."
-        if len(wins) == len(found):
-            text = text.removesuffix(" only.") + "."
+        only = " only" if len(wins) < len(found) else ""
+        text += f"The topology term has the smallest of the three errors at {_listed(wins)}{only}; "
+        clear = [f"{100 * c.fraction:.0f}%" for c in found if c.clear]
+        text += f"its gain over the control is clear of zero at {_listed(clear)}." if clear else _UNCLEAR
     smallest = 2.0**-n * 2
     if smallest > 0.05:
         text += (
