@@ -98,7 +98,7 @@ def _show(results: list, as_json: bool) -> None:
             [
                 {
                     "run": result.run.run,
-                    "model": result.run.family,
+                    "family": result.run.family,
                     "parameters": result.run.parameters,
                     "seed": result.run.seed,
                     "folder": str(result.folder),
