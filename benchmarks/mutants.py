@@ -61,14 +61,16 @@ def batch(first: int, count: int) -> Counter[str]:
             name, data = files[seed % len(files)]
             path = Path(folder) / name
             path.write_bytes(hostile.mutate(data, np.random.default_rng(seed)))
-            start = time.monotonic()
+            start = time.process_time()
             try:
                 end = _read(path)
             except BaseException as error:  # whatever it is, it is what this run looks for
                 end = f"escaped {type(error).__name__}"
                 print(f"seed {seed} ({name}): {error!r:.200}", file=sys.stderr)
-            if time.monotonic() - start > SECONDS_PER_FILE:
+            seconds = time.process_time() - start
+            if seconds > SECONDS_PER_FILE:
                 end = "slow"
+                print(f"seed {seed} ({name}): {seconds:.1f} s of processor time", file=sys.stderr)
             ends[f"{name} {end}"] += 1
             path.unlink()
     return ends
@@ -88,7 +90,11 @@ def main() -> int:
         count = min(BATCH, options.first + options.count - first)
         command = [sys.executable, __file__, "--batch", "--first", str(first), "--count", str(count)]
         done = subprocess.run(command, stdout=subprocess.PIPE, text=True, timeout=BATCH * SECONDS_PER_FILE)
-        total += Counter(json.loads(done.stdout)) if done.returncode == 0 else Counter({f"batch died {done.returncode}": count})
+        total += (
+            Counter(json.loads(done.stdout))
+            if done.returncode == 0
+            else Counter({f"batch died {done.returncode}": count})
+        )
     for end, count in sorted(total.items()):
         print(f"{count:7d}  {end}")
     bad = sum(count for end, count in total.items() if not end.endswith((" read", " refused")))

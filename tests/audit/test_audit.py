@@ -20,7 +20,7 @@ def test_the_catalogue_has_more_than_twenty_kinds():
     assert len({fault.fault for fault in CATALOGUE}) >= 20
 
 
-@pytest.mark.parametrize("kind", ("walk", "decay"))
+@pytest.mark.parametrize("kind", ["walk", "decay"])
 @pytest.mark.parametrize("fault", CATALOGUE, ids=lambda fault: fault.name)
 def test_every_planted_fault_is_found(tmp_path: Path, fault: Fault, kind: str):
     folder = tmp_path / "run"

@@ -42,7 +42,9 @@ def series_of_files(tmp_path: Path) -> Callable[[str], Path]:
         folder = tmp_path / name
         folder.mkdir()
         for step in (0, 100, 200):
-            save_file(gpt_tensors(step), folder / f"step_{step:06d}.safetensors", metadata={"step": str(step)})
+            save_file(
+                gpt_tensors(step), folder / f"step_{step:06d}.safetensors", metadata={"step": str(step)}
+            )
         return folder
 
     return make

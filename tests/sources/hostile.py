@@ -46,8 +46,12 @@ SAFETENSORS: dict[str, bytes] = {
     "header a list": header([1, 2], DATA),
     "header not utf-8": header(b'{"\xff\xfe": 1}', DATA),
     "deep nesting": header(b'{"a":' * 50_000 + b"1" + b"}" * 50_000, DATA),
-    "huge number": header(b'{"w":{"dtype":"F32","shape":[' + b"9" * 5000 + b'],"data_offsets":[0,16]}}', DATA),
-    "duplicate name": header(b'{"w":' + json.dumps(_entry()).encode() + b',"w":' + json.dumps(_entry()).encode() + b"}", DATA),
+    "huge number": header(
+        b'{"w":{"dtype":"F32","shape":[' + b"9" * 5000 + b'],"data_offsets":[0,16]}}', DATA
+    ),
+    "duplicate name": header(
+        b'{"w":' + json.dumps(_entry()).encode() + b',"w":' + json.dumps(_entry()).encode() + b"}", DATA
+    ),
     "unknown dtype": header({"w": _entry("F31")}, DATA),
     "dtype no text": header({"w": _entry(32)}, DATA),
     "shape too large": header({"w": _entry(shape=(2**40, 2**40))}, DATA),
@@ -60,7 +64,9 @@ SAFETENSORS: dict[str, bytes] = {
     "negative offset": header({"w": _entry(offsets=(-16, 0))}, DATA),
     "one offset": header({"w": _entry(offsets=(0,))}, DATA),
     "overlap": header({"a": _entry(), "b": _entry(shape=(2,), offsets=(8, 16))}, DATA),
-    "hole": header({"a": _entry(shape=(1,), offsets=(0, 4)), "b": _entry(shape=(1,), offsets=(12, 16))}, DATA),
+    "hole": header(
+        {"a": _entry(shape=(1,), offsets=(0, 4)), "b": _entry(shape=(1,), offsets=(12, 16))}, DATA
+    ),
     "trailing bytes": header({"w": _entry()}, DATA + b"more"),
     "extra key": header({"w": _entry() | {"more": 1}}, DATA),
     "entry no object": header({"w": 3}, DATA),
@@ -79,7 +85,9 @@ class Payload:
         return (open, (str(self.path), "w"))
 
 
-def torch_zip(pickled: bytes, storages: dict[str, bytes] | None = None, compression: int = zipfile.ZIP_STORED) -> bytes:
+def torch_zip(
+    pickled: bytes, storages: dict[str, bytes] | None = None, compression: int = zipfile.ZIP_STORED
+) -> bytes:
     out = io.BytesIO()
     with zipfile.ZipFile(out, "w", compression) as archive:
         archive.writestr("archive/data.pkl", pickled)
@@ -101,7 +109,11 @@ def pickles(folder: Path) -> dict[str, bytes]:
     nested = b"\x80\x02" + _global("torch", "os.system") + f"(Vtouch {path}\n".encode() + b"tR."
     runner = b"\x80\x02" + _global("torch.hub", "load") + f"(V{path}\n".encode() + b"tR."
     loop = b"\x80\x02}q\x00(X\x01\x00\x00\x00ah\x00u."
-    bomb = b"\x80\x02]q\x00" + b"".join(b"(h" + bytes([i]) + b"h" + bytes([i]) + b"lq" + bytes([i + 1]) for i in range(60)) + b"."
+    bomb = (
+        b"\x80\x02]q\x00"
+        + b"".join(b"(h" + bytes([i]) + b"h" + bytes([i]) + b"lq" + bytes([i + 1]) for i in range(60))
+        + b"."
+    )
     return {
         "object with a payload": pickle.dumps({"model": Payload(path)}),
         "os.system": system,
@@ -134,7 +146,9 @@ def _tensor_pickle(shape=(2, 2), strides=(2, 1), offset: int = 0, key: str = "0"
     def numbers(values: tuple[int, ...]) -> bytes:
         return b"(" + b"".join(map(number, values)) + b"t"
 
-    storage = b"(Vstorage\n" + _global("torch", "FloatStorage") + f"V{key}\nVcpu\n".encode() + number(4) + b"tQ"
+    storage = (
+        b"(Vstorage\n" + _global("torch", "FloatStorage") + f"V{key}\nVcpu\n".encode() + number(4) + b"tQ"
+    )
     arguments = b"(" + storage + number(offset) + numbers(shape) + numbers(strides) + b"\x89}t"
     return b"\x80\x02}Vw\n" + _global("torch._utils", "_rebuild_tensor_v2") + arguments + b"Rs."
 
@@ -146,10 +160,16 @@ def good_files() -> dict[str, bytes]:
     tensors = good_tensors()
     out = {"step_1.safetensors": save(tensors)}
     buffer = io.BytesIO()
-    torch.save({"model": {name: torch.from_numpy(value) for name, value in tensors.items()}, "step": 1}, buffer)
+    torch.save(
+        {"model": {name: torch.from_numpy(value) for name, value in tensors.items()}, "step": 1}, buffer
+    )
     out["step_1.pt"] = buffer.getvalue()
     buffer = io.BytesIO()
-    torch.save({name: torch.from_numpy(v) for name, v in tensors.items()}, buffer, _use_new_zipfile_serialization=False)
+    torch.save(
+        {name: torch.from_numpy(v) for name, v in tensors.items()},
+        buffer,
+        _use_new_zipfile_serialization=False,
+    )
     out["step_1.bin"] = buffer.getvalue()
     for name, write in (("step_1.npz", np.savez), ("step_2.npz", np.savez_compressed)):
         buffer = io.BytesIO()
@@ -157,7 +177,9 @@ def good_files() -> dict[str, bytes]:
         out[name] = buffer.getvalue()
     dim, hidden, vocabulary = 8, 8, 6
     count = vocabulary * dim + 2 * dim + 4 * dim * dim + 3 * dim * hidden + dim + 2 * 4 * 2
-    out["toy.bin"] = struct.pack("<7i", dim, hidden, 1, 2, 2, vocabulary, 4) + np.arange(count, dtype=np.float32).tobytes()
+    out["toy.bin"] = (
+        struct.pack("<7i", dim, hidden, 1, 2, 2, vocabulary, 4) + np.arange(count, dtype=np.float32).tobytes()
+    )
     return out
 
 

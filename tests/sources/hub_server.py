@@ -68,13 +68,13 @@ def _handler(hub: Hub) -> type[BaseHTTPRequestHandler]:
     class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
 
-        def log_message(self, format: str, *args: object) -> None:  # noqa: A002
+        def log_message(self, format: str, *args: object) -> None:
             """Stay silent."""
 
-        def do_GET(self) -> None:  # noqa: N802
+        def do_GET(self) -> None:
             self.answer()
 
-        def do_HEAD(self) -> None:  # noqa: N802
+        def do_HEAD(self) -> None:
             self.answer()
 
         def answer(self) -> None:
@@ -105,7 +105,9 @@ def _handler(hub: Hub) -> type[BaseHTTPRequestHandler]:
             self.reply(200, json.dumps(content).encode(), Content_Type="application/json")
 
         def missing(self, code: str, message: str) -> None:
-            self.reply(404, json.dumps({"error": message}).encode(), X_Error_Code=code, X_Error_Message=message)
+            self.reply(
+                404, json.dumps({"error": message}).encode(), X_Error_Code=code, X_Error_Message=message
+            )
 
         def located(self, repo: str, rev: str) -> tuple[Repository, str, dict[str, bytes]] | None:
             repository = hub.repositories.get(repo)
@@ -130,19 +132,39 @@ def _handler(hub: Hub) -> type[BaseHTTPRequestHandler]:
                 return {"name": name, "ref": f"refs/{kind}/{name}", "targetCommit": repository.commit(name)}
 
             branches = [ref(name, "heads") for name in repository.revisions if name not in repository.tags]
-            return self.as_json({"branches": branches, "converts": [], "tags": [ref(name, "tags") for name in repository.tags]})
+            return self.as_json(
+                {
+                    "branches": branches,
+                    "converts": [],
+                    "tags": [ref(name, "tags") for name in repository.tags],
+                }
+            )
 
         def info(self, repo: str, rev: str | None = None) -> None:
             located = self.located(repo, rev or "main")
             if located:
                 repository, name, files = located
                 siblings = [_sibling(file, content) for file, content in files.items()]
-                self.as_json({"id": repo, "modelId": repo, "sha": repository.commit(name), "siblings": siblings, "tags": [], "private": False})
+                self.as_json(
+                    {
+                        "id": repo,
+                        "modelId": repo,
+                        "sha": repository.commit(name),
+                        "siblings": siblings,
+                        "tags": [],
+                        "private": False,
+                    }
+                )
 
         def tree(self, repo: str, rev: str) -> None:
             located = self.located(repo, rev)
             if located:
-                self.as_json([{"type": "file", "path": f, "size": len(c), "oid": blob_id(c)} for f, c in located[2].items()])
+                self.as_json(
+                    [
+                        {"type": "file", "path": f, "size": len(c), "oid": blob_id(c)}
+                        for f, c in located[2].items()
+                    ]
+                )
 
         def resolve(self, repo: str, rev: str, file: str) -> None:
             located = self.located(repo, rev)
@@ -156,7 +178,14 @@ def _handler(hub: Hub) -> type[BaseHTTPRequestHandler]:
             if is_large(file):
                 tag = hashlib.sha256(content).hexdigest()
                 location = f"{hub.storage}/cdn/{repo}/{name}/{file}"
-                return self.reply(302, b"", X_Linked_Etag=f'"{tag}"', X_Linked_Size=str(len(content)), Location=location, **headers)
+                return self.reply(
+                    302,
+                    b"",
+                    X_Linked_Etag=f'"{tag}"',
+                    X_Linked_Size=str(len(content)),
+                    Location=location,
+                    **headers,
+                )
             return self.content(file, content, ETag=f'"{blob_id(content)}"', **headers)
 
         def cdn(self, repo: str, rev: str, file: str) -> None:
@@ -196,7 +225,11 @@ def _handler(hub: Hub) -> type[BaseHTTPRequestHandler]:
 def _sibling(name: str, content: bytes) -> dict[str, object]:
     sibling: dict[str, object] = {"rfilename": name, "size": len(content), "blobId": blob_id(content)}
     if is_large(name):
-        sibling["lfs"] = {"sha256": hashlib.sha256(content).hexdigest(), "size": len(content), "pointerSize": 130}
+        sibling["lfs"] = {
+            "sha256": hashlib.sha256(content).hexdigest(),
+            "size": len(content),
+            "pointerSize": 130,
+        }
     return sibling
 
 

@@ -19,7 +19,7 @@ from toposcope.types import Role
 
 def read(path: Path, **options) -> dict[str, np.ndarray]:
     series = open_series(path, **options)
-    return {m.name: np.asarray(m.values, np.float32) for m in series.matrices(list(series)[0])}
+    return {m.name: np.asarray(m.values, np.float32) for m in series.matrices(next(iter(series)))}
 
 
 def test_sharded_safetensors_with_an_index(tmp_path: Path, tensors):
@@ -35,7 +35,9 @@ def test_sharded_safetensors_with_an_index(tmp_path: Path, tensors):
     for name in got:
         np.testing.assert_array_equal(got[name], tensors[name])
     (tmp_path / "model-00002-of-00002.safetensors").unlink()
-    with pytest.raises(SourceError, match=r"model-00002-of-00002.safetensors: the index names this shard and it is missing"):
+    with pytest.raises(
+        SourceError, match=r"model-00002-of-00002.safetensors: the index names this shard and it is missing"
+    ):
         read(tmp_path)
     (tmp_path / "model.safetensors.index.json").unlink()
     with pytest.raises(SourceError, match="this shard is missing"):
@@ -61,7 +63,10 @@ def test_trainer_folders_bring_steps_and_losses(tmp_path: Path, tensors):
         folder.mkdir()
         save_file(tensors, folder / "model.safetensors")
         (folder / "optimizer.pt").write_bytes(b"unread")
-        history = [{"step": s, "loss": 3.0 - s / 1000, "learning_rate": 1e-3, "epoch": 1} for s in range(100, step + 1, 100)]
+        history = [
+            {"step": s, "loss": 3.0 - s / 1000, "learning_rate": 1e-3, "epoch": 1}
+            for s in range(100, step + 1, 100)
+        ]
         history.append({"step": step, "eval_loss": 2.5})
         (folder / "trainer_state.json").write_text(json.dumps({"global_step": step, "log_history": history}))
     series = open_series(tmp_path)
@@ -73,18 +78,34 @@ def test_trainer_folders_bring_steps_and_losses(tmp_path: Path, tensors):
 
 
 def test_nanogpt_and_lightning_checkpoints(tmp_path: Path):
-    weights = {"_orig_mod.transformer.h.0.attn.c_attn.weight": torch.randn(12, 4), "_orig_mod.lm_head.weight": torch.randn(9, 4)}
+    weights = {
+        "_orig_mod.transformer.h.0.attn.c_attn.weight": torch.randn(12, 4),
+        "_orig_mod.lm_head.weight": torch.randn(9, 4),
+    }
     nano = tmp_path / "nano"
     nano.mkdir()
-    torch.save({"model": weights, "optimizer": {"state": {}}, "iter_num": 250, "model_args": {"n_head": 2, "n_embd": 4}}, nano / "ckpt.pt")
+    torch.save(
+        {
+            "model": weights,
+            "optimizer": {"state": {}},
+            "iter_num": 250,
+            "model_args": {"n_head": 2, "n_embd": 4},
+        },
+        nano / "ckpt.pt",
+    )
     series = open_series(nano)
     assert [(c.run, c.step) for c in series] == [("nano", 250)]
-    names = [m.name for m in series.matrices(list(series)[0])]
+    names = [m.name for m in series.matrices(next(iter(series)))]
     assert [n.rsplit(".", 1)[-1] for n in names] == ["weight[q]", "weight[k]", "weight[v]", "weight"]
     light = tmp_path / "light"
     light.mkdir()
     for step in (10, 20):
-        content = {"state_dict": {"net.0.weight": torch.ones(3, 2) * step}, "global_step": step, "pytorch-lightning_version": "2", "optimizer_states": []}
+        content = {
+            "state_dict": {"net.0.weight": torch.ones(3, 2) * step},
+            "global_step": step,
+            "pytorch-lightning_version": "2",
+            "optimizer_states": [],
+        }
         torch.save(content, light / f"epoch=0-step={step}.ckpt")
     torch.save(content, light / "last.ckpt")
     assert [c.step for c in open_series(light)] == [10, 20]
@@ -94,7 +115,10 @@ def test_torch_distributed_checkpoint(tmp_path: Path):
     import torch.distributed.checkpoint as dcp
 
     state = {
-        "model": {"layers.0.attn.qkv.weight": torch.randn(24, 8), "layers.0.mlp.fc1.weight": torch.randn(32, 8).to(torch.bfloat16)},
+        "model": {
+            "layers.0.attn.qkv.weight": torch.randn(24, 8),
+            "layers.0.mlp.fc1.weight": torch.randn(32, 8).to(torch.bfloat16),
+        },
         "optimizer": {"exp_avg": torch.randn(24, 8)},
         "step": 42,
     }
@@ -132,7 +156,10 @@ def test_neox_tensor_parallel_shards_are_merged(tmp_path: Path):
             "input_layernorm.weight": np.ones(8, np.float32),
         }
         _save(half, folder / f"layer_02-model_{rank:02d}-model_states.pt")
-        _save({"word_embeddings.weight": np.split(emb, 2)[rank]}, folder / f"layer_00-model_{rank:02d}-model_states.pt")
+        _save(
+            {"word_embeddings.weight": np.split(emb, 2)[rank]},
+            folder / f"layer_00-model_{rank:02d}-model_states.pt",
+        )
         torch.save({"dp_world_size": 1}, folder / f"mp_rank_{rank:02d}_model_states.pt")
     got = read(tmp_path)
     expected = {
@@ -161,7 +188,10 @@ def _megatron(folder: Path, parts: list[dict[str, np.ndarray]], **args) -> None:
         inner = folder / f"mp_rank_{rank:02d}"
         inner.mkdir(parents=True)
         weights = {name: torch.from_numpy(np.ascontiguousarray(a)) for name, a in part.items()}
-        torch.save({"model": weights, "args": argparse.Namespace(**args), "iteration": 1000}, inner / "model_optim_rng.pt")
+        torch.save(
+            {"model": weights, "args": argparse.Namespace(**args), "iteration": 1000},
+            inner / "model_optim_rng.pt",
+        )
 
 
 def test_megatron_ranks_are_merged_with_gated_layers_in_order(tmp_path: Path):
@@ -170,7 +200,9 @@ def test_megatron_ranks_are_merged_with_gated_layers_in_order(tmp_path: Path):
     down = rng.normal(size=(4, 6)).astype(np.float32)
     parts = [
         {
-            "decoder.layers.0.mlp.linear_fc1.weight": np.concatenate([np.split(gate, 2)[r], np.split(up, 2)[r]]),
+            "decoder.layers.0.mlp.linear_fc1.weight": np.concatenate(
+                [np.split(gate, 2)[r], np.split(up, 2)[r]]
+            ),
             "decoder.layers.0.mlp.linear_fc2.weight": np.split(down, 2, axis=1)[r],
         }
         for r in (0, 1)
@@ -207,11 +239,15 @@ def test_lora_adapters_give_the_change_that_peft_merges(tmp_path: Path, rslora: 
     peft = pytest.importorskip("peft")
     from transformers import LlamaConfig, LlamaForCausalLM
 
-    config = LlamaConfig(hidden_size=16, intermediate_size=24, num_hidden_layers=1, num_attention_heads=2, vocab_size=30)
+    config = LlamaConfig(
+        hidden_size=16, intermediate_size=24, num_hidden_layers=1, num_attention_heads=2, vocab_size=30
+    )
     torch.manual_seed(0)
     model = LlamaForCausalLM(config)
     before = {n: p.detach().clone() for n, p in model.named_parameters()}
-    options = peft.LoraConfig(r=4, lora_alpha=10, target_modules=["q_proj", "up_proj", "embed_tokens"], use_rslora=rslora)
+    options = peft.LoraConfig(
+        r=4, lora_alpha=10, target_modules=["q_proj", "up_proj", "embed_tokens"], use_rslora=rslora
+    )
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         adapted = peft.get_peft_model(model, options)
@@ -232,7 +268,9 @@ def test_lora_adapters_give_the_change_that_peft_merges(tmp_path: Path, rslora: 
 
 def test_numpy_archives(tmp_path: Path, tensors):
     for step, save in ((1, np.savez), (2, np.savez_compressed)):
-        save(tmp_path / f"step_{step}.npz", **tensors, fortran=np.asfortranarray(np.arange(6.0).reshape(2, 3)))
+        save(
+            tmp_path / f"step_{step}.npz", **tensors, fortran=np.asfortranarray(np.arange(6.0).reshape(2, 3))
+        )
     series = open_series(tmp_path)
     for checkpoint in series:
         got = dict(series.tensors(checkpoint))
@@ -241,14 +279,29 @@ def test_numpy_archives(tmp_path: Path, tensors):
         np.testing.assert_array_equal(got["fortran"], np.arange(6.0).reshape(2, 3))
     np.savez(tmp_path / "step_1.npz", a=np.array([object()], dtype=object))
     with pytest.raises(SourceError, match="holds Python objects; refused"):
-        list(series.tensors(list(series)[0]))
+        list(series.tensors(next(iter(series))))
 
 
 def test_llama2c_binary_without_shared_classifier(tmp_path: Path):
     dim, hidden, layers, heads, groups, vocabulary, context = 8, 12, 2, 4, 2, 10, 16
     keys, half = dim // heads * groups, dim // heads // 2
-    counts = [vocabulary * dim, layers * dim, layers * dim * dim, layers * keys * dim, layers * keys * dim, layers * dim * dim]
-    counts += [layers * dim, layers * hidden * dim, layers * dim * hidden, layers * hidden * dim, dim, context * half, context * half]
+    counts = [
+        vocabulary * dim,
+        layers * dim,
+        layers * dim * dim,
+        layers * keys * dim,
+        layers * keys * dim,
+        layers * dim * dim,
+    ]
+    counts += [
+        layers * dim,
+        layers * hidden * dim,
+        layers * dim * hidden,
+        layers * hidden * dim,
+        dim,
+        context * half,
+        context * half,
+    ]
     flat = np.arange(sum(counts) + vocabulary * dim, dtype=np.float32)
     header = struct.pack("<7i", dim, hidden, layers, heads, groups, -vocabulary, context)
     path = tmp_path / "toy.bin"
@@ -269,10 +322,16 @@ def test_llama2c_binary_without_shared_classifier(tmp_path: Path):
 def test_llama2c_int8_binary(tmp_path: Path):
     dim, hidden, vocabulary, group = 8, 16, 10, 4
     rng = np.random.default_rng(0)
-    header = struct.pack("<4s8iBi", b"24ka", 2, dim, hidden, 1, 2, 2, vocabulary, 16, 1, group).ljust(256, b"\0")
+    header = struct.pack("<4s8iBi", b"24ka", 2, dim, hidden, 1, 2, 2, vocabulary, 16, 1, group).ljust(
+        256, b"\0"
+    )
     body, expected = rng.normal(size=3 * dim).astype(np.float32).tobytes(), {}
     shapes = {"tok_embeddings": (vocabulary, dim)} | {f"layers.0.attention.w{p}": (dim, dim) for p in "qkvo"}
-    shapes |= {"layers.0.feed_forward.w1": (hidden, dim), "layers.0.feed_forward.w2": (dim, hidden), "layers.0.feed_forward.w3": (hidden, dim)}
+    shapes |= {
+        "layers.0.feed_forward.w1": (hidden, dim),
+        "layers.0.feed_forward.w2": (dim, hidden),
+        "layers.0.feed_forward.w3": (hidden, dim),
+    }
     for name, shape in shapes.items():
         q = rng.integers(-127, 128, size=shape, dtype=np.int8)
         scale = rng.random(q.size // group).astype(np.float32)
@@ -288,7 +347,7 @@ def test_llama2c_int8_binary(tmp_path: Path):
 def test_stories260k_is_the_real_model(shared_data: Path):
     series = open_series(shared_data / "stories260K" / "stories260K.bin")
     assert series.runs[0].parameters == 260_032
-    roles = [m.role for m in series.matrices(list(series)[0])]
+    roles = [m.role for m in series.matrices(next(iter(series)))]
     assert roles.count(Role.ATTENTION) == 20
     assert roles.count(Role.MLP) == 15
     assert roles.count(Role.EMBEDDING) == 1
@@ -297,11 +356,17 @@ def test_stories260k_is_the_real_model(shared_data: Path):
 def test_stacked_experts_are_taken_apart(tmp_path: Path):
     rng = np.random.default_rng(0)
     stack = rng.normal(size=(3, 6, 4)).astype(np.float32)
-    content = {"model.layers.4.mlp.experts.down_proj": stack, "model.layers.4.mlp.gate.weight": np.ones((3, 4), np.float32), "conv.kernel": stack}
+    content = {
+        "model.layers.4.mlp.experts.down_proj": stack,
+        "model.layers.4.mlp.gate.weight": np.ones((3, 4), np.float32),
+        "conv.kernel": stack,
+    }
     save_file(content, tmp_path / "model.safetensors")
     series = open_series(tmp_path)
-    found = {m.name: m for m in series.matrices(list(series)[0])}
-    assert set(found) == {f"model.layers.4.mlp.experts.down_proj[{e}]" for e in range(3)} | {"model.layers.4.mlp.gate.weight"}
+    found = {m.name: m for m in series.matrices(next(iter(series)))}
+    assert set(found) == {f"model.layers.4.mlp.experts.down_proj[{e}]" for e in range(3)} | {
+        "model.layers.4.mlp.gate.weight"
+    }
     for expert in range(3):
         matrix = found[f"model.layers.4.mlp.experts.down_proj[{expert}]"]
         np.testing.assert_array_equal(matrix.values, stack[expert])
@@ -328,7 +393,7 @@ def test_float8_is_dequantised_by_the_scale_beside_it(tmp_path: Path):
     grown = blocks.repeat_interleave(128, 0).repeat_interleave(128, 1)[:256, :130]
     np.testing.assert_allclose(got["b.weight"], (f8.float() * grown).numpy())
     series = open_series(tmp_path)
-    skipped = series.skipped(list(series)[0])
+    skipped = series.skipped(next(iter(series)))
     assert skipped["c.weight"] == "8-bit floats without a scale beside them"
     assert "packed integers" in skipped["d.weight"]
 
@@ -357,7 +422,9 @@ def test_int8_gptq_and_awq_weights_are_dequantised(tmp_path: Path):
     got = read(tmp_path)
     np.testing.assert_allclose(got["g.weight"], weight, rtol=1e-6)
     np.testing.assert_allclose(got["a.weight"], weight, rtol=1e-6)
-    np.testing.assert_allclose(got["i.weight"], content["i.weight"] * content["i.SCB"][:, None] / 127, rtol=1e-6)
+    np.testing.assert_allclose(
+        got["i.weight"], content["i.weight"] * content["i.SCB"][:, None] / 127, rtol=1e-6
+    )
 
 
 def _pack(values: np.ndarray) -> np.ndarray:
@@ -383,8 +450,10 @@ def test_four_bit_floats_with_their_map(tmp_path: Path):
 
 def test_bfloat16_stays_bfloat16(tmp_path: Path):
     values = np.arange(12, dtype=np.float32).reshape(3, 4).astype(ml_dtypes.bfloat16)
-    save_torch({"a.weight": torch.arange(12.0).reshape(3, 4).to(torch.bfloat16)}, tmp_path / "model.safetensors")
+    save_torch(
+        {"a.weight": torch.arange(12.0).reshape(3, 4).to(torch.bfloat16)}, tmp_path / "model.safetensors"
+    )
     series = open_series(tmp_path)
-    (matrix,) = series.matrices(list(series)[0])
+    (matrix,) = series.matrices(next(iter(series)))
     assert matrix.values.dtype == ml_dtypes.bfloat16
     np.testing.assert_array_equal(matrix.values, values)

@@ -47,13 +47,19 @@ def neox(seed: int) -> bytes:
 
 
 def files(seed: int) -> dict[str, bytes]:
-    return {"config.json": json.dumps(CONFIG).encode(), "model.safetensors": neox(seed), "README.md": b"# tiny"}
+    return {
+        "config.json": json.dumps(CONFIG).encode(),
+        "model.safetensors": neox(seed),
+        "README.md": b"# tiny",
+    }
 
 
 @pytest.fixture
 def hub(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
     series = hub_server.Repository("tiny/neox", {"main": files(3000)} | {f"step{s}": files(s) for s in STEPS})
-    olmo = hub_server.Repository("tiny/olmo", {"main": files(9)} | {f"step{s}-tokens{s // 1000}B": files(s) for s in (1000, 2000)})
+    olmo = hub_server.Repository(
+        "tiny/olmo", {"main": files(9)} | {f"step{s}-tokens{s // 1000}B": files(s) for s in (1000, 2000)}
+    )
     monkeypatch.setenv("TMPDIR", str(tmp_path))
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     monkeypatch.setenv("HF_HUB_DISABLE_PROGRESS_BARS", "1")
@@ -143,13 +149,13 @@ def test_a_busy_hub_is_asked_again(hub):
     hub.faults.busy["model.safetensors"] = 1
     hub.faults.busy_listing = 0
     series = open_series("hf://tiny/neox@step4")
-    assert len(list(series.matrices(list(series)[0]))) == 8
+    assert len(list(series.matrices(next(iter(series))))) == 8
 
 
 def test_a_body_cut_short_is_fetched_again(hub):
     hub.faults.truncated["model.safetensors"] = 1
     series = open_series("hf://tiny/neox@step4")
-    assert len(list(series.matrices(list(series)[0]))) == 8
+    assert len(list(series.matrices(next(iter(series))))) == 8
     assert len(hub.downloads()) == 2
 
 
@@ -158,7 +164,7 @@ def test_a_large_body_cut_short_is_completed_by_range(hub):
     hub.repositories["tiny/neox"].revisions["step4"]["model.safetensors"] = save({"big.weight": values})
     hub.faults.truncated["model.safetensors"] = 1
     series = open_series("hf://tiny/neox@step4")
-    ((_, got),) = series.tensors(list(series)[0])
+    ((_, got),) = series.tensors(next(iter(series)))
     np.testing.assert_array_equal(got, values)
     ranges = [text for _, path, text in hub.log if path.startswith("/cdn/")]
     assert ranges[0] is None
@@ -169,7 +175,7 @@ def test_a_wrong_hash_is_refused(hub, tmp_path: Path):
     hub.faults.wrong.add("model.safetensors")
     series = open_series("hf://tiny/neox@step4")
     with pytest.raises(SourceError, match="does not have the hash that the hub states"):
-        list(series.matrices(list(series)[0]))
+        list(series.matrices(next(iter(series))))
     assert left_over(tmp_path) == []
 
 
@@ -189,18 +195,18 @@ def test_what_is_not_there_is_one_clear_line(hub, uri: str, options: dict, messa
 def test_a_missing_revision_and_a_revision_without_weights(hub):
     series = open_series("hf://tiny/neox@step5")
     with pytest.raises(SourceError, match="there is no such revision"):
-        list(series.matrices(list(series)[0]))
+        list(series.matrices(next(iter(series))))
     hub.repositories["tiny/neox"].revisions["step4"] = {"config.json": b"{}"}
     series = open_series("hf://tiny/neox@step4")
     with pytest.raises(SourceError, match="holds no weights"):
-        list(series.matrices(list(series)[0]))
+        list(series.matrices(next(iter(series))))
 
 
 def test_the_disk_cap_is_kept(hub, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv("TOPOSCOPE_HUB_DISK_GB", "0.000001")
     series = open_series("hf://tiny/neox@step4")
     with pytest.raises(SourceError, match="the cap is 1e-06 GB; raise TOPOSCOPE_HUB_DISK_GB"):
-        list(series.matrices(list(series)[0]))
+        list(series.matrices(next(iter(series))))
 
 
 def test_an_unreachable_hub_names_the_way_around(monkeypatch: pytest.MonkeyPatch):

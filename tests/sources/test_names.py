@@ -21,11 +21,15 @@ def save(model: torch.nn.Module, path: Path) -> None:
 
 def matrices(path: Path, **options) -> dict:
     series = open_series(path, **options)
-    return {m.name: m for m in series.matrices(list(series)[0])}
+    return {m.name: m for m in series.matrices(next(iter(series)))}
 
 
 def roles(found: dict) -> dict[Role, int]:
-    return {role: sum(m.role == role for m in found.values()) for role in Role if any(m.role == role for m in found.values())}
+    return {
+        role: sum(m.role == role for m in found.values())
+        for role in Role
+        if any(m.role == role for m in found.values())
+    }
 
 
 def test_gpt2_is_transposed_and_split(tmp_path: Path):
@@ -36,7 +40,9 @@ def test_gpt2_is_transposed_and_split(tmp_path: Path):
     found = matrices(tmp_path)
     assert roles(found) == {Role.ATTENTION: 8, Role.MLP: 4, Role.EMBEDDING: 2}
     x = torch.randn(5, 12)
-    q, k, v = (model.transformer.h[1].attn.c_attn(x) - model.transformer.h[1].attn.c_attn.bias).split(12, dim=1)
+    q, k, v = (model.transformer.h[1].attn.c_attn(x) - model.transformer.h[1].attn.c_attn.bias).split(
+        12, dim=1
+    )
     for part, expected in zip("qkv", (q, k, v), strict=True):
         weight = found[f"transformer.h.1.attn.c_attn.weight[{part}]"]
         assert (weight.layer, weight.values.shape) == (1, (12, 12))
@@ -46,7 +52,12 @@ def test_gpt2_is_transposed_and_split(tmp_path: Path):
 
 def test_gpt_neox_heads_are_taken_out_of_the_interleaved_matrix(tmp_path: Path):
     config = transformers.GPTNeoXConfig(
-        hidden_size=12, num_hidden_layers=2, num_attention_heads=3, intermediate_size=48, vocab_size=40, use_parallel_residual=True
+        hidden_size=12,
+        num_hidden_layers=2,
+        num_attention_heads=3,
+        intermediate_size=48,
+        vocab_size=40,
+        use_parallel_residual=True,
     )
     torch.manual_seed(0)
     model = transformers.GPTNeoXForCausalLM(config)
@@ -63,13 +74,21 @@ def test_gpt_neox_heads_are_taken_out_of_the_interleaved_matrix(tmp_path: Path):
     single = matrices(tmp_path, split="heads")
     one = single["gpt_neox.layers.1.attention.query_key_value.weight[k][head 2]"]
     assert one.head == 2
-    np.testing.assert_allclose(x.numpy() @ one.values.T, heads.chunk(3, dim=-1)[1][:, 2].detach().numpy(), atol=1e-5)
+    np.testing.assert_allclose(
+        x.numpy() @ one.values.T, heads.chunk(3, dim=-1)[1][:, 2].detach().numpy(), atol=1e-5
+    )
 
 
 @pytest.mark.parametrize("name", ["Llama", "Mistral", "Qwen2", "Olmo2"])
 def test_llama_like_models(tmp_path: Path, name: str):
     config = getattr(transformers, f"{name}Config")(
-        hidden_size=16, intermediate_size=24, num_hidden_layers=2, num_attention_heads=4, num_key_value_heads=2, vocab_size=40, pad_token_id=0
+        hidden_size=16,
+        intermediate_size=24,
+        num_hidden_layers=2,
+        num_attention_heads=4,
+        num_key_value_heads=2,
+        vocab_size=40,
+        pad_token_id=0,
     )
     save(getattr(transformers, f"{name}ForCausalLM")(config), tmp_path)
     found = matrices(tmp_path)
@@ -85,7 +104,13 @@ def test_llama_like_models(tmp_path: Path, name: str):
 
 def test_phi3_fused_blocks_with_grouped_keys(tmp_path: Path):
     config = transformers.Phi3Config(
-        hidden_size=16, intermediate_size=24, num_hidden_layers=1, num_attention_heads=4, num_key_value_heads=2, vocab_size=40, pad_token_id=0
+        hidden_size=16,
+        intermediate_size=24,
+        num_hidden_layers=1,
+        num_attention_heads=4,
+        num_key_value_heads=2,
+        vocab_size=40,
+        pad_token_id=0,
     )
     save(transformers.Phi3ForCausalLM(config), tmp_path)
     found = matrices(tmp_path)
@@ -95,22 +120,37 @@ def test_phi3_fused_blocks_with_grouped_keys(tmp_path: Path):
 
 
 def test_bert(tmp_path: Path):
-    config = transformers.BertConfig(hidden_size=12, num_hidden_layers=2, num_attention_heads=3, intermediate_size=24, vocab_size=40, max_position_embeddings=8)
+    config = transformers.BertConfig(
+        hidden_size=12,
+        num_hidden_layers=2,
+        num_attention_heads=3,
+        intermediate_size=24,
+        vocab_size=40,
+        max_position_embeddings=8,
+    )
     save(transformers.BertModel(config), tmp_path)
     assert roles(matrices(tmp_path)) == {Role.ATTENTION: 8, Role.MLP: 4, Role.EMBEDDING: 3, Role.OTHER: 1}
 
 
 def test_tied_heads_count_once(tmp_path: Path):
-    config = transformers.GPTNeoXConfig(hidden_size=12, num_hidden_layers=1, num_attention_heads=3, intermediate_size=48, vocab_size=40)
+    config = transformers.GPTNeoXConfig(
+        hidden_size=12, num_hidden_layers=1, num_attention_heads=3, intermediate_size=48, vocab_size=40
+    )
     model = transformers.GPTNeoXForCausalLM(config)
     save(model, tmp_path / "a")
     assert open_series(tmp_path / "a").runs[0].parameters == sum(p.numel() for p in model.parameters())
 
 
 def test_unknown_names_are_plain_matrices(tmp_path: Path):
-    torch.save({"encoder.0.foo": torch.ones(3, 4), "layers.7.bar": torch.ones(2, 2), "bias": torch.ones(3)}, tmp_path / "step_1.pt")
+    torch.save(
+        {"encoder.0.foo": torch.ones(3, 4), "layers.7.bar": torch.ones(2, 2), "bias": torch.ones(3)},
+        tmp_path / "step_1.pt",
+    )
     found = matrices(tmp_path)
-    assert {n: (m.role, m.layer) for n, m in found.items()} == {"encoder.0.foo": (Role.OTHER, None), "layers.7.bar": (Role.OTHER, 7)}
+    assert {n: (m.role, m.layer) for n, m in found.items()} == {
+        "encoder.0.foo": (Role.OTHER, None),
+        "layers.7.bar": (Role.OTHER, 7),
+    }
 
 
 def test_an_unknown_split_is_refused(tmp_path: Path):

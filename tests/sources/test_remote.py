@@ -7,6 +7,7 @@ import re
 import threading
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from typing import ClassVar
 
 import fsspec
 import numpy as np
@@ -57,12 +58,12 @@ def test_file_addresses_are_local(series_of_files):
 class _Ranged(SimpleHTTPRequestHandler):
     """Serve files with ranges, and record them."""
 
-    seen: list[str | None] = []
+    seen: ClassVar[list[str | None]] = []
 
-    def log_message(self, format: str, *args: object) -> None:  # noqa: A002
+    def log_message(self, format: str, *args: object) -> None:
         """Stay silent."""
 
-    def do_GET(self) -> None:  # noqa: N802
+    def do_GET(self) -> None:
         path = Path(self.translate_path(self.path))
         asked = re.fullmatch(r"bytes=(\d+)-(\d*)", self.headers.get("Range", ""))
         if not path.is_file() or not asked:

@@ -64,7 +64,12 @@ def test_torch_files_read_without_torch_equal_torch_load(tmp_path: Path, legacy:
         "p": torch.nn.Parameter(torch.randn(3, 3, generator=generator)),
         "empty": torch.zeros(0, 3),
     }
-    content = {"model_state_dict": weights, "step": 7, "n_params": 12, "optimizer": {"state": {0: torch.ones(3)}}}
+    content = {
+        "model_state_dict": weights,
+        "step": 7,
+        "n_params": 12,
+        "optimizer": {"state": {0: torch.ones(3)}},
+    }
     path = tmp_path / "model.pt"
     torch.save(content, path, _use_new_zipfile_serialization=not legacy)
     expected = torch.load(path, weights_only=True, map_location="cpu")["model_state_dict"]
@@ -76,7 +81,9 @@ def test_torch_files_read_without_torch_equal_torch_load(tmp_path: Path, legacy:
     assert set(got) == set(expected)
     for name, tensor in expected.items():
         values = got[name].astype(np.float32) if got[name].dtype.name == "bfloat16" else got[name]
-        np.testing.assert_array_equal(values, tensor.detach().float().numpy() if "weight" in name else tensor.detach().numpy())
+        np.testing.assert_array_equal(
+            values, tensor.detach().float().numpy() if "weight" in name else tensor.detach().numpy()
+        )
         assert got[name].shape == tuple(tensor.shape)
 
 
@@ -84,7 +91,8 @@ def test_reading_weights_imports_neither_torch_nor_transformers(tmp_path: Path):
     torch.save({"a.weight": torch.ones(3, 3)}, tmp_path / "step_1.pt")
     code = (
         "import sys; from toposcope import open_series; s = open_series(sys.argv[1]);"
-        "[list(s.matrices(c)) for c in s]; bad = {'torch', 'transformers', 'matplotlib', 'ray'} & set(sys.modules);"
+        "[list(s.matrices(c)) for c in s]; bad = {'torch', 'transformers', 'matplotlib', 'ray'} & "
+        "set(sys.modules);"
         "assert not bad, bad"
     )
     subprocess.run([sys.executable, "-c", code, str(tmp_path)], check=True)
@@ -92,7 +100,9 @@ def test_reading_weights_imports_neither_torch_nor_transformers(tmp_path: Path):
 
 def test_training_log_becomes_the_metrics_table(series_of_files):
     folder = series_of_files()
-    log = [{"step": s, "loss": 5.0 - s, "lr": 0.1, "grad_norm": 1.0, "weight_norm_total": 9.0} for s in (0, 1, 2)]
+    log = [
+        {"step": s, "loss": 5.0 - s, "lr": 0.1, "grad_norm": 1.0, "weight_norm_total": 9.0} for s in (0, 1, 2)
+    ]
     (folder / "training_log.json").write_text(json.dumps(log))
     table = open_series(folder).metrics("run")
     assert list(table.columns) == METRICS.names
@@ -127,10 +137,23 @@ def test_a_toposcope_run_is_read_by_its_run_file(tmp_path: Path, tensors):
     run = tmp_path / "tiny"
     (run / "checkpoints").mkdir(parents=True)
     (run / "metrics").mkdir()
-    (run / "run.json").write_text(json.dumps({"run": "tiny-3k", "family": "demo", "parameters": 5, "seed": 3, "config": {"d": 8}, "versions": {}}))
+    (run / "run.json").write_text(
+        json.dumps(
+            {
+                "run": "tiny-3k",
+                "family": "demo",
+                "parameters": 5,
+                "seed": 3,
+                "config": {"d": 8},
+                "versions": {},
+            }
+        )
+    )
     for step in (0, 10):
         save_file(tensors, run / "checkpoints" / f"step_{step:06d}.safetensors", metadata={"step": str(step)})
-    pd.DataFrame({"run": "tiny-3k", "step": [0, 1], "loss": [2.0, 1.0]}).to_parquet(run / "metrics" / "steps_000000_000002.parquet")
+    pd.DataFrame({"run": "tiny-3k", "step": [0, 1], "loss": [2.0, 1.0]}).to_parquet(
+        run / "metrics" / "steps_000000_000002.parquet"
+    )
     series = open_series(run)
     assert [c.step for c in series] == [0, 10]
     assert (series.runs[0].run, series.runs[0].parameters, series.runs[0].seed) == ("tiny-3k", 5, 3)
@@ -152,7 +175,9 @@ def test_one_bad_checkpoint_does_not_stop_the_others(series_of_files):
     assert good == [7, 7]
 
 
-@pytest.mark.parametrize(("value", "dtype"), [(np.nan, np.float32), (np.inf, np.float32), (np.nan, np.float16)])
+@pytest.mark.parametrize(
+    ("value", "dtype"), [(np.nan, np.float32), (np.inf, np.float32), (np.nan, np.float16)]
+)
 def test_a_weight_that_is_not_finite_is_named(series_of_files, value: float, dtype: type):
     folder = series_of_files()
     for step in (0, 100, 200):
@@ -162,9 +187,11 @@ def test_a_weight_that_is_not_finite_is_named(series_of_files, value: float, dty
             content["layers.0.mlp.fc1.weight"][2, 3] = value
         save_file(content, path)
     series = open_series(folder)
-    with pytest.raises(SourceError, match=r"step 100: tensor 'layers.0.mlp.fc1.weight' holds NaN or infinite"):
+    with pytest.raises(
+        SourceError, match=r"step 100: tensor 'layers.0.mlp.fc1.weight' holds NaN or infinite"
+    ):
         list(series.matrices(list(series)[1]))
-    assert len(list(series.matrices(list(series)[0]))) == 7
+    assert len(list(series.matrices(next(iter(series))))) == 7
 
 
 def test_a_checkpoint_of_another_model_is_named(series_of_files):
@@ -195,9 +222,9 @@ def test_content_hash_tells_weights_apart_and_ignores_the_format(tmp_path: Path,
     hashes = [series.content_hash(c) for c in series]
     assert len(set(hashes)) == 3
     path = tmp_path / "step_5.pt"
-    torch.save({k: torch.from_numpy(v) for k, v in load_file(list(series)[0].uri).items()}, path)
+    torch.save({k: torch.from_numpy(v) for k, v in load_file(next(iter(series)).uri).items()}, path)
     other = open_series(path)
-    assert other.content_hash(list(other)[0]) == hashes[0]
+    assert other.content_hash(next(iter(other))) == hashes[0]
 
 
 def test_the_small_runs_have_their_parameters(shared_data: Path):
@@ -310,4 +337,4 @@ def test_links_inside_the_hubs_own_cache_are_followed(tmp_path: Path, tensors):
     save_file(tensors, blobs / "0123")
     (snapshot / "model.safetensors").symlink_to(Path("../../blobs/0123"))
     series = open_series(snapshot)
-    assert len(list(series.matrices(list(series)[0]))) == 7
+    assert len(list(series.matrices(next(iter(series))))) == 7

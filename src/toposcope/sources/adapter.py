@@ -47,7 +47,8 @@ class AdapterReader:
         for module, pair in sides.items():
             if set(pair) != {"A", "B"}:
                 raise SourceError(
-                    f"{self.label}: {module!r} has lora_{next(iter(pair))} without its partner; fetch it again"
+                    f"{self.label}: {module!r} has lora_{next(iter(pair))} without its partner; fetch "
+                    "it again"
                 )
             (a, embedding), (b, _) = pair["A"], pair["B"]
             shape_a, shape_b = inner[a].shape, inner[b].shape

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
 from collections.abc import Iterator
 
 import numpy as np
@@ -85,7 +86,7 @@ def _metrics(series: Series, run: str) -> Iterator[Finding]:
     except SourceError as error:
         yield Finding(run, None, "unreadable-metrics", "", str(error))
         return
-    if any(b < a for a, b in zip(raw, raw[1:], strict=False)):
+    if any(b < a for a, b in itertools.pairwise(raw)):
         yield Finding(run, None, "unsorted-metrics", "", "the steps of its loss history are out of order")
     if len(set(raw)) < len(raw):
         yield Finding(run, None, "duplicate-metrics", "", "its loss history has a step twice")
@@ -120,11 +121,10 @@ def _what_happened(series: Series, finding: Finding, others: list[str]) -> Findi
             moved = distance(current, previous)
             for other in others:
                 info = old.infos().get(other)
-                if other != finding.tensor and info is not None and info.shape == previous.shape:
-                    if distance(current, old.read(other)) < 0.5 * moved:
-                        return _told(
-                            finding, "swapped-tensors", f"holds what {other!r} held at step {before.step}"
-                        )
+                alike = other != finding.tensor and info is not None and info.shape == previous.shape
+                if alike and distance(current, old.read(other)) < 0.5 * moved:
+                    text = f"holds what {other!r} held at step {before.step}"
+                    return _told(finding, "swapped-tensors", text)
     except SourceError:
         return finding
     return _transformed(finding, previous, current, moved, before)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Sequence
@@ -32,7 +33,7 @@ JUMP = math.log(4.0)
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """Something wrong with a series: `step` and `tensor` are None and empty when it concerns no single one."""
+    """Something wrong with a series; `step` is None and `tensor` empty when it concerns no single one."""
 
     run: str
     step: int | None
@@ -53,14 +54,14 @@ def _readable(steps: Evidence) -> list[StepEvidence]:
 
 
 def unreadable(steps: Evidence) -> Iterator[Finding]:
-    """Checkpoints that cannot be read: truncated, missing shards, hostile."""
+    """Find checkpoints that cannot be read: truncated, missing shards, hostile."""
     for step in steps:
         if step.error:
             yield _finding(step, "unreadable", step.error)
 
 
 def identical(steps: Evidence) -> Iterator[Finding]:
-    """Steps with the very weights of an earlier one, and of the final one."""
+    """Find steps with the very weights of an earlier one, and of the final one."""
     good = _readable(steps)
     first: dict[str, StepEvidence] = {}
     final = good[-1].digest if good else ""
@@ -91,7 +92,7 @@ def _majority(steps: list[StepEvidence], name: str) -> TensorEvidence | None:
 
 
 def structure(steps: Evidence) -> Iterator[Finding]:
-    """Tensors that most steps have and one lacks, or the reverse; other shapes, other dtypes."""
+    """Find tensors that most steps have and one lacks, or the reverse; other shapes, other dtypes."""
     good = _readable(steps)
     counts = Counter(name for step in good for name in step.tensors)
     for name, count in counts.items():
@@ -120,7 +121,7 @@ def structure(steps: Evidence) -> Iterator[Finding]:
 
 
 def values(steps: Evidence) -> Iterator[Finding]:
-    """Weights that are not finite, zero, or constant; blocks of zeros; lost precision."""
+    """Find weights that are not finite, zero, or constant; blocks of zeros; lost precision."""
     good = _readable(steps)
     usual = _usual(good)
     for index, step in enumerate(good):
@@ -168,7 +169,7 @@ def _usual(good: list[StepEvidence]) -> dict[str, tuple[float, bool]]:
 
 
 def copies(steps: Evidence) -> Iterator[Finding]:
-    """Tensors equal to another tensor of the step, or to their own last step, where they mostly are not."""
+    """Find tensors equal to another one of the step, or to their last step, where they mostly are not."""
     good = _readable(steps)
     pairs: dict[tuple[str, str], list[StepEvidence]] = defaultdict(list)
     for step in good:
@@ -183,7 +184,7 @@ def copies(steps: Evidence) -> Iterator[Finding]:
         if 2 * len(where) <= len(good):
             for step in where:
                 yield _finding(step, "copied-tensor", f"is a copy of {first!r} at this step only", second)
-    for before, step in zip(good, good[1:], strict=False):
+    for before, step in itertools.pairwise(good):
         same = [
             n
             for n, item in step.tensors.items()
@@ -202,12 +203,12 @@ def copies(steps: Evidence) -> Iterator[Finding]:
 
 def _mostly_changes(good: list[StepEvidence], name: str) -> bool:
     digests = [step.tensors[name].digest for step in good if name in step.tensors]
-    moves = sum(a != b for a, b in zip(digests, digests[1:], strict=False))
+    moves = sum(a != b for a, b in itertools.pairwise(digests))
     return 2 * moves > len(digests) - 1
 
 
 def labels(steps: Evidence) -> Iterator[Finding]:
-    """Steps that say another number inside than outside, and gaps in an even spacing."""
+    """Find steps that say another number inside than outside, and gaps in an even spacing."""
     for step in _readable(steps):
         inside = step.facts.step
         if inside is not None and inside != step.checkpoint.step:
@@ -219,12 +220,13 @@ def labels(steps: Evidence) -> Iterator[Finding]:
         for start, stride in zip(numbers, strides.tolist(), strict=False):
             if count >= 0.8 * len(strides) and stride > common and stride % common == 0:
                 run = steps[0].checkpoint.run
-                text = f"steps {start + common} to {start + stride - common} are not there; the others are {common} apart"
+                last = start + stride - common
+                text = f"steps {start + common} to {last} are not there; the others are {common} apart"
                 yield Finding(run, start + common, "missing-step", "", text)
 
 
 def path(steps: Evidence) -> Iterator[Finding]:
-    """Steps out of order, off the path, or a jump away from the step before."""
+    """Find steps out of order, off the path, or a jump away from the step before."""
     good = [step for step in _readable(steps) if step.tensors]
     if len(good) < 4:
         return
@@ -283,7 +285,8 @@ def _course(good: list[StepEvidence], track: _Track, tensor: str) -> Iterator[Fi
     if not tensor:
         for index in _turns(track):
             if not near & {index, index - 1, index + 1}:
-                text = f"step {good[index + 1].checkpoint.step} is nearer to step {good[index - 1].checkpoint.step} than this: swapped?"
+                last, next_ = good[index - 1].checkpoint.step, good[index + 1].checkpoint.step
+                text = f"step {next_} is nearer to step {last} than this one: were they swapped?"
                 yield _finding(good[index], "out-of-order", text)
     for index, ratio in _jumps(good, track):
         if index not in near:

@@ -75,7 +75,8 @@ def discover(location: Folder | Blob) -> list[Source]:
     found = _runs(location, 0)
     if not found:
         raise SourceError(
-            f"{location.label}: holds no checkpoint; expected a toposcope run, step_*.pt files, step folders, "
+            f"{location.label}: holds no checkpoint; expected a toposcope run, step_*.pt files, step "
+            "folders, "
             "a model folder, or folders of these"
         )
     return found
@@ -126,7 +127,8 @@ def _runs(folder: Folder, depth: int) -> list[Source]:
     weights = [name for name in files if is_weights_file(name)]
     if weights:
         raise SourceError(
-            f"{folder.label}: {weights[0]} and {len(weights) - 1} more do not say their step; rename them to step_N, "
+            f"{folder.label}: {weights[0]} and {len(weights) - 1} more do not say their step; rename "
+            "them to step_N, "
             "or open one of them"
         )
     if depth == MAX_DEPTH:
@@ -181,7 +183,8 @@ def open_folder(folder: Folder) -> Reader:
     weights = [name for name in folder.files() if is_weights_file(name)]
     if len(weights) != 1:
         raise SourceError(
-            f"{folder.label}: holds {len(weights)} weight files where a checkpoint has one; complete it or remove it"
+            f"{folder.label}: holds {len(weights)} weight files where a checkpoint has one; complete it "
+            "or remove it"
         )
     return open_file(folder.open(weights[0]))
 

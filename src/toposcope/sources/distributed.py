@@ -147,7 +147,8 @@ class DistributedReader:
         tensor = archive.tree
         if not isinstance(tensor, StoredTensor) or tensor.shape != chunk.sizes or tensor.dtype != info.dtype:
             raise SourceError(
-                f"{archive.label}: does not hold the chunk of {info.name!r:.80} that .metadata names; fetch it again"
+                f"{archive.label}: does not hold the chunk of {info.name!r:.80} that .metadata names; "
+                "fetch it again"
             )
         return archive.read(tensor)
 

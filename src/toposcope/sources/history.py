@@ -132,7 +132,8 @@ def read_losses(uri: str) -> pd.DataFrame:
     for wanted in (("step",), ("loss", "heldout_loss")):
         if not any(alias in lower for name in wanted for alias in COLUMNS[name]):
             raise SourceError(
-                f"{uri}: has no column for {' or '.join(wanted)} among {', '.join(sorted(lower))[:120]}; rename one"
+                f"{uri}: has no column for {' or '.join(wanted)} among "
+                f"{', '.join(sorted(lower))[:120]}; rename one"
             )
     return table
 

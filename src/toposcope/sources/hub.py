@@ -44,7 +44,7 @@ _REPOSITORY = re.compile(r"\w[\w.\-]*(/\w[\w.\-]*)?", re.ASCII)
 
 @dataclass(frozen=True, slots=True)
 class HubFile:
-    """One file of a revision: its size, and its hash (SHA-256 of a large file, git's SHA-1 of a small one)."""
+    """One file of a revision: its size, and its hash (SHA-256 of large ones, git's SHA-1 of small ones)."""
 
     name: str
     size: int
@@ -192,7 +192,8 @@ def _ask(label: str, call: Callable[..., Any], *arguments: Any, **options: Any) 
     except (OSError, ValueError, RuntimeError, EOFError, _http_error()) as error:
         text = " ".join(str(error).split())[:160]
         raise SourceError(
-            f"{label}: the hub cannot be read ({type(error).__name__}: {text}); offline, open a folder with the files"
+            f"{label}: the hub cannot be read ({type(error).__name__}: {text}); offline, open a folder "
+            "with the files"
         ) from error
 
 
@@ -203,7 +204,9 @@ def _http_error() -> type[Exception]:
     own = getattr(errors, "HTTPError", None)
     if own is None:
         try:
-            from httpx import HTTPError as own
+            import httpx
+
+            own = httpx.HTTPError
         except ImportError:
             own = OSError
     return own

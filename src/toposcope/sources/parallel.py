@@ -37,7 +37,7 @@ LAYOUTS: tuple[tuple[str, str], ...] = (
     ("dense_4h_to_h.weight", ROW),
     ("linear_fc2.weight", ROW),
 )
-"""How a parameter whose name ends so is spread over the ranks; one-dimensional others are the same everywhere."""
+"""How a parameter whose name ends so is spread over the ranks; other vectors are the same everywhere."""
 
 _LAYER = re.compile(r"layer_(\d+)-model_(\d+)-model_states\.pt")
 _RANK = re.compile(r"mp_rank_(\d+)(?:_model_states\.pt)?")
@@ -67,7 +67,8 @@ class ParallelReader:
             dimensions = len(parts[0][0].infos()[parts[0][1]].shape)
             if dimensions > 1 and len(parts) > 1 and not name.endswith("position_embeddings.weight"):
                 raise SourceError(
-                    f"{self.label}: how {name!r:.80} is spread over {len(parts)} ranks is not known; {self._converter}"
+                    f"{self.label}: how {name!r:.80} is spread over {len(parts)} ranks is not known; "
+                    f"{self._converter}"
                 )
             layout = SAME
         return COLUMN if layout == GATED and not self._gated else layout
@@ -104,7 +105,8 @@ class ParallelReader:
         if len(parts) == 1 or layout == SAME:
             if any(part.tobytes() != parts[0].tobytes() for part in parts[1:]):
                 raise SourceError(
-                    f"{self.label}: {name!r:.80} should be the same on every rank and is not; {self._converter}"
+                    f"{self.label}: {name!r:.80} should be the same on every rank and is not; "
+                    f"{self._converter}"
                 )
             return parts[0]
         if layout == GATED:

@@ -195,7 +195,8 @@ class PickleData:
         allowed = module.split(".")[0] in MODULES and (module != "builtins" or name in BUILTINS)
         if not allowed:
             raise SourceError(
-                f"{self._label}: its pickle names {module}.{name}, which no checkpoint needs; refused, and nothing "
+                f"{self._label}: its pickle names {module}.{name}, which no checkpoint needs; refused, "
+                "and nothing "
                 "was run: save the weights alone (as safetensors) where you trust the file"
             )
         self._push(Symbol(module, name))

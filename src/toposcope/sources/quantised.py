@@ -6,7 +6,7 @@
 | float8 blocks | `weight`, `weight_scale_inv` per block | weight * scale of the block |
 | int8 rows | `weight` int8, `weight_scale` per row | weight * scale |
 | bitsandbytes int8 | `weight` int8, `SCB` per row | weight * SCB / 127 |
-| bitsandbytes 4 bit | `weight` uint8, `weight.absmax`, `weight.quant_map`, `weight.quant_state.*` | map[nibble] * absmax of the block |
+| bitsandbytes 4 bit | `weight`, its `absmax`, `quant_map`, `quant_state` | map[nibble] * absmax of the block |
 | GPTQ | `qweight`, `qzeros`, `scales`, `g_idx` | (q - zero - 1) * scale |
 | AWQ | `qweight`, `qzeros`, `scales`, columns interleaved | (q - zero) * scale |
 """
@@ -78,7 +78,8 @@ def _blocks(parts: Mapping[str, np.ndarray], shape: tuple[int, ...], config: Map
     rows, columns = np.arange(shape[0]) // height, np.arange(shape[1]) // width
     if rows[-1] >= scale.shape[0] or columns[-1] >= scale.shape[1]:
         raise SourceError(
-            f"scales of shape {scale.shape} do not cover a weight of shape {shape} in blocks of {height} x {width}"
+            f"scales of shape {scale.shape} do not cover a weight of shape {shape} in blocks of "
+            f"{height} x {width}"
         )
     return parts["weight"].astype(np.float32) * scale[rows][:, columns]
 
@@ -153,7 +154,7 @@ _LEFTOVERS = ("input_scale", "weight_format", "bias_scale", "weight_zero_point")
 
 
 class QuantisedReader:
-    """A reader whose quantised weights come out as float32 under the name that they would have unquantised."""
+    """A reader whose quantised weights come out as float32 under the names of the plain model."""
 
     def __init__(self, inner: Reader, config: Mapping[str, Any]) -> None:
         self.label = inner.label

@@ -42,7 +42,7 @@ class Series:
         }
         self._entries: dict[Checkpoint, Entry] = {}
         self.duplicates: tuple[Checkpoint, ...] = ()
-        """Checkpoints whose step another one of the same run already has; they are left out of the iteration."""
+        """Checkpoints whose step another one of the run already has; they are left out of the iteration."""
         self._fill()
         self._signatures: dict[str, Signature | None] = {}
         self._hashes: dict[Checkpoint, dict[str, str]] = {}
@@ -193,7 +193,8 @@ class Series:
             else f"has shape {dict(own).get(name)}, its neighbours {dict(expected).get(name)}"
         )
         raise SourceError(
-            f"{reader.label}: tensor {name!r} {what}; is step {checkpoint.step} from another run? Remove it or open it alone"
+            f"{reader.label}: tensor {name!r} {what}; is step {checkpoint.step} from another run? "
+            "Remove it or open it alone"
         )
 
     def _signature_of_run(self, run: str) -> Signature | None:

@@ -41,7 +41,8 @@ class ShardedReader:
                     if where == shard:
                         if name not in inside:
                             raise SourceError(
-                                f"{self.label}: its index puts {name!r} into {shard}, which lacks it; fetch both again"
+                                f"{self.label}: its index puts {name!r} into {shard}, which lacks it; "
+                                "fetch both again"
                             )
                         found[name] = inside[name]
             self._infos = found
@@ -109,7 +110,8 @@ def check_complete(folder: Folder, names: list[str]) -> None:
             wanted = f"{found['stem']}-{index:05d}-of-{count:05d}{found['suffix']}"
             if wanted not in names:
                 raise SourceError(
-                    f"{folder.label}/{wanted}: this shard is missing ({len(names)} of {count} are there); fetch it"
+                    f"{folder.label}/{wanted}: this shard is missing ({len(names)} of {count} are "
+                    "there); fetch it"
                 )
 
 

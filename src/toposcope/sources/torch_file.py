@@ -143,6 +143,7 @@ class TorchArchive:
                 data = archive.read(pickles[0])
         except (
             zipfile.BadZipFile,
+            zlib.error,
             EOFError,
             OSError,
             ValueError,
@@ -300,7 +301,8 @@ def tensors_of(tree: Any) -> Iterator[tuple[str, StoredTensor]]:
         pairs = _children(value)
         if depth > MAX_DEPTH or seen + len(pairs) > MAX_ENTRIES:
             raise SourceError(
-                f"a checkpoint nested deeper than {MAX_DEPTH} or with more than {MAX_ENTRIES} entries; refused"
+                f"a checkpoint nested deeper than {MAX_DEPTH} or with more than {MAX_ENTRIES} entries; "
+                "refused"
             )
         pending += [
             (f"{prefix}.{key}" if prefix else str(key), part, depth + 1) for key, part in reversed(pairs)
