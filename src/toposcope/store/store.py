@@ -140,7 +140,7 @@ class Store:
             self._write("diagrams", results, columns.diagrams(results, self.recipe_hash))
         self._write("features", results, columns.features(results, self.recipe_hash))
         for result in results:
-            self._failure_path(result.unit).unlink(missing_ok=True)
+            self.clear_failure(result.unit)
 
     def write_failure(self, unit: Unit, note: str) -> None:
         """Record that `unit` failed; it is still missing, so that the next sweep tries it again."""
@@ -157,6 +157,10 @@ class Store:
         )
         table = columns.features([Result(unit, (row,))], self.recipe_hash)
         parts.write_atomically(table, self._failure_path(unit), self._metadata())
+
+    def clear_failure(self, unit: Unit) -> None:
+        """Take back the record that the probe of `unit` failed at its checkpoint, if there is one."""
+        self._failure_path(unit).unlink(missing_ok=True)
 
     def write_runs(self, runs: Iterable[Run]) -> None:
         """Write what is known of each run, in the place of what was there for it."""

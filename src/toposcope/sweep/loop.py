@@ -13,7 +13,7 @@ from toposcope.errors import InputError
 from toposcope.probes.base import Probe, Reach
 from toposcope.probes.snapshot import SeriesLike
 from toposcope.progress import Progress
-from toposcope.store import Store
+from toposcope.store import Store, Unit
 from toposcope.sweep.expect import expect
 from toposcope.sweep.local import in_processes, serially
 from toposcope.sweep.plan import Shard, Task, by_run, plan
@@ -116,6 +116,9 @@ def sweep(
     again = (
         _go(job, _retries(first.failures, probes), execution, "trying again") if first.failures else Outcome()
     )
+    for lost in again.failures:  # those whose process died could not record it themselves
+        at = runs[lost.run][lost.index]
+        store.write_failure(Unit(at.run, at.step, lost.probe, 0, "", at.tokens), lost.note)
     store.compact()
     return SweepReport(
         done=first.done + again.done,

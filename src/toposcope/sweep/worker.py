@@ -105,8 +105,10 @@ class Worker:
             except Exception as error:
                 outcome.failures.append(self._fail(reader, index, probe, error))
                 continue
-            outcome.skipped += present
-            if not present:
+            if present:
+                self._store.clear_failure(unit)
+                outcome.skipped += 1
+            else:
                 todo.append((index, unit))
         found = self._measure(probe, [reader[index] for index, _ in todo])
         for (index, unit), result in zip(todo, found, strict=True):
