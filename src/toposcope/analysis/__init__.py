@@ -40,6 +40,8 @@ The wide series table (`series_table`, `from_frame`; class `SeriesTable`)
 `saturation_table`: `run`, `column`, `form`, `start`, `asymptote`, `rate`, `knee_step`, each with `_low`
     and `_high`, `r2`.
 
+`scaling_table` (last values against model size): `quantity`, `exponent`, `low`, `high`, `r2`, `n_sizes`, ...
+
 `seed_forecasts`: `run`, `fraction`, `method` ("loss-only", "TDA-only", "combined", "last-loss control"),
     `predicted`, `actual`, `error`.
 """
@@ -56,6 +58,7 @@ _HOME = {
     "lag_table": "toposcope.analysis.lags",
     "phase_table": "toposcope.analysis.phases",
     "saturation_table": "toposcope.analysis.temporal",
+    "scaling_table": "toposcope.analysis.finals",
     "seed_forecasts": "toposcope.analysis.seed_rules",
     "seed_table": "toposcope.analysis.replicates",
     "segment_table": "toposcope.analysis.segments",

@@ -56,7 +56,7 @@ def printed() -> Mapping[str, Any]:
 
 
 def reproduce(runs: str | Path, folder: Path, *, jobs: int = 1, quiet: bool = False) -> list[Section]:
-    """Measure `runs` (run folders or the paper's step files) and return the paper's Tables 1 to 7 beside them.
+    """Measure `runs` (run folders or step files) and return the paper's Tables 1 to 7 beside them.
 
     Parameters
     ----------

@@ -59,13 +59,14 @@ def models(measured: Measured) -> Section:
             (model["name"], model["parameters"], len(frame), model["loss"], loss, agrees, smooth, held)
         )
     columns = (
-        "model", "parameters", "checkpoints", "loss: paper", "minibatch loss", "agrees", "mean of the last 100",
+        "model", "parameters", "checkpoints", "loss: paper", "minibatch loss", "agrees",
+        "mean of the last 100",
         "held-out loss",
     )  # fmt: skip
     off = np.mean([abs(float(row[4]) - float(row[6])) for row in rows])
     note = (
-        'The paper calls its loss "cross-entropy on the validation set"; its digits are those of the training '
-        f"minibatch at the last step, which is off the mean of the last 100 steps by {off:.3f} on average. A "
+        'The paper calls its loss "cross-entropy on the validation set"; its digits are those of the '
+        f"training minibatch at the last step, which is off the mean of the last 100 steps by {off:.3f} on average. A "
         "held-out loss is shown where the runs kept one."
     )
     return Section("Table 1: models and final loss", columns, tuple(rows), note)
@@ -98,10 +99,14 @@ def persistence(measured: Measured, dim: str) -> Section:
         "agrees", "rho by the text",
     )  # fmt: skip
     note = (
-        "The numbers come from the rows of all matrices pooled, padded with zeros, 200 of them drawn without a "
-        "recorded seed, bars above 2.0 dropped; only TINY-3K has no more than 200 rows, so only its row can agree "
-        "digit for digit. 'By the text': every layer its own cloud, no threshold, totals added up. The interval is "
-        "that of the draw whose rho is nearest to the printed one. p-values and intervals are the paper's kind: "
+        "The numbers come from the rows of all matrices pooled, padded with zeros, 200 of them drawn "
+        "without a "
+        "recorded seed, bars above 2.0 dropped; only TINY-3K has no more than 200 rows, so only its row "
+        "can agree "
+        "digit for digit. 'By the text': every layer its own cloud, no threshold, totals added up. The "
+        "interval is "
+        "that of the draw whose rho is nearest to the printed one. p-values and intervals are the paper's "
+        "kind: "
         "they take checkpoints for independent."
     )
     return Section(f"Table {number}: {name} total persistence and the loss", columns, tuple(rows), note)
@@ -139,13 +144,15 @@ def neural_persistence(measured: Measured) -> Section:
         agrees = _agrees(float(found.statistic), stated["rho"])
         rows.append(
             (
-                model["name"], stated["rho"], float(found.statistic), agrees, stated["p"], float(found.pvalue),
+                model["name"], stated["rho"], float(found.statistic), agrees, stated["p"],
+                float(found.pvalue),
                 f"{ends[0]:.4f} to {ends[-1]:.4f}", float(rieck.statistic),
             )
         )  # fmt: skip
     columns = ("model", "rho: paper", "rho", "agrees", "p: paper", "p", "first to last", "rho, Rieck et al.")
     note = (
-        "The numbers divide every matrix by its own largest weight and sum with p = 1. The last column follows the "
+        "The numbers divide every matrix by its own largest weight and sum with p = 1. The last column "
+        "follows the "
         "definition that the text cites: the largest weight of the whole network, p = 2."
     )
     return Section("Table 3: neural persistence and the loss", columns, tuple(rows), note)
@@ -170,20 +177,24 @@ def forecasts(measured: Measured) -> Section:
         )
         rows.append(
             (
-                f"{100 * stated['fraction']:.0f}%", stated["loss_only"], float(mine["loss-only"]), stated["tda_only"],
+                f"{100 * stated['fraction']:.0f}%", stated["loss_only"], float(mine["loss-only"]),
+                stated["tda_only"],
                 float(mine["TDA-only"]), stated["combined"], float(mine["combined"]),
                 "to every digit" if agree and same_digits(gain, stated["improvement"]) else "no",
                 float(equal[stated["fraction"]]), float(mine["last-loss control"]),
             )
         )  # fmt: skip
     columns = (
-        "seen", "loss-only: paper", "loss-only", "TDA-only: paper", "TDA-only", "combined: paper", "combined", "agrees",
+        "seen", "loss-only: paper", "loss-only", "TDA-only: paper", "TDA-only", "combined: paper",
+        "combined", "agrees",
         "average, as the text says", "last-loss control",
     )  # fmt: skip
     worse = [row[0] for row in rows if float(row[9]) <= float(row[6])]
     note = (
-        "'Combined' is 0.6 loss-only + 0.4 TDA-only; the text says their average. The control puts the last loss seen "
-        "in place of the topological term: it needs no topology, and its error differs from 'combined' by at most "
+        "'Combined' is 0.6 loss-only + 0.4 TDA-only; the text says their average. The control puts the "
+        "last loss seen "
+        "in place of the topological term: it needs no topology, and its error differs from 'combined' by "
+        "at most "
         f"{max(abs(float(row[9]) - float(row[6])) for row in rows):.4f}"
         + (f"; at {', '.join(map(str, worse))} it is no worse." if worse else ".")
     )
@@ -207,7 +218,8 @@ def phases(measured: Measured) -> Section:
         rows.append(
             (
                 model["name"], stated["peak"], _step(coded["peak_step"]), stated["diminishing"],
-                _step(coded["diminishing_step"]), "to every digit" if agree else "no", _step(written["peak_step"]),
+                _step(coded["diminishing_step"]), "to every digit" if agree else "no",
+                _step(written["peak_step"]),
                 _step(written["diminishing_step"]),
             )
         )  # fmt: skip
@@ -217,7 +229,8 @@ def phases(measured: Measured) -> Section:
     )  # fmt: skip
     note = (
         "The code smooths over five checkpoints and searches from the start of training; the text takes raw "
-        "differences and searches after the peak. The order of the sizes in the paper's table depends on that."
+        "differences and searches after the peak. The order of the sizes in the paper's table depends on "
+        "that."
     )
     return Section("Table 6: phases of neural persistence", columns, tuple(rows), note)
 
@@ -236,11 +249,13 @@ def scaling(measured: Measured) -> Section:
         rows.append(_law(key, name, sizes, np.array([float(row[column]) for row in last.values()])))
     rows.insert(1, _law_of_draws(measured, sizes))
     columns = (
-        "quantity", "exponent: paper", "exponent", "sd over draws", "95% interval", "R2: paper", "R2", "rho: paper", "rho",
+        "quantity", "exponent: paper", "exponent", "sd over draws", "95% interval", "R2: paper", "R2",
+        "rho: paper", "rho",
         "agrees", "with an offset",
     )  # fmt: skip
     note = (
-        f"A straight line in log-log through {len(sizes)} sizes, one run each. The text fits an offset c as well; its "
+        f"A straight line in log-log through {len(sizes)} sizes, one run each. The text fits an offset c "
+        f"as well; its "
         "exponent is in the last column, where the five points determine one at all."
     )
     return Section("Table 7: scaling with the number of parameters", columns, tuple(rows), note)
@@ -254,7 +269,8 @@ def _law(key: str, name: str, sizes: np.ndarray, values: np.ndarray) -> tuple[ob
         for value, what in ((law.exponent, "exponent"), (law.r2, "r2"), (law.spearman, "rho"))
     )
     return (
-        name, stated["exponent"], law.exponent, None, f"[{law.low:.3f}, {law.high:.3f}]", stated["r2"], law.r2,
+        name, stated["exponent"], law.exponent, None, f"[{law.low:.3f}, {law.high:.3f}]", stated["r2"],
+        law.r2,
         stated["rho"], law.spearman, "to every digit" if agree else "no", _with_offset(sizes, values),
     )  # fmt: skip
 
@@ -302,9 +318,12 @@ def verdict(measured: Measured) -> Section:
             rows.append((model["name"], name, step_rho, *(mine.loc[column, key] for key in shown)))
     adds = [f"{row[1]} of {row[0]}" for row in rows if row[-1] == "adds"]
     note = (
-        "The loss follows the step (second column of numbers), and so does anything that drifts. effective_n: how many "
-        "independent checkpoints the pair is worth. Block interval: 95%, moving blocks. partial_step, partial_norm: rho "
-        "given log step, and given log step and weight norm. walk_p: how often two independent random walks do as well. "
+        "The loss follows the step (second column of numbers), and so does anything that drifts. "
+        "effective_n: how many "
+        "independent checkpoints the pair is worth. Block interval: 95%, moving blocks. partial_step, "
+        "partial_norm: rho "
+        "given log step, and given log step and weight norm. walk_p: how often two independent random "
+        "walks do as well. "
         "The verdict is the innovation test's, Holm-corrected over this table: "
         + (f"beyond the trend, {', '.join(adds)}." if adds else "nothing beyond the trend in any row.")
     )
