@@ -33,6 +33,9 @@ if TYPE_CHECKING:
 @click.option("--level", type=float, default=0.9, show_default=True, help="Confidence of the intervals.")
 @click.option("--advise", is_flag=True, help="Continue, stop, or scale up? Needs --budget.")
 @click.option("--budget", type=float, help="FLOP that are left, for --advise.")
+@click.option(
+    "--larger", type=int, help="Parameters of the larger model, for --advise.  [default: twice the run's]"
+)
 @click.option("--tokens-per-step", type=float, help="Tokens in one step, where the logs do not say.")
 @json_option
 def command(
@@ -45,6 +48,7 @@ def command(
     level: float,
     advise: bool,
     budget: float | None,
+    larger: int | None,
     tokens_per_step: float | None,
     as_json: bool,
 ) -> int:
@@ -67,7 +71,7 @@ def command(
         raise InputError(f"no run of {', '.join(targets)} has usable losses{detail}")
     finished, begun = _split(own, others)
     if advise:
-        return _advise(begun, finished, problems, float(budget or 0), tokens_per_step, level, as_json)
+        return _advise(begun, finished, problems, float(budget or 0), larger, tokens_per_step, level, as_json)
     if begun:
         return _forecast(begun, finished, problems, level, as_json)
     return _score(finished, problems, _shares(cuts), level, as_json)
@@ -322,7 +326,43 @@ def _show_problems(problems: list[Problem], curves: list[Curve]) -> None:
 
 
 def _advise(
-    begun: list[Curve], finished: list[Curve], problems: list[Problem], budget: float,
+    begun: list[Curve], finished: list[Curve], problems: list[Problem], budget: float, larger: int | None,
     tokens_per_step: float | None, level: float, as_json: bool,
 ) -> int:  # fmt: skip
-    raise InputError("--advise needs the decision module")
+    from dataclasses import asdict
+
+    from toposcope.analysis.decision import advise
+
+    if not begun:
+        raise InputError(
+            "--advise: every run is finished; give one that is not, or --horizon beyond its last step"
+        )
+    advices = []
+    for curve in begun:
+        tokens = tokens_per_step or curve.covariates.get("tokens_per_step")
+        if not tokens or curve.parameters <= 0:
+            missing = (
+                "tokens per step (--tokens-per-step)" if curve.parameters > 0 else "number of parameters"
+            )
+            raise InputError(f"run {curve.run}: its {missing} is unknown, so FLOP cannot be counted")
+        units = budget / (6.0 * tokens)
+        target = larger or 2 * curve.parameters
+        advices.append(advise(curve, finished, budget=units, larger=target, level=level))
+    if as_json:
+        print_json(
+            {
+                "advice": [asdict(advice) for advice in advices],
+                "problems": [{"run": p.run, "reason": p.reason} for p in problems],
+            }
+        )
+        return 1 if problems else 0
+    for advice in advices:
+        rows = [
+            (o.action, o.steps, o.loss, o.low, o.high, o.spent, o.cost, o.status, o.reason)
+            for o in advice.options
+        ]
+        title = f"{advice.run}: {advice.action} ({advice.why})"
+        names = ("option", "steps", "loss", "low", "high", "budget spent", "cost", "status", "reason")
+        print_table(title, names, rows)
+    _show_problems(problems, begun + finished)
+    return 1 if problems else 0

@@ -75,7 +75,7 @@ def command(
                     fits["time"] = time_exponent(run)
                 progress.advance(note=run.run)
     finite = [width for width in recipe.widths if width]
-    if len([width for width in finite if width <= modes / 32]) >= 3:
+    if len(finite) >= 3:
         fits["size"] = size_exponent(recipe.spectrum, finite)
     table = exponent_table(recipe.spectrum, fits)
     if as_json:

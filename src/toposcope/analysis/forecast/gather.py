@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import pandas as pd
 
@@ -70,8 +70,18 @@ def gather_curves(
         except InputError as error:
             problems.append(Problem(str(run), str(error)))
             continue
-        curves.append(curve)
+        curves.append(replace(curve, covariates=_tokens_per_step(rows)))
     return curves, problems
+
+
+def _tokens_per_step(rows: pd.DataFrame) -> dict[str, float]:
+    """Return {"tokens_per_step": median} where the log counts tokens."""
+    if "tokens" not in rows or rows["tokens"].notna().sum() < 2:
+        return {}
+    known = rows.dropna(subset=["tokens"]).sort_values("step")
+    slope = known["tokens"].diff() / known["step"].diff()
+    middle = float(slope[slope > 0].median())
+    return {"tokens_per_step": middle} if middle > 0 else {}
 
 
 def recipe_schedule(config: Mapping[str, object]) -> Schedule | None:

@@ -31,36 +31,35 @@ def time_exponent(run: SyntheticRun) -> PowerLaw:
 
 
 def size_exponent(
-    spectrum: Spectrum, widths: Sequence[int], *, seeds: Sequence[int] = range(8), outputs: int = 16
+    spectrum: Spectrum, widths: Sequence[int], *, seeds: Sequence[int] = range(12), outputs: int = 4
 ) -> PowerLaw:
-    """Fit the loss of fully trained models, infinite data, against width; means over seeds of features.
+    """Fit the loss of fully trained models, infinite data, against width; means over draws of features.
 
-    Widths above about modes / 32 see the cut-off of the spectrum and bend the law: they are left out.
+    At least 32 modes per feature are kept, whatever the spectrum's own number: closer to the cut-off the law
+    bends.
     """
-    used = _below_cut_off(spectrum, widths)
-    losses = [
-        np.mean([converged_loss(draw_problem(spectrum, width=w, outputs=outputs, seed=s)) for s in seeds])
-        for w in used
-    ]
-    return fit_power_law(np.array(used, float), np.array(losses))
+    wide = _with_room(spectrum, max(widths))
+    losses = []
+    for width in widths:
+        problems = (draw_problem(wide, width=width, outputs=outputs, seed=seed) for seed in seeds)
+        losses.append(np.mean([converged_loss(problem) for problem in problems]))
+    return fit_power_law(np.array(widths, float), np.array(losses))
 
 
 def data_exponent(
-    spectrum: Spectrum, amounts: Sequence[int], *, seeds: Sequence[int] = range(8), outputs: int = 16
+    spectrum: Spectrum, amounts: Sequence[int], *, seeds: Sequence[int] = range(12), outputs: int = 4
 ) -> PowerLaw:
     """Fit the test loss of infinitely wide, fully trained models against the number of training examples."""
-    used = _below_cut_off(spectrum, amounts)
+    wide = _with_room(spectrum, max(amounts))
     losses = []
-    for amount in used:
-        problems = (
-            draw_problem(spectrum, width=0, data=amount, outputs=outputs, seed=seed) for seed in seeds
-        )
+    for amount in amounts:
+        problems = (draw_problem(wide, width=0, data=amount, outputs=outputs, seed=seed) for seed in seeds)
         losses.append(np.mean([converged_loss(problem) for problem in problems]))
-    return fit_power_law(np.array(used, float), np.array(losses))
+    return fit_power_law(np.array(amounts, float), np.array(losses))
 
 
-def _below_cut_off(spectrum: Spectrum, counts: Sequence[int]) -> list[int]:
-    return [count for count in counts if 0 < count <= spectrum.modes / 32]
+def _with_room(spectrum: Spectrum, count: int) -> Spectrum:
+    return Spectrum(spectrum.a, spectrum.b, max(spectrum.modes, 32 * count))
 
 
 def exponent_table(spectrum: Spectrum, fits: dict[str, PowerLaw]) -> pd.DataFrame:
@@ -77,8 +76,8 @@ def exponent_table(spectrum: Spectrum, fits: dict[str, PowerLaw]) -> pd.DataFram
         rows.append(
             {
                 "exponent": name, "theory": theory[name], "fitted": fit.exponent, "low": fit.low,
-                "high": fit.high, "n": fit.n, "agrees": bool(gap <= max(TOLERANCE, 2 * error)), "status": fit.status,
-                "reason": fit.reason,
+                "high": fit.high, "n": fit.n, "agrees": bool(gap <= max(TOLERANCE, 2 * error)),
+                "status": fit.status, "reason": fit.reason,
             }
         )  # fmt: skip
     return pd.DataFrame(rows)

@@ -30,8 +30,9 @@ def write_family(folder: Path, recipe: SyntheticRecipe, run: SyntheticRun) -> Pa
         raise InputError(f"{target.path} exists and is not empty; choose another --out or delete it")
     spectrum = recipe.spectrum
     config: dict[str, object] = {
-        "model": "random features", "a": spectrum.a, "b": spectrum.b, "modes": spectrum.modes, "width": run.width,
-        "data": recipe.data, "noise": recipe.noise, "batch": recipe.batch, "steps": recipe.steps,
+        "model": "random features", "a": spectrum.a, "b": spectrum.b, "modes": spectrum.modes,
+        "width": run.width, "data": recipe.data, "noise": recipe.noise, "batch": recipe.batch,
+        "steps": recipe.steps,
         "schedule": recipe.schedule, "peak_learning_rate": recipe.learning_rate, "outputs": recipe.outputs,
         **{f"{name}_exponent": value for name, value in spectrum.exponents().items()},
     }  # fmt: skip
