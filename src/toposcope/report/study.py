@@ -29,6 +29,7 @@ FITS = (
 FINALS = ("run", "parameters", "quantity", "step", "value", "low", "high")
 _EMPTY_COLUMNS = {
     "trends": ("run", "target", "column", "spearman", "partial_step", "innovation_r", "verdict"),
+    "replicates": ("family", "target", "column", "seeds", "mean_rho", "low", "high", "pairing_p"),
     "phases": ("run", "column", "rule", "peak_step", "diminishing_step"),
     "segments": ("run", "column", "segment", "start_step", "end_step"),
     "forecasts": ("run", "fraction", "method", "predicted", "actual", "error"),
@@ -39,8 +40,9 @@ _EMPTY_COLUMNS = {
 class Study:
     """The tables behind a report.
 
-    `runs`, `metrics` and `features` are the store's; `series` joins them; `trends`, `phases`,
-    `segments` and `forecasts` come from the analysis (empty where it had nothing to say); `finals` and
+    `runs`, `metrics` and `features` are the store's; `series` joins them; `trends`,
+    `replicates`, `phases`, `segments` and `forecasts` come from the analysis (empty where it had nothing to
+    say); `finals` and
     `fits` are quantities at the last checkpoint and their power laws in the number of parameters.
     `audit` has the findings about the checkpoints. `provenance` is shown as it is.
     """
@@ -50,6 +52,7 @@ class Study:
     features: pd.DataFrame
     series: SeriesTable
     trends: pd.DataFrame
+    replicates: pd.DataFrame
     phases: pd.DataFrame
     segments: pd.DataFrame
     forecasts: pd.DataFrame
@@ -115,7 +118,7 @@ def build(
     results: Mapping[str, pd.DataFrame] | None = None,
     provenance: Mapping[str, object] | None = None,
 ) -> Study:
-    """Put a study together from tables; `results` holds trends, phases, segments and forecasts."""
+    """Put a study together from tables; `results` holds what `analyse` returns."""
     series = series_table(features, metrics, runs) if series is None else series
     given = dict(results or {})
     empty = {name: pd.DataFrame(columns=list(columns)) for name, columns in _EMPTY_COLUMNS.items()}
@@ -203,11 +206,12 @@ def _complete(runs: pd.DataFrame, series: SeriesTable) -> pd.DataFrame:
 
 
 def analyse(series: SeriesTable, metrics: pd.DataFrame) -> dict[str, pd.DataFrame]:
-    """Run the analysis that the report shows: trends, phases, segments and forecasts."""
+    """Run the analysis that the report shows: trends, replicates, phases, segments, forecasts."""
     from toposcope import analysis
 
     return {
         "trends": analysis.trend_table(series),
+        "replicates": analysis.seed_table(series),
         "phases": analysis.phase_table(series),
         "segments": analysis.segment_table(series),
         "forecasts": analysis.seed_forecasts(series),

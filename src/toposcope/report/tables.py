@@ -52,6 +52,7 @@ def tables(study: Study) -> dict[str, Table]:
         runs_table(study),
         trends_table(study, headline=True),
         trends_table(study, headline=False),
+        replicates_table(study),
         phases_table(study),
         segments_table(study),
         scaling_table(study),
@@ -145,6 +146,38 @@ def trends_table(study: Study, *, headline: bool) -> Table:
         _TREND_GROUPS if len(shown) == len(_TREND_COLUMNS) else (),
         study.trends if headline else mine,
         folded=not headline,
+        grouped=True,
+    )
+
+
+def replicates_table(study: Study) -> Table:
+    """Return what holds across seeds, where a size was trained more than once."""
+    mine = study.replicates[study.replicates["target"] == study.target]
+    columns = leading(mine["column"])
+    rows = [
+        (
+            readable_name(column),
+            str(line["family"]),
+            whole(line["seeds"]),
+            number(line["mean_rho"], "{:+.2f}"),
+            interval(line, "low", "high", "{:+.2f}"),
+            number(line.get("own_minus_other"), "{:+.3f}"),
+            number(line["pairing_p"], "{:.2g}"),
+            number(line.get("smallest_p"), "{:.2g}"),
+        )
+        for column in columns
+        for line in mine[mine["column"] == column].to_dict("records")
+    ]
+    return Table(
+        "replicates",
+        "Across seeds",
+        "Mean rank correlation with the loss over the seeds of a size, with Student's interval over seeds: how "
+        "reproducible the drift is. The pairing test asks whether a run's feature goes with its own loss more "
+        "than with another seed's; the last column is the smallest p that this many seeds can give.",
+        ("feature", "sizes", "seeds", "mean ρ", "95%", "own minus other", "p, pairing", "smallest p"),
+        tuple(rows),
+        frame=study.replicates,
+        folded=True,
         grouped=True,
     )
 
