@@ -117,6 +117,15 @@ def test_native_agrees_with_gudhi_on_larger_clouds(n: int, d: int) -> None:
     assert_same(rips(points, backend="native"), rips(points, backend="gudhi"))
 
 
+@pytest.mark.parametrize(("noise", "circles"), [(0.02, 1), (0.2, 1), (0.0, 2)])
+def test_native_agrees_where_loops_live_long(noise: float, circles: int) -> None:
+    random = np.random.default_rng(4)
+    angle = random.uniform(0, 2 * np.pi, (250, circles))
+    points = np.hstack([np.cos(angle), np.sin(angle)])
+    points += noise * random.standard_normal(points.shape)
+    assert_same(rips(points, backend="native"), rips(points, backend="gudhi"))
+
+
 @pytest.mark.parametrize("kind", ["gauss", "grid", "repeated", "threshold"])
 def test_native_voids_agree_with_gudhi(kind: str) -> None:
     random = np.random.default_rng(sum(map(ord, kind)))
@@ -253,7 +262,7 @@ def test_a_batch_names_the_bad_cloud() -> None:
 
 
 def test_too_large_a_cloud_is_refused_before_it_starts() -> None:
-    with pytest.raises(InputError, match=r"W has 20000 points: H1 needs about 8.9 GiB.*subsample\(\)"):
+    with pytest.raises(InputError, match=r"W has 20000 points: H1 needs about 10.4 GiB.*subsample\(\)"):
         rips(np.zeros((20000, 2)), name="W")
     with pytest.raises(InputError, match=r"W has 500 points: H3 needs about .* GiB"):
         rips(np.zeros((500, 2)), maxdim=3, name="W")

@@ -9,6 +9,9 @@ arrival (the two form a pair without length), and those beyond the limit. What i
 - a window of ranks: only triangles up to a ceiling are listed, and the ceiling rises when none is left;
 - one look ahead: when an implicit column is added, its next triangle is usually the new pivot and free,
   and then its other triangles are never listed.
+
+A column that has summed many edges, as for a loop that lives long, is finished by a sweep instead: its
+cochain is extended edge by edge in the order of the filtration, in a dense table, until it breaks.
 """
 
 from __future__ import annotations
@@ -17,12 +20,16 @@ import numpy as np
 from numba import njit
 
 from toposcope.kernels.columns import append, next_odd, owner_of, pop, push, slot_of, table_for
-from toposcope.kernels.rips_edges import ABSENT, Edges, ends, next_common
+from toposcope.kernels.rips_edges import ABSENT, NO_VERTEX, Edges, ends, next_common
 
 _BLOCK = 32
 _FIRST_WINDOW = 0.25
 """Triangles expected in the first window of an edge: few, as most columns stop early. Changes speed only."""
 _GROWTH = 1.4
+_SWEEP_SHARE = 512
+"""A column of more edges than one in so many of all is finished by a sweep. Changes speed only."""
+_SWEEP_LEAST = 64
+_TO_SWEEP = -2
 
 
 def h1_pairs(edges: Edges) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -43,10 +50,15 @@ def reduce_columns(
     heap = np.empty(4 * n + 64, np.int64)
     starts = np.zeros(len(columns) + 1, np.int64)
     members = np.empty(4 * len(columns) + 64, np.int32)
+    values = np.zeros((n, n), np.int32)  # takes memory only once a sweep writes to it
     for c in range(len(columns)):
         members, end, heap, pivot = _reduce(
             packed, ranks, closing, columns[c], table, starts, members, starts[c], heap, m
         )
+        if pivot == _TO_SWEEP:
+            members, end, pivot = _sweep(
+                packed, ranks, closing, columns[c], table, starts, members, starts[c], end, values
+            )
         starts[c + 1] = end
         pivots[c] = pivot
         if pivot >= 0:
@@ -74,6 +86,8 @@ def _reduce(packed, ranks, closing, column, table, starts, members, begin, heap,
                 u, v = ends(packed, members[i], n)
                 heap, size = _list(ranks, u, v, members[i], floor, ceiling, heap, size)
             continue
+        if end - begin > _SWEEP_LEAST + m // _SWEEP_SHARE:
+            return members, end, heap, _TO_SWEEP
         longest = key // n
         implicit = closing[longest] == key - longest * n
         if implicit:
@@ -143,3 +157,63 @@ def _list(ranks, u, v, rank, floor, ceiling, heap, size):
                 heap = push(heap, size, key)
                 size += 1
     return heap, size
+
+
+@njit(cache=True, nogil=True)
+def _sweep(packed, ranks, closing, column, table, starts, members, begin, end, values):
+    """Finish a column by extending its cochain over all later edges; `values` is 0 before and after.
+
+    An edge that closes triangles gets the value that its first triangle asks for; the first other triangle
+    that asks for another value is the pivot.
+    """
+    n, m = ranks.shape[0], len(packed)
+    _toggle(packed, members, begin, end, values)
+    rank, pivot = column + 1, np.int64(-1)
+    while rank < m and pivot < 0:
+        if closing[rank] != NO_VERTEX:
+            u, v = ends(packed, rank, n)
+            k = np.int64(closing[rank])
+            values[u, v] = values[v, u] = values[u, k] ^ values[v, k]
+            k = _broken(ranks[u], ranks[v], values[u], values[v], rank, values[u, v], k + 1)
+            while k < n:
+                owner = owner_of(table, np.int64(rank) * n + k)
+                if owner < 0:
+                    pivot = np.int64(rank) * n + k
+                    break
+                _toggle(packed, members, starts[owner], starts[owner + 1], values)
+                k = _broken(ranks[u], ranks[v], values[u], values[v], rank, values[u, v], k + 1)
+        rank += 1
+    end = begin
+    for edge in range(column, rank):
+        u, v = ends(packed, edge, n)
+        if values[u, v]:
+            members, end = append(members, end, edge)
+    _toggle(packed, members, begin, end, values)
+    return members, end, pivot
+
+
+@njit(cache=True, nogil=True)
+def _toggle(packed: np.ndarray, members: np.ndarray, begin: int, end: int, values: np.ndarray) -> None:
+    """Add the edges `members[begin:end]` to a cochain with the values 0 and -1 (all bits set)."""
+    for i in range(begin, end):
+        u, v = ends(packed, members[i], len(values))
+        values[u, v] = values[v, u] = ~values[u, v]
+
+
+@njit(cache=True, nogil=True)
+def _broken(row_u, row_v, values_u, values_v, rank, value, start):
+    """Return the first vertex from `start` whose triangle with edge `rank` has an odd sum; n if none."""
+    n = len(row_u)
+    k = start
+    while k < n:
+        stop = min(k + _BLOCK, n)
+        least = ABSENT
+        for q in range(k, stop):  # all bits of `odd` are equal: where they are 0, the rank becomes ABSENT
+            odd = values_u[q] ^ values_v[q] ^ value
+            least = min(least, max(row_u[q], row_v[q]) | (~odd & ABSENT))
+        if least < rank:
+            for q in range(k, stop):
+                if values_u[q] != values_v[q] ^ value and max(row_u[q], row_v[q]) < rank:
+                    return q
+        k = stop
+    return n
