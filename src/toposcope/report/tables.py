@@ -171,9 +171,10 @@ def replicates_table(study: Study) -> Table:
     return Table(
         "replicates",
         "Across seeds",
-        "Mean rank correlation with the loss over the seeds of a size, with Student's interval over seeds: how "
-        "reproducible the drift is. The pairing test asks whether a run's feature goes with its own loss more "
-        "than with another seed's; the last column is the smallest p that this many seeds can give.",
+        "Mean rank correlation with the loss over the seeds of a size, with Student's interval over "
+        "seeds: how reproducible the drift is. The pairing test asks whether a run's feature goes with "
+        "its own loss more than with another seed's; the last column is the smallest p that this many "
+        "seeds can give.",
         ("feature", "sizes", "seeds", "mean ρ", "95%", "own minus other", "p, pairing", "smallest p"),
         tuple(rows),
         frame=study.replicates,
