@@ -222,3 +222,13 @@ def test_model_folders_bring_configuration_and_go_away(hub, tmp_path: Path):
     with model_folder(checkpoint) as folder:
         assert {"config.json", "model.safetensors"} <= {path.name for path in folder.iterdir()}
     assert left_over(tmp_path) == []
+
+
+def test_a_step_that_is_held_is_fetched_once(hub, tmp_path: Path):
+    series = open_series("hf://tiny/neox@step4")
+    (checkpoint,) = series
+    with series.reading(checkpoint):
+        for _ in range(3):
+            assert len(list(series.matrices(checkpoint))) == 8
+    assert len(hub.downloads()) == 1
+    assert left_over(tmp_path) == []

@@ -215,10 +215,9 @@ def _folder_entry(folder: Folder, name: str, run: str, step: int) -> Entry:
 
 def _one_folder(folder: Folder) -> Source:
     name = base_name(folder.label)
-    step, run = step_of(name), name
-    if step is not None:
-        run = _parent_name(folder.label)
-    else:
+    step = step_of(name)
+    run = _parent_name(folder.label) if step is not None or name in GENERIC else name
+    if step is None:
         state = _trainer_state(folder)
         step = state.get("global_step") if type(state.get("global_step")) is int else None
         step = step if step is not None else open_folder(folder).facts().step or 0

@@ -80,16 +80,20 @@ class Revision:
         return {file.name: file.tag for file in self.weights()}
 
     def open(self) -> Reader:
-        """Fetch the weights and open them."""
+        """Fetch the weights and open them; `release` must follow, whether this succeeds or not."""
+        self.hold()
         weights = self.weights()
         if not weights:
             raise SourceError(f"{self.label}: this revision holds no weights (.safetensors or .bin)")
         side = [file for file in self.files if file.name in _SIDE_FILES]
         return open_folder(LocalFolder(self.fetch([*side, *weights])))
 
-    def fetch(self, files: Sequence[HubFile]) -> Path:
-        """Fetch files into a folder of their own, which `release` removes."""
+    def hold(self) -> None:
+        """Keep what is fetched from now on until as many calls of `release`."""
         self._users += 1
+
+    def fetch(self, files: Sequence[HubFile]) -> Path:
+        """Fetch files into a folder of their own, which the last `release` removes."""
         if self._folder is None:
             check_room(self.label, sum(file.size for file in files))
             self._folder = Path(tempfile.mkdtemp(prefix="toposcope-hub-"))
@@ -266,8 +270,9 @@ def model_folder(checkpoint: Checkpoint) -> Iterator[Path]:
     """Fetch a hub checkpoint with its configuration and tokenizer; the folder is removed at the end."""
     repository, named = parse(checkpoint.uri)
     revision = Revision(repository, checkpoint.revision or named or "main")
-    side = [f for f in revision.files if f.name in _SIDE_FILES or _MODEL_FILES.fullmatch(f.name)]
+    revision.hold()
     try:
+        side = [f for f in revision.files if f.name in _SIDE_FILES or _MODEL_FILES.fullmatch(f.name)]
         yield revision.fetch([*side, *revision.weights()])
     finally:
         revision.release()
@@ -281,6 +286,7 @@ def describe(source: Source) -> Mapping[str, Any]:
     configs = [file for file in revision.files if file.name == "config.json"]
     if not configs:
         return {}
+    revision.hold()
     try:
         path = revision.fetch(configs) / "config.json"
         content = json.loads(path.read_text(encoding="utf-8"))

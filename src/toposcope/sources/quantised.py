@@ -6,7 +6,7 @@
 | float8 blocks | `weight`, `weight_scale_inv` per block | weight * scale of the block |
 | int8 rows | `weight` int8, `weight_scale` per row | weight * scale |
 | bitsandbytes int8 | `weight` int8, `SCB` per row | weight * SCB / 127 |
-| bitsandbytes 4 bit | `weight`, its `absmax`, `quant_map`, `quant_state` | map[nibble] * absmax of the block |
+| bitsandbytes 4 bit | `weight`, its `absmax`, `quant_map`, `quant_state` | map[nibble] * absmax |
 | GPTQ | `qweight`, `qzeros`, `scales`, `g_idx` | (q - zero - 1) * scale |
 | AWQ | `qweight`, `qzeros`, `scales`, columns interleaved | (q - zero) * scale |
 """
