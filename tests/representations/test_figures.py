@@ -14,7 +14,8 @@ def features():
     rows = [
         {
             "run": run, "step": step, "probe": "representations", "name": "hidden", "role": "model",
-            "layer": layer, "filtration": "", "draw": draw, "feature": "h1_total", "value": 10.0 * layer + step + 0.1 * draw,
+            "layer": layer, "filtration": "", "draw": draw, "feature": "h1_total",
+            "value": 10.0 * layer + step + 0.1 * draw,
         }
         for run in ("a", "b")
         for step in (0, 1, 8)

@@ -76,3 +76,21 @@ def test_a_model_folder_without_texts_says_what_it_needs(tmp_path):
     series = GradientSeries(open_series(str(tmp_path)))
     with pytest.raises(InputError, match="--texts FILE"):
         list(series.matrices(next(iter(series))))
+
+
+def test_the_weights_command_measures_gradients(run_folder, tmp_path, capsys):
+    from toposcope.cli.main import main
+
+    call = [
+        "weights",
+        str(run_folder),
+        "--gradients",
+        "--features",
+        "baselines",
+        "--out",
+        str(tmp_path / "s"),
+    ]
+    with pytest.raises(SystemExit) as ended:
+        main([*call, "--json"])
+    assert ended.value.code == 0, capsys.readouterr().err
+    assert set(Store.open(tmp_path / "s").features().probe) == {"gradient_baselines"}

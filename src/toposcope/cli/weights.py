@@ -3,11 +3,17 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from toposcope.cli.output import json_option
 from toposcope.cli.sweeping import exit_code, show_sweep
+
+if TYPE_CHECKING:
+    from toposcope.probes.base import Probe
+    from toposcope.probes.gradients import GradientSeries
+    from toposcope.sources.series import Series
 
 _FEATURES = """What to measure, separated by commas: neural_persistence, rips, baselines, trajectory (the
 cheap ones), distances (costly: Wasserstein and bottleneck to the previous checkpoint), `cheap` or `all`."""
@@ -28,6 +34,12 @@ cheap ones), distances (costly: Wasserstein and bottleneck to the previous check
 @click.option("--points", type=int, help="Clouds with more rows are subsampled to this many.  [default: 200]")
 @click.option("--draws", type=int, help="Replicates of a subsample.  [default: 5; seed004: 20]")
 @click.option("--nulls", type=int, help="Permutations of the weight-shuffle null.  [default: 5; seed004: 0]")
+@click.option(
+    "--gradients",
+    is_flag=True,
+    help="Measure loss gradients on a fixed batch instead: run folders bring theirs, others need --texts.",
+)
+@click.option("--texts", help="A text file for the gradients' batch (its first 16 texts).")
 @click.option("--diagrams", is_flag=True, help="Keep the persistence diagrams, too.")
 @click.option(
     "--losses",
@@ -55,6 +67,8 @@ def command(
     points: int | None,
     draws: int | None,
     nulls: int | None,
+    gradients: bool,
+    texts: str | None,
     diagrams: bool,
     losses: str | None,
     revisions: str | None,
@@ -82,6 +96,20 @@ def command(
         jobs=jobs, shard=Shard.parse(shard), ray=ray, keep_diagrams=diagrams, audit=not no_audit
     )
     opened = open_series(list(series), revisions=revisions, steps=steps, losses=losses, split=options.split)
-    report = sweep(opened, probes, Store.create(out, recipe=options.recipe()), execution=execution)
+    measured: Series | GradientSeries = opened
+    if gradients:
+        measured, probes = _of_gradients(opened, probes, texts)
+    report = sweep(measured, probes, Store.create(out, recipe=options.recipe()), execution=execution)
     show_sweep(report, out, as_json=as_json)
     return exit_code(report)
+
+
+def _of_gradients(
+    series: Series, probes: list[Probe], texts: str | None
+) -> tuple[GradientSeries, list[Probe]]:
+    """Return the series of gradients, and the probes under names that say so."""
+    from toposcope.probes.gradients import GradientSeries, gradient_probes
+    from toposcope.probes.representations.texts import load_texts
+
+    batch = None if texts is None else load_texts(texts)
+    return GradientSeries(series, texts=batch), gradient_probes(probes)
