@@ -84,8 +84,8 @@ def command(
         )
     table = read_source(source, targets)
     chosen = PARTS if "all" in parts else parts or DEFAULT_PARTS
-    found = {name: _compute(name, table, targets, features) for name in PARTS if name in chosen}
-    found = {name: part for name, part in found.items() if part is not None}
+    made = {name: _compute(name, table, targets, features) for name in PARTS if name in chosen}
+    found = {name: part for name, part in made.items() if part is not None}
     if as_json:
         records = {name: part.to_dict("records") for name, part in found.items()}
         print_json({**records, "problems": table.problems, "true_rates": _rates()})
@@ -106,12 +106,11 @@ def read_source(source: Path, targets: Sequence[str]) -> SeriesTable:
     from toposcope.store import Store
 
     if source.is_file():
-        read = {".csv": pd.read_csv, ".parquet": pd.read_parquet}.get(source.suffix)
-        if read is None:
+        if source.suffix not in (".csv", ".parquet"):
             raise InputError(f"{source}: neither a store nor a .csv or .parquet table")
         try:
-            frame = read(source)
-        except (ValueError, UnicodeDecodeError, OSError) as error:
+            frame = pd.read_csv(source) if source.suffix == ".csv" else pd.read_parquet(source)
+        except (ValueError, OSError) as error:
             raise InputError(f"{source} cannot be read as a table: {error}") from error
         return from_frame(frame, targets=targets or ("loss",))
     store = Store.open(source)

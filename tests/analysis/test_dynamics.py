@@ -1,0 +1,195 @@
+"""Phases, segments, the online detector, lags, fits and replicates against planted truths."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+import ruptures
+
+from toposcope.analysis import (
+    from_frame,
+    lag_table,
+    phase_table,
+    saturation_table,
+    scaling_table,
+    seed_forecasts,
+    seed_table,
+    segment_table,
+)
+from toposcope.analysis import partition as part
+from toposcope.analysis.phases import coded_rule, written_rule
+from toposcope.analysis.replicates import pairing_test
+from toposcope.analysis.seed_rules import combine, loss_only, tda_only
+from toposcope.analysis.segments import segments
+from toposcope.errors import InputError
+
+STEPS = np.arange(0, 5001, 100)
+
+
+def frame(**columns: object) -> pd.DataFrame:
+    return pd.DataFrame({"run": "a", "step": STEPS, "loss": (STEPS + 100.0) ** -0.2, **columns})
+
+
+def test_phase_rules_by_hand() -> None:
+    values = np.array([0.0, 0, 0, 0, 10, 20, 30, 30, 30, 30, 30, 30, 30, 30, 30])
+    assert written_rule(values) == (4, 7)
+    peak, diminishing = coded_rule(values)
+    smooth = np.convolve(values, np.ones(5) / 5, "valid")
+    assert peak == int(np.abs(np.diff(smooth)).argmax()) + 2
+    assert diminishing == 8
+
+
+def test_phase_rules_say_when_they_never_fire() -> None:
+    zigzag = np.where(np.arange(51) % 2, 1.0, -1.0) * (1 + np.arange(51) / 50)
+    table = phase_table(from_frame(frame(f=zigzag, flat=1.0)))
+    mine = table.set_index(["column", "rule"])
+    assert mine.loc[("f", "written"), "status"] == "partial"
+    assert mine.loc[("flat", "coded"), "status"] == "degenerate"
+    short = phase_table(from_frame(frame(f=zigzag).head(5)))
+    assert (short["status"] == "failed").all()
+
+
+def test_the_partition_is_pelts() -> None:
+    g = np.random.default_rng(0)
+    clock = np.diff(np.log(np.arange(1, 61)))
+    for k in range(5):
+        slope = np.where(np.arange(59) < 20 + k, 1.0, -0.5)
+        change = slope * clock + 0.02 * g.standard_normal(59)
+        signal = np.column_stack([change, clock])
+        model = ruptures.Pelt(model="linear", min_size=3, jump=1).fit(signal)
+        for penalty in (0.001, 0.005, 0.02):
+            assert part.optimal_boundaries(change, clock, penalty) == model.predict(pen=penalty)[:-1]
+
+
+def test_calibrated_segments_cry_wolf_in_five_percent_of_random_walks() -> None:
+    g = np.random.default_rng(11)
+    found = [len(segments(STEPS, np.cumsum(g.standard_normal(51)))) > 1 for _ in range(1500)]
+    assert 0.03 <= np.mean(found) <= 0.07
+    clock = part.increments(STEPS.astype(float), STEPS.astype(float)).clock
+    assert part.false_alarm_rate(clock, 1.0) > 0.1
+
+
+def test_a_planted_boundary_is_found_and_covered() -> None:
+    g = np.random.default_rng(2)
+    steps, inside, found = STEPS[1:], 0, 0
+    for _ in range(150):
+        values = np.where(steps < 1500, 0, 0.6 * np.log(steps / 1500)) + 0.02 * np.cumsum(
+            g.standard_normal(50)
+        )
+        rows = segments(steps, values)
+        if len(rows) == 2:
+            found += 1
+            inside += rows[1][6] <= 1500 <= rows[1][7]
+    assert found > 120
+    assert inside / found > 0.9
+
+
+def test_segments_are_labelled_by_the_sign_of_their_slopes() -> None:
+    g = np.random.default_rng(0)
+    logs = np.log(STEPS[1:])
+    knots = np.interp(logs, np.log([100, 600, 2000, 5000]), [0.0, -3.0, 2.0, -2.0])
+    values = np.r_[np.nan, knots + 0.01 * np.cumsum(g.standard_normal(50))]
+    table = segment_table(from_frame(frame(f=values)))
+    labels = list(dict.fromkeys(table["spectral_label"]))
+    assert labels == ["warm-up", "entropy-seeking", "compression-seeking"]
+    assert (table["false_alarm_rate"] <= 0.0505).all()
+    short = segment_table(from_frame(frame(f=1.0).head(6))).iloc[0]
+    assert short["status"] == "failed"
+
+
+def test_the_online_detector_keeps_its_false_alarm_rate() -> None:
+    g = np.random.default_rng(4)
+    alarms = 0
+    for _ in range(300):
+        detector = part.OnlineDetector(STEPS)
+        walk = np.cumsum(g.standard_normal(51))
+        alarms += any(
+            detector.update(step, value) is not None for step, value in zip(STEPS, walk, strict=True)
+        )
+    assert 0.01 <= alarms / 300 <= 0.1
+
+
+def test_a_planted_lead_is_found() -> None:
+    g = np.random.default_rng(0)
+    noise = g.standard_normal(60)
+    feature, loss = noise[5:56], noise[2:53] + 0.3 * g.standard_normal(51)  # loss follows 3 checkpoints later
+    row = lag_table(from_frame(frame(loss=loss, f=feature))).iloc[0]
+    assert row["lag"] == 3
+    assert row["lag_steps"] == 300
+    assert row["lag_p"] < 0.01
+    assert row["lead_p"] < 0.01
+
+
+def test_saturating_fits_recover_and_cover_their_truth() -> None:
+    g = np.random.default_rng(0)
+    u = np.exp(-STEPS / 700.0)
+    curves = {f"f{i}": 3.0 - 2.0 * u + 0.03 * g.standard_normal(51) for i in range(40)}
+    table = saturation_table(from_frame(frame(**curves)), resamples=200)
+    assert (table["form"] == "exponential").mean() > 0.9
+    inside = (table["asymptote_low"] <= 3.0) & (table["asymptote_high"] >= 3.0)
+    assert inside.mean() > 0.75
+    assert np.median(1 / table["rate"]) == pytest.approx(700, rel=0.05)
+    slow = saturation_table(from_frame(frame(f=STEPS * 1.0)), resamples=50).iloc[0]
+    assert slow["status"] == "extrapolated"
+
+
+def test_pairing_finds_replicates_that_know_their_own_target() -> None:
+    g = np.random.default_rng(0)
+    trend = np.log(np.arange(1, 52))[:, None]
+    own = g.standard_normal((51, 5))
+    _, p, smallest = pairing_test(trend + 0.1 * own, -trend + 0.1 * own + 0.05 * g.standard_normal((51, 5)))
+    assert smallest == pytest.approx(1 / 120)
+    assert p <= 2 / 120
+    p_values = [pairing_test(trend + g.standard_normal((51, 4)), -trend + g.standard_normal((51, 4)))[1]
+                for _ in range(300)]  # fmt: skip
+    assert np.mean(np.array(p_values) <= 2 / 24) == pytest.approx(2 / 24, abs=0.05)
+
+
+def test_replicates_are_grouped_by_what_they_share() -> None:
+    g = np.random.default_rng(0)
+    parts = [
+        frame(f=np.log(STEPS + 100.0) + 0.1 * g.standard_normal(51)).assign(run=f"s{i}") for i in range(3)
+    ]
+    runs = pd.DataFrame({"run": ["s0", "s1", "s2"], "family": "gpt", "parameters": 10, "seed": [1, 2, 3]})
+    table = seed_table(from_frame(pd.concat(parts), features=["f"], runs=runs))
+    assert table.loc[0, "seeds"] == 3
+    assert table.loc[0, "mean_rho"] < -0.9
+    assert "cannot reach" in table.loc[0, "reason"]
+    assert seed_table(from_frame(parts[0])).empty
+
+
+def test_the_papers_forecasts_by_hand() -> None:
+    assert tda_only(np.array([4.0, 3.0, 2.0]), np.array([0.1, 0.2, 0.4]), 13) == pytest.approx(
+        2.0 - 0.1 * 0.15 * 10
+    )
+    assert tda_only(np.array([4.0, 0.4]), np.array([0.1, 0.2]), 5) == 0.5
+    assert combine(1.0, 2.0) == pytest.approx(1.4)
+    x = np.arange(0, 3000, 100)
+    assert loss_only(x, 3.0 * (x + 1.0) ** -0.3 + 1.0, 5000) == pytest.approx(
+        3.0 * 5001**-0.3 + 1.0, rel=1e-3
+    )
+
+
+def test_forecasts_without_topology_or_with_gaps_say_so() -> None:
+    found = seed_forecasts(from_frame(frame(f=1.0), features=["f"]))
+    good = found[found["status"] == "ok"]
+    assert set(good["method"]) == {"loss-only", "last-loss control"}
+    assert "no column" in found.loc[found["method"] == "combined", "reason"].iloc[0]
+    gap = frame(f=1.0)
+    gap.loc[3, "loss"] = np.nan
+    assert (seed_forecasts(from_frame(gap, features=["f"]))["status"] == "failed").all()
+
+
+def test_scaling_needs_sizes() -> None:
+    table = scaling_table(from_frame(frame(f=1.0), features=["f"]))
+    assert (table["status"] == "failed").all()
+
+
+def test_planned_steps_must_grow() -> None:
+    from toposcope.analysis import calibration_matrix
+
+    with pytest.raises(InputError, match="distinct steps in rising order"):
+        calibration_matrix(np.zeros(20))
+    with pytest.raises(InputError, match="no null called 'x'"):
+        calibration_matrix(np.arange(20), nulls=["x"])
