@@ -70,7 +70,7 @@ class Auto(Forecaster):
         return min(scored, key=lambda pair: pair[0])[1]
 
     def _eligible(self, siblings: Sequence[Curve]) -> list[Forecaster]:
-        laws = len(siblings) < 3 or not _one_schedule(siblings)
+        laws = len(siblings) < 2 or not _one_schedule(siblings)
         return [c for c in self.candidates if laws or "schedule" not in c.needs]
 
 

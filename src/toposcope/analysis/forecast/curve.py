@@ -130,12 +130,16 @@ class Binned:
 
 
 def binned(curve: Curve, points: int = 200, *, after: float = 0.0) -> Binned:
-    """Average the losses after step `after` into at most `points` groups of consecutive steps."""
+    """Average the losses after step `after` into at most `points` groups of consecutive steps.
+
+    Half of the groups are equal in steps and half in log steps, so that the steep beginning is not blurred.
+    """
     keep = curve.step > after
     step, loss = curve.step[keep], curve.loss[keep]
     if len(step) <= points:
         return Binned(step, loss, np.ones(len(step)))
-    edges = np.linspace(0, len(step), points + 1).astype(int)
+    even, steep = np.linspace(0, len(step), points // 2), np.geomspace(1, len(step), points // 2)
+    edges = np.unique(np.concatenate([even, steep]).astype(int))
     count = np.diff(edges)
     return Binned(
         np.add.reduceat(step, edges[:-1]) / count,

@@ -71,7 +71,7 @@ class Pow4(_Family):
 
     def _shapes(self, x: np.ndarray, seen: Curve) -> np.ndarray:
         scale = seen.last + 1.0
-        shifts = np.concatenate([[0.0], np.geomspace(0.003, 3.0, 15)])
+        shifts = np.concatenate([[0.0], np.geomspace(0.003, 3.0, 40)])
         shapes = (x[None, None, :] / scale + shifts[:, None, None]) ** -_RATES[None, :, None]
         return shapes.reshape(-1, len(x))
 
@@ -125,7 +125,7 @@ class SmoothedPow3(Forecaster):
         falling = -_isotonic(-data.loss, data.count)
         scale = seen.last + 1.0
         shapes = ((data.step + 1.0)[None, :] / scale) ** -_RATES[:, None]
-        a, c, index = _best_line(shapes, falling, 1.0 / (data.step + 1.0), None)
+        a, c, index = _best_line(shapes, falling, data.count / (data.step + 1.0), None)
         step = future_steps(seen)
         return point_from_curve(seen, step, c + a * ((step + 1.0) / scale) ** -_RATES[index])
 
@@ -143,7 +143,7 @@ def warmup_end(seen: Curve) -> float:
 
 def _stretched(x: np.ndarray, seen: Curve) -> np.ndarray:
     scales = np.geomspace(0.003, 30.0, 40) * (seen.last + 1.0)
-    powers = np.linspace(0.1, 1.5, 15)
+    powers = np.linspace(0.1, 1.5, 29)
     grown = (x[None, None, :] / scales[:, None, None]) ** powers[None, :, None]
     return np.exp(-np.minimum(grown, 700.0)).reshape(-1, len(x))
 

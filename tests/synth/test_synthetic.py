@@ -1,0 +1,120 @@
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+
+from toposcope.analysis.synthetic import (
+    Spectrum,
+    SyntheticRecipe,
+    draw_problem,
+    exponent_table,
+    flow_losses,
+    simulate,
+    size_exponent,
+    time_exponent,
+    write_family,
+)
+from toposcope.cli.main import main
+from toposcope.errors import InputError
+from toposcope.sources import open_series
+
+
+def test_random_features_approach_the_limit_of_infinite_width():
+    spectrum = Spectrum(2.0, 1.5, 256)
+    time = np.array([1.0, 3.0])
+    limit = spectrum.loss_at(time)
+    gaps = []
+    for width in (64, 1024):
+        drawn = [flow_losses(draw_problem(spectrum, width=width, outputs=4, seed=s), time) for s in range(3)]
+        gaps.append(np.max(np.abs(np.mean(drawn, axis=0) / limit - 1)))
+    assert gaps[1] < gaps[0]
+    assert gaps[1] < 0.05
+
+
+def test_steps_without_noise_follow_the_gradient_flow():
+    recipe = SyntheticRecipe(
+        Spectrum(1.5, 1.25, 128),
+        schedule="constant",
+        batch=0,
+        steps=400,
+        learning_rate=0.02,
+        warmup_share=0.0,
+    )
+    run = simulate(recipe, width=32)
+    exact = flow_losses(run.problem, np.array([8.0]))[0]
+    assert run.metrics["heldout_loss"].iloc[-1] == pytest.approx(exact, rel=5e-3)
+
+
+@pytest.mark.parametrize(("a", "b"), [(1.5, 1.25), (2.0, 1.5)])
+def test_fitted_exponents_agree_with_theory(a, b):
+    spectrum = Spectrum(a, b, 512)
+    quiet = SyntheticRecipe(spectrum, batch=0, schedule="constant", steps=1000, outputs=2)
+    fits = {
+        "time": time_exponent(simulate(quiet, width=0)),
+        "size": size_exponent(spectrum, (16, 32, 64, 128), seeds=range(6), outputs=2),
+    }
+    table = exponent_table(spectrum, fits)
+    assert table["agrees"].all(), table.to_string()
+
+
+def test_label_noise_and_finite_data_leave_a_floor():
+    spectrum = Spectrum(2.0, 1.5, 128)
+    clean = simulate(SyntheticRecipe(spectrum, steps=300, batch=0), width=16)
+    noisy = simulate(SyntheticRecipe(spectrum, steps=300, batch=0, noise=0.3), width=16)
+    gap = noisy.metrics["loss"] - clean.metrics["loss"]
+    assert np.allclose(gap, 0.3, atol=1e-6)
+    few = simulate(SyntheticRecipe(spectrum, steps=300, batch=0, data=8), width=64)
+    assert few.metrics["heldout_loss"].iloc[-1] > 2 * few.metrics["loss"].iloc[-1]
+
+
+def test_written_runs_open_as_a_series(tmp_path):
+    recipe = SyntheticRecipe(Spectrum(1.5, 1.25, 64), steps=100, checkpoints=3, outputs=4)
+    for width in (8, 0):
+        write_family(tmp_path, recipe, simulate(recipe, width=width))
+    series = open_series(str(tmp_path))
+    assert {run.run for run in series.runs} == {"width0008-seed0", "limit-seed0"}
+    assert len(series) == 6
+    losses = series.metrics("width0008-seed0")
+    assert len(losses) == 101
+    assert losses["heldout_loss"].notna().sum() == 3
+    with pytest.raises(InputError, match="exists and is not empty; choose another --out"):
+        write_family(tmp_path, recipe, simulate(recipe, width=8))
+
+
+def test_same_seed_same_run():
+    recipe = SyntheticRecipe(Spectrum(1.5, 1.25, 64), steps=60)
+    a, b = simulate(recipe, width=8), simulate(recipe, width=8)
+    assert a.metrics.equals(b.metrics)
+    assert not a.metrics.equals(simulate(recipe, width=8, seed=1).metrics)
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: Spectrum(a=1.0), "finite only for a > 1"),
+        (lambda: Spectrum(b=0.0), "decays only for b > 0"),
+        (lambda: Spectrum(modes=2), "at least 8"),
+        (lambda: SyntheticRecipe(schedule="step"), "not one of constant, cosine, wsd"),
+        (lambda: SyntheticRecipe(learning_rate=2.0), "between 0 and 1"),
+        (lambda: SyntheticRecipe(steps=3), "at least 50"),
+        (lambda: draw_problem(Spectrum(), width=1), "give 0 or at least 2"),
+    ],
+)
+def test_bad_settings_name_the_remedy(make, message):
+    with pytest.raises(InputError, match=message):
+        make()
+
+
+def test_command_writes_a_family_and_prints_exponents(tmp_path, capsys):
+    options = ["--modes", "64", "--widths", "8,0", "--steps", "200", "--checkpoints", "3", "--json"]
+    with pytest.raises(SystemExit) as ended:
+        main(["synth", "--out", str(tmp_path / "family"), *options])
+    assert ended.value.code == 0
+    printed = json.loads(capsys.readouterr().out)
+    assert len(printed["runs"]) == 2
+    assert printed["theory"]["time"] == pytest.approx(-0.4)
+    with pytest.raises(SystemExit) as ended:
+        main(["forecast", str(tmp_path / "family"), "--cuts", "2"])
+    assert ended.value.code == 2
