@@ -48,6 +48,14 @@ def test_nothing_is_found_with_logarithmic_steps(tmp_path: Path):
     assert audit(open_series(folder)) == []
 
 
+def test_weights_that_start_from_zero_are_healthy(tmp_path: Path):
+    folder = tmp_path / "run"
+    path = walk(1, "decay")
+    path[0]["layers.0.mlp.fc2.weight"] = 0 * path[0]["layers.0.mlp.fc2.weight"]
+    write(folder, path)
+    assert audit(open_series(folder)) == []
+
+
 def test_nothing_is_found_in_the_five_small_runs(shared_data: Path):
     series = open_series(shared_data / "seed_runs")
     assert len(series) == 255

@@ -338,3 +338,36 @@ def test_links_inside_the_hubs_own_cache_are_followed(tmp_path: Path, tensors):
     (snapshot / "model.safetensors").symlink_to(Path("../../blobs/0123"))
     series = open_series(snapshot)
     assert len(list(series.matrices(next(iter(series))))) == 7
+
+
+def test_a_run_without_checkpoints_does_not_hide_its_neighbours(tmp_path: Path, series_of_files):
+    series_of_files("ready")
+    (tmp_path / "starting").mkdir()
+    (tmp_path / "starting" / "run.json").write_text(json.dumps({"run": "starting"}))
+    assert [run.run for run in open_series(tmp_path).runs] == ["ready"]
+    with pytest.raises(SourceError, match="this run has no checkpoint yet"):
+        open_series(tmp_path / "starting")
+
+
+def test_one_bad_step_folder_does_not_stop_the_others(tmp_path: Path, tensors):
+    folder = tmp_path / "run"
+    for step in (1, 2, 3):
+        (folder / f"step{step}").mkdir(parents=True)
+        save_file(tensors, folder / f"step{step}" / "model.safetensors")
+    (folder / "step3" / "config.json").write_text("{broken")
+    (folder / "step4").symlink_to(tmp_path)
+    series = open_series(folder)
+    readable = []
+    for checkpoint in series:
+        try:
+            readable.append((checkpoint.step, len(list(series.matrices(checkpoint)))))
+        except SourceError:
+            readable.append((checkpoint.step, 0))
+    assert readable == [(1, 7), (2, 7), (3, 0), (4, 0)]
+
+
+def test_tokens_come_from_the_loss_history(series_of_files):
+    folder = series_of_files()
+    rows = [{"step": step, "loss": 1.0, "tokens": 10 * step} for step in (0, 100, 200)]
+    (folder / "training_log.json").write_text(json.dumps(rows))
+    assert [c.tokens for c in open_series(folder)] == [0, 1000, 2000]

@@ -129,7 +129,9 @@ def values(steps: Evidence) -> Iterator[Finding]:
             matrix = len(item.info.shape) > 1
             if not item.finite:
                 yield _finding(step, "non-finite", "holds NaN or infinite values", name)
-            elif matrix and item.constant and index:
+            elif matrix and item.constant and not index:
+                continue  # weights may well start from one value
+            elif matrix and item.constant:
                 fault, what = (
                     ("zero-tensor", "is zero throughout")
                     if item.zeros == 1.0

@@ -118,7 +118,10 @@ def _one_file(blob: Blob) -> Source:
 def _runs(folder: Folder, depth: int) -> list[Source]:
     files = folder.files()
     if "run.json" in files:
-        return [_toposcope_run(folder)]
+        trained = _toposcope_run(folder)
+        if not trained.entries and not depth:
+            raise SourceError(f"{folder.label}: this run has no checkpoint yet; train it further")
+        return [trained] if trained.entries else []
     labelled = _labelled(folder, base_name(folder.label))
     if labelled:
         return [_series(folder, labelled)]
@@ -198,9 +201,23 @@ def _labelled(folder: Folder, run: str) -> list[Entry]:
             entries.append(_file_entry(folder, name, run, step))
     named = [(name, step_of(name)) for name in folder.folders()]
     steps = [(name, step) for name, step in named if step is not None]
-    if any(_is_checkpoint(folder.sub(name)) for name, _ in steps):
+    if _any_checkpoint(folder, [name for name, _ in steps], entries):
         entries += [_folder_entry(folder, name, run, step) for name, step in steps]
     return entries
+
+
+def _any_checkpoint(folder: Folder, names: list[str], others: list[Entry]) -> bool:
+    """Say whether one of the folders is a checkpoint; a bad one matters only where none is good."""
+    bad: SourceError | None = None
+    for name in names:
+        try:
+            if _is_checkpoint(folder.sub(name)):
+                return True
+        except SourceError as error:
+            bad = error
+    if bad is not None and not others:
+        raise bad
+    return bad is not None
 
 
 def _file_entry(folder: Folder, name: str, run: str, step: int) -> Entry:
@@ -230,12 +247,19 @@ def _series(folder: Folder, entries: list[Entry]) -> Source:
     entries.sort(key=lambda entry: (entry.checkpoint.step, entry.checkpoint.uri))
     folders = [name for name in folder.folders() if step_of(name) is not None]
     last = max(folders, key=lambda name: step_of(name) or 0, default=None)
-    config = config_of(folder) or (config_of(folder.sub(last)) if last is not None else {})
     inner = (last,) if last is not None else ()
+
+    def metrics() -> pd.DataFrame:
+        return _metrics(folder, run, inner)
+
+    try:
+        config = config_of(folder) or (config_of(folder.sub(last)) if last is not None else {})
+    except SourceError:
+        config = {}  # said by that checkpoint when it is read
     return Source(
         Run(run, uri=folder.label),
-        tuple(entries),
-        lambda: _metrics(folder, run, inner),
+        _with_tokens(entries, metrics),
+        metrics,
         config,
         lambda: _raw_steps(folder),
     )
@@ -283,7 +307,27 @@ def _toposcope_run(folder: Folder) -> Source:
         return history.parquet_parts(folder.sub("metrics"), run.run) if has else history.tidy([], run.run)
 
     entries = _labelled(folder.sub("checkpoints"), run.run) if "checkpoints" in folder.folders() else []
-    if not entries:
-        raise SourceError(f"{folder.label}: this run has no checkpoint yet; train it further")
     entries.sort(key=lambda entry: entry.checkpoint.step)
-    return Source(run, tuple(entries), metrics, json.loads(json.dumps(config or {}, default=str)))
+    config = json.loads(json.dumps(config or {}, default=str))
+    return Source(run, _with_tokens(entries, metrics), metrics, config)
+
+
+def _with_tokens(entries: list[Entry], metrics: Callable[[], pd.DataFrame]) -> tuple[Entry, ...]:
+    """Return the entries with the tokens that the loss history states for their steps."""
+    if all(entry.checkpoint.tokens is not None for entry in entries):
+        return tuple(entries)
+    try:
+        table = metrics()
+    except SourceError:
+        return tuple(entries)  # said when the metrics themselves are asked for
+    known = table.loc[table["tokens"].notna(), ["step", "tokens"]]
+    tokens = dict(zip(known["step"].tolist(), (int(n) for n in known["tokens"]), strict=True))
+    return tuple(
+        dataclasses.replace(
+            entry,
+            checkpoint=dataclasses.replace(
+                entry.checkpoint, tokens=entry.checkpoint.tokens or tokens.get(entry.checkpoint.step)
+            ),
+        )
+        for entry in entries
+    )
