@@ -1,0 +1,161 @@
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from toposcope.analysis.decision import (
+    CONTINUE,
+    SCALE,
+    STOP,
+    advise,
+    by_both,
+    by_topology,
+    diminishing_returns,
+    regret_summary,
+    regret_table,
+    weigh,
+)
+from toposcope.analysis.forecast import curve_from_metrics
+from toposcope.analysis.synthetic import Spectrum, SyntheticRecipe, simulate
+from toposcope.cli.main import main
+
+
+@pytest.fixture(scope="module")
+def synthetic():
+    recipe = SyntheticRecipe(Spectrum(1.5, 1.25, 256), steps=1000, outputs=4)
+    runs = [simulate(recipe, width=width) for width in (4, 8, 16, 32, 64)]
+    return [
+        curve_from_metrics(run.run, run.metrics, parameters=run.parameters, schedule=recipe.plan())
+        for run in runs
+    ]
+
+
+def test_default_never_regrets_more_than_going_on_and_less_on_synthetic_truth(synthetic):
+    table = regret_table(synthetic, (0.1, 0.3, 0.6))
+    mean = regret_summary(table).set_index("rule")["mean_regret"]
+    assert mean["loss (default)"] < mean["always continue"]
+    assert (table["regret"] >= -1e-12).all()
+
+
+def test_a_saturated_run_with_a_big_budget_is_left(synthetic):
+    run, others = synthetic[1], [synthetic[0], *synthetic[3:]]
+    budget = 20.0 * run.horizon * synthetic[2].parameters
+    advice = advise(run.seen(800), others, budget=budget, larger=synthetic[2].parameters)
+    assert advice.action in (SCALE, STOP)
+    actions = {option.action: option for option in advice.options}
+    assert actions[STOP].spent == 0.0
+    assert actions[CONTINUE].steps <= 200
+
+
+def test_options_that_cannot_be_judged_say_why(synthetic):
+    seen = synthetic[0].seen(300)
+    options = {o.action: o for o in weigh(seen, [], budget=10.0, larger=10**9)}
+    assert options[SCALE].status == "failed"
+    assert "at least 3" in options[SCALE].reason
+    assert np.isnan(options[SCALE].loss)
+
+
+def test_topological_rule_waits_for_diminishing_returns(synthetic):
+    steps = np.arange(0, 1001, 25)
+    rising = pd.DataFrame({"step": steps, "neural_persistence": 0.3 + 1e-4 * steps})
+    flat = rising.assign(neural_persistence=0.5 - 0.2 * np.exp(-steps / 30))
+    assert diminishing_returns(synthetic[0]) is None
+    assert diminishing_returns(replace(synthetic[0], features=rising)) is False
+    assert diminishing_returns(replace(synthetic[0], features=flat)) is True
+    seen = replace(synthetic[0], features=rising).seen(600)
+    options = weigh(seen, synthetic[1:], budget=1e6, larger=10**4)
+    assert by_topology(options, seen)[0] == CONTINUE
+    assert by_both(options, seen)[0] == CONTINUE
+
+
+def run_command(arguments, capsys):
+    with pytest.raises(SystemExit) as ended:
+        main(arguments)
+    return ended.value.code, capsys.readouterr()
+
+
+@pytest.fixture(scope="module")
+def folders(tmp_path_factory):
+    """Three finished runs and one that stopped at step 60 of 200."""
+    import pyarrow.parquet as pq
+
+    from toposcope.analysis.synthetic import write_family
+    from toposcope.store.schema import METRICS
+
+    root = tmp_path_factory.mktemp("family")
+    recipe = SyntheticRecipe(Spectrum(1.5, 1.25, 64), steps=200, outputs=4, checkpoints=3)
+    for width in (4, 8, 16, 32):
+        path = write_family(
+            root / ("begun" if width == 32 else "finished"), recipe, simulate(recipe, width=width)
+        )
+    part = path / "metrics" / "steps_000000_000201.parquet"
+    table = pq.read_table(part).slice(0, 61)
+    assert table.schema.equals(METRICS)
+    part.unlink()
+    pq.write_table(table, path / "metrics" / "steps_000000_000061.parquet")
+    return root
+
+
+def test_command_forecasts_an_unfinished_run_from_its_siblings(folders, capsys):
+    code, printed = run_command(
+        [
+            "forecast",
+            str(folders / "begun"),
+            "--siblings",
+            str(folders / "finished"),
+            "--horizon",
+            "200",
+            "--json",
+        ],
+        capsys,
+    )
+    assert code == 0, printed.err
+    result = json.loads(printed.out)
+    rows = {row["method"]: row for row in result["forecasts"]}
+    assert rows["auto"]["status"] == "ok"
+    assert rows["auto"]["low"] < rows["auto"]["final_loss"] < rows["auto"]["high"]
+    assert rows["path transfer"]["status"] == "failed"
+    assert "at least 6" in rows["path transfer"]["reason"]
+
+
+def test_command_scores_finished_runs(folders, capsys):
+    code, printed = run_command(["forecast", str(folders / "finished"), "--cuts", "0.5"], capsys)
+    assert code == 0, printed.err
+    assert "Every run forecast from the others" in printed.out
+    assert "The largest run from the smaller ones" in printed.out
+
+
+def test_command_advises(folders, capsys):
+    arguments = [
+        "forecast",
+        str(folders / "begun"),
+        "--siblings",
+        str(folders / "finished"),
+        "--horizon",
+        "200",
+    ]
+    code, printed = run_command([*arguments, "--advise", "--budget", "1e9", "--json"], capsys)
+    assert code == 0, printed.err
+    advice = json.loads(printed.out)["advice"][0]
+    assert advice["action"] in (CONTINUE, STOP, SCALE)
+    assert {o["action"] for o in advice["options"]} == {CONTINUE, STOP, SCALE}
+
+
+@pytest.mark.parametrize(
+    ("extra", "message"),
+    [
+        (["--advise"], "--advise needs --budget"),
+        (["--level", "2"], "is not a confidence"),
+        (["--cuts", "a"], "not a list of numbers"),
+        (["--schedule", "absent.csv"], "no such file"),
+        (["--horizon", "3"], "horizon 3 is before its last logged step"),
+    ],
+)
+def test_command_names_the_remedy(folders, capsys, extra, message):
+    code, printed = run_command(["forecast", str(folders / "finished"), *extra], capsys)
+    assert code == 2
+    assert message in " ".join(printed.err.split())
