@@ -18,19 +18,30 @@ STUDIES = {"seed004": "The weight-space paper", "seed003": "The embedding report
 @click.command("reproduce", short_help="Print a paper's tables beside what the same data give here.")
 @click.argument("study", type=click.Choice(list(STUDIES)))
 @click.option("--runs", help="seed004: the five runs; without it they are trained first.")
+@click.option("--pythia", help="seed004: a series of Pythia-14m's shape; prints Table 8, draws Figure 7.")
+@click.option("--revisions", help="Which revisions of a hub series: names, or a pattern.")
 @click.option("--rows", type=click.Path(path_type=Path), help="seed003: the report's stored rows.")
 @click.option("--out", type=click.Path(path_type=Path), help="Keep runs, stores and a Markdown page here.")
 @click.option("--jobs", type=int, help="Processes.  [default: one per core]")
 @json_option
 def command(
-    study: str, runs: str | None, rows: Path | None, out: Path | None, jobs: int | None, as_json: bool
+    study: str,
+    runs: str | None,
+    pythia: str | None,
+    revisions: str | None,
+    rows: Path | None,
+    out: Path | None,
+    jobs: int | None,
+    as_json: bool,
 ) -> int:
     """Redo STUDY: seed004 (weights of five small models) or seed003 (embeddings of Pythia models).
 
     Every table has the paper's value, the value by the paper's own conventions, the value by its text's
     definitions where the two differ, and what can be concluded.
     """
-    if study == "seed004":
+    if study == "seed004" and pythia is not None:
+        sections = _pythia(pythia, revisions, out, as_json)
+    elif study == "seed004":
         sections = _in_folder(out, lambda folder: _seed004(runs, folder, out, jobs, as_json))
     else:
         sections = _seed003(rows)
@@ -72,6 +83,18 @@ def _seed004(
         train("seed004", folder / "runs", jobs=jobs, quiet=quiet)
         runs = str(folder / "runs")
     return reproduce(runs, folder / "stores", jobs=jobs, quiet=quiet)
+
+
+def _pythia(uri: str, revisions: str | None, out: Path | None, quiet: bool) -> Sequence[Section]:
+    from toposcope.studies import pythia14m
+
+    features = pythia14m.measure(uri, revisions=revisions, quiet=quiet)
+    if out is not None:
+        from toposcope.figures.style import save
+
+        for path in save(pythia14m.figure(features), out, "figure7"):
+            click.echo(f"wrote {path}", err=True)
+    return [pythia14m.table(features)]
 
 
 def _seed003(rows: Path | None) -> Sequence[Section]:

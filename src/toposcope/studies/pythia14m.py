@@ -1,0 +1,114 @@
+"""Table 8 and Figure 7 of the weight-space paper: a series of the Pythia-14m shape, measured its way."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+import pandas as pd
+from matplotlib.figure import Figure
+
+from toposcope.errors import InputError
+from toposcope.progress import track
+from toposcope.seeding import rng
+from toposcope.sources import open_series
+from toposcope.sources.series import Series
+from toposcope.studies.sections import Section
+from toposcope.studies.seed004 import printed
+from toposcope.topology import neural_persistence, pooled_rows, rips, summaries
+from toposcope.types import Checkpoint, Matrix, Role
+
+ROWS, COLUMNS, POINTS, THRESH = 50, 64, 200, 2.0
+DRAWS = 20
+PROBE = "pythia14m"
+
+
+def measure(
+    uri: str, *, revisions: str | None = None, draws: int = DRAWS, quiet: bool = False
+) -> pd.DataFrame:
+    """Return one row per step, feature and draw of the paper's two quantities, as a features table.
+
+    Neural persistence: mean and population deviation over the matrices of the blocks, each divided by its
+    own largest weight. H0: the first 50 rows and 64 columns of each of those matrices, pooled, 200 drawn
+    `draws` times, bars above 2.0 dropped.
+
+    Raises
+    ------
+    InputError
+        When the series has more than one run.
+    """
+    series = open_series(uri, revisions=revisions, split="whole")
+    if len(series.runs) != 1:
+        raise InputError(f"{uri} holds {len(series.runs)} runs: Table 8 is about one model's series")
+    rows: list[dict[str, object]] = []
+    for checkpoint in track(list(series), "measuring", quiet=quiet):
+        rows += _of_checkpoint(series, checkpoint, draws)
+    return pd.DataFrame(rows)
+
+
+def _of_checkpoint(series: Series, checkpoint: Checkpoint, draws: int) -> Iterator[dict[str, object]]:
+    values, corners = [], []
+    for matrix in series.matrices(checkpoint):
+        if _in_a_block(matrix):
+            values.append(neural_persistence(matrix.values, convention="seed004"))
+            corners.append(np.asarray(matrix.values[:ROWS, :COLUMNS], dtype=np.float32))
+    if not values:
+        raise InputError(f"{checkpoint.uri} has no matrix in an attention or MLP block")
+    shared = {
+        "run": checkpoint.run,
+        "step": checkpoint.step,
+        "probe": PROBE,
+        "name": "model",
+        "role": "model",
+    }
+    shared |= {"layer": None, "filtration": ""}
+    yield {**shared, "feature": "neural_persistence", "draw": None, "value": float(np.mean(values))}
+    yield {**shared, "feature": "neural_persistence_std", "draw": None, "value": float(np.std(values))}
+    cloud = pooled_rows(corners)
+    for draw in range(draws):
+        generator = rng(purpose="table 8", step=checkpoint.step, draw=draw)
+        chosen = np.sort(generator.choice(len(cloud), min(POINTS, len(cloud)), replace=False))
+        h0 = rips(cloud[chosen], maxdim=0, thresh=THRESH)[0]
+        yield {**shared, "feature": "h0_total", "draw": draw, "value": summaries(h0)["total"]}
+
+
+def _in_a_block(matrix: Matrix) -> bool:
+    return matrix.layer is not None and matrix.role in (Role.ATTENTION, Role.MLP)
+
+
+def table(features: pd.DataFrame) -> Section:
+    """Return Table 8: the paper's rows beside this series' at the same steps, and the series' other steps."""
+    wide = features.pivot_table(index="step", columns="feature", values="value", aggfunc=["mean", "std"])
+    stated = {int(row[0]): row[1:] for row in printed()["pythia"]["rows"]}
+    rows = []
+    for step, row in wide.iterrows():
+        paper = stated.get(int(step), (None, None, None))  # type: ignore[call-overload]
+        rows.append(
+            (
+                int(step),  # type: ignore[call-overload]
+                paper[0], float(row["mean", "neural_persistence"]),
+                paper[1], float(row["mean", "neural_persistence_std"]),
+                paper[2], float(row["mean", "h0_total"]), float(row["std", "h0_total"]),
+            )
+        )  # fmt: skip
+    columns = ("step", "NP: paper", "NP", "sd: paper", "sd", "H0: paper", "H0", "sd over draws")
+    first, last = wide["mean"].iloc[0], wide["mean"].iloc[-1]
+    change = 100.0 * (last["neural_persistence"] / first["neural_persistence"] - 1.0)
+    shrink = 100.0 * (last["h0_total"] / first["h0_total"] - 1.0)
+    note = (
+        f"From the first to the last step neural persistence changed by {change:+.0f}% (the paper: +88%) "
+        f"and H0 by {shrink:+.0f}% (-35%). One run of one size: whether another would do the same is not known."
+    )
+    return Section("Table 8: Pythia-14m", columns, tuple(rows), note)
+
+
+def figure(features: pd.DataFrame) -> Figure:
+    """Draw Figure 7: neural persistence and H0 total persistence against the step."""
+    from toposcope.figures.trajectories import Panel, draw
+
+    panels = (
+        Panel("neural_persistence", "Mean neural persistence"),
+        Panel("h0_total", "H0 total persistence", "distance"),
+    )
+    runs = pd.DataFrame({"run": features["run"].unique(), "family": "", "parameters": 0})
+    return draw(features, runs, panels, probe=PROBE)
