@@ -1,0 +1,172 @@
+"""Score every forecast on public curves: python benchmarks/forecast.py DATA [--store STORE] [--json OUT].
+
+DATA holds seed_runs/, curves/multipowerlaw/, curves/gemstones/. STORE is `toposcope weights DATA/seed_runs
+--preset seed004 --diagrams --out STORE`, for the forecasts with topology. Nothing is chosen on what is
+scored: bandwidths are averaged, the choice of method is nested, and the annealing law's fading is chosen on
+the other model size.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+
+from toposcope.analysis.decision import regret_summary, regret_table
+from toposcope.analysis.forecast import Curve, curve_from_metrics, forecast
+from toposcope.analysis.forecast.annealing import PUBLISHED, choose_shape, drive, fit_multi_power, fit_tissue
+from toposcope.analysis.forecast.auto import Auto, default_candidates
+from toposcope.analysis.forecast.curve import Binned
+from toposcope.analysis.forecast.evaluate import ablate, score_forecasts, summarise, unseen_largest
+from toposcope.analysis.forecast.gather import gather_curves, topological_methods
+from toposcope.analysis.forecast.laws import MultiPower, Tissue
+from toposcope.analysis.forecast.schedule import constant, cosine, drop, stable_decay
+from toposcope.analysis.forecast.siblings import SiblingTransfer
+from toposcope.analysis.synthetic import Spectrum, SyntheticRecipe, simulate
+from toposcope.progress import track
+
+SIZES = {"tiny-3k": 2936, "small-7k": 7408, "med-21k": 20640, "large-46k": 46368, "xl-97k": 97200}
+FITTED = ("cosine_24000", "constant_24000", "wsdcon_9")
+PREDICTED = (
+    "constant_72000",
+    "cosine_72000",
+    "wsd_20000_24000",
+    "wsdld_20000_24000",
+    "wsdcon_3",
+    "wsdcon_18",
+)
+PEAK = {"peak": 3e-4, "warmup": 2160}
+PLANS = {
+    "constant_24000": constant(steps=24000, **PEAK),
+    "constant_72000": constant(steps=72000, **PEAK),
+    "cosine_24000": cosine(last=3e-5, steps=24000, **PEAK),
+    "cosine_72000": cosine(last=3e-5, steps=72000, **PEAK),
+    "wsd_20000_24000": stable_decay(last=3e-5, decay_from=20000, steps=24000, **PEAK),
+    "wsdld_20000_24000": stable_decay(last=3e-5, decay_from=20000, steps=24000, exponential=False, **PEAK),
+    **{f"wsdcon_{k}": drop(last=k * 1e-5, at=8000, steps=16000, **PEAK) for k in (3, 9, 18)},
+}
+
+
+def small_models(data: Path, store: Path | None) -> list[Curve]:
+    if store is not None:
+        from toposcope.store import Store
+
+        tables = Store.open(store)
+        curves, _ = gather_curves(
+            tables.metrics(),
+            tables.runs(),
+            features=tables.features(),
+            diagrams=tables.diagrams(probe="rips"),
+        )
+        return curves
+    curves = []
+    for name, parameters in SIZES.items():
+        log = pd.DataFrame(json.loads((data / "seed_runs" / name / "training_log.json").read_text()))
+        log = log.rename(columns={"lr": "learning_rate"})
+        curves.append(curve_from_metrics(name, log, parameters=parameters))
+    return curves
+
+
+def gemstones(data: Path) -> list[Curve]:
+    table = pd.read_csv(data / "curves" / "gemstones" / "hot_width_le_768.csv")
+    table = table.rename(columns={"final_loss": "loss"})
+    groups = table.groupby("run_name")
+    return [
+        curve_from_metrics(str(n), g, parameters=int(g["params_active_precise"].iloc[0])) for n, g in groups
+    ]
+
+
+def annealed(data: Path, size: int, name: str) -> Curve:
+    table = pd.read_csv(data / "curves" / "multipowerlaw" / f"csv_{size}" / f"{name}.csv")
+    table = table.rename(columns={"lr": "learning_rate"})
+    last = int(table["step"].iloc[-1])
+    return curve_from_metrics(
+        f"{size}M {name}", table, schedule=PLANS[name], horizon=last, parameters=size * 10**6
+    )
+
+
+def schedules(data: Path) -> pd.DataFrame:
+    rows = []
+    for size, other in ((25, 100), (100, 25)):
+        curve = {name: annealed(data, size, name) for name in PLANS}
+        raw = {name: (Binned(c.step, c.loss, np.ones(len(c.step))), c.plan()) for name, c in curve.items()}
+        others = [annealed(data, other, name) for name in PLANS]
+        shape = choose_shape([(Binned(c.step, c.loss, np.ones(len(c.step))), c.plan()) for c in others])
+        three = [raw[name] for name in FITTED]
+        laws = {
+            f"multi-power law, fading {shape.kappa:g} from {other}M": fit_multi_power(three, shape=shape),
+            "multi-power law as published": fit_multi_power(three, shape=PUBLISHED),
+            "Tissue": fit_tissue(three),
+        }
+        for label, law in laws.items():
+            mae, r2 = [], []
+            for name in PREDICTED:
+                miss = law.losses(drive(curve[name].plan(), curve[name].step)) - curve[name].loss
+                mae.append(np.abs(miss).mean())
+                r2.append(1 - np.sum(miss**2) / np.sum((curve[name].loss - curve[name].loss.mean()) ** 2))
+            rows.append({"size": size, "law": label, "mae": np.mean(mae), "r2": np.mean(r2)})
+        siblings = [
+            curve[n] for n in ("cosine_24000", "constant_24000", "wsd_20000_24000", "wsdld_20000_24000")
+        ]
+        run = curve["cosine_72000"]
+        for method in (Auto(), MultiPower(), MultiPower(shape=shape), Tissue()):
+            made = forecast(method, run.seen(0.3 * run.horizon), siblings)
+            label = f"30% of cosine_72000: {method.name}"
+            rows.append({"size": size, "law": label, "mae": abs(made.final - run.final_loss()), "r2": np.nan})
+    return pd.DataFrame(rows)
+
+
+def families() -> dict[str, list[Curve]]:
+    out = {}
+    for a, b in ((1.5, 1.25), (2.0, 1.5)):
+        for schedule in ("cosine", "constant"):
+            recipe = SyntheticRecipe(Spectrum(a, b, 1024), schedule=schedule)
+            runs = [simulate(recipe, width=w) for w in (8, 16, 32, 64, 128)]
+            plan = recipe.plan()
+            out[f"synthetic a={a:g} b={b:g} {schedule}"] = [
+                curve_from_metrics(r.run, r.metrics, parameters=r.parameters, schedule=plan) for r in runs
+            ]
+    return out
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("data", type=Path)
+    parser.add_argument("--store", type=Path)
+    parser.add_argument("--json", type=Path)
+    options = parser.parse_args()
+    small, gems = small_models(options.data, options.store), gemstones(options.data)
+    tables: dict[str, pd.DataFrame] = {}
+    methods = [Auto(), *default_candidates(), *topological_methods(small)]
+    scores = score_forecasts(small, methods, (0.18, 0.28, 0.48))
+    tables["five small models"] = summarise(scores)
+    tables["five small models: against sibling transfer"] = ablate(scores, SiblingTransfer().name)
+    tables["five small models: the largest"] = unseen_largest(small, [Auto()], (0.18, 0.28, 0.48))
+    plain = [m for m in default_candidates() if "schedule" not in m.needs]
+    gem_scores = score_forecasts(gems, [Auto(), *plain], (0.2, 0.5))
+    tables["gemstones"] = summarise(gem_scores)
+    pooled = pd.concat([scores, gem_scores])
+    covered = pooled[pooled["method"].isin(["auto", "sibling transfer"])].groupby("method")["covered"]
+    tables["90% intervals pooled"] = covered.agg(["sum", "count"]).reset_index()
+    tables["learning-rate schedules"] = schedules(options.data)
+    regrets = []
+    cuts = {"five small models": (0.18, 0.28, 0.48), "gemstones": (0.2, 0.5)}
+    for name, curves in track(
+        {"five small models": small, "gemstones": gems, **families()}.items(), "deciding"
+    ):
+        summary = regret_summary(regret_table(curves, cuts.get(name, (0.1, 0.3, 0.6))))
+        regrets.append(summary.assign(family=name))
+    tables["decision: regret"] = pd.concat(regrets)
+    for name, table in tables.items():
+        print(f"\n{name}\n{table.round(5).to_string(index=False)}")
+    if options.json:
+        options.json.write_text(
+            json.dumps({k: json.loads(t.to_json(orient="records")) for k, t in tables.items()}, indent=1)
+        )
+
+
+if __name__ == "__main__":
+    main()
