@@ -35,6 +35,7 @@ from scipy.linalg import null_space
 TREND_TOLERANCE = 1e-3
 LEVERAGE_POWER = 0.375
 LEAST_LENGTH = 12
+TAIL = 0.01
 _EXPONENTS = np.linspace(0.05, 2.0, 40)
 _TINY = 1e-12
 
@@ -138,11 +139,11 @@ def innovation_test(e: np.ndarray, f: np.ndarray, left: np.ndarray, *, level: fl
 def beta_tail(z: np.ndarray, equal: np.ndarray) -> np.ndarray:
     """Return P(|Z| >= |z|) where Z^2 / m has the beta distribution (1/2, (m - 1)/2), m = `equal`.
 
-    Below 1e-4 the normal tail, which is the larger, stands in.
+    Below 1% the normal tail, which is the larger, stands in: the beta distribution ends too soon there.
     """
     part = np.clip(z * z / equal, 0.0, 1.0)
     p = 1.0 - special.betainc(0.5, (equal - 1.0) / 2.0, part)
-    return np.maximum(p, np.minimum(2.0 * special.ndtr(-np.abs(z)), 1e-4))
+    return np.maximum(p, np.minimum(2.0 * special.ndtr(-np.abs(z)), TAIL))
 
 
 def beta_quantile(level: float, equal: np.ndarray) -> np.ndarray:
