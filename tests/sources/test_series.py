@@ -371,3 +371,16 @@ def test_tokens_come_from_the_loss_history(series_of_files):
     rows = [{"step": step, "loss": 1.0, "tokens": 10 * step} for step in (0, 100, 200)]
     (folder / "training_log.json").write_text(json.dumps(rows))
     assert [c.tokens for c in open_series(folder)] == [0, 1000, 2000]
+
+
+def test_a_file_that_is_rewritten_while_it_is_read_is_an_error_once(series_of_files, tensors):
+    series = open_series(series_of_files())
+    checkpoint = list(series)[1]
+    with series.reading(checkpoint) as reader:
+        save_file({**tensors, "more.weight": np.ones((3, 3), np.float32)}, checkpoint.uri)
+        with pytest.raises(SourceError, match="changed while it was read"):
+            reader.read("head.weight")
+    with pytest.raises(SourceError, match="changed while it was read"):
+        list(series.tensors(checkpoint))
+    with pytest.raises(SourceError, match="from another run"):
+        list(series.tensors(checkpoint))

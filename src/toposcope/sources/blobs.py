@@ -84,7 +84,7 @@ class LocalBlob:
         if not path.is_file():
             raise SourceError(f"{path}: is not a regular file; refused")
         self.size = status.st_size
-        self.stamp = f"{status.st_size}:{status.st_mtime_ns}:{status.st_ino}"
+        self.stamp = _stamp(status)
 
     def read(self, start: int, stop: int) -> np.ndarray:
         """Return bytes `start` to `stop` as a fresh uint8 array."""
@@ -96,6 +96,8 @@ class LocalBlob:
         except OSError as error:
             raise SourceError(f"{self.label}: cannot be read ({error.strerror}); check the path") from error
         try:
+            if _stamp(os.fstat(descriptor)) != self.stamp:
+                raise SourceError(f"{self.label}: changed while it was read; is it still being written?")
             done = 0
             while done < len(view):
                 count = os.preadv(descriptor, [view[done:]], start + done)
@@ -105,6 +107,10 @@ class LocalBlob:
         finally:
             os.close(descriptor)
         return out
+
+
+def _stamp(status: os.stat_result) -> str:
+    return f"{status.st_size}:{status.st_mtime_ns}:{status.st_ino}"
 
 
 class LocalFolder:

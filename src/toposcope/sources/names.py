@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, lru_cache
 
 from toposcope.types import Role
 
@@ -70,7 +70,7 @@ class Rule:
     """"q", "k" or "v" for a projection of its own, so that it can be taken apart into heads."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Family:
     """A naming scheme; `shape_of` with `tall` tells apart schemes that share their names."""
 
@@ -246,6 +246,7 @@ def _compiled(family: Family) -> tuple[tuple[re.Pattern[str], Rule], ...]:
     return tuple(table)
 
 
+@lru_cache(maxsize=1 << 16)
 def place(family: Family, name: str) -> Place:
     """Return where the parameter `name` belongs in a model of `family`.
 

@@ -114,7 +114,8 @@ class PickleData:
         self.end, self._stack, self._memo = start, [], {}
         try:
             for _ in range(MAX_OPCODES):
-                code = self._take(1)[0]
+                code = self._data[self.end]  # beyond the end: an IndexError, reported below
+                self.end += 1
                 if code == _STOP:
                     return self._stack.pop()
                 action = _ACTIONS.get(code)

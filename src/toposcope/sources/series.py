@@ -47,6 +47,7 @@ class Series:
         self._signatures: dict[str, Signature | None] = {}
         self._hashes: dict[Checkpoint, dict[str, str]] = {}
         self._described: tuple[Run, ...] | None = None
+        self._latest: tuple[Checkpoint, Reader] | None = None
 
     def _fill(self) -> None:
         seen: set[tuple[str, int]] = set()
@@ -113,9 +114,20 @@ class Series:
         if entry is None:
             raise SourceError(f"{self.uri}: run {checkpoint.run!r} has no step {checkpoint.step}")
         try:
-            yield entry.open()
+            yield self._reader(checkpoint, entry)
+        except SourceError:
+            self._latest = None
+            raise
         finally:
             entry.release()
+
+    def _reader(self, checkpoint: Checkpoint, entry: Entry) -> Reader:
+        """Open a checkpoint; the latest reader is kept, because hashing and measuring follow each other."""
+        if self._latest is not None and self._latest[0] == checkpoint and entry.identity is None:
+            return self._latest[1]
+        reader = entry.open()
+        self._latest = (checkpoint, reader)
+        return reader
 
     def matrices(self, checkpoint: Checkpoint) -> Iterator[Matrix]:
         """Yield the 2-D weights of a checkpoint, one in memory at a time.
