@@ -38,20 +38,31 @@ def h2_pairs(edges: Edges, h1_pivots: np.ndarray, *, serial: bool = False) -> tu
 
 @njit(cache=True, nogil=True)
 def _open_triangles(ranks: np.ndarray, closing: np.ndarray, start: int, stop: int) -> np.ndarray:
-    """Return the triangles that are in no pair without length, with the larger end in rows start to stop."""
+    """Return the triangles that are in no pair without length, with the larger end in rows start to stop.
+
+    Of the vertices that form triangles with an edge the first one closes the edge itself, and most others
+    are near it, hence in a pair: for many edges one look along three rows ends the search.
+    """
     n = ranks.shape[0]
     found, count = np.empty(1024, np.int64), 0
     common = np.empty(n, np.int64)
     for i in range(start, stop):
+        row_u = ranks[i]
         for j in range(i):
-            edge = ranks[i, j]
+            edge = row_u[j]
             if edge == ABSENT or closing[edge] == NO_VERTEX:
                 continue
+            row_v, row_first = ranks[j], ranks[closing[edge]]
+            low = _next_far(row_u, row_v, row_first, edge, closing[edge] + 1)
+            if low == n:
+                continue
             size = 0
-            for k in range(closing[edge], n):
+            for k in range(closing[edge] + 1, n):
                 common[size] = k  # written always, kept if it is a common neighbour: no branch
-                size += max(ranks[i, k], ranks[j, k]) < edge
-            for at in range(1, size):  # the first closes the edge itself
+                size += max(row_u[k], row_v[k]) < edge
+            for at in range(size):
+                if row_first[common[at]] < edge:
+                    continue
                 row = ranks[common[at]]
                 before = 0
                 while before < at and row[common[before]] > edge:
@@ -59,6 +70,31 @@ def _open_triangles(ranks: np.ndarray, closing: np.ndarray, start: int, stop: in
                 if before == at:
                     found, count = append(found, count, np.int64(edge) * n + common[at])
     return found[:count]
+
+
+@njit(cache=True, nogil=True)
+def _next_far(row_u, row_v, row_first, edge, start):
+    """Return the start of a block with a common neighbour whose edge to the first is later; n if none."""
+    n = len(row_u)
+    for low in range(start, n, _BLOCK):
+        least = ABSENT
+        for k in range(low, min(low + _BLOCK, n)):
+            least = min(least, max(row_u[k], row_v[k]) if row_first[k] > edge else ABSENT)
+        if least < edge:
+            return low
+    return n
+
+
+@njit(cache=True, nogil=True)
+def _is_closed(row_u, row_v, row_w, edge, stop):
+    """Return whether a vertex before `stop` has edges before `edge` to u, v and w."""
+    for low in range(0, stop, _BLOCK):
+        least = ABSENT
+        for k in range(low, min(low + _BLOCK, stop)):
+            least = min(least, max(row_u[k], max(row_v[k], row_w[k])))
+        if least < edge:
+            return True
+    return False
 
 
 @njit(cache=True, nogil=True)
@@ -122,14 +158,7 @@ def _partner(packed: np.ndarray, ranks: np.ndarray, key: int) -> int:
     edge = triangle // n
     p = triangle - edge * n
     u, v = ends(packed, edge, n)
-    row_u, row_v, row_p = ranks[u], ranks[v], ranks[p]
-    for start in range(0, q, _BLOCK):
-        least = ABSENT
-        for k in range(start, min(start + _BLOCK, q)):
-            least = min(least, max(row_u[k], max(row_v[k], row_p[k])))
-        if least < edge:
-            return -1
-    return triangle
+    return -1 if _is_closed(ranks[u], ranks[v], ranks[p], edge, q) else triangle
 
 
 @njit(cache=True, nogil=True)
