@@ -53,11 +53,11 @@ def _open_triangles(ranks: np.ndarray, closing: np.ndarray, start: int, stop: in
             if edge == ABSENT or closing[edge] == NO_VERTEX:
                 continue
             row_v, row_first = ranks[j], ranks[closing[edge]]
-            low = _next_far(row_u, row_v, row_first, edge, closing[edge] + 1)
-            if low == n:
+            after = np.int64(closing[edge]) + 1
+            if not _any_far(row_u[after:], row_v[after:], row_first[after:], edge):
                 continue
             size = 0
-            for k in range(closing[edge] + 1, n):
+            for k in range(after, n):
                 common[size] = k  # written always, kept if it is a common neighbour: no branch
                 size += max(row_u[k], row_v[k]) < edge
             for at in range(size):
@@ -73,16 +73,12 @@ def _open_triangles(ranks: np.ndarray, closing: np.ndarray, start: int, stop: in
 
 
 @njit(cache=True, nogil=True)
-def _next_far(row_u, row_v, row_first, edge, start):
-    """Return the start of a block with a common neighbour whose edge to the first is later; n if none."""
-    n = len(row_u)
-    for low in range(start, n, _BLOCK):
-        least = ABSENT
-        for k in range(low, min(low + _BLOCK, n)):
-            least = min(least, max(row_u[k], row_v[k]) if row_first[k] > edge else ABSENT)
-        if least < edge:
-            return low
-    return n
+def _any_far(row_u, row_v, row_first, edge):
+    """Return whether a common neighbour of u and v has a later edge to their first one."""
+    late = np.int32(0)
+    for k in range(len(row_u)):  # without a branch and in 32 bits, so that it compiles to vector instructions
+        late |= np.int32(max(row_u[k], row_v[k]) < edge) & np.int32(row_first[k] > edge)
+    return late != 0
 
 
 @njit(cache=True, nogil=True)
