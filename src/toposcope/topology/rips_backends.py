@@ -42,7 +42,15 @@ def choose(backend: str, maxdim: int, field: int, n: int) -> str:
 def native(
     distances: np.ndarray, maxdim: int, limit: float, *, serial: bool = False
 ) -> tuple[np.ndarray, Bars]:
-    """Return the deaths of the components that merge, and the bars of H1 and H2, over Z/2."""
+    """Return the deaths of the components that merge, and the bars of H1 and H2, over Z/2.
+
+    In dimension 2 the points are taken from the centre outwards. Which simplices form pairs without length
+    depends on that order: a central point is near most others and pairs off most of their triangles, which
+    leaves several times fewer columns to reduce than an arbitrary order does.
+    """
+    if maxdim == 2:
+        order = np.argsort(distances.sum(axis=1), kind="stable")
+        distances = distances[np.ix_(order, order)]
     largest = float(distances.max())
     outside = largest > 0 and not _SAFE_RANGE[0] < largest < _SAFE_RANGE[1]
     scale = 1.0 / largest if outside else 1.0
