@@ -20,11 +20,14 @@ _BLOCK = 32
 _FIRST_WINDOW = 0.25
 """Tetrahedra expected in the first window of a triangle; changes speed only."""
 _GROWTH = 1.4
+_SERIAL_BELOW = 300
+"""Points below which handing work to threads costs what it saves."""
 
 
 def h2_pairs(edges: Edges, h1_pivots: np.ndarray, *, serial: bool = False) -> tuple[np.ndarray, np.ndarray]:
     """Return the ranks of the edges at which each H2 class is born and dies (-1: never)."""
     n = len(edges.ranks)
+    serial = serial or n < _SERIAL_BELOW
     parts = run_blocks(
         lambda rows: _open_triangles(edges.ranks, edges.closing, *rows),
         row_blocks(n, per_thread=16, serial=serial),
