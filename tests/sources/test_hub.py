@@ -232,3 +232,23 @@ def test_a_step_that_is_held_is_fetched_once(hub, tmp_path: Path):
             assert len(list(series.matrices(checkpoint))) == 8
     assert len(hub.downloads()) == 1
     assert left_over(tmp_path) == []
+
+
+def test_a_sweep_fetches_each_step_once_for_all_its_probes(hub, tmp_path: Path, monkeypatch):
+    from toposcope.probes.registry import weight_probes
+    from toposcope.probes.weights.options import WeightOptions
+    from toposcope.store import Store
+    from toposcope.sweep import Execution, expect, sweep
+
+    monkeypatch.setattr(expect, "CACHE_BYTES", 1)  # as if no checkpoint fitted into memory
+    monkeypatch.setattr("toposcope.probes.snapshot.CACHE_BYTES", 1)
+    series = open_series("hf://tiny/neox", steps="0,4")
+    options = WeightOptions(nulls=0)
+    store = Store.create(tmp_path / "store", recipe=options.recipe())
+    probes = weight_probes(["neural_persistence", "baselines", "rips"], options)
+    before = len(hub.downloads())
+    report = sweep(series, probes, store, execution=Execution(audit=False, quiet=True))
+    assert (report.done, report.failures) == (6, [])
+    fetched = [name for name in hub.downloads()[before:] if name.endswith(".safetensors")]
+    assert 2 <= len(fetched) <= 3  # each step once; one more to see how large a step is
+    assert left_over(tmp_path) == []

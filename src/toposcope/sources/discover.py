@@ -46,6 +46,8 @@ class Entry:
     open: Callable[[], Reader]
     release: Callable[[], None] = lambda: None
     """What to do when the checkpoint is no longer needed (fetched files are removed)."""
+    hold: Callable[[], None] = lambda: None
+    """Keep what is fetched until `release` has been called once more."""
     identity: Callable[[], Mapping[str, str]] | None = None
     """The files' hashes, where they are known without reading the files."""
 

@@ -262,7 +262,7 @@ def _choose(uri: str, have: list[str], wanted: list[str]) -> list[str]:
 def _entry(repository: str, name: str, run: str) -> Entry:
     revision = Revision(repository, name)
     checkpoint = Checkpoint(run, step_of(name) or 0, tokens_of(name), revision.label, name)
-    return Entry(checkpoint, revision.open, revision.release, revision.identity)
+    return Entry(checkpoint, revision.open, revision.release, revision.hold, revision.identity)
 
 
 @contextmanager

@@ -121,6 +121,16 @@ class Series:
         finally:
             entry.release()
 
+    @contextmanager
+    def holding(self, checkpoint: Checkpoint) -> Iterator[None]:
+        """Keep what is fetched of a checkpoint until the end, so that several readings fetch it once."""
+        entry = self._entries[checkpoint]
+        entry.hold()
+        try:
+            yield
+        finally:
+            entry.release()
+
     def _reader(self, checkpoint: Checkpoint, entry: Entry) -> Reader:
         """Open a checkpoint; the latest reader is kept, because hashing and measuring follow each other."""
         if self._latest is not None and self._latest[0] == checkpoint and entry.identity is None:

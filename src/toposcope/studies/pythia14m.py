@@ -97,7 +97,7 @@ def table(features: pd.DataFrame) -> Section:
     shrink = 100.0 * (last["h0_total"] / first["h0_total"] - 1.0)
     note = (
         f"From the first to the last step neural persistence changed by {change:+.0f}% (the paper: +88%) "
-        f"and H0 by {shrink:+.0f}% (-35%). One run of one size: whether another would do the same is not known."
+        f"and H0 by {shrink:+.0f}% (-35%). One run of one size: another may not do the same."
     )
     return Section("Table 8: Pythia-14m", columns, tuple(rows), note)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -79,15 +80,23 @@ class Worker:
         try:
             for start in range(0, len(task.indices), self._job.together):
                 indices = task.indices[start : start + self._job.together]
-                for name in task.probes:
-                    outcome = self._group(reader, indices, self._probes[name])
-                    total.add(outcome)
-                    if tell is not None:
-                        tell(outcome)
+                with self._held(reader, indices):
+                    for name in task.probes:
+                        outcome = self._group(reader, indices, self._probes[name])
+                        total.add(outcome)
+                        if tell is not None:
+                            tell(outcome)
                 reader.leave_behind(indices[-1])
         finally:
             self._write()
         return total
+
+    def _held(self, reader: RunReader, indices: Sequence[int]) -> AbstractContextManager[None]:
+        """Fetch a large checkpoint once for all probes; small ones stay in memory anyway."""
+        holding = getattr(self._job.series, "holding", None)
+        if holding is None or len(indices) > 1:
+            return nullcontext()
+        return holding(reader[indices[0]].checkpoint)
 
     def _open(self, run: str) -> RunReader:
         if self._reader is None or self._reader[0] != run:

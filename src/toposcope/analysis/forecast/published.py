@@ -1,30 +1,23 @@
 """The three rules of the weight-space paper, and the control that its gain needs no topology.
 
-Read at checkpoints: those of the measured features, else 51 equally spaced ones. With n of m seen:
-
-- loss-only: a x^-b + c on the minibatch losses, x = step + 1, from (10, 0.1, last loss), within
-  [0, 0, 0] and [100, 2, 20];
-- TDA-only: L[n-1] - 0.1 |(NP[n-1] - NP[0]) / (n - 1)| (m - n), not below 0.5;
-- combined: 0.6 loss-only + 0.4 TDA-only; control: the same with the last loss in place of TDA-only.
+Read at checkpoints: those of the measured features, else 51 equally spaced ones. The rules themselves are
+those of `toposcope.analysis.seed_rules`.
 """
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Self
 
 import numpy as np
-from scipy.optimize import OptimizeWarning, curve_fit
 
 from toposcope.analysis.forecast.base import Forecaster, Point
 from toposcope.analysis.forecast.curve import Curve
+from toposcope.analysis.seed_rules import combine, loss_only, tda_only
 from toposcope.errors import InputError
 
 NEURAL_PERSISTENCE = "neural_persistence"
-_FLOOR = 0.5
-_WEIGHT = 0.6
 _CHECKPOINTS = 51
 
 
@@ -68,7 +61,7 @@ class CombinedRule(_Rule):
     def predict(self, seen: Curve) -> Point:
         """Mix the two rules."""
         steps, losses = _checkpoints(seen)
-        return Point(_WEIGHT * _power_law(steps, losses, seen.horizon) + (1 - _WEIGHT) * _tda(seen))
+        return Point(combine(_power_law(steps, losses, seen.horizon), _tda(seen)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +73,7 @@ class LastLossControl(_Rule):
     def predict(self, seen: Curve) -> Point:
         """Mix the loss-only rule with the last loss."""
         steps, losses = _checkpoints(seen)
-        return Point(_WEIGHT * _power_law(steps, losses, seen.horizon) + (1 - _WEIGHT) * float(losses[-1]))
+        return Point(combine(_power_law(steps, losses, seen.horizon), float(losses[-1])))
 
 
 def _checkpoints(seen: Curve) -> tuple[np.ndarray, np.ndarray]:
@@ -97,29 +90,21 @@ def _checkpoints(seen: Curve) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _power_law(steps: np.ndarray, losses: np.ndarray, horizon: int) -> float:
-    law = lambda x, a, b, c: a * x**-b + c  # noqa: E731
-    start = (10.0, 0.1, min(max(float(losses[-1]), 0.0), 20.0))
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", OptimizeWarning)
-            found, _ = curve_fit(
-                law, steps + 1.0, losses, p0=start, bounds=([0, 0, 0], [100, 2, 20]), maxfev=10000
-            )
-    except RuntimeError as error:
-        raise InputError(f"the published power law does not converge on these losses ({error})") from None
-    return float(law(horizon + 1.0, *found))
+    found = loss_only(steps, losses, float(horizon))
+    if not np.isfinite(found):
+        raise InputError("the published power law does not converge on these losses")
+    return found
 
 
 def _tda(seen: Curve) -> float:
     if NEURAL_PERSISTENCE not in seen.features:
         raise InputError(f"run {seen.run}: no neural persistence was measured; run toposcope weights")
-    measured = seen.features.dropna(subset=[NEURAL_PERSISTENCE])
-    steps, value = measured["step"].to_numpy(float), measured[NEURAL_PERSISTENCE].to_numpy(float)
-    if len(steps) < 3:
+    steps, losses = _checkpoints(seen)
+    value = seen.features[NEURAL_PERSISTENCE].to_numpy(float)
+    known = np.isfinite(value)
+    if known.sum() < 3:
         raise InputError(
-            f"run {seen.run}: {len(steps)} checkpoints seen; the published rules need at least 3"
+            f"run {seen.run}: {known.sum()} checkpoints measured; the published rules need at least 3"
         )
-    spacing = float(np.median(np.diff(steps)))
-    left = seen.horizon / spacing + 1 - len(steps)
-    _, losses = _checkpoints(seen)
-    return max(_FLOOR, float(losses[-1]) - 0.1 * abs((value[-1] - value[0]) / (len(steps) - 1)) * left)
+    spacing = float(np.median(np.diff(steps[known])))
+    return tda_only(losses[known], value[known], round(seen.horizon / spacing) + 1)
