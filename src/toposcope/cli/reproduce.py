@@ -12,12 +12,16 @@ from toposcope.cli.output import json_option, print_json, print_table
 from toposcope.errors import InputError
 from toposcope.studies.sections import Section, markdown
 
-STUDIES = {"seed004": "The weight-space paper", "seed003": "The embedding report"}
+STUDIES = {
+    "seed004": "The weight-space paper",
+    "seed003": "The embedding report",
+    "grokking": "Modular addition",
+}
 
 
 @click.command("reproduce", short_help="Print a paper's tables beside what the same data give here.")
 @click.argument("study", type=click.Choice(list(STUDIES)))
-@click.option("--runs", help="seed004: the five runs; without it they are trained first.")
+@click.option("--runs", help="seed004, grokking: the runs; without it they are trained first.")
 @click.option("--pythia", help="seed004: a series of Pythia-14m's shape; prints Table 8, draws Figure 7.")
 @click.option("--revisions", help="Which revisions of a hub series: names, or a pattern.")
 @click.option("--rows", type=click.Path(path_type=Path), help="seed003: the report's stored rows.")
@@ -34,15 +38,18 @@ def command(
     jobs: int | None,
     as_json: bool,
 ) -> int:
-    """Redo STUDY: seed004 (weights of five small models) or seed003 (embeddings of Pythia models).
+    """Redo STUDY: seed004 (weights of five small models), seed003 (embeddings of Pythia models), or grokking.
 
-    Every table has the paper's value, the value by the paper's own conventions, the value by its text's
-    definitions where the two differ, and what can be concluded.
+    For the papers every table has the paper's value, the value by the paper's own conventions, the value by
+    its text's definitions where the two differ, and what can be concluded. The study grokking is the
+    positive control: does H1 see a transformer find the circles of modular addition, and when?
     """
     if study == "seed004" and pythia is not None:
         sections = _pythia(pythia, revisions, out, as_json)
     elif study == "seed004":
         sections = _in_folder(out, lambda folder: _seed004(runs, folder, out, jobs, as_json))
+    elif study == "grokking":
+        sections = _in_folder(out, lambda folder: _grokking(runs, folder, out, jobs, as_json))
     else:
         sections = _seed003(rows)
     if as_json:
@@ -95,6 +102,27 @@ def _pythia(uri: str, revisions: str | None, out: Path | None, quiet: bool) -> S
         for path in save(pythia14m.figure(features), out, "figure7"):
             click.echo(f"wrote {path}", err=True)
     return [pythia14m.table(features)]
+
+
+def _grokking(
+    runs: str | None, folder: Path, out: Path | None, jobs: int | None, quiet: bool
+) -> Sequence[Section]:
+    from toposcope.studies import grokking
+    from toposcope.studies.grokking_tables import tables
+
+    if runs is None:
+        from toposcope.train import train
+
+        train("grokking", folder / "runs", jobs=jobs or 1, quiet=quiet)
+        runs = str(folder / "runs")
+    studied = [grokking.study_run(run) for run in grokking.read_runs(runs, quiet=quiet)]
+    if out is not None:
+        from toposcope.figures.style import save
+
+        for one in studied:
+            for path in save(grokking.figure(one), out, f"grokking-{one.run.name}"):
+                click.echo(f"wrote {path}", err=True)
+    return tables(studied, draws=grokking.DRAWS, quiet=quiet)
 
 
 def _seed003(rows: Path | None) -> Sequence[Section]:

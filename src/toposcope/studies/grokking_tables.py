@@ -1,0 +1,196 @@
+"""The positive control as tables: what was detected, how far from the loss, and how often falsely."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from scipy.stats import binomtest
+from scipy.stats import t as student
+
+from toposcope.analysis.partition import FALSE_ALARMS
+from toposcope.studies.grokking import (
+    CHOICES,
+    CONTROLS,
+    DRAWS,
+    KEYS,
+    MEASURES,
+    Finding,
+    StudiedRun,
+    circle_bar,
+    control,
+    key_frequencies,
+)
+from toposcope.studies.sections import Section
+from toposcope.train.grokking import frequency_power
+
+HEADLINE = ("own", "scaled")
+"""The series that decides: needs no hindsight, and does not move when the embedding merely grows."""
+Comparison = tuple[str, float | None, float | None, float | None, float | None, float | None, str]
+"""What was compared, the step of H1, that of the loss, their difference with its ends, and the verdict."""
+_WORDS = {
+    "heldout_loss": "held-out loss",
+    "longest": "longest bar",
+    "scaled": "longest bar / radius",
+    "second_share": "second / longest bar",
+}
+
+
+def tables(studied: Sequence[StudiedRun], *, draws: int = DRAWS, quiet: bool = False) -> list[Section]:
+    """Return the study: detection, lead or lag, negative control, every checkpoint."""
+    return [detection(studied), lags(studied), false_alarms(studied, draws, quiet), checkpoints(studied)]
+
+
+def detection(studied: Sequence[StudiedRun]) -> Section:
+    """Return when every series turns, by the segment search and by the online detector."""
+    columns = ("run", "series", "frequencies chosen at", "first turn", "from", "to",
+               "steepest turn", "from ", "to ", "online: dated to", "online: raised at")  # fmt: skip
+    rows = [
+        (one.run.name, _WORDS[measure], CHOICES.get(choice, ""), *_turn_cells(finding))
+        for one in studied
+        for (choice, measure), finding in one.findings.items()
+    ]
+    seen = [one.findings[HEADLINE].first is not None for one in studied]
+    online = [one.findings[HEADLINE].raised is not None for one in studied]
+    note = (
+        f"The transition in H1 was detected in {sum(seen)} of {len(seen)} runs by the segment search and "
+        f"in {sum(online)} online, judged by the longest bar over the plane's radius with the {KEYS} "
+        "frequencies of largest power at each checkpoint, a choice that needs no hindsight; choosing them "
+        "at the last checkpoint is retrospective. A turn is a boundary after which the slope on "
+        "log(step) has the awaited sign (bars rise, second / longest and loss fall) and is steeper "
+        "than before; from-to is its 95% set. The online detector dates a change only when it raises the alarm, and gives no interval."
+    )
+    return Section("When each series turns", columns, tuple(rows), f"{note} {_solution(studied)}")
+
+
+def _turn_cells(finding: Finding) -> tuple[float | None, ...]:
+    cells: list[float | None] = []
+    for turn in (finding.first, finding.steepest):
+        cells += [turn.step, turn.low, turn.high] if turn else [None] * 3
+    return (*cells, finding.dated, finding.raised)
+
+
+def _solution(studied: Sequence[StudiedRun]) -> str:
+    """Say how far the last checkpoints are from circles: without that nothing there was to detect."""
+    parts = []
+    for one in studied:
+        table = one.run.embeddings[-1]
+        reached = one.bars["last"]["scaled"].iloc[-1] / circle_bar(len(table))
+        keys = key_frequencies(table)
+        share = frequency_power(table)[keys - 1].sum()
+        parts.append(
+            f"{one.run.name}: bars {100 * reached:.0f}% of a circle's, {100 * share:.0f}% of the "
+            f"embedding's variance on frequencies {', '.join(map(str, sorted(keys.tolist())))}"
+        )
+    return f"At the last checkpoint: {'; '.join(parts)}."
+
+
+def lags(studied: Sequence[StudiedRun]) -> Section:
+    """Return how many steps after (negative: before) the held-out loss the bars turn."""
+    columns = ("run", "frequencies chosen at", "compared", "H1", "held-out loss", "H1 - loss", "from", "to",
+               "H1 turns")  # fmt: skip
+    rows = [
+        (one.run.name, CHOICES[choice], *row)
+        for one in studied
+        for choice in CHOICES
+        for row in _compare(one.findings[choice, HEADLINE[1]], one.findings["", "heldout_loss"])
+    ]
+    spacing = max(float(np.diff(one.run.steps).max()) for one in studied)
+    notes = [
+        f"The longest bar over the radius against the held-out loss; positive: H1 turns later. Both steps "
+        f"are checkpoints, {spacing:g} steps apart. From-to combines the ends of both 95% sets."
+    ]
+    for compared in dict.fromkeys(row[2] for row in rows):
+        found: list[float | None] = [
+            row[5] for row in rows if row[1] == CHOICES[HEADLINE[0]] and row[2] == compared
+        ]
+        notes.append(_over_runs(compared, np.array([x for x in found if x is not None], float), len(found)))
+    return Section("Steps between H1 and the held-out loss", columns, tuple(rows), " ".join(notes))
+
+
+def _compare(bar: Finding, loss: Finding) -> list[Comparison]:
+    rows: list[Comparison] = []
+    for name, mine, other in (
+        ("first turn", bar.first, loss.first),
+        ("steepest turn", bar.steepest, loss.steepest),
+    ):
+        if mine is None or other is None:
+            mine_at, other_at = mine.step if mine else None, other.step if other else None
+            rows.append((name, mine_at, other_at, None, None, None, "not detected"))
+            continue
+        low, high = mine.low - other.high, mine.high - other.low
+        verdict = "after" if low > 0 else "before" if high < 0 else "not told apart"
+        rows.append((name, mine.step, other.step, mine.step - other.step, low, high, verdict))
+    if bar.raised is None or loss.raised is None:
+        rows.append(("online alarm", bar.raised, loss.raised, None, None, None, "not detected"))
+    else:
+        gap = bar.raised - loss.raised
+        verdict = "after" if gap > 0 else "before" if gap < 0 else "same checkpoint"
+        rows.append(("online alarm", bar.raised, loss.raised, gap, None, None, verdict))
+    return rows
+
+
+def _over_runs(compared: str, gaps: np.ndarray, runs: int) -> str:
+    """Say what the gaps of all runs amount to; the runs are the independent observations."""
+    if not len(gaps):
+        return f"By the {compared}: no run has both."
+    mean = float(gaps.mean())
+    where = "after" if mean > 0 else "before" if mean < 0 else "from"
+    said = f"By the {compared}, H1 turns {abs(mean):.0f} steps {where} the held-out loss"
+    if len(gaps) == 1:
+        return f"{said} in the one run that has both; another seed may differ."
+    half = float(student.ppf(0.975, len(gaps) - 1) * gaps.std(ddof=1) / np.sqrt(len(gaps)))
+    return (
+        f"{said} on average over {len(gaps)} of {runs} runs "
+        f"(95% interval over runs {mean - half:.0f} to {mean + half:.0f})."
+    )
+
+
+def false_alarms(studied: Sequence[StudiedRun], draws: int, quiet: bool) -> Section:
+    """Return how often the same detectors fire at all on planes without circles."""
+    columns = ("planes", "series", "draws", "segments fire", "from", "to", "online fires", "from ", "to ",
+               "beyond the stated rate")  # fmt: skip
+    rows, beyond = [], []
+    for kind, name in CONTROLS.items():
+        counts = [control(one.run, kind, draws=draws, quiet=quiet) for one in studied]
+        for measure in MEASURES:
+            total = draws * len(studied)
+            shares = [_share(sum(count[measure][i] for count in counts), total) for i in (0, 1)]
+            worse = any(low > FALSE_ALARMS for _, low, _ in shares)
+            rows.append((name, _WORDS[measure], total, *shares[0], *shares[1], "yes" if worse else "no"))
+            if worse:
+                beyond.append(f"{_WORDS[measure]}, {name}")
+    note = (
+        f"As many planes ({KEYS}) of the same embeddings, with the residues permuted (frequencies chosen "
+        "anew at each checkpoint, so that what choosing does is in it) or along random directions. "
+        f"Both detectors state {100 * FALSE_ALARMS:.0f}% of runs with any boundary; from-to is the "
+        "exact binomial 95% interval. Draws of one run share its embedding, so the true uncertainty "
+        "is larger. "
+    )
+    note += f"Beyond the stated rate: {'; '.join(beyond)}." if beyond else "None is beyond the stated rate."
+    if any(text.startswith(_WORDS["longest"] + ",") for text in beyond):
+        note += " Bars in the embedding's own units follow its norm, which turns too: they are no evidence."
+    return Section("Negative control: planes without circles", columns, tuple(rows), note)
+
+
+def _share(count: int, total: int) -> tuple[float, float, float]:
+    interval = binomtest(count, total).proportion_ci(method="exact")
+    return count / total, float(interval.low), float(interval.high)
+
+
+def checkpoints(studied: Sequence[StudiedRun]) -> Section:
+    """Return every checkpoint's losses and bars, by both choices of frequencies."""
+    columns = ["run", "step", "loss", "held-out loss"]
+    columns += [f"{name}, {choice}" for choice in CHOICES for name in ("longest", "/ radius", "ratio")]
+    rows = []
+    for one in studied:
+        cells = [one.bars[choice][name] for choice in CHOICES for name in ("longest", "scaled", "ratio")]
+        for i, step in enumerate(one.run.steps):
+            values = [one.run.loss[i], one.run.heldout_loss[i], *(cell.iloc[i] for cell in cells)]
+            rows.append((one.run.name, int(step), *(float(v) if np.isfinite(v) else None for v in values)))
+    note = (
+        f"Means over the {KEYS} planes of the frequencies chosen at {CHOICES['own']} (own) or at "
+        f"{CHOICES['last']} (last); longest in the embedding's units, ratio of the longest to the second "
+        "longest bars (summed over planes; empty where no plane has a second)."
+    )
+    return Section("Every checkpoint", tuple(columns), tuple(rows), note)
