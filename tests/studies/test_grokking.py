@@ -154,6 +154,23 @@ def test_the_command_prints_the_tables_and_draws_the_figure(
     assert "Negative control" in (tmp_path / "out" / "grokking.md").read_text()
 
 
+def test_without_runs_the_recipe_is_trained_first(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def train(recipe: str, out: Path, *, jobs: int, quiet: bool) -> None:
+        assert (recipe, jobs, quiet) == ("grokking", 1, True)
+        out.mkdir()
+        write(planted(circles=True), out / "planted")
+
+    monkeypatch.setattr("toposcope.train.train", train, raising=False)
+    monkeypatch.setattr(grokking, "DRAWS", 1)
+    with pytest.raises(SystemExit) as ended:
+        main(["reproduce", "grokking", "--json"])
+    output = capsys.readouterr()
+    assert ended.value.code == 0, output.err
+    assert "detected in 1 of 1 runs" in output.out
+
+
 def test_runs_that_cannot_be_judged_are_refused(tmp_path: Path) -> None:
     run = planted(circles=True)
     short = GrokkingRun("s", run.steps[:9], run.embeddings[:9], run.loss[:9], run.heldout_loss[:9])

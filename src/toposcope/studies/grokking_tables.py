@@ -58,7 +58,8 @@ def detection(studied: Sequence[StudiedRun]) -> Section:
         "frequencies of largest power at each checkpoint, a choice that needs no hindsight; choosing them "
         "at the last checkpoint is retrospective. A turn is a boundary after which the slope on "
         "log(step) has the awaited sign (bars rise, second / longest and loss fall) and is steeper "
-        "than before; from-to is its 95% set. The online detector dates a change only when it raises the alarm, and gives no interval."
+        "than before; from-to is its 95% set. The online detector dates a change "
+        "only when it raises the alarm, and gives no interval."
     )
     return Section("When each series turns", columns, tuple(rows), f"{note} {_solution(studied)}")
 
