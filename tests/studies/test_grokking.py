@@ -82,6 +82,7 @@ def test_a_perfect_circle_reaches_the_mark_and_has_no_second_bar() -> None:
     np.testing.assert_allclose(table["longest"].iloc[1], 3.0 * table["longest"].iloc[0])
     assert np.isinf(table["ratio"]).all()
     assert (table["second_share"] == 0).all()
+    np.testing.assert_allclose(grokking.power_share(wheel[None], "own"), 1.0)
 
 
 def test_the_steps_between_are_those_of_the_two_turns(studied: grokking.StudiedRun) -> None:
@@ -147,7 +148,7 @@ def test_the_command_prints_the_tables_and_draws_the_figure(
     output = capsys.readouterr()
     assert ended.value.code == 0, output.err
     sections = json.loads(output.out)["sections"]
-    assert [len(section["rows"]) for section in sections] == [7, 6, 6, len(STEPS)]
+    assert [len(section["rows"]) for section in sections] == [9, 6, 7, len(STEPS)]
     assert "detected in 1 of 1 runs" in sections[0]["note"]
     (picture,) = (tmp_path / "out").glob("grokking-*.png")
     assert picture.stat().st_size > 5000

@@ -35,6 +35,7 @@ def draw(table: pd.DataFrame, turns: pd.DataFrame, *, circle: float) -> Figure:
         above.set_title("Loss")
         above.set_ylabel("nats")
         _lines(above, table, ["loss", "heldout_loss"], colours)
+        above.set_ylim(bottom=-0.15 * float(np.nanmax(table["heldout_loss"])))
         below.set_title("Longest H1 bar in the planes of the key frequencies")
         below.set_ylabel("bar / rms radius")
         _lines(below, table, bars, colours)

@@ -178,6 +178,15 @@ def fourier_bars(embeddings: np.ndarray, choice: str) -> pd.DataFrame:
     return _bars_table(planes)
 
 
+def power_share(embeddings: np.ndarray, choice: str) -> np.ndarray:
+    """Return the share of variance (n,) on the key frequencies: what is known of them without topology."""
+    last = key_frequencies(embeddings[-1])
+    chosen = [last if choice == "last" else key_frequencies(table) for table in embeddings]
+    return np.array([
+        frequency_power(table)[keys - 1].sum() for table, keys in zip(embeddings, chosen, strict=True)
+    ])  # fmt: skip
+
+
 def random_bars(embeddings: np.ndarray, generator: np.random.Generator) -> pd.DataFrame:
     """Measure H1 in as many planes of random directions, the same at every checkpoint."""
     width = embeddings.shape[2]
@@ -257,14 +266,15 @@ def control(
     """Count in how many draws of a negative control the detectors fire at all: segments, online.
 
     "shuffled": the residues are permuted, the same way at every checkpoint, and the frequencies of largest
-    power chosen anew at each: it holds what choosing does. "random": fixed random directions.
+    power chosen anew at each: it holds what choosing does. "random": fixed random directions, which have
+    no power of a frequency.
     """
-    counts = dict.fromkeys(MEASURES, (0, 0))
+    counts = dict.fromkeys([*MEASURES, "power"] if kind == "shuffled" else MEASURES, (0, 0))
     for draw in track(range(draws), CONTROLS[kind], quiet=quiet):
         generator = rng(name=f"grokking-{kind}", run=run.name, draw=draw)
         if kind == "shuffled":
-            order = generator.permutation(run.embeddings.shape[1])
-            table = fourier_bars(run.embeddings[:, order], "own")
+            shuffled = run.embeddings[:, generator.permutation(run.embeddings.shape[1])]
+            table = fourier_bars(shuffled, "own").assign(power=power_share(shuffled, "own"))
         else:
             table = random_bars(run.embeddings, generator)
         for measure, (offline, online) in counts.items():
@@ -281,6 +291,7 @@ def study_run(run: GrokkingRun) -> StudiedRun:
     for choice, table in bars.items():
         for measure, sign in MEASURES.items():
             findings[choice, measure] = detect(run.steps, table[measure].to_numpy(float), sign)
+        findings[choice, "power"] = detect(run.steps, power_share(run.embeddings, choice), 1)
     return StudiedRun(run, bars, findings)
 
 

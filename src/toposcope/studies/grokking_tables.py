@@ -14,7 +14,6 @@ from toposcope.studies.grokking import (
     CONTROLS,
     DRAWS,
     KEYS,
-    MEASURES,
     Finding,
     StudiedRun,
     circle_bar,
@@ -33,6 +32,7 @@ _WORDS = {
     "longest": "longest bar",
     "scaled": "longest bar / radius",
     "second_share": "second / longest bar",
+    "power": "power share, no topology",
 }
 
 
@@ -154,7 +154,7 @@ def false_alarms(studied: Sequence[StudiedRun], draws: int, quiet: bool) -> Sect
     rows, beyond = [], []
     for kind, name in CONTROLS.items():
         counts = [control(one.run, kind, draws=draws, quiet=quiet) for one in studied]
-        for measure in MEASURES:
+        for measure in counts[0]:
             total = draws * len(studied)
             shares = [_share(sum(count[measure][i] for count in counts), total) for i in (0, 1)]
             worse = any(low > FALSE_ALARMS for _, low, _ in shares)
