@@ -91,16 +91,16 @@ def test_the_steps_between_are_those_of_the_two_turns(studied: grokking.StudiedR
     bar, loss = studied.findings["own", "scaled"].first, studied.findings["", "heldout_loss"].first
     assert bar is not None
     assert loss is not None
-    assert first["H1 - loss"] == bar.step - loss.step
+    assert first["difference"] == bar.step - loss.step
     assert (first["from"], first["to"]) == (bar.low - loss.high, bar.high - loss.low)
     assert "in the one run" in section.note
 
 
 def test_the_average_over_runs_carries_its_interval() -> None:
-    said = grokking_tables._over_runs("first turn", np.array([100.0, 200.0, 300.0]), 4)
+    said = grokking_tables._over_runs("bar", "first turn", np.array([100.0, 200.0, 300.0]), 4)
     assert "200 steps after" in said
     assert "3 of 4 runs (95% interval over runs -48 to 448)" in said
-    assert "no run has both" in grokking_tables._over_runs("first turn", np.array([]), 2)
+    assert "no run has both" in grokking_tables._over_runs("bar", "first turn", np.array([]), 2)
 
 
 def test_a_control_that_fires_too_often_is_called_out(
@@ -148,7 +148,7 @@ def test_the_command_prints_the_tables_and_draws_the_figure(
     output = capsys.readouterr()
     assert ended.value.code == 0, output.err
     sections = json.loads(output.out)["sections"]
-    assert [len(section["rows"]) for section in sections] == [9, 6, 7, len(STEPS)]
+    assert [len(section["rows"]) for section in sections] == [9, 12, 7, len(STEPS)]
     assert "detected in 1 of 1 runs" in sections[0]["note"]
     (picture,) = (tmp_path / "out").glob("grokking-*.png")
     assert picture.stat().st_size > 5000

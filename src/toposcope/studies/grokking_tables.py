@@ -87,25 +87,27 @@ def _solution(studied: Sequence[StudiedRun]) -> str:
 
 
 def lags(studied: Sequence[StudiedRun]) -> Section:
-    """Return how many steps after (negative: before) the held-out loss the bars turn."""
-    columns = ("run", "frequencies chosen at", "compared", "H1", "held-out loss", "H1 - loss", "from", "to",
-               "H1 turns")  # fmt: skip
-    rows = [
-        (one.run.name, CHOICES[choice], *row)
-        for one in studied
-        for choice in CHOICES
-        for row in _compare(one.findings[choice, HEADLINE[1]], one.findings["", "heldout_loss"])
-    ]
+    """Return how many steps after (negative: before) the held-out loss the bars and the power turn."""
+    columns = ("run", "series", "frequencies chosen at", "compared", "series turns", "loss turns",
+               "difference", "from", "to", "the series turns")  # fmt: skip
+    rows: list[tuple[object, ...]] = []
+    gaps: dict[tuple[str, str, str], list[float | None]] = {}
+    for measure in (HEADLINE[1], "power"):
+        for choice in CHOICES:
+            for one in studied:
+                found = _compare(one.findings[choice, measure], one.findings["", "heldout_loss"])
+                rows += [(one.run.name, _WORDS[measure], CHOICES[choice], *row) for row in found]
+                for row in found:
+                    gaps.setdefault((measure, choice, row[0]), []).append(row[3])
     spacing = max(float(np.diff(one.run.steps).max()) for one in studied)
     notes = [
-        f"The longest bar over the radius against the held-out loss; positive: H1 turns later. Both steps "
-        f"are checkpoints, {spacing:g} steps apart. From-to combines the ends of both 95% sets."
+        f"Difference: the series' step minus the held-out loss's; both are checkpoints, {spacing:g} steps "
+        "apart. From-to combines the ends of both 95% sets."
     ]
-    for compared in dict.fromkeys(row[2] for row in rows):
-        found: list[float | None] = [
-            row[5] for row in rows if row[1] == CHOICES[HEADLINE[0]] and row[2] == compared
-        ]
-        notes.append(_over_runs(compared, np.array([x for x in found if x is not None], float), len(found)))
+    for (measure, choice, compared), values in gaps.items():
+        if choice == HEADLINE[0]:
+            known = np.array([value for value in values if value is not None], float)
+            notes.append(_over_runs(_WORDS[measure], compared, known, len(values)))
     return Section("Steps between H1 and the held-out loss", columns, tuple(rows), " ".join(notes))
 
 
@@ -131,13 +133,13 @@ def _compare(bar: Finding, loss: Finding) -> list[Comparison]:
     return rows
 
 
-def _over_runs(compared: str, gaps: np.ndarray, runs: int) -> str:
+def _over_runs(series: str, compared: str, gaps: np.ndarray, runs: int) -> str:
     """Say what the gaps of all runs amount to; the runs are the independent observations."""
     if not len(gaps):
-        return f"By the {compared}: no run has both."
+        return f"{series}, by the {compared}: no run has both."
     mean = float(gaps.mean())
     where = "after" if mean > 0 else "before" if mean < 0 else "from"
-    said = f"By the {compared}, H1 turns {abs(mean):.0f} steps {where} the held-out loss"
+    said = f"By the {compared}, {series} turns {abs(mean):.0f} steps {where} the held-out loss"
     if len(gaps) == 1:
         return f"{said} in the one run that has both; another seed may differ."
     half = float(student.ppf(0.975, len(gaps) - 1) * gaps.std(ddof=1) / np.sqrt(len(gaps)))
