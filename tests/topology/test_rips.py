@@ -148,6 +148,24 @@ def test_native_voids_agree_with_gudhi_on_a_larger_cloud() -> None:
     assert_same(native, rips(points, maxdim=2, backend="gudhi"))
 
 
+@pytest.mark.parametrize("kind", ["walk", "circle", "sphere", "cauchy"])
+def test_voids_agree_with_gudhi_on_clouds_with_a_shape_in_any_order(kind: str) -> None:
+    random = np.random.default_rng(7)
+    points = random.standard_normal((80, 3))
+    if kind == "walk":
+        points = points.cumsum(axis=0)
+    elif kind == "circle":
+        points = polygon(80) + 0.05 * points[:, :2]
+    elif kind == "sphere":
+        points /= np.linalg.norm(points, axis=1, keepdims=True)
+    elif kind == "cauchy":
+        points = random.standard_cauchy((80, 3))
+    reference = rips(points, 2, backend="gudhi")
+    far_first = np.argsort(-distance_matrix(points).sum(axis=1))
+    for order in (np.arange(80), far_first):
+        assert_same(rips(points[order], 2, backend="native"), reference)
+
+
 @pytest.mark.skipif(importlib.util.find_spec("gph") is not None, reason="giotto-ph is installed")
 def test_a_missing_back_end_says_how_to_get_it() -> None:
     with pytest.raises(InputError, match="pip install giotto-ph"):

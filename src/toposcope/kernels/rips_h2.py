@@ -19,7 +19,7 @@ from toposcope.kernels.threads import row_blocks, run_blocks
 _BLOCK = 32
 _FIRST_WINDOW = 0.25
 """Tetrahedra expected in the first window of a triangle; changes speed only."""
-_GROWTH = 1.4
+_GROWTH = 1.15
 _SERIAL_BELOW = 300
 """Points below which handing work to threads costs what it saves."""
 
@@ -88,12 +88,19 @@ def _any_far(row_u, row_v, row_first, edge):
 def _is_closed(row_u, row_v, row_w, edge, stop):
     """Return whether a vertex before `stop` has edges before `edge` to u, v and w."""
     for low in range(0, stop, _BLOCK):
-        least = ABSENT
-        for k in range(low, min(low + _BLOCK, stop)):
-            least = min(least, max(row_u[k], max(row_v[k], row_w[k])))
-        if least < edge:
+        high = min(low + _BLOCK, stop)
+        if _any_before(row_u[low:high], row_v[low:high], row_w[low:high], np.int32(edge)):
             return True
     return False
+
+
+@njit(cache=True, nogil=True)
+def _any_before(row_u, row_v, row_w, rank):
+    """Return whether a vertex has edges before `rank` to u, v and w."""
+    early = np.int32(0)
+    for k in range(len(row_u)):
+        early |= np.int32(max(row_u[k], max(row_v[k], row_w[k])) < rank)
+    return early != 0
 
 
 @njit(cache=True, nogil=True)
@@ -172,10 +179,7 @@ def _list(packed, ranks, triangle, floor, ceiling, heap, size):
         return heap, size
     for start in range(0, n, _BLOCK):
         stop = min(start + _BLOCK, n)
-        least = ABSENT
-        for k in range(start, stop):
-            least = min(least, max(row_u[k], max(row_v[k], row_w[k])))
-        if least >= ceiling:
+        if not _any_before(row_u[start:stop], row_v[start:stop], row_w[start:stop], np.int32(ceiling)):
             continue
         for k in range(start, stop):
             a, b, c = np.int64(row_u[k]), np.int64(row_v[k]), np.int64(row_w[k])
