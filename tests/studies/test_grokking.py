@@ -111,7 +111,8 @@ def test_a_control_that_fires_too_often_is_called_out(
     section = grokking_tables.false_alarms([studied], 20, True)
     assert [row[-1] for row in section.rows] == ["yes", "no", "no"] * 2
     assert section.rows[0][3] == 0.45
-    assert "follow its norm" in section.note
+    assert "Beyond the stated rate: longest bar, residues shuffled; longest bar, random" in section.note
+    assert "no evidence of circles" in section.note
 
 
 def test_the_controls_lose_the_planted_circles(studied: grokking.StudiedRun) -> None:

@@ -171,8 +171,10 @@ def false_alarms(studied: Sequence[StudiedRun], draws: int, quiet: bool) -> Sect
         "is larger. "
     )
     note += f"Beyond the stated rate: {'; '.join(beyond)}." if beyond else "None is beyond the stated rate."
-    if any(text.startswith(_WORDS["longest"] + ",") for text in beyond):
-        note += " Bars in the embedding's own units follow its norm, which turns too: they are no evidence."
+    if beyond:
+        note += (
+            " Such a series turns for other reasons too, as when the norm does: it is no evidence of circles."
+        )
     return Section("Negative control: planes without circles", columns, tuple(rows), note)
 
 
