@@ -205,3 +205,12 @@ def test_fifty_thousand_rows_of_bfloat16():
     # Every row's heaviest entry is in the tree, so the sum over rows is a lower bound for the tree's.
     strongest = np.sort(np.abs(W.view(np.uint16) & 0x7FFF).max(axis=1))
     assert set(strongest[:100].tolist()) <= set(found.keys.tolist())
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32, np.float16, ml_dtypes.bfloat16])
+def test_two_heavy_blocks_are_joined_by_the_heaviest_edge_between_them(dtype):
+    """The floors of the finishing pass are keys of edges, to the last of 64 bits."""
+    for seed in range(300):
+        generator = np.random.default_rng(seed)
+        shape = generator.integers(1, 12, 2)
+        assert_tree((generator.choice([0.0, 5.0], shape) + generator.uniform(-0.1, 0.1, shape)).astype(dtype))

@@ -144,7 +144,7 @@ def floor_of_rows(
 ) -> None:
     """Set `floor` of each of `rows` to its largest key within `columns`."""
     for i in rows:
-        largest = floor[i] & 0
+        largest = floor[i] ^ floor[i]  # a zero of the keys' own type: a plain 0 would round 64-bit keys
         for j in columns:
             largest = max(largest, bits[i, j] & mask)
         floor[i] = largest
