@@ -72,6 +72,9 @@ class Worker:
         self._reader: tuple[str, RunReader] | None = None
         self._waiting: dict[str, list[Result]] = {}
         self._written = time.monotonic()
+        for probe in job.probes:
+            if hasattr(probe, "warm_up"):
+                probe.warm_up()
 
     def do(self, task: Task, tell: Callable[[Outcome], None] | None = None) -> Outcome:
         """Measure the units of a task that the store lacks; `tell` hears of each step."""
@@ -111,6 +114,8 @@ class Worker:
             try:
                 unit = _unit(reader, index, probe)
                 present = self._store.has(unit, diagrams=self._job.keep_diagrams)
+                if not present and self._job.together > 1:
+                    reader[index].load()  # while the file that was just hashed is still open
             except Exception as error:
                 outcome.failures.append(self._fail(reader, index, probe, error))
                 continue

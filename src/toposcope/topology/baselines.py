@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-import scipy.linalg
+import scipy  # its parts load on first use
 
 from toposcope.topology.gate import check_matrix
 

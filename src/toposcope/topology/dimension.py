@@ -6,8 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import scipy.linalg
-import scipy.stats
+import scipy  # its parts load on first use: stats alone costs a quarter of a second
 
 from toposcope.errors import InputError
 from toposcope.kernels.euclidean_tree import dense_tree

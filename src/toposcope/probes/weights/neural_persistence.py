@@ -54,6 +54,10 @@ class NeuralPersistence:
         entries = [rows * columns for rows, columns in shapes]
         return sum(1e-4 + 1e-8 * n + self.options.nulls * (2e-4 + 1e-8 * n) for n in entries)
 
+    def warm_up(self) -> None:
+        """Load the compiled kernels, so that no unit's seconds hold what is done once in a process."""
+        batched_spanning_tree_weights([np.ones((2, 3), np.float32)])
+
     def measure(self, snapshot: Snapshot) -> Measured:
         """Return neural persistence and its nulls at one checkpoint."""
         return self.measure_together([snapshot])[0]
@@ -94,7 +98,7 @@ class NeuralPersistence:
                 feature: [values[label][feature] for label in members] for feature in values[members[0]]
             }
             means = {feature: statistics.fmean(column) for feature, column in columns.items()}
-            means["neural_persistence_std"] = statistics.pstdev(columns["neural_persistence"])
+            means["neural_persistence_std"] = float(np.std(columns["neural_persistence"]))
             null = [statistics.fmean(draw) for draw in zip(*(nulls[label] for label in members), strict=True)]
             if null:
                 means["neural_persistence_excess"] = means["neural_persistence"] - statistics.fmean(null)
