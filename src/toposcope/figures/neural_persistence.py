@@ -7,11 +7,11 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from toposcope.figures.lines import draw_sizes
 from toposcope.figures.series import Size, curve, null_band, select, sizes
 from toposcope.figures.style import (
     MUTED,
     NULL,
-    end_labels,
     house,
     new_figure,
     say_empty,
@@ -91,17 +91,7 @@ def together(ax: Axes, features: pd.DataFrame, groups: list[Size], *, filtration
     if rows.empty:
         say_empty(ax, "neural persistence was not measured")
         return
-    labels = []
-    for group in groups:
-        line = curve(rows, group.runs)
-        if line.empty:
-            continue
-        ax.fill_between(line["step"], line["low"], line["high"], color=group.colour, alpha=0.25, linewidth=0)
-        ax.plot(line["step"], line["mean"], color=group.colour)
-        labels.append((float(line["mean"].iloc[-1]), group.label, group.colour))
-    step_axis(ax, rows["step"].unique())
-    ax.set_ylabel("mean over matrices")
-    end_labels(ax, labels)
+    draw_sizes(ax, rows, groups, unit="mean over matrices")
 
 
 def thin(groups: list[Size], most: int) -> list[Size]:

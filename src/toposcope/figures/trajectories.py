@@ -10,8 +10,9 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from toposcope.figures.series import Size, curve, select, sizes
-from toposcope.figures.style import end_labels, house, new_figure, say_empty, step_axis
+from toposcope.figures.lines import draw_sizes
+from toposcope.figures.series import Size, select, sizes
+from toposcope.figures.style import house, new_figure, say_empty
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,16 +103,5 @@ def _panel(ax: Axes, rows: pd.DataFrame, groups: list[Size], panel: Panel, *, pr
     if found.empty:
         say_empty(ax, f"{panel.feature} was not measured")
         return
-    labels = []
-    for group in groups:
-        line = curve(found, group.runs)
-        if line.empty:
-            continue
-        ax.fill_between(line["step"], line["low"], line["high"], color=group.colour, alpha=0.25, linewidth=0)
-        ax.plot(line["step"], line["mean"], color=group.colour, marker="o", markersize=2.5)
-        labels.append((float(line["mean"].iloc[-1]), group.label, group.colour))
-    if panel.log and (found["value"] > 0).all():
-        ax.set_yscale("log")
-    step_axis(ax, found["step"].unique())
-    ax.set_ylabel(panel.unit)
-    end_labels(ax, labels)
+    log = panel.log and bool((found["value"] > 0).all())
+    draw_sizes(ax, found, groups, unit=panel.unit, marker="o", log=log)

@@ -6,8 +6,9 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from toposcope.figures.series import Size, curve, select, sizes
-from toposcope.figures.style import end_labels, house, new_figure, say_empty, step_axis
+from toposcope.figures.lines import draw_sizes
+from toposcope.figures.series import Size, select, sizes
+from toposcope.figures.style import house, new_figure, say_empty
 
 PROBE = "rips"
 
@@ -52,14 +53,4 @@ def panel(
     if rows.empty:
         say_empty(ax, f"{feature} was not measured")
         return
-    labels = []
-    for group in groups:
-        line = curve(rows, group.runs)
-        if line.empty:
-            continue
-        ax.fill_between(line["step"], line["low"], line["high"], color=group.colour, alpha=0.25, linewidth=0)
-        ax.plot(line["step"], line["mean"], color=group.colour)
-        labels.append((float(line["mean"].iloc[-1]), group.label, group.colour))
-    step_axis(ax, rows["step"].unique())
-    ax.set_ylabel("total persistence")
-    end_labels(ax, labels)
+    draw_sizes(ax, rows, groups, unit="total persistence")

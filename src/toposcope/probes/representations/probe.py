@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from itertools import pairwise
@@ -21,8 +20,8 @@ from toposcope.probes.representations.loading import ModelLoader
 from toposcope.probes.representations.options import RepresentationOptions
 from toposcope.probes.representations.texts import Texts
 from toposcope.probes.snapshot import Snapshot
+from toposcope.probes.weights.distances import diagram_distances
 from toposcope.probes.weights.labels import Label
-from toposcope.topology import bottleneck, wasserstein
 from toposcope.types import Diagram, Role, Row
 
 MODEL = Label("model")
@@ -151,7 +150,7 @@ class Representations:
         for one, other in zip(now, then, strict=True):
             values: dict[str, float] = {}
             for a, b in zip(one.diagrams, other.diagrams, strict=True):
-                values |= _distances(a, b)
+                values |= diagram_distances(a, b, f"h{a.dim}")
             rows += _hidden(layer).rows(
                 snapshot.checkpoint, self.name, values, filtration=FILTRATION, draw=one.draw,
                 status=one.status, note=_GROUND,
@@ -177,15 +176,6 @@ class Representations:
 
 def _hidden(layer: int) -> Label:
     return Label("hidden", Role.MODEL, layer)
-
-
-def _distances(now: Diagram, then: Diagram) -> dict[str, float]:
-    values = {
-        f"wasserstein1_h{now.dim}": wasserstein(now, then, order=1),
-        f"wasserstein2_h{now.dim}": wasserstein(now, then, order=2),
-        f"bottleneck_h{now.dim}": bottleneck(now, then),
-    }
-    return {key: value if math.isfinite(value) else math.nan for key, value in values.items()}
 
 
 def _carried(one: Shape, other: Shape) -> dict[str, float]:

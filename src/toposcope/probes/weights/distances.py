@@ -58,7 +58,7 @@ class Distances:
         shapes = pooled_shapes([snapshot, previous], self.options)
         for now, then in zip(*shapes, strict=False):
             for dim in (0, 1):
-                values = _distances(now.diagrams[dim], then.diagrams[dim], f"h{dim}")
+                values = diagram_distances(now.diagrams[dim], then.diagrams[dim], f"h{dim}")
                 found.rows += POOLED.rows(
                     snapshot.checkpoint, self.name, values, filtration=FILTRATION,
                     draw=now.draw.number, status=now.status, note=f"{now.draw.note}; {_GROUND}".lstrip("; "),
@@ -68,7 +68,7 @@ class Distances:
         now, then = weight_diagrams(snapshot, self.options), weight_diagrams(previous, self.options)
         columns: dict[str, list[float]] = {}
         for label in [label for label in now if label in then]:
-            values = _distances(now[label], then[label], "np")
+            values = diagram_distances(now[label], then[label], "np")
             thinned = now[label].n_vertices > _MOST_BARS
             found.rows += label.rows(
                 snapshot.checkpoint, self.name, values, filtration="weights",
@@ -102,7 +102,7 @@ def _unit_diagram(edges: np.ndarray) -> Diagram:
     return Diagram(0, np.ones_like(deaths), deaths, "weights", len(edges) + 1)
 
 
-def _distances(now: Diagram, then: Diagram, suffix: str) -> dict[str, float]:
+def diagram_distances(now: Diagram, then: Diagram, suffix: str) -> dict[str, float]:
     """Return the three distances; nan where the numbers of essential classes differ."""
     values = {
         f"wasserstein1_{suffix}": wasserstein(now, then, order=1),

@@ -1,0 +1,28 @@
+"""A feature against the step: one line with its interval for each size, named at its right end."""
+
+from __future__ import annotations
+
+import pandas as pd
+from matplotlib.axes import Axes
+
+from toposcope.figures.series import Size, curve
+from toposcope.figures.style import end_labels, step_axis
+
+
+def draw_sizes(
+    ax: Axes, rows: pd.DataFrame, groups: list[Size], *, unit: str, marker: str = "", log: bool = False
+) -> None:
+    """Draw the curve of every size that `rows` has, on a step axis; `unit` names the values."""
+    labels = []
+    for group in groups:
+        line = curve(rows, group.runs)
+        if line.empty:
+            continue
+        ax.fill_between(line["step"], line["low"], line["high"], color=group.colour, alpha=0.25, linewidth=0)
+        ax.plot(line["step"], line["mean"], color=group.colour, marker=marker, markersize=2.5)
+        labels.append((float(line["mean"].iloc[-1]), group.label, group.colour))
+    if log:
+        ax.set_yscale("log")
+    step_axis(ax, rows["step"].unique())
+    ax.set_ylabel(unit)
+    end_labels(ax, labels)
