@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from toposcope.sources.audit import Finding, audit
-from toposcope.sources.series import Series, open_series
+from toposcope.sources.opening import open_series
+from toposcope.sources.series import Series
 
 __all__ = ["Finding", "Series", "audit", "open_series"]

@@ -14,6 +14,7 @@ _STEP = re.compile(
 )
 _BARE = re.compile(r"(\d{1,15})")
 _TOKENS = re.compile(r"tokens[_\-=]?(\d{1,15})([KMBT]?)", re.I)
+_SEED = re.compile(r"[-_]seed[-_]?(\d{1,15})$", re.I)
 _MULTIPLE = {"": 1, "K": 10**3, "M": 10**6, "B": 10**9, "T": 10**12}
 
 
@@ -24,6 +25,16 @@ def step_of(name: str) -> int | None:
     (100, 500, 20, None)
     """
     found = _STEP.search(name) or _BARE.fullmatch(name)
+    return int(found.group(1)) if found else None
+
+
+def seed_of(name: str) -> int | None:
+    """Return the seed that ends a run's name.
+
+    >>> seed_of("pythia-14m-seed3"), seed_of("small-7k")
+    (3, None)
+    """
+    found = _SEED.search(name)
     return int(found.group(1)) if found else None
 
 

@@ -5,24 +5,20 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from pathlib import Path
 
 import numpy as np
 import pandas as pd
 
 from toposcope.errors import SourceError
 from toposcope.sources import history
-from toposcope.sources.blobs import open_location
-from toposcope.sources.discover import Entry, Source, discover, rename
-from toposcope.sources.labels import select
-from toposcope.sources.matrices import SPLITS, family_for, stream_matrices
-from toposcope.sources.names import BUFFERS, place
-from toposcope.sources.reader import WEIGHT_DTYPES, Facts, Reader, TensorInfo
-from toposcope.types import Checkpoint, Matrix, Role, Run
-
-Signature = frozenset[tuple[str, tuple[int, ...]]]
+from toposcope.sources.content import Signature, check_finite, count_parameters, signature, tensor_hash
+from toposcope.sources.discover import Entry, Source
+from toposcope.sources.labels import seed_of
+from toposcope.sources.matrices import family_for, stream_matrices
+from toposcope.sources.reader import Reader
+from toposcope.types import Checkpoint, Matrix, Run
 
 
 class Series:
@@ -80,7 +76,7 @@ class Series:
     def runs(self) -> tuple[Run, ...]:
         """The runs, by name; family and number of parameters are read off the first readable checkpoint."""
         if self._described is None:
-            self._described = tuple(self._describe(source) for source in self._sources.values())
+            self._described = tuple(_with_seed(self._describe(source)) for source in self._sources.values())
         return self._described
 
     @property
@@ -155,7 +151,7 @@ class Series:
             self._check_neighbours(checkpoint, reader)
             config = self._source(checkpoint.run).config or reader.facts().config
             for matrix in stream_matrices(reader, checkpoint, split=self._split, config=config):
-                _check_finite(checkpoint, matrix.name, matrix.values)
+                check_finite(checkpoint, matrix.name, matrix.values)
                 yield matrix
 
     def tensors(self, checkpoint: Checkpoint) -> Iterator[tuple[str, np.ndarray]]:
@@ -194,7 +190,7 @@ class Series:
         if checkpoint not in self._hashes:
             with self.reading(checkpoint) as reader:
                 self._hashes[checkpoint] = {
-                    name: _hash(reader, info) for name, info in reader.infos().items()
+                    name: tensor_hash(reader, info) for name, info in reader.infos().items()
                 }
         return dict(self._hashes[checkpoint])
 
@@ -268,139 +264,6 @@ def _describe_hub(source: Source) -> Run:
     return dataclasses.replace(source.run, family=family, config=config)
 
 
-def signature(infos: Mapping[str, TensorInfo]) -> Signature:
-    """Return the names and shapes of a checkpoint."""
-    return frozenset((info.name, info.shape) for info in infos.values())
-
-
-def count_parameters(reader: Reader) -> int:
-    """Return the number of distinct parameters: buffers left out, a head tied to the embedding once."""
-    infos = {
-        name: info
-        for name, info in reader.infos().items()
-        if info.dtype in WEIGHT_DTYPES and not BUFFERS.search(name)
-    }
-    family = family_for(infos)
-    total = sum(info.size for info in infos.values())
-    roles = {name: place(family, name).role for name in infos}
-    embeddings = [name for name, role in roles.items() if role == Role.EMBEDDING]
-    for head in (name for name, role in roles.items() if role == Role.HEAD):
-        if any(_same(reader, infos[head], infos[name]) for name in embeddings):
-            total -= infos[head].size
-    return total
-
-
-def _same(reader: Reader, a: TensorInfo, b: TensorInfo) -> bool:
-    if a.shape != b.shape or a.dtype != b.dtype or not a.shape:
-        return False
-    chunk = max(1, (1 << 22) // max(1, a.nbytes // max(a.shape[0], 1)))
-    for start in range(0, a.shape[0], chunk):
-        stop = min(start + chunk, a.shape[0])
-        if reader.rows(a.name, start, stop).tobytes() != reader.rows(b.name, start, stop).tobytes():
-            return False
-    return True
-
-
-def _hash(reader: Reader, info: TensorInfo) -> str:
-    digest = hashlib.sha256(f"{info.dtype}{info.shape}{info.skip}".encode())
-    if not info.skip:
-        digest.update(np.ascontiguousarray(reader.read(info.name)).view(np.uint8).reshape(-1).data)
-    return digest.hexdigest()
-
-
-def _check_finite(checkpoint: Checkpoint, name: str, values: np.ndarray) -> None:
-    if not all_finite(values):
-        raise SourceError(
-            f"run {checkpoint.run!r} step {checkpoint.step}: tensor {name!r} holds NaN or infinite weights; "
-            "the run diverged or the file is damaged: leave this step out"
-        )
-
-
-def all_finite(values: np.ndarray) -> bool:
-    """Say whether every value is finite, without a copy of the whole array.
-
-    >>> all_finite(np.array([1.0, np.nan]))
-    False
-    """
-    flat = values.reshape(-1) if values.flags.c_contiguous else values.ravel(order="K")
-    if flat.dtype.itemsize == 2 and flat.dtype.kind in "fV":
-        # the exponent's bits are all ones exactly for NaN and infinity
-        mask = np.uint16(0x7F80) if flat.dtype.name == "bfloat16" else np.uint16(0x7C00)
-        bits = flat.view(np.uint16)
-        return not any(
-            bool(((bits[at : at + _BLOCK] & mask) == mask).any()) for at in range(0, len(bits), _BLOCK)
-        )
-    return all(bool(np.isfinite(flat[at : at + _BLOCK]).all()) for at in range(0, len(flat), _BLOCK))
-
-
-_BLOCK = 1 << 18
-
-
-def open_series(
-    uri: str | Path | Sequence[str | Path],
-    *,
-    revisions: str | Sequence[str] | None = None,
-    steps: str | Sequence[int] | None = None,
-    losses: str | Path | None = None,
-    split: str = "table",
-) -> Series:
-    """Open a series of checkpoints.
-
-    Parameters
-    ----------
-    uri
-        A path or an fsspec address: a run, a folder of runs, a folder of steps, a model folder, one file;
-        or several of these.
-    revisions
-        For hub series: which revisions, as a pattern (``"step*"``) or by name.
-    steps
-        Which steps: "log", "first", "last", "A:B:EVERY", "0,1000" or numbers; all by default.
-    losses
-        A file with a loss history (CSV, JSONL, parquet or TensorBoard events) to join to the series' own.
-    split
-        What to do with fused matrices: "table" (as the family's table says), "whole", "parts" or "heads".
-
-    Returns
-    -------
-    Series
-        Its checkpoints, sorted by run and step.
-
-    Raises
-    ------
-    SourceError
-        When there is nothing to read at `uri`.
-    """
-    if split not in SPLITS:
-        raise SourceError(f"split={split!r} is unknown; choose one of {', '.join(SPLITS)}")
-    uris = [uri] if isinstance(uri, str | Path) else list(uri)
-    sources: list[Source] = []
-    for one in uris:
-        for source in _sources(str(one), revisions):
-            taken = {other.run.run for other in sources}
-            name, number = source.run.run, 2
-            while name in taken:
-                name, number = f"{source.run.run}-{number}", number + 1
-            sources.append(source if name == source.run.run else rename(source, name))
-    kept = [_select(source, steps) for source in sources]
-    table = history.read_losses(str(losses)) if losses is not None else None
-    return Series(", ".join(str(one) for one in uris), kept, split=split, losses=table)
-
-
-def _sources(uri: str, revisions: str | Sequence[str] | None) -> list[Source]:
-    if uri.startswith("hf://"):
-        from toposcope.sources.hub import discover_hub
-
-        return discover_hub(uri, revisions)
-    return discover(open_location(uri))
-
-
-def _select(source: Source, steps: str | Sequence[int] | None) -> Source:
-    if steps is None:
-        return source
-    kept = select((entry.checkpoint.step for entry in source.entries), steps)
-    return dataclasses.replace(
-        source, entries=tuple(entry for entry in source.entries if entry.checkpoint.step in kept)
-    )
-
-
-__all__ = ["Facts", "Series", "open_series"]
+def _with_seed(run: Run) -> Run:
+    """Take the seed from the run's name where nothing else states it."""
+    return run if run.seed is not None else dataclasses.replace(run, seed=seed_of(run.run))

@@ -78,7 +78,7 @@ class NeoxPlan:
 
 
 def train_neox(shape: NeoxShape, corpus: Corpus, out: Path, plan: NeoxPlan, *, quiet: bool = False) -> Path:
-    """Train one model into `out`/NAME/stepN folders and return the series' folder.
+    """Train one model into `out`/NAME-seedSEED/stepN folders and return the series' folder.
 
     Each folder holds `config.json`, `model.safetensors`, the tokenizer and a `trainer_state.json` with the
     losses so far. A killed training goes on from its last checkpoint; a finished one is left alone.
@@ -90,7 +90,7 @@ def train_neox(shape: NeoxShape, corpus: Corpus, out: Path, plan: NeoxPlan, *, q
     """
     import torch
 
-    folder = out / shape.name
+    folder = out / f"{shape.name}-seed{plan.seed}"
     _check_plan(folder, shape, plan, corpus)
     steps = plan.checkpoints()
     if (folder / f"step{plan.steps}" / "config.json").is_file():
@@ -102,7 +102,7 @@ def train_neox(shape: NeoxShape, corpus: Corpus, out: Path, plan: NeoxPlan, *, q
         raise InputError(f"corpus {corpus.name} is too small: {min(len(train), len(held))} tokens in a part")
     fixed = torch.from_numpy(heldout_batches(held, count=4, size=plan.batch_size, context=plan.length))
     trainer = _Trainer(shape, plan, folder)
-    with Progress(f"training {shape.name}", plan.steps, quiet=quiet) as progress:
+    with Progress(f"training {folder.name}", plan.steps, quiet=quiet) as progress:
         progress.advance(trainer.step)
         if trainer.step == 0 and not trainer.log:
             trainer.save(tokenizer, fixed)

@@ -1,0 +1,91 @@
+"""What a checkpoint's tensors are: names and shapes, number of parameters, hashes, finite or not."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+
+import numpy as np
+
+from toposcope.errors import SourceError
+from toposcope.sources.matrices import family_for
+from toposcope.sources.names import BUFFERS, place
+from toposcope.sources.reader import WEIGHT_DTYPES, Reader, TensorInfo
+from toposcope.types import Checkpoint, Role
+
+Signature = frozenset[tuple[str, tuple[int, ...]]]
+
+_BLOCK = 1 << 18
+
+
+def signature(infos: Mapping[str, TensorInfo]) -> Signature:
+    """Return the names and shapes of a checkpoint."""
+    return frozenset((info.name, info.shape) for info in infos.values())
+
+
+def count_parameters(reader: Reader) -> int:
+    """Return the number of distinct parameters: buffers left out, a head tied to the embedding once."""
+    infos = {
+        name: info
+        for name, info in reader.infos().items()
+        if info.dtype in WEIGHT_DTYPES and not BUFFERS.search(name)
+    }
+    family = family_for(infos)
+    total = sum(info.size for info in infos.values())
+    roles = {name: place(family, name).role for name in infos}
+    embeddings = [name for name, role in roles.items() if role == Role.EMBEDDING]
+    for head in (name for name, role in roles.items() if role == Role.HEAD):
+        if any(_same(reader, infos[head], infos[name]) for name in embeddings):
+            total -= infos[head].size
+    return total
+
+
+def _same(reader: Reader, a: TensorInfo, b: TensorInfo) -> bool:
+    if a.shape != b.shape or a.dtype != b.dtype or not a.shape:
+        return False
+    chunk = max(1, (1 << 22) // max(1, a.nbytes // max(a.shape[0], 1)))
+    for start in range(0, a.shape[0], chunk):
+        stop = min(start + chunk, a.shape[0])
+        if reader.rows(a.name, start, stop).tobytes() != reader.rows(b.name, start, stop).tobytes():
+            return False
+    return True
+
+
+def tensor_hash(reader: Reader, info: TensorInfo) -> str:
+    """Return the SHA-256 of one tensor's dtype, shape and values."""
+    digest = hashlib.sha256(f"{info.dtype}{info.shape}{info.skip}".encode())
+    if not info.skip:
+        digest.update(np.ascontiguousarray(reader.read(info.name)).view(np.uint8).reshape(-1).data)
+    return digest.hexdigest()
+
+
+def check_finite(checkpoint: Checkpoint, name: str, values: np.ndarray) -> None:
+    """Refuse weights that are not finite.
+
+    Raises
+    ------
+    SourceError
+        Naming run, step and tensor.
+    """
+    if not all_finite(values):
+        raise SourceError(
+            f"run {checkpoint.run!r} step {checkpoint.step}: tensor {name!r} holds NaN or infinite weights; "
+            "the run diverged or the file is damaged: leave this step out"
+        )
+
+
+def all_finite(values: np.ndarray) -> bool:
+    """Say whether every value is finite, without a copy of the whole array.
+
+    >>> all_finite(np.array([1.0, np.nan]))
+    False
+    """
+    flat = values.reshape(-1) if values.flags.c_contiguous else values.ravel(order="K")
+    if flat.dtype.itemsize == 2 and flat.dtype.kind in "fV":
+        # the exponent's bits are all ones exactly for NaN and infinity
+        mask = np.uint16(0x7F80) if flat.dtype.name == "bfloat16" else np.uint16(0x7C00)
+        bits = flat.view(np.uint16)
+        return not any(
+            bool(((bits[at : at + _BLOCK] & mask) == mask).any()) for at in range(0, len(bits), _BLOCK)
+        )
+    return all(bool(np.isfinite(flat[at : at + _BLOCK]).all()) for at in range(0, len(flat), _BLOCK))
