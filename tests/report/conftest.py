@@ -6,8 +6,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from toposcope.report import write_study
-from toposcope.report.study import build
+from toposcope.report import write_studies
+from toposcope.report.weights.study import build
 
 H0 = "rips/euclidean/pooled/h0_total"
 NP = "neural_persistence/seed004/neural_persistence"
@@ -123,5 +123,5 @@ def study(make_study):
 @pytest.fixture(scope="session")
 def written(make_study, tmp_path_factory):
     folder = tmp_path_factory.mktemp("page") / "report"
-    write_study(make_study(), folder, title="A title")
+    write_studies([make_study()], folder, title="A title")
     return folder

@@ -11,9 +11,11 @@ from click.testing import CliRunner
 from toposcope.cli.report import command
 from toposcope.errors import InputError
 from toposcope.report import page as page_module
-from toposcope.report import write_study
-from toposcope.report.captions import Caption, captions
-from toposcope.report.pictures import Picture, rho_notes
+from toposcope.report import write_studies
+from toposcope.report.parts import Caption, Picture
+from toposcope.report.weights import part as part_module
+from toposcope.report.weights.captions import captions
+from toposcope.report.weights.pictures import rho_notes
 
 HOSTILE = '<script>alert("x")</script>|`*'
 
@@ -50,12 +52,12 @@ def one_picture(monkeypatch):
         caption = Caption("Title", "Shows.", "This.", "That.", "A picture in words")
         yield Picture("overview", b"<svg/>", b"PNG", caption)
 
-    monkeypatch.setattr(page_module, "pictures", draw)
+    monkeypatch.setattr(part_module, "pictures", draw)
 
 
 @pytest.fixture
 def replaceable(study, tmp_path, one_picture):
-    write_study(study, tmp_path / "report", title="A title")
+    write_studies([study], tmp_path / "report", title="A title")
     return tmp_path / "report"
 
 
@@ -115,7 +117,7 @@ def test_tables_of_the_twin_are_rectangular(written):
 
 def test_names_from_files_are_text_not_markup(make_study, tmp_path, one_picture):
     study = make_study({HOSTILE: 1_000, "b": 10_000})
-    write_study(study, tmp_path / "report", title=HOSTILE)
+    write_studies([study], tmp_path / "report", title=HOSTILE)
     page, twin = (tmp_path / "report/index.html").read_text(), (tmp_path / "report/report.md").read_text()
     assert "<script" not in page
     assert html.escape("<script>") in page
@@ -125,14 +127,14 @@ def test_names_from_files_are_text_not_markup(make_study, tmp_path, one_picture)
 
 def test_the_same_study_gives_the_same_files(study, tmp_path, one_picture):
     for name in ("a", "b"):
-        write_study(study, tmp_path / name, title="T")
+        write_studies([study], tmp_path / name, title="T")
     for path in sorted((tmp_path / "a").rglob("*.*")):
         assert path.read_bytes() == (tmp_path / "b" / path.relative_to(tmp_path / "a")).read_bytes(), path
 
 
 def test_a_report_is_replaced_as_a_whole(study, replaceable):
     (replaceable / "figures" / "stale.png").write_bytes(b"old")
-    write_study(study, replaceable, title="Another")
+    write_studies([study], replaceable, title="Another")
     assert not (replaceable / "figures" / "stale.png").exists()
     assert "Another" in (replaceable / "index.html").read_text()
     assert [path.name for path in replaceable.parent.iterdir()] == ["report"]
@@ -146,7 +148,7 @@ def test_a_failure_while_writing_leaves_the_old_report(study, replaceable, monke
 
     monkeypatch.setattr(page_module, "_write_files", full)
     with pytest.raises(OSError, match="No space left"):
-        write_study(study, replaceable, title="Another")
+        write_studies([study], replaceable, title="Another")
     assert (replaceable / "index.html").read_bytes() == before
     assert [path.name for path in replaceable.parent.iterdir()] == ["report"]
 
@@ -154,9 +156,9 @@ def test_a_failure_while_writing_leaves_the_old_report(study, replaceable, monke
 def test_a_folder_that_is_no_report_is_left_alone(study, tmp_path):
     (tmp_path / "thesis.tex").write_text("years of work")
     with pytest.raises(InputError, match="holds files that are not a report; choose a new or empty folder"):
-        write_study(study, tmp_path, title="T")
+        write_studies([study], tmp_path, title="T")
     with pytest.raises(InputError, match="is a file; choose a new or empty folder"):
-        write_study(study, tmp_path / "thesis.tex", title="T")
+        write_studies([study], tmp_path / "thesis.tex", title="T")
     assert (tmp_path / "thesis.tex").read_text() == "years of work"
 
 
@@ -172,7 +174,7 @@ def test_findings_and_failures_are_on_the_page(make_study, tmp_path, one_picture
     )
     study = make_study(audit=audit)
     study.features.loc[0, ["status", "note"]] = ["failed", "weights are not finite"]
-    write_study(study, tmp_path / "report", title="T")
+    write_studies([study], tmp_path / "report", title="T")
     for name in ("index.html", "report.md"):
         text = (tmp_path / "report" / name).read_text()
         assert "same as step 200" in text
@@ -183,7 +185,7 @@ def test_findings_and_failures_are_on_the_page(make_study, tmp_path, one_picture
     "arguments", [{"trends": False, "errors": {}}, {"steps": (0,)}, {"sizes": {"one": 0}}]
 )
 def test_poor_stores_still_get_a_page(make_study, tmp_path, arguments):
-    write_study(make_study(**arguments), tmp_path / "report", title="T")
+    write_studies([make_study(**arguments)], tmp_path / "report", title="T")
     assert _outline(tmp_path / "report").problems == []
 
 

@@ -4,8 +4,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from toposcope.report import tables as t
-from toposcope.report.study import finals_table, fits_table, main_target
+from toposcope.report.closing import MOST_LINES, failures, findings, provenance
+from toposcope.report.weights import tables as t
+from toposcope.report.weights.study import finals_table, fits_table, main_target
 
 
 def test_finals_carry_the_interval_of_their_draws(study):
@@ -92,7 +93,7 @@ def test_failures_are_listed_once_for_all_their_steps(make_study):
     study.features.loc[[0, 1], ["status", "note", "value"]] = ["failed", "not finite", np.nan]
     study.features.loc[[0, 1], "feature"] = "failed"
     study.features.loc[1, "step"] = 700
-    assert t.failures(study) == (
+    assert failures(study.features) == (
         ("small", "0 and 1 more", "neural_persistence: model", "failed", "not finite"),
     )
 
@@ -101,13 +102,13 @@ def test_long_lists_are_cut_and_the_rest_is_counted(make_study):
     audit = pd.DataFrame(
         {"run": "small", "step": range(100), "fault": "identical", "tensor": None, "message": "same"}
     )
-    found = t.findings(make_study(audit=audit))
-    assert len(found) == t.MOST_LINES + 1
+    found = findings(make_study(audit=audit).audit)
+    assert len(found) == MOST_LINES + 1
     assert found[-1][0] == "and 40 more"
     assert found[0] == ("small", "0", "identical", "", "same")
 
 
 def test_provenance_flattens_the_recipe(study):
-    assert ("recipe: points", "200") in t.provenance(study)
-    assert ("recipe: without", "none") in t.provenance(study)
-    assert ("series", "runs/here") in t.provenance(study)
+    assert ("recipe: points", "200") in provenance(study.provenance, study.runs)
+    assert ("recipe: without", "none") in provenance(study.provenance, study.runs)
+    assert ("series", "runs/here") in provenance(study.provenance, study.runs)

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pandas as pd
 import pytest
 
-from toposcope.report.facts import above_null, forecast_comparisons, half_steps, verdict_counts
-from toposcope.report.words import answer
+from toposcope.report.weights.facts import above_null, forecast_comparisons, half_steps, verdict_counts
+from toposcope.report.weights.words import answer
 
 H0 = "rips/euclidean/pooled/h0_total"
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from toposcope.report.page import write_report, write_study
-from toposcope.report.study import Study, build, gather
+from toposcope.report.weights.study import Study, build, gather
+from toposcope.report.write import write_report, write_studies
 
-__all__ = ["Study", "build", "gather", "write_report", "write_study"]
+__all__ = ["Study", "build", "gather", "write_report", "write_studies"]

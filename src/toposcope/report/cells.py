@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 from scipy.stats import t as student
 
-from toposcope.report.study import LEVEL
+from toposcope.figures.series import LEVEL
 
 Line = Mapping[Any, Any]
 NONE = "–"

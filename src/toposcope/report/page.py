@@ -1,4 +1,4 @@
-"""Write the report: one self-contained HTML page, its Markdown twin, and every figure and table as a file."""
+"""Write a page: one self-contained HTML file, its Markdown twin, and every figure and table as a file."""
 
 from __future__ import annotations
 
@@ -7,62 +7,28 @@ import os
 import shutil
 import uuid
 from collections.abc import Callable
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
-import toposcope
 from toposcope.errors import InputError
-from toposcope.report.pictures import Picture, pictures
-from toposcope.report.study import Study, gather
-from toposcope.report.tables import Table, failures, findings, provenance, size_labels, tables
-from toposcope.report.words import answer
-from toposcope.store import Store
+from toposcope.report.parts import Page, Picture
 
 PAGE = "index.html"
 TWIN = "report.md"
 _MARK = "<!-- toposcope report -->"
-_LIBRARIES = ("numpy", "scipy", "pandas", "matplotlib")
 
 
-def write_report(
-    store: Store | str | Path, out: str | Path, *, title: str = "The topology of these training runs"
-) -> Path:
-    """Analyse `store`, write its report into the folder `out` and return the path of the page.
-
-    The folder appears whole or not at all: it is written aside and renamed. It holds `index.html`
-    (self-contained), `report.md`, `figures/NAME.png`, `figures/NAME.svg` and `tables/NAME.csv`. A report
-    that is there already is replaced; a folder that holds anything else is left alone.
+def write_page(page: Page, out: Path) -> Path:
+    """Write `page` into the folder `out`, whole or not at all, and return the path of its HTML file.
 
     Raises
     ------
     InputError
-        When the store has nothing measured, or `out` holds something that is not a report.
+        When `out` holds something that is not a report.
     """
-    out = Path(out)
     check_target(out)
-    store = store if isinstance(store, Store) else Store.open(store)
-    return write_study(gather(store), out, title=title)
-
-
-def write_study(study: Study, out: str | Path, *, title: str) -> Path:
-    """Write the report of a study that is already analysed; see `write_report`."""
-    out = Path(out)
-    check_target(out)
-    context = {
-        "title": title,
-        "answer": answer(study),
-        "sizes": size_labels(study),
-        "pictures": list(pictures(study)),
-        "tables": tables(study),
-        "failures": failures(study),
-        "findings": findings(study),
-        "audited": bool(len(study.audit)),
-        "provenance": (*provenance(study), *_versions()),
-        "mark": _MARK,
-    }
-    _replace(out, lambda folder: _write_files(folder, context))
+    _replace(out, lambda folder: _write_files(folder, page))
     return out / PAGE
 
 
@@ -85,15 +51,17 @@ def check_target(out: Path) -> None:
         raise InputError(f"--out {out} is a file; choose a new or empty folder")
 
 
-def _write_files(folder: Path, context: dict) -> None:
+def _write_files(folder: Path, page: Page) -> None:
     figures, csvs = folder / "figures", folder / "tables"
     figures.mkdir()
     csvs.mkdir()
-    for picture in context["pictures"]:
-        (figures / f"{picture.name}.svg").write_bytes(picture.svg)
-        (figures / f"{picture.name}.png").write_bytes(picture.png)
-    for table in context["tables"].values():
-        table.frame.to_csv(csvs / f"{table.name}.csv", index=False)
+    for part in page.parts:
+        for picture in part.pictures:
+            (figures / f"{picture.name}.svg").write_bytes(picture.svg)
+            (figures / f"{picture.name}.png").write_bytes(picture.png)
+        for table in part.tables.values():
+            table.frame.to_csv(csvs / f"{table.name}.csv", index=False)
+    context = {"page": page, "mark": _MARK, "one": len(page.parts) == 1}
     (folder / TWIN).write_text(_markdown().get_template("report.md").render(context), encoding="utf-8")
     (folder / PAGE).write_text(_html().get_template("page.html").render(context), encoding="utf-8")
 
@@ -157,25 +125,3 @@ def escape_markdown(value: object) -> object:
     for sign in ("\\", "|", "*", "`", "[", "]"):
         text = text.replace(sign, "\\" + sign)
     return text
-
-
-def _versions() -> list[tuple[str, str]]:
-    lines = [("report written by", f"toposcope {toposcope.__version__}")]
-    for name in _LIBRARIES:
-        try:
-            lines.append((f"report written with {name}", version(name)))
-        except PackageNotFoundError:
-            continue
-    return lines
-
-
-__all__ = [
-    "PAGE",
-    "TWIN",
-    "Table",
-    "check_target",
-    "data_url",
-    "escape_markdown",
-    "write_report",
-    "write_study",
-]

@@ -12,7 +12,7 @@ from toposcope.analysis.table import SeriesTable
 from toposcope.figures.names import readable_name
 from toposcope.figures.series import sizes
 from toposcope.figures.style import short
-from toposcope.report.facts import (
+from toposcope.report.weights.facts import (
     Verdicts,
     above_null,
     first_last,
@@ -20,7 +20,7 @@ from toposcope.report.facts import (
     half_steps,
     verdict_counts,
 )
-from toposcope.report.study import H0, H0_SCALED, NP, Study
+from toposcope.report.weights.study import H0, H0_SCALED, NP, Study
 
 FEW_CHECKPOINTS = 10
 """Below it no series is long enough to separate a relation from a shared drift."""

@@ -2,25 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from toposcope.figures.names import readable_name
 from toposcope.figures.series import select, sizes
-from toposcope.report.facts import above_null, forecast_comparisons
-from toposcope.report.study import H0, Study
-
-
-@dataclass(frozen=True, slots=True)
-class Caption:
-    """The words under a figure; `alt` is what a reader who cannot see it is told."""
-
-    title: str
-    shows: str
-    can: str
-    cannot: str
-    alt: str
+from toposcope.report.parts import Caption
+from toposcope.report.weights.facts import above_null, forecast_comparisons
+from toposcope.report.weights.study import H0, Study
 
 
 def captions(study: Study) -> dict[str, Caption]:

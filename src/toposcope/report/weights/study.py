@@ -13,9 +13,9 @@ from scipy.stats import t as student
 from toposcope.analysis.scaling import fit_power_law
 from toposcope.analysis.table import SeriesTable, series_table
 from toposcope.errors import InputError
+from toposcope.figures.series import LEVEL
 from toposcope.store import Store
 
-LEVEL = 0.95
 H0 = "rips/euclidean/pooled/h0_total"
 H0_SCALED = "rips/euclidean/pooled/h0_total_scaled"
 H1 = "rips/euclidean/pooled/h1_total"

@@ -10,8 +10,8 @@ from scipy.stats import t as student
 
 from toposcope.analysis.table import SeriesTable
 from toposcope.figures.names import is_baseline, leading
-from toposcope.figures.series import curve, null_band, select, sizes
-from toposcope.report.study import LEVEL, Study
+from toposcope.figures.series import LEVEL, curve, null_band, select, sizes
+from toposcope.report.weights.study import Study
 
 ADDS, NOTHING = "adds", "nothing beyond the trend"
 """The verdicts of a test that could be made; a third one, "untested", is left out of all counts."""

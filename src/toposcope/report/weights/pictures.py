@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
@@ -21,28 +20,14 @@ from toposcope.figures import (
     vietoris_rips,
 )
 from toposcope.figures.series import sizes
-from toposcope.figures.style import to_png, to_svg
-from toposcope.report.captions import Caption, captions
-from toposcope.report.study import H0, Study
-
-
-@dataclass(frozen=True, slots=True)
-class Picture:
-    """One figure as bytes, with its file name (without ending) and its caption."""
-
-    name: str
-    svg: bytes
-    png: bytes
-    caption: Caption
+from toposcope.report.parts import Picture, drawn
+from toposcope.report.weights.captions import captions
+from toposcope.report.weights.study import H0, Study
 
 
 def pictures(study: Study) -> Iterator[Picture]:
-    """Draw every figure of the report, in reading order."""
-    words = captions(study)
-    for name, figure in _figures(study):
-        svg = to_svg(figure)
-        figure.set_layout_engine("none")  # the layout is settled; finding it again takes most of the time
-        yield Picture(name, svg, to_png(figure), words[name])
+    """Draw every figure of the part, in reading order."""
+    return drawn(_figures(study), captions(study))
 
 
 def _figures(study: Study) -> Iterator[tuple[str, Figure]]:

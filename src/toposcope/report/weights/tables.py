@@ -2,48 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field
-
 import numpy as np
 import pandas as pd
 
 from toposcope.figures.names import leading, readable_name
 from toposcope.figures.series import sizes
-from toposcope.figures.style import short
-from toposcope.report.cells import NONE, interval, number, paired, plain, step_and_part, whole
-from toposcope.report.facts import NOTHING, first_last
-from toposcope.report.study import H0, H1, NP, Study
-
-MOST_LINES = 60
-"""Lines of a list (failures, findings) that are printed; the rest is counted."""
-
-_PROVENANCE = {
-    "schema_version": "store: schema version",
-    "toposcope": "store: written by toposcope",
-    "written": "store: begun",
-    "seed": "seeds of draws",
-}
-
-
-@dataclass(frozen=True, slots=True)
-class Table:
-    """A table ready to print.
-
-    `groups` are headings over several columns: (text, number of columns). `frame` holds the unrounded
-    numbers, which are written beside the page as `name`.csv. `folded` tables start closed on the page;
-    in `grouped` ones the first column becomes a heading over its rows.
-    """
-
-    name: str
-    title: str
-    caption: str
-    columns: tuple[str, ...]
-    rows: tuple[tuple[str, ...], ...]
-    groups: tuple[tuple[str, int], ...] = ()
-    frame: pd.DataFrame = field(default_factory=pd.DataFrame)
-    folded: bool = False
-    grouped: bool = False
+from toposcope.report.cells import NONE, interval, number, paired, step_and_part, whole
+from toposcope.report.parts import Table
+from toposcope.report.weights.facts import NOTHING, first_last
+from toposcope.report.weights.study import H0, H1, NP, Study
 
 
 def tables(study: Study) -> dict[str, Table]:
@@ -310,51 +277,6 @@ def forecasts_table(study: Study) -> Table:
     )
 
 
-def failures(study: Study) -> tuple[tuple[str, ...], ...]:
-    """Return what could not be measured: (run, step, what, status, why), one line for all steps alike."""
-    bad = study.features[study.features["status"].isin(("failed", "degenerate"))].fillna(
-        {"note": "", "name": ""}
-    )
-    same = ["run", "probe", "name", "status", "note"]
-    lines = []
-    for (run, probe, name, status, note), rows in bad.drop_duplicates([*same, "step"]).groupby(
-        same, sort=True
-    ):
-        more = f" and {len(rows) - 1:,} more" if len(rows) > 1 else ""
-        what = f"{probe}: {name}" if name else str(probe)
-        lines.append((str(run), f"{rows['step'].min():,}{more}", what, str(status), str(note)))
-    return _cut(lines)
-
-
-def findings(study: Study) -> tuple[tuple[str, ...], ...]:
-    """Return what the audit of the checkpoints found: (run, step, fault, tensor, message)."""
-    if not len(study.audit):
-        return ()
-    shown = study.audit.reindex(columns=["run", "step", "fault", "tensor", "message"])
-    return _cut(
-        [tuple("" if pd.isna(cell) else str(cell) for cell in line) for line in shown.itertuples(index=False)]
-    )
-
-
-def provenance(study: Study) -> tuple[tuple[str, str], ...]:
-    """Return where the numbers come from, as (what, value) lines."""
-    lines = []
-    for what, value in study.provenance.items():
-        if isinstance(value, dict):
-            lines += [(f"{what}: {key}", plain(item)) for key, item in value.items()]
-        elif value is not None:
-            lines.append((_PROVENANCE.get(what, what), plain(value)))
-    uris = [str(uri) for uri in study.runs["uri"].dropna().unique() if uri]
-    return (*lines, *(("series", uri) for uri in uris[:MOST_LINES]))
-
-
-def size_labels(study: Study) -> str:
-    """Return the model sizes in one phrase, smallest first."""
-    return ", ".join(
-        short(group.parameters) if group.parameters else group.label for group in sizes(study.runs)
-    )
-
-
 def _ordered_runs(study: Study) -> list[str]:
     return [run for group in sizes(study.runs) for run in group.runs]
 
@@ -362,10 +284,3 @@ def _ordered_runs(study: Study) -> list[str]:
 def _trend_cell(line: dict, spec: str, form: str) -> str:
     names = spec.split()
     return number(line[names[0]], form) if len(names) == 1 else interval(line, names[0], names[1], form)
-
-
-def _cut(lines: Sequence[tuple[str, ...]]) -> tuple[tuple[str, ...], ...]:
-    if len(lines) <= MOST_LINES:
-        return tuple(lines)
-    rest = len(lines) - MOST_LINES
-    return (*lines[:MOST_LINES], (f"and {rest:,} more", *[""] * (len(lines[0]) - 1)))

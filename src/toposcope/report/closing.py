@@ -1,0 +1,76 @@
+"""The end of every page: what went wrong, and where the numbers come from, as lines of text."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from importlib.metadata import PackageNotFoundError, version
+
+import pandas as pd
+
+import toposcope
+from toposcope.report.cells import plain
+
+MOST_LINES = 60
+"""Lines of a list (failures, findings) that are printed; the rest is counted."""
+
+_LIBRARIES = ("numpy", "scipy", "pandas", "matplotlib")
+_PROVENANCE = {
+    "schema_version": "store: schema version",
+    "toposcope": "store: written by toposcope",
+    "written": "store: begun",
+    "seed": "seeds of draws",
+}
+
+
+def failures(features: pd.DataFrame) -> tuple[tuple[str, ...], ...]:
+    """Return what could not be measured: (run, step, what, status, why), one line for all steps alike."""
+    bad = features[features["status"].isin(("failed", "degenerate"))].fillna({"note": "", "name": ""})
+    same = ["run", "probe", "name", "status", "note"]
+    lines = []
+    for (run, probe, name, status, note), rows in bad.drop_duplicates([*same, "step"]).groupby(
+        same, sort=True
+    ):
+        more = f" and {len(rows) - 1:,} more" if len(rows) > 1 else ""
+        what = f"{probe}: {name}" if name else str(probe)
+        lines.append((str(run), f"{rows['step'].min():,}{more}", what, str(status), str(note)))
+    return _cut(lines)
+
+
+def findings(audit: pd.DataFrame) -> tuple[tuple[str, ...], ...]:
+    """Return what the audit of the checkpoints found: (run, step, fault, tensor, message)."""
+    if not len(audit):
+        return ()
+    shown = audit.reindex(columns=["run", "step", "fault", "tensor", "message"])
+    return _cut(
+        [tuple("" if pd.isna(cell) else str(cell) for cell in line) for line in shown.itertuples(index=False)]
+    )
+
+
+def provenance(stated: Mapping[str, object], runs: pd.DataFrame) -> tuple[tuple[str, str], ...]:
+    """Return where a store's numbers come from, as (what, value) lines."""
+    lines = []
+    for what, value in stated.items():
+        if isinstance(value, dict):
+            lines += [(f"{what}: {key}", plain(item)) for key, item in value.items()]
+        elif value is not None:
+            lines.append((_PROVENANCE.get(what, what), plain(value)))
+    uris = [str(uri) for uri in runs["uri"].dropna().unique() if uri]
+    return (*lines, *(("series", uri) for uri in uris[:MOST_LINES]))
+
+
+def versions(libraries: Iterable[str] = _LIBRARIES) -> tuple[tuple[str, str], ...]:
+    """Return what the report was written with, as (what, value) lines."""
+    lines = [("report written by", f"toposcope {toposcope.__version__}")]
+    for name in libraries:
+        try:
+            lines.append((f"report written with {name}", version(name)))
+        except PackageNotFoundError:
+            continue
+    return tuple(lines)
+
+
+def _cut(lines: Sequence[tuple[str, ...]]) -> tuple[tuple[str, ...], ...]:
+    if len(lines) <= MOST_LINES:
+        return tuple(lines)
+    rest = len(lines) - MOST_LINES
+    return (*lines[:MOST_LINES], (f"and {rest:,} more", *[""] * (len(lines[0]) - 1)))

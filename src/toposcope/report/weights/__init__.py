@@ -1,0 +1,1 @@
+"""The report's part on weights: its study, words, tables and figures."""
