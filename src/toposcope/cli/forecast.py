@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
+from toposcope.cli.curves import Reading, read_curves, refuse_twins
 from toposcope.cli.output import json_option, print_json, print_table
 from toposcope.errors import InputError
 
@@ -19,8 +21,10 @@ if TYPE_CHECKING:
 
 
 @click.command("forecast", short_help="Forecast the final loss of unfinished runs.")
-@click.argument("targets", nargs=-1, required=True, metavar="STORE_OR_RUN...")
-@click.option("--siblings", multiple=True, metavar="STORE_OR_RUN", help="Finished runs to learn from.")
+@click.argument("targets", nargs=-1, metavar="STORE_OR_RUN...")
+@click.option(
+    "--siblings", multiple=True, metavar="STORE_OR_RUN", help="Finished runs to learn from; repeat."
+)
 @click.option("--schedule", type=click.Path(path_type=Path), help="Planned learning rate: CSV with step,lr.")
 @click.option("--horizon", type=int, help="The step at which the runs will end.")
 @click.option(
@@ -29,7 +33,11 @@ if TYPE_CHECKING:
     show_default=True,
     help="Shares of training at which finished runs are scored.",
 )
-@click.option("--column", default="loss", show_default=True, help="loss or heldout_loss.")
+@click.option(
+    "--column", default="loss", show_default=True, help="The loss: loss, heldout_loss, or a table's column."
+)
+@click.option("--rename", multiple=True, metavar="COLUMN=MEANING", help="What a table's column is; repeat.")
+@click.option("--parameters", type=int, default=0, help="Size of the runs whose files do not say.")
 @click.option("--level", type=float, default=0.9, show_default=True, help="Confidence of the intervals.")
 @click.option("--advise", is_flag=True, help="Continue, stop, or scale up? Needs --budget.")
 @click.option("--budget", type=float, help="FLOP that are left, for --advise.")
@@ -45,6 +53,8 @@ def command(
     horizon: int | None,
     cuts: str,
     column: str,
+    rename: tuple[str, ...],
+    parameters: int,
     level: float,
     advise: bool,
     budget: float | None,
@@ -54,18 +64,30 @@ def command(
 ) -> int:
     """Forecast the final loss of every unfinished run of STORE_OR_RUN, with an interval.
 
-    Finished runs, there or in --siblings, are what the forecasts learn from. Where every run is finished,
-    each is forecast from the others at --cuts of its training and the methods are scored. The table always
-    shows the forecast without topology beside those with it.
+    STORE_OR_RUN is a store, a run folder, or a CSV or parquet table with columns step, loss and, where known,
+    run, lr, tokens, parameters, heldout_loss and features. Finished runs, there or in --siblings, are what
+    the forecasts learn from. Where every run is finished, each is forecast from the others at --cuts of its
+    training and the methods are scored. With --siblings and --schedule alone, the run that the schedule plans
+    is forecast before it begins. The table always shows the forecast without topology beside those with it.
     """
     if not 0 < level < 1:
         raise InputError(f"--level {level} is not a confidence; give a number between 0 and 1, such as 0.9")
     if advise and (budget is None or budget <= 0):
         raise InputError("--advise needs --budget, the FLOP that are left, above 0")
     plan = _plan(schedule)
-    own, problems = _curves(targets, horizon, plan, column)
-    others, more = _curves(siblings, None, None, column) if siblings else ([], [])
+    if not targets and (plan is None or not siblings):
+        raise InputError(
+            "name a store, a run or a table; or give --siblings and --schedule for a run to come"
+        )
+    reading = Reading(column, _renamed(rename), horizon, plan, parameters)
+    own, problems, notes = read_curves(targets, reading)
+    others, more, noted = read_curves(siblings, replace(reading, horizon=None, plan=None))
+    refuse_twins(own + others)
+    for note in dict.fromkeys(notes + noted):
+        click.echo(f"note: {note}", err=True)
     problems += more
+    if plan is not None and not targets:
+        return _planned(plan, others, problems, level, as_json)
     if not own:
         detail = f" ({problems[0].run}: {problems[0].reason})" if problems else ""
         raise InputError(f"no run of {', '.join(targets)} has usable losses{detail}")
@@ -83,6 +105,14 @@ def _plan(path: Path | None) -> Schedule | None:
     return None if path is None else read_schedule(path)
 
 
+def _renamed(pairs: Sequence[str]) -> dict[str, str]:
+    split = [pair.partition("=") for pair in pairs]
+    for pair, (old, _, new) in zip(pairs, split, strict=True):
+        if not old or not new:
+            raise InputError(f"--rename {pair!r} is not COLUMN=MEANING; for example final_loss=loss")
+    return {old: new for old, _, new in split}
+
+
 def _shares(cuts: str) -> list[float]:
     try:
         shares = [float(cut) for cut in cuts.split(",")]
@@ -93,61 +123,8 @@ def _shares(cuts: str) -> list[float]:
     return shares
 
 
-def _curves(
-    paths: Sequence[str], horizon: int | None, plan: Schedule | None, column: str
-) -> tuple[list[Curve], list[Problem]]:
-    import pandas as pd
-
-    from toposcope.analysis.forecast.gather import gather_curves
-
-    curves, problems = [], []
-    for path in paths:
-        metrics, runs, features, diagrams = _tables(path)
-        if metrics.empty:
-            raise InputError(
-                f"{path} has no losses; give a store or run folder with metrics, or --losses at sweeping"
-            )
-        schedules = dict.fromkeys(metrics["run"].unique(), plan) if plan is not None else None
-        found, bad = gather_curves(
-            metrics,
-            runs,
-            features=features,
-            diagrams=diagrams,
-            horizon=horizon,
-            schedules=schedules,
-            column=column,
-        )  # type: ignore[arg-type]
-        curves += found
-        problems += bad
-    names = pd.Series([curve.run for curve in curves])
-    if names.duplicated().any():
-        raise InputError(f"run {names[names.duplicated()].iloc[0]} is given twice; leave one out")
-    return curves, problems
-
-
-def _tables(path: str) -> tuple[pd.DataFrame, pd.DataFrame, pd.DataFrame | None, pd.DataFrame | None]:
-    """Return metrics, runs, features and diagrams of a store, or of what `open_series` opens."""
-    import pandas as pd
-
-    if (Path(path) / "store.json").is_file():
-        from toposcope.store import Store
-
-        store = Store.open(path)
-        return store.metrics(), store.runs(), store.features(), store.diagrams(probe="rips")
-    from toposcope.sources import open_series
-
-    series = open_series(path)
-    frames = [series.metrics(run.run) for run in series.runs]
-    rows = [{"run": r.run, "parameters": r.parameters, "config": dict(r.config)} for r in series.runs]
-    filled = [frame for frame in frames if len(frame)]
-    metrics = pd.concat(filled, ignore_index=True) if filled else pd.DataFrame(columns=["run"])
-    return metrics, pd.DataFrame(rows), None, None
-
-
 def _split(own: list[Curve], others: list[Curve]) -> tuple[list[Curve], list[Curve]]:
     """Return finished and begun runs; a begun run without a known end takes its siblings' common end."""
-    from dataclasses import replace
-
     everyone = own + others
     ends = {curve.horizon for curve in everyone}
     longest = max(ends)
@@ -165,11 +142,15 @@ def _split(own: list[Curve], others: list[Curve]) -> tuple[list[Curve], list[Cur
 
 
 def _methods(curves: list[Curve]) -> list[Forecaster]:
+    from toposcope.analysis.forecast.annealing import PUBLISHED
     from toposcope.analysis.forecast.auto import Auto, default_candidates
     from toposcope.analysis.forecast.families import Exp4, ILog2, Janoschek
     from toposcope.analysis.forecast.gather import topological_methods
+    from toposcope.analysis.forecast.laws import MultiPower
 
-    return [Auto(), *default_candidates(), Exp4(), ILog2(), Janoschek(), *topological_methods(curves)]
+    laws = (MultiPower(shape=PUBLISHED),)
+    families = (Exp4(), ILog2(), Janoschek())
+    return [Auto(), *default_candidates(), *laws, *families, *topological_methods(curves)]
 
 
 def _forecast(
@@ -205,6 +186,29 @@ def _forecast(
     return 1 if problems or bad else 0
 
 
+def _planned(
+    plan: Schedule, siblings: list[Curve], problems: list[Problem], level: float, as_json: bool
+) -> int:
+    """Forecast the run that `plan` describes before it begins."""
+    from toposcope.analysis.forecast import forecast_planned
+
+    made = forecast_planned(plan, siblings, level=level)
+    if as_json:
+        print_json(
+            {
+                "forecasts": [_record(one) for one in made],
+                "problems": [{"run": p.run, "reason": p.reason} for p in problems],
+            }
+        )
+    else:
+        title = (
+            f"A run of {plan.end} steps that has not begun, from {len(siblings)} finished runs of its size"
+        )
+        print_table(title, _columns(level), [_cells(one) for one in made])
+        _show_problems(problems, siblings)
+    return 1 if problems or all(one.status == "failed" for one in made) else 0
+
+
 def _worth(begun: list[Curve], finished: list[Curve], methods: list[Forecaster]) -> pd.DataFrame | None:
     """Return topology's paired effect on the finished siblings at the share that the run has reached."""
     from toposcope.analysis.forecast.evaluate import ablate, score_forecasts
@@ -229,16 +233,18 @@ def _record(made: Forecast) -> dict[str, object]:
 
 def _show_forecasts(begun: list[Curve], finished: list[Curve], made: list[Forecast], level: float) -> None:
     for curve in begun:
-        rows = [
-            (one.method, one.final, one.low, one.high, one.interval_from, one.status, one.reason)
-            for one in made
-            if one.run == curve.run
-        ]
+        rows = [_cells(one) for one in made if one.run == curve.run]
         seen = f"step {curve.last} of {curve.horizon} ({curve.last / curve.horizon:.0%})"
         title = f"{curve.run}: final loss, seen to {seen}, {len(finished)} finished siblings"
-        print_table(
-            title, ("method", "final loss", f"{level:.0%} low", "high", "from", "status", "reason"), rows
-        )
+        print_table(title, _columns(level), rows)
+
+
+def _columns(level: float) -> tuple[str, ...]:
+    return "method", "final loss", f"{level:.0%} low", "high", "from", "status", "reason"
+
+
+def _cells(one: Forecast) -> tuple[object, ...]:
+    return one.method, one.final, one.low, one.high, one.interval_from, one.status, one.reason
 
 
 def _score(

@@ -4,7 +4,16 @@ from __future__ import annotations
 
 from toposcope.analysis.forecast.base import Forecast, Forecaster, Point, forecast
 from toposcope.analysis.forecast.curve import Curve, curve_from_metrics
-from toposcope.analysis.forecast.schedule import Schedule, read_schedule
+from toposcope.analysis.forecast.laws import fit_law
+from toposcope.analysis.forecast.planned import forecast_planned
+from toposcope.analysis.forecast.schedule import (
+    Schedule,
+    constant,
+    cosine,
+    drop,
+    read_schedule,
+    stable_decay,
+)
 
 __all__ = [
     "Curve",
@@ -12,7 +21,13 @@ __all__ = [
     "Forecaster",
     "Point",
     "Schedule",
+    "constant",
+    "cosine",
     "curve_from_metrics",
+    "drop",
+    "fit_law",
     "forecast",
+    "forecast_planned",
     "read_schedule",
+    "stable_decay",
 ]

@@ -10,8 +10,8 @@ with S_W the sum during warm-up and S_k the sum from the k-th drop to t. Tissue 
     L(t) = L0 + A S1^-alpha - C S2,   m_i = lambda m_(i-1) + (eta_(i-1) - eta_i),   S2 = sum m.
 
 One cosine run and one drop do not identify beta and gamma, and what noise costs may itself shrink as training
-proceeds. Both are therefore a `Shape`: held fixed in a fit, published by default, and chosen on finished
-siblings (never on the run that is forecast) by `choose_shape`.
+proceeds. Both are therefore a `Shape`, held fixed in a fit: `DEFAULT`, `PUBLISHED`, or what `choose_shape`
+finds on many finished runs of another size.
 """
 
 from __future__ import annotations
@@ -115,8 +115,8 @@ def _annealed(area, drop, log_after, at_area, log_c, beta, gamma, out, d_c):  # 
 class Shape:
     """How annealing pays: saturation exponent beta, rate exponent gamma, and fading kappa.
 
-    The sum over drops is multiplied by (S1 + S_W)^-kappa; kappa = 0 is the law as published. The default
-    beta and gamma are those published for a 25M-parameter model.
+    The sum over drops is multiplied by (S1 + S_W)^-kappa; kappa = 0 is the law as published. beta and gamma
+    are those published for a 25M-parameter model.
     """
 
     beta: float = 0.583
@@ -126,8 +126,11 @@ class Shape:
 
 PUBLISHED = Shape()
 
+DEFAULT = Shape(kappa=0.1)
+"""Fading that `choose_shape` found on nine schedules at 25M parameters, and again on nine at 100M."""
 
-def multi_power(theta: np.ndarray, run: Drive, shape: Shape = PUBLISHED) -> tuple[np.ndarray, np.ndarray]:
+
+def multi_power(theta: np.ndarray, run: Drive, shape: Shape = DEFAULT) -> tuple[np.ndarray, np.ndarray]:
     """Return the law's losses (n,) and Jacobian (n, 5); theta = (L0, log A, alpha, log B, log C)."""
     floor, log_a, alpha, log_b, log_c = theta
     out, d_c = np.zeros(len(run.area)), np.zeros(len(run.area))
@@ -164,7 +167,7 @@ class LawFit:
     name: str
     theta: np.ndarray
     cost: float
-    shape: Shape = PUBLISHED
+    shape: Shape = DEFAULT
     decay: float = 0.0
 
     def losses(self, run: Drive) -> np.ndarray:
@@ -173,12 +176,16 @@ class LawFit:
             return tissue(self.theta, run, self.decay)[0]
         return multi_power(self.theta, run, self.shape)[0]
 
+    def along(self, schedule: Schedule, step: np.ndarray) -> np.ndarray:
+        """Return the law's loss (n,) at ascending `step` (n,) of a run that follows `schedule`."""
+        return self.losses(drive(schedule, step))
+
 
 Runs = Sequence[tuple[Binned, Schedule]]
 
 
 def fit_multi_power(
-    runs: Runs, *, shape: Shape = PUBLISHED, prior: tuple[np.ndarray, np.ndarray] | None = None
+    runs: Runs, *, shape: Shape = DEFAULT, prior: tuple[np.ndarray, np.ndarray] | None = None
 ) -> LawFit:
     """Fit one multi-power law to all `runs` together, by Huber loss (delta 1e-3) on log L summed over points.
 
@@ -229,11 +236,11 @@ SHAPES = tuple(Shape(kappa=kappa) for kappa in (0.0, 0.05, 0.1, 0.2))
 def choose_shape(runs: Runs, shapes: Sequence[Shape] = SHAPES) -> Shape:
     """Return the shape that best predicts each of `runs` from the others (mean absolute error of log L).
 
-    `runs` are finished siblings, of another size or under other schedules; with fewer than four there is no
-    evidence and the published shape is returned.
+    `runs` are finished runs of one size under different schedules, none of them the run to be forecast. The
+    choice is noisy: with fewer than six the `DEFAULT` is returned.
     """
-    if len(runs) < 4:
-        return PUBLISHED
+    if len(runs) < 6:
+        return DEFAULT
     runs = [(_thinned(losses), schedule) for losses, schedule in runs]
     return min(shapes, key=lambda shape: _held_out_error(runs, shape))
 

@@ -12,6 +12,7 @@ import numpy as np
 from scipy import stats
 
 from toposcope.analysis.forecast.curve import FINAL_SHARE, Curve
+from toposcope.analysis.forecast.schedule import Schedule
 from toposcope.errors import InputError
 
 LEVEL = 0.9
@@ -87,7 +88,8 @@ def forecast(
     """
     share = seen.last / seen.horizon
     finished = [curve for curve in siblings if curve.finished and curve.run != seen.run]
-    seen = with_borrowed_plan(seen, finished)
+    seen, lender = with_borrowed_plan(seen, finished)
+    said = f"planned rate taken from {lender}" if lender and "schedule" in method.needs else ""
     try:
         _check(method, seen, finished)
         point = method.fit(finished, share).predict(seen)
@@ -108,18 +110,9 @@ def forecast(
         )  # fmt: skip
     low, high = interval(point.final, errors, level)
     return Forecast(
-        seen.run,
-        method.name,
-        share,
-        point.final,
-        low,
-        high,
-        level,
-        point.step,
-        point.loss,
-        source,
-        tuple(errors),
-    )
+        seen.run, method.name, share, point.final, low, high, level, point.step, point.loss, source,
+        tuple(errors), "ok", said,
+    )  # fmt: skip
 
 
 def interval(final: float, errors: Sequence[float], level: float = LEVEL) -> tuple[float, float]:
@@ -143,7 +136,7 @@ def sibling_errors(method: Forecaster, siblings: Sequence[Curve], share: float) 
     for i, sibling in enumerate(siblings):
         others = [curve for j, curve in enumerate(siblings) if j != i]
         try:
-            seen = with_borrowed_plan(sibling.seen(share * sibling.horizon), others)
+            seen = sibling.planned().seen(share * sibling.horizon)
             _check(method, seen, others)
             predicted = method.fit(others, share).predict(seen).final
             errors.append(math.log(sibling.final_loss() / predicted))
@@ -201,18 +194,23 @@ def _check(method: Forecaster, seen: Curve, siblings: Sequence[Curve]) -> None:
         raise InputError(f"{method.name}: no features of {seen.run} were measured; run toposcope weights")
 
 
-def with_borrowed_plan(seen: Curve, siblings: Sequence[Curve]) -> Curve:
-    """Return the run with a sibling's schedule when it has none and its logged rate follows that sibling's.
+def with_borrowed_plan(seen: Curve, siblings: Sequence[Curve]) -> tuple[Curve, str]:
+    """Return the run with a sibling's schedule and that sibling's name, when the run has no plan of its own.
 
-    A finished run's own log is its plan; a run cut short knows only the part it logged.
+    A run cut short knows only the part of its schedule that it logged. It takes the plan of a sibling as
+    long as itself whose rate its log follows; where such siblings differ later on, none is taken.
     """
     if seen.schedule is not None or not np.isfinite(seen.rate).any():
-        return seen
+        return seen, ""
+    lender: tuple[Schedule, str] | None = None
     for sibling in siblings:
         plan = sibling.plan()
-        if plan is not None and sibling.horizon == seen.horizon and not plan.mismatch(seen.step, seen.rate):
-            return replace(seen, schedule=plan)
-    return seen
+        if plan is None or sibling.horizon != seen.horizon or plan.mismatch(seen.step, seen.rate):
+            continue
+        if lender is not None and lender[0].mismatch(plan.step, plan.rate):
+            return seen, ""
+        lender = lender or (plan, sibling.run)
+    return (seen, "") if lender is None else (replace(seen, schedule=lender[0]), lender[1])
 
 
 def _failed(method: Forecaster, seen: Curve, share: float, level: float, reason: str) -> Forecast:

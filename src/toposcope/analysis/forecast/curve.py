@@ -64,6 +64,10 @@ class Curve:
             return float("nan")
         return float(self.loss[self.step > self.horizon * (1 - FINAL_SHARE)].mean())
 
+    def planned(self) -> Curve:
+        """Return the curve with its plan fixed: what a finished run logged was its plan all along."""
+        return replace(self, schedule=self.plan())
+
     def plan(self) -> Schedule | None:
         """Return the planned schedule, or what the log shows."""
         return self.schedule or schedule_from_log(self.step, self.rate)
@@ -98,7 +102,8 @@ def curve_from_metrics(
     table = pd.DataFrame({"step": metrics["step"].astype(float), "loss": metrics[column].astype(float)})
     table["rate"] = metrics["learning_rate"].astype(float) if "learning_rate" in metrics else np.nan
     logged = int(metrics[column].notna().sum())
-    usable = table[np.isfinite(table["loss"]) & (table["loss"] > 0) & np.isfinite(table["step"])]
+    usable = table[np.isfinite(table["loss"]) & (table["loss"] > 0) & (table["step"] >= 0)]
+    usable = usable[np.isfinite(usable["step"])]
     notes = []
     if len(usable) < logged or not np.isfinite(table["loss"]).all():
         notes.append(f"{len(table) - len(usable)} rows without a finite loss left out")
@@ -112,6 +117,11 @@ def curve_from_metrics(
     if schedule is not None and (why := schedule.mismatch(step, rate)):
         raise InputError(f"run {run}: {why}; give the schedule that the run follows")
     end = horizon or (schedule.end if schedule is not None else int(step[-1]))
+    if schedule is not None and schedule.end < 0.999 * max(end, step[-1]):
+        raise InputError(
+            f"run {run}: its schedule ends at step {schedule.end}, the run at {int(max(end, step[-1]))}; "
+            "give the whole plan"
+        )
     if end < step[-1]:
         raise InputError(f"run {run}: horizon {end} is before its last logged step {int(step[-1])}")
     return Curve(

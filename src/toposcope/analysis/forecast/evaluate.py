@@ -24,6 +24,8 @@ def score_forecasts(
 ) -> pd.DataFrame:
     """Forecast every finished run from its siblings at every cut with every method.
 
+    The learning rate that a finished run logged counts as its plan, known from the start.
+
     Parameters
     ----------
     curves : finished runs
@@ -40,7 +42,7 @@ def score_forecasts(
     for cut in cuts:
         for curve in curves:
             siblings = [other for other in curves if other is not curve]
-            seen, actual = curve.seen(cut * curve.horizon), curve.final_loss()
+            seen, actual = curve.planned().seen(cut * curve.horizon), curve.final_loss()
             for method in methods:
                 made = forecast(method, seen, siblings, level=level)
                 bounded = math.isfinite(made.low)
@@ -156,7 +158,7 @@ def unseen_largest(
     rows = [_from_size(largest, smaller, level)]
     for cut in cuts:
         for method in methods:
-            made = forecast(method, largest.seen(cut * largest.horizon), smaller, level=level)
+            made = forecast(method, largest.planned().seen(cut * largest.horizon), smaller, level=level)
             actual = largest.final_loss()
             rows.append(
                 (made.method, largest.run, cut, made.final, made.low, made.high, actual, made.final - actual,

@@ -6,6 +6,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
+import numpy as np
 import pandas as pd
 
 from toposcope.analysis.forecast.base import Forecaster
@@ -41,18 +42,24 @@ def gather_curves(
     *,
     features: pd.DataFrame | None = None,
     diagrams: pd.DataFrame | None = None,
+    wide: pd.DataFrame | None = None,
     horizon: int | None = None,
     schedules: Mapping[str, Schedule] | None = None,
     column: str = "loss",
 ) -> tuple[list[Curve], list[Problem]]:
     """Build one curve per run of the tables (the store's columns); what cannot be built is a problem.
 
-    The horizon of a run is the given one, its schedule's end, or the steps of its training recipe (in
-    `runs.config`); else its last step. The schedule is the given one or the recipe's cosine.
+    Features come from the store's long rows (`features`, with `diagrams`) or from a table that is `wide`
+    already: run, step and one column each. The horizon of a run is the given one, its schedule's end, or the
+    steps of its training recipe (in `runs.config`); else its last step. The schedule is the given one or the
+    recipe's cosine.
     """
     curves, problems = [], []
     known = runs.set_index("run") if len(runs) else pd.DataFrame()
-    wide = feature_columns(features, diagrams) if features is not None and len(features) else None
+    if wide is None:
+        wide = feature_columns(features, diagrams) if features is not None and len(features) else None
+    if wide is None or not len(wide):
+        wide = _at_some_steps(metrics)
     for run, rows in metrics.groupby("run", sort=False):
         info = known.loc[[run]].iloc[0] if run in known.index else None
         config = _config(info)
@@ -101,10 +108,12 @@ def feature_columns(features: pd.DataFrame, diagrams: pd.DataFrame | None) -> pd
     model = features[
         (features["role"] == "model") & features["status"].isin(["ok", "subsampled", "truncated"])
     ]
+    rips = set(model.loc[model["probe"] == "rips", "name"])
+    cloud = "pooled" if "pooled" in rips or "layers" not in rips else "layers"
     wanted = {
         ("neural_persistence", "model", "neural_persistence"): NEURAL_PERSISTENCE,
-        ("rips", "pooled", "h0_total"): "h0_total",
-        ("rips", "pooled", "h1_total"): "h1_total",
+        ("rips", cloud, "h0_total"): "h0_total",
+        ("rips", cloud, "h1_total"): "h1_total",
     }
     keys = pd.MultiIndex.from_frame(model[["probe", "name", "feature"]])
     short = pd.Series([wanted.get(key) for key in keys], index=model.index)
@@ -118,6 +127,18 @@ def feature_columns(features: pd.DataFrame, diagrams: pd.DataFrame | None) -> pd
             table = vector_table(diagrams, kind)
             wide = wide.merge(table, on=["run", "step"], how="left") if len(table.columns) > 2 else wide
     return wide
+
+
+def _at_some_steps(metrics: pd.DataFrame) -> pd.DataFrame | None:
+    """Return (run, step) of 51 logged steps per run, to read the norms at where nothing else was measured."""
+    if not any(name in metrics and metrics[name].notna().any() for name in NORMS):
+        return None
+    steps = metrics[["run", "step"]].dropna().drop_duplicates().sort_values(["run", "step"])
+    chosen = [
+        rows.iloc[np.unique(np.linspace(0, len(rows) - 1, 51).astype(int))]
+        for _, rows in steps.groupby("run")
+    ]
+    return pd.concat(chosen, ignore_index=True) if chosen else None
 
 
 def _with_norms(wide: pd.DataFrame, rows: pd.DataFrame, run: str) -> pd.DataFrame:

@@ -9,6 +9,7 @@ from typing import ClassVar, Self
 import numpy as np
 
 from toposcope.analysis.forecast.annealing import (
+    DEFAULT,
     PUBLISHED,
     LawFit,
     Shape,
@@ -51,16 +52,20 @@ class Tissue(Forecaster):
 class MultiPower(Forecaster):
     """The multi-power law; siblings of the run's own size share every parameter, others lend a prior.
 
-    `shape` holds beta, gamma and kappa; see `choose_shape`.
+    `shape` holds beta, gamma and kappa; `PUBLISHED` has no fading.
     """
 
-    name: ClassVar[str] = "multi-power law"
     needs: ClassVar[frozenset[str]] = frozenset({"schedule"})
-    shape: Shape = PUBLISHED
+    shape: Shape = DEFAULT
     siblings: Sequence[Curve] = ()
     prior: tuple[np.ndarray, np.ndarray] | None = field(default=None, repr=False)
     known: dict[tuple[str, int, int], np.ndarray] = field(default_factory=dict, repr=False)
     """Fits of single finished runs, kept so that leaving each out in turn does not repeat them."""
+
+    @property
+    def name(self) -> str:
+        """The method's name in tables."""
+        return "multi-power law (published)" if self.shape == PUBLISHED else "multi-power law"
 
     def fit(self, siblings: Sequence[Curve], share: float) -> Self:
         """Fit each sibling alone; runs of another size take their median alpha, B and C."""
@@ -82,6 +87,38 @@ class MultiPower(Forecaster):
         if key not in self.known:
             self.known[key] = fit_multi_power([_data(curve)], shape=self.shape).theta
         return self.known[key]
+
+
+def fit_law(curves: Sequence[Curve], *, shape: Shape | None = DEFAULT) -> LawFit:
+    """Fit one law of the learning rate to all `curves`, runs of one size under different schedules.
+
+    Each curve brings its planned or logged schedule; losses during warm-up are left out. `shape` None fits
+    the Tissue law, a `Shape` the multi-power law of that shape. `LawFit.along(schedule, step)` then has the
+    losses of any other schedule.
+
+    Raises
+    ------
+    InputError
+        When the learning rate of a curve is unknown, or the curves' sizes differ.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> from toposcope.analysis.forecast import constant, cosine, curve_from_metrics
+    >>> step = np.arange(50, 2001, 50.0)
+    >>> def run(name, plan):
+    ...     loss = 2.0 + 0.5 * plan.area(step) ** -0.5 + 500.0 * plan.at(step)
+    ...     return curve_from_metrics(name, pd.DataFrame({"step": step, "loss": loss}), schedule=plan)
+    >>> plans = {"c": cosine(peak=1e-3, last=1e-4, steps=2000), "k": constant(peak=1e-3, steps=2000)}
+    >>> law = fit_law([run(name, plan) for name, plan in plans.items()])
+    >>> bool(law.along(plans["c"], step)[-1] < law.along(plans["k"], step)[-1])
+    True
+    """
+    sizes = sorted({curve.parameters for curve in curves})
+    if len(sizes) != 1:
+        raise InputError(f"curves: runs of {len(sizes)} sizes {sizes}; a law is fitted to one size")
+    runs = [_data(curve) for curve in curves]
+    return fit_tissue(runs) if shape is None else fit_multi_power(runs, shape=shape)
 
 
 def _same_size(seen: Curve, siblings: Sequence[Curve]) -> list[tuple[Binned, Schedule]]:

@@ -133,6 +133,8 @@ def _after_warmup(step: np.ndarray, rate: np.ndarray, warmup: int) -> Schedule:
 def read_schedule(path: Path) -> Schedule:
     """Read a planned schedule: CSV with columns step and lr, or JSON with the same two lists or records.
 
+    The rate is a straight line between two rows; before the first row it rises from 0 at step 0.
+
     Raises
     ------
     InputError
@@ -153,4 +155,9 @@ def read_schedule(path: Path) -> Schedule:
         raise InputError(f"schedule {path}: steps must ascend without repeats, at least two of them")
     if not np.all(np.isfinite(rate)) or np.any(rate < 0):
         raise InputError(f"schedule {path}: every lr must be a finite number >= 0")
-    return Schedule(step, rate)
+    if step[0] < 0 or rate.max() <= 0:
+        raise InputError(
+            f"schedule {path}: steps start at {step[0]:g}, highest lr {rate.max():g}; "
+            "give steps from 0 on and a rate above 0"
+        )
+    return _after_warmup(step, rate, int(step[0]))

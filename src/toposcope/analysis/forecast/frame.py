@@ -1,0 +1,130 @@
+"""Loss curves from a plain table: which of its columns is the step, the loss, the rate, and what is left."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+
+from toposcope.errors import InputError
+
+SYNONYMS: dict[str, tuple[str, ...]] = {
+    "run": ("run_name", "run_id"),
+    "step": ("steps", "iter", "iteration", "global_step"),
+    "tokens": ("tokens_seen", "num_tokens"),
+    "loss": ("train_loss", "training_loss"),
+    "heldout_loss": ("val_loss", "validation_loss", "eval_loss"),
+    "learning_rate": ("lr",),
+    "parameters": ("params", "n_params", "num_params"),
+    "grad_norm": ("gradient_norm",),
+    "weight_norm": (),
+}
+"""Column names that are understood, beside the canonical one; case, "/" and blanks do not matter."""
+
+METRICS = ("step", "tokens", "loss", "heldout_loss", "learning_rate", "grad_norm", "weight_norm")
+
+
+@dataclass(frozen=True, slots=True)
+class Log:
+    """What is known of some runs: `metrics` and `runs` with a store's columns, and features.
+
+    `features` and `diagrams` are a store's long rows, `wide` a table of run, step and one column for each
+    feature; None where nothing was measured. `notes` say how columns of a plain table were understood.
+    """
+
+    metrics: pd.DataFrame
+    runs: pd.DataFrame
+    wide: pd.DataFrame | None = None
+    features: pd.DataFrame | None = None
+    diagrams: pd.DataFrame | None = None
+    notes: tuple[str, ...] = ()
+
+
+def log_from_frame(frame: pd.DataFrame, *, name: str, column: str = "loss") -> Log:
+    """Read a wide table with a row per logged step as losses, run properties and features.
+
+    Columns: `step` and the loss called `column`; optionally `run` (else the whole table is the run `name`),
+    `learning_rate`, `tokens`, `parameters`, `heldout_loss`, `grad_norm`, `weight_norm`. `SYNONYMS` has other
+    names that are understood. Where no loss is called so, the only column that ends in "loss" is it; where
+    no size is, the only one that begins with "param". Every other numeric column that changes within a run
+    is a feature.
+
+    Raises
+    ------
+    InputError
+        When the step or the loss cannot be found, two columns claim one meaning, or a size changes in a run.
+
+    Examples
+    --------
+    >>> table = pd.DataFrame({"step": [0, 100], "train_loss": [4.0, 3.0], "h0": [1.0, 2.0], "seed": 1})
+    >>> log = log_from_frame(table, name="a")
+    >>> log.metrics["loss"].tolist(), log.wide.columns.tolist()
+    ([4.0, 3.0], ['run', 'step', 'h0'])
+    >>> log.notes
+    ('left out, text or the same at every step: seed', 'taken as features: h0')
+    """
+    if not len(frame):
+        raise InputError(f"{name}: the table has no rows; give one row per logged step")
+    table, notes = _named(frame, name, column)
+    table["run"] = table["run"].astype(str) if "run" in table else name
+    numeric = [c for c in METRICS if c in table] + ([column] if column not in METRICS else [])
+    for known in numeric:
+        table[known] = pd.to_numeric(table[known], errors="coerce")
+    metrics = table[["run", *dict.fromkeys(numeric)]]
+    others = [str(c) for c in table if c not in {*metrics.columns, "parameters"}]
+    features = [c for c in others if pd.api.types.is_numeric_dtype(table[c])]
+    features = [c for c in features if (table.groupby("run")[c].nunique() > 1).any()]
+    if left := [c for c in others if c not in features]:
+        notes.append(f"left out, text or the same at every step: {', '.join(left)}")
+    if features:
+        notes.append(f"taken as features: {', '.join(features)}")
+    wide = None
+    if features:
+        wide = table[["run", "step", *features]].dropna(subset=["step"]).dropna(subset=features, how="all")
+        wide = wide.drop_duplicates(["run", "step"], keep="last")
+    return Log(metrics, _runs(table, name), wide, notes=tuple(notes))
+
+
+def _named(frame: pd.DataFrame, name: str, column: str) -> tuple[pd.DataFrame, list[str]]:
+    """Return a copy under canonical names, and notes on what was renamed by likeness."""
+    plain = {c: str(c).strip().lower().replace("/", "_").replace(" ", "_").lstrip("_") for c in frame}
+    renamed: dict[object, str] = {}
+    for meaning, synonyms in SYNONYMS.items():
+        matching = [c for c, text in plain.items() if text == meaning or text in synonyms]
+        if len(matching) > 1:
+            raise InputError(
+                f"{name}: columns {matching[0]!r} and {matching[1]!r} both mean {meaning}; drop or rename one"
+            )
+        renamed.update(dict.fromkeys(matching, meaning))
+    free = {c: text for c, text in plain.items() if c not in renamed}
+    notes = []
+    for meaning, alike in (
+        ("loss", [c for c, text in free.items() if text.endswith("loss")]),
+        ("parameters", [c for c, text in free.items() if text.startswith("param")]),
+    ):
+        wanted = meaning not in renamed.values() and column not in frame
+        if len(alike) == 1 and (wanted or (meaning == "parameters" and meaning not in renamed.values())):
+            renamed[alike[0]] = meaning
+            notes.append(f"column {alike[0]!r} read as {meaning}")
+    table = frame.rename(columns=renamed)
+    for needed in ("step", column):
+        if needed not in table:
+            listed = ", ".join(str(c) for c in frame.columns[:12])
+            raise InputError(
+                f"{name}: no column {needed!r} among {listed}; say which one it is: --rename COLUMN={needed}"
+            )
+    return table, notes
+
+
+def _runs(table: pd.DataFrame, name: str) -> pd.DataFrame:
+    if "parameters" not in table:
+        return pd.DataFrame({"run": table["run"].unique(), "parameters": 0})
+    sizes = pd.to_numeric(table["parameters"], errors="coerce")
+    for run, own in sizes.groupby(table["run"], sort=False):
+        if own.nunique() > 1:
+            raise InputError(
+                f"{name}: run {run} has parameters {own.min():g} and {own.max():g}; give one size"
+            )
+    first = sizes.groupby(table["run"], sort=False).first()
+    return pd.DataFrame({"run": first.index, "parameters": np.nan_to_num(first.to_numpy()).astype(int)})
