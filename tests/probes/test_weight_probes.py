@@ -15,6 +15,7 @@ from scipy.spatial.distance import pdist, squareform
 from toposcope.errors import InputError
 from toposcope.probes.base import Measured, Probe
 from toposcope.probes.registry import weight_probes
+from toposcope.probes.shapes import median_distance
 from toposcope.probes.snapshot import BATCH_BYTES, RunReader, batches
 from toposcope.probes.weights import trajectory
 from toposcope.probes.weights.baselines import Baselines
@@ -22,7 +23,7 @@ from toposcope.probes.weights.clouds import pooled_draws, row_draws
 from toposcope.probes.weights.distances import Distances
 from toposcope.probes.weights.neural_persistence import NeuralPersistence
 from toposcope.probes.weights.options import WeightOptions, preset
-from toposcope.probes.weights.rips import Rips, _median
+from toposcope.probes.weights.rips import Rips
 from toposcope.probes.weights.trajectory import Trajectory
 from toposcope.sources import open_series
 from toposcope.types import Checkpoint, Matrix, Role, Row, Status
@@ -225,7 +226,7 @@ def test_rips_totals_scale_with_the_weights_and_their_scaled_forms_do_not() -> N
 def test_the_median_distance(n: int) -> None:
     points = np.random.default_rng(n).standard_normal((n, 2))
     distances = np.linalg.norm(points[:, None] - points[None], axis=2)
-    assert _median(distances) == pytest.approx(np.median(pdist(points)))
+    assert median_distance(distances) == pytest.approx(np.median(pdist(points)))
 
 
 def test_a_draw_does_not_depend_on_how_many_there_are() -> None:

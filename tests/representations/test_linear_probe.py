@@ -52,6 +52,7 @@ def test_every_layer_gets_an_accuracy(tmp_path):
     from toposcope.probes.representations.loading import ModelLoader
     from toposcope.probes.representations.options import RepresentationOptions
     from toposcope.probes.representations.probe import Representations
+    from toposcope.probes.representations.source import StateSource
     from toposcope.probes.representations.texts import Texts
     from toposcope.sources import open_series
     from toposcope.store import Store
@@ -65,7 +66,7 @@ def test_every_layer_gets_an_accuracy(tmp_path):
     texts = Texts("words", tuple(f"{text} {i}" for i in range(3) for text in TEXTS))
     labelled = load_labelled(tmp_path / "l.tsv")
     store = Store.create(tmp_path / "store", recipe=options.recipe(texts.digest, labelled.digest))
-    probe = Representations(options, texts, ModelLoader(), labelled=labelled)
+    probe = Representations(options, StateSource(texts, ModelLoader()), labelled)
     assert sweep(open_series(str(tmp_path / "series")), [probe], store).failures == []
     rows = store.features()
     accuracy = rows[rows.feature == "probe_accuracy"]

@@ -10,6 +10,7 @@ from toposcope.errors import InputError, SourceError
 from toposcope.probes.representations.loading import ModelLoader
 from toposcope.probes.representations.options import PRESETS, RepresentationOptions, preset
 from toposcope.probes.representations.probe import Representations
+from toposcope.probes.representations.source import StateSource
 from toposcope.probes.representations.texts import Texts
 from toposcope.sources import open_series
 from toposcope.store import Store
@@ -40,7 +41,7 @@ def own_run(tmp_path_factory):
 def _measure(series, tmp_path, texts=MANY, **options):
     chosen = RepresentationOptions(**options)
     store = Store.create(tmp_path / "store", recipe=chosen.recipe(texts.digest))
-    report = sweep(series, [Representations(chosen, texts, ModelLoader())], store)
+    report = sweep(series, [Representations(chosen, StateSource(texts, ModelLoader()))], store)
     return report, store
 
 
@@ -95,7 +96,7 @@ def test_the_sweep_split_in_two_gives_the_same_rows(neox_series, tmp_path):
     chosen = RepresentationOptions()
     parts = Store.create(tmp_path / "b", recipe=chosen.recipe(MANY.digest))
     for index in (2, 1):
-        probe = Representations(chosen, MANY, ModelLoader())
+        probe = Representations(chosen, StateSource(MANY, ModelLoader()))
         sweep(neox_series, [probe], parts, execution=Execution(shard=Shard(index, 2)))
     keys = ["step", "layer", "feature", "draw"]
     columns = [*keys, "value", "status"]

@@ -14,7 +14,7 @@ from scipy.optimize import linear_sum_assignment
 
 from toposcope.errors import InputError
 from toposcope.kernels.assignment import least_matching
-from toposcope.topology import bottleneck, distances, rips, wasserstein
+from toposcope.topology import bottleneck, distances, matched_bars, rips, wasserstein
 from toposcope.topology.distances import wasserstein_tolerance
 from toposcope.types import Diagram
 
@@ -133,6 +133,18 @@ def test_matchings_that_may_stay_partial_agree_with_scipy(rounding: int) -> None
         assert len(np.unique(owner[taken])) == len(taken)
         expected = cost[linear_sum_assignment(cost)].sum()
         assert cost[owner[taken], taken].sum() == pytest.approx(expected, abs=1e-9)
+
+
+@given(diagrams, diagrams, grounds)
+@settings(max_examples=60, deadline=None)
+def test_matched_bars_cost_what_the_distance_says(a: Diagram, b: Diagram, ground: str) -> None:
+    first, second = matched_bars(a, b, ground=ground)
+    norm, diagonal = (np.inf, 0.5) if ground == "linf" else (2, np.sqrt(0.5))
+    tied = np.linalg.norm(first - second, ord=norm, axis=1).sum() if len(first) else 0.0
+    alone = sum((d.death - d.birth).sum() for d in (a, b)) - sum(
+        (bars[:, 1] - bars[:, 0]).sum() for bars in (first, second)
+    )
+    assert tied + diagonal * alone == pytest.approx(wasserstein(a, b, ground=ground), abs=1e-9)
 
 
 def test_a_diagram_is_at_no_distance_from_itself() -> None:

@@ -3,18 +3,31 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
-from toposcope.cli.output import json_option
-from toposcope.cli.sweeping import exit_code, show_sweep
+from toposcope.cli.output import json_option, print_table
+from toposcope.cli.sweeping import Sweeping, exit_code, show_sweep, sweep_options
+from toposcope.errors import InputError
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from toposcope.probes.representations.kept import KeptSeries
+    from toposcope.sources.series import Series
+
+SENSITIVITY_SHOWN = {
+    "feature": "feature", "run": "run", "settings": "settings", "settings_spread": "settings / training",
+    "draw_spread": "draws / training", "rho": "rho", "rho_low": "lowest", "rho_high": "highest",
+    "order": "order at the end", "order_share": "share",
+}  # fmt: skip
 
 
 @click.command("embeddings", short_help="Measure the representations of texts at every checkpoint.")
-@click.argument("series", nargs=-1, required=True)
+@click.argument("series", nargs=-1)
 @click.option(
     "--texts",
-    required=True,
     help="A file (a text per line, or .jsonl, .csv, .tsv), a WikiText folder, wikitext2, wikitext103, "
     "tinystories, or hf://datasets/ORG/NAME.",
 )
@@ -22,7 +35,7 @@ from toposcope.cli.sweeping import exit_code, show_sweep
 @click.option(
     "--preset", default="default", show_default=True, help="default, or seed003: the embedding report."
 )
-@click.option("--limit", default=200, show_default=True, help="How many texts.")
+@click.option("--limit", type=int, help="How many texts.  [default: 200]")
 @click.option("--min-chars", default=100, show_default=True, help="Shorter texts are left out.")
 @click.option("--split", default="validation", show_default=True, help="Which part of a data set.")
 @click.option("--layers", help="last, all, or hidden-state numbers such as 0,6,12.  [default: last]")
@@ -33,30 +46,39 @@ from toposcope.cli.sweeping import exit_code, show_sweep
 @click.option("--maxdim", type=int, help="Highest homology dimension.  [default: 1]")
 @click.option("--points", type=int, help="Larger clouds are subsampled to this many.  [default: 500]")
 @click.option("--draws", type=int, help="Replicates of a subsample.  [default: 5]")
+@click.option("--nulls", type=int, help="Gaussian clouds measured beside each cloud.  [default: 5]")
 @click.option("--attention", is_flag=True, help="Measure every head's attention graph, too.")
 @click.option(
     "--labelled",
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
     help="A labelled text file in GLUE's format: each layer gets a linear probe's accuracy.",
 )
+@click.option(
+    "--sensitivity",
+    is_flag=True,
+    help="Measure the last layer under other settings, too (25, 50, 100 and all components, fewer and more "
+    "texts), and say how far the findings move.",
+)
+@click.option(
+    "--sensitivity-texts", default="200,800", show_default=True, help="The numbers of texts it compares."
+)
 @click.option("--keep", type=click.Path(path_type=Path), help="Keep the pooled states in this folder.")
+@click.option(
+    "--from-kept",
+    type=click.Path(exists=True, file_okay=False, path_type=Path),
+    help="Measure the states in this folder instead of a series: no model is needed.",
+)
 @click.option("--no-diagrams", is_flag=True, help="Do not keep the diagrams (CROCKER figures need them).")
 @click.option("--tokenizer", type=click.Path(exists=True, path_type=Path), help="Where a model brings none.")
 @click.option("--device", default="cpu", show_default=True, help="cpu or cuda.")
-@click.option("--losses", type=click.Path(exists=True, dir_okay=False), help="A loss history to join.")
-@click.option("--revisions", help="Which revisions of a hub series, as a pattern: 'step*'.")
-@click.option("--steps", help="Which steps: log, first, last, A:B:EVERY, or a list.")
-@click.option("--jobs", type=int, default=1, show_default=True, help="Processes.")
-@click.option("--shard", default="1/1", show_default=True, metavar="I/N", help="Do only part I of N.")
-@click.option("--ray", metavar="ADDRESS", help="Do the work on a Ray cluster that shares the folders.")
-@click.option("--no-audit", is_flag=True, help="Do not look for errors in the series first.")
+@sweep_options
 @json_option
 def command(
     series: tuple[str, ...],
-    texts: str,
+    texts: str | None,
     out: Path,
     preset: str,
-    limit: int,
+    limit: int | None,
     min_chars: int,
     split: str,
     layers: str | None,
@@ -67,19 +89,17 @@ def command(
     maxdim: int | None,
     points: int | None,
     draws: int | None,
+    nulls: int | None,
     attention: bool,
     labelled: Path | None,
+    sensitivity: bool,
+    sensitivity_texts: str,
     keep: Path | None,
+    from_kept: Path | None,
     no_diagrams: bool,
     tokenizer: Path | None,
     device: str,
-    losses: str | None,
-    revisions: str | None,
-    steps: str | None,
-    jobs: int,
-    shard: str,
-    ray: str | None,
-    no_audit: bool,
+    sweeping: Sweeping,
     as_json: bool,
 ) -> int:
     """Measure the representations that each checkpoint of SERIES gives to fixed texts, into a store.
@@ -87,30 +107,75 @@ def command(
     SERIES are model folders, folders of steps, run folders or hub addresses. One forward pass brings all
     layers and the perplexity. A sweep that was stopped goes on where it was when the command is repeated.
     """
+    from toposcope.analysis import sensitivity_table
+    from toposcope.probes.representations.kept import KeptSeries, keep_runs
     from toposcope.probes.representations.linear_probe import load_labelled
     from toposcope.probes.representations.loading import ModelLoader
     from toposcope.probes.representations.options import preset as preset_options
-    from toposcope.probes.representations.probe import Representations
-    from toposcope.probes.representations.texts import load_texts
-    from toposcope.sources import open_series
+    from toposcope.probes.representations.study import parse_grid, study_of_kept, study_of_texts
     from toposcope.store import Store
-    from toposcope.sweep import Execution, Shard, sweep
+    from toposcope.sweep import sweep
 
     changes: dict[str, object] = {
         "layers": layers, "pooling": pooling, "length": length, "reduction": reduction,
-        "components": components, "maxdim": maxdim, "points": points, "draws": draws,
+        "components": components, "maxdim": maxdim, "points": points, "draws": draws, "nulls": nulls,
         "attention": attention or None,
     }  # fmt: skip
     options = preset_options(preset, changes)
-    read = load_texts(texts, limit=limit, min_chars=min_chars, split=split)
-    loader = ModelLoader(tokenizer=tokenizer, device=device, half=options.half)
-    scored = load_labelled(labelled) if labelled is not None else None
-    probe = Representations(options, read, loader, keep=keep, labelled=scored)
-    recipe = options.recipe(read.digest, scored.digest if scored is not None else "")
-    execution = Execution(
-        jobs=jobs, shard=Shard.parse(shard), ray=ray, keep_diagrams=not no_diagrams, audit=not no_audit
-    )
-    opened = open_series(list(series), revisions=revisions, steps=steps, losses=losses)
-    report = sweep(opened, [probe], Store.create(out, recipe=recipe), execution=execution)
-    show_sweep(report, out, as_json=as_json)
+    grid = parse_grid(sensitivity_texts) if sensitivity else None
+    if from_kept is not None:
+        _refuse_with_kept(series, texts, pooling, length, labelled, keep, sweeping)
+        kept = KeptSeries(from_kept)
+        opened: KeptSeries | Series = kept
+        study = study_of_kept(options, kept, limit=limit, grid=grid)
+    else:
+        if not series or texts is None:
+            raise InputError("embeddings needs SERIES and --texts, or --from-kept FOLDER")
+        loader = ModelLoader(tokenizer=tokenizer, device=device, half=options.half)
+        study = study_of_texts(
+            options, texts, loader, limit=limit or 200, min_chars=min_chars, split=split,
+            labelled=load_labelled(labelled) if labelled is not None else None, keep=keep, grid=grid,
+        )  # fmt: skip
+        opened = sweeping.open(series)
+        if keep is not None:
+            keep_runs(keep, opened.runs)
+    store = Store.create(out, recipe=study.recipe())
+    report = sweep(opened, study.probes(), store, execution=sweeping.execution(keep_diagrams=not no_diagrams))
+    tables = {"sensitivity": sensitivity_table(store.features())} if sensitivity else {}
+    show_sweep(report, out, as_json=as_json, tables=tables)
+    if sensitivity and not as_json:
+        show_sensitivity(tables["sensitivity"])
     return exit_code(report)
+
+
+def _refuse_with_kept(
+    series: tuple[str, ...],
+    texts: str | None,
+    pooling: str | None,
+    length: int | None,
+    labelled: Path | None,
+    keep: Path | None,
+    sweeping: Sweeping,
+) -> None:
+    """Refuse what only a pass through the models could do."""
+    asked = {
+        "SERIES": series, "--texts": texts, "--pooling": pooling, "--length": length, "--labelled": labelled,
+        "--keep": keep, "--steps": sweeping.steps, "--revisions": sweeping.revisions,
+        "--losses": sweeping.losses,
+    }  # fmt: skip
+    for name, value in asked.items():
+        if value:
+            raise InputError(f"{name} cannot go with --from-kept: the states were read already; leave it out")
+
+
+def show_sensitivity(table: pd.DataFrame) -> None:
+    """Print how far each finding moves with the settings, the firmest first, and how to read it."""
+    order = table.sort_values("settings_spread", kind="stable", na_position="last")
+    rows = order[list(SENSITIVITY_SHOWN)].itertuples(index=False, name=None)
+    print_table("How far the findings move with the settings", list(SENSITIVITY_SHOWN.values()), rows)
+    click.echo(
+        "settings / training: the standard deviation over settings in units of that over checkpoints; draws: "
+        "the same for the choice of texts. rho: Spearman's with the log perplexity at the report's setting, "
+        "then its range over all settings and draws. order: of the runs at their last step, and the share of "
+        "settings and draws that give it."
+    )

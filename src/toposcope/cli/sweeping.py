@@ -1,7 +1,10 @@
-"""How a sweep's end is told, whichever command started it."""
+"""What every command that sweeps shares: which checkpoints, which processes, and how its end is told."""
 
 from __future__ import annotations
 
+import functools
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -10,7 +13,95 @@ import click
 from toposcope.cli.output import print_json, print_table
 
 if TYPE_CHECKING:
-    from toposcope.sweep import SweepReport
+    import pandas as pd
+
+    from toposcope.sources.series import Series
+    from toposcope.sweep import Execution, SweepReport
+
+_OPTIONS = (
+    click.option(
+        "--losses",
+        type=click.Path(exists=True, dir_okay=False),
+        help="A loss history to join: CSV, JSONL, parquet or TensorBoard events.",
+    ),
+    click.option("--revisions", help="Which revisions of a hub series, as a pattern: 'step*'."),
+    click.option("--steps", help="Which steps: log, first, last, A:B:EVERY, or a list."),
+    click.option("--jobs", type=int, default=1, show_default=True, help="Processes."),
+    click.option(
+        "--shard",
+        default="1/1",
+        show_default=True,
+        metavar="I/N",
+        help="Do only part I of N, for launchers that share the store.",
+    ),
+    click.option(
+        "--ray", metavar="ADDRESS", help="Do the work on a Ray cluster that shares the store's folder."
+    ),
+    click.option("--no-audit", is_flag=True, help="Do not look for errors in the series first."),
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sweeping:
+    """Which checkpoints a sweep takes and where it runs, as typed."""
+
+    losses: str | None
+    revisions: str | None
+    steps: str | None
+    jobs: int
+    shard: str
+    ray: str | None
+    no_audit: bool
+
+    def open(self, series: Sequence[str], *, split: str = "table") -> Series:
+        """Return the chosen checkpoints of a series."""
+        from toposcope.sources import open_series
+
+        return open_series(
+            list(series), revisions=self.revisions, steps=self.steps, losses=self.losses, split=split
+        )
+
+    def execution(self, *, keep_diagrams: bool) -> Execution:
+        """Return where and how the sweep runs."""
+        from toposcope.sweep import Execution, Shard
+
+        return Execution(
+            jobs=self.jobs,
+            shard=Shard.parse(self.shard),
+            ray=self.ray,
+            keep_diagrams=keep_diagrams,
+            audit=not self.no_audit,
+        )
+
+
+def sweep_options(command: Callable[..., int]) -> Callable[..., int]:
+    """Add the options of a sweep to a command, which gets them as one argument, `sweeping`."""
+
+    @functools.wraps(command)
+    def gathered(
+        losses: str | None,
+        revisions: str | None,
+        steps: str | None,
+        jobs: int,
+        shard: str,
+        ray: str | None,
+        no_audit: bool,
+        **own: object,
+    ) -> int:
+        sweeping = Sweeping(
+            losses=losses,
+            revisions=revisions,
+            steps=steps,
+            jobs=jobs,
+            shard=shard,
+            ray=ray,
+            no_audit=no_audit,
+        )
+        return command(sweeping=sweeping, **own)
+
+    for option in reversed(_OPTIONS):
+        gathered = option(gathered)
+    return gathered
 
 
 def exit_code(report: SweepReport) -> int:
@@ -18,8 +109,10 @@ def exit_code(report: SweepReport) -> int:
     return 1 if report.failures or report.problems or report.findings else 0
 
 
-def show_sweep(report: SweepReport, out: Path, *, as_json: bool) -> None:
-    """Print what was measured, what failed and what the audit found."""
+def show_sweep(
+    report: SweepReport, out: Path, *, as_json: bool, tables: Mapping[str, pd.DataFrame] | None = None
+) -> None:
+    """Print what was measured, what failed and what the audit found; with JSON, `tables` beside it."""
     failed = [{"run": f.run, "step": f.step, "probe": f.probe, "note": f.note} for f in report.failures]
     if as_json:
         print_json(
@@ -31,6 +124,7 @@ def show_sweep(report: SweepReport, out: Path, *, as_json: bool) -> None:
                 "problems": report.problems,
                 "findings": report.findings,
                 "seconds": report.seconds,
+                **{name: table.to_dict("records") for name, table in (tables or {}).items()},
             }
         )
         return

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from toposcope.cli.output import json_option
-from toposcope.cli.sweeping import exit_code, show_sweep
+from toposcope.cli.sweeping import Sweeping, exit_code, show_sweep, sweep_options
 
 if TYPE_CHECKING:
     from toposcope.probes.base import Probe
@@ -41,23 +41,7 @@ cheap ones), distances (costly: Wasserstein and bottleneck to the previous check
 )
 @click.option("--texts", help="A text file for the gradients' batch (its first 16 texts).")
 @click.option("--diagrams", is_flag=True, help="Keep the persistence diagrams, too.")
-@click.option(
-    "--losses",
-    type=click.Path(exists=True, dir_okay=False),
-    help="A loss history to join: CSV, JSONL, parquet or TensorBoard events.",
-)
-@click.option("--revisions", help="Which revisions of a hub series, as a pattern: 'step*'.")
-@click.option("--steps", help="Which steps: log, first, last, A:B:EVERY, or a list.")
-@click.option("--jobs", type=int, default=1, show_default=True, help="Processes.")
-@click.option(
-    "--shard",
-    default="1/1",
-    show_default=True,
-    metavar="I/N",
-    help="Do only part I of N, for launchers that share the store.",
-)
-@click.option("--ray", metavar="ADDRESS", help="Do the work on a Ray cluster that shares the store's folder.")
-@click.option("--no-audit", is_flag=True, help="Do not look for errors in the series first.")
+@sweep_options
 @json_option
 def command(
     series: tuple[str, ...],
@@ -70,13 +54,7 @@ def command(
     gradients: bool,
     texts: str | None,
     diagrams: bool,
-    losses: str | None,
-    revisions: str | None,
-    steps: str | None,
-    jobs: int,
-    shard: str,
-    ray: str | None,
-    no_audit: bool,
+    sweeping: Sweeping,
     as_json: bool,
 ) -> int:
     """Measure the topology of the weights of every checkpoint of SERIES, and its baselines, into a store.
@@ -86,20 +64,17 @@ def command(
     """
     from toposcope.probes.registry import weight_probes
     from toposcope.probes.weights.options import preset as preset_options
-    from toposcope.sources import open_series
     from toposcope.store import Store
-    from toposcope.sweep import Execution, Shard, sweep
+    from toposcope.sweep import sweep
 
     options = preset_options(preset, points=points, draws=draws, nulls=nulls)
     probes = weight_probes([name.strip() for name in features.split(",")], options)
-    execution = Execution(
-        jobs=jobs, shard=Shard.parse(shard), ray=ray, keep_diagrams=diagrams, audit=not no_audit
-    )
-    opened = open_series(list(series), revisions=revisions, steps=steps, losses=losses, split=options.split)
+    opened = sweeping.open(series, split=options.split)
     measured: Series | GradientSeries = opened
     if gradients:
         measured, probes = _of_gradients(opened, probes, texts)
-    report = sweep(measured, probes, Store.create(out, recipe=options.recipe()), execution=execution)
+    store = Store.create(out, recipe=options.recipe())
+    report = sweep(measured, probes, store, execution=sweeping.execution(keep_diagrams=diagrams))
     show_sweep(report, out, as_json=as_json)
     return exit_code(report)
 

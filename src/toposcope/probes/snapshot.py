@@ -97,6 +97,11 @@ class Snapshot:
         """Return the checkpoints of the run up to this one, oldest first."""
         return [self._reader[index] for index in range(self.index + 1)]
 
+    @property
+    def content_hash(self) -> str:
+        """Return the hash of the checkpoint's content."""
+        return self._reader.content_hash(self.index)
+
     def load(self) -> None:
         """Read the matrices now, if they are small enough to be kept."""
         if self._matrices is None:

@@ -12,6 +12,7 @@ from toposcope.topology.dimension import mle_dimension as mle_dimension
 from toposcope.topology.dimension import ph_dimension as ph_dimension
 from toposcope.topology.dimension import twonn as twonn
 from toposcope.topology.distances import bottleneck as bottleneck
+from toposcope.topology.distances import matched_bars as matched_bars
 from toposcope.topology.distances import wasserstein as wasserstein
 from toposcope.topology.distances import wasserstein_tolerance as wasserstein_tolerance
 from toposcope.topology.early_stopping import stopping_index as stopping_index

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
 
 from toposcope.errors import InputError
+from toposcope.topology import matched_bars, wasserstein
 from toposcope.topology.gate import check_points
 from toposcope.types import Diagram
 
@@ -33,22 +35,11 @@ def carried_over(first: Diagram, second: Diagram) -> Carried:
     >>> carried_over(bar, bar)
     Carried(share=1.0, cost=0.0, pairs=1)
     """
-    from scipy.optimize import linear_sum_assignment
-
-    a, b = _finite_bars(first), _finite_bars(second)
-    to_diagonal_a = (a[:, 1] - a[:, 0]) / np.sqrt(2.0)
-    to_diagonal_b = (b[:, 1] - b[:, 0]) / np.sqrt(2.0)
-    cost = float(to_diagonal_a.sum() + to_diagonal_b.sum())
-    length = a[:, 1] - a[:, 0]
-    if not len(a) or not len(b):
-        return Carried(0.0 if length.sum() > 0 else float("nan"), cost, 0)
-    direct = np.hypot(a[:, None, 0] - b[None, :, 0], a[:, None, 1] - b[None, :, 1])
-    gain = np.minimum(direct - to_diagonal_a[:, None] - to_diagonal_b[None, :], 0.0)
-    rows, columns = linear_sum_assignment(gain)
-    matched = gain[rows, columns] < 0
-    cost += float(gain[rows, columns].sum())
-    share = float(length[rows[matched]].sum() / length.sum()) if length.sum() > 0 else float("nan")
-    return Carried(share, max(cost, 0.0), int(matched.sum()))
+    finite = [_finite_bars(first), _finite_bars(second)]
+    kept, _ = matched_bars(*finite)
+    total = float((finite[0][:, 1] - finite[0][:, 0]).sum())
+    share = float((kept[:, 1] - kept[:, 0]).sum()) / total if total > 0 else math.nan
+    return Carried(share, wasserstein(*finite), len(kept))
 
 
 def _finite_bars(diagram: Diagram) -> np.ndarray:

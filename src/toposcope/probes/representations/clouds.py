@@ -1,55 +1,33 @@
-"""One layer's cloud: its diagrams under replicated subsamples, its spectrum and its dimension."""
+"""One layer's cloud: its diagrams under replicated subsamples and under the null, spectrum and dimension."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
 from toposcope.errors import InputError
+from toposcope.probes.representations.null import gaussian_twin
 from toposcope.probes.representations.options import RepresentationOptions
 from toposcope.probes.representations.reduce import reduce_cloud
+from toposcope.probes.shapes import FILTRATION, Shape, measure_shapes
 from toposcope.seeding import rng
-from toposcope.topology import baselines, mle_dimension, ph_dimension, rips, summaries, twonn
-from toposcope.topology.rips import distance_matrix
-from toposcope.types import Checkpoint, Diagram, Status
+from toposcope.topology import baselines, mle_dimension, ph_dimension, twonn
+from toposcope.topology.clouds import distance_matrix
+from toposcope.types import Checkpoint
 
-FILTRATION = "euclidean"
-_SPECTRAL_RANGE = (1, 50)
-
-
-@dataclass(frozen=True, slots=True)
-class Shape:
-    """The diagrams of one draw of a cloud; `draw` is None when it holds every point."""
-
-    draw: int | None
-    diagrams: tuple[Diagram, ...]
-    median: float
-
-    @property
-    def status(self) -> Status:
-        """Say whether points were left out."""
-        return Status.OK if self.draw is None else Status.SUBSAMPLED
-
-    def features(self) -> dict[str, float]:
-        """Return every summary of every dimension, and the totals in units of the median distance."""
-        found: dict[str, float] = {}
-        for diagram in self.diagrams:
-            values = summaries(diagram)
-            del values["essential"]
-            found |= {f"h{diagram.dim}_{name}": value for name, value in values.items()}
-            scaled = values["total"] / self.median if self.median > 0 else math.nan
-            found[f"h{diagram.dim}_total_scaled"] = scaled
-        return found
+SPECTRAL_RANGE = (1, 50)
+"""The eigenvalues, counted from 1, that the power law of the spectrum is fitted to."""
 
 
 @dataclass(frozen=True, slots=True)
 class LayerCloud:
-    """What is kept of one layer: the unreduced cloud's spectrum, the reduced cloud's shapes."""
+    """What is kept of one layer: the spectrum before reduction, the shapes and the nulls after it."""
 
     shapes: tuple[Shape, ...]
+    nulls: tuple[Shape, ...]
     scalars: dict[str, float]
     notes: dict[str, str]
     states: np.ndarray
@@ -61,36 +39,38 @@ def measure_layer(
     """Return the shapes and scalars of one layer's states, float32 of shape (n, width)."""
     reduced = reduce_cloud(states, options.reduction, options.components)
     scalars = {"explained": reduced.explained} | baselines(
-        states, alpha_range=_SPECTRAL_RANGE, name=f"layer {layer}"
+        states, alpha_range=SPECTRAL_RANGE, name=f"layer {layer}"
     )
     notes: dict[str, str] = {}
     if options.dimension:
         for name, value, note in _dimensions(reduced.points):
             scalars[name] = value
             notes[name] = note
-    shapes = tuple(_shapes(reduced.points, layer, at, options))
-    return LayerCloud(shapes, scalars, notes, states)
+    draws, clouds = zip(*_draws(reduced.points, layer, at, options), strict=True)
+    twins = [
+        gaussian_twin(clouds[draw % len(clouds)], run=at.run, layer=layer, draw=draw)
+        for draw in range(options.nulls)
+    ]
+    shapes = measure_shapes([_distances(c) for c in clouds], draws, maxdim=options.maxdim)
+    nulls = measure_shapes([_distances(c) for c in twins], range(options.nulls), maxdim=options.maxdim)
+    return LayerCloud(tuple(shapes), tuple(nulls), scalars, notes, states)
 
 
-def _shapes(
+def _draws(
     points: np.ndarray, layer: int, at: Checkpoint, options: RepresentationOptions
-) -> Iterator[Shape]:
+) -> Iterator[tuple[int | None, np.ndarray]]:
+    """Yield the cloud, or its subsamples with their numbers."""
     if len(points) <= options.points:
-        yield _shape(points, None, options.maxdim)
+        yield None, points
         return
     for draw in range(options.draws):
         # The same texts at every checkpoint, so that a draw's series moves with the model alone.
         generator = rng(purpose="texts", run=at.run, layer=layer, draw=draw)
-        chosen = np.sort(generator.choice(len(points), options.points, replace=False))
-        yield _shape(points[chosen], draw, options.maxdim)
+        yield draw, points[np.sort(generator.choice(len(points), options.points, replace=False))]
 
 
-def _shape(points: np.ndarray, draw: int | None, maxdim: int) -> Shape:
-    distances = distance_matrix(points, FILTRATION)
-    diagrams = rips(distances, maxdim=maxdim, metric="precomputed")
-    n = len(points)
-    median = float(np.median(distances[np.triu_indices(n, 1)])) if n > 1 else 0.0
-    return Shape(draw, tuple(replace(diagram, filtration=FILTRATION) for diagram in diagrams), median)
+def _distances(points: np.ndarray) -> np.ndarray:
+    return distance_matrix(points, FILTRATION)
 
 
 def _dimensions(points: np.ndarray) -> Iterator[tuple[str, float, str]]:

@@ -1,15 +1,45 @@
-"""Pooled states kept on disk: one safetensors file for each checkpoint, a tensor for each layer."""
+"""Pooled states kept on disk: one safetensors file for each checkpoint, a tensor for each layer.
+
+A file says what was read and how, so that it stands in for the forward pass: with the same model and reading
+on the next sweep, or without any model as a `KeptSeries`.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import hashlib
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from toposcope.errors import SourceError
 from toposcope.sources.layout import write_aside
-from toposcope.types import Checkpoint
+from toposcope.types import Checkpoint, Matrix, Run
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+_RUNS = "runs.json"
+
+
+@dataclass(frozen=True, slots=True)
+class KeptFacts:
+    """What the states of one file are: whose, of which texts, and how they were read."""
+
+    content: str
+    texts: str
+    reading: dict[str, Any]
+    tokens: int | None
+    nll: float | None
+    predicted: int
+    notes: tuple[str, ...]
+
+    def read_alike(self, other: KeptFacts) -> bool:
+        """Return whether both were read from the same texts in the same way, whatever the layers."""
+        return self.texts == other.texts and _but_choice(self.reading) == _but_choice(other.reading)
 
 
 def states_path(folder: Path, checkpoint: Checkpoint) -> Path:
@@ -17,25 +47,42 @@ def states_path(folder: Path, checkpoint: Checkpoint) -> Path:
     return folder / checkpoint.run / f"step_{checkpoint.step:06d}.safetensors"
 
 
-def keep_states(folder: Path, checkpoint: Checkpoint, states: Mapping[int, np.ndarray]) -> None:
+def keep_states(
+    folder: Path, checkpoint: Checkpoint, states: Mapping[int, np.ndarray], facts: KeptFacts
+) -> None:
     """Write the states, float32 of shape (n_points, width) per layer, aside and renamed."""
     from safetensors.numpy import save_file
 
     path = states_path(folder, checkpoint)
     path.parent.mkdir(parents=True, exist_ok=True)
     tensors = {f"layer.{layer}": np.ascontiguousarray(values) for layer, values in states.items()}
-    facts = {"run": checkpoint.run, "step": str(checkpoint.step)}
-    write_aside(path, lambda aside: save_file(tensors, aside, metadata=facts))
+    written = {"run": checkpoint.run, "step": str(checkpoint.step), "facts": json.dumps(asdict(facts))}
+    write_aside(path, lambda aside: save_file(tensors, aside, metadata=written))
 
 
-def read_states(folder: Path, checkpoint: Checkpoint) -> dict[int, np.ndarray]:
-    """Return the states that were kept of a checkpoint, by layer.
+def read_facts(folder: Path, checkpoint: Checkpoint) -> KeptFacts:
+    """Return what the kept states of a checkpoint are.
 
     Raises
     ------
     SourceError
-        When none were kept, or the file is damaged.
+        When none were kept, or the file is damaged or says nothing of its reading.
     """
+    from safetensors import SafetensorError, safe_open
+
+    path = states_path(folder, checkpoint)
+    try:
+        with safe_open(path, framework="numpy") as file:
+            fields = json.loads((file.metadata() or {})["facts"])
+        return KeptFacts(**{**fields, "notes": tuple(fields["notes"])})
+    except FileNotFoundError as error:
+        raise SourceError(f"{path} does not exist: measure the series with --keep {folder}") from error
+    except (SafetensorError, KeyError, TypeError, ValueError) as error:
+        raise SourceError(f"{path} is damaged: delete it and measure the series again") from error
+
+
+def read_states(folder: Path, checkpoint: Checkpoint) -> dict[int, np.ndarray]:
+    """Return the states that were kept of a checkpoint, by layer; errors are those of `read_facts`."""
     from safetensors import SafetensorError
     from safetensors.numpy import load_file
 
@@ -47,3 +94,83 @@ def read_states(folder: Path, checkpoint: Checkpoint) -> dict[int, np.ndarray]:
     except SafetensorError as error:
         raise SourceError(f"{path} is damaged: delete it and measure the series again") from error
     return {int(name.removeprefix("layer.")): values for name, values in tensors.items()}
+
+
+def keep_runs(folder: Path, runs: tuple[Run, ...]) -> None:
+    """Write who the runs are beside their states; runs that are there already stay."""
+    known = {run.run: run for run in (*_kept_runs(folder), *runs)}
+    folder.mkdir(parents=True, exist_ok=True)
+    text = json.dumps([asdict(run) | {"config": dict(run.config)} for run in known.values()], default=str)
+    write_aside(folder / _RUNS, lambda aside: aside.write_text(text, encoding="utf-8"))
+
+
+def _kept_runs(folder: Path) -> tuple[Run, ...]:
+    path = folder / _RUNS
+    if not path.is_file():
+        return ()
+    try:
+        return tuple(Run(**fields) for fields in json.loads(path.read_text(encoding="utf-8")))
+    except (ValueError, TypeError) as error:
+        raise SourceError(f"{path} is damaged: delete it; the runs then have no sizes") from error
+
+
+class KeptSeries:
+    """The checkpoints whose states lie in a folder, as a series without weights.
+
+    Raises
+    ------
+    SourceError
+        When there are none, or they were not all read from the same texts in the same way.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self.uri, self.folder = str(folder), folder
+        paths = sorted(folder.glob("*/step_*.safetensors"))
+        found = [_checkpoint(folder, path) for path in paths]
+        if not found:
+            raise SourceError(f"{folder} holds no kept states: write some with --keep {folder}")
+        self.facts = found[0][1]
+        for at, facts in found:
+            if not facts.read_alike(self.facts):
+                raise SourceError(
+                    f"{at.uri} was read from other texts or otherwise than {found[0][0].uri}: keep them apart"
+                )
+        self._checkpoints = sorted((at for at, _ in found), key=lambda at: (at.run, at.step))
+
+    @property
+    def runs(self) -> tuple[Run, ...]:
+        """The runs, with their sizes where the sweep that kept the states knew them."""
+        known = {run.run: run for run in _kept_runs(self.folder)}
+        return tuple(known.get(name, Run(name)) for name in dict.fromkeys(at.run for at in self._checkpoints))
+
+    def __iter__(self) -> Iterator[Checkpoint]:
+        """Iterate over the checkpoints, by run and step."""
+        return iter(self._checkpoints)
+
+    def __len__(self) -> int:
+        """Return the number of checkpoints."""
+        return len(self._checkpoints)
+
+    def matrices(self, checkpoint: Checkpoint) -> Iterator[Matrix]:
+        """Yield nothing: no weights were kept."""
+        return iter(())
+
+    def metrics(self, run: str) -> pd.DataFrame:
+        """Return no metrics."""
+        import pandas as pd
+
+        return pd.DataFrame()
+
+    def content_hash(self, checkpoint: Checkpoint) -> str:
+        """Return the hash of the kept file."""
+        return hashlib.sha256(states_path(self.folder, checkpoint).read_bytes()).hexdigest()
+
+
+def _checkpoint(folder: Path, path: Path) -> tuple[Checkpoint, KeptFacts]:
+    step = int(path.stem.removeprefix("step_"))
+    facts = read_facts(folder, Checkpoint(path.parent.name, step))
+    return Checkpoint(path.parent.name, step, facts.tokens, str(path)), facts
+
+
+def _but_choice(reading: Mapping[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in reading.items() if key != "layers"}

@@ -17,7 +17,11 @@ _LOWEST = {
     "draws": 1,
     "max_tokens": 4,
     "attention_texts": 1,
+    "nulls": 0,
 }
+
+
+_PASS = ("layers", "pooling", "length", "max_tokens", "perplexity_texts", "perplexity_length", "half")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,6 +44,10 @@ class RepresentationOptions:
         Highest homology dimension, 1 or 2.
     points, draws : int
         Clouds with more points are subsampled to `points`, `draws` times.
+    nulls : int
+        Gaussian clouds of the same mean and covariance that are measured beside each cloud.
+    cloud_texts : int or None
+        Only the first so many texts become points, though more may be read; None takes them all.
     dimension : bool
         Measure the TwoNN, MLE and persistent-homology dimensions.
     attention : bool
@@ -60,6 +68,8 @@ class RepresentationOptions:
     maxdim: int = 1
     points: int = 500
     draws: int = 5
+    nulls: int = 5
+    cloud_texts: int | None = None
     dimension: bool = True
     attention: bool = False
     attention_texts: int = 20
@@ -74,11 +84,19 @@ class RepresentationOptions:
             raise InputError(f"maxdim is {self.maxdim}; it must be 0, 1 or 2")
         if self.pooling not in ("mean", "last", "token"):
             raise InputError(f"pooling is {self.pooling!r}; use mean, last or token")
+        if self.cloud_texts is not None and self.pooling == "token":
+            raise InputError(
+                "pooling is 'token', where a point is no text: a choice of texts needs mean or last"
+            )
 
     def recipe(self, texts_digest: str, labelled_digest: str = "") -> dict[str, object]:
         """Return the settings and the texts as the store's recipe: plain JSON values."""
         texts = {"texts": texts_digest, "labelled": labelled_digest}
         return {"probe": "representations", **texts, **asdict(self)}
+
+    def pass_settings(self) -> dict[str, str | int | bool]:
+        """Return the settings of the forward pass: states read with others are other states."""
+        return {name: getattr(self, name) for name in _PASS}
 
     def reading(self, layers: tuple[int, ...]) -> Reading:
         """Return what one forward pass has to bring."""
@@ -97,7 +115,8 @@ PRESETS = {
     "seed003": RepresentationOptions(preset="seed003", half=True, dimension=False),
 }
 """`seed003`: 200 texts of at least 100 characters, last layer, mean over 128 tokens, PCA to 50, H0 and H1 of
-all points, perplexity of the first 100 texts at 256 tokens, half precision where the device has it."""
+all points, perplexity of the first 100 texts at 256 tokens, half precision where the device has it. What the
+report has not is added in rows of its own: the Gaussian nulls, and every summary of `toposcope.topology`."""
 
 
 def preset(name: str, changes: dict[str, object]) -> RepresentationOptions:

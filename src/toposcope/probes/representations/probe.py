@@ -5,25 +5,24 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from itertools import pairwise
-from pathlib import Path
 
 import numpy as np
 
 from toposcope.probes.base import Measured, Reach, Tier
 from toposcope.probes.representations.across_layers import carried_over, linear_cka
 from toposcope.probes.representations.attention import attention_h0
-from toposcope.probes.representations.clouds import FILTRATION, LayerCloud, Shape, measure_layer
-from toposcope.probes.representations.forward import Representation, read, resolve_layers
-from toposcope.probes.representations.kept import keep_states
+from toposcope.probes.representations.clouds import LayerCloud, measure_layer
+from toposcope.probes.representations.forward import Representation, read
 from toposcope.probes.representations.linear_probe import LabelledTexts, probe_accuracy
-from toposcope.probes.representations.loading import ModelLoader
 from toposcope.probes.representations.options import RepresentationOptions
-from toposcope.probes.representations.texts import Texts
+from toposcope.probes.representations.source import StateSource
+from toposcope.probes.shapes import FILTRATION, Shape
 from toposcope.probes.snapshot import Snapshot
 from toposcope.probes.weights.distances import diagram_distances
 from toposcope.probes.weights.labels import Label
 from toposcope.types import Diagram, Role, Row
 
+_NULL = "Gaussian cloud of the same mean and covariance"
 MODEL = Label("model")
 _GROUND = "ground L2 (Wasserstein), L-infinity (bottleneck)"
 
@@ -44,19 +43,18 @@ class Representations:
 
     For every layer: the summaries `h0_...`, `h1_...`, the spectral baselines, the dimensions, the distances
     to the previous checkpoint's diagrams (`wasserstein1_h1`, ...), and between consecutive chosen layers
-    the share of H1 that an optimal matching carries over (`carried_h1`) beside the linear CKA. For the model:
-    `perplexity`, `loss` in nats per token, and `predicted_tokens` behind them. With `keep`, the pooled states
-    are written there as safetensors, so that new features need no second pass. With `labelled`, each layer
-    has the accuracy of a linear probe, and the model the share of the commonest label beside it.
+    the share of H1 that an optimal matching carries over (`carried_h1`) beside the linear CKA. Every summary
+    has its null, `h1_total_null` and so on: measured on Gaussian clouds with the cloud's own mean and
+    covariance, one row per draw. For the model: `perplexity`, `loss` in nats per token, and
+    `predicted_tokens` behind them. With `labelled`, each layer has the accuracy of a linear probe, and the
+    model the share of the commonest label beside it.
     """
 
     options: RepresentationOptions
-    texts: Texts
-    loader: ModelLoader
-    keep: Path | None = None
+    source: StateSource
     labelled: LabelledTexts | None = None
     name: str = "representations"
-    version: int = 1
+    version: int = 2
     tier: Tier = Tier.CHEAP
     reach: Reach = Reach.PREVIOUS
 
@@ -87,21 +85,21 @@ class Representations:
         return {layer: cloud.shapes for layer, cloud in self._seen(snapshot).clouds.items()}
 
     def _seen(self, snapshot: Snapshot) -> _Seen:
-        at, heads, accuracy = snapshot.checkpoint, None, {}
-        with self.loader.open(at) as model:
-            layers = resolve_layers(self.options.layers, model.n_layers)
-            states = read(model, self.texts.items, self.options.reading(layers))
-            if self.options.attention:
-                ids = model.encode(self.texts.items[: self.options.attention_texts], self.options.length)
-                heads = attention_h0(model, [row for row in ids if len(row) > 1])
+        at, options, heads, accuracy = snapshot.checkpoint, self.options, None, {}
+        with self.source.visit(snapshot, options) as visit:
+            seen = visit.states()
+            layers = tuple(seen.states)
+            if options.attention and self.source.texts is not None:
+                texts = self.source.texts.items[: options.attention_texts]
+                ids = visit.model.encode(texts, options.length)
+                heads = attention_h0(visit.model, [row for row in ids if len(row) > 1])
             if self.labelled is not None:
-                reading = replace(self.options.reading(layers), pooling="mean", perplexity_texts=0)
-                labelled = read(model, self.labelled.items, reading).states
+                reading = replace(options.reading(layers), pooling="mean", perplexity_texts=0)
+                labelled = read(visit.model, self.labelled.items, reading).states
                 accuracy = {k: probe_accuracy(labelled[k], self.labelled.labels) for k in layers}
-        if self.keep is not None:
-            keep_states(self.keep, at, states.states)
-        clouds = {k: measure_layer(states.states[k], k, at, self.options) for k in layers}
-        return _Seen(clouds, states, heads, accuracy)
+        first = options.cloud_texts
+        clouds = {k: measure_layer(seen.states[k][:first], k, at, options) for k in layers}
+        return _Seen(clouds, seen, heads, accuracy)
 
     def _model_rows(self, snapshot: Snapshot, seen: Representation) -> list[Row]:
         values = {"predicted_tokens": float(seen.predicted)}
@@ -139,6 +137,12 @@ class Representations:
                 at, self.name, shape.features(), filtration=FILTRATION, draw=shape.draw, status=shape.status
             )
             found.diagrams += [label.keep(diagram, shape.draw) for diagram in shape.diagrams]
+        for null in cloud.nulls:
+            values = {f"{name}_null": value for name, value in null.features().items()}
+            found.rows += label.rows(
+                at, self.name, values, filtration=FILTRATION, draw=null.draw, note=_NULL,
+                status=cloud.shapes[0].status,
+            )  # fmt: skip
         for feature, value in cloud.scalars.items():
             note = cloud.notes.get(feature, "")
             found.rows += label.rows(at, self.name, {feature: value}, note=note)

@@ -10,10 +10,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from toposcope.probes.base import Measured, Reach, Tier
+from toposcope.probes.shapes import FILTRATION
 from toposcope.probes.snapshot import Snapshot
 from toposcope.probes.weights.labels import Label
 from toposcope.probes.weights.options import WeightOptions
-from toposcope.probes.weights.rips import FILTRATION, POOLED, pooled_shapes
+from toposcope.probes.weights.rips import POOLED, pooled_shapes
 from toposcope.topology import bottleneck, maximum_spanning_tree_weights, wasserstein
 from toposcope.types import Diagram, Status
 
@@ -61,7 +62,7 @@ class Distances:
                 values = diagram_distances(now.diagrams[dim], then.diagrams[dim], f"h{dim}")
                 found.rows += POOLED.rows(
                     snapshot.checkpoint, self.name, values, filtration=FILTRATION,
-                    draw=now.draw.number, status=now.status, note=f"{now.draw.note}; {_GROUND}".lstrip("; "),
+                    draw=now.draw, status=now.status, note=f"{now.note}; {_GROUND}".lstrip("; "),
                 )  # fmt: skip
 
     def _add_matrices(self, found: Measured, snapshot: Snapshot, previous: Snapshot) -> None:

@@ -2,54 +2,26 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TypeVar
 
 import numpy as np
 
 from toposcope.probes.base import Measured, Reach, Tier
+from toposcope.probes.shapes import FILTRATION, Shape, diagram_features, measure_shapes
 from toposcope.probes.snapshot import Snapshot
 from toposcope.probes.weights.clouds import Draw, pooled_draws, row_draws
 from toposcope.probes.weights.labels import Label, groups
 from toposcope.probes.weights.options import WeightOptions
-from toposcope.topology import rips_batch, summaries
+from toposcope.topology import rips_batch
 from toposcope.topology.clouds import distance_matrix
 from toposcope.types import Diagram, Status
 
-FILTRATION = "euclidean"
-_SUMMARIES = ("count", "total", "total_sq", "max", "mean", "std", "entropy", "entropy_normalized")
 POOLED = Label("pooled")
 _BATCH_BYTES = 64 * 2**20
 
 K = TypeVar("K")
-
-
-@dataclass(frozen=True, slots=True)
-class Shape:
-    """The diagrams of one cloud, and the median distance between its points."""
-
-    draw: Draw
-    diagrams: tuple[Diagram, ...]
-    median: float
-
-    @property
-    def status(self) -> Status:
-        """Return how the numbers came to be; a threshold weighs more than a subsample."""
-        if any(diagram.truncated_at is not None for diagram in self.diagrams):
-            return Status.TRUNCATED
-        return Status.OK if self.draw.number is None else Status.SUBSAMPLED
-
-    @property
-    def scaled(self) -> dict[str, float]:
-        """Return the total persistence of each dimension in units of the median distance."""
-        return {
-            f"h{diagram.dim}_total_scaled": summaries(diagram)["total"] / self.median
-            if self.median > 0
-            else math.nan
-            for diagram in self.diagrams
-        }
 
 
 @dataclass(frozen=True)
@@ -105,12 +77,12 @@ class Rips:
 
     def _add(self, found: Measured, snapshot: Snapshot, label: Label, shapes: list[Shape]) -> None:
         for shape in shapes:
-            values = _features(shape.diagrams) | shape.scaled
+            values = shape.features()
             found.rows += label.rows(
                 snapshot.checkpoint, self.name, values, filtration=FILTRATION,
-                draw=shape.draw.number, status=shape.status, note=shape.draw.note,
+                draw=shape.draw, status=shape.status, note=shape.note,
             )  # fmt: skip
-            found.diagrams += [label.keep(diagram, shape.draw.number) for diagram in shape.diagrams]
+            found.diagrams += [label.keep(diagram, shape.draw) for diagram in shape.diagrams]
 
     def _add_group(
         self, found: Measured, snapshot: Snapshot, group: Label, members: list[list[Shape]]
@@ -123,7 +95,7 @@ class Rips:
             scaled = {key: sum(shape.scaled[key] for shape in shapes) for key in shapes[0].scaled}
             status = max((shape.status for shape in shapes), key=list(Status).index)
             found.rows += group.rows(
-                snapshot.checkpoint, self.name, _features(together) | scaled, filtration=FILTRATION,
+                snapshot.checkpoint, self.name, diagram_features(together) | scaled, filtration=FILTRATION,
                 draw=None if draws == 1 and status != Status.SUBSAMPLED else draw, status=status,
             )  # fmt: skip
 
@@ -176,35 +148,14 @@ def _shapes(draws: Iterable[tuple[K, Draw]], options: WeightOptions) -> Iterator
     yield from _measure(waiting, options)
 
 
-def _measure(
-    clouds: Sequence[tuple[K, Draw, np.ndarray]], options: WeightOptions
-) -> Iterator[tuple[K, Shape]]:
-    found = rips_batch([cloud[2] for cloud in clouds], maxdim=1, metric="precomputed", thresh=options.thresh)
-    for (key, draw, distances), diagrams in zip(clouds, found, strict=True):
-        named = tuple(replace(diagram, filtration=FILTRATION) for diagram in diagrams)
-        yield key, Shape(draw, named, _median(distances))
-
-
-def _median(distances: np.ndarray) -> float:
-    """Return the median distance between two points; 0 for a single one.
-
-    All entries in order are n zeros, then each of the m pairs twice.
-    """
-    n = len(distances)
-    m = n * (n - 1) // 2
-    if m == 0:
-        return 0.0
-    places = [n + 2 * ((m - 1) // 2), n + 2 * (m // 2)]
-    ordered = np.partition(distances, places, axis=None)
-    return float((ordered[places[0]] + ordered[places[1]]) / 2)
-
-
-def _features(diagrams: Iterable[Diagram]) -> dict[str, float]:
-    found: dict[str, float] = {}
-    for diagram in diagrams:
-        values = summaries(diagram)
-        found |= {f"h{diagram.dim}_{name}": values[name] for name in _SUMMARIES}
-    return found
+def _measure(clouds: Sequence[tuple[K, Draw, np.ndarray]], options: WeightOptions) -> list[tuple[K, Shape]]:
+    found = measure_shapes(
+        [cloud[2] for cloud in clouds],
+        [draw.number for _, draw, _ in clouds],
+        thresh=options.thresh,
+        notes=[draw.note for _, draw, _ in clouds],
+    )
+    return [(key, shape) for (key, _, _), shape in zip(clouds, found, strict=True)]
 
 
 def _union(diagrams: list[Diagram]) -> Diagram:

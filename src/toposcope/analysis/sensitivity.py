@@ -1,0 +1,129 @@
+"""How far the findings on representations move with the settings, from the rows of the sensitivity probe."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import numpy as np
+import pandas as pd
+
+from toposcope.analysis.statistics import correlation, ranks
+from toposcope.errors import InputError
+
+PROBE = "sensitivity"
+COLUMNS = (
+    "feature", "run", "settings", "draws", "checkpoints", "settings_spread", "draw_spread", "rho",
+    "rho_low", "rho_high", "order", "order_share", "orders", "status", "reason",
+)  # fmt: skip
+
+
+def sensitivity_table(features: pd.DataFrame) -> pd.DataFrame:
+    """Say for every feature and run how much of a finding is the settings' doing.
+
+    Parameters
+    ----------
+    features
+        A store's features table: rows of the probe "sensitivity", whose `name` is the setting, and the
+        probe "representations" with the `perplexity` of the same checkpoints.
+
+    Returns
+    -------
+    pandas.DataFrame
+        One row per feature and run. `settings_spread`: the standard deviation over settings (each a mean
+        over its draws of texts), root mean square over checkpoints, in units of the standard deviation over
+        checkpoints; above 1 the choice of a setting moves the number more than training does. `draw_spread`:
+        the same for the draws of texts within one setting. `rho`: Spearman's correlation with the log
+        perplexity at the setting nearest the embedding report's (`reference_setting`), mean over draws;
+        `rho_low`, `rho_high`: its range over all settings and draws. `order`: the order of the runs at
+        their last step that most settings and draws give, smallest first; `order_share` how many of them
+        do; `orders` how many different ones occur.
+
+    Raises
+    ------
+    InputError
+        When there is no row of that probe.
+
+    Examples
+    --------
+    >>> rows = pd.DataFrame([
+    ...     {"run": "a", "step": s, "probe": "sensitivity", "name": f"pca{p}/texts200", "feature": "h1_total",
+    ...      "draw": d, "value": s + 0.1 * p + 0.01 * d} for s in range(4) for p in (1, 2) for d in (0, 1)])
+    >>> line = sensitivity_table(rows).iloc[0]
+    >>> line["settings"], line["draws"], bool(line["settings_spread"] < 0.1), line["status"]
+    (2, 2, True, 'ok')
+    """
+    rows = features[(features["probe"] == PROBE) & np.isfinite(features["value"])]
+    if rows.empty:
+        raise InputError("features: no row of the probe 'sensitivity'; measure with --sensitivity")
+    rows = rows.assign(draw=rows["draw"].fillna(-1).astype(int))
+    quality = _log_perplexity(features)
+    lines = []
+    for feature, group in rows.groupby("feature", sort=False):
+        order = _order(group)
+        for run, mine in group.groupby("run", sort=True):
+            lines.append({"feature": feature, "run": run, **_of_run(mine, quality.get(run)), **order})
+    return pd.DataFrame(lines, columns=list(COLUMNS))
+
+
+def _log_perplexity(features: pd.DataFrame) -> dict[object, pd.Series]:
+    rows = features[(features["probe"] == "representations") & (features["feature"] == "perplexity")]
+    return {run: np.log(part.set_index("step")["value"]) for run, part in rows.groupby("run")}
+
+
+def _of_run(mine: pd.DataFrame, quality: pd.Series | None) -> dict[str, object]:
+    wide = mine.pivot_table(index="step", columns=["name", "draw"], values="value").dropna()
+    per_setting = wide.T.groupby(level="name").mean().T
+    spread = float(per_setting.mean(axis=1).std()) if len(wide) > 1 else np.nan
+    drawn = wide.T.groupby(level="name").var().T.to_numpy()  # nan for a setting without draws
+    drawn = drawn[np.isfinite(drawn)]
+    found: dict[str, object] = {
+        "settings": per_setting.shape[1],
+        "draws": int(mine.loc[mine["draw"] >= 0, "draw"].nunique()),
+        "checkpoints": len(wide),
+    }
+    if not spread > 1e-12 * float(np.abs(per_setting.to_numpy()).max(initial=0.0)):
+        return {**found, "status": "degenerate", "reason": "the same at every checkpoint"}
+    found["settings_spread"] = float(np.sqrt(per_setting.var(axis=1).mean())) / spread
+    found["draw_spread"] = float(np.sqrt(drawn.mean())) / spread if len(drawn) else np.nan
+    if quality is None or len(wide.index.intersection(quality.index)) < 4:
+        return {**found, "status": "ok", "reason": "no perplexity at four checkpoints: no correlation"}
+    steps = wide.index.intersection(quality.index)
+    return {**found, **_correlations(wide.loc[steps], quality.loc[steps]), "status": "ok", "reason": ""}
+
+
+def _correlations(wide: pd.DataFrame, quality: pd.Series) -> dict[str, float]:
+    x = ranks(wide.to_numpy(float))
+    y = ranks(quality.to_numpy(float)[:, None])
+    rho = correlation(x, np.repeat(y, x.shape[1], axis=1))
+    if not np.isfinite(rho).any():
+        return {}
+    names = list(wide.columns.get_level_values("name"))
+    reference = reference_setting(names)
+    quoted = rho[[name == reference for name in names]]
+    return {"rho": float(quoted.mean()), "rho_low": float(np.nanmin(rho)), "rho_high": float(np.nanmax(rho))}
+
+
+def reference_setting(names: list[str]) -> str:
+    """Return the setting nearest to the embedding report's: 50 components where measured, fewest texts.
+
+    >>> reference_setting(["none/texts200", "pca50/texts800", "pca50/texts200"])
+    'pca50/texts200'
+    """
+
+    def key(name: str) -> tuple[bool, int]:
+        digits = name.rpartition("texts")[2]
+        return (not name.startswith(("pca50/", "texts")), int(digits) if digits.isdigit() else 0)
+
+    return min(names, key=key)
+
+
+def _order(group: pd.DataFrame) -> dict[str, object]:
+    """Return the order of the runs at their last steps, and how firm it is over settings and draws."""
+    last = group[group["step"] == group.groupby("run")["step"].transform("max")]
+    wide = last.pivot_table(index=["name", "draw"], columns="run", values="value").dropna()
+    if wide.shape[1] < 2 or wide.empty:
+        return {"order": "", "order_share": np.nan, "orders": 0}
+    runs = list(wide.columns)
+    seen = Counter(tuple(runs[i] for i in np.argsort(line, kind="stable")) for line in wide.to_numpy())
+    order, count = seen.most_common(1)[0]
+    return {"order": " < ".join(order), "order_share": count / len(wide), "orders": len(seen)}

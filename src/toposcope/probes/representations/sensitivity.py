@@ -1,0 +1,109 @@
+"""How far the numbers of a cloud move with settings that nobody can defend as the only right ones."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from toposcope.errors import InputError
+from toposcope.probes.base import Measured, Reach, Tier
+from toposcope.probes.representations.clouds import SPECTRAL_RANGE
+from toposcope.probes.representations.options import RepresentationOptions
+from toposcope.probes.representations.reduce import reduce_cloud
+from toposcope.probes.representations.source import StateSource
+from toposcope.probes.shapes import FILTRATION, measure_shapes
+from toposcope.probes.snapshot import Snapshot
+from toposcope.probes.weights.labels import Label
+from toposcope.seeding import rng
+from toposcope.topology import baselines
+from toposcope.topology.clouds import distance_matrix
+from toposcope.types import Role, Status
+
+_SPECTRUM = ("rankme_eigenvalues", "participation_ratio", "alpha_req", "top_eigenvalue")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SensitivityOptions:
+    """The grid: principal components (None keeps all), numbers of texts, and draws of the smaller ones."""
+
+    components: tuple[int | None, ...] = (25, 50, 100, None)
+    texts: tuple[int, ...] = (200, 800)
+    draws: int = 5
+
+    def __post_init__(self) -> None:
+        """Refuse a grid that cannot be measured."""
+        if min(self.texts, default=0) < 4 or self.draws < 2:
+            raise InputError(
+                f"sensitivity: texts {self.texts} and {self.draws} draws; give at least 4 texts and 2 draws"
+            )
+
+
+@dataclass(frozen=True)
+class Sensitivity:
+    """The Rips summaries of the last chosen layer under every setting of a grid, from the one forward pass.
+
+    Rows have the probe "sensitivity" and the feature names of the representation probe. Their `name` is
+    the setting: "pca50/texts200", "none/texts800", ... for the diagrams' summaries, and "texts200" for the
+    spectrum (`rankme_eigenvalues`, `participation_ratio`, `alpha_req`, `top_eigenvalue`), which is taken
+    before the reduction. `draw` numbers the random choice of texts, the same texts at every checkpoint
+    and in every run; it is empty where a setting takes all texts that were read.
+    """
+
+    options: RepresentationOptions
+    source: StateSource
+    grid: SensitivityOptions = field(default_factory=SensitivityOptions)
+    name: str = "sensitivity"
+    version: int = 1
+    tier: Tier = Tier.COSTLY
+    reach: Reach = Reach.ONE
+
+    def measure(self, snapshot: Snapshot) -> Measured:
+        """Return the rows of one checkpoint."""
+        states = self.source.states(snapshot, self.options).states
+        layer = max(states)
+        found = Measured()
+        for texts in self.grid.texts:
+            for draw, chosen in self._draws(len(states[layer]), texts):
+                self._add(found, snapshot, states[layer][chosen], layer, texts, draw)
+        return found
+
+    def _draws(self, total: int, texts: int) -> Iterator[tuple[int | None, np.ndarray]]:
+        if texts > total:
+            raise InputError(f"sensitivity asks for {texts} texts, {total} were read: name smaller numbers")
+        if texts == total:
+            yield None, np.arange(total)
+            return
+        for draw in range(self.grid.draws):
+            generator = rng(purpose="sensitivity texts", total=total, texts=texts, draw=draw)
+            yield draw, np.sort(generator.choice(total, texts, replace=False))
+
+    def _add(
+        self,
+        found: Measured,
+        snapshot: Snapshot,
+        states: np.ndarray,
+        layer: int,
+        texts: int,
+        draw: int | None,
+    ) -> None:
+        status = Status.OK if draw is None else Status.SUBSAMPLED
+        spectrum = baselines(states, alpha_range=SPECTRAL_RANGE, name=f"layer {layer}")
+        values = {name: spectrum[name] for name in _SPECTRUM}
+        label = Label(f"texts{texts}", Role.MODEL, layer)
+        found.rows += label.rows(snapshot.checkpoint, self.name, values, draw=draw, status=status)
+        scores = reduce_cloud(states, "pca", max(states.shape)).points  # all of them: prefixes are the PCAs
+        clouds = [scores[:, :components] for components in self.grid.components]
+        distances = [distance_matrix(cloud, FILTRATION) for cloud in clouds]
+        shapes = measure_shapes(distances, [draw] * len(clouds), maxdim=self.options.maxdim)
+        for components, shape in zip(self.grid.components, shapes, strict=True):
+            setting = "none" if components is None else f"pca{components}"
+            found.rows += Label(f"{setting}/texts{texts}", Role.MODEL, layer).rows(
+                snapshot.checkpoint,
+                self.name,
+                shape.features(),
+                filtration=FILTRATION,
+                draw=draw,
+                status=status,
+            )
