@@ -6,7 +6,7 @@ import pandas as pd
 from matplotlib.axes import Axes
 
 from toposcope.figures.series import Size, curve
-from toposcope.figures.style import end_labels, step_axis
+from toposcope.figures.style import end_labels, log_axis, step_axis
 
 
 def draw_sizes(
@@ -22,7 +22,7 @@ def draw_sizes(
         ax.plot(line["step"], line["mean"], color=group.colour, marker=marker, markersize=2.5)
         labels.append((float(line["mean"].iloc[-1]), group.label, group.colour))
     if log:
-        ax.set_yscale("log")
+        log_axis(ax.yaxis)
     step_axis(ax, rows["step"].unique())
     ax.set_ylabel(unit)
     end_labels(ax, labels)

@@ -34,12 +34,78 @@ _WORDS = {
     "rankme": "RankMe",
     "alpha_req": "alpha-ReQ",
     "mean_pairwise_distance": "mean pairwise distance",
+    "h0_entropy": "H0 entropy",
+    "h0_max": "H0 longest bar",
+    "h1_entropy": "H1 entropy",
+    "h1_max": "H1 longest bar",
+    "h1_total_excess": "H1 total − Gaussian cloud",
+    "h1_count_excess": "H1 count − Gaussian cloud",
+    "h1_entropy_excess": "H1 entropy − Gaussian cloud",
+    "h2_count": "H2 count",
+    "h2_total": "H2 total",
+    "rankme_eigenvalues": "effective rank (eigenvalues)",
+    "top_eigenvalue": "top eigenvalue",
+    "explained": "variance kept",
+    "twonn": "TwoNN dimension",
+    "mle_dimension": "MLE dimension",
+    "ph_dimension": "PH dimension",
+    "cka": "CKA to next layer",
+    "carried_h1": "H1 carried to next layer",
+    "attention_h0": "attention H0 (mean of heads)",
+    "probe_accuracy": "linear probe accuracy",
+    "perplexity": "perplexity",
+    "log_perplexity": "log perplexity",
     "loss": "minibatch loss",
     "heldout_loss": "held-out loss",
     "loss_smooth": "smoothed training loss",
 }
 
+_HIDDEN = "representations/euclidean/hidden/"
+REPRESENTATION_TOPOLOGY = (
+    f"{_HIDDEN}h1_entropy",
+    f"{_HIDDEN}h1_count",
+    f"{_HIDDEN}h1_max",
+    f"{_HIDDEN}h1_total",
+    f"{_HIDDEN}h1_entropy_normalized",
+    f"{_HIDDEN}h1_total_scaled",
+    f"{_HIDDEN}h1_total_excess",
+    f"{_HIDDEN}h1_entropy_excess",
+    f"{_HIDDEN}h0_total",
+    f"{_HIDDEN}h0_total_scaled",
+    f"{_HIDDEN}h2_total",
+    f"{_HIDDEN}wasserstein1_h1",
+    "representations/hidden/ph_dimension",
+    "representations/attention/role=attention/attention_h0",
+)
+"""Topology of hidden states: the embedding report's four features first."""
+
+REPRESENTATION_BASELINES = tuple(
+    f"representations/hidden/{feature}"
+    for feature in (
+        "rankme_eigenvalues", "participation_ratio", "alpha_req", "top_eigenvalue", "stable_rank",
+        "mean_pairwise_distance", "twonn",
+    )
+)  # fmt: skip
+"""What is known of the same states without topology: the embedding report's three features first."""
+
+_GRADIENTS = (
+    "gradient_neural_persistence/seed004/neural_persistence",
+    "gradient_neural_persistence/rieck/neural_persistence",
+    "gradient_rips/euclidean/pooled/h0_total",
+    "gradient_rips/euclidean/pooled/h0_total_scaled",
+    "gradient_rips/euclidean/pooled/h1_total",
+    "gradient_rips/euclidean/pooled/h1_total_scaled",
+)
+_GRADIENT_BASELINES = (
+    "gradient_baselines/weight_norm",
+    "gradient_baselines/layers/frobenius_norm",
+    "gradient_baselines/layers/stable_rank",
+    "gradient_baselines/gradient_norm_mean",
+    "gradient_baselines/gradient_norm_sd",
+)
+
 _LEADING = (
+    *REPRESENTATION_TOPOLOGY,
     "neural_persistence/seed004/neural_persistence",
     "neural_persistence/rieck/neural_persistence",
     "neural_persistence/seed004/neural_persistence_excess",
@@ -56,12 +122,15 @@ _LEADING = (
     "trajectory/trajectory_h0_total",
     "trajectory/trajectory_ph_dimension",
     "trajectory/euclidean/trajectory_h0_total",
+    *_GRADIENTS,
+    *REPRESENTATION_BASELINES,
     "baselines/weight_norm",
     "baselines/layers/weight_norm",
     "baselines/layers/frobenius_norm",
     "baselines/layers/spectral_norm",
     "baselines/layers/stable_rank",
     "baselines/layers/rankme",
+    *_GRADIENT_BASELINES,
 )
 
 
@@ -74,8 +143,16 @@ def readable_name(column: str) -> str:
     'neural persistence (rieck)'
     >>> readable_name("baselines/role=mlp/stable_rank")
     'stable rank (mlp)'
+    >>> readable_name("representations/euclidean/hidden/h1_count")
+    'H1 count'
+    >>> readable_name("gradient_rips/euclidean/pooled/h0_total")
+    'gradients: H0 total (pooled)'
     """
+    if column.startswith("gradient_"):
+        return "gradients: " + readable_name(column.removeprefix("gradient_"))
     *path, feature = column.split("/")
+    if path[:1] == ["representations"]:
+        return _WORDS.get(feature, feature.replace("_", " "))
     said = [part.removeprefix("role=") for part in path[1:] if part not in ("euclidean", "model")]
     if path[:1] == ["baselines"] and said == ["layers"]:
         said = ["mean of layers"]
@@ -104,6 +181,9 @@ def is_baseline(column: str) -> bool:
     >>> is_baseline("baselines/weight_norm"), is_baseline("rips/euclidean/pooled/h0_total")
     (True, False)
     """
-    return column.split("/")[0] in ("baselines", "table") or column.endswith(
-        ("/weight_variance", "step_length")
+    column = column.removeprefix("gradient_")
+    return (
+        column.split("/")[0] in ("baselines", "table")
+        or column in REPRESENTATION_BASELINES
+        or column.endswith(("/weight_variance", "step_length"))
     )

@@ -11,11 +11,12 @@ from typing import Any
 import matplotlib as mpl
 import numpy as np
 from matplotlib.axes import Axes
+from matplotlib.axis import Axis
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.colors import to_hex, to_rgb
 from matplotlib.figure import Figure
 from matplotlib.layout_engine import ConstrainedLayoutEngine
-from matplotlib.ticker import FixedLocator, FuncFormatter, NullFormatter
+from matplotlib.ticker import FixedLocator, FuncFormatter, LogLocator, NullFormatter
 
 INK = "#24292f"
 MUTED = "#5f6b7a"
@@ -144,6 +145,16 @@ def step_axis(ax: Axes, steps: Iterable[float], *, label: bool = True) -> None:
     if label:
         below = f", linear below {first:,.0f}" if with_zero else ""
         ax.set_xlabel(f"optimiser step (log{below})")
+
+
+def log_axis(axis: Axis) -> None:
+    """Make `axis` logarithmic with plain numbers on it: at decades, and between them where they are few."""
+    (axis.axes.set_xscale if axis.axis_name == "x" else axis.axes.set_yscale)("log")  # type: ignore[attr-defined]
+    low, high = axis.axes.get_xlim() if axis.axis_name == "x" else axis.axes.get_ylim()  # type: ignore[attr-defined]
+    few = high / max(low, 1e-300) < 50
+    axis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0) if few else (1.0,), numticks=6 if few else 5))
+    axis.set_major_formatter(FuncFormatter(lambda value, _: short(value)))
+    axis.set_minor_formatter(NullFormatter())
 
 
 def _step_ticks(first: float, last: float, *, with_zero: bool) -> list[float]:

@@ -6,6 +6,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
@@ -42,8 +43,17 @@ SPECTRUM = (
 CHANGE = (
     Panel("wasserstein1_h1", "H1: W1 to the previous checkpoint", "distance"),
     Panel("wasserstein1_h0", "H0: W1 to the previous checkpoint", "distance"),
+    Panel("wasserstein1_h1_rate", "H1: the same per unit of log step", "distance / ln step"),
+    Panel("wasserstein1_h0_rate", "H0: the same per unit of log step", "distance / ln step"),
 )
 QUALITY = (Panel("perplexity", "Perplexity", "per token", log=True),)
+DIMENSION = (
+    Panel("twonn", "TwoNN dimension", "dimensions"),
+    Panel("mle_dimension", "MLE dimension", "dimensions"),
+    Panel("ph_dimension", "PH dimension", "dimensions"),
+)
+SUMMARY = (*QUALITY, TOPOLOGY[1], SPECTRUM[0], CHANGE[0])
+"""The embedding report's four-panel summary."""
 
 
 def draw(
@@ -84,6 +94,23 @@ def draw(
             else:
                 ax.set_axis_off()
     return figure
+
+
+def with_rates(
+    features: pd.DataFrame, names: Sequence[str] = ("wasserstein1_h1", "wasserstein1_h0")
+) -> pd.DataFrame:
+    """Add NAME_rate: a distance to the previous checkpoint over the log of the ratio of the two steps.
+
+    Checkpoints further apart differ more; steps 0 and 1 have no previous step to take the ratio to.
+    """
+    rows = features[features["feature"].isin(names)].copy()
+    steps = features[["run", "step"]].drop_duplicates().sort_values(["run", "step"])
+    gap = np.log(steps["step"].where(steps["step"] > 0)).groupby(steps["run"]).diff()
+    gaps = steps.assign(gap=gap)
+    rows = rows.merge(gaps, on=["run", "step"], how="left")
+    rows["value"] = rows["value"] / rows.pop("gap")
+    rows["feature"] += "_rate"
+    return pd.concat([features, rows.dropna(subset=["value"])], ignore_index=True)
 
 
 def of_layer(features: pd.DataFrame, layer: int | None) -> pd.DataFrame:

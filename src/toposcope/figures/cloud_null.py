@@ -1,0 +1,78 @@
+"""Topology of hidden states beside clouds that have only their covariance."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from toposcope.figures.series import Size, curve, null_band, select, sizes
+from toposcope.figures.style import NULL, house, new_figure, say_empty, size_title, step_axis
+from toposcope.figures.trajectories import Panel, of_layer
+
+PANELS = (
+    Panel("h1_total", "H1 total"),
+    Panel("h1_count", "H1 bars"),
+    Panel("h1_entropy", "H1 entropy"),
+)
+
+
+def measured_nulls(features: pd.DataFrame, panels: Sequence[Panel] = PANELS) -> list[Panel]:
+    """Return the panels whose feature has a null in the table."""
+    present = set(features["feature"])
+    return [panel for panel in panels if f"{panel.feature}_null" in present]
+
+
+def draw(
+    features: pd.DataFrame,
+    runs: pd.DataFrame,
+    panels: Sequence[Panel] = PANELS,
+    *,
+    probe: str = "representations",
+) -> Figure:
+    """Draw each feature (a row) of each model (a column) beside its null.
+
+    Parameters
+    ----------
+    features
+        The store's features table; FEATURE and FEATURE_null (a row per draw), of each run's last layer.
+    runs
+        Columns run, family, parameters.
+
+    Returns
+    -------
+    Figure
+        Grey: where one more Gaussian cloud of the same covariance would fall, with 95% probability.
+    """
+    shown = measured_nulls(features, panels)
+    rows = of_layer(features[features["probe"] == probe], None)
+    groups = [group for group in sizes(runs) if rows["run"].isin(group.runs).any()]
+    with house():
+        figure, axes = new_figure(
+            1.9 * max(len(shown), 1) + 0.5, rows=max(len(shown), 1), columns=max(len(groups), 1),
+            sharey="row", sharex=True,
+        )  # fmt: skip
+        if not shown or not groups:
+            say_empty(axes[0, 0], "no null was measured")
+            return figure
+        for line, panel in zip(axes, shown, strict=True):
+            for ax, group in zip(line, groups, strict=True):
+                _panel(ax, rows, group, panel.feature, probe)
+            line[0].set_ylabel(panel.title)
+        for ax, group in zip(axes[0], groups, strict=True):
+            size_title(ax, group.label, group.colour)
+        for ax in axes[-1]:
+            ax.set_xlabel("step (log)")
+    return figure
+
+
+def _panel(ax: Axes, rows: pd.DataFrame, group: Size, feature: str, probe: str) -> None:
+    null = null_band(select(rows, f"{feature}_null", probe=probe), group.runs)
+    ax.fill_between(null["step"], null["low"], null["high"], color=NULL, alpha=0.35, linewidth=0)
+    ax.plot(null["step"], null["mean"], color=NULL, linewidth=1.0, label="Gaussian cloud")
+    line = curve(select(rows, feature, probe=probe), group.runs)
+    ax.fill_between(line["step"], line["low"], line["high"], color=group.colour, alpha=0.25, linewidth=0)
+    ax.plot(line["step"], line["mean"], color=group.colour, label="measured")
+    step_axis(ax, line["step"], label=False)

@@ -1,0 +1,77 @@
+"""Intrinsic dimension of the hidden states against the step: three estimators, each with its interval."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+import numpy as np
+import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from toposcope.figures.series import Size, select, sizes
+from toposcope.figures.style import end_labels, house, new_figure, say_empty, step_axis
+from toposcope.figures.trajectories import DIMENSION, Panel, of_layer
+
+_INTERVAL = re.compile(r"95% interval (\S+) to (\S+)")
+
+
+def noted_interval(note: object) -> tuple[float, float]:
+    """Return the 95% interval that a dimension's note states; NaN where it states none.
+
+    >>> noted_interval("95% interval 16.9 to 21.9")
+    (16.9, 21.9)
+    """
+    found = _INTERVAL.search(str(note))
+    return (float(found[1]), float(found[2])) if found else (np.nan, np.nan)
+
+
+def draw(
+    features: pd.DataFrame,
+    runs: pd.DataFrame,
+    panels: Sequence[Panel] = DIMENSION,
+    *,
+    probe: str = "representations",
+) -> Figure:
+    """Draw each estimator in a panel, one line per run, of each run's last layer.
+
+    Parameters
+    ----------
+    features
+        The store's features table; the column `note` states the interval of each estimate.
+    runs
+        Columns run, family, parameters.
+    """
+    groups = sizes(runs)
+    rows = of_layer(features[features["probe"] == probe], None)
+    with house():
+        figure, axes = new_figure(2.7, columns=len(panels))
+        for ax, panel in zip(axes[0], panels, strict=True):
+            ax.set_title(panel.title)
+            found = select(rows, panel.feature, probe=probe)
+            if found.empty:
+                say_empty(ax, "not measured")
+                continue
+            _panel(ax, found, groups)
+        axes[0, 0].set_ylabel("dimensions")
+    return figure
+
+
+def _panel(ax: Axes, rows: pd.DataFrame, groups: list[Size]) -> None:
+    labels = []
+    for group in groups:
+        for run in group.runs:
+            line = rows[rows["run"] == run].sort_values("step")
+            if line.empty:
+                continue
+            bounds = np.array([noted_interval(note) for note in line["note"]], dtype=np.float64)
+            ax.fill_between(
+                line["step"], bounds[:, 0], bounds[:, 1], color=group.colour, alpha=0.18, linewidth=0
+            )
+            ax.plot(line["step"], line["value"], color=group.colour, marker="o", markersize=2.5)
+            if run == group.runs[0]:
+                labels.append((float(line["value"].iloc[-1]), group.label, group.colour))
+    step_axis(ax, rows["step"].unique(), label=False)
+    ax.set_xlabel("step (log)")
+    end_labels(ax, labels)
