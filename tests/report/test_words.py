@@ -5,7 +5,8 @@ from __future__ import annotations
 import pandas as pd
 import pytest
 
-from toposcope.report.weights.facts import above_null, forecast_comparisons, half_steps, verdict_counts
+from toposcope.report.counts import half_steps, verdict_counts
+from toposcope.report.weights.facts import above_null, forecast_comparisons
 from toposcope.report.weights.words import answer
 
 H0 = "rips/euclidean/pooled/h0_total"
@@ -45,7 +46,8 @@ def test_without_a_usable_test_nothing_is_concluded(make_study, trends):
 
 
 def test_untested_features_do_not_count_as_tests(make_study):
-    counted = verdict_counts(make_study(verdicts={H0: "untested"}))
+    study = make_study(verdicts={H0: "untested"})
+    counted = verdict_counts(study.trends, study.target)
     assert (counted.tested, counted.found, counted.untested) == (3, 0, 3)
 
 

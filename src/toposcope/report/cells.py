@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -70,3 +71,32 @@ def plain(value: object) -> str:
     if isinstance(value, Sequence) and not isinstance(value, str):
         return ", ".join(plain(item) for item in value) or "none"
     return f"{value:g}" if isinstance(value, float) else str(value)
+
+
+def trend_cell(line: Line, spec: str, form: str) -> str:
+    """Return the cell of one column, or of an interval when `spec` names two columns."""
+    names = spec.split()
+    return number(line[names[0]], form) if len(names) == 1 else interval(line, names[0], names[1], form)
+
+
+def span(values: pd.Series, form: str) -> str:
+    """Return one number, or the range when the smallest and largest differ as printed."""
+    low, high = form.format(values.min()), form.format(values.max())
+    low, high = (re.sub("^-", "−", text) for text in (low, high))
+    if low == high:
+        return low
+    return f"{low} to {high}" if "−" in low + high or "+" in low + high else f"{low}–{high}"
+
+
+def steps_span(values: pd.Series) -> str:
+    """Return a step, or the range of steps."""
+    return span(values.dropna(), "{:,.0f}")
+
+
+def listed(parts: Sequence[str]) -> str:
+    """Return a list as a phrase.
+
+    >>> listed(["a", "b", "c"])
+    'a, b and c'
+    """
+    return parts[0] if len(parts) == 1 else ", ".join(parts[:-1]) + " and " + parts[-1]

@@ -7,9 +7,9 @@ import pandas as pd
 
 from toposcope.figures.names import leading, readable_name
 from toposcope.figures.series import sizes
-from toposcope.report.cells import NONE, interval, number, paired, step_and_part, whole
+from toposcope.report.cells import NONE, interval, number, paired, step_and_part, trend_cell, whole
+from toposcope.report.counts import NOTHING, first_last
 from toposcope.report.parts import Table
-from toposcope.report.weights.facts import NOTHING, first_last
 from toposcope.report.weights.study import H0, H1, NP, Study
 
 
@@ -98,7 +98,7 @@ def trends_table(study: Study, *, headline: bool) -> Table:
         (
             readable_name(str(line["column"])),
             str(line["run"]),
-            *(_trend_cell(line, spec, form) for spec, _, form in shown),
+            *(trend_cell(line, spec, form) for spec, _, form in shown),
             "trend only" if line["verdict"] == NOTHING else str(line["verdict"]),
         )
         for line in mine.to_dict("records")
@@ -279,8 +279,3 @@ def forecasts_table(study: Study) -> Table:
 
 def _ordered_runs(study: Study) -> list[str]:
     return [run for group in sizes(study.runs) for run in group.runs]
-
-
-def _trend_cell(line: dict, spec: str, form: str) -> str:
-    names = spec.split()
-    return number(line[names[0]], form) if len(names) == 1 else interval(line, names[0], names[1], form)

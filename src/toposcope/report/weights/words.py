@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 
 import numpy as np
@@ -12,14 +11,9 @@ from toposcope.analysis.table import SeriesTable
 from toposcope.figures.names import readable_name
 from toposcope.figures.series import sizes
 from toposcope.figures.style import short
-from toposcope.report.weights.facts import (
-    Verdicts,
-    above_null,
-    first_last,
-    forecast_comparisons,
-    half_steps,
-    verdict_counts,
-)
+from toposcope.report.cells import listed, span, steps_span
+from toposcope.report.counts import Verdicts, first_last, half_steps, verdict_counts
+from toposcope.report.weights.facts import above_null, forecast_comparisons
 from toposcope.report.weights.study import H0, H0_SCALED, NP, Study
 
 FEW_CHECKPOINTS = 10
@@ -38,7 +32,7 @@ class Answer:
 
 def answer(study: Study) -> Answer:
     """Word the findings of `study`; every sentence is computed, and says where nothing can be concluded."""
-    verdicts = verdict_counts(study)
+    verdicts = verdict_counts(study.trends, study.target)
     return Answer(headline(study, verdicts), changed(study), when(study), adds(study, verdicts))
 
 
@@ -81,7 +75,7 @@ def _who(study: Study) -> str:
         runs += f" of {len(known)} model sizes ({short(min(known))} to {short(max(known))} parameters)"
     elif known:
         runs += f" of one model size ({short(known[0])} parameters)"
-    checkpoints = _span(counts["count"], "{:.0f}")
+    checkpoints = span(counts["count"], "{:.0f}")
     steps = f"from step {counts['min'].min():,} to step {counts['max'].max():,}"
     were = "each were" if n != 1 else "was"
     return f"{runs} with {checkpoints} checkpoints {were} measured, {steps}."
@@ -94,7 +88,7 @@ def _loss_change(study: Study) -> str:
     kind = readable_name(study.target)
     rose = int((ends["last"] >= ends["first"]).sum())
     text = (
-        f"The {kind} went from {_span(ends['first'], '{:.2f}')} to {_span(ends['last'], '{:.2f}')} nats "
+        f"The {kind} went from {span(ends['first'], '{:.2f}')} to {span(ends['last'], '{:.2f}')} nats "
         "per token"
     )
     return text + (f" (it did not fall in {rose} of {len(ends)} runs)." if rose else ".")
@@ -113,8 +107,8 @@ def _feature_change(study: Study, column: str, name: str) -> str:
     if rose + fell < n:
         directions.append(f"did not move beyond the noise of its random subsamples in {n - rose - fell}")
     ratio = ends["last"] / ends["first"].where(ends["first"] > 0)
-    by = f" (last over first checkpoint: {_span(ratio, '{:.2f}')})" if ratio.notna().all() else ""
-    return f"{name} {_listed(directions)}{by}."
+    by = f" (last over first checkpoint: {span(ratio, '{:.2f}')})" if ratio.notna().all() else ""
+    return f"{name} {listed(directions)}{by}."
 
 
 def _draw_noise(series: SeriesTable, column: str, ends: pd.DataFrame) -> np.ndarray:
@@ -155,10 +149,10 @@ def when(study: Study) -> str:
     loss, h0 = half_steps(study.series, study.target), half_steps(study.series, study.column(H0))
     parts = []
     if len(loss):
-        parts.append(f"Half of the loss's change was done by step {_steps(loss)}")
+        parts.append(f"Half of the loss's change was done by step {steps_span(loss)}")
     if len(h0):
         lead = "half of H0's" if parts else "Half of H0's change was done"
-        parts.append(f"{lead} by step {_steps(h0)}")
+        parts.append(f"{lead} by step {steps_span(h0)}")
     text = ", ".join(parts) + "." if parts else ""
     both = pd.concat([loss.rename("loss"), h0.rename("h0")], axis=1).dropna()
     if len(both):
@@ -175,7 +169,9 @@ def _peak_sentence(study: Study) -> str:
     rows = phases[(phases["column"] == column) & (phases["rule"] == "written")] if len(phases) else phases
     if not len(rows) or rows["peak_step"].isna().all():
         return ""
-    return f" Neural persistence changed most between two checkpoints at step {_steps(rows['peak_step'])}."
+    return (
+        f" Neural persistence changed most between two checkpoints at step {steps_span(rows['peak_step'])}."
+    )
 
 
 def adds(study: Study, verdicts: Verdicts) -> str:
@@ -198,13 +194,13 @@ def _raw_sentence(study: Study) -> str:
         return ""
     kind = readable_name(study.target)
     text = (
-        f"H0 total and the {kind} are correlated with ρ = {_span(rows['spearman'], '{:+.2f}')} over the "
+        f"H0 total and the {kind} are correlated with ρ = {span(rows['spearman'], '{:+.2f}')} over the "
         "checkpoints"
     )
     text += ", but both drift with the step"
     known = rows["partial_step"].dropna()
     if len(known):
-        text += f", and with log step taken out ρ is {_span(known, '{:+.2f}')}"
+        text += f", and with log step taken out ρ is {span(known, '{:+.2f}')}"
     return text + "."
 
 
@@ -222,7 +218,7 @@ def _verdict_sentence(study: Study, verdicts: Verdicts) -> str:
                 "seen."
             )
         return text
-    named = _listed([readable_name(column) for column in verdicts.features_found[:4]])
+    named = listed([readable_name(column) for column in verdicts.features_found[:4]])
     text = (
         f"{test[0].upper()}{test[1:]} finds something in {verdicts.found} of {verdicts.tested} "
         f"feature-run pairs ({named})."
@@ -251,7 +247,7 @@ def _forecast_sentence(study: Study) -> str:
         "with the last loss in its place": [c.control for c in found],
         "from the loss curve alone": [c.loss_only for c in found],
     }
-    listed = _listed(
+    listed = listed(
         [" / ".join(f"{e:.3f}" for e in of_rule) + f" {rule}" for rule, of_rule in errors.items()]
     )
     text = (
@@ -263,9 +259,9 @@ def _forecast_sentence(study: Study) -> str:
         text += "The gain over the loss curve, where there is one, needs no topology."
     else:
         only = " only" if len(wins) < len(found) else ""
-        text += f"The topology term has the smallest of the three errors at {_listed(wins)}{only}; "
+        text += f"The topology term has the smallest of the three errors at {listed(wins)}{only}; "
         clear = [f"{100 * c.fraction:.0f}%" for c in found if c.clear]
-        text += f"its gain over the control is clear of zero at {_listed(clear)}." if clear else _UNCLEAR
+        text += f"its gain over the control is clear of zero at {listed(clear)}." if clear else _UNCLEAR
     smallest = 2.0**-n * 2
     if smallest > 0.05:
         text += (
@@ -280,20 +276,3 @@ def _seed_sentence(study: Study) -> str:
     if most > 1:
         return ""
     return "Every size was trained once: how another seed would have turned out is unknown."
-
-
-def _span(values: pd.Series, form: str) -> str:
-    """Return one number, or the range when the smallest and largest differ as printed."""
-    low, high = form.format(values.min()), form.format(values.max())
-    low, high = (re.sub("^-", "−", text) for text in (low, high))
-    if low == high:
-        return low
-    return f"{low} to {high}" if "−" in low + high or "+" in low + high else f"{low}–{high}"
-
-
-def _steps(values: pd.Series) -> str:
-    return _span(values.dropna(), "{:,.0f}")
-
-
-def _listed(parts: list[str]) -> str:
-    return parts[0] if len(parts) == 1 else ", ".join(parts[:-1]) + " and " + parts[-1]
