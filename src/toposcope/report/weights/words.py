@@ -247,12 +247,12 @@ def _forecast_sentence(study: Study) -> str:
         "with the last loss in its place": [c.control for c in found],
         "from the loss curve alone": [c.loss_only for c in found],
     }
-    listed = listed(
+    in_turn = listed(
         [" / ".join(f"{e:.3f}" for e in of_rule) + f" {rule}" for rule, of_rule in errors.items()]
     )
     text = (
         f"With {seen} of a run seen, forecasts of the final loss are off on average over {n} runs by "
-        f"{listed}. "
+        f"{in_turn}. "
     )
     wins = [f"{100 * c.fraction:.0f}%" for c in found if c.best]
     if not wins:
