@@ -10,7 +10,7 @@ from toposcope.cli.output import json_option, print_json
 
 
 @click.command("report", short_help="Write the report of a store as one page.")
-@click.argument("store", type=click.Path(path_type=Path))
+@click.argument("stores", metavar="STORE...", nargs=-1, required=True, type=click.Path(path_type=Path))
 @click.option(
     "--out",
     required=True,
@@ -20,15 +20,20 @@ from toposcope.cli.output import json_option, print_json
 @click.option(
     "--title", default="The topology of these training runs", show_default=True, help="Title of the page."
 )
+@click.option(
+    "--target",
+    help="What correlations are taken with.  [default: the held-out loss or the loss; the log perplexity]",
+)
 @json_option
-def command(store: Path, out: Path, title: str, as_json: bool) -> int:
+def command(stores: tuple[Path, ...], out: Path, title: str, target: str | None, as_json: bool) -> int:
     """Analyse STORE and write index.html (self-contained), report.md, and each figure and table to a folder.
 
-    The folder appears whole or not at all; a folder that holds anything but a report is left alone.
+    A store of weights and one of representations make one page of two parts. The folder appears whole or
+    not at all; a folder that holds anything but a report is left alone.
     """
     from toposcope.report import write_report
 
-    page = write_report(store, out, title=title)
+    page = write_report(stores, out, title=title, target=target)
     if as_json:
         print_json({"page": str(page), "markdown": str(page.with_name("report.md"))})
     else:

@@ -22,7 +22,7 @@ STAGES = (
 _MAP = "RdBu_r"
 
 
-def draw(trends: pd.DataFrame, runs: pd.DataFrame, *, target: str = "loss") -> Figure:
+def draw(trends: pd.DataFrame, runs: pd.DataFrame, *, target: str = "loss", most: int = 16) -> Figure:
     """Draw features against model sizes, coloured by their correlation with `target`, in three stages.
 
     Parameters
@@ -33,6 +33,8 @@ def draw(trends: pd.DataFrame, runs: pd.DataFrame, *, target: str = "loss") -> F
         Columns run, family, parameters.
     target
         Which target's rows to draw.
+    most
+        Most features drawn.
 
     Returns
     -------
@@ -42,7 +44,7 @@ def draw(trends: pd.DataFrame, runs: pd.DataFrame, *, target: str = "loss") -> F
         "adds" in every seed of the size. Dash: not computable. Below the line: norms and spectra.
     """
     mine = trends[trends["target"] == target]
-    columns = leading(mine["column"])
+    columns = leading(mine["column"], most=most)
     groups = [group for group in sizes(runs) if mine["run"].isin(group.runs).any()]
     with house():
         figure, axes = new_figure(0.25 * max(len(columns), 4) + 1.5, columns=len(STAGES), sharey=True)

@@ -22,6 +22,8 @@ _WORDS = {
     "wasserstein2_h0": "W2 to previous H0",
     "bottleneck_h0": "bottleneck to previous H0",
     "wasserstein1_h1": "W1 to previous H1",
+    "wasserstein1_h1_rate": "W1 to previous H1 / ln step",
+    "wasserstein1_h0_rate": "W1 to previous H0 / ln step",
     "trajectory_h0_total": "trajectory H0 total",
     "trajectory_h1_total": "trajectory H1 total",
     "trajectory_ph_dimension": "trajectory PH dimension",
@@ -73,7 +75,7 @@ REPRESENTATION_TOPOLOGY = (
     f"{_HIDDEN}h0_total",
     f"{_HIDDEN}h0_total_scaled",
     f"{_HIDDEN}h2_total",
-    f"{_HIDDEN}wasserstein1_h1",
+    f"{_HIDDEN}wasserstein1_h1_rate",
     "representations/hidden/ph_dimension",
     "representations/attention/role=attention/attention_h0",
 )

@@ -7,48 +7,98 @@ from pathlib import Path
 
 import pandas as pd
 
+from toposcope.errors import InputError
+from toposcope.report import representations, weights
 from toposcope.report.closing import failures, findings, provenance, versions
 from toposcope.report.page import check_target, write_page
-from toposcope.report.parts import Page
-from toposcope.report.weights.part import part
-from toposcope.report.weights.study import Study, gather
+from toposcope.report.parts import Page, Part
+from toposcope.report.representations.rows import PROBE, SENSITIVITY
+from toposcope.report.representations.study import Representations
+from toposcope.report.representations.study import gather as gather_representations
+from toposcope.report.weights.study import Study
+from toposcope.report.weights.study import gather as gather_weights
 from toposcope.store import Store
+
+AnyStudy = Study | Representations
+TITLE = "The topology of these training runs"
 
 
 def write_report(
-    store: Store | str | Path, out: str | Path, *, title: str = "The topology of these training runs"
+    stores: Store | str | Path | Sequence[Store | str | Path],
+    out: str | Path,
+    *,
+    title: str = TITLE,
+    target: str | None = None,
 ) -> Path:
-    """Analyse `store`, write its report into the folder `out` and return the path of the page.
+    """Analyse one or more stores, write their report into the folder `out`, and return the page's path.
 
-    The folder appears whole or not at all: it is written aside and renamed. It holds `index.html`
-    (self-contained), `report.md`, `figures/NAME.png`, `figures/NAME.svg` and `tables/NAME.csv`. A report
-    that is there already is replaced; a folder that holds anything else is left alone.
+    Measurements of weights and of representations each get a part of the page. The folder appears whole
+    or not at all: it is written aside and renamed. It holds `index.html` (self-contained), `report.md`,
+    `figures/NAME.png`, `figures/NAME.svg` and `tables/NAME.csv`. A report that is there already is
+    replaced; a folder that holds anything else is left alone.
+
+    Parameters
+    ----------
+    stores
+        A store, or several: for example one of weights and one of representations.
+    title
+        The page's title.
+    target
+        What correlations are taken with; by default the held-out loss or the loss for weights, and the
+        log perplexity for representations.
 
     Raises
     ------
     InputError
-        When the store has nothing measured, or `out` holds something that is not a report.
+        When a store has nothing measured or two of them hold the same kind, the target is not there, or
+        `out` holds something that is not a report.
     """
     check_target(Path(out))
-    store = store if isinstance(store, Store) else Store.open(store)
-    return write_studies([gather(store)], out, title=title)
+    given = [stores] if isinstance(stores, Store | str | Path) else list(stores)
+    opened = [store if isinstance(store, Store) else Store.open(store) for store in given]
+    studies = [study for store in opened for study in studies_of(store, target=target)]
+    kinds = [type(study) for study in studies]
+    if len(set(kinds)) < len(kinds):
+        names = ", ".join(str(store.path) for store in opened)
+        raise InputError(f"{names}: two of the stores hold the same kind of measurement; report them apart")
+    return write_studies(studies, out, title=title)
 
 
-def write_studies(studies: Sequence[Study], out: str | Path, *, title: str) -> Path:
+def studies_of(store: Store, *, target: str | None = None) -> list[AnyStudy]:
+    """Read and analyse `store`: a study of weights, of representations, or both.
+
+    Raises
+    ------
+    InputError
+        When the store has nothing measured.
+    """
+    probes = set(store.features()["probe"].dropna())
+    studies: list[AnyStudy] = []
+    if not probes or probes - {PROBE, SENSITIVITY}:
+        studies.append(gather_weights(store, target=target))
+    if PROBE in probes:
+        studies.append(gather_representations(store, target=target))
+    return studies
+
+
+def write_studies(studies: Sequence[AnyStudy], out: str | Path, *, title: str = TITLE) -> Path:
     """Write the report of studies that are already analysed, a part for each; see `write_report`."""
     out = Path(out)
     check_target(out)
-    audit = pd.concat([study.audit for study in studies], ignore_index=True)
+    audit = pd.concat([study.audit for study in studies], ignore_index=True).drop_duplicates()
+    lines = [line for study in studies for line in provenance(study.provenance, study.runs)]
     page = Page(
         title=title,
-        parts=tuple(part(study) for study in studies),
+        parts=tuple(_part(study) for study in studies),
         audited=bool(len(audit)),
         findings=findings(audit),
         failures=failures(pd.concat([study.features for study in studies], ignore_index=True)),
-        provenance=tuple(
-            dict.fromkeys(
-                line for study in studies for line in (*provenance(study.provenance, study.runs), *versions())
-            )
-        ),
+        provenance=tuple(dict.fromkeys((*lines, *versions()))),
     )
     return write_page(page, out)
+
+
+def _part(study: AnyStudy) -> Part:
+    if isinstance(study, Representations):
+        return representations.part(study)
+    return weights.part(study)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
@@ -12,8 +11,11 @@ from scipy.stats import t as student
 
 from toposcope.analysis.scaling import fit_power_law
 from toposcope.analysis.table import SeriesTable, series_table
+from toposcope.analysis.trends import default_columns
 from toposcope.errors import InputError
 from toposcope.figures.series import LEVEL
+from toposcope.report.manifest import complete_runs, manifest
+from toposcope.report.target import chosen_target
 from toposcope.store import Store
 
 H0 = "rips/euclidean/pooled/h0_total"
@@ -21,6 +23,9 @@ H0_SCALED = "rips/euclidean/pooled/h0_total_scaled"
 H1 = "rips/euclidean/pooled/h1_total"
 NP = "neural_persistence/{}/neural_persistence"
 NP_EXCESS = "neural_persistence/{}/neural_persistence_excess"
+
+_ELSEWHERE = ("representations", "sensitivity")
+"""Probes that have a part of their own."""
 
 FITS = (
     "quantity", "scale", "exponent", "low", "high", "r2", "sigma", "spearman", "spearman_p", "n", "n_sizes",
@@ -61,10 +66,13 @@ class Study:
     audit: pd.DataFrame
     provenance: Mapping[str, object] = field(default_factory=dict)
 
+    wanted: str | None = None
+    """The target that was asked for."""
+
     @property
     def target(self) -> str:
-        """The loss that correlations are taken with: held out where every run has it."""
-        return main_target(self.series)
+        """The target that correlations are taken with: what was asked for, else the loss."""
+        return main_target(self.series, self.wanted)
 
     @property
     def filtration(self) -> str:
@@ -82,21 +90,22 @@ class Study:
         return template.format(self.filtration).replace("/pooled/", f"/{self.cloud}/")
 
 
-def gather(store: Store) -> Study:
-    """Read `store` and run the analysis on it.
+def gather(store: Store, *, target: str | None = None) -> Study:
+    """Read `store` and run the analysis on its weights and gradients.
 
     Raises
     ------
     InputError
-        When the store has no measured features.
+        When the store has no measured features, or not the wanted target.
     """
     features, metrics, runs = store.features(), store.metrics(), store.runs()
     if features.empty:
         raise InputError(
             f"{store.path} has no measured features; run: toposcope weights SERIES --out {store.path}"
         )
+    features = features[~features["probe"].isin(_ELSEWHERE)]
     series = series_table(features, metrics, runs)
-    results = analyse(series, metrics)
+    results = analyse(series, target=target)
     return build(
         features,
         metrics,
@@ -105,6 +114,7 @@ def gather(store: Store) -> Study:
         audit=store.audit(),
         results=results,
         provenance=manifest(store),
+        wanted=target,
     )
 
 
@@ -117,6 +127,7 @@ def build(
     audit: pd.DataFrame | None = None,
     results: Mapping[str, pd.DataFrame] | None = None,
     provenance: Mapping[str, object] | None = None,
+    wanted: str | None = None,
 ) -> Study:
     """Put a study together from tables; `results` holds what `analyse` returns."""
     series = series_table(features, metrics, runs) if series is None else series
@@ -125,7 +136,7 @@ def build(
     quantities = _quantities(series, np_filtration(features))
     finals = finals_table(series, quantities)
     return Study(
-        runs=_complete(runs, series),
+        runs=complete_runs(runs, series),
         metrics=metrics,
         features=features,
         series=series,
@@ -133,17 +144,14 @@ def build(
         fits=fits_table(finals),
         audit=pd.DataFrame() if audit is None else audit,
         provenance=provenance or {},
+        wanted=wanted,
         **{name: given[name] if len(given.get(name, ())) else empty[name] for name in empty},
     )
 
 
-def main_target(series: SeriesTable) -> str:
-    """Return "heldout_loss" where every run has it at most of its checkpoints, else "loss"."""
-    if "heldout_loss" in series.targets:
-        known = series.values.groupby("run")["heldout_loss"].apply(lambda values: values.notna().mean())
-        if (known > 0.5).all():
-            return "heldout_loss"
-    return "loss"
+def main_target(series: SeriesTable, wanted: str | None = None) -> str:
+    """Return the wanted target, else "heldout_loss" where every run mostly has it, else "loss"."""
+    return chosen_target(series, wanted, preferred=("heldout_loss", "loss")) or "loss"
 
 
 def np_filtration(features: pd.DataFrame) -> str:
@@ -196,28 +204,19 @@ def _quantities(series: SeriesTable, filtration: str) -> list[str]:
     return [quantity for quantity in wanted if quantity in series.values]
 
 
-def _complete(runs: pd.DataFrame, series: SeriesTable) -> pd.DataFrame:
-    """Return the runs table with a line for every run that has features, in the order of their size."""
-    wanted = ["run", "family", "parameters", "seed", "schedule", "corpus", "uri"]
-    known = runs.reindex(columns=wanted).set_index("run").reindex(series.run_names).reset_index()
-    known["family"] = known["family"].fillna("").astype(str)
-    known["parameters"] = known["parameters"].fillna(0).astype(int)
-    return known
+def analyse(series: SeriesTable, *, target: str | None = None) -> dict[str, pd.DataFrame]:
+    """Run the analysis that the report shows: trends, replicates, phases, segments, forecasts.
 
-
-def analyse(series: SeriesTable, metrics: pd.DataFrame) -> dict[str, pd.DataFrame]:
-    """Run the analysis that the report shows: trends, replicates, phases, segments, forecasts."""
+    Trends and replicates are taken with the losses, or with `target` alone.
+    """
     from toposcope import analysis
 
+    targets = None if target is None else [main_target(series, target)]
+    columns = [column for column in default_columns(series) if column not in (targets or ())]
     return {
-        "trends": analysis.trend_table(series),
-        "replicates": analysis.seed_table(series),
+        "trends": analysis.trend_table(series, targets=targets, columns=columns),
+        "replicates": analysis.seed_table(series, targets=targets),
         "phases": analysis.phase_table(series),
         "segments": analysis.segment_table(series),
         "forecasts": analysis.seed_forecasts(series),
     }
-
-
-def manifest(store: Store) -> dict[str, object]:
-    """Return what the store says about where its numbers were made."""
-    return dict(json.loads((store.path / "store.json").read_text()))

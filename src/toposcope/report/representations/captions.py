@@ -1,0 +1,272 @@
+"""What each figure on representations shows, and what can and what cannot be concluded from it."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from toposcope.figures.names import readable_name
+from toposcope.figures.series import sizes
+from toposcope.report.cells import listed
+from toposcope.report.counts import verdict_counts
+from toposcope.report.parts import Caption
+from toposcope.report.representations.facts import beside_null, carried, strengths, strongest
+from toposcope.report.representations.rows import PROBE
+from toposcope.report.representations.study import Representations
+
+
+def captions(study: Representations) -> dict[str, Caption]:
+    """Return the caption of every figure by its name."""
+    return {
+        "representations": _summary(study),
+        "topology_of_representations": _topology(study),
+        "gaussian_null": _null(study),
+        "spectrum_of_representations": _spectrum(study),
+        "perplexity": _perplexity(study),
+        "topology_against_target": _against(study),
+        "topological_against_spectral": _strength(study),
+        "representation_correlations": _correlations(study),
+        "rate_of_change": _rate(study),
+        "crocker": _crocker(study),
+        "layer_map_h1_total_scaled": _map("H1 total persistence over the median distance"),
+        "layer_map_rankme_eigenvalues": _map("effective rank"),
+        "across_layers": _across(study),
+        "attention": _attention(),
+        "linear_probe": _probe(),
+        "dimension": _dimension(),
+    }
+
+
+def _seeds(study: Representations) -> str:
+    most = max((len(group.runs) for group in sizes(study.runs)), default=1)
+    if most > 1:
+        return "bands over seeds are meant for these recipes only"
+    return "each size was trained once, so differences between sizes cannot be told from luck of the seed"
+
+
+def _sampled(study: Representations) -> str:
+    rows = study.features[(study.features["probe"] == PROBE) & (study.features["feature"] == "h1_total")]
+    draws = rows["draw"].nunique() if rows["draw"].notna().any() else 0
+    if draws > 1:
+        return f"Bands are 95% intervals of the mean over {draws} subsamples of the texts."
+    return (
+        "All texts were in every cloud, so there is no subsampling noise to show; how far another set of "
+        "texts would move the lines is not in the figure."
+    )
+
+
+def _summary(study: Representations) -> Caption:
+    return Caption(
+        "Representations on one page",
+        f"Perplexity, H1 total persistence, effective rank and the distance to the previous checkpoint's H1, "
+        f"for {len(study.runs)} models, of the last hidden state. {_sampled(study)}",
+        "Which quantities move, when, and in which order the models end.",
+        "Whether they move together for any reason but time. And " + _seeds(study) + ".",
+        "Four panels against the optimiser step: perplexity, H1 total persistence, effective rank and "
+        "Wasserstein distance between consecutive diagrams.",
+    )
+
+
+def _topology(study: Representations) -> Caption:
+    return Caption(
+        "Topology of the hidden states",
+        "Number, total length, entropy and longest bar of the loops (H1) of the cloud of texts, total length "
+        "of its components (H0), and H1 with distances divided by their median. " + _sampled(study),
+        "What is left of H1's growth when the scale of the cloud is taken out: the last panel.",
+        "Growth of the raw totals that is absent from the last panel is growth of the cloud, not of its "
+        "shape. Clouds of different models have different dimensions; levels are not comparable. And "
+        + _seeds(study)
+        + ".",
+        "Six panels of H1 and H0 summaries against the optimiser step on a log axis, one line per model.",
+    )
+
+
+def _null(study: Representations) -> Caption:
+    found = beside_null(study)
+    lines = [
+        f"{readable_name('representations/hidden/' + one.feature)} is above its band in {one.above} and "
+        f"below it in {one.below} of {one.sizes} models"
+        for one in found
+    ]
+    return Caption(
+        "H1 beside Gaussian clouds of the same covariance",
+        "Grey: Gaussian clouds with exactly the mean and covariance of the states, mean and 95% prediction "
+        "band; all spectral numbers of the two are equal. Coloured: the states.",
+        f"At the last checkpoint {listed(lines)}. Outside the band H1 is not a matter of the spectrum alone."
+        if lines
+        else "Nothing: no band could be drawn.",
+        "That what lies outside the band is structure of language: clusters, heavy tails or repeated texts "
+        "leave it as well. And " + _seeds(study) + ".",
+        "H1 summaries of each model against the step, with a grey band for Gaussian clouds of the same "
+        "covariance.",
+    )
+
+
+def _spectrum(study: Representations) -> Caption:
+    return Caption(
+        "Spectrum of the hidden states",
+        "Effective rank and participation ratio of the covariance, the exponent of its eigenvalues, and its "
+        "largest eigenvalue: what a topological feature has to beat. " + _sampled(study),
+        "When the spectrum collapses and widens, and whether H1 moves at the same checkpoints.",
+        "That one of them explains the perplexity: they drift as everything does. And " + _seeds(study) + ".",
+        "Four panels of spectral numbers against the optimiser step on a log axis, one line per model.",
+    )
+
+
+def _perplexity(study: Representations) -> Caption:
+    return Caption(
+        "Perplexity",
+        "Perplexity per predicted token on the same texts at every checkpoint, on log axes.",
+        "How far and how fast each model learned these texts.",
+        "How the models compare on other texts, or where they have different tokenizers. And "
+        + _seeds(study)
+        + ".",
+        "Perplexity against the optimiser step, both on log axes, one line per model.",
+    )
+
+
+def _against(study: Representations) -> Caption:
+    table = strengths(study)
+    topology, spectrum = strongest(table, baseline=False), strongest(table, baseline=True)
+    can = "That the quantities move in step order, and where one moves while the other stands still."
+    if topology and spectrum:
+        can += (
+            f" The strongest mean |ρ| is {topology[1]:.2f} with topology ({readable_name(topology[0])}) and "
+            f"{spectrum[1]:.2f} without ({readable_name(spectrum[0])})."
+        )
+    return Caption(
+        f"Features against the {readable_name(study.target).removeprefix('log ')}",
+        "Each point is a checkpoint, each line a model through time; the large point is the last one. Below "
+        "each panel: mean of |ρ| over the models.",
+        can,
+        "A relation between them: any two curves that drift look like this.",
+        "Six panels of features against the target, one connected line of checkpoints per model.",
+    )
+
+
+def _strength(study: Representations) -> Caption:
+    verdicts = verdict_counts(study.trends, study.target)
+    grey = (
+        f" Grey: where two independent random walks of this length lie in 95% of cases ({study.chance:.2f})."
+        if np.isfinite(study.chance)
+        else ""
+    )
+    return Caption(
+        "Topological against spectral features",
+        f"Left: |ρ| with the {readable_name(study.target)} over the checkpoints of each model, with the "
+        f"interval of a moving-block bootstrap.{grey} Right: the correlation of innovations, which is what "
+        "neither series' own past explains, with its interval; filled where it passes the test. Topology is "
+        "above the line.",
+        f"On the right: {verdicts.found} of {verdicts.tested} tests of topology and "
+        f"{verdicts.baselines_found} of {verdicts.baselines_tested} of spectra and sizes pass, after "
+        "correction for their number.",
+        "That one kind is the better predictor because its marks on the left lie further out: both kinds "
+        "drift. An unfilled mark is no evidence of no relation either.",
+        "Two dot plots of features: absolute rank correlation with the target, and correlation of "
+        "innovations with intervals.",
+    )
+
+
+def _correlations(study: Representations) -> Caption:
+    return Caption(
+        f"Correlation with the {readable_name(study.target)}: raw, given the step, and beyond both trends",
+        "The same with signs. Middle: given log step; a dash where it cannot be computed, for instance "
+        "because the target ranks the checkpoints exactly as the step does. Outlined on the right: passed "
+        "the test after correction for the number of tests.",
+        "Only outlined cells speak of a relation beyond a shared trend.",
+        "Nothing from a dark cell on the left alone, and nothing about cause.",
+        "Three heat maps of features against models: raw rank correlation, given log step, and correlation "
+        "of innovations.",
+    )
+
+
+def _rate(study: Representations) -> Caption:
+    return Caption(
+        "Rate of topological change",
+        "Wasserstein distance (order 1) between the diagrams of consecutive checkpoints; below, divided by "
+        "the log of the ratio of their steps.",
+        "Between which checkpoints the diagrams differ most. The lower panels can be compared along the "
+        "line, the upper ones only where checkpoints are equally far apart.",
+        "That topology reorganises: a cloud that only grows moves its diagram too. No noise floor is drawn; "
+        "the distance between steps 0 and 1 comes closest to one. And " + _seeds(study) + ".",
+        "Wasserstein distances between consecutive diagrams against the optimiser step, H1 and H0, raw and "
+        "per unit of log step.",
+    )
+
+
+def _crocker(study: Representations) -> Caption:
+    return Caption(
+        "CROCKER map of H1",
+        "How many loops are alive at each scale (up) and checkpoint (across), one panel per model, with one "
+        "grid of scales for all.",
+        "At which scale loops live, and how scale and number change together: a band that moves up and "
+        "widens is a cloud that grows.",
+        "That a bright band is structure: a Gaussian cloud has one as well. And " + _seeds(study) + ".",
+        "Heat maps of the first Betti number over scale and checkpoint, one per model.",
+    )
+
+
+def _map(name: str) -> Caption:
+    return Caption(
+        f"Layer by step: {name}",
+        f"Colour is the {name} of each hidden state (up; 0 is the embedding) at each checkpoint (across).",
+        "In which layer and at which checkpoint it changes first.",
+        "Small differences of shade: no interval is in the map. Layers have different scales before the "
+        "final norm, which raw quantities would show.",
+        f"Heat maps of {name} over hidden states and checkpoints, one per model.",
+    )
+
+
+def _across(study: Representations) -> Caption:
+    table = carried(study)
+    rho = table.groupby(["run", "layer"])[["cka", "carried"]].apply(
+        lambda rows: rows["cka"].corr(rows["carried"], method="spearman")
+    )
+    known = rho.dropna()
+    can = "Whether the two agree on which layers change the representation most."
+    if len(known):
+        median = f"{known.median():+.2f}".replace("-", "−")
+        can += f" Over the checkpoints of {len(known)} pairs of layers their median ρ is {median}."
+    return Caption(
+        "From layer to layer: carried H1 beside CKA",
+        "Across: linear CKA (debiased) of two consecutive layers. Up: the share of H1's total persistence "
+        "that an optimal matching carries from one to the next. A line goes through a pair's checkpoints.",
+        can,
+        "That carried bars are the same loops: the matching compares births and deaths, not texts.",
+        "Scatter plots of carried H1 against CKA, one panel per model, one line per pair of layers.",
+    )
+
+
+def _attention() -> Caption:
+    return Caption(
+        "Attention graphs",
+        "Mean bar length of H0 of each head's attention graph (thin) and its mean over a layer's heads "
+        "(thick): 0 when every token is tied to another with weight 1, near 1 when attention is spread thin.",
+        "When and in which layers heads become sharp, and how far the heads of a layer differ.",
+        "What the heads attend to; and a sharp head may serve no purpose.",
+        "H0 bar length of attention graphs against the step, coloured by layer, one panel per model.",
+    )
+
+
+def _probe() -> Caption:
+    return Caption(
+        "Linear probe",
+        "Five-fold accuracy of a logistic regression on each layer's states; bands: one sd over the folds. "
+        "Dashed: the share of the commonest label.",
+        "From which checkpoint and in which layer the labels can be read off linearly.",
+        "Small differences between layers: the folds share their training texts, so the bands are no "
+        "intervals.",
+        "Probe accuracy against the optimiser step, coloured by layer, with the majority share as a dashed "
+        "line.",
+    )
+
+
+def _dimension() -> Caption:
+    return Caption(
+        "Intrinsic dimension",
+        "TwoNN, maximum-likelihood and persistent-homology dimension of the last hidden state's reduced "
+        "cloud, each with its 95% interval.",
+        "Whether three estimators agree that the cloud becomes flatter or fuller.",
+        "The absolute value: all three are biased for few points in many dimensions, and the reduction "
+        "bounds them.",
+        "Three panels of intrinsic dimension against the optimiser step, one line per model with its band.",
+    )

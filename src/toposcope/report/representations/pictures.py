@@ -1,0 +1,121 @@
+"""The figures on representations, drawn from a study: the embedding report's seven, and those it lacks."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+import pandas as pd
+from matplotlib.figure import Figure
+
+from toposcope.figures import (
+    across_layers,
+    against_target,
+    cloud_null,
+    correlations,
+    crocker,
+    dimensions,
+    heads,
+    layer_map,
+    probing,
+    strength,
+    trajectories,
+)
+from toposcope.figures.names import readable_name
+from toposcope.report.cells import number
+from toposcope.report.parts import Picture, drawn
+from toposcope.report.representations.captions import captions
+from toposcope.report.representations.facts import strengths
+from toposcope.report.representations.rows import PROBE, QUALITY, perplexities
+from toposcope.report.representations.study import Representations
+
+MAPS = (
+    ("h1_total_scaled", "H1 total / median distance"),
+    ("rankme_eigenvalues", "effective rank"),
+)
+
+
+def pictures(study: Representations) -> Iterator[Picture]:
+    """Draw every figure that the store has the numbers for, in reading order."""
+    return drawn(_figures(study), captions(study))
+
+
+def _figures(study: Representations) -> Iterator[tuple[str, Figure]]:
+    features, runs = study.features, study.runs
+    if study.has("perplexity"):
+        yield "representations", trajectories.draw(features, runs, trajectories.SUMMARY)
+    yield (
+        "topology_of_representations",
+        trajectories.draw(features, runs, _present(study, trajectories.TOPOLOGY)),
+    )
+    if cloud_null.measured_nulls(features):
+        yield "gaussian_null", cloud_null.draw(features, runs)
+    yield (
+        "spectrum_of_representations",
+        trajectories.draw(features, runs, _present(study, trajectories.SPECTRUM)),
+    )
+    if study.has("perplexity"):
+        yield "perplexity", trajectories.draw(features, runs, trajectories.QUALITY)
+    if study.target:
+        yield "topology_against_target", _against(study)
+        yield (
+            "topological_against_spectral",
+            strength.draw(study.trends, runs, target=study.target, chance=study.chance, most=24),
+        )
+        yield (
+            "representation_correlations",
+            correlations.draw(study.trends, runs, target=study.target, most=24),
+        )
+    if study.has("wasserstein1_h1"):
+        yield "rate_of_change", trajectories.draw(features, runs, _present(study, trajectories.CHANGE))
+    if len(study.diagrams):
+        yield "crocker", crocker.draw(study.diagrams, runs)
+    yield from _by_layer(study)
+    if study.has("twonn"):
+        yield "dimension", dimensions.draw(features, runs)
+
+
+def _by_layer(study: Representations) -> Iterator[tuple[str, Figure]]:
+    features, runs = study.features, study.runs
+    hidden = features[(features["probe"] == PROBE) & (features["name"] == "hidden")]
+    if hidden["layer"].nunique() > 1:
+        for feature, title in MAPS:
+            if study.has(feature):
+                yield f"layer_map_{feature}", layer_map.draw(features, runs, feature, title=title)
+    if len(across_layers.pairs(features)):
+        yield "across_layers", across_layers.draw(features, runs)
+    if study.has("attention_h0"):
+        yield "attention", heads.draw(features, runs)
+    if study.has("probe_accuracy"):
+        yield "linear_probe", probing.draw(features, runs)
+
+
+def _present(
+    study: Representations, panels: tuple[trajectories.Panel, ...]
+) -> tuple[trajectories.Panel, ...]:
+    """Return the panels that have something to show; all of them when none has."""
+    return tuple(panel for panel in panels if study.has(panel.feature)) or panels
+
+
+def _against(study: Representations) -> Figure:
+    quality = study.target == QUALITY
+    targets = perplexities(study.features) if quality else _target_values(study)
+    unit = "perplexity" if quality else readable_name(study.target)
+    panels = _present(study, against_target.PANELS)
+    return against_target.draw(
+        study.features, targets, study.runs, panels, unit=unit, log=quality, notes=rho_notes(study)
+    )
+
+
+def _target_values(study: Representations) -> pd.DataFrame:
+    known = study.series.values[["run", "step", study.target]].dropna()
+    return known.rename(columns={study.target: "value"})
+
+
+def rho_notes(study: Representations) -> dict[str, str]:
+    """Return, by feature, its mean |rho| with the target over the models, and the same given log step."""
+    notes = {}
+    for line in strengths(study).to_dict("records"):
+        given = f", given log step {line['partial_step']:.2f}" if np.isfinite(line["partial_step"]) else ""
+        notes[str(line["column"]).rpartition("/")[2]] = f"mean |ρ| {number(line['raw'], '{:.2f}')}{given}"
+    return notes

@@ -1,0 +1,230 @@
+"""The tables that the embedding report lacks: phases with intervals, layers, heads, dimensions, settings."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+
+from toposcope.figures.dimensions import noted_interval
+from toposcope.figures.names import readable_name
+from toposcope.figures.series import select, sizes
+from toposcope.figures.trajectories import DIMENSION, of_layer
+from toposcope.report.cells import interval, minus, number, whole
+from toposcope.report.parts import Table
+from toposcope.report.representations.facts import fixed_phases
+from toposcope.report.representations.rows import PROBE, RANK, TOTAL
+from toposcope.report.representations.study import Representations
+
+_LAYER = (
+    ("h1_count", "H1 bars", "{:.0f}"),
+    ("h1_total_scaled", "H1 total / median", "{:.2f}"),
+    ("h1_entropy_normalized", "H1 entropy / ln n", "{:.3f}"),
+    ("rankme_eigenvalues", "effective rank", "{:.1f}"),
+    ("top_eigenvalue", "top eigenvalue", "{:.3g}"),
+    ("twonn", "TwoNN", "{:.1f}"),
+    ("carried_h1", "H1 carried on", "{:.0%}"),
+    ("cka", "CKA with next", "{:.2f}"),
+    ("layer_cost_h1", "matching cost", "{:.2f}"),
+    ("probe_accuracy", "probe accuracy", "{:.1%}"),
+)
+
+
+def phases_table(study: Representations) -> Table:
+    """Return the embedding report's phases beside the segments of a calibrated changepoint search."""
+    rows, frames = [], []
+    for column in (TOTAL, RANK):
+        if column not in study.series.values:
+            continue
+        name = readable_name(column)
+        fixed = fixed_phases(study, column)
+        found = study.segments[study.segments["column"] == column]
+        frames += [fixed.assign(rule="fixed steps"), found.assign(rule="changepoints")]
+        for run in study.series.run_names:
+            rows += [_fixed(name, line) for line in fixed[fixed["run"] == run].to_dict("records")]
+            rows += [_segment(name, line) for line in found[found["run"] == run].to_dict("records")]
+    return Table(
+        "representation_phases",
+        "Phases: the embedding report's fixed steps beside a calibrated search",
+        "The report's collapse (steps 0 to 32), reorganisation (32 to 1,000) and refinement (from 1,000) "
+        "were read off a figure; its rule names them on any curve. The search has a known false-alarm rate "
+        "on random walks, gives each boundary the interval of its likelihood ratio, and takes its label "
+        "from the sign of the slope per unit of log step, when that is clear of zero.",
+        ("feature", "model", "rule", "label", "from step", "to step", "change", "false alarms"),
+        tuple(rows),
+        frame=pd.concat(frames, ignore_index=True) if frames else pd.DataFrame(),
+        folded=True,
+        grouped=True,
+    )
+
+
+def _fixed(name: str, line: dict) -> tuple[str, ...]:
+    said = {True: ", as it says", False: ", against it"}.get(line["agrees"], "")
+    change = minus(f"{line['first']:.3g} → {line['last']:.3g}{said}")
+    return (
+        name, str(line["run"]), "fixed steps", str(line["phase"]), f"{line['start_step']:,}",
+        f"{line['end_step']:,}", change, "unknown",
+    )  # fmt: skip
+
+
+def _segment(name: str, line: dict) -> tuple[str, ...]:
+    if line["status"] != "ok":
+        return (name, str(line["run"]), "changepoints", str(line["reason"]), "–", "–", "–", "–")
+    around = interval(line, "start_low", "start_high", "{:,.0f}") if line["segment"] else ""
+    slope = f"{number(line['slope'], '{:+.3g}')} {interval(line, 'slope_low', 'slope_high', '{:+.2g}')}"
+    return (
+        name, str(line["run"]), "changepoints", str(line["embedding_label"]),
+        f"{number(line['start_step'], '{:,.0f}')} {around}".strip(), number(line["end_step"], "{:,.0f}"),
+        f"{slope} per ln step", number(line["false_alarm_rate"], "{:.2f}"),
+    )  # fmt: skip
+
+
+def _last_rows(study: Representations) -> pd.DataFrame:
+    mine = study.features[study.features["probe"] == PROBE]
+    return mine[mine["step"] == mine.groupby("run")["step"].transform("max")]
+
+
+def _runs(study: Representations) -> list[str]:
+    return [run for group in sizes(study.runs) for run in group.runs]
+
+
+def layers_table(study: Representations) -> Table:
+    """Return every hidden state at the last checkpoint; empty when there is only one."""
+    last = _last_rows(study)
+    hidden = last[last["name"] == "hidden"]
+    frame = hidden.pivot_table(index=["run", "layer"], columns="feature", values="value", aggfunc="mean")
+    shown = [spec for spec in _LAYER if spec[0] in frame]
+    rows = [
+        (run, f"{layer:.0f}", *(number(line[name], form) for name, _, form in shown))
+        for run in _runs(study)
+        if run in frame.index.get_level_values("run")
+        for layer, line in frame.loc[run].iterrows()
+    ]
+    many = len(frame) and frame.groupby(level="run").size().max() > 1
+    return Table(
+        "layers_of_representations",
+        "Layer by layer, at the last checkpoint",
+        "0 is the embedding, the last one is after the final norm. H1 carried on is the share of its total "
+        "persistence that an optimal matching carries to the next layer, each diagram in units of its own "
+        "median distance; CKA is its twin without topology.",
+        ("model", "layer", *(heading for _, heading, _ in shown)),
+        tuple(rows) if many else (),
+        frame=frame.reset_index(),
+        folded=True,
+        grouped=True,
+    )
+
+
+def attention_table(study: Representations) -> Table:
+    """Return H0 of the attention graphs by layer, at the first and the last checkpoint."""
+    rows = select(study.features, "attention_h0", probe=PROBE)
+    frame = rows.groupby(["run", "layer", "step"])["value"].agg(["mean", "min", "max", "count"]).reset_index()
+    lines = []
+    for run in _runs(study):
+        for layer, of_layer_rows in frame[frame["run"] == run].groupby("layer"):
+            ends = of_layer_rows.sort_values("step")
+            first, last = ends.iloc[0].to_dict(), ends.iloc[-1].to_dict()
+            lines.append(
+                (
+                    run, f"{layer:.0f}", whole(last["count"]), number(first["mean"], "{:.3f}"),
+                    interval(first, "min", "max", "{:.3f}"), number(last["mean"], "{:.3f}"),
+                    interval(last, "min", "max", "{:.3f}"),
+                )
+            )  # fmt: skip
+    return Table(
+        "attention_graphs",
+        "Attention graphs",
+        "Mean bar length of H0 of a head's attention graph (distance 1 − max(A, Aᵀ)): 0 when every token is "
+        "tied to another with weight 1, near 1 when attention is spread thin. Mean over the heads of a "
+        "layer, and from the least to the greatest of them.",
+        ("model", "layer", "heads", "first checkpoint", "least to greatest", "last checkpoint",
+         "least to greatest"),
+        tuple(lines),
+        frame=frame,
+        folded=True,
+        grouped=True,
+    )  # fmt: skip
+
+
+def dimensions_table(study: Representations) -> Table:
+    """Return the intrinsic dimensions of the last hidden state at the first and the last checkpoint."""
+    mine = of_layer(study.features[study.features["probe"] == PROBE], None)
+    mine = mine[mine["feature"].isin([panel.feature for panel in DIMENSION])]
+    rows = []
+    for panel in DIMENSION:
+        for run in _runs(study):
+            line = mine[(mine["feature"] == panel.feature) & (mine["run"] == run)].sort_values("step")
+            line = line[np.isfinite(line["value"].to_numpy(dtype=np.float64))]
+            if len(line):
+                rows.append((panel.title, run, *_estimate(line.iloc[0]), *_estimate(line.iloc[-1])))
+    return Table(
+        "dimensions",
+        "Intrinsic dimension",
+        "Three estimators on the reduced cloud, each with its 95% interval. None of them is a summary of "
+        "H1, and the reduction bounds them from above.",
+        ("estimator", "model", "first checkpoint", "95%", "last checkpoint", "95%"),
+        tuple(rows),
+        frame=mine,
+        folded=True,
+        grouped=True,
+    )
+
+
+def _estimate(line: pd.Series) -> tuple[str, str]:
+    low, high = noted_interval(line["note"])
+    return number(line["value"], "{:.1f}"), interval({"low": low, "high": high}, "low", "high", "{:.1f}")
+
+
+def probing_table(study: Representations) -> Table:
+    """Return the linear probe's accuracy of every layer at the last checkpoint."""
+    last = _last_rows(study)
+    frame = last[last["feature"].isin(("probe_accuracy", "probe_accuracy_sd"))]
+    frame = frame.pivot_table(index=["run", "layer"], columns="feature", values="value")
+    majority = last[last["feature"] == "majority_accuracy"].groupby("run")["value"].mean()
+    rows = [
+        (
+            run, f"{layer:.0f}", number(line.get("probe_accuracy"), "{:.1%}"),
+            number(line.get("probe_accuracy_sd"), "{:.1%}"), number(majority.get(run), "{:.1%}"),
+        )
+        for run in _runs(study)
+        if run in frame.index.get_level_values("run")
+        for layer, line in frame.loc[run].iterrows()
+    ]  # fmt: skip
+    return Table(
+        "linear_probe",
+        "Linear probe at the last checkpoint",
+        "Five-fold accuracy of a logistic regression on the states; the spread over folds is no interval, as "
+        "the folds share their training texts.",
+        ("model", "layer", "accuracy", "sd over folds", "commonest label"),
+        tuple(rows),
+        frame=frame.reset_index(),
+        folded=True,
+        grouped=True,
+    )
+
+
+def sensitivity_table(study: Representations) -> Table:
+    """Return how far every feature moves with the settings, beside how far it moves with training."""
+    table = study.sensitivity
+    rows = [
+        (
+            readable_name(f"representations/hidden/{line['feature']}"), str(line["run"]),
+            whole(line.get("settings")), whole(line.get("draws")),
+            number(line.get("settings_spread"), "{:.2f}"), number(line.get("draw_spread"), "{:.2f}"),
+            number(line.get("rho"), "{:+.2f}"), interval(line, "rho_low", "rho_high", "{:+.2f}"),
+            str(line.get("order") or "–"), number(line.get("order_share"), "{:.0%}"),
+        )
+        for line in table.to_dict("records")
+    ]  # fmt: skip
+    return Table(
+        "sensitivity",
+        "How far the settings move the numbers",
+        "Spread over settings (components, number of texts) and over draws of texts, both in units of the "
+        "standard deviation over checkpoints: above 1 the setting moves the number more than training "
+        "does. ρ with the log perplexity at the embedding report's setting, and its range over all "
+        "settings and draws. The commonest order of the models at the end, and how often it occurs.",
+        ("feature", "model", "settings", "draws", "spread over settings", "over draws", "ρ", "range",
+         "order at the end", "share"),
+        tuple(rows),
+        frame=table,
+        grouped=True,
+    )  # fmt: skip
