@@ -11,11 +11,12 @@ The wide series table (`series_table`, `from_frame`; class `SeriesTable`)
     "neural_persistence/seed004/role=attention/neural_persistence" (mean over the matrices of a role),
     "rips/euclidean/layers.0.attn.qkv.weight/h0_total" (one matrix).
     Draws are averaged; `spread` has their standard deviations under the same keys.
-    `catalogue`: `column`, `probe`, `filtration`, `scope` (model, role, matrix), `name`, `role`, `layer`,
-    `feature`, `draws`, `status`.
+    `catalogue`: `column`, `probe`, `filtration`, `scope` (model, role, matrix, layer, null,
+    quality), `name`, `role`, `layer`, `feature`, `draws`, `status`.
     Targets: `loss` (minibatch loss at the checkpoint), `heldout_loss`, `loss_smooth`, `gap`
     (held-out minus smoothed training loss), `efficiency` (-dL/dlog tokens), `efficiency_flop`
-    (-dL per FLOP, 6 N per token); control: `weight_norm`.
+    (-dL per FLOP, 6 N per token); `log_perplexity` and `probe_accuracy` from a store of representations;
+    those of `read_targets`, a file of scores; control: `weight_norm`.
 
 `trend_table`: one row per run, target and feature (`column`)
     `n`, `spearman`, `pearson`; the seeds' own: `seed_p`, `seed_bonferroni`, `seed_low`, `seed_high`;
@@ -42,6 +43,10 @@ The wide series table (`series_table`, `from_frame`; class `SeriesTable`)
 
 `scaling_table` (last values against model size): `quantity`, `exponent`, `low`, `high`, `r2`, `n_sizes`, ...
 
+`sensitivity_table` (how far findings on representations move with their settings): `feature`, `run`,
+    `components_spread`, `texts_spread`, `draw_spread`, `rho`, `rho_low`, `rho_high`,
+    `order`, `order_share`, ...
+
 `seed_forecasts`: `run`, `fraction`, `method` ("loss-only", "TDA-only", "combined", "last-loss control"),
     `predicted`, `actual`, `error`.
 """
@@ -60,6 +65,8 @@ _HOME = {
     "saturation_table": "toposcope.analysis.temporal",
     "scaling_table": "toposcope.analysis.finals",
     "seed_forecasts": "toposcope.analysis.seed_rules",
+    "sensitivity_table": "toposcope.analysis.sensitivity",
+    "read_targets": "toposcope.analysis.targets",
     "seed_table": "toposcope.analysis.replicates",
     "segment_table": "toposcope.analysis.segments",
     "series_table": "toposcope.analysis.table",

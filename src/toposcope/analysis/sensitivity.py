@@ -12,7 +12,8 @@ from toposcope.errors import InputError
 
 PROBE = "sensitivity"
 COLUMNS = (
-    "feature", "run", "settings", "draws", "checkpoints", "settings_spread", "draw_spread", "rho",
+    "feature", "run", "settings", "draws", "checkpoints", "components_spread", "texts_spread",
+    "draw_spread", "rho",
     "rho_low", "rho_high", "order", "order_share", "orders", "status", "reason",
 )  # fmt: skip
 
@@ -29,10 +30,11 @@ def sensitivity_table(features: pd.DataFrame) -> pd.DataFrame:
     Returns
     -------
     pandas.DataFrame
-        One row per feature and run. `settings_spread`: the standard deviation over settings (each a mean
-        over its draws of texts), root mean square over checkpoints, in units of the standard deviation over
-        checkpoints; above 1 the choice of a setting moves the number more than training does. `draw_spread`:
-        the same for the draws of texts within one setting. `rho`: Spearman's correlation with the log
+        One row per feature and run. `components_spread`: the standard deviation over the numbers of
+        principal components (means over draws), root mean square over checkpoints and numbers of texts, in
+        units of the standard deviation over checkpoints; above 1 the choice moves the number more than
+        training does. `texts_spread`: the same over the numbers of texts, within one number of components;
+        `draw_spread`: over the draws of texts, within one setting. `rho`: Spearman's correlation with the log
         perplexity at the setting nearest the embedding report's (`reference_setting`), mean over draws;
         `rho_low`, `rho_high`: its range over all settings and draws. `order`: the order of the runs at
         their last step that most settings and draws give, smallest first; `order_share` how many of them
@@ -49,7 +51,7 @@ def sensitivity_table(features: pd.DataFrame) -> pd.DataFrame:
     ...     {"run": "a", "step": s, "probe": "sensitivity", "name": f"pca{p}/texts200", "feature": "h1_total",
     ...      "draw": d, "value": s + 0.1 * p + 0.01 * d} for s in range(4) for p in (1, 2) for d in (0, 1)])
     >>> line = sensitivity_table(rows).iloc[0]
-    >>> line["settings"], line["draws"], bool(line["settings_spread"] < 0.1), line["status"]
+    >>> int(line["settings"]), int(line["draws"]), bool(line["components_spread"] < 0.1), line["status"]
     (2, 2, True, 'ok')
     """
     rows = features[(features["probe"] == PROBE) & np.isfinite(features["value"])]
@@ -74,8 +76,6 @@ def _of_run(mine: pd.DataFrame, quality: pd.Series | None) -> dict[str, object]:
     wide = mine.pivot_table(index="step", columns=["name", "draw"], values="value").dropna()
     per_setting = wide.T.groupby(level="name").mean().T
     spread = float(per_setting.mean(axis=1).std()) if len(wide) > 1 else np.nan
-    drawn = wide.T.groupby(level="name").var().T.to_numpy()  # nan for a setting without draws
-    drawn = drawn[np.isfinite(drawn)]
     found: dict[str, object] = {
         "settings": per_setting.shape[1],
         "draws": int(mine.loc[mine["draw"] >= 0, "draw"].nunique()),
@@ -83,12 +83,22 @@ def _of_run(mine: pd.DataFrame, quality: pd.Series | None) -> dict[str, object]:
     }
     if not spread > 1e-12 * float(np.abs(per_setting.to_numpy()).max(initial=0.0)):
         return {**found, "status": "degenerate", "reason": "the same at every checkpoint"}
-    found["settings_spread"] = float(np.sqrt(per_setting.var(axis=1).mean())) / spread
-    found["draw_spread"] = float(np.sqrt(drawn.mean())) / spread if len(drawn) else np.nan
+    components = [str(name).rpartition("texts")[0] for name in per_setting]
+    texts = [str(name).rpartition("texts")[2] for name in per_setting]
+    found["components_spread"] = _within(per_setting, texts) / spread
+    found["texts_spread"] = _within(per_setting, components) / spread
+    found["draw_spread"] = _within(wide, list(wide.columns.get_level_values("name"))) / spread
     if quality is None or len(wide.index.intersection(quality.index)) < 4:
         return {**found, "status": "ok", "reason": "no perplexity at four checkpoints: no correlation"}
     steps = wide.index.intersection(quality.index)
     return {**found, **_correlations(wide.loc[steps], quality.loc[steps]), "status": "ok", "reason": ""}
+
+
+def _within(wide: pd.DataFrame, groups: list[str]) -> float:
+    """Return the standard deviation over columns of one group, root mean square over groups and rows."""
+    variances = wide.T.groupby(np.array(groups)).var().to_numpy()  # nan for a group of one column
+    variances = variances[np.isfinite(variances)]
+    return float(np.sqrt(variances.mean())) if len(variances) else np.nan
 
 
 def _correlations(wide: pd.DataFrame, quality: pd.Series) -> dict[str, float]:

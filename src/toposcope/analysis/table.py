@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import pandas as pd
 
 from toposcope.analysis.efficiency import add_targets
+from toposcope.analysis.targets import join_targets, own_targets
 from toposcope.errors import InputError
 
 KEYS = ("run", "step")
 CATALOGUE = ("column", "probe", "filtration", "scope", "name", "role", "layer", "feature", "draws", "status")
+_SETTINGS = "sensitivity"
+_QUALITY = (
+    "perplexity", "loss", "predicted_tokens", "probe_accuracy", "probe_accuracy_sd", "majority_accuracy",
+)  # fmt: skip
+"""Features of the representation probe that say how good a model is, not what shape it has."""
 _GOOD = ("ok", "subsampled", "truncated")
 _WORSE = ("ok", "subsampled", "truncated", "degenerate", "failed")
 
@@ -41,7 +47,7 @@ class SeriesTable:
         return sorted(names, key=lambda run: size.get(run, 0))
 
     def columns(self, *, scope: str | None = None, probe: str | None = None) -> list[str]:
-        """Return the feature columns, optionally of one scope (model, role, matrix) or one probe."""
+        """Return the feature columns, optionally of one scope (see `series_table`) or one probe."""
         keep = self.catalogue
         if scope is not None:
             keep = keep[keep["scope"] == scope]
@@ -67,8 +73,14 @@ def series_table(
     runs: pd.DataFrame | None = None,
     *,
     smooth: int = 100,
+    targets: pd.DataFrame | None = None,
 ) -> SeriesTable:
     """Join long feature rows with metrics into one row per (run, step).
+
+    A store of representations brings targets of its own, `log_perplexity` and `probe_accuracy`; the rows they
+    come from have the scope "quality" and nulls the scope "null", so that neither is tested as a feature. Of
+    several hidden states a run's last one is "hidden", the others are "hidden.0", ... of scope "layer".
+    Rows of the sensitivity probe are the same features under other settings, and stay outside.
 
     Parameters
     ----------
@@ -83,11 +95,13 @@ def series_table(
         The store's runs table; its `parameters` are needed for the per-FLOP efficiency.
     smooth
         Logged steps averaged for `loss_smooth`.
+    targets
+        Further targets, as `read_targets` returns them.
 
     Raises
     ------
     InputError
-        If a needed column is absent or no row is left.
+        If a needed column is absent, no row is left, or no target fits a checkpoint.
 
     Examples
     --------
@@ -98,6 +112,7 @@ def series_table(
     [2.0, 4.0]
     """
     rows = _checked(features)
+    rows = _named_by_layer(rows[rows["probe"] != _SETTINGS])
     rows = pd.concat([rows, _role_means(rows)], ignore_index=True)
     rows["column"] = _column_keys(rows)
     catalogue = _catalogue(rows)
@@ -109,8 +124,26 @@ def series_table(
     values = grouped["mean"].unstack("column").reindex(columns=order).sort_index().reset_index()
     spread = grouped["std"].unstack("column").reindex(columns=order).sort_index().reset_index()
     runs = pd.DataFrame(columns=["run"]) if runs is None else runs.reset_index(drop=True)
-    values, spread, targets, problems = add_targets(values, spread, metrics, runs, smooth=smooth)
-    return SeriesTable(values, spread, catalogue, targets, runs, problems)
+    values, spread, names, problems = add_targets(values, spread, metrics, runs, smooth=smooth)
+    table = with_targets(SeriesTable(values, spread, catalogue, names, runs, problems), own_targets(rows))
+    return table if targets is None else with_targets(table, targets)
+
+
+def with_targets(table: SeriesTable, targets: pd.DataFrame) -> SeriesTable:
+    """Return the table with further targets, as `read_targets` returns them; what does not fit is a problem.
+
+    Raises
+    ------
+    InputError
+        When no row fits a checkpoint, or a target has the name of another column.
+    """
+    values, names, problems = join_targets(table.values, targets, table.targets)
+    return replace(
+        table,
+        values=values,
+        targets=(*table.targets, *names),
+        problems=(*table.problems, *problems),
+    )
 
 
 def from_frame(
@@ -197,6 +230,19 @@ def _checked(features: pd.DataFrame) -> pd.DataFrame:
     return rows
 
 
+def _named_by_layer(rows: pd.DataFrame) -> pd.DataFrame:
+    """Give every hidden state but a run's last a name of its own, so that layers are not averaged."""
+    hidden = (rows["name"] == "hidden") & rows["layer"].notna()
+    if not hidden.any():
+        return rows
+    last = rows.loc[hidden].groupby(["run", "probe"])["layer"].transform("max")
+    inner = rows.loc[hidden, "layer"] < last
+    names = "hidden." + rows.loc[hidden, "layer"].astype(int).astype(str)
+    rows = rows.copy()
+    rows.loc[hidden, "name"] = rows.loc[hidden, "name"].where(~inner, names)
+    return rows
+
+
 def _need(frame: pd.DataFrame, columns: Sequence[str], what: str) -> None:
     missing = [column for column in columns if column not in frame]
     if missing:
@@ -251,6 +297,10 @@ def _catalogue(rows: pd.DataFrame) -> pd.DataFrame:
     first["scope"] = np.where(
         first["name"] == "role", "role", np.where(first["role"] == "model", "model", "matrix")
     )
-    rank = first["scope"].map({"model": 0, "role": 1, "matrix": 2})
+    hidden = first["name"].astype(str).str.startswith("hidden.")
+    first.loc[hidden, "scope"] = "layer"
+    first.loc[first["feature"].astype(str).str.endswith("_null"), "scope"] = "null"
+    first.loc[(first["probe"] == "representations") & first["feature"].isin(_QUALITY), "scope"] = "quality"
+    rank = first["scope"].map({"model": 0, "role": 1, "matrix": 2}).fillna(3)
     first = first.iloc[np.argsort(rank.to_numpy(), kind="stable")].reset_index(drop=True)
     return first[list(CATALOGUE)]

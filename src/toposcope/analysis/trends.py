@@ -14,7 +14,7 @@ from toposcope.analysis.innovations import LEAST_LENGTH, innovation_filter, inno
 from toposcope.analysis.table import SeriesTable
 from toposcope.errors import InputError
 
-DEFAULT_TARGETS = ("loss", "heldout_loss")
+DEFAULT_TARGETS = ("loss", "heldout_loss", "log_perplexity")
 LEAST_POINTS = 4
 STATISTICS = (
     "spearman", "pearson", "seed_p", "seed_low", "seed_high", "effective_n", "effective_p",
@@ -58,7 +58,8 @@ def trend_table(
     table
         Features and targets (`series_table`, or `from_frame` for tables made elsewhere).
     targets
-        Columns of the table to correlate with; by default the training and held-out losses it has.
+        Columns of the table to correlate with; by default the training and held-out losses and the
+        log perplexity it has.
     columns, scopes
         Features to test; by default those of the model and of the roles, without their shuffle nulls.
     alpha

@@ -35,6 +35,12 @@ _PHASE_SHOWN = ("run", "column", "rule", "peak_step", "diminishing_step", "dimin
     "--target", "targets", multiple=True, help="Column to explain; repeat for several.  [default: the losses]"
 )
 @click.option(
+    "--targets",
+    "target_file",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    help="A file of scores to join: CSV, JSONL or parquet with run, step or revision, and numeric columns.",
+)
+@click.option(
     "--feature", "features", multiple=True, help="Feature column to test; repeat.  [default: model and roles]"
 )
 @click.option(
@@ -62,6 +68,7 @@ _PHASE_SHOWN = ("run", "column", "rule", "peak_step", "diminishing_step", "dimin
 def command(
     source: Path | None,
     targets: tuple[str, ...],
+    target_file: Path | None,
     features: tuple[str, ...],
     parts: tuple[str, ...],
     calibrate: bool,
@@ -82,7 +89,7 @@ def command(
         raise InputError(
             "name a store or a table: toposcope analyze STORE (only --calibrate works without one)"
         )
-    table = read_source(source, targets)
+    table = read_source(source, targets, target_file)
     chosen = PARTS if "all" in parts else parts or DEFAULT_PARTS
     made = {name: _compute(name, table, targets, features) for name in PARTS if name in chosen}
     found = {name: part for name, part in made.items() if part is not None}
@@ -98,11 +105,12 @@ def command(
     return 0
 
 
-def read_source(source: Path, targets: Sequence[str]) -> SeriesTable:
-    """Read a store, or a table from a CSV or parquet file."""
+def read_source(source: Path, targets: Sequence[str], target_file: Path | None = None) -> SeriesTable:
+    """Read a store, or a table from a CSV or parquet file, and join a file of scores."""
     import pandas as pd
 
-    from toposcope.analysis.table import from_frame, series_table
+    from toposcope.analysis.table import from_frame, series_table, with_targets
+    from toposcope.analysis.targets import read_targets
     from toposcope.store import Store
 
     if source.is_file():
@@ -112,12 +120,18 @@ def read_source(source: Path, targets: Sequence[str]) -> SeriesTable:
             frame = pd.read_csv(source) if source.suffix == ".csv" else pd.read_parquet(source)
         except (ValueError, OSError) as error:
             raise InputError(f"{source} cannot be read as a table: {error}") from error
-        return from_frame(frame, targets=targets or ("loss",))
+        scores = None if target_file is None else read_targets(target_file)
+        brought = set() if scores is None else set(scores["target"])
+        inside = [name for name in targets if name not in brought]
+        usual = ("loss",) if scores is None or "loss" in frame else ()
+        table = from_frame(frame, targets=inside or usual)
+        return table if scores is None else with_targets(table, scores)
     store = Store.open(source)
     features = store.features()
     if features.empty:
         raise InputError(f"{source} has no measured features; run: toposcope weights SERIES --out {source}")
-    return series_table(features, store.metrics(), store.runs())
+    scores = None if target_file is None else read_targets(target_file)
+    return series_table(features, store.metrics(), store.runs(), targets=scores)
 
 
 def _compute(

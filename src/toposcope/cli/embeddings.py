@@ -18,7 +18,8 @@ if TYPE_CHECKING:
     from toposcope.sources.series import Series
 
 SENSITIVITY_SHOWN = {
-    "feature": "feature", "run": "run", "settings": "settings", "settings_spread": "settings / training",
+    "feature": "feature", "run": "run", "settings": "settings", "components_spread": "components / training",
+    "texts_spread": "texts / training",
     "draw_spread": "draws / training", "rho": "rho", "rho_low": "lowest", "rho_high": "highest",
     "order": "order at the end", "order_share": "share",
 }  # fmt: skip
@@ -170,12 +171,12 @@ def _refuse_with_kept(
 
 def show_sensitivity(table: pd.DataFrame) -> None:
     """Print how far each finding moves with the settings, the firmest first, and how to read it."""
-    order = table.sort_values("settings_spread", kind="stable", na_position="last")
+    order = table.sort_values("components_spread", kind="stable", na_position="last")
     rows = order[list(SENSITIVITY_SHOWN)].itertuples(index=False, name=None)
     print_table("How far the findings move with the settings", list(SENSITIVITY_SHOWN.values()), rows)
     click.echo(
-        "settings / training: the standard deviation over settings in units of that over checkpoints; draws: "
-        "the same for the choice of texts. rho: Spearman's with the log perplexity at the report's setting, "
-        "then its range over all settings and draws. order: of the runs at their last step, and the share of "
-        "settings and draws that give it."
+        "components / training: the standard deviation over the numbers of components in units of that over "
+        "checkpoints; texts, draws: the same for the number and for the choice of texts. rho: Spearman's "
+        "with the log perplexity at the report's setting, then its range over all settings and draws. order: "
+        "of the runs at their last step, and the share of settings and draws that give it."
     )

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import click
 
+from toposcope.cli.embedding_study import Seed003Call
 from toposcope.cli.output import json_option, print_json, print_table
 from toposcope.errors import InputError
 from toposcope.studies.sections import Section, markdown
@@ -25,6 +26,25 @@ STUDIES = {
 @click.option("--pythia", help="seed004: a series of Pythia-14m's shape; prints Table 8, draws Figure 7.")
 @click.option("--revisions", help="Which revisions of a hub series: names, or a pattern.")
 @click.option("--rows", type=click.Path(path_type=Path), help="seed003: the report's stored rows.")
+@click.option("--series", multiple=True, help="seed003: measure this series; repeat for several.")
+@click.option(
+    "--recipe", type=click.Choice(["pythia"]), help="seed003: measure the report's own models from the hub."
+)
+@click.option(
+    "--train", "corpus", help="seed003: train three small GPT-NeoX models on this corpus and measure them."
+)
+@click.option("--steps", type=int, help="seed003 --train: updates of each model.  [default: 3000]")
+@click.option("--texts", help="seed003: the texts to read.  [default: those of --train, or wikitext2]")
+@click.option("--limit", default=200, show_default=True, help="seed003: how many texts form a cloud.")
+@click.option(
+    "--sensitivity-texts", default="200,800", show_default=True,
+    help="seed003: the numbers of texts of the sensitivity table; none leaves it out.",
+)  # fmt: skip
+@click.option(
+    "--labelled", type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    help="seed003: a labelled text file in GLUE's format, for a linear probe.",
+)  # fmt: skip
+@click.option("--device", default="cpu", show_default=True, help="seed003: cpu or cuda.")
 @click.option("--out", type=click.Path(path_type=Path), help="Keep runs, stores and a Markdown page here.")
 @click.option("--jobs", type=int, help="Processes.  [default: one per core]")
 @json_option
@@ -34,6 +54,15 @@ def command(
     pythia: str | None,
     revisions: str | None,
     rows: Path | None,
+    series: tuple[str, ...],
+    recipe: str | None,
+    corpus: str | None,
+    steps: int | None,
+    texts: str | None,
+    limit: int,
+    sensitivity_texts: str,
+    labelled: Path | None,
+    device: str,
     out: Path | None,
     jobs: int | None,
     as_json: bool,
@@ -43,6 +72,10 @@ def command(
     For the papers every table has the paper's value, the value by the paper's own conventions, the value by
     its text's definitions where the two differ, and what can be concluded. The study grokking is the
     positive control: does H1 see a transformer find the circles of modular addition, and when?
+
+    seed003 redoes its tables from stored rows (--rows), or runs the whole study: on a series (--series), on
+    Pythia from the hub (--recipe pythia), or on three small models that are trained first (--train); with
+    --out, the store, the pooled states and the report page stay there, and a stopped study goes on.
     """
     if study == "seed004" and pythia is not None:
         sections = _pythia(pythia, revisions, out, as_json)
@@ -51,7 +84,10 @@ def command(
     elif study == "grokking":
         sections = _in_folder(out, lambda folder: _grokking(runs, folder, out, jobs, as_json))
     else:
-        sections = _seed003(rows)
+        plan = Seed003Call(
+            rows, series, recipe, corpus, steps, texts, limit, sensitivity_texts, labelled, device, jobs or 1
+        )
+        sections = _in_folder(out, lambda folder: plan.sections(folder, kept=out is not None, quiet=as_json))
     if as_json:
         print_json({"study": study, "sections": [section.as_json() for section in sections]})
     else:
@@ -123,11 +159,3 @@ def _grokking(
             for path in save(grokking.figure(one), out, f"grokking-{one.run.name}"):
                 click.echo(f"wrote {path}", err=True)
     return tables(studied, draws=grokking.DRAWS, quiet=quiet)
-
-
-def _seed003(rows: Path | None) -> Sequence[Section]:
-    from toposcope.studies.seed003 import reproduce_rows
-
-    if rows is None:
-        raise InputError("seed003 needs the report's stored rows: --rows FOLDER")
-    return reproduce_rows(rows)

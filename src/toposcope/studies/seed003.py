@@ -116,54 +116,59 @@ def _agrees(value: float, stored: float) -> bool:
 
 
 def final_section(rows: pd.DataFrame) -> Section:
-    """Return the cross-model comparison at the last step, from the rows, the report's H1 total beside it."""
+    """Return the models at their last step, beside the H1 totals that the report prints."""
+    stated = {run: float(table[-1][3]) for run, table in printed()["trajectory"].items()}
     lines = []
-    for run, table in printed()["trajectory"].items():
-        mine = rows[rows["run"] == run]
-        if mine.empty:
-            continue
+    for run, mine in rows.groupby("run", sort=False):
         last = mine.iloc[-1]
         lines.append(
             (
-                run, float(last["perplexity"]), int(last["h1_n_features"]),
-                float(last["h1_total_persistence"]), float(table[-1][3]),
+                str(run), int(last["step"]), float(last["perplexity"]), float(last["h1_n_features"]),
+                float(last["h1_total_persistence"]), stated.get(str(run)),
                 float(last["h1_persistence_entropy"]), float(last["effective_rank"]),
             )
         )  # fmt: skip
     columns = (
-        "model",
-        "perplexity",
-        "H1 bars",
-        "H1 total",
-        "H1 total (report)",
-        "H1 entropy",
+        "model", "step", "perplexity", "H1 bars", "H1 total", "H1 total (report)", "H1 entropy",
         "effective rank",
-    )
-    measured, stated = max(lines, key=itemgetter(3)), max(lines, key=itemgetter(4))
-    note = (
-        f"By its rows, the largest final H1 total persistence is that of {measured[0]}; by its table, "
-        f"that of {stated[0]}. One run per model: no interval can be given."
-    )
+    )  # fmt: skip
+    note = "One run per model: no interval can be given."
+    both = [line for line in lines if line[5] is not None]
+    if both:
+        measured, claimed = max(both, key=itemgetter(4)), max(both, key=itemgetter(5))
+        note = (
+            f"As measured, the largest final H1 total persistence is that of {measured[0]}; by the report's "
+            f"table, that of {claimed[0]}. {note}"
+        )
     return Section("The last checkpoint of every model", columns, tuple(lines), note)
 
 
-def correlation_section(trends: pd.DataFrame) -> Section:
-    """Return |Spearman| with perplexity per model and its mean, beside the printed mean."""
+def correlation_section(trends: pd.DataFrame, *, same_data: bool = True) -> Section:
+    """Return Spearman's rho with perplexity per model and the mean of |rho|, beside the printed mean.
+
+    With `same_data` the rows are the report's own, so the printed digits have to agree.
+    """
     wide = trends.pivot_table(index="column", columns="run", values="spearman", sort=False)
     lines = []
     for feature in FEATURES:
         values = wide.loc[feature].to_numpy(dtype=np.float64).tolist()
         mean = float(np.mean(np.abs(values)))
         stated = printed()["mean_correlation"].get(feature)
-        agrees = None if stated is None else ("yes" if abs(mean - stated) < 1.001e-3 else "no")
-        lines.append((feature, *values, mean, stated, agrees))
-    columns = ("feature", *map(str, wide.columns), "mean |rho|", "report", "within .001")
+        line: tuple[object, ...] = (feature, *values, mean, stated)
+        if same_data:
+            line += (None if stated is None else ("yes" if abs(mean - stated) < 1.001e-3 else "no"),)
+        lines.append(line)
+    columns = ("feature", *map(str, wide.columns), "mean |rho|", "report")
     note = (
-        "The last three features are not in the report. The top covariance eigenvalue, one number of the "
-        "spectrum, correlates as the topology does, so the gap that the report sees between topology and "
-        "spectrum is a matter of which spectral number was chosen."
+        "The last three features are not in the report. The top covariance eigenvalue is one number of the "
+        "spectrum: where it correlates as the topology does, the gap between topology and spectrum is a "
+        "matter of which spectral number was chosen."
     )
-    return Section("Rank correlation with perplexity", columns, tuple(lines), note)
+    if not same_data:
+        return Section(
+            "Rank correlation with perplexity (the report's means are Pythia's)", columns, tuple(lines), note
+        )
+    return Section("Rank correlation with perplexity", (*columns, "within .001"), tuple(lines), note)
 
 
 def worth_section(trends: pd.DataFrame) -> Section:

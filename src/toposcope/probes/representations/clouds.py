@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from toposcope.errors import InputError
-from toposcope.probes.representations.null import gaussian_twin
+from toposcope.kernels.blas import SMALL_PRODUCT, one_blas_thread
+from toposcope.probes.representations.null import gaussian_twins
 from toposcope.probes.representations.options import RepresentationOptions
 from toposcope.probes.representations.reduce import reduce_cloud
 from toposcope.probes.shapes import FILTRATION, Shape, measure_shapes
@@ -37,6 +38,11 @@ def measure_layer(
     states: np.ndarray, layer: int, at: Checkpoint, options: RepresentationOptions
 ) -> LayerCloud:
     """Return the shapes and scalars of one layer's states, float32 of shape (n, width)."""
+    with one_blas_thread(2.0 * min(states.shape) * states.size < SMALL_PRODUCT):
+        return _measure(states, layer, at, options)
+
+
+def _measure(states: np.ndarray, layer: int, at: Checkpoint, options: RepresentationOptions) -> LayerCloud:
     reduced = reduce_cloud(states, options.reduction, options.components)
     scalars = {"explained": reduced.explained} | baselines(
         states, alpha_range=SPECTRAL_RANGE, name=f"layer {layer}"
@@ -47,13 +53,22 @@ def measure_layer(
             scalars[name] = value
             notes[name] = note
     draws, clouds = zip(*_draws(reduced.points, layer, at, options), strict=True)
-    twins = [
-        gaussian_twin(clouds[draw % len(clouds)], run=at.run, layer=layer, draw=draw)
-        for draw in range(options.nulls)
-    ]
-    shapes = measure_shapes([_distances(c) for c in clouds], draws, maxdim=options.maxdim)
-    nulls = measure_shapes([_distances(c) for c in twins], range(options.nulls), maxdim=options.maxdim)
+    shapes = measure_shapes([_distances(cloud) for cloud in clouds], draws, maxdim=options.maxdim)
+    nulls = _nulls(clouds, layer, at, options)
     return LayerCloud(tuple(shapes), tuple(nulls), scalars, notes, states)
+
+
+def _nulls(
+    clouds: Sequence[np.ndarray], layer: int, at: Checkpoint, options: RepresentationOptions
+) -> list[Shape]:
+    """Return the shapes of the Gaussian twins; several subsamples share them out."""
+    found: dict[int, np.ndarray] = {}
+    for place, cloud in enumerate(clouds):
+        draws = range(options.nulls)[place :: len(clouds)]
+        twins = gaussian_twins(cloud, run=at.run, layer=layer, draws=draws)
+        found |= dict(zip(draws, map(_distances, twins), strict=True))
+    numbers = sorted(found)
+    return measure_shapes([found[draw] for draw in numbers], numbers, maxdim=options.maxdim)
 
 
 def _draws(

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from toposcope.errors import InputError
+from toposcope.kernels.blas import SMALL_PRODUCT, one_blas_thread
 from toposcope.probes.base import Measured, Reach, Tier
 from toposcope.probes.representations.clouds import SPECTRAL_RANGE
 from toposcope.probes.representations.options import RepresentationOptions
@@ -89,11 +90,13 @@ class Sensitivity:
         draw: int | None,
     ) -> None:
         status = Status.OK if draw is None else Status.SUBSAMPLED
-        spectrum = baselines(states, alpha_range=SPECTRAL_RANGE, name=f"layer {layer}")
+        with one_blas_thread(2.0 * min(states.shape) * states.size < SMALL_PRODUCT):
+            spectrum = baselines(states, alpha_range=SPECTRAL_RANGE, name=f"layer {layer}")
+            # every component: the first k of them are the PCA to k
+            scores = reduce_cloud(states, "pca", max(states.shape)).points
         values = {name: spectrum[name] for name in _SPECTRUM}
         label = Label(f"texts{texts}", Role.MODEL, layer)
         found.rows += label.rows(snapshot.checkpoint, self.name, values, draw=draw, status=status)
-        scores = reduce_cloud(states, "pca", max(states.shape)).points  # all of them: prefixes are the PCAs
         clouds = [scores[:, :components] for components in self.grid.components]
         distances = [distance_matrix(cloud, FILTRATION) for cloud in clouds]
         shapes = measure_shapes(distances, [draw] * len(clouds), maxdim=self.options.maxdim)

@@ -1,0 +1,196 @@
+"""Targets from outside the metrics: a file of scores, and what a store's own rows say of quality."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+
+from toposcope.errors import InputError
+from toposcope.sources.labels import step_of
+
+COLUMNS = ("run", "step", "target", "value", "status", "reason")
+OWN_TARGETS = ("log_perplexity", "probe_accuracy")
+"""Targets that a store of representations brings itself; `probe_accuracy` is that of the last layer."""
+_KEYS = ("run", "step", "revision")
+_LISTED = 5
+
+
+def read_targets(path: str | Path) -> pd.DataFrame:
+    r"""Read scores of checkpoints: a table with `run`, `step` or `revision`, and numeric columns.
+
+    Parameters
+    ----------
+    path
+        A `.csv`, `.tsv`, `.parquet`, `.jsonl` or `.json` file, one row per checkpoint. A revision such as
+        "step1000" states its step. Without `run`, the rows are those of a table's only run. Columns that
+        are not numeric are left out.
+
+    Returns
+    -------
+    pandas.DataFrame
+        One row per checkpoint and target: `run` ("" when the file has none), `step`, `target`, `value`,
+        `status` ("ok", or "missing" where the value is not finite) and `reason`.
+
+    Raises
+    ------
+    InputError
+        When the file cannot be read, has no step or no numeric column, names a step that is no whole
+        number, or has a checkpoint twice.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> file = Path(tempfile.mkdtemp()) / "scores.csv"
+    >>> _ = file.write_text("run,revision,piqa\na,step0,0.5\na,step512,\n")
+    >>> read_targets(file)[["run", "step", "target", "status"]].values.tolist()
+    [['a', 0, 'piqa', 'ok'], ['a', 512, 'piqa', 'missing']]
+    """
+    path = Path(path)
+    frame = _table(path)
+    steps = _steps(frame, path)
+    runs = frame["run"].astype(str) if "run" in frame else pd.Series("", index=frame.index)
+    keys = pd.DataFrame({"run": runs, "step": steps})
+    twice = keys[keys.duplicated()]
+    if len(twice):
+        run, step = twice.iloc[0]
+        raise InputError(f"{path}: run {run!r} step {step} is there twice; keep one row for each checkpoint")
+    names = [
+        str(name)
+        for name in frame.select_dtypes("number").columns
+        if name not in _KEYS and frame[name].notna().any()
+    ]
+    if not names:
+        raise InputError(f"{path} has no numeric column beside run and step: there is nothing to explain")
+    long = pd.concat([keys.assign(target=name, value=frame[name].astype(float)) for name in names])
+    finite = np.isfinite(long["value"])
+    long["status"] = np.where(finite, "ok", "missing")
+    long["reason"] = np.where(finite, "", "the file has no finite value")
+    return long.reset_index(drop=True)[list(COLUMNS)]
+
+
+def _table(path: Path) -> pd.DataFrame:
+    readers = {
+        ".csv": pd.read_csv,
+        ".tsv": lambda file: pd.read_csv(file, sep="\t"),
+        ".parquet": pd.read_parquet,
+        ".jsonl": lambda file: pd.read_json(file, lines=True),
+        ".json": lambda file: pd.DataFrame(json.loads(Path(file).read_text(encoding="utf-8"))),
+    }
+    if path.suffix.lower() not in readers:
+        raise InputError(f"{path}: targets are read from {', '.join(readers)} files")
+    try:
+        frame = readers[path.suffix.lower()](path)  # type: ignore[operator]
+    except (OSError, ValueError, TypeError) as error:
+        text = " ".join(str(error).split())[:120]
+        raise InputError(f"{path} cannot be read as a table of targets: {text}") from error
+    if frame.empty:
+        raise InputError(f"{path} has no row")
+    return frame
+
+
+def _steps(frame: pd.DataFrame, path: Path) -> pd.Series:
+    if "step" in frame:
+        steps = pd.to_numeric(frame["step"], errors="coerce")
+        bad = ~(steps >= 0) | (steps % 1 != 0)
+        shown = frame.loc[bad, "step"]
+    elif "revision" in frame:
+        found = [step_of(str(name)) for name in frame["revision"]]
+        steps = pd.Series([np.nan if step is None else float(step) for step in found], index=frame.index)
+        bad = steps.isna()
+        shown = frame.loc[bad, "revision"]
+    else:
+        raise InputError(
+            f"{path} has neither a column 'step' nor 'revision'; it has {', '.join(map(str, frame))}"
+        )
+    if bad.any():
+        listed = ", ".join(repr(value) for value in shown.head(_LISTED))
+        raise InputError(f"{path}: {listed} is no step; give whole numbers, or revisions such as step1000")
+    return steps.astype("int64")
+
+
+def own_targets(features: pd.DataFrame) -> pd.DataFrame:
+    """Return the targets that feature rows hold themselves, in the form of `read_targets`.
+
+    >>> rows = pd.DataFrame({"run": "a", "step": [0], "probe": "representations", "name": "model",
+    ...     "feature": "perplexity", "layer": [None], "value": [np.e]})
+    >>> own_targets(rows)[["target", "value"]].values.tolist()
+    [['log_perplexity', 1.0]]
+    """
+    rows = features[features["probe"] == "representations"]
+    perplexity = rows[(rows["feature"] == "perplexity") & (rows["value"] > 0)]
+    found = [perplexity.assign(target="log_perplexity", value=np.log(perplexity["value"]))]
+    if "layer" in rows:
+        scored = rows[rows["feature"] == "probe_accuracy"]
+        last = scored[scored["layer"] == scored.groupby("run")["layer"].transform("max")]
+        found.append(last.assign(target="probe_accuracy"))
+    together = pd.concat(found, ignore_index=True)
+    together = together[np.isfinite(together["value"])].assign(status="ok", reason="")
+    return together[list(COLUMNS)]
+
+
+def join_targets(
+    values: pd.DataFrame, targets: pd.DataFrame, taken: tuple[str, ...]
+) -> tuple[pd.DataFrame, tuple[str, ...], tuple[str, ...]]:
+    """Put targets beside the checkpoints of a wide table; return it, the targets' names, and problems.
+
+    Rows of a run or step that the table lacks are listed in the problems, as are checkpoints without a
+    finite value.
+
+    Raises
+    ------
+    InputError
+        When no row fits a checkpoint, a target has the name of another column, or the file states no run
+        and the table has several.
+    """
+    if targets.empty:
+        return values, (), ()
+    targets = _with_run(targets, values)
+    names = tuple(dict.fromkeys(targets["target"]))
+    clash = [name for name in names if name in taken or name in values]
+    if clash:
+        raise InputError(
+            f"target {clash[0]!r} has the name of another column of the table; rename it in the file"
+        )
+    known = pd.MultiIndex.from_frame(values[["run", "step"]])
+    fits = pd.MultiIndex.from_frame(targets[["run", "step"]]).isin(known)
+    if not fits.any():
+        have, given = values["run"].unique()[:_LISTED], targets["run"].unique()[:_LISTED]
+        raise InputError(
+            f"no target fits a checkpoint: the file has runs {', '.join(given)}, the table "
+            f"{', '.join(have)}; make runs and steps the same"
+        )
+    wide = targets[fits].pivot(index=["run", "step"], columns="target", values="value").reindex(known)
+    joined = wide[list(names)].reset_index(drop=True)
+    place = 2 + sum(column in values for column in ("tokens", "weight_norm")) + len(taken)
+    parts = [values.iloc[:, :place], joined, values.iloc[:, place:]]
+    problems = (*_unknown(targets[~fits], values), *_missing(joined, values))
+    return pd.concat(parts, axis=1), names, problems
+
+
+def _with_run(targets: pd.DataFrame, values: pd.DataFrame) -> pd.DataFrame:
+    runs = list(values["run"].unique())
+    if not (targets["run"] == "").any():
+        return targets
+    if len(runs) > 1:
+        raise InputError(f"the targets name no run, and the table has {len(runs)}: add a column 'run'")
+    return targets.assign(run=runs[0])
+
+
+def _unknown(rows: pd.DataFrame, values: pd.DataFrame) -> Iterator[str]:
+    for run, mine in rows.groupby("run", sort=False):
+        steps = sorted(set(mine["step"]))
+        shown = ", ".join(map(str, steps[:_LISTED])) + (", ..." if len(steps) > _LISTED else "")
+        why = "steps that were not measured" if (values["run"] == run).any() else "the run was not measured"
+        yield f"targets: run {run}, step {shown}: {why}"
+
+
+def _missing(joined: pd.DataFrame, values: pd.DataFrame) -> Iterator[str]:
+    for name in joined:
+        lacking = values.loc[~np.isfinite(joined[name].to_numpy(float)), ["run", "step"]]
+        if len(lacking):
+            first = f"run {lacking['run'].iloc[0]} step {lacking['step'].iloc[0]}"
+            yield f"target {name}: no finite value at {len(lacking)} of {len(values)} checkpoints, as {first}"

@@ -1,0 +1,84 @@
+"""The part of `toposcope reproduce` that is about the embedding report."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import click
+
+from toposcope.errors import InputError
+from toposcope.studies.sections import Section
+
+
+@dataclass(frozen=True, slots=True)
+class Seed003Call:
+    """What was asked of the embedding report's study, as typed."""
+
+    rows: Path | None
+    series: tuple[str, ...]
+    recipe: str | None
+    corpus: str | None
+    steps: int | None
+    texts: str | None
+    limit: int
+    sensitivity_texts: str
+    labelled: Path | None
+    device: str
+    jobs: int
+
+    def sections(self, folder: Path, *, kept: bool, quiet: bool) -> Sequence[Section]:
+        """Return the tables of the stored rows, of a measured series, or of both.
+
+        Raises
+        ------
+        InputError
+            When nothing was named to read, or more than one kind of series.
+        """
+        chosen = [bool(self.series), self.recipe is not None, self.corpus is not None]
+        if sum(chosen) > 1:
+            raise InputError("--series, --recipe and --train exclude each other; give one of them")
+        if not any(chosen) and self.rows is None:
+            raise InputError(
+                "seed003 needs something to read: --rows FOLDER, --series SERIES, --recipe pythia or "
+                "--train CORPUS"
+            )
+        found: list[Section] = []
+        if self.rows is not None:
+            from toposcope.studies.seed003 import reproduce_rows
+
+            found += reproduce_rows(self.rows)
+        if any(chosen):
+            found += self._measured(folder, kept=kept, quiet=quiet)
+        return found
+
+    def _measured(self, folder: Path, *, kept: bool, quiet: bool) -> Sequence[Section]:
+        from toposcope.probes.representations.study import parse_grid
+        from toposcope.studies import seed003_study
+
+        numbers = () if self.sensitivity_texts == "none" else parse_grid(self.sensitivity_texts).texts
+        settings = seed003_study.StudySettings(
+            texts=self.texts or self.corpus or "wikitext2", limit=self.limit, sensitivity=numbers,
+            labelled=self.labelled, device=self.device, jobs=self.jobs, quiet=quiet,
+        )  # fmt: skip
+        if self.recipe is not None:
+            series = seed003_study.recipe_series(self.recipe)
+        elif self.corpus is not None:
+            if not kept:
+                raise InputError("with --train three models are trained first: name a folder with --out")
+            series = seed003_study.open_all(self._trained(folder / "models", quiet))
+        else:
+            series = seed003_study.open_all(self.series)
+        sections = seed003_study.study(series, folder, settings)
+        if kept:
+            click.echo(f"wrote {folder / 'report' / 'index.html'}", err=True)
+        return sections
+
+    def _trained(self, models: Path, quiet: bool) -> list[str]:
+        from toposcope.studies.seed003_study import train_stand_ins
+        from toposcope.train.neox import NeoxPlan
+
+        assert self.corpus is not None
+        plan = NeoxPlan() if self.steps is None else NeoxPlan(steps=self.steps)
+        return train_stand_ins(self.corpus, models, plan=plan, quiet=quiet)

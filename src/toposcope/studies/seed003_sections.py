@@ -1,0 +1,210 @@
+"""The tables of the embedding report for a series of one's own, the report's numbers beside them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pandas as pd
+
+from toposcope.analysis import from_frame, sensitivity_table, trend_table
+from toposcope.analysis.statistics import partial_correlation, ranks
+from toposcope.store.report_files import results
+from toposcope.studies.sections import Section
+from toposcope.studies.seed003 import (
+    BESIDE,
+    FEATURES,
+    SPECTRUM,
+    TOPOLOGY,
+    correlation_section,
+    final_section,
+    noise_section,
+    phase_section,
+    printed,
+    worth_section,
+)
+
+if TYPE_CHECKING:
+    from toposcope.store import Store
+
+_NULLED = {
+    "h1_n_features": "h1_count",
+    "h1_total_persistence": "h1_total",
+    "h1_persistence_entropy": "h1_entropy",
+}
+_GROUPS = {
+    "topology (the report's four)": TOPOLOGY,
+    "spectrum (the report's three)": SPECTRUM,
+    "left out": BESIDE,
+}
+_CONTROLS = ("step", "top_eigenvalue", "h1_n_features")
+_TRAJECTORY = (
+    "perplexity", "h1_n_features", "h1_total_persistence", "h1_persistence_entropy", "effective_rank",
+)  # fmt: skip
+SENSITIVITY_COLUMNS = (
+    "feature", "run", "settings", "components_spread",
+    "texts_spread", "draw_spread", "rho", "rho_low", "rho_high", "order",
+    "order_share",
+)  # fmt: skip
+
+
+def study_rows(store: Store) -> pd.DataFrame:
+    """Return one row per run and step under the report's names, smallest model first.
+
+    Beside the report's columns: `log_perplexity`, `h1_entropy_normalized`, and for the H1 count, total
+    and entropy the mean and standard deviation over the Gaussian nulls, `..._null` and `..._null_sd`.
+    """
+    rows = results(store).rename(columns={"model": "run"})
+    rows["log_perplexity"] = np.log(rows["perplexity"])
+    features = _last_layer(store.features(probe="representations"))
+    wide = features.pivot_table(
+        index=["run", "step"], columns="feature", values="value", aggfunc=["mean", "std"]
+    )
+    at = pd.MultiIndex.from_frame(rows[["run", "step"]])
+    rows["h1_entropy_normalized"] = wide["mean"]["h1_entropy_normalized"].reindex(at).to_numpy()
+    for theirs, ours in _NULLED.items():
+        if f"{ours}_null" in wide["mean"]:
+            rows[f"{theirs}_null"] = wide["mean"][f"{ours}_null"].reindex(at).to_numpy()
+            rows[f"{theirs}_null_sd"] = wide["std"][f"{ours}_null"].reindex(at).to_numpy()
+    size = dict(zip(store.runs()["run"], store.runs()["parameters"], strict=True))
+    order = rows["run"].map(lambda run: size.get(run) or 0)
+    return (
+        rows.assign(_size=order)
+        .sort_values(["_size", "run", "step"], ignore_index=True)
+        .drop(columns="_size")
+    )
+
+
+def _last_layer(features: pd.DataFrame) -> pd.DataFrame:
+    hidden = features[features["name"] == "hidden"]
+    return hidden[hidden["layer"] == hidden.groupby("run")["layer"].transform("max")]
+
+
+def tables(store: Store) -> list[Section]:
+    """Return the report's tables for the measured series, and what each is worth."""
+    rows = study_rows(store)
+    table = from_frame(rows, features=list(FEATURES), targets=("log_perplexity",))
+    trends = trend_table(table, targets=["log_perplexity"])
+    found = [
+        trajectory_section(rows),
+        final_section(rows),
+        null_section(rows),
+        correlation_section(trends, same_data=False),
+        group_section(trends),
+        confound_section(rows),
+        worth_section(trends),
+        noise_section(rows),
+        phase_section(rows),
+    ]
+    features = store.features()
+    if (features["probe"] == "sensitivity").any():
+        found.append(sensitivity_section(sensitivity_table(features)))
+    return [section for section in found if section.rows]
+
+
+def trajectory_section(rows: pd.DataFrame) -> Section:
+    """Return every checkpoint's numbers, with the report's H1 total where it has that run and step."""
+    names = printed()["columns"]
+    stated = {
+        (run, entry[0]): dict(zip(names, entry, strict=True))["h1_total_persistence"]
+        for run, table in printed()["trajectory"].items()
+        for entry in table
+    }
+    lines = []
+    for row in rows.to_dict("records"):
+        report = stated.get((row["run"], row["step"]))
+        values = [float(row[name]) for name in _TRAJECTORY]
+        lines.append((row["run"], int(row["step"]), *values, None if report is None else float(report)))
+    columns = (
+        "model",
+        "step",
+        "perplexity",
+        "H1 bars",
+        "H1 total",
+        "H1 entropy",
+        "effective rank",
+        "H1 total (report)",
+    )
+    note = "The last layer, as in the report; its own number stands beside where it has that model and step."
+    return Section("Trajectories", columns, tuple(lines), note)
+
+
+def null_section(rows: pd.DataFrame) -> Section:
+    """Return H1 at the first and last checkpoint beside Gaussian clouds of the same mean and covariance."""
+    lines = []
+    for run, mine in rows.groupby("run", sort=False):
+        for place in (0, -1):
+            row = mine.iloc[place]
+            for name in (name for name in _NULLED if f"{name}_null" in rows):
+                value, null, sd = (float(row[f"{name}{end}"]) for end in ("", "_null", "_null_sd"))
+                away = (value - null) / sd if sd > 0 else float("nan")
+                lines.append((run, int(mine["step"].to_numpy()[place]), name, value, null, sd, away))
+    note = (
+        "The null has the cloud's own mean and covariance exactly, so all spectral numbers of the two are "
+        "equal; sd is over the draws of the null. Where a measured value is within a few sd of it, H1 says "
+        "nothing that the covariance does not."
+    )
+    columns = ("model", "step", "quantity", "measured", "Gaussian null", "sd", "distance in sd")
+    return Section("H1 beside a Gaussian cloud of the same covariance", columns, tuple(lines), note)
+
+
+def group_section(trends: pd.DataFrame) -> Section:
+    """Return topology against spectrum: the best and the mean |rho| of each group, per model."""
+    lines = []
+    for run, mine in trends.groupby("run", sort=False):
+        rho = mine.set_index("column")["spearman"].abs()
+        for group, names in _GROUPS.items():
+            known = rho.reindex(list(names)).dropna()
+            if len(known):
+                lines.append((run, group, known.idxmax(), float(known.max()), float(known.mean())))
+    note = (
+        "The report concludes that topology beats the spectrum. The third group is what it did not compare: "
+        "the top covariance eigenvalue, H0's total persistence, and entropy over the log of the count."
+    )
+    return Section(
+        "Topology against spectrum", ("model", "group", "best", "|rho|", "mean |rho|"), tuple(lines), note
+    )
+
+
+def confound_section(rows: pd.DataFrame) -> Section:
+    """Return each topological feature's correlation with log perplexity given what else explains it."""
+    lines = [line for _, mine in rows.groupby("run", sort=False) for line in _confounds(mine)]
+    note = (
+        "Partial Spearman correlations with the log perplexity, given the log step, the top covariance "
+        "eigenvalue, the number of H1 bars, and all three. Empty where a control leaves nothing. A count is "
+        "not its own control."
+    )
+    columns = ("model", "feature", "rho", "given step", "given eigenvalue", "given count", "given all")
+    return Section("What explains the correlations", columns, tuple(lines), note)
+
+
+def _confounds(mine: pd.DataFrame) -> Iterator[tuple[object, ...]]:
+    known = mine[["log_perplexity", *TOPOLOGY, *BESIDE, "step"]].dropna()
+    if len(known) < 6:
+        return
+    y = ranks(known[["log_perplexity"]].to_numpy(float))
+    control = {name: ranks(known[[name]].to_numpy(float)) for name in _CONTROLS}
+    nothing = np.empty((len(known), 0))
+    for name in (*TOPOLOGY, "h1_entropy_normalized", "h0_total_persistence"):
+        x = ranks(known[[name]].to_numpy(float))
+        own = [part for key, part in control.items() if key != name]
+        given = [nothing, control["step"], control["top_eigenvalue"]]
+        given += [nothing if name == "h1_n_features" else control["h1_n_features"], np.hstack(own)]
+        values = [float(partial_correlation(x, y, part)[0][0]) for part in given]
+        if name == "h1_n_features":
+            values[3] = float("nan")
+        yield (mine["run"].iloc[0], name, *values)
+
+
+def sensitivity_section(table: pd.DataFrame) -> Section:
+    """Return how far each finding moves with the settings."""
+    shown = table.loc[table["status"] == "ok", list(SENSITIVITY_COLUMNS)]
+    note = (
+        "components_spread: standard deviation over the numbers of components in units of that over "
+        "checkpoints; texts_spread, draw_spread: the same for the number and the choice of texts; rho: "
+        "Spearman's with log perplexity at the report's setting, then its range over settings and draws; "
+        "order: of the models at their last step, and the share of settings and draws that give it."
+    )
+    lines = tuple(tuple(line) for line in shown.itertuples(index=False))
+    return Section("How far the findings move with the settings", SENSITIVITY_COLUMNS, lines, note)

@@ -1,0 +1,129 @@
+"""The embedding report's study on a series of one's own: measured, tabulated, and set beside its nulls."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from toposcope.errors import InputError
+from toposcope.studies.sections import Section
+from toposcope.studies.seed003 import printed
+
+if TYPE_CHECKING:
+    from toposcope.sources.series import Series
+    from toposcope.store import Store
+    from toposcope.train.neox import NeoxPlan
+
+RECIPES = ("pythia",)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StudySettings:
+    """What a study may choose; everything else is the report's.
+
+    `texts` is a source of texts as in `load_texts`; the first `limit` of them form the clouds. With an empty
+    `sensitivity`, the sensitivity table is left out. `labelled` adds a linear probe's accuracy.
+    """
+
+    texts: str
+    limit: int = 200
+    sensitivity: tuple[int, ...] = (200, 800)
+    labelled: Path | None = None
+    device: str = "cpu"
+    jobs: int = 1
+    quiet: bool = False
+
+
+def recipe_series(name: str) -> Series:
+    """Open the models of a packaged recipe at the report's checkpoints; they are fetched one at a time.
+
+    Raises
+    ------
+    SourceError
+        When the hub cannot be read.
+    """
+    from toposcope.sources import open_series
+    from toposcope.sources.published import published
+
+    family = published(name)
+    addresses = [family.address_of(model) for model in printed()["trajectory"]]
+    return open_series(addresses, revisions=family.revisions("seed003"))
+
+
+def train_stand_ins(
+    corpus: str, out: Path, *, plan: NeoxPlan | None = None, quiet: bool = False
+) -> list[str]:
+    """Train the three GPT-NeoX sizes on a corpus and return their folders; what is trained stays as it is.
+
+    Raises
+    ------
+    InputError
+        When the corpus cannot be read, or `out` holds models of another plan or corpus.
+    """
+    from toposcope.train.corpus import load_corpus
+    from toposcope.train.neox import SHAPES, NeoxPlan, train_neox
+
+    read, plan = load_corpus(corpus), plan or NeoxPlan()
+    return [str(train_neox(shape, read, out, plan, quiet=quiet)) for shape in SHAPES]
+
+
+def measure(series: Series, folder: Path, settings: StudySettings) -> Store:
+    """Measure a series into `folder`/store by the report's conventions, with what the report left out.
+
+    Every layer instead of the last; the Gaussian nulls, dimensions, attention graphs and, in rows of their
+    own, the sensitivity grid. The pooled states go to `folder`/states. A stopped sweep goes on.
+
+    Raises
+    ------
+    InputError
+        When a checkpoint could not be measured; the others are in the store.
+    """
+    from toposcope.probes.representations.kept import keep_runs
+    from toposcope.probes.representations.linear_probe import load_labelled
+    from toposcope.probes.representations.loading import ModelLoader
+    from toposcope.probes.representations.options import preset
+    from toposcope.probes.representations.sensitivity import SensitivityOptions
+    from toposcope.probes.representations.study import study_of_texts
+    from toposcope.store import Store
+    from toposcope.sweep import Execution, sweep
+
+    options = preset("seed003", {"layers": "all", "dimension": True, "attention": True})
+    study = study_of_texts(
+        options,
+        settings.texts,
+        ModelLoader(device=settings.device, half=options.half),
+        limit=settings.limit,
+        labelled=load_labelled(settings.labelled) if settings.labelled is not None else None,
+        keep=folder / "states",
+        grid=SensitivityOptions(texts=settings.sensitivity) if settings.sensitivity else None,
+    )
+    keep_runs(folder / "states", series.runs)
+    store = Store.create(folder / "store", recipe=study.recipe())
+    execution = Execution(jobs=settings.jobs, keep_diagrams=True, quiet=settings.quiet)
+    report = sweep(series, study.probes(), store, execution=execution)
+    if report.failures:
+        first = report.failures[0]
+        raise InputError(
+            f"{len(report.failures)} units failed, the first: run {first.run} step {first.step}: "
+            f"{first.note}; repeat the command to try them again"
+        )
+    return store
+
+
+def study(series: Series, folder: Path, settings: StudySettings) -> list[Section]:
+    """Measure a series, write its report page to `folder`/report, and return the study's tables."""
+    from toposcope.report import write_report
+    from toposcope.studies.seed003_sections import tables
+
+    store = measure(series, folder, settings)
+    write_report(store.path, folder / "report", title="The topology of representations during training")
+    return tables(store)
+
+
+def open_all(uris: Sequence[str]) -> Series:
+    """Open several series as one."""
+    from toposcope.sources import open_series
+
+    return open_series(list(uris))
