@@ -41,6 +41,7 @@ def test_planted_spreads_come_back():
 
     line = sensitivity_table(_rows(value)).set_index("run").loc["a"]
     unit = np.std(np.arange(6), ddof=1)
+    assert line["settings_spread"] == pytest.approx(np.std([0, 0.5, 2.0, 2.5], ddof=1) / unit)
     assert line["components_spread"] == pytest.approx(np.std([0, 0.5], ddof=1) / unit)
     assert line["texts_spread"] == pytest.approx(np.std([0, 2.0], ddof=1) / unit)
     assert line["draw_spread"] == pytest.approx(np.std([0, 0.1], ddof=1) / unit)

@@ -44,7 +44,7 @@ The wide series table (`series_table`, `from_frame`; class `SeriesTable`)
 `scaling_table` (last values against model size): `quantity`, `exponent`, `low`, `high`, `r2`, `n_sizes`, ...
 
 `sensitivity_table` (how far findings on representations move with their settings): `feature`, `run`,
-    `components_spread`, `texts_spread`, `draw_spread`, `rho`, `rho_low`, `rho_high`,
+    `settings_spread`, `components_spread`, `texts_spread`, `draw_spread`, `rho`, `rho_low`, `rho_high`,
     `order`, `order_share`, ...
 
 `seed_forecasts`: `run`, `fraction`, `method` ("loss-only", "TDA-only", "combined", "last-loss control"),

@@ -12,8 +12,8 @@ from toposcope.errors import InputError
 
 PROBE = "sensitivity"
 COLUMNS = (
-    "feature", "run", "settings", "draws", "checkpoints", "components_spread", "texts_spread",
-    "draw_spread", "rho",
+    "feature", "run", "settings", "draws", "checkpoints", "settings_spread",
+    "components_spread", "texts_spread", "draw_spread", "rho",
     "rho_low", "rho_high", "order", "order_share", "orders", "status", "reason",
 )  # fmt: skip
 
@@ -30,11 +30,12 @@ def sensitivity_table(features: pd.DataFrame) -> pd.DataFrame:
     Returns
     -------
     pandas.DataFrame
-        One row per feature and run. `components_spread`: the standard deviation over the numbers of
-        principal components (means over draws), root mean square over checkpoints and numbers of texts, in
-        units of the standard deviation over checkpoints; above 1 the choice moves the number more than
-        training does. `texts_spread`: the same over the numbers of texts, within one number of components;
-        `draw_spread`: over the draws of texts, within one setting. `rho`: Spearman's correlation with the log
+        One row per feature and run. `settings_spread`: the standard deviation over all settings (means
+        over draws), root mean square over checkpoints, in units of the standard deviation over checkpoints;
+        above 1 the choice of a setting moves the number more than training does. `components_spread`: the
+        same over the numbers of principal components, within one number of texts; `texts_spread`: over the
+        numbers of texts, within one number of components; `draw_spread`: over the draws of texts, within one
+        setting. `rho`: Spearman's correlation with the log
         perplexity at the setting nearest the embedding report's (`reference_setting`), mean over draws;
         `rho_low`, `rho_high`: its range over all settings and draws. `order`: the order of the runs at
         their last step that most settings and draws give, smallest first; `order_share` how many of them
@@ -85,6 +86,7 @@ def _of_run(mine: pd.DataFrame, quality: pd.Series | None) -> dict[str, object]:
         return {**found, "status": "degenerate", "reason": "the same at every checkpoint"}
     components = [str(name).rpartition("texts")[0] for name in per_setting]
     texts = [str(name).rpartition("texts")[2] for name in per_setting]
+    found["settings_spread"] = _within(per_setting, [""] * per_setting.shape[1]) / spread
     found["components_spread"] = _within(per_setting, texts) / spread
     found["texts_spread"] = _within(per_setting, components) / spread
     found["draw_spread"] = _within(wide, list(wide.columns.get_level_values("name"))) / spread
