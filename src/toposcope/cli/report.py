@@ -24,16 +24,25 @@ from toposcope.cli.output import json_option, print_json
     "--target",
     help="What correlations are taken with.  [default: the held-out loss or the loss; the log perplexity]",
 )
+@click.option(
+    "--targets",
+    type=click.Path(path_type=Path),
+    help="Scores of the checkpoints from a file: run, step or revision, and a column for each.",
+)
 @json_option
-def command(stores: tuple[Path, ...], out: Path, title: str, target: str | None, as_json: bool) -> int:
+def command(
+    stores: tuple[Path, ...], out: Path, title: str, target: str | None, targets: Path | None, as_json: bool
+) -> int:
     """Analyse STORE and write index.html (self-contained), report.md, and each figure and table to a folder.
 
     A store of weights and one of representations make one page of two parts. The folder appears whole or
     not at all; a folder that holds anything but a report is left alone.
     """
+    from toposcope.analysis.targets import read_targets
     from toposcope.report import write_report
 
-    page = write_report(stores, out, title=title, target=target)
+    read = None if targets is None else read_targets(targets)
+    page = write_report(stores, out, title=title, target=target, targets=read)
     if as_json:
         print_json({"page": str(page), "markdown": str(page.with_name("report.md"))})
     else:

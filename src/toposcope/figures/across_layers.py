@@ -72,4 +72,4 @@ def _key(figure: Figure, layers: list[float], colours: dict[object, str]) -> Non
         mark = Line2D([], [], color=MUTED, marker="o", linestyle="none", markersize=5, label=text)
         mark.set_markerfacecolor(face)
         handles.append(mark)
-    figure.legend(handles=handles, loc="outside lower center", ncols=min(len(handles), 5), labelcolor=INK)
+    figure.legend(handles=handles, loc="outside lower center", ncols=min(len(handles), 4), labelcolor=INK)

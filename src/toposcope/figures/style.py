@@ -151,8 +151,8 @@ def log_axis(axis: Axis) -> None:
     """Make `axis` logarithmic with plain numbers on it: at decades, and between them where they are few."""
     (axis.axes.set_xscale if axis.axis_name == "x" else axis.axes.set_yscale)("log")  # type: ignore[attr-defined]
     low, high = axis.axes.get_xlim() if axis.axis_name == "x" else axis.axes.get_ylim()  # type: ignore[attr-defined]
-    few = high / max(low, 1e-300) < 50
-    axis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0) if few else (1.0,), numticks=6 if few else 5))
+    few = high / max(low, 1e-300) < 200
+    axis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0) if few else (1.0,), numticks=9 if few else 5))
     axis.set_major_formatter(FuncFormatter(lambda value, _: short(value)))
     axis.set_minor_formatter(NullFormatter())
 

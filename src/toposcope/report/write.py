@@ -29,6 +29,7 @@ def write_report(
     *,
     title: str = TITLE,
     target: str | None = None,
+    targets: pd.DataFrame | None = None,
 ) -> Path:
     """Analyse one or more stores, write their report into the folder `out`, and return the page's path.
 
@@ -46,6 +47,8 @@ def write_report(
     target
         What correlations are taken with; by default the held-out loss or the loss for weights, and the
         log perplexity for representations.
+    targets
+        Further targets, as `toposcope.analysis.targets.read_targets` returns them.
 
     Raises
     ------
@@ -56,7 +59,7 @@ def write_report(
     check_target(Path(out))
     given = [stores] if isinstance(stores, Store | str | Path) else list(stores)
     opened = [store if isinstance(store, Store) else Store.open(store) for store in given]
-    studies = [study for store in opened for study in studies_of(store, target=target)]
+    studies = [study for store in opened for study in studies_of(store, target=target, targets=targets)]
     kinds = [type(study) for study in studies]
     if len(set(kinds)) < len(kinds):
         names = ", ".join(str(store.path) for store in opened)
@@ -64,7 +67,9 @@ def write_report(
     return write_studies(studies, out, title=title)
 
 
-def studies_of(store: Store, *, target: str | None = None) -> list[AnyStudy]:
+def studies_of(
+    store: Store, *, target: str | None = None, targets: pd.DataFrame | None = None
+) -> list[AnyStudy]:
     """Read and analyse `store`: a study of weights, of representations, or both.
 
     Raises
@@ -75,9 +80,9 @@ def studies_of(store: Store, *, target: str | None = None) -> list[AnyStudy]:
     probes = set(store.features()["probe"].dropna())
     studies: list[AnyStudy] = []
     if not probes or probes - {PROBE, SENSITIVITY}:
-        studies.append(gather_weights(store, target=target))
+        studies.append(gather_weights(store, target=target, targets=targets))
     if PROBE in probes:
-        studies.append(gather_representations(store, target=target))
+        studies.append(gather_representations(store, target=target, targets=targets))
     return studies
 
 

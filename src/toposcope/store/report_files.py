@@ -95,6 +95,32 @@ def results(store: Store) -> pd.DataFrame:
     return table
 
 
+def tidy_rows(table: pd.DataFrame) -> pd.DataFrame:
+    """Return lines of the report's own files as rows of the features table: the inverse of `results`.
+
+    `table` has a line per checkpoint with the columns run, step and the report's names of the numbers.
+    Every number is one of a single hidden state, which all texts were used for; missing ones are left out.
+
+    >>> import pandas as pd
+    >>> lines = pd.DataFrame({"run": "a", "step": [0, 1], "perplexity": [9.0, 8.0], "h1_n_features": [3, 4]})
+    >>> tidy_rows(lines)[["step", "name", "feature", "value"]].values.tolist()[2:]
+    [[0, 'hidden', 'h1_count', 3.0], [1, 'hidden', 'h1_count', 4.0]]
+    """
+    import pandas as pd
+
+    values = {ours: table[theirs].astype(float) for theirs, ours in NAMES.items() if theirs in table}
+    if {"h1_entropy", "h1_count"} <= set(values):
+        values["h1_entropy_normalized"] = values["h1_entropy"] / np.log(values["h1_count"])
+    pieces = []
+    for ours, numbers in values.items():
+        rows = table[["run", "step"]].assign(feature=ours, value=numbers)
+        rows["name"], rows["layer"] = ("model", np.nan) if ours == "perplexity" else ("hidden", 0.0)
+        of_diagram = ours.startswith(("h0_", "h1_")) or ours.endswith("_h1")
+        pieces.append(rows.assign(filtration="euclidean" if of_diagram else ""))
+    rows = pd.concat(pieces, ignore_index=True).dropna(subset=["value"])
+    return rows.assign(probe=PROBE, role="model", draw=np.nan, status="ok", note="")
+
+
 def _significant(store: Store) -> dict[int, pd.Series]:
     """Return, for each dimension, the number of bars longer than the median bar of their diagram."""
     diagrams = store.diagrams(probe=PROBE)

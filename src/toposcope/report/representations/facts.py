@@ -19,15 +19,21 @@ PHASES = (("collapse", 0, 32), ("reorganisation", 32, 1000), ("refinement", 1000
 """The embedding report's phases, by step: it read them off a figure of H1 total persistence."""
 
 
+def worth(study: Representations, target: str) -> pd.DataFrame:
+    """Return the trend table of one target with what is left of it given each confound."""
+    mine = study.trends[study.trends["target"] == target]
+    if study.confounds.empty:
+        return mine
+    return mine.merge(study.confounds, on=["run", "column", "target"], how="left")
+
+
 def strengths(study: Representations) -> pd.DataFrame:
     """Return, per feature, means over the runs of |correlation|: columns column, baseline, runs, raw, ...
 
     `raw` and `given_step` are means of absolute values; `raw_low` is the smallest over the runs; `usual_p`
     counts runs with p < .05 as if checkpoints were independent; `adds` and `tested` count verdicts.
     """
-    mine = study.trends
-    if len(study.confounds):
-        mine = mine.merge(study.confounds, on=["run", "column"], how="left")
+    mine = worth(study, study.target)
     lines = []
     for column, rows in mine.groupby("column", sort=False):
         known = rows["spearman"].dropna().abs()

@@ -11,7 +11,7 @@ import pandas as pd
 from toposcope.analysis import segment_table, trend_table
 from toposcope.analysis.confounds import confound_table, walk_bound
 from toposcope.analysis.sensitivity import sensitivity_table
-from toposcope.analysis.table import SeriesTable
+from toposcope.analysis.table import SeriesTable, series_table
 from toposcope.errors import InputError
 from toposcope.figures.names import leading
 from toposcope.report.manifest import complete_runs, manifest
@@ -25,7 +25,6 @@ from toposcope.report.representations.rows import (
     TOTAL,
     belongs,
     derived,
-    last_layer_series,
 )
 from toposcope.report.target import chosen_target
 from toposcope.store import Store
@@ -41,9 +40,10 @@ class Representations:
     """The tables behind the part on representations.
 
     `runs`, `metrics`, `features` and `diagrams` are the store's, the features with rates of change and
-    the excess over the Gaussian null; `series` is of each run's last layer; `target` what correlations are
-    taken with ("" where nothing can be). `trends`, `confounds` and `segments` come from the analysis;
-    `chance` is the |rho| that 5% of pairs of random walks of this length exceed.
+    the excess over the Gaussian null; `series` joins them; `target` is what correlations are taken with (""
+    where nothing can be), `further` are targets that have a table of their own. `trends`, `confounds` and
+    `segments` come from the analysis; `chance` is the |rho| that 5% of pairs of random walks of this length
+    exceed.
     """
 
     runs: pd.DataFrame
@@ -52,6 +52,7 @@ class Representations:
     diagrams: pd.DataFrame
     series: SeriesTable
     target: str
+    further: tuple[str, ...]
     trends: pd.DataFrame
     confounds: pd.DataFrame
     segments: pd.DataFrame
@@ -66,8 +67,10 @@ class Representations:
         return bool((rows["feature"] == feature).any())
 
 
-def gather(store: Store, *, target: str | None = None) -> Representations:
-    """Read `store` and run the analysis on its representations.
+def gather(
+    store: Store, *, target: str | None = None, targets: pd.DataFrame | None = None
+) -> Representations:
+    """Read `store` and run the analysis on its representations; `targets` are further ones from a file.
 
     Raises
     ------
@@ -87,6 +90,7 @@ def gather(store: Store, *, target: str | None = None) -> Representations:
         audit=store.audit(),
         provenance=manifest(store),
         target=target,
+        targets=targets,
     )
 
 
@@ -99,16 +103,24 @@ def build(
     audit: pd.DataFrame | None = None,
     provenance: Mapping[str, object] | None = None,
     target: str | None = None,
+    targets: pd.DataFrame | None = None,
 ) -> Representations:
-    """Analyse tidy rows of representations (the store's features table), wherever they come from."""
+    """Analyse tidy rows of representations (the store's features table), wherever they come from.
+
+    `target` names what correlations are taken with; `targets` are further ones, as `read_targets` returns
+    them.
+    """
     features = features[belongs(features)]
     wide = derived(features)
-    series = last_layer_series(wide, metrics, runs)
+    series = series_table(wide, metrics, runs, targets=targets)
     chosen = chosen_target(series, target, preferred=_TARGETS)
-    columns = [column for column in leading(series.columns(), most=60) if column != chosen]
-    trends = trend_table(series, targets=[chosen] if chosen else [], columns=columns)
+    given = [] if targets is None else list(dict.fromkeys(targets["target"]))
+    further = tuple(name for name in series.targets if name in ("probe_accuracy", *given) and name != chosen)
+    wanted = [chosen, *further] if chosen else list(further)
+    columns = [column for column in leading(series.columns(), most=60) if column not in wanted]
+    trends = trend_table(series, targets=wanted, columns=columns)
     controls = {name: column for name, column in CONTROLS.items() if column in series.values}
-    confounds = confound_table(series, chosen, columns, controls) if chosen else pd.DataFrame()
+    confounds = [confound_table(series, name, columns, controls).assign(target=name) for name in wanted]
     counted = trends["n"].max() if len(trends) else np.nan
     return Representations(
         runs=complete_runs(runs, series),
@@ -117,8 +129,9 @@ def build(
         diagrams=pd.DataFrame(columns=["probe", "dim", "run", "layer"]) if diagrams is None else diagrams,
         series=series,
         target=chosen,
+        further=further,
         trends=trends,
-        confounds=confounds,
+        confounds=pd.concat(confounds, ignore_index=True) if confounds else pd.DataFrame(),
         segments=segment_table(series, columns=[c for c in (TOTAL, RANK) if c in series.values]),
         sensitivity=sensitivity_table(features) if _has(features, SENSITIVITY) else pd.DataFrame(),
         chance=walk_bound(int(counted)) if np.isfinite(counted) else np.nan,

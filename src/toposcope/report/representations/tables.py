@@ -9,7 +9,7 @@ from toposcope.figures.series import sizes
 from toposcope.report.cells import number, trend_cell
 from toposcope.report.counts import NOTHING
 from toposcope.report.parts import Table
-from toposcope.report.representations.facts import last_values, strengths
+from toposcope.report.representations.facts import last_values, strengths, worth
 from toposcope.report.representations.rows import COUNT, ENTROPY, HIDDEN, QUALITY, RANK, TOP, TOTAL
 from toposcope.report.representations.study import Representations
 from toposcope.report.representations.tables_more import (
@@ -20,6 +20,7 @@ from toposcope.report.representations.tables_more import (
     probing_table,
     sensitivity_table,
 )
+from toposcope.store.parts import slug
 
 _SHOWN = (
     ("hidden/explained", "variance kept", "{:.0%}"),
@@ -58,7 +59,7 @@ def tables(study: Representations) -> dict[str, Table]:
     """Return the tables of the part by name, those that have something to say."""
     made = (
         last_table(study),
-        correlation_table(study),
+        correlation_table(study, study.target),
         against_table(study),
         phases_table(study),
         trajectory_table(study),
@@ -67,6 +68,7 @@ def tables(study: Representations) -> dict[str, Table]:
         dimensions_table(study),
         probing_table(study),
         sensitivity_table(study),
+        *(correlation_table(study, name) for name in study.further),
     )
     return {table.name: table for table in made if table.rows}
 
@@ -137,10 +139,9 @@ def trajectory_table(study: Representations) -> Table:
     )
 
 
-def correlation_table(study: Representations) -> Table:
-    """Return the correlation of every feature with the target, and what it is worth."""
-    keys = ["run", "column"]
-    mine = study.trends.merge(study.confounds, on=keys, how="left") if len(study.confounds) else study.trends
+def correlation_table(study: Representations, target: str) -> Table:
+    """Return the correlation of every feature with `target`, and what it is worth."""
+    mine = worth(study, target)
     places = {run: i for i, run in enumerate(ordered_runs(study))}
     order = list(dict.fromkeys(mine["column"]))
     if len(mine):
@@ -156,8 +157,8 @@ def correlation_table(study: Representations) -> Table:
         for line in mine.to_dict("records")
     ]
     return Table(
-        "representation_trends",
-        f"Correlation with the {readable_name(study.target)}",
+        "representation_trends" + ("" if target == study.target else f"_{slug(target)}"),
+        f"Correlation with the {readable_name(target)}",
         "Spearman's rho over the checkpoints of a model. The first group is what is usually reported; the "
         "second says what two drifting curves do by themselves; the third takes out the step, the top "
         "covariance eigenvalue or the number of H1 bars, each alone. Only the last group tests for more than "

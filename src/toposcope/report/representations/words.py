@@ -170,7 +170,7 @@ def _entropy(study: Representations) -> str:
     if own.empty:
         return ""
     text = f" H1 entropy is nearly the log of the H1 count (ρ between them {span(own, '{:+.2f}')})"
-    given = study.confounds
+    given = study.confounds[study.confounds["target"] == study.target] if study.target else study.confounds
     rest = (
         given.loc[given["column"] == ENTROPY, "given_count"].dropna() if "given_count" in given else own[:0]
     )
@@ -194,7 +194,8 @@ def _given_step(study: Representations) -> str:
         lambda rows: rows["step"].corr(rows[study.target], method="spearman")
     )
     text = f"The step itself has ρ = {span(clock.dropna(), '{:+.2f}')} with {_the(study)}"
-    mine = study.trends[study.trends["column"].isin((ENTROPY, COUNT, TOTAL))]
+    of_target = study.trends[study.trends["target"] == study.target]
+    mine = of_target[of_target["column"].isin((ENTROPY, COUNT, TOTAL))]
     known = mine.groupby("column", sort=False)["partial_step"].apply(lambda rows: list(rows.dropna()))
     given = [
         f"{span(pd.Series(values), '{:+.2f}')} ({readable_name(str(column))})"

@@ -20,7 +20,7 @@ def captions(study: Study) -> dict[str, Caption]:
         "vietoris_rips": _vietoris_rips(study),
         "loss_against_h0": _loss_against_h0(study),
         "correlations": _correlations(study),
-        "forecast": _forecast(study),
+        "forecast": forecasts.caption(study.forecasts),
         "scaling": _scaling(study),
         "layers": _layers(study),
     }
@@ -168,33 +168,6 @@ def _correlations(study: Study) -> Caption:
         "evidence of no relation: small effects stay unseen with this many checkpoints.",
         "Three heat maps of features against model sizes: raw rank correlation with the loss, "
         "correlation given log step, and correlation of innovations.",
-    )
-
-
-def _forecast(study: Study) -> Caption:
-    found = forecast_comparisons(study.forecasts)
-    n = max((c.runs for c in found), default=0)
-    can = "Nothing: no forecast could be made."
-    if found:
-        wins = [f"{100 * c.fraction:.0f}%" for c in found if c.best]
-        can = (
-            f"For these {n} runs the topology term had the smallest mean error of the three at "
-            f"{', '.join(wins)} of the run; its gain over the control is clear of zero at "
-            f"{', '.join(f'{100 * c.fraction:.0f}%' for c in found if c.clear) or 'none of them'}."
-            if wins
-            else f"For these {n} runs the topology term never had the smallest mean error of the three."
-        )
-    limit = f" With {n} runs, a paired two-sided test cannot give a p below {2 * 2.0**-n:.3g}." if n else ""
-    return Caption(
-        "Error of forecasts of the final loss",
-        "Absolute error of every run (dots) and its mean (diamonds), by method and by the part of the "
-        "run that was seen. The rules are the weight-space paper's; the dashed line is its combined rule "
-        "with the last observed loss in place of the topology.",
-        can,
-        "How well any of these rules does elsewhere: their constants were chosen by their authors on "
-        f"runs of this kind.{limit}",
-        "Dot plot of forecast errors by method, one panel per fraction of the run, with the last-loss "
-        "control as a dashed line.",
     )
 
 

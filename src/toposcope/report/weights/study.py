@@ -90,8 +90,8 @@ class Study:
         return template.format(self.filtration).replace("/pooled/", f"/{self.cloud}/")
 
 
-def gather(store: Store, *, target: str | None = None) -> Study:
-    """Read `store` and run the analysis on its weights and gradients.
+def gather(store: Store, *, target: str | None = None, targets: pd.DataFrame | None = None) -> Study:
+    """Read `store` and run the analysis on its weights and gradients; `targets` are further ones.
 
     Raises
     ------
@@ -104,7 +104,7 @@ def gather(store: Store, *, target: str | None = None) -> Study:
             f"{store.path} has no measured features; run: toposcope weights SERIES --out {store.path}"
         )
     features = features[~features["probe"].isin(_ELSEWHERE)]
-    series = series_table(features, metrics, runs)
+    series = series_table(features, metrics, runs, targets=targets)
     results = analyse(series, target=target)
     return build(
         features,

@@ -10,6 +10,7 @@ from toposcope.figures.series import sizes
 from toposcope.report.cells import NONE, interval, number, paired, step_and_part, trend_cell, whole
 from toposcope.report.counts import NOTHING, first_last
 from toposcope.report.parts import Table
+from toposcope.report.weights.forecasts import forecasts_table
 from toposcope.report.weights.study import H0, H1, NP, Study
 
 
@@ -23,7 +24,7 @@ def tables(study: Study) -> dict[str, Table]:
         phases_table(study),
         segments_table(study),
         scaling_table(study),
-        forecasts_table(study),
+        forecasts_table(study.forecasts),
     )
     return {table.name: table for table in made if table.rows}
 
@@ -249,31 +250,6 @@ def scaling_table(study: Study) -> Table:
         ("quantity", "exponent", "95%", "R²", "ρ (p)", "sizes", "note"),
         tuple(rows),
         frame=study.fits,
-    )
-
-
-def forecasts_table(study: Study) -> Table:
-    """Return mean errors by fraction and method, each paired by run with the last-loss control."""
-    errors = study.forecasts.assign(size=study.forecasts["error"].abs())
-    rows = []
-    for (fraction, method), mine in errors.groupby(["fraction", "method"], sort=False):
-        known = mine.dropna(subset=["error"]).set_index("run")
-        same = errors[errors["fraction"] == fraction]
-        control = same[same["method"].str.contains("control")].set_index("run")["size"]
-        difference = NONE if "control" in str(method) else paired(known["size"] - control)
-        seen = f"{100 * float(fraction):.0f}%"  # type: ignore[arg-type]
-        bias = number((known["predicted"] - known["actual"]).mean(), "{:+.4f}")
-        error = number(known["size"].mean(), "{:.4f}")
-        rows.append((seen, str(method), error, bias, difference, str(len(known))))
-    return Table(
-        "forecasts",
-        "Forecasts of the final loss",
-        "Mean absolute error (MAE, nats per token) by the part of the run that was seen. The last column "
-        "but one is the paired difference of absolute errors to the control, with Student's 95% interval "
-        "over runs: negative is better than the control.",
-        ("seen", "method", "MAE", "mean error", "minus control", "runs"),
-        tuple(rows),
-        frame=study.forecasts,
     )
 
 

@@ -42,11 +42,11 @@ def headline(study: Study, verdicts: Verdicts) -> str:
         return "Whether topology tells more than the loss curve cannot be concluded from these runs."
     if not verdicts.found:
         return "Topology moved during training, but nothing shows that it tells more than the loss curve."
-    helps = [c for c in forecast_comparisons(study.forecasts) if c.clear]
+    found = forecasts.forecasts_of(study.forecasts)
     forecast = (
-        "and forecasts with topology beat their control" if helps else "but forecasts do not profit from it"
+        "and forecasts with topology beat their control" if found and found.clear else "but forecasts do not profit from it"
     )
-    if not len(study.forecasts):
+    if found is None:
         forecast = "and forecasts could not be compared"
     share = f"{verdicts.found} of {verdicts.tested}"
     return f"Some topology moves with the loss beyond their shared trend ({share} tests), {forecast}."
@@ -179,7 +179,7 @@ def adds(study: Study, verdicts: Verdicts) -> str:
     parts = [
         _raw_sentence(study),
         _verdict_sentence(study, verdicts),
-        _forecast_sentence(study),
+        forecasts.sentence(study.forecasts),
         _seed_sentence(study),
     ]
     return " ".join(part for part in parts if part)
@@ -230,44 +230,6 @@ def _verdict_sentence(study: Study, verdicts: Verdicts) -> str:
         )
     elif verdicts.baselines_tested:
         text += f" None of {verdicts.baselines_tested} pairs of plain norms and spectra does."
-    return text
-
-
-_UNCLEAR = "nowhere is its gain over the control clear of zero at 95%."
-
-
-def _forecast_sentence(study: Study) -> str:
-    found = forecast_comparisons(study.forecasts)
-    if not found:
-        return "No forecast of the final loss could be compared with its control."
-    n = max(c.runs for c in found)
-    seen = " / ".join(f"{100 * c.fraction:.0f}%" for c in found)
-    errors = {
-        "with the topology term": [c.combined for c in found],
-        "with the last loss in its place": [c.control for c in found],
-        "from the loss curve alone": [c.loss_only for c in found],
-    }
-    in_turn = listed(
-        [" / ".join(f"{e:.3f}" for e in of_rule) + f" {rule}" for rule, of_rule in errors.items()]
-    )
-    text = (
-        f"With {seen} of a run seen, forecasts of the final loss are off on average over {n} runs by "
-        f"{in_turn}. "
-    )
-    wins = [f"{100 * c.fraction:.0f}%" for c in found if c.best]
-    if not wins:
-        text += "The gain over the loss curve, where there is one, needs no topology."
-    else:
-        only = " only" if len(wins) < len(found) else ""
-        text += f"The topology term has the smallest of the three errors at {listed(wins)}{only}; "
-        clear = [f"{100 * c.fraction:.0f}%" for c in found if c.clear]
-        text += f"its gain over the control is clear of zero at {listed(clear)}." if clear else _UNCLEAR
-    smallest = 2.0**-n * 2
-    if smallest > 0.05:
-        text += (
-            f" A paired test over {n} runs cannot reach p < .05 (its smallest p is {smallest:.3g}), so "
-            "either order may be chance."
-        )
     return text
 
 
