@@ -15,11 +15,10 @@ from toposcope.analysis.decision import (
     by_both,
     by_topology,
     diminishing_returns,
-    regret_summary,
-    regret_table,
     weigh,
 )
 from toposcope.analysis.forecast import curve_from_metrics
+from toposcope.analysis.regret import regret_summary, regret_table
 from toposcope.analysis.synthetic import Spectrum, SyntheticRecipe, simulate
 from toposcope.cli.main import main
 

@@ -2,30 +2,36 @@
 
 Three things can be done with what is left of a compute budget: train this run on, stop it, or train a larger
 model of the family from the start. Each has an expected loss with an interval, and a cost: spending the whole
-budget is worth `price` of the loss. The default leaves the run alone unless the gain of something else is
-clear; it is judged by its regret against the best in hindsight.
+budget is worth `price` of the loss. The default takes the least expected log cost, which is the least
+expected log regret; `toposcope.analysis.regret` holds it against the best in hindsight.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
-import pandas as pd
 from scipy import stats
 
 from toposcope.analysis.forecast.auto import Auto
 from toposcope.analysis.forecast.base import LEVEL, Forecast, Forecaster, forecast
 from toposcope.analysis.forecast.curve import Curve, level_and_slope
 from toposcope.analysis.forecast.published import NEURAL_PERSISTENCE
+from toposcope.analysis.phases import IN_A_ROW, SMOOTHING, coded_rule
 
 PRICE = 0.01
 """Spending the whole budget is worth this share of the loss."""
 
 CONFIDENCE = 0.9
-"""How sure the default must be that something else is better before it leaves the run."""
+"""How sure `by_certainty` must be that something else is better before it leaves the run."""
+
+SAME_HORIZON = 0.02
+"""Siblings whose planned steps differ by less than this share from those bought followed that schedule."""
+
+LEAST_LOSSES = 8
+"""Losses that a larger model must have had before its level can be read."""
 
 CONTINUE, STOP, SCALE = "continue", "stop", "scale"
 
@@ -80,14 +86,21 @@ def weigh(
     larger : parameters of the model that scaling up would train.
     """
     made = forecast(method or Auto(), seen, siblings, level=level)
-    return _weigh(made, seen, siblings, budget, larger, price)
+    return weigh_forecast(made, seen, siblings, budget=budget, larger=larger, price=price)
 
 
-def _weigh(
-    made: Forecast, seen: Curve, siblings: Sequence[Curve], budget: float, larger: int, price: float
+def weigh_forecast(
+    made: Forecast,
+    seen: Curve,
+    siblings: Sequence[Curve],
+    *,
+    budget: float,
+    larger: int,
+    price: float = PRICE,
 ) -> tuple[Option, ...]:
+    """Return the three options given the forecast of the run's own end; see `weigh`."""
     on = _continue(made, seen, budget, price)
-    return on, _stop(seen, made.level), _scale(seen, siblings, budget, larger, made.level, price)
+    return on, _stop(seen, made.level), _scale(made, seen, siblings, budget, larger, price)
 
 
 def _continue(made: Forecast, seen: Curve, budget: float, price: float) -> Option:
@@ -95,11 +108,20 @@ def _continue(made: Forecast, seen: Curve, budget: float, price: float) -> Optio
     if made.status == "failed":
         return _cannot(CONTINUE, made.reason)
     loss = made.final
-    if seen.last + steps < 0.98 * seen.horizon and len(made.step):
-        loss = float(np.interp(seen.last + steps, made.step, made.loss))
+    if seen.last + steps < (1 - SAME_HORIZON) * seen.horizon:
+        loss = _on_the_way(made, seen, seen.last + steps)
     ratio = made.high / made.final if math.isfinite(made.high) else 1.1
     spent = steps * seen.parameters / budget
     return _option(CONTINUE, loss, math.log(ratio), made.level, steps, spent, price)
+
+
+def _on_the_way(made: Forecast, seen: Curve, step: float) -> float:
+    """Return the forecast loss before the end: on a line in log-log where only the end is forecast."""
+    if len(made.step):
+        return float(np.interp(step, made.step, made.loss))
+    now = level_and_slope(seen.step, seen.loss)[0]
+    share = math.log(step / seen.last) / math.log(seen.horizon / seen.last)
+    return math.exp(now + share * (math.log(made.final) - now))
 
 
 def _stop(seen: Curve, level: float) -> Option:
@@ -108,22 +130,17 @@ def _stop(seen: Curve, level: float) -> Option:
 
 
 def _scale(
-    seen: Curve, siblings: Sequence[Curve], budget: float, larger: int, level: float, price: float
+    made: Forecast, seen: Curve, siblings: Sequence[Curve], budget: float, larger: int, price: float
 ) -> Option:
     """Read the law of log loss in log size at the step that the budget buys for the larger model."""
     steps = min(budget / larger, seen.horizon)
-    known = [c for c in siblings if c.parameters > 0 and c.last >= steps and c.horizon == seen.horizon]
-    if seen.last >= steps:
-        known = [*known, seen]
-    size = np.log([c.parameters for c in known])
+    size, loss, reason = _known_sizes(made, seen, siblings, steps)
     if len(np.unique(size)) < 3:
         return _cannot(
             SCALE, f"{len(np.unique(size))} sizes reach step {steps:.0f}; the size law needs at least 3"
         )
-    enough = min(np.sum(c.step <= steps) for c in known)
-    if enough < 8:
+    if not np.isfinite(loss).all():
         return _cannot(SCALE, f"the budget buys {steps:.0f} steps of the larger model: too few to be judged")
-    loss = np.array([_level_at(c, steps) for c in known])
     centred = size - size.mean()
     slope = float(centred @ loss / (centred @ centred))
     residual = loss - loss.mean() - slope * centred
@@ -132,13 +149,42 @@ def _scale(
     spread = math.sqrt(
         float(residual @ residual) / free * (1 + 1 / len(size) + reach**2 / float(centred @ centred))
     )
-    half = float(stats.t.ppf(0.5 + level / 2, free)) * spread
-    return _option(
-        SCALE, math.exp(loss.mean() + slope * reach), half, level, steps, steps * larger / budget, price
-    )
+    half = float(stats.t.ppf(0.5 + made.level / 2, free)) * spread
+    expected = math.exp(loss.mean() + slope * reach)
+    option = _option(SCALE, expected, half, made.level, steps, steps * larger / budget, price)
+    return replace(option, reason=reason)
 
 
-def _level_at(curve: Curve, steps: float) -> float:
+def _known_sizes(
+    made: Forecast, seen: Curve, siblings: Sequence[Curve], steps: float
+) -> tuple[np.ndarray, np.ndarray, str]:
+    """Return log sizes, log losses at `steps` (NaN: too early to read), and a caveat.
+
+    Siblings that were planned for that many steps are read at their end; where fewer than three sizes were,
+    those planned like the run itself are read on the way, and so is the run: where it has not come that far
+    yet, in its forecast. Its size is the nearest to the larger one.
+    """
+    sized = [c for c in siblings if c.parameters > 0]
+    ended = [c for c in sized if c.finished and abs(c.horizon - steps) <= SAME_HORIZON * steps]
+    if len({c.parameters for c in ended}) >= 3:
+        ends = np.array([math.log(c.final_loss()) for c in ended])
+        return np.log([c.parameters for c in ended]), ends, ""
+    known = [c for c in sized if c.last >= steps and c.horizon == seen.horizon]
+    losses = [_early_level(c, steps) for c in known]
+    if seen.last >= steps:
+        known, losses = [*known, seen], [*losses, _early_level(seen, steps)]
+    elif made.status != "failed":
+        known, losses = [*known, seen], [*losses, math.log(_on_the_way(made, seen, steps))]
+    caveat = "read in mid-schedule: a schedule of its own would end lower"
+    return np.log([c.parameters for c in known]), np.array(losses), caveat
+
+
+def _early_level(curve: Curve, steps: float) -> float:
+    return level_at(curve, steps) if np.sum(curve.step <= steps) >= LEAST_LOSSES else math.nan
+
+
+def level_at(curve: Curve, steps: float) -> float:
+    """Return the smoothed log loss of a run at `steps`, from the losses up to there."""
     cut = curve.seen(steps)
     return level_and_slope(cut.step, cut.loss)[0]
 
@@ -156,8 +202,12 @@ def _cannot(action: str, reason: str) -> Option:
     return Option(action, nan, nan, nan, nan, nan, nan, nan, "failed", reason)
 
 
-def by_loss(options: Sequence[Option], seen: Curve, *, confidence: float = CONFIDENCE) -> tuple[str, str]:
-    """Continue, unless another option is cheaper with probability `confidence` (normal log losses)."""
+def by_loss(options: Sequence[Option], seen: Curve) -> tuple[str, str]:
+    """Take the option of least expected log cost; where nothing can be judged, go on.
+
+    Regret is a ratio of costs, so its logarithm is a difference of log costs: this choice has the least
+    expected log regret. It needs no threshold, and no run is left for an option that cannot be judged.
+    """
     usable = {option.action: option for option in options if option.status == "ok"}
     if CONTINUE not in usable:
         return (
@@ -165,26 +215,37 @@ def by_loss(options: Sequence[Option], seen: Curve, *, confidence: float = CONFI
             if STOP in usable
             else (CONTINUE, "nothing can be judged")
         )
-    base = usable[CONTINUE]
-    best, chance = CONTINUE, confidence
-    for action in (STOP, SCALE):
-        option = usable.get(action)
-        if option is None:
-            continue
-        spread = max(math.hypot(option.sigma, base.sigma), 1e-9)
-        probability = float(stats.norm.cdf(math.log(base.cost / option.cost) / spread))
-        if probability > chance:
-            best, chance = action, probability
-    if best == CONTINUE:
+    best = min(usable.values(), key=lambda option: option.cost)
+    if best.action == CONTINUE:
+        return CONTINUE, "nothing else is expected to cost less"
+    gain = 1.0 - best.cost / usable[CONTINUE].cost
+    chance = _chance(best, usable[CONTINUE])
+    return best.action, f"expected to cost {gain:.1%} less than going on, with probability {chance:.2f}"
+
+
+def by_certainty(
+    options: Sequence[Option], seen: Curve, *, confidence: float = CONFIDENCE
+) -> tuple[str, str]:
+    """Continue, unless another option is cheaper with probability `confidence` (normal log losses)."""
+    action, why = by_loss(options, seen)
+    usable = {option.action: option for option in options if option.status == "ok"}
+    if action == CONTINUE or CONTINUE not in usable:
+        return action, why
+    if _chance(usable[action], usable[CONTINUE]) < confidence:
         return CONTINUE, f"nothing else is better with {confidence:.0%} confidence"
-    return best, f"better than going on with probability {chance:.2f}"
+    return action, why
+
+
+def _chance(option: Option, base: Option) -> float:
+    """Return the probability that an option costs less than another."""
+    spread = max(math.hypot(option.sigma, base.sigma), 1e-9)
+    return float(stats.norm.cdf(math.log(base.cost / option.cost) / spread))
 
 
 def by_topology(options: Sequence[Option], seen: Curve) -> tuple[str, str]:
     """Scale up once neural persistence has met diminishing returns: the weight-space paper's reading.
 
-    The moving average (width 5) of neural persistence changes, three checkpoints running, by less than a
-    tenth of its largest change so far.
+    The rule is `toposcope.analysis.phases.coded_rule`, on the checkpoints seen so far.
     """
     met = diminishing_returns(seen)
     if met is None:
@@ -213,6 +274,7 @@ Rule = Callable[[Sequence[Option], Curve], tuple[str, str]]
 
 RULES: dict[str, Rule] = {
     "loss (default)": by_loss,
+    "loss, if 90% sure": by_certainty,
     "topology": by_topology,
     "loss and topology": by_both,
     "always continue": always_continue,
@@ -224,11 +286,7 @@ def diminishing_returns(seen: Curve) -> bool | None:
     if NEURAL_PERSISTENCE not in seen.features:
         return None
     value = seen.features[NEURAL_PERSISTENCE].dropna().to_numpy(float)
-    if len(value) < 9:
-        return False
-    change = np.abs(np.diff(np.convolve(value, np.ones(5) / 5, mode="valid")))
-    small = change < 0.1 * change.max()
-    return bool(np.any(small[2:] & small[1:-1] & small[:-2]))
+    return len(value) >= SMOOTHING + IN_A_ROW and coded_rule(value)[1] is not None
 
 
 def advise(
@@ -238,83 +296,3 @@ def advise(
     options = weigh(seen, siblings, budget=budget, larger=larger, level=level)
     action, why = by_loss(options, seen)
     return Advice(seen.run, action, why, options)
-
-
-def regret_table(
-    curves: Sequence[Curve],
-    cuts: Sequence[float],
-    *,
-    multiples: Sequence[float] = (1.0, 4.0),
-    method: Forecaster | None = None,
-    advance: Callable[[], None] | None = None,
-) -> pd.DataFrame:
-    """Let every rule decide for every run that has a larger sibling, and compare with what really happened.
-
-    The budget is a multiple of what the run needs to its end. The next larger model is hidden from the rules
-    (as are its losses); what it reached at the step that the budget buys is its loss on its own schedule.
-
-    Returns one row per (run, cut, multiple, rule): action, cost, best action and cost in hindsight, and
-    regret = cost / best cost - 1.
-    """
-    ordered = sorted(curves, key=lambda curve: curve.parameters)
-    rows = []
-    for cut in cuts:
-        for curve in ordered:
-            above = [other for other in ordered if other.parameters > 1.05 * curve.parameters]
-            if not above:
-                continue
-            bigger = above[0]
-            seen = curve.seen(cut * curve.horizon)
-            hidden = [other for other in ordered if other is not curve and other is not bigger]
-            made = forecast(method or Auto(), seen, hidden)
-            for multiple in multiples:
-                budget = multiple * (curve.horizon - seen.last) * curve.parameters
-                options = _weigh(made, seen, hidden, budget, bigger.parameters, PRICE)
-                actual = _hindsight(curve, bigger, seen, budget)
-                best = min(actual, key=lambda action: actual[action])
-                for name, rule in RULES.items():
-                    action, why = rule(options, seen)
-                    rows.append(
-                        {
-                            "run": curve.run, "cut": cut, "budget": multiple, "rule": name,
-                            "action": action, "why": why, "cost": actual[action], "best": best,
-                            "best_cost": actual[best],
-                            "regret": actual[action] / actual[best] - 1.0,
-                        }
-                    )  # fmt: skip
-                if advance is not None:
-                    advance()
-    return pd.DataFrame(rows)
-
-
-def _hindsight(curve: Curve, bigger: Curve, seen: Curve, budget: float) -> dict[str, float]:
-    """Return what each action really cost."""
-    steps = min(budget / bigger.parameters, bigger.horizon)
-    ahead = min(budget / curve.parameters, curve.horizon - seen.last)
-    price = lambda spent: 1 + PRICE * min(spent, 1.0)  # noqa: E731
-    actual = {
-        CONTINUE: curve.final_loss() * price(ahead * curve.parameters / budget),
-        STOP: math.exp(level_and_slope(seen.step, seen.loss)[0]),
-    }
-    if np.sum(bigger.step <= steps) >= 8:
-        reached = bigger.final_loss() if steps >= bigger.horizon else math.exp(_level_at(bigger, steps))
-        actual[SCALE] = reached * price(steps * bigger.parameters / budget)
-    else:
-        actual[SCALE] = math.inf
-    return actual
-
-
-def regret_summary(regrets: pd.DataFrame) -> pd.DataFrame:
-    """Return mean and worst regret by rule, the actions it took, and how often that was the best one."""
-    rows = []
-    for rule, group in regrets.groupby("rule", sort=False):
-        finite = group[np.isfinite(group["regret"])]
-        rows.append(
-            {
-                "rule": rule, "n": len(group), "mean_regret": finite["regret"].mean(),
-                "worst_regret": finite["regret"].max(),
-                "right": int((group["action"] == group["best"]).sum()),
-                **{action: int((group["action"] == action).sum()) for action in (CONTINUE, STOP, SCALE)},
-            }
-        )  # fmt: skip
-    return pd.DataFrame(rows)

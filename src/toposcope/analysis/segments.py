@@ -12,13 +12,15 @@ from scipy.stats import t as student
 from toposcope.analysis import partition as part
 from toposcope.analysis.table import SeriesTable
 from toposcope.analysis.trends import default_columns
+from toposcope.analysis.whitening import FALSE_ALARMS, Whitened, flipped_gains, whiten
 
 LEAST_POINTS = 12
 BOUNDARY_DROP = -2.0 * np.log(1.0 - np.sqrt(0.95))
 """A boundary moves within its 95% set while the cost rises by less than this times sigma^2 (7.35)."""
 COLUMNS = (
     "run", "column", "segment", "start_step", "end_step", "slope", "slope_low", "slope_high", "start_low",
-    "start_high", "direction", "spectral_label", "embedding_label", "false_alarm_rate", "status", "reason",
+    "start_high", "direction", "spectral_label", "embedding_label", "false_alarm_rate", "boundary_p",
+    "status", "reason",
 )  # fmt: skip
 
 
@@ -27,11 +29,12 @@ def segment_table(
 ) -> pd.DataFrame:
     """Split every feature of every run where its slope on log(step) changes; one row per segment.
 
-    The penalty per boundary is 2 sigma^2 ln n, sigma from the median absolute difference; `calibrated`
-    multiplies it by the factor that lets 5% of random walks on the same steps show any boundary, and
-    `false_alarm_rate` says what share does. `start_low` and `start_high` bound a segment's first step by
-    the likelihood-ratio set of its boundary, the neighbours held fixed. `direction` is the sign of the
-    slope when its interval excludes 0. Labels follow it: `spectral_label` warm-up (falling before any
+    Changes are whitened first (`toposcope.analysis.whitening`): noise that wanes, grows or persists gives no
+    boundaries. The penalty per boundary is the one that lets 5% of the series show any boundary when the
+    signs of its noise are flipped at random; 2 ln n where not `calibrated`. `false_alarm_rate` is the share
+    that do, `boundary_p` the p-value of having any boundary. `start_low` and `start_high` bound a segment's
+    first step by the likelihood-ratio set of its boundary, the neighbours held fixed. `direction` is the sign
+    of the slope when its interval excludes 0. Labels follow it: `spectral_label` warm-up (falling before any
     rise), entropy-seeking (rising), compression-seeking (falling after a rise); `embedding_label`
     collapse (falling), reorganisation (neither), refinement (rising).
 
@@ -66,21 +69,25 @@ def segments(
         return [
             _nothing("failed", f"{n + 1} checkpoints after step 0: at least {LEAST_POINTS + 1} are needed")
         ]
-    if part.robust_sigma(inc.change) == 0:
+    white = whiten(inc)
+    if not white.usable:
         return [_nothing("degenerate", "the feature hardly ever changes: no noise level to judge by")]
-    factor = part.calibrated_factor(inc.clock) if calibrated else 1.0
-    rate = part.false_alarm_rate(inc.clock, factor)
-    starts = [0, *part.optimal_boundaries(inc.change, inc.clock, factor * part.base_penalty(inc.change)), n]
-    sigma = _residual_sigma(inc, starts)
+    gain = part.best_gain(white.change, white.clock, part.LEAST_SEGMENT, part.MOST_BOUNDARIES)
+    draws = flipped_gains(inc, white, gain)
+    p = (1 + int(np.sum(draws >= gain))) / (len(draws) + 1)
+    penalty = _threshold(draws) if calibrated else 2.0 * float(np.log(n))
+    rate = float(np.mean(draws > penalty))
+    starts = [0, *part.optimal_boundaries(white.change, white.clock, penalty), n]
+    sigma = _residual_sigma(white, starts)
     rows: list[tuple[object, ...]] = []
     risen = False
     for i, (a, b) in enumerate(pairwise(starts)):
-        slope, low, high = _slope(inc, a, b, sigma, n - len(starts) + 1, level)
+        slope, low, high = _slope(white, a, b, sigma, n - len(starts) + 1, level)
         direction = "rising" if low > 0 else "falling" if high < 0 else "flat"
-        first, last = _boundary_set(inc, starts, i, sigma) if i else (inc.steps[0], inc.steps[0])
+        first, last = _boundary_set(white, inc.steps, starts, i, sigma) if i else (inc.steps[0], inc.steps[0])
         rows.append((
             i, inc.steps[a], inc.steps[b], slope, low, high, first, last, direction,
-            _spectral(direction, risen), _EMBEDDING[direction], rate, "ok", "",
+            _spectral(direction, risen), _EMBEDDING[direction], rate, p, "ok", "",
         ))  # fmt: skip
         risen = risen or direction == "rising"
     return rows
@@ -98,22 +105,27 @@ def _spectral(direction: str, risen: bool) -> str:
 
 
 def _nothing(status: str, reason: str) -> tuple[object, ...]:
-    return (0, *(np.nan,) * 7, "", "", "", np.nan, status, reason)
+    return (0, *(np.nan,) * 7, "", "", "", np.nan, np.nan, status, reason)
 
 
-def _residual_sigma(inc: part.Increments, starts: list[int]) -> float:
+def _threshold(draws: np.ndarray) -> float:
+    """Return the penalty that at most 5% of the sorted draws exceed, the series itself counted among them."""
+    return float(draws[int(np.ceil((1 - FALSE_ALARMS) * (len(draws) + 1))) - 1])
+
+
+def _residual_sigma(inc: Whitened, starts: list[int]) -> float:
     cost = sum(_rest(inc, a, b) for a, b in pairwise(starts))
     return float(np.sqrt(cost / max(len(inc.change) - len(starts) + 1, 1)))
 
 
-def _rest(inc: part.Increments, a: int, b: int) -> float:
+def _rest(inc: Whitened, a: int, b: int) -> float:
     change, clock = inc.change[a:b], inc.clock[a:b]
     slope = change @ clock / (clock @ clock)
     return float(np.sum((change - slope * clock) ** 2))
 
 
 def _slope(
-    inc: part.Increments, a: int, b: int, sigma: float, degrees: int, level: float
+    inc: Whitened, a: int, b: int, sigma: float, degrees: int, level: float
 ) -> tuple[float, float, float]:
     clock = inc.clock[a:b]
     slope = float(inc.change[a:b] @ clock / (clock @ clock))
@@ -121,10 +133,12 @@ def _slope(
     return slope, slope - half, slope + half
 
 
-def _boundary_set(inc: part.Increments, starts: list[int], i: int, sigma: float) -> tuple[float, float]:
+def _boundary_set(
+    inc: Whitened, steps: np.ndarray, starts: list[int], i: int, sigma: float
+) -> tuple[float, float]:
     """Return the first and last step in the 95% likelihood-ratio set of the start of segment i."""
     a, now, b = starts[i - 1], starts[i], starts[i + 1]
     places = np.arange(a + part.LEAST_SEGMENT, b - part.LEAST_SEGMENT + 1)
     cost = np.array([_rest(inc, a, c) + _rest(inc, c, b) for c in map(int, places)])
     inside = places[cost - cost.min() <= BOUNDARY_DROP * sigma**2]
-    return float(inc.steps[min(inside.min(), now)]), float(inc.steps[max(inside.max(), now)])
+    return float(steps[min(inside.min(), now)]), float(steps[max(inside.max(), now)])

@@ -13,7 +13,7 @@ import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
 
-from toposcope.analysis import partition
+from toposcope.analysis.online import OnlineDetector
 from toposcope.analysis.segments import COLUMNS, LEAST_POINTS, segments
 from toposcope.errors import InputError
 from toposcope.progress import track
@@ -242,7 +242,7 @@ def detect(steps: np.ndarray, values: np.ndarray, sign: int) -> Finding:
 
 def alarms(steps: np.ndarray, values: np.ndarray) -> list[tuple[float, float]]:
     """Return (step to which the change is dated, step at which the alarm was raised) of all online alarms."""
-    detector = partition.OnlineDetector(steps)
+    detector = OnlineDetector(steps)
     found = [(detector.update(step, value), float(step)) for step, value in zip(steps, values, strict=True)]
     return [(dated, raised) for dated, raised in found if dated is not None]
 

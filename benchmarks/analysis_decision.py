@@ -1,0 +1,139 @@
+"""Regret of continue, stop or scale: python benchmarks/analysis_decision.py [DATA] [--store STORE] [--json F].
+
+DATA holds seed_runs/ and curves/gemstones/; STORE is `toposcope weights DATA/seed_runs --preset seed004 --out
+STORE`. Synthetic families are simulated here, written as run folders, and swept through a store, so that the
+rules that read topology have it. Their exponents, schedules, data, noise and learning rates are drawn at
+random; the rules were developed on draws 100 to 115 and are scored on draws 200 to 215.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import tempfile
+from collections.abc import Callable
+from dataclasses import replace
+from functools import cache
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+
+from toposcope.analysis.forecast import Curve, curve_from_metrics
+from toposcope.analysis.forecast.gather import gather_curves
+from toposcope.analysis.regret import regret_summary, regret_table
+from toposcope.analysis.synthetic import Spectrum, SyntheticRecipe, simulate, write_family
+from toposcope.probes.registry import weight_probes
+from toposcope.probes.weights.options import preset
+from toposcope.progress import track
+from toposcope.seeding import rng
+from toposcope.sources import open_series
+from toposcope.store import Store
+from toposcope.sweep import Execution, sweep
+
+WIDTHS = (8, 16, 32, 64, 128)
+SCORED = range(200, 216)
+CUTS = (0.1, 0.3, 0.6)
+
+
+def drawn(draw: int) -> SyntheticRecipe:
+    g = rng(name="decision family", draw=draw)
+    a, b = g.uniform(1.2, 2.4), g.uniform(0.9, 2.0)
+    return SyntheticRecipe(
+        Spectrum(round(a, 2), round(b, 2), 512), widths=WIDTHS, seeds=(draw,),
+        schedule=str(g.choice(["constant", "cosine", "wsd"])),
+        learning_rate=float(np.exp(g.uniform(np.log(0.003), np.log(0.5)))),
+        data=int(g.choice([0, 0, 256])), noise=float(g.choice([0, 0.1])), batch=int(g.choice([64, 256])),
+        outputs=8, steps=2000, checkpoints=101,
+    )  # fmt: skip
+
+
+def saturating() -> dict[str, SyntheticRecipe]:
+    return {
+        f"a={a:g} b={b:g} {schedule}": SyntheticRecipe(
+            Spectrum(a, b, 1024), widths=WIDTHS, schedule=schedule, checkpoints=101
+        )
+        for a, b in ((1.5, 1.25), (2.0, 1.5))
+        for schedule in ("cosine", "constant")
+    }
+
+
+def measured(recipe: SyntheticRecipe, folder: Path) -> list[Curve]:
+    """Simulate a family, write it, measure its weights through a store, and read the curves back."""
+    for width in recipe.widths:
+        write_family(folder / "runs", recipe, simulate(recipe, width=width, seed=recipe.seeds[0]))
+    store = Store.create(folder / "store", recipe=preset("default").recipe())
+    probes = weight_probes(["neural_persistence"], preset("default", nulls=0))
+    sweep(open_series(str(folder / "runs")), probes, store, execution=Execution(quiet=True))
+    curves, problems = gather_curves(store.metrics(), store.runs(), features=store.features())
+    assert not problems, problems
+    return curves
+
+
+def retrainer(recipe: SyntheticRecipe) -> Callable[[Curve, int], float]:
+    """Return what trains a larger model of the family on a schedule of its own."""
+
+    @cache
+    def final(width: int, steps: int) -> float:
+        if steps < 50:
+            return math.inf
+        run = simulate(replace(recipe, steps=steps, checkpoints=2), width=width, seed=recipe.seeds[0])
+        return curve_from_metrics(run.run, run.metrics).final_loss()
+
+    return lambda larger, steps: final(larger.parameters // recipe.outputs, steps)
+
+
+def synthetic(recipes: dict[str, SyntheticRecipe], what: str) -> list[pd.DataFrame]:
+    tables = []
+    for name, recipe in track(recipes.items(), what):
+        with tempfile.TemporaryDirectory() as folder:
+            curves = measured(recipe, Path(folder))
+        for schedule, retrained in (("shared schedule", None), ("its own schedule", retrainer(recipe))):
+            found = regret_table(curves, CUTS, retrained=retrained)
+            tables.append(found.assign(family=name, group=what, larger=schedule))
+    return tables
+
+
+def real(data: Path, store: Path | None) -> list[pd.DataFrame]:
+    tables = []
+    if store is not None:
+        kept = Store.open(store)
+        curves, _ = gather_curves(kept.metrics(), kept.runs(), features=kept.features())
+        found = regret_table(curves, (0.18, 0.28, 0.48))
+        tables.append(found.assign(group="five small models", larger="shared schedule"))
+    table = pd.read_csv(data / "curves" / "gemstones" / "hot_width_le_768.csv")
+    table = table.rename(columns={"final_loss": "loss"})
+    gems = [
+        curve_from_metrics(str(name), rows, parameters=int(rows["params_active_precise"].iloc[0]))
+        for name, rows in table.groupby("run_name")
+    ]
+    found = regret_table(gems, (0.2, 0.5))
+    tables.append(found.assign(group="gemstones (no weights)", larger="shared schedule"))
+    return tables
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("data", type=Path, nargs="?")
+    parser.add_argument("--store", type=Path)
+    parser.add_argument("--json", type=Path)
+    options = parser.parse_args()
+    tables = real(options.data, options.store) if options.data else []
+    tables += synthetic(saturating(), "saturating families")
+    tables += synthetic({f"draw {draw}": drawn(draw) for draw in SCORED}, "drawn families")
+    out = []
+    for (group, larger), rows in pd.concat(tables).groupby(["group", "larger"], sort=False):
+        one = rows.drop(columns="family") if rows["family"].isna().any() else rows
+        out.append(regret_summary(one).assign(group=group, larger=larger))
+        best = one[one["rule"] == "always continue"]["best"].value_counts().to_dict()
+        print(f"\n{group}, {larger}: best in hindsight {best}")
+        print(out[-1].drop(columns=["group", "larger"]).round(4).to_string(index=False))
+    if options.json:
+        options.json.write_text(pd.concat(out).to_json(orient="records", indent=1))
+        every = pd.concat(tables).to_json(orient="records")
+        options.json.with_suffix(".decisions.json").write_text(json.dumps(json.loads(every)))
+
+
+if __name__ == "__main__":
+    main()
