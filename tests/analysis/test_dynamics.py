@@ -132,16 +132,18 @@ def test_segments_are_labelled_by_the_sign_of_their_slopes() -> None:
     assert short["status"] == "failed"
 
 
-def test_the_online_detector_keeps_its_false_alarm_rate() -> None:
+@pytest.mark.parametrize("power", [0.0, -1.0])
+def test_the_online_detector_keeps_its_false_alarm_rate(power: float) -> None:
     g = np.random.default_rng(4)
-    alarms = 0
-    for _ in range(200):
-        detector = OnlineDetector(STEPS)
-        walk = np.cumsum(g.standard_normal(51))
+    steps, alarms = STEPS[::2], 0
+    sizes = np.maximum(steps, 200.0) ** power
+    for _ in range(120):
+        detector = OnlineDetector(steps)
+        walk = np.cumsum(sizes * g.standard_normal(26))
         alarms += any(
-            detector.update(step, value) is not None for step, value in zip(STEPS, walk, strict=True)
+            detector.update(step, value) is not None for step, value in zip(steps, walk, strict=True)
         )
-    assert 0.01 <= alarms / 200 <= 0.1
+    assert alarms / 120 <= 0.1
 
 
 def test_a_planted_lead_is_found() -> None:
@@ -213,6 +215,22 @@ def test_forecasts_without_topology_or_with_gaps_say_so() -> None:
     gap = frame(f=1.0)
     gap.loc[3, "loss"] = np.nan
     assert (seed_forecasts(from_frame(gap, features=["f"]))["status"] == "failed").all()
+
+
+def test_a_law_is_carried_by_sizes_not_by_seeds() -> None:
+    sizes = [100, 100, 100, 1000, 10_000, 10_000]
+    values = [4.0, 4.2, 4.4, 2.0, 1.0, 1.1]
+    names = [f"r{i}" for i in range(6)]
+    table = from_frame(
+        pd.DataFrame({"run": names, "step": 1, "loss": values}),
+        features=[],
+        runs=pd.DataFrame({"run": names, "parameters": sizes}),
+    )
+    row = scaling_table(table).iloc[0]
+    means = np.log([4.2, 2.0, 1.05])
+    assert row["exponent"] == pytest.approx(np.polyfit(np.log([1e2, 1e3, 1e4]), means, 1)[0])
+    assert (row["n"], row["n_sizes"], row["runs"]) == (3, 3, 6)
+    assert row["seed_sd"] == pytest.approx(np.sqrt((0.08 + 0.005) / 3))
 
 
 def test_scaling_needs_sizes() -> None:

@@ -6,23 +6,25 @@ from collections.abc import Sequence
 
 import numpy as np
 import pandas as pd
+from scipy.stats import t as student
 
 from toposcope.analysis.scaling import fit_power_law
 from toposcope.analysis.table import SeriesTable
 from toposcope.analysis.trends import default_columns
 
 LOSSES = ("loss", "heldout_loss", "loss_smooth")
+LEVEL = 0.95
+FINALS = ("run", "parameters", "quantity", "step", "value", "low", "high")
 _FITTED = (
-    "scale", "exponent", "low", "high", "r2", "spearman", "spearman_p", "n", "n_sizes", "status", "reason"
+    "scale", "exponent", "low", "high", "r2", "sigma", "spearman", "spearman_p", "n", "n_sizes"
 )  # fmt: skip
-COLUMNS = ("quantity", *_FITTED)
+FITS = ("quantity", *_FITTED, "runs", "seed_sd", "status", "reason")
 
 
 def scaling_table(table: SeriesTable, *, columns: Sequence[str] | None = None) -> pd.DataFrame:
-    """Fit a N^b to the last value of every loss and feature; one row each, with b's interval.
+    """Fit a N^b to the last value of every loss and feature; one row each, as `fits_table`.
 
-    Replicates of a size all enter. Runs that do not state their size are left out; the row of a quantity that
-    cannot be fitted says why.
+    Runs that do not state their size are left out; the row of a quantity that cannot be fitted says why.
 
     Examples
     --------
@@ -34,18 +36,51 @@ def scaling_table(table: SeriesTable, *, columns: Sequence[str] | None = None) -
     ('loss', -0.3)
     """
     columns = default_columns(table, ("model",)) if columns is None else list(columns)
-    sizes = table.parameters()
-    runs = [run for run in table.run_names if run in sizes]
-    last = {run: table.of_run(run) for run in runs}
-    rows: list[tuple[object, ...]] = []
-    for quantity in [*(name for name in LOSSES if name in table.targets), *columns]:
-        ends = [(sizes[run], _last(last[run][quantity])) for run in runs]
-        n, value = (np.array(part, float) for part in zip(*ends, strict=True)) if ends else (np.empty(0),) * 2
-        law = fit_power_law(n, value)
-        rows.append((quantity, *(getattr(law, name) for name in _FITTED)))
-    return pd.DataFrame(rows, columns=list(COLUMNS))
+    quantities = [*(name for name in LOSSES if name in table.targets), *columns]
+    return fits_table(finals_table(table, quantities), quantities)
 
 
-def _last(values: pd.Series) -> float:
-    known = values.dropna()
-    return float(known.iloc[-1]) if len(known) else float("nan")
+def finals_table(table: SeriesTable, quantities: Sequence[str]) -> pd.DataFrame:
+    """Return each quantity at each run's last checkpoint that has it, with the interval over its draws.
+
+    Columns run, parameters (0: unknown), quantity, step, value, low, high (NaN without draws).
+    """
+    draws = dict(zip(table.catalogue["column"], table.catalogue["draws"], strict=True))
+    parameters = table.parameters()
+    rows = []
+    for run in table.run_names:
+        mine = table.of_run(run)
+        spread = table.spread[table.spread["run"] == run].reset_index(drop=True)
+        for quantity in quantities:
+            last = mine[quantity].last_valid_index()
+            if last is None:
+                continue
+            value, half = float(mine[quantity][last]), np.nan
+            n = int(draws.get(quantity, 1))
+            if n > 1 and quantity in spread and np.isfinite(spread[quantity][last]):
+                half = float(student.ppf(0.5 + LEVEL / 2, n - 1) * spread[quantity][last] / np.sqrt(n))
+            step = int(mine["step"][last])
+            rows.append((run, parameters.get(run, 0), quantity, step, value, value - half, value + half))
+    return pd.DataFrame(rows, columns=list(FINALS))
+
+
+def fits_table(finals: pd.DataFrame, quantities: Sequence[str] | None = None) -> pd.DataFrame:
+    """Return the power law of every quantity in the number of parameters, one row each.
+
+    Runs of one size are averaged first: a law is carried by its sizes, and more seeds are no more sizes. `n`
+    counts sizes, `runs` the runs behind them; `seed_sd` is the standard deviation within sizes, pooled over
+    the sizes that have several runs (NaN: none has).
+    """
+    quantities = list(dict.fromkeys(finals["quantity"])) if quantities is None else list(quantities)
+    rows = []
+    for quantity in quantities:
+        known = finals[(finals["quantity"] == quantity) & (finals["parameters"] > 0)]
+        groups = known.groupby("parameters")["value"]
+        means = groups.mean()
+        law = fit_power_law(means.index.to_numpy(float), means.to_numpy())
+        free = groups.size() - 1
+        squares = float((groups.var(ddof=1).fillna(0.0) * free).sum())
+        within = float(np.sqrt(squares / free.sum())) if free.sum() > 0 else np.nan
+        fitted = [getattr(law, name) for name in _FITTED]
+        rows.append((quantity, *fitted, len(known), within, law.status, law.reason))
+    return pd.DataFrame(rows, columns=list(FITS))
