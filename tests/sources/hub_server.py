@@ -80,11 +80,12 @@ def _handler(hub: Hub) -> type[BaseHTTPRequestHandler]:
         def answer(self) -> None:
             path = unquote(urlparse(self.path).path)
             hub.log.append((self.command, path, self.headers.get("Range")))
+            path = re.sub(r"^/(api/)?datasets/", lambda found: "/api/models/" if found[1] else "/", path)
             for pattern, action in (
                 (r"/api/models/(?P<repo>[^/]+/[^/]+)/refs", self.refs),
-                (r"/api/models/(?P<repo>[^/]+/[^/]+)(?:/revision/(?P<rev>[^/]+))?", self.info),
-                (r"/api/models/(?P<repo>[^/]+/[^/]+)/tree/(?P<rev>[^/]+)/?", self.tree),
-                (r"/(?P<repo>[^/]+/[^/]+)/resolve/(?P<rev>[^/]+)/(?P<file>.+)", self.resolve),
+                (r"/api/models/(?P<repo>[^/]+/[^/]+)(?:/revision/(?P<rev>refs/convert/parquet|[^/]+))?", self.info),
+                (r"/api/models/(?P<repo>[^/]+/[^/]+)/tree/(?P<rev>refs/convert/parquet|[^/]+)/?", self.tree),
+                (r"/(?P<repo>[^/]+/[^/]+)/resolve/(?P<rev>refs/convert/parquet|[^/]+)/(?P<file>.+)", self.resolve),
                 (r"/cdn/(?P<repo>[^/]+/[^/]+)/(?P<rev>[^/]+)/(?P<file>.+)", self.cdn),
             ):
                 found = re.fullmatch(pattern, path)

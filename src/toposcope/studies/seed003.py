@@ -148,7 +148,7 @@ def correlation_section(trends: pd.DataFrame, *, same_data: bool = True) -> Sect
 
     With `same_data` the rows are the report's own, so the printed digits have to agree.
     """
-    wide = trends.pivot_table(index="column", columns="run", values="spearman", sort=False)
+    wide = trends.pivot(index="column", columns="run", values="spearman")[list(trends["run"].unique())]
     lines = []
     for feature in FEATURES:
         values = wide.loc[feature].to_numpy(dtype=np.float64).tolist()

@@ -43,7 +43,8 @@ class Representations:
 
     For every layer: the summaries `h0_...`, `h1_...`, the spectral baselines, the dimensions, the distances
     to the previous checkpoint's diagrams (`wasserstein1_h1`, ...), and between consecutive chosen layers
-    the share of H1 that an optimal matching carries over (`carried_h1`) beside the linear CKA. Every summary
+    the share of H1 that an optimal matching carries over (`carried_h1`) beside the linear CKA, and beside
+    the share that it finds in the next layer's Gaussian clouds (`carried_h1_null`). Every summary
     has its null, `h1_total_null` and so on: measured on Gaussian clouds with the cloud's own mean and
     covariance, one row per draw. For the model: `perplexity`, `loss` in nats per token, and
     `predicted_tokens` behind them. With `labelled`, each layer has the accuracy of a linear probe, and the
@@ -174,6 +175,14 @@ class Representations:
                 rows += label.rows(
                     snapshot.checkpoint, self.name, _carried(one, other), filtration=FILTRATION,
                     draw=one.draw, status=one.status, note=note,
+                )  # fmt: skip
+            for twin in clouds[following].nulls:
+                one = clouds[layer].shapes[(twin.draw or 0) % len(clouds[layer].shapes)]
+                values = _carried(one, twin)
+                carried = {f"{name}_null": values[name] for name in values if name.startswith("carried")}
+                rows += label.rows(
+                    snapshot.checkpoint, self.name, carried, filtration=FILTRATION, draw=twin.draw,
+                    status=one.status, note=f"{note}'s {_NULL}",
                 )  # fmt: skip
         return rows
 

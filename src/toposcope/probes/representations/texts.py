@@ -5,6 +5,9 @@ from __future__ import annotations
 import csv
 import hashlib
 import json
+import os
+import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -17,6 +20,8 @@ HUB_CORPORA = {
 }
 """Short name -> (data set, configuration) on the hub."""
 
+_CONVERTED = "refs/convert/parquet"
+_TEXT_COLUMNS = ("text", "sentence")
 _LOCAL_SPLIT = {"wiki.valid.tokens": "validation", "wiki.test.tokens": "test", "wiki.train.tokens": "train"}
 
 
@@ -111,32 +116,60 @@ def _column(path: Path, text: str, delimiter: str) -> list[str]:
     quoted = csv.QUOTE_NONE if delimiter == "\t" else csv.QUOTE_MINIMAL
     reader = csv.DictReader(text.splitlines(), delimiter=delimiter, quoting=quoted)  # type: ignore[call-overload]
     rows = list(reader)
-    for name in ("text", "sentence"):
+    for name in _TEXT_COLUMNS:
         if rows and name in rows[0]:
             return [row[name] or "" for row in rows]
     raise InputError(f"{path} has no column named 'text' or 'sentence'")
 
 
 def _from_hub(source: str, split: str, limit: int | None, min_chars: int) -> list[str]:
+    """Return the texts of a split in order, from the hub's own parquet conversion, part by part."""
     try:
-        import datasets
+        from huggingface_hub import HfApi, hf_hub_download
     except ImportError as error:
-        raise MissingExtraError("datasets", "hf") from error
+        raise MissingExtraError("huggingface_hub", "hf") from error
     if source in HUB_CORPORA:
         name, config = HUB_CORPORA[source]
     else:
         name, _, config = source.removeprefix("hf://datasets/").partition(":")
+    endpoint = os.environ.get("HF_ENDPOINT")
+    lines: list[str] = []
     try:
-        stream = datasets.load_dataset(name, config or None, split=split, streaming=True)
-        lines: list[str] = []
-        for record in stream:
-            if len(record["text"].strip()) >= min_chars:
-                lines.append(record["text"])
+        found = HfApi(endpoint=endpoint).list_repo_files(name, repo_type="dataset", revision=_CONVERTED)
+        for part in _parts(found, name, config or "", split):
+            file = hf_hub_download(name, part, repo_type="dataset", revision=_CONVERTED, endpoint=endpoint)
+            lines += [text for text in _parquet_texts(Path(file), name) if len(text.strip()) >= min_chars]
             if limit is not None and len(lines) >= limit:
                 break
-        return lines
+    except InputError:
+        raise
     except Exception as error:  # the hub client raises a dozen unrelated types when it is offline
         raise InputError(
             f"data set {name} cannot be read from the hub ({type(error).__name__}); download it elsewhere "
             "and give the file: --texts FILE_OR_FOLDER"
         ) from error
+    return lines if limit is None else lines[:limit]
+
+
+def _parts(files: Sequence[str], name: str, config: str, split: str) -> list[str]:
+    """Return a split's files, CONFIG/SPLIT/0000.parquet and on; without CONFIG the default or first one."""
+    configs = sorted({file.split("/")[0] for file in files if file.endswith(".parquet")})
+    if config and config not in configs:
+        raise InputError(f"data set {name} has no configuration {config!r}; it has {', '.join(configs)}")
+    chosen = config or ("default" if "default" in configs else next(iter(configs), ""))
+    parts = sorted(file for file in files if re.fullmatch(rf"{re.escape(chosen)}/{split}/\d+\.parquet", file))
+    if not parts:
+        splits = sorted({file.split("/")[1] for file in files if file.startswith(f"{chosen}/")})
+        raise InputError(
+            f"data set {name} has no split {split!r}; it has {', '.join(splits) or 'no parquet files'}"
+        )
+    return parts
+
+
+def _parquet_texts(file: Path, name: str) -> list[str]:
+    import pyarrow.parquet as pq
+
+    columns = [column for column in _TEXT_COLUMNS if column in pq.read_schema(file).names]
+    if not columns:
+        raise InputError(f"data set {name} has no column named {' or '.join(map(repr, _TEXT_COLUMNS))}")
+    return [str(text or "") for text in pq.read_table(file, columns=columns[:1]).column(0).to_pylist()]
