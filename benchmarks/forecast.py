@@ -15,7 +15,6 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from toposcope.analysis.decision import regret_summary, regret_table
 from toposcope.analysis.forecast import Curve, curve_from_metrics, forecast
 from toposcope.analysis.forecast.annealing import PUBLISHED, choose_shape, drive, fit_multi_power, fit_tissue
 from toposcope.analysis.forecast.auto import Auto, default_candidates
@@ -152,14 +151,6 @@ def main() -> None:
     covered = pooled[pooled["method"].isin(["auto", "sibling transfer"])].groupby("method")["covered"]
     tables["90% intervals pooled"] = covered.agg(["sum", "count"]).reset_index()
     tables["learning-rate schedules"] = schedules(options.data)
-    regrets = []
-    cuts = {"five small models": (0.18, 0.28, 0.48), "gemstones": (0.2, 0.5)}
-    for name, curves in track(
-        {"five small models": small, "gemstones": gems, **families()}.items(), "deciding"
-    ):
-        summary = regret_summary(regret_table(curves, cuts.get(name, (0.1, 0.3, 0.6))))
-        regrets.append(summary.assign(family=name))
-    tables["decision: regret"] = pd.concat(regrets)
     for name, table in tables.items():
         print(f"\n{name}\n{table.round(5).to_string(index=False)}")
     if options.json:

@@ -174,12 +174,12 @@ def test_a_heat_map_of_nothing_says_so(trends, runs):
 @pytest.fixture
 def forecasts():
     rows = [
-        (run, fraction, method, error * (1 - 2 * i))
+        (run, cut, method, error * (1 - 2 * i))
         for i, run in enumerate(("small", "large"))
-        for fraction in (0.2, 0.5)
+        for cut in (0.2, 0.5)
         for method, error in (("loss-only", 0.2), ("combined", 0.1), ("last-loss control", 0.05))
     ]
-    return pd.DataFrame(rows, columns=["run", "fraction", "method", "error"])
+    return pd.DataFrame(rows, columns=["run", "cut", "method", "error"])
 
 
 def test_forecast_errors_are_absolute_means_with_the_control_as_a_line(forecasts):

@@ -6,6 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from toposcope.analysis.forecast.compare import COLUMNS
 from toposcope.report import write_studies
 from toposcope.report.weights.study import build
 
@@ -63,15 +64,21 @@ def _trends(runs, verdicts):
     return pd.DataFrame(rows)
 
 
+ERRORS = {
+    "auto": 0.03, "sibling transfer": 0.05, "sibling transfer + topology": 0.06, "last value": 0.4,
+    "published: loss only": 0.2, "published: combined": 0.1, "control: loss only + last loss": 0.05,
+}  # fmt: skip
+
+
 def _forecasts(runs, errors):
     rows = [
-        {"run": run, "fraction": fraction, "method": method, "predicted": 2 + error, "actual": 2.0,
-         "error": error}
+        {"run": run, "cut": cut, "method": method, "predicted": 2 + error, "actual": 2.0, "error": error,
+         "covered": error < 0.2, "status": "ok", "reason": ""}
         for run in runs
-        for fraction in (0.2, 0.5)
+        for cut in (0.2, 0.5)
         for method, error in errors.items()
     ]  # fmt: skip
-    return pd.DataFrame(rows, columns=["run", "fraction", "method", "predicted", "actual", "error"])
+    return pd.DataFrame(rows, columns=list(COLUMNS))
 
 
 @pytest.fixture(scope="session")
@@ -94,8 +101,7 @@ def make_study():
                 "uri": "runs/here",
             }
         )
-        errors = {"loss-only": 0.2, "combined": 0.1, "last-loss control": 0.05} if errors is None else errors
-        results = {"forecasts": _forecasts(names, errors)}
+        results = {"forecasts": _forecasts(names, {} if errors == {} else {**ERRORS, **(errors or {})})}
         if seeds > 1:
             results["replicates"] = pd.DataFrame(
                 {"family": list(sizes), "target": "loss", "column": H0, "seeds": seeds, "mean_rho": -0.8,

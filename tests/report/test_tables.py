@@ -58,17 +58,19 @@ def test_trend_rows_print_what_the_table_says(study):
     assert [row[1] for row in table.rows[:3]] == ["small", "medium", "large"]
 
 
-def test_forecasts_are_paired_with_the_control(study):
+def test_forecasts_are_paired_each_with_its_control(study):
     rows = {row[:2]: row for row in t.tables(study)["forecasts"].rows}
-    assert rows[("20%", "combined")] == (
-        "20%",
-        "combined",
-        "0.1000",
-        "+0.1000",
-        "+0.0500 [+0.0500, +0.0500]",
-        "3",
-    )
-    assert rows[("20%", "last-loss control")][4] == "–"
+    assert rows[("20%", "published: combined")] == (
+        "20%", "published: combined", "0.1000", "+0.1000", "3 of 3", "+0.0500 [+0.0500, +0.0500]", "3", "",
+    )  # fmt: skip
+    assert rows[("50%", "sibling transfer + topology")][5] == "+0.0100 [+0.0100, +0.0100]"
+    assert {rows[("20%", m)][5] for m in ("auto", "sibling transfer", "last value")} == {"–"}
+
+
+def test_runs_that_could_not_be_forecast_are_listed_with_their_reason(study):
+    lost = pd.DataFrame([{"run": "large", "method": "auto", "status": "failed", "reason": "too short"}])
+    table = t.forecasts_table(pd.concat([study.forecasts, lost.reindex(columns=study.forecasts.columns)]))
+    assert table.rows[-1] == ("–", "large", "–", "–", "–", "–", "0", "too short")
 
 
 def test_runs_are_listed_smallest_first_with_first_and_last_values(study):

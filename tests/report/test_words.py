@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pandas as pd
 import pytest
 
 from toposcope.report.counts import half_steps, verdict_counts
-from toposcope.report.weights.facts import above_null, forecast_comparisons
+from toposcope.report.weights import forecasts
+from toposcope.report.weights.facts import above_null
 from toposcope.report.weights.words import answer
 
 H0 = "rips/euclidean/pooled/h0_total"
@@ -98,33 +100,30 @@ def test_two_checkpoints_say_nothing_about_when(make_study):
 
 def test_a_forecast_that_loses_to_its_control_needs_no_topology(study):
     said = answer(study).adds
-    assert "0.100 / 0.100 with the topology term, 0.050 / 0.050 with the last loss in its place" in said
-    assert "needs no topology" in said
-    assert "A paired test over 3 runs cannot reach p < .05 (its smallest p is 0.25)" in said
-
-
-def test_a_forecast_that_beats_both_is_said_to(make_study):
-    better = make_study(
-        errors={"loss-only": 0.2, "combined": 0.01, "last-loss control": 0.05}, verdicts={H0: "adds"}
-    )
-    said = answer(better)
+    assert "is off by 0.030 / 0.030 nats on average over 3 runs, against 0.400 / 0.400" in said
+    assert "6 of 6 intervals of 90% held" in said
     assert (
-        "has the smallest of the three errors at 20% and 50%; its gain over the control is clear of zero "
-        "at 20% and 50%." in said.adds
+        "change the error by +0.010 [+0.010, +0.010] / +0.010 [+0.010, +0.010]: topology adds nothing" in said
     )
+    assert "off by 0.100 / 0.100, with the last loss in its place by 0.050 / 0.050" in said
+    assert "A rank test over 3 runs cannot reach p < .05 (its smallest p is 0.25)" in said
+
+
+def test_a_forecast_that_topology_makes_better_is_said_to(make_study):
+    better = make_study(errors={"sibling transfer + topology": 0.01}, verdicts={H0: "adds"})
+    said = answer(better)
+    assert "-0.040 [-0.040, -0.040]".replace("-", "−") in said.adds
+    assert "clear of zero, all cuts taken together, at 20% (sibling transfer + topology), 50%" in said.adds
     assert said.headline.endswith("and forecasts with topology beat their control.")
 
 
-def test_only_runs_with_all_three_forecasts_are_compared(study):
-    forecasts = study.forecasts[
-        ~((study.forecasts["run"] == "large") & (study.forecasts["method"] == "combined"))
-    ]
-    assert {c.runs for c in forecast_comparisons(forecasts)} == {2}
-
-
 def test_no_forecasts_no_comparison(make_study):
-    said = answer(make_study(errors={}))
-    assert "No forecast of the final loss could be compared" in said.adds
+    study = make_study()
+    none = study.forecasts.assign(error=np.nan, status="failed", reason="2 finished runs").iloc[:1]
+    said = forecasts.sentence(none)
+    assert said == "The final loss could not be forecast from other runs: 2 finished runs."
+    assert forecasts.sentence(none.iloc[:0]) == "The final loss could not be forecast from other runs."
+    assert forecasts.caption(none).can == "Nothing: no forecast could be made."
 
 
 def test_single_seeds_are_named_as_a_limit_and_several_are_not(make_study):
@@ -141,11 +140,9 @@ def test_a_store_without_losses_relates_nothing(make_study):
 
 
 def test_a_gain_that_may_be_chance_is_not_called_a_win(make_study):
-    study = make_study(
-        errors={"loss-only": 0.2, "combined": 0.04, "last-loss control": 0.05}, verdicts={H0: "adds"}
-    )
-    worse = (study.forecasts["run"] == "large") & (study.forecasts["method"] == "combined")
-    study.forecasts.loc[worse, "error"] = 0.055
+    study = make_study(errors={"sibling transfer + topology": 0.04}, verdicts={H0: "adds"})
+    rows = study.forecasts["method"] == "sibling transfer + topology"
+    study.forecasts.loc[rows & (study.forecasts["run"] == "large"), "error"] = 0.055
     said = answer(study)
-    assert "nowhere is its gain over the control clear of zero" in said.adds
+    assert "topology adds nothing to the forecast that these runs could show" in said.adds
     assert said.headline.endswith("but forecasts do not profit from it.")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
@@ -10,6 +11,7 @@ import pandas as pd
 from toposcope.analysis.resampling import block_length
 from toposcope.analysis.table import SeriesTable
 from toposcope.analysis.trends import default_columns
+from toposcope.errors import InputError
 from toposcope.seeding import rng
 
 FORMS = ("exponential", "hyperbolic")
@@ -62,6 +64,52 @@ def saturation_table(
     return pd.DataFrame(rows, columns=list(COLUMNS))
 
 
+@dataclass(frozen=True, slots=True)
+class Saturation:
+    """A saturating curve: value at its first step, asymptote, rate per step, step of nine tenths done."""
+
+    form: str
+    start: float
+    asymptote: float
+    rate: float
+    knee_step: float
+
+
+def fit_saturation(steps: np.ndarray, values: np.ndarray) -> Saturation:
+    """Fit v(s) = asymptote + (start - asymptote) g(s / tau) to one series, without intervals.
+
+    `steps` (n,) ascends, `values` (n,) is finite; the forms are those of `saturation_table`. A constant
+    series stays where it is, with rate 0.
+
+    Raises
+    ------
+    InputError
+        With fewer than eight values.
+
+    Examples
+    --------
+    >>> step = np.arange(51) * 100.0
+    >>> fit = fit_saturation(step, 2.0 - np.exp(-step / 800))
+    >>> fit.form, round(fit.asymptote, 2), round(1 / fit.rate)
+    ('exponential', 2.0, 800)
+    """
+    if len(values) < LEAST_POINTS:
+        raise InputError(f"values: {len(values)} checkpoints; a saturating fit needs at least {LEAST_POINTS}")
+    if np.ptp(values) == 0:
+        return Saturation("exponential", float(values[0]), float(values[0]), 0.0, float(steps[0]))
+    span = float(steps[-1] - steps[0])
+    form, start, asymptote, tau, _ = _better_form((steps - steps[0]) / span, values)
+    return Saturation(form, *map(float, _quantities(form, start, asymptote, tau, span, steps[0])))
+
+
+def _better_form(u: np.ndarray, values: np.ndarray) -> tuple[str, float, float, float, float]:
+    """Return form, start, asymptote, tau and cost of the form with the smaller residual."""
+    fits = [_best(form, u, values[:, None]) for form in FORMS]
+    best = int(np.argmin([fit[3][0] for fit in fits]))
+    start, asymptote, tau, cost = (float(part[0]) for part in fits[best])
+    return FORMS[best], start, asymptote, tau, cost
+
+
 def _fit_series(steps: np.ndarray, values: np.ndarray, resamples: int, level: float) -> tuple[object, ...]:
     keep = np.isfinite(values)
     steps, values = steps[keep], values[keep]
@@ -70,23 +118,21 @@ def _fit_series(steps: np.ndarray, values: np.ndarray, resamples: int, level: fl
     if np.ptp(values) == 0:
         return _nothing("degenerate", "the feature is constant")
     u = (steps - steps[0]) / (steps[-1] - steps[0])
-    fits = [_best(form, u, values[:, None]) for form in FORMS]
-    form = int(np.argmin([fit[3][0] for fit in fits]))
-    start, asymptote, tau, cost = (part[0] for part in fits[form])
-    design = _shape(FORMS[form], u, np.array([tau]))[:, 0]
+    form, start, asymptote, tau, cost = _better_form(u, values)
+    design = _shape(form, u, np.array([tau]))[:, 0]
     fitted = asymptote + (start - asymptote) * design
     samples = fitted[:, None] + _resampled(values - fitted, resamples)
-    again = _best(FORMS[form], u, samples)
+    again = _best(form, u, samples)
     span = steps[-1] - steps[0]
-    point = _quantities(FORMS[form], start, asymptote, tau, span, steps[0])
-    spread = _quantities(FORMS[form], again[0], again[1], again[2], span, steps[0])
+    point = _quantities(form, start, asymptote, tau, span, steps[0])
+    spread = _quantities(form, again[0], again[1], again[2], span, steps[0])
     cells: list[object] = []
     for value, draws in zip(point, spread, strict=True):
         cells += [float(value), *np.percentile(draws, [50 * (1 - level), 50 * (1 + level)])]
     r2 = 1.0 - cost / float(np.sum((values - values.mean()) ** 2))
     late = point[3] > steps[-1]
     reason = "nine tenths of the change lie beyond the last step seen" if late else ""
-    return (FORMS[form], *cells, r2, "extrapolated" if late else "ok", reason)
+    return (form, *cells, r2, "extrapolated" if late else "ok", reason)
 
 
 def _quantities(form, start, asymptote, tau, span, first):  # type: ignore[no-untyped-def]

@@ -91,7 +91,10 @@ def command(
         )
     table = read_source(source, targets, target_file)
     chosen = PARTS if "all" in parts else parts or DEFAULT_PARTS
-    made = {name: _compute(name, table, targets, features) for name in PARTS if name in chosen}
+    tabled = [name for name in PARTS if name in chosen and name != "forecasts"]
+    made = {name: _compute(name, table, targets, features) for name in tabled}
+    if "forecasts" in chosen and "loss" in table.targets:
+        made["forecasts"], made["forecast_effects"] = _forecasts(source)
     found = {name: part for name, part in made.items() if part is not None}
     if as_json:
         records = {name: part.to_dict("records") for name, part in found.items()}
@@ -154,13 +157,20 @@ def _compute(
     if name == "replicates":
         found = analysis.seed_table(table, targets=wanted, columns=chosen)
         return found if len(found) else None
-    if name == "forecasts":
-        return analysis.seed_forecasts(table) if "loss" in table.targets else None
     makers = {
         "phases": analysis.phase_table, "segments": analysis.segment_table,
         "saturation": analysis.saturation_table, "scaling": analysis.scaling_table,
     }  # fmt: skip
     return makers[name](table, columns=chosen)
+
+
+def _forecasts(source: Path) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """Return every run's forecast from the others, and what features add to it."""
+    from toposcope.analysis.forecast.compare import forecast_table, worth_of_features
+    from toposcope.cli.curves import Reading, read_log
+
+    scores = forecast_table(read_log(str(source), source.stem, Reading()))
+    return scores, worth_of_features(scores)
 
 
 def _rates() -> dict[str, dict[str, float]]:
@@ -188,13 +198,29 @@ def _show_trends(part: pd.DataFrame, rows: int) -> None:
 
 
 def _show_forecasts(part: pd.DataFrame, rows: int) -> None:
-    summary = (
-        part.groupby(["fraction", "method"], sort=False)["error"].agg(["mean", "std", "count"]).reset_index()
-    )
-    shown = summary.rename(columns={"mean": "mean absolute error", "std": "sd over runs", "count": "runs"})
-    _table("The weight-space paper's forecasts of the last loss, with the control without topology", shown,
-           [str(name) for name in shown], len(shown), {})  # fmt: skip
+    from toposcope.analysis.forecast.evaluate import summarise
+
+    scored = part.dropna(subset=["cut"])
+    if len(scored):
+        names = {"cut": "seen", "n": "runs", "mae": "MAE", "covered": "in 90% interval", "bounded": "of"}
+        shown = ["cut", "method", "n", "mae", "covered", "bounded", "reason"]
+        title = "Final loss of every finished run, forecast from the others"
+        _table(title, summarise(scored), shown, len(part), names)
+    for run, reason in part.loc[part["cut"].isna(), ["run", "reason"]].itertuples(index=False):
+        click.echo(f"no forecast of {run}: {reason}")
     click.echo("")
+
+
+def _show_effects(part: pd.DataFrame, rows: int) -> None:
+    from toposcope.analysis.forecast.compare import WORTH
+
+    _table(
+        "What features add to a forecast: |error| minus its control's, paired by run (negative: better)",
+        part, [name for name in WORTH if name != "status"], len(part), {"cut": "seen", "base": "control"},
+    )  # fmt: skip
+    ok = part[part["status"] == "ok"]
+    better = int((ok["high"] < 0).sum())
+    click.echo(f"{better} of {len(ok)} effects have a 95% interval below zero.\n")
 
 
 def _plain(title: str, columns: Sequence[str] | None = None) -> Callable[[pd.DataFrame, int], None]:
@@ -214,6 +240,7 @@ _SHOW: dict[str, Callable[[pd.DataFrame, int], None]] = {
     "saturation": _plain("Saturating fits"),
     "scaling": _plain("Power laws of last values with model size"),
     "forecasts": _show_forecasts,
+    "forecast_effects": _show_effects,
 }
 
 

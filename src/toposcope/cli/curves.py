@@ -39,7 +39,7 @@ def read_curves(paths: Sequence[str], reading: Reading) -> tuple[list[Curve], li
     notes: list[str] = []
     names = _table_names(paths)
     for path in paths:
-        log = _log(path, names.get(path, path), reading)
+        log = read_log(path, names.get(path, path), reading)
         if log.metrics.empty:
             raise InputError(
                 f"{path} has no losses; give a store or run folder with metrics, or --losses at sweeping"
@@ -94,7 +94,7 @@ def _table_names(paths: Sequence[str]) -> dict[str, str]:
     }
 
 
-def _log(path: str, name: str, reading: Reading) -> Log:
+def read_log(path: str, name: str, reading: Reading) -> Log:
     """Return what a store, a table, or the series that `open_series` opens says of its runs."""
     import pandas as pd
 

@@ -74,6 +74,8 @@ def command(
         raise InputError(f"--level {level} is not a confidence; give a number between 0 and 1, such as 0.9")
     if advise and (budget is None or budget <= 0):
         raise InputError("--advise needs --budget, the FLOP that are left, above 0")
+    from toposcope.analysis.forecast.gather import split_runs
+
     plan = _plan(schedule)
     if not targets and (plan is None or not siblings):
         raise InputError(
@@ -91,7 +93,7 @@ def command(
     if not own:
         detail = f" ({problems[0].run}: {problems[0].reason})" if problems else ""
         raise InputError(f"no run of {', '.join(targets)} has usable losses{detail}")
-    finished, begun = _split(own, others)
+    finished, begun = split_runs(own, others)
     if advise:
         return _advise(begun, finished, problems, float(budget or 0), larger, tokens_per_step, level, as_json)
     if begun:
@@ -121,24 +123,6 @@ def _shares(cuts: str) -> list[float]:
     if any(not 0 < share < 1 for share in shares):
         raise InputError(f"--cuts {cuts}: every cut lies between 0 and 1, the share of training seen")
     return shares
-
-
-def _split(own: list[Curve], others: list[Curve]) -> tuple[list[Curve], list[Curve]]:
-    """Return finished and begun runs; a begun run without a known end takes its siblings' common end."""
-    everyone = own + others
-    ends = {curve.horizon for curve in everyone}
-    longest = max(ends)
-    finished = list(others)
-    begun: list[Curve] = []
-    for curve in own:
-        unplanned = curve.schedule is None and curve.horizon == curve.last
-        ended = [
-            other for other in everyone if other is not curve and other.horizon == longest and other.finished
-        ]
-        if unplanned and curve.last < 0.98 * longest and ended:
-            curve = replace(curve, horizon=longest)
-        (finished if curve.finished else begun).append(curve)
-    return finished, begun
 
 
 def _methods(curves: list[Curve]) -> list[Forecaster]:

@@ -15,12 +15,12 @@ FLOOR = 1e-4
 
 
 def draw(forecasts: pd.DataFrame) -> Figure:
-    """Draw the absolute error of every run's forecast, one panel per fraction, one line per method.
+    """Draw the absolute error of every run's forecast, one panel per cut, one line per method.
 
     Parameters
     ----------
     forecasts
-        One row per run, fraction and method: columns run, fraction (of the run that was seen), method,
+        One row per run, cut and method: columns run, cut (share of the run that was seen), method,
         error (predicted minus actual final loss, or its absolute value; nats per token). A method whose
         name contains "control" is the control: grey, with a line through all others.
 
@@ -32,29 +32,30 @@ def draw(forecasts: pd.DataFrame) -> Figure:
     usable = (
         forecasts[np.isfinite(forecasts["error"].to_numpy(dtype=np.float64))] if len(forecasts) else forecasts
     )
-    fractions = sorted(usable["fraction"].unique()) if len(usable) else []
-    methods = list(dict.fromkeys(usable["method"])) if len(usable) else []
+    cuts = sorted(usable["cut"].unique()) if len(usable) else []
+    drawn = set(usable["method"]) if len(usable) else set()
+    methods = [method for method in dict.fromkeys(forecasts["method"]) if method in drawn]
     with house():
         figure, axes = new_figure(
-            0.34 * max(len(methods), 3) + 1.0, columns=max(len(fractions), 1), sharey=True, sharex=True
+            0.34 * max(len(methods), 3) + 1.0, columns=max(len(cuts), 1), sharey=True, sharex=True
         )
-        if not fractions:
+        if not cuts:
             say_empty(axes[0, 0], "no forecast could be made from these runs")
         else:
             size = usable["error"].abs().clip(lower=FLOOR)
             axes[0, 0].set_xscale("log")
             axes[0, 0].set_xlim(0.6 * size.min(), 1.7 * size.max())
-        for ax, fraction in zip(axes[0], fractions, strict=False):
-            panel(ax, usable[usable["fraction"] == fraction], methods)
-            ax.set_title(f"first {100 * fraction:.0f}% seen")
-        if fractions:
+        for ax, cut in zip(axes[0], cuts, strict=False):
+            panel(ax, usable[usable["cut"] == cut], methods)
+            ax.set_title(f"first {100 * cut:.0f}% seen")
+        if cuts:
             axes[0, 0].set_yticks(range(len(methods)), methods)
             axes[0, 0].invert_yaxis()
     return figure
 
 
 def panel(ax: Axes, forecasts: pd.DataFrame, methods: list[str]) -> None:
-    """Draw the errors at one fraction on `ax`."""
+    """Draw the errors at one cut on `ax`."""
     for row, method in enumerate(methods):
         errors = forecasts.loc[forecasts["method"] == method, "error"].abs().to_numpy(dtype=np.float64)
         if not len(errors):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import ClassVar, Self
+from typing import Self
 
 import numpy as np
 
@@ -32,11 +32,22 @@ class Auto(Forecaster):
     schedule a regression on siblings needs no law.
     """
 
-    name: ClassVar[str] = "auto"
+    label: str = "auto"
     candidates: tuple[Forecaster, ...] = field(default_factory=default_candidates)
     siblings: Sequence[Curve] = ()
     share: float = 0.0
     chosen: Forecaster | None = None
+
+    @property
+    def name(self) -> str:
+        """The method's name in tables."""
+        return self.label
+
+    @classmethod
+    def without_laws(cls) -> Self:
+        """Return the choice among methods that need no schedule: seconds instead of minutes."""
+        quick = tuple(c for c in default_candidates() if "schedule" not in c.needs)
+        return cls("auto, without laws of the learning rate", quick)
 
     def fit(self, siblings: Sequence[Curve], share: float) -> Self:
         """Compare the candidates on the siblings and fit the best one."""
@@ -70,11 +81,12 @@ class Auto(Forecaster):
         return min(scored, key=lambda pair: pair[0])[1]
 
     def _eligible(self, siblings: Sequence[Curve]) -> list[Forecaster]:
-        laws = len(siblings) < 2 or not _one_schedule(siblings)
+        laws = len(siblings) < 2 or not one_schedule(siblings)
         return [c for c in self.candidates if laws or "schedule" not in c.needs]
 
 
-def _one_schedule(siblings: Sequence[Curve]) -> bool:
+def one_schedule(siblings: Sequence[Curve]) -> bool:
+    """Return whether all runs follow one learning-rate schedule, or none is known of any."""
     first = siblings[0].plan()
     if first is None or any(s.horizon != siblings[0].horizon for s in siblings):
         return first is None and all(s.plan() is None for s in siblings)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 
 import numpy as np
 import pandas as pd
@@ -164,6 +165,13 @@ def level_and_slope(step: np.ndarray, loss: np.ndarray) -> tuple[float, float]:
     The mean of straight and curved (quadratic) least-squares fits of log L on log step over the last 20, 30,
     40 and 50% of the steps seen: one bandwidth chosen for a scored set would be tuned on it, so none is.
     """
+    return _level_and_slope(np.asarray(step, float).tobytes(), np.asarray(loss, float).tobytes())
+
+
+@lru_cache(maxsize=256)
+def _level_and_slope(steps: bytes, losses: bytes) -> tuple[float, float]:
+    """Do it once for every curve and cut: each method reads all siblings, each left out in turn."""
+    step, loss = np.frombuffer(steps), np.frombuffer(losses)
     end = step[-1]
     levels, slopes = [], []
     for share in (0.2, 0.3, 0.4, 0.5):

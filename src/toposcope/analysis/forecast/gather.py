@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -25,6 +25,9 @@ from toposcope.errors import InputError
 
 TOPOLOGY = (NEURAL_PERSISTENCE, "h0_total", "h1_total")
 NORMS = ("weight_norm", "grad_norm")
+MOST_FEATURES = 12
+"""Columns of a plain table that become features, in the order of their names."""
+
 _GRADIENT_WINDOW = 100
 
 
@@ -79,6 +82,21 @@ def gather_curves(
             continue
         curves.append(replace(curve, covariates=_tokens_per_step(rows)))
     return curves, problems
+
+
+def split_runs(own: Sequence[Curve], others: Sequence[Curve] = ()) -> tuple[list[Curve], list[Curve]]:
+    """Return finished and begun runs; a begun run without a known end takes its siblings' common end."""
+    everyone = [*own, *others]
+    longest = max((curve.horizon for curve in everyone), default=0)
+    finished = list(others)
+    begun: list[Curve] = []
+    for curve in own:
+        unplanned = curve.schedule is None and curve.horizon == curve.last
+        ended = any(other is not curve and other.horizon == longest and other.finished for other in everyone)
+        if unplanned and curve.last < 0.98 * longest and ended:
+            curve = replace(curve, horizon=longest)
+        (finished if curve.finished else begun).append(curve)
+    return finished, begun
 
 
 def _tokens_per_step(rows: pd.DataFrame) -> dict[str, float]:
@@ -160,13 +178,19 @@ def topological_methods(curves: list[Curve]) -> list[Forecaster]:
     columns = {name for curve in curves for name in curve.features.columns}
     methods: list[Forecaster] = []
     rates = tuple(name for name in TOPOLOGY if name in columns)
-    if rates:
-        methods.append(FeatureTransfer("topology", rates))
     norms = tuple(name for name in NORMS if name in columns)
+    vectors = tuple(f"{kind}_h" for kind in VECTORS)
+    others = tuple(
+        sorted(c for c in columns - {"step", *rates, *norms} if not c.startswith(vectors))
+    )[:MOST_FEATURES]  # fmt: skip
+    for label, block in (("topology", rates), ("features", others)):
+        if block:
+            methods.append(FeatureTransfer(label, block))
+            methods.append(FeatureTransfer(f"saturating {label}", block, "saturation"))
     if norms:
         methods.append(FeatureTransfer("norms", norms))
     for kind in VECTORS:
-        block = tuple(sorted(name for name in columns if name.startswith(f"{kind}_")))
+        block = tuple(sorted(name for name in columns if name.startswith(f"{kind}_h")))
         if block:
             methods += [FeatureTransfer(f"{kind}s", block, "vector", model) for model in ("ridge", "pls")]
     methods += [LossOnlyRule(), LastLossControl()]

@@ -124,8 +124,13 @@ def ridge_predict(
     Columns are centred and put on the scale of the whole block; shapes (n, p), (n,), (m, p) -> (m,).
     """
     centre, scale = x.mean(axis=0), max(float(x.std()), 1e-12)
-    design = np.column_stack([np.ones(len(x)), (x - centre) / scale])
-    query = np.column_stack([np.ones(len(new)), (new - centre) / scale])
+    x, new = (x - centre) / scale, (new - centre) / scale
+    if x.shape[1] - free > len(x):
+        # Rotating the penalised columns changes nothing, and only as many directions as rows have spread.
+        axes = np.linalg.svd(x[:, free:], full_matrices=False)[2].T
+        x, new = (np.column_stack([part[:, :free], part[:, free:] @ axes]) for part in (x, new))
+    design = np.column_stack([np.ones(len(x)), x])
+    query = np.column_stack([np.ones(len(new)), new])
     weights = np.r_[np.zeros(1 + free), np.ones(x.shape[1] - free)]
     best, best_error = None, np.inf
     for penalty in penalties:

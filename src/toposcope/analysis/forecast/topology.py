@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from typing import ClassVar, Self
 
 import numpy as np
@@ -11,6 +12,7 @@ import numpy as np
 from toposcope.analysis.forecast.base import Forecaster, Point
 from toposcope.analysis.forecast.curve import Curve, level_and_slope
 from toposcope.analysis.forecast.siblings import PENALTIES, ridge_predict
+from toposcope.analysis.temporal import LEAST_POINTS, fit_saturation
 from toposcope.errors import InputError
 
 
@@ -19,8 +21,10 @@ class FeatureTransfer(Forecaster):
     """log(final loss) on log(current loss) and the features' state at the cut.
 
     `kind` "rates": every column gives its value (log where positive) and its slope per log step over the
-    second half of what was seen, each standardised over siblings. `kind` "vector": the columns at the last
-    measured step are one block (a persistence image, a landscape). `model` "ridge" penalises the features
+    second half of what was seen, each standardised over siblings. `kind` "saturation": every column gives
+    asymptote, rate and knee of the saturating curve fitted to what was seen of it (rate and knee as
+    logarithms). `kind` "vector": the columns at the last measured step are one block (a persistence image, a
+    landscape). `model` "ridge" penalises the features
     and not the loss, penalty by leave-one-sibling-out; "pls" adds one partial-least-squares component of the
     features to the regression on the loss. The difference to `SiblingTransfer` is the worth of the features.
     """
@@ -37,7 +41,7 @@ class FeatureTransfer(Forecaster):
     @property
     def name(self) -> str:
         """The method's name in tables."""
-        return f"sibling transfer + {self.label} ({self.model})"
+        return f"sibling transfer + {self.label}" + (" (pls)" if self.model == "pls" else "")
 
     def fit(self, siblings: Sequence[Curve], share: float) -> Self:
         """Read every sibling's loss level and features at `share`."""
@@ -53,6 +57,8 @@ class FeatureTransfer(Forecaster):
         """Put the run's own level and features into the regression."""
         level, state = level_and_slope(seen.step, seen.loss)[0], self._state(seen)
         centre, spread = self.block.mean(axis=0), self.block.std(axis=0)
+        if not (spread > 1e-12).any():
+            raise InputError(f"{self.name}: its features are the same in all siblings; they tell nothing")
         if self.kind == "vector":
             spread = np.full_like(
                 spread, max(float(np.sqrt(np.mean(spread**2))), 1e-12) * np.sqrt(len(spread))
@@ -74,16 +80,35 @@ class FeatureTransfer(Forecaster):
                 f"{self.name}: {seen.run} has no feature {missing[0]!r}; measure it or leave it out"
             )
         rows = seen.features[["step", *self.columns]].dropna()
-        if len(rows) < 3:
-            raise InputError(f"{self.name}: {len(rows)} measured checkpoints of {seen.run} seen; it needs 3")
+        least = LEAST_POINTS if self.kind == "saturation" else 3
+        if len(rows) < least:
+            seen_so_far = f"{len(rows)} measured checkpoints of {seen.run} seen"
+            raise InputError(f"{self.name}: {seen_so_far}; it needs {least}")
         values = rows[list(self.columns)].to_numpy(float)
         if self.kind == "vector":
             return values[-1]
+        if self.kind == "saturation":
+            steps = rows["step"].to_numpy(float)
+            fits = [_saturating(steps.tobytes(), column.tobytes()) for column in values.T]
+            if still := [c for c, fit in zip(self.columns, fits, strict=True) if not np.isfinite(fit).all()]:
+                raise InputError(
+                    f"{self.name}: {still[0]} of {seen.run} is constant so far; nothing saturates"
+                )
+            return np.concatenate(fits)
         values = np.where((values > 0).all(axis=0), np.log(np.maximum(values, 1e-300)), values)
         late = rows["step"].to_numpy(float) >= min(seen.last / 2, float(rows["step"].iloc[-3]))
         u = np.log(rows["step"].to_numpy(float)[late] + 1.0)
         slopes = np.polyfit(u, values[late], 1)[0]
         return np.concatenate([values[-1], slopes])
+
+
+@lru_cache(maxsize=4096)
+def _saturating(steps: bytes, values: bytes) -> np.ndarray:
+    """Return (asymptote, log rate, log knee), NaN of a constant; kept, as siblings are read many times."""
+    fit = fit_saturation(np.frombuffer(steps), np.frombuffer(values))
+    if fit.rate <= 0:
+        return np.full(3, np.nan)
+    return np.array([fit.asymptote, np.log(fit.rate), np.log(fit.knee_step + 1.0)])
 
 
 def _component(

@@ -7,7 +7,8 @@ import numpy as np
 from toposcope.figures.names import readable_name
 from toposcope.figures.series import select, sizes
 from toposcope.report.parts import Caption
-from toposcope.report.weights.facts import above_null, forecast_comparisons
+from toposcope.report.weights import forecasts
+from toposcope.report.weights.facts import above_null
 from toposcope.report.weights.study import H0, Study
 
 

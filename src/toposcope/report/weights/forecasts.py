@@ -1,4 +1,4 @@
-"""What the report says about forecasts of the final loss: a sentence, a table and a caption from one table."""
+"""What the report says about forecasts of the final loss: a paragraph, a table and a caption."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from toposcope.report.parts import Caption, Table
 TOPOLOGY = (f"{BY_SIBLINGS} + topology", f"{BY_SIBLINGS} + saturating topology")
 NORMS = f"{BY_SIBLINGS} + norms"
 RULE = "published: combined"
+LOSS_RULE = "published: loss only"
 ALPHA = 0.05
 
 
@@ -79,20 +80,22 @@ def sentence(scores: pd.DataFrame) -> str:
     auto = next((m for m in found.mae if m.startswith("auto")), BY_SIBLINGS)
     text = (
         f"With {_cuts(found.cuts)} of a run seen, its final loss forecast from the other runs is off by "
-        f"{_errors(found, auto)} nats on average over {found.runs} runs, against {_errors(found, 'last value')} "
-        f"when the last value is kept; {found.covered} of {found.bounded} intervals of 90% held. "
+        f"{_errors(found, auto)} nats on average over {found.runs} runs, against "
+        f"{_errors(found, 'last value')} when the last value is kept; {found.covered} of {found.bounded} "
+        "intervals of 90% held. "
     )
     text += _worth_sentence(found)
     if {RULE, BY_RULE} <= set(found.mae):
         text += (
-            f" The published rule that mixes in neural persistence is off by {_errors(found, RULE)}, with the "
-            f"last loss in its place by {_errors(found, BY_RULE)}."
+            f" The published rule that mixes in neural persistence is off by {_errors(found, RULE)}, with "
+            f"the last loss in its place by {_errors(found, BY_RULE)}, and its part from the loss alone "
+            f"by {_errors(found, LOSS_RULE)}."
         )
     smallest = 2.0 ** (1 - found.runs)
     if smallest > ALPHA:
         text += (
-            f" A rank test over {found.runs} runs cannot reach p < .05 (its smallest p is {smallest:.3g}), so "
-            "no order of methods is settled by it."
+            f" A rank test over {found.runs} runs cannot reach p < .05 (its smallest p is {smallest:.3g}): "
+            "it settles no order of methods."
         )
     return text
 
@@ -105,7 +108,9 @@ def _worth_sentence(found: Forecasts) -> str:
         f"{number(line['effect'], '{:+.3f}')} {interval(line, 'low', 'high', '{:+.3f}')}"
         for line in tested[tested["method"] == TOPOLOGY[0]].to_dict("records")
     ]
-    text = "Topological features beside the loss change the error by " + " / ".join(changes) if changes else ""
+    text = (
+        "Topological features beside the loss change the error by " + " / ".join(changes) if changes else ""
+    )
     if found.clear:
         where = ", ".join(f"{_seen(cut)} ({method})" for method, cut in found.clear)
         return f"{text}: clear of zero, all cuts taken together, at {where}."
@@ -138,23 +143,22 @@ def forecasts_table(scores: pd.DataFrame) -> Table:
         if line["status"] == "ok":
             effect = f"{number(line['effect'], '{:+.4f}')} {interval(line, 'low', 'high', '{:+.4f}')}"
         held = good["covered"].dropna()
-        rows.append(
-            (
-                _seen(float(cut)), str(method), number(good["error"].abs().mean(), "{:.4f}"),
-                number(good["error"].mean(), "{:+.4f}"), f"{int(held.sum())} of {len(held)}" if len(held) else NONE,
-                effect, str(len(good)), next(iter(mine.loc[mine["status"] == "failed", "reason"]), ""),
-            )
-        )  # fmt: skip
+        covered = f"{int(held.sum())} of {len(held)}" if len(held) else NONE
+        mae, bias = number(good["error"].abs().mean(), "{:.4f}"), number(good["error"].mean(), "{:+.4f}")
+        why = next(iter(mine.loc[mine["status"] == "failed", "reason"]), "")
+        seen = _seen(float(cut))  # type: ignore[arg-type]
+        rows.append((seen, str(method), mae, bias, covered, effect, str(len(good)), why))
     whole = scores[scores["cut"].isna()] if len(scores) else scores
     for run, reason in zip(whole["run"], whole["reason"], strict=True) if len(whole) else ():
         rows.append((NONE, str(run), NONE, NONE, NONE, NONE, "0", str(reason)))
     return Table(
         "forecasts",
         "Forecasts of the final loss",
-        "Every finished run forecast from the others; mean absolute error (MAE, nats per token) by the part of "
-        "the run that was seen, and how many intervals of 90% held. `auto` is what toposcope forecast uses. The "
-        "last but two is the change of the error against the same forecast without topology (for the published "
-        "rules: with the last loss in its place), paired by run, with Student's 95% interval: negative is better.",
+        "Every finished run forecast from the others: mean absolute error (MAE, nats per token) by the part "
+        "of the run that was seen, and how many intervals of 90% held; auto is what toposcope forecast uses. "
+        "Minus its control: the change of the error against the same forecast without topology (for the "
+        "published rules: with the last loss in its place), paired by run, with Student's 95% interval; "
+        "negative is better.",
         ("seen", "method", "MAE", "mean error", "held", "minus its control", "runs", "note"),
         tuple(rows),
         frame=scores,
@@ -179,15 +183,16 @@ def caption(scores: pd.DataFrame) -> Caption:
             if found.clear
             else "Topology beside the loss lowers the error of sibling transfer nowhere beyond chance."
         )
-        limit = f" With {found.runs} runs, a paired rank test cannot give a p below {2.0 ** (1 - found.runs):.3g}."
+        least = 2.0 ** (1 - found.runs)
+        limit = f" With {found.runs} runs, a paired rank test cannot give a p below {least:.3g}."
     return Caption(
         "Error of forecasts of the final loss",
-        "Absolute error of every run (dots) and its mean (diamonds), by method and by the part of the run that "
-        "was seen; each run is forecast from the other runs. Published rules are the weight-space paper's; the "
-        "dashed line is its combined rule with the last loss in place of the topology.",
+        "Absolute error of every run (dots) and its mean (diamonds), by method and by the part of the run "
+        "that was seen; each run is forecast from the others. Published rules are the weight-space paper's; "
+        "the dashed line is its combined rule with the last loss in place of the topology.",
         can,
-        "How well any of these does elsewhere: the choice of the best of many is itself a matter of chance, and "
-        f"the published rules' constants were chosen by their authors on runs of this kind.{limit}",
-        "Dot plot of forecast errors by method, one panel per part of the run that was seen, with the control "
-        "without topology as a dashed line.",
+        "How well any of these does elsewhere: which of many comes out best is itself a matter of chance, "
+        f"and the published rules' constants were chosen by their authors on runs of this kind.{limit}",
+        "Dot plot of forecast errors by method, one panel per part of the run that was seen, with the "
+        "control without topology as a dashed line.",
     )

@@ -9,6 +9,8 @@ import numpy as np
 import pandas as pd
 from scipy.stats import t as student
 
+from toposcope.analysis.forecast.compare import COLUMNS, forecast_table
+from toposcope.analysis.forecast.frame import Log
 from toposcope.analysis.scaling import fit_power_law
 from toposcope.analysis.table import SeriesTable, series_table
 from toposcope.analysis.trends import default_columns
@@ -37,7 +39,7 @@ _EMPTY_COLUMNS = {
     "replicates": ("family", "target", "column", "seeds", "mean_rho", "low", "high", "pairing_p"),
     "phases": ("run", "column", "rule", "peak_step", "diminishing_step"),
     "segments": ("run", "column", "segment", "start_step", "end_step"),
-    "forecasts": ("run", "fraction", "method", "predicted", "actual", "error"),
+    "forecasts": COLUMNS,
 }
 
 
@@ -105,7 +107,10 @@ def gather(store: Store, *, target: str | None = None, targets: pd.DataFrame | N
         )
     features = features[~features["probe"].isin(_ELSEWHERE)]
     series = series_table(features, metrics, runs, targets=targets)
-    results = analyse(series, target=target)
+    results = {
+        **analyse(series, target=target),
+        "forecasts": forecast_table(Log(metrics, runs, features=features)),
+    }
     return build(
         features,
         metrics,
@@ -205,7 +210,7 @@ def _quantities(series: SeriesTable, filtration: str) -> list[str]:
 
 
 def analyse(series: SeriesTable, *, target: str | None = None) -> dict[str, pd.DataFrame]:
-    """Run the analysis that the report shows: trends, replicates, phases, segments, forecasts.
+    """Run the analysis that the report shows: trends, replicates, phases, segments.
 
     Trends and replicates are taken with the losses, or with `target` alone.
     """
@@ -218,5 +223,4 @@ def analyse(series: SeriesTable, *, target: str | None = None) -> dict[str, pd.D
         "replicates": analysis.seed_table(series, targets=targets),
         "phases": analysis.phase_table(series),
         "segments": analysis.segment_table(series),
-        "forecasts": analysis.seed_forecasts(series),
     }

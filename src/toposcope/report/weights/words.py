@@ -13,7 +13,8 @@ from toposcope.figures.series import sizes
 from toposcope.figures.style import short
 from toposcope.report.cells import listed, span, steps_span
 from toposcope.report.counts import Verdicts, first_last, half_steps, verdict_counts
-from toposcope.report.weights.facts import above_null, forecast_comparisons
+from toposcope.report.weights import forecasts
+from toposcope.report.weights.facts import above_null
 from toposcope.report.weights.study import H0, H0_SCALED, NP, Study
 
 FEW_CHECKPOINTS = 10
@@ -44,7 +45,9 @@ def headline(study: Study, verdicts: Verdicts) -> str:
         return "Topology moved during training, but nothing shows that it tells more than the loss curve."
     found = forecasts.forecasts_of(study.forecasts)
     forecast = (
-        "and forecasts with topology beat their control" if found and found.clear else "but forecasts do not profit from it"
+        "and forecasts with topology beat their control"
+        if found and found.clear
+        else "but forecasts do not profit from it"
     )
     if found is None:
         forecast = "and forecasts could not be compared"

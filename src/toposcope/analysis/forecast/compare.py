@@ -1,0 +1,96 @@
+"""Every forecast of a set of finished runs, side by side: the table behind `analyze` and the report."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import pandas as pd
+
+from toposcope.analysis.forecast.auto import Auto, one_schedule
+from toposcope.analysis.forecast.base import Forecaster
+from toposcope.analysis.forecast.curve import Curve
+from toposcope.analysis.forecast.evaluate import ablate, score_forecasts
+from toposcope.analysis.forecast.families import LastValue
+from toposcope.analysis.forecast.frame import Log
+from toposcope.analysis.forecast.gather import gather_curves, split_runs, topological_methods
+from toposcope.analysis.forecast.siblings import SiblingTransfer
+
+CUTS = (0.2, 0.3, 0.5)
+LEAST_RUNS = 3
+MOST_RUNS = 8
+"""Runs that are compared, evenly over sizes: leaving each out in turn, twice, grows with their cube."""
+
+COLUMNS = (
+    "method", "run", "cut", "parameters", "predicted", "low", "high", "actual", "error", "relative",
+    "covered", "interval_from", "status", "reason",
+)  # fmt: skip
+WORTH = (
+    "cut", "method", "base", "n", "effect", "low", "high", "t_p", "wilcoxon_p", "smallest_wilcoxon_p",
+    "status", "reason",
+)  # fmt: skip
+BY_SIBLINGS = SiblingTransfer().name
+BY_RULE = "control: loss only + last loss"
+
+
+def forecast_table(log: Log, *, cuts: Sequence[float] = CUTS) -> pd.DataFrame:
+    """Forecast every finished run from the others at each of `cuts` of its training, by every method.
+
+    The methods: `auto`, sibling transfer, the same with topology and with norms beside the loss, the last
+    value, the published rules and their control. What cannot be forecast is a row with status "failed" and
+    its reason: a run without usable losses, an unfinished one, all where fewer than three are finished, and
+    those beyond `MOST_RUNS`.
+
+    Returns
+    -------
+    DataFrame
+        Columns `COLUMNS`: those of `score_forecasts`.
+    """
+    curves, problems = gather_curves(
+        log.metrics, log.runs, features=log.features, diagrams=log.diagrams, wide=log.wide
+    )
+    finished, begun = split_runs(curves)
+    failed = [_failed(problem.run, problem.reason) for problem in problems]
+    for curve in begun:
+        ends = f"seen to step {curve.last} of {curve.horizon}"
+        failed.append(_failed(curve.run, f"not finished, {ends}: toposcope forecast does it", curve))
+    if len(finished) < LEAST_RUNS:
+        reason = f"{len(finished)} finished runs; forecasts are compared over at least {LEAST_RUNS}"
+        failed += [_failed(curve.run, reason, curve) for curve in finished]
+        return pd.DataFrame(failed or [_failed("", reason)], columns=list(COLUMNS))
+    by_size = sorted(finished, key=lambda curve: curve.parameters)
+    kept = [by_size[i] for i in np.unique(np.linspace(0, len(by_size) - 1, MOST_RUNS).round().astype(int))]
+    reason = f"left out: {MOST_RUNS} of {len(finished)} runs are compared here; toposcope forecast takes all"
+    failed += [_failed(curve.run, reason, curve) for curve in finished if curve not in kept]
+    scores = score_forecasts(kept, _methods(kept), cuts)
+    return pd.concat([scores, pd.DataFrame(failed, columns=list(COLUMNS))]) if failed else scores
+
+
+def worth_of_features(scores: pd.DataFrame, *, level: float = 0.95) -> pd.DataFrame:
+    """Return what features add to a forecast: its |error| minus its control's, paired by run.
+
+    The control of sibling transfer with features is sibling transfer; that of the published rules with
+    neural persistence is the rule with the last loss in its place. Negative effects favour the features.
+    Columns `WORTH`; see `ablate`.
+    """
+    with_siblings = scores["method"].str.startswith((BY_SIBLINGS + " + ",))
+    by_rule = scores["method"].isin(["published: combined", "published: TDA only"])
+    tables = [
+        ablate(scores[chosen | (scores["method"] == base)], base, level=level)
+        for chosen, base in ((with_siblings, BY_SIBLINGS), (by_rule, BY_RULE))
+        if chosen.any() and (scores["method"] == base).any()
+    ]
+    return pd.concat(tables, ignore_index=True) if tables else pd.DataFrame(columns=list(WORTH))
+
+
+def _methods(finished: Sequence[Curve]) -> list[Forecaster]:
+    auto = Auto() if one_schedule(finished) else Auto.without_laws()
+    return [auto, SiblingTransfer(), *topological_methods(list(finished)), LastValue()]
+
+
+def _failed(run: str, reason: str, curve: Curve | None = None) -> dict[str, object]:
+    missing = dict.fromkeys(("cut", "predicted", "low", "high", "actual", "error", "relative"), np.nan)
+    return {
+        "run": run, **missing, "method": "auto", "parameters": curve.parameters if curve else 0,
+        "covered": None, "interval_from": "nothing", "status": "failed", "reason": reason,
+    }  # fmt: skip
