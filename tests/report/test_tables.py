@@ -4,9 +4,10 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from toposcope.analysis.finals import finals_table, fits_table
 from toposcope.report.closing import MOST_LINES, failures, findings, provenance
 from toposcope.report.weights import tables as t
-from toposcope.report.weights.study import finals_table, fits_table, main_target
+from toposcope.report.weights.study import main_target
 
 
 def test_finals_carry_the_interval_of_their_draws(study):

@@ -23,6 +23,7 @@ ALPHA = 0.05
 RESAMPLES = 200
 PLANTED = (0.3, 0.5, 0.7)
 VERDICT = "innovations"
+COLUMNS = ("kind", "case", "test", "columns", "rate", "error", "draws", "n")
 TESTS = {
     "Spearman's own p": "seed_p",
     "iid bootstrap": "seed_low, seed_high",
@@ -111,8 +112,7 @@ def calibration_matrix(
             rate = found[test]
             error = float(np.sqrt(rate * (1.0 - rate) / draws))
             rows.append((kind, case, test, columns, rate, error, draws, len(steps)))
-    names = ["kind", "case", "test", "columns", "rate", "error", "draws", "n"]
-    return pd.DataFrame(rows, columns=names)
+    return pd.DataFrame(rows, columns=list(COLUMNS))
 
 
 _NOISE = {"white": "white noise", "walk": "random-walk noise"}
@@ -142,14 +142,71 @@ def as_matrix(table: pd.DataFrame, kind: str = "null") -> pd.DataFrame:
 
 
 @lru_cache(maxsize=1)
-def known_rates() -> pd.DataFrame:
-    """Return the packaged matrix: 51 evenly spaced checkpoints, 10,000 draws, as `calibration_matrix`."""
+def _packaged() -> dict[str, tuple[np.ndarray, pd.DataFrame]]:
     text = resources.files("toposcope.analysis").joinpath("rates.json").read_text()
-    return pd.DataFrame(json.loads(text)["rows"])
+    grids = {}
+    for name, grid in json.loads(text)["grids"].items():
+        rows = [
+            (
+                kind,
+                case,
+                test,
+                columns,
+                rate,
+                float(np.sqrt(rate * (1 - rate) / DRAWS)),
+                DRAWS,
+                len(grid["steps"]),
+            )
+            for (kind, case), rates in zip(grid["cases"], grid["rates"], strict=True)
+            for (test, columns), rate in zip(TESTS.items(), rates, strict=True)
+        ]
+        grids[name] = np.array(grid["steps"], float), pd.DataFrame(rows, columns=list(COLUMNS))
+    return grids
 
 
-def true_rates() -> dict[str, tuple[float, float]]:
+def packed(grids: dict[str, tuple[np.ndarray, pd.DataFrame]]) -> str:
+    """Return the text of the packaged rates: name -> steps and what `calibration_matrix` gave for them."""
+    out = {}
+    for name, (steps, table) in grids.items():
+        cases = list(dict.fromkeys(zip(table["kind"], table["case"], strict=True)))
+        rates = table["rate"].to_numpy().reshape(len(cases), len(TESTS))
+        out[name] = {"steps": [int(step) for step in steps], "cases": cases, "rates": rates.tolist()}
+    return json.dumps({"grids": out})
+
+
+def packaged_grids() -> dict[str, np.ndarray]:
+    """Return the names and steps of the grids whose rates are packaged."""
+    return {name: steps for name, (steps, _) in _packaged().items()}
+
+
+def nearest_grid(steps: np.ndarray) -> str:
+    """Return the packaged grid most like these steps in number and spacing.
+
+    Distance: |log ratio of the numbers of checkpoints| + the largest gap between how far two grids have come
+    at the same share of their checkpoints.
+
+    >>> nearest_grid(np.arange(0, 5001, 100)), nearest_grid(2.0 ** np.arange(14))
+    ('51 even', '14 log')
+    """
+    steps = np.asarray(steps, float)
+    share = np.linspace(0, 1, 21)
+
+    def progress(grid: np.ndarray) -> np.ndarray:
+        return np.interp(share, np.linspace(0, 1, len(grid)), (grid - grid[0]) / (grid[-1] - grid[0]))
+
+    def distance(grid: np.ndarray) -> float:
+        return float(abs(np.log(len(steps) / len(grid))) + np.abs(progress(steps) - progress(grid)).max())
+
+    return min(_packaged(), key=lambda name: distance(_packaged()[name][0]))
+
+
+def known_rates(grid: str = "51 even") -> pd.DataFrame:
+    """Return the packaged matrix of a grid, 10,000 draws, as `calibration_matrix`."""
+    return _packaged()[grid][1]
+
+
+def true_rates(grid: str = "51 even") -> dict[str, tuple[float, float]]:
     """Return test -> (lowest, highest) true rejection rate over the packaged nulls, at a nominal 5%."""
-    table = known_rates()
+    table = known_rates(grid)
     grouped = table[table["kind"] == "null"].groupby("test")["rate"]
     return {str(test): (float(rates.min()), float(rates.max())) for test, rates in grouped}

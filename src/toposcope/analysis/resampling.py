@@ -6,6 +6,7 @@ from functools import lru_cache
 
 import numpy as np
 from numba import njit, prange
+from scipy.stats import rankdata
 
 from toposcope.analysis.statistics import autocorrelations
 from toposcope.seeding import rng
@@ -13,7 +14,7 @@ from toposcope.seeding import rng
 PHIS = np.array([*np.arange(0.0, 0.9, 0.05), 0.9, 0.92, 0.94, 0.96, 0.97, 0.98, 0.985, 0.99, 0.995, 1.0])
 """Autoregressive coefficients are rounded to these, so that series share their null distributions."""
 WALK = len(PHIS) - 1
-_CHUNK = 64
+_CHUNK = 512
 
 
 def block_length(n: int) -> int:
@@ -55,17 +56,19 @@ def bootstrap_interval(
     for start in range(0, x.shape[1], _CHUNK):
         part = slice(start, start + _CHUNK)
         rho = _resampled(_levels(x[:, part]), _levels(y[:, part]), indices)
-        rho = np.sort(rho, axis=1)  # NaN goes last
-        for j, row in enumerate(rho, start=start):
-            known = row[: np.count_nonzero(np.isfinite(row))]
-            if len(known):
-                low[j], high[j] = np.percentile(known, tails)
+        known = np.isfinite(rho)
+        whole = known.all(axis=1)
+        low[start:][: len(rho)][whole], high[start:][: len(rho)][whole] = np.percentile(
+            rho[whole], tails, axis=1
+        )
+        for j in np.flatnonzero(~whole & known.any(axis=1)):
+            low[start + j], high[start + j] = np.percentile(rho[j, known[j]], tails)
     return low, high
 
 
 def _levels(values: np.ndarray) -> np.ndarray:
     """Return each column's dense ranks (ties share one), as rows of int32."""
-    return np.stack([np.unique(column, return_inverse=True)[1] for column in values.T]).astype(np.int32)
+    return np.ascontiguousarray(rankdata(values, method="dense", axis=0).T - 1).astype(np.int32)
 
 
 @njit(parallel=True, cache=True)

@@ -5,17 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-import numpy as np
 import pandas as pd
-from scipy.stats import t as student
 
+from toposcope.analysis.finals import finals_table, fits_table
 from toposcope.analysis.forecast.compare import COLUMNS, forecast_table
 from toposcope.analysis.forecast.frame import Log
-from toposcope.analysis.scaling import fit_power_law
 from toposcope.analysis.table import SeriesTable, series_table
 from toposcope.analysis.trends import default_columns
 from toposcope.errors import InputError
-from toposcope.figures.series import LEVEL
 from toposcope.report.manifest import complete_runs, manifest
 from toposcope.report.target import chosen_target
 from toposcope.store import Store
@@ -29,11 +26,6 @@ NP_EXCESS = "neural_persistence/{}/neural_persistence_excess"
 _ELSEWHERE = ("representations", "sensitivity")
 """Probes that have a part of their own."""
 
-FITS = (
-    "quantity", "scale", "exponent", "low", "high", "r2", "sigma", "spearman", "spearman_p", "n", "n_sizes",
-    "status", "reason",
-)  # fmt: skip
-FINALS = ("run", "parameters", "quantity", "step", "value", "low", "high")
 _EMPTY_COLUMNS = {
     "trends": ("run", "target", "column", "spearman", "partial_step", "innovation_r", "verdict"),
     "replicates": ("family", "target", "column", "seeds", "mean_rho", "low", "high", "pairing_p"),
@@ -163,43 +155,6 @@ def np_filtration(features: pd.DataFrame) -> str:
     """Return the convention of neural persistence that is drawn: "seed004" unless only "rieck" is there."""
     measured = features.loc[features["probe"] == "neural_persistence", "filtration"]
     return "rieck" if (measured == "rieck").any() and not (measured == "seed004").any() else "seed004"
-
-
-def finals_table(series: SeriesTable, quantities: list[str]) -> pd.DataFrame:
-    """Return each quantity at each run's last checkpoint that has it, with the interval over its draws.
-
-    Columns run, parameters (0: unknown), quantity, step, value, low, high (NaN without draws).
-    """
-    draws = dict(zip(series.catalogue["column"], series.catalogue["draws"], strict=True))
-    parameters = series.parameters()
-    rows = []
-    for run in series.run_names:
-        mine = series.of_run(run)
-        spread = series.spread[series.spread["run"] == run].reset_index(drop=True)
-        for quantity in quantities:
-            last = mine[quantity].last_valid_index()
-            if last is None:
-                continue
-            value, half = float(mine[quantity][last]), np.nan
-            n = int(draws.get(quantity, 1))
-            if n > 1 and quantity in spread and np.isfinite(spread[quantity][last]):
-                half = float(student.ppf(0.5 + LEVEL / 2, n - 1) * spread[quantity][last] / np.sqrt(n))
-            step = int(mine["step"][last])
-            rows.append((run, parameters.get(run, 0), quantity, step, value, value - half, value + half))
-    return pd.DataFrame(rows, columns=list(FINALS))
-
-
-def fits_table(finals: pd.DataFrame) -> pd.DataFrame:
-    """Return the power law of every quantity in the number of parameters, one row each.
-
-    Seeds of a size are averaged first: a law is carried by its sizes, and more seeds are no more sizes.
-    """
-    rows = []
-    for quantity, of_quantity in finals.groupby("quantity", sort=False):
-        means = of_quantity[of_quantity["parameters"] > 0].groupby("parameters")["value"].mean()
-        law = fit_power_law(means.index.to_numpy(), means.to_numpy())
-        rows.append((quantity, *(getattr(law, name) for name in FITS[1:])))
-    return pd.DataFrame(rows, columns=list(FITS))
 
 
 def _quantities(series: SeriesTable, filtration: str) -> list[str]:
