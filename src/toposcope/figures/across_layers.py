@@ -64,12 +64,10 @@ def _panel(ax: Axes, table: pd.DataFrame, run: str, colours: dict[object, str]) 
 
 
 def _key(figure: Figure, layers: list[float], colours: dict[object, str]) -> None:
-    shown = np.unique(np.linspace(0, len(layers) - 1, min(len(layers), 6)).round().astype(int))
-    handles = [
-        Line2D([], [], color=colours[layers[i]], label=f"layer {layers[i]:.0f} to next") for i in shown
-    ]
+    shown = np.unique(np.linspace(0, len(layers) - 1, min(len(layers), 4)).round().astype(int))
+    handles = [Line2D([], [], color=colours[layers[i]], label=f"layer {layers[i]:.0f} → next") for i in shown]
     for face, text in (("white", "first checkpoint"), (MUTED, "last")):
         mark = Line2D([], [], color=MUTED, marker="o", linestyle="none", markersize=5, label=text)
         mark.set_markerfacecolor(face)
         handles.append(mark)
-    figure.legend(handles=handles, loc="outside lower center", ncols=min(len(handles), 4), labelcolor=INK)
+    figure.legend(handles=handles, loc="outside lower center", ncols=min(len(handles), 6), labelcolor=INK)

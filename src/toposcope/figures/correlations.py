@@ -41,20 +41,20 @@ def draw(trends: pd.DataFrame, runs: pd.DataFrame, *, target: str = "loss", most
     Figure
         Left to right: Spearman's rho; the same given log step; the correlation of what neither series'
         own past predicts. Cells are means over the seeds of a size. Outlined on the right: the verdict
-        "adds" in every seed of the size. Dash: not computable. Below the line: norms and spectra.
+        "adds" in every seed of the size. Dash: not computable; a stage without a number is left out. Below
+        the line: norms and spectra.
     """
     mine = trends[trends["target"] == target]
     columns = leading(mine["column"], most=most)
     groups = [group for group in sizes(runs) if mine["run"].isin(group.runs).any()]
+    stages = [stage for stage in STAGES if mine[mine["column"].isin(columns)][stage[0]].notna().any()]
     with house():
-        figure, axes = new_figure(0.25 * max(len(columns), 4) + 1.5, columns=len(STAGES), sharey=True)
-        if not columns or not groups:
-            for ax in axes[0]:
-                say_empty(ax, "")
-            say_empty(axes[0, 1], f"no correlation with {target} could be computed")
+        figure, axes = new_figure(0.25 * max(len(columns), 4) + 1.5, columns=max(len(stages), 1), sharey=True)
+        if not columns or not groups or not stages:
+            say_empty(axes[0, 0], f"no correlation with {target} could be computed")
             return figure
         topology = sum(not is_baseline(column) for column in columns)
-        for ax, (stage, title) in zip(axes[0], STAGES, strict=True):
+        for ax, (stage, title) in zip(axes[0], stages, strict=True):
             grid = matrix(mine, columns, groups, stage)
             panel(
                 ax,
@@ -136,7 +136,7 @@ def panel(
             color="white" if abs(value) > 0.6 else INK,
         )
     if 0 < first_baseline < len(grid):
-        ax.axhline(first_baseline - 0.5, color=INK, linewidth=0.8)
+        ax.axhline(first_baseline - 0.5, color=INK, linewidth=1.6)
     for i, j in np.argwhere(outlined):
         ax.add_patch(Rectangle((j - 0.46, i - 0.44), 0.92, 0.88, fill=False, edgecolor=INK, linewidth=1.4))
 

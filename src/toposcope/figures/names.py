@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
+
+_SHAPE = re.compile(r"\bh(\d) ")
 
 _WORDS = {
     "neural_persistence": "neural persistence",
@@ -147,21 +150,25 @@ def readable_name(column: str) -> str:
     'stable rank (mlp)'
     >>> readable_name("representations/euclidean/hidden/h1_count")
     'H1 count'
+    >>> readable_name("representations/euclidean/hidden/h0_mean")
+    'H0 mean'
     >>> readable_name("gradient_rips/euclidean/pooled/h0_total")
     'gradients: H0 total (pooled)'
     """
+    if column == "gradient_baselines/weight_norm":
+        return "gradients: norm"
     if column.startswith("gradient_"):
         return "gradients: " + readable_name(column.removeprefix("gradient_"))
     *path, feature = column.split("/")
+    name = _WORDS.get(feature, _SHAPE.sub(r"H\1 ", feature.replace("_", " ")))
     if path[:1] == ["representations"]:
-        return _WORDS.get(feature, feature.replace("_", " "))
+        return name
     said = [part.removeprefix("role=") for part in path[1:] if part not in ("euclidean", "model")]
     if path[:1] == ["baselines"] and said == ["layers"]:
         said = ["mean of layers"]
     elif said == ["layers"]:
         said = ["sum of layers"]
-    words = _WORDS.get(feature, feature.replace("_", " "))
-    return f"{words} ({', '.join(said)})" if said else words
+    return f"{name} ({', '.join(said)})" if said else name
 
 
 def leading(columns: Iterable[str], most: int = 16) -> list[str]:

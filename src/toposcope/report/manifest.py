@@ -19,6 +19,6 @@ def complete_runs(runs: pd.DataFrame, series: SeriesTable) -> pd.DataFrame:
     """Return the runs table with a line for every run that has features, in the order of their size."""
     wanted = ["run", "family", "parameters", "seed", "schedule", "corpus", "uri"]
     known = runs.reindex(columns=wanted).set_index("run").reindex(series.run_names).reset_index()
-    known["family"] = known["family"].fillna("").astype(str)
+    known["family"] = known["family"].astype(object).where(known["family"].notna(), "").astype(str)
     known["parameters"] = known["parameters"].fillna(0).astype(int)
     return known

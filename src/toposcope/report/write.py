@@ -8,18 +8,20 @@ from pathlib import Path
 import pandas as pd
 
 from toposcope.errors import InputError
-from toposcope.report import representations, weights
 from toposcope.report.closing import failures, findings, provenance, versions
+from toposcope.report.gradients import Gradients, gradients_part
 from toposcope.report.page import check_target, write_page
 from toposcope.report.parts import Page, Part
+from toposcope.report.representations.part import representations_part
 from toposcope.report.representations.rows import PROBE, SENSITIVITY
 from toposcope.report.representations.study import Representations
 from toposcope.report.representations.study import gather as gather_representations
+from toposcope.report.weights.part import weights_part
 from toposcope.report.weights.study import Study
 from toposcope.report.weights.study import gather as gather_weights
 from toposcope.store import Store
 
-AnyStudy = Study | Representations
+AnyStudy = Study | Gradients | Representations
 TITLE = "The topology of these training runs"
 
 
@@ -33,10 +35,10 @@ def write_report(
 ) -> Path:
     """Analyse one or more stores, write their report into the folder `out`, and return the page's path.
 
-    Measurements of weights and of representations each get a part of the page. The folder appears whole
-    or not at all: it is written aside and renamed. It holds `index.html` (self-contained), `report.md`,
-    `figures/NAME.png`, `figures/NAME.svg` and `tables/NAME.csv`. A report that is there already is
-    replaced; a folder that holds anything else is left alone.
+    Measurements of weights, of gradients and of representations each get a part of the page. The folder
+    appears whole or not at all: it is written aside and renamed. It holds `index.html` (self-contained),
+    `report.md`, `figures/NAME.png`, `figures/NAME.svg` and `tables/NAME.csv`. A report that is there
+    already is replaced; a folder that holds anything else is left alone.
 
     Parameters
     ----------
@@ -70,16 +72,22 @@ def write_report(
 def studies_of(
     store: Store, *, target: str | None = None, targets: pd.DataFrame | None = None
 ) -> list[AnyStudy]:
-    """Read and analyse `store`: a study of weights, of representations, or both.
+    """Read and analyse `store`: a study of weights, of gradients, of representations, or several.
+
+    Gradients in a store of weights or of representations are listed with these.
 
     Raises
     ------
     InputError
-        When the store has nothing measured.
+        When the store has nothing measured, or a study lacks the target.
     """
-    probes = set(store.features()["probe"].dropna())
+    probes = {str(probe) for probe in store.features()["probe"].dropna()}
+    others = probes - {PROBE, SENSITIVITY}
+    of_gradients = bool(probes) and all(probe.startswith("gradient_") for probe in probes)
     studies: list[AnyStudy] = []
-    if not probes or probes - {PROBE, SENSITIVITY}:
+    if of_gradients:
+        studies.append(Gradients(gather_weights(store, target=target, targets=targets)))
+    elif not probes or any(not probe.startswith("gradient_") for probe in others):
         studies.append(gather_weights(store, target=target, targets=targets))
     if PROBE in probes:
         studies.append(gather_representations(store, target=target, targets=targets))
@@ -105,5 +113,7 @@ def write_studies(studies: Sequence[AnyStudy], out: str | Path, *, title: str = 
 
 def _part(study: AnyStudy) -> Part:
     if isinstance(study, Representations):
-        return representations.part(study)
-    return weights.part(study)
+        return representations_part(study)
+    if isinstance(study, Gradients):
+        return gradients_part(study)
+    return weights_part(study)

@@ -67,16 +67,23 @@ def _summary(study: Representations) -> Caption:
 
 
 def _topology(study: Representations) -> Caption:
+    can = "How number, length and concentration of the loops move, and in which order the models end."
+    scaled = "How much of it is the scale of the cloud alone: distances over their median were not measured."
+    if study.has("h1_total_scaled"):
+        can = "What is left of H1's growth when the scale of the cloud is taken out: the last panel."
+        scaled = (
+            "Growth of the raw totals that is absent from the last panel is growth of the cloud, not of its "
+            "shape."
+        )
     return Caption(
         "Topology of the hidden states",
-        "Number, total length, entropy and longest bar of the loops (H1) of the cloud of texts, total length "
-        "of its components (H0), and H1 with distances divided by their median. " + _sampled(study),
-        "What is left of H1's growth when the scale of the cloud is taken out: the last panel.",
-        "Growth of the raw totals that is absent from the last panel is growth of the cloud, not of its "
-        "shape. Clouds of different models have different dimensions; levels are not comparable. And "
+        "Number, total length, entropy and longest bar of the loops (H1) of the cloud of texts, and total "
+        "length of its components (H0). " + _sampled(study),
+        can,
+        f"{scaled} Clouds of different models have different dimensions; levels are not comparable. And "
         + _seeds(study)
         + ".",
-        "Six panels of H1 and H0 summaries against the optimiser step on a log axis, one line per model.",
+        "Panels of H1 and H0 summaries against the optimiser step on a log axis, one line per model.",
     )
 
 
@@ -167,15 +174,21 @@ def _strength(study: Representations) -> Caption:
 
 
 def _correlations(study: Representations) -> Caption:
+    mine = study.trends[study.trends["target"] == study.target]
+    given = (
+        "Then the same given log step; a dash where it cannot be computed."
+        if mine["partial_step"].notna().any()
+        else f"Given log step nothing can be computed, as the {readable_name(study.target)} ranks the "
+        "checkpoints exactly as the step does."
+    )
     return Caption(
         f"Correlation with the {readable_name(study.target)}: raw, given the step, and beyond both trends",
-        "The same with signs. Middle: given log step; a dash where it cannot be computed, for instance "
-        "because the target ranks the checkpoints exactly as the step does. Outlined on the right: passed "
-        "the test after correction for the number of tests.",
+        f"The same with signs. {given} Outlined on the right: passed the test after correction for the "
+        "number of tests.",
         "Only outlined cells speak of a relation beyond a shared trend.",
         "Nothing from a dark cell on the left alone, and nothing about cause.",
-        "Three heat maps of features against models: raw rank correlation, given log step, and correlation "
-        "of innovations.",
+        "Heat maps of features against models: raw rank correlation, given log step where it exists, and "
+        "correlation of innovations.",
     )
 
 

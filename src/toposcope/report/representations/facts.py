@@ -9,7 +9,7 @@ import pandas as pd
 
 from toposcope.figures.across_layers import pairs
 from toposcope.figures.cloud_null import measured_nulls
-from toposcope.figures.names import is_baseline
+from toposcope.figures.names import REPRESENTATION_BASELINES, REPRESENTATION_TOPOLOGY, is_baseline
 from toposcope.figures.series import curve, null_band, select, sizes
 from toposcope.figures.trajectories import of_layer
 from toposcope.report.representations.rows import PROBE
@@ -144,6 +144,18 @@ def last_values(study: Representations, columns: list[str]) -> pd.DataFrame:
         rows.append({"run": run, "parameters": parameters.get(run, 0), "step": int(last["step"]),
                      **{name: last.get(name, np.nan) for name in columns}})  # fmt: skip
     return pd.DataFrame(rows, columns=["run", "parameters", "step", *columns])
+
+
+def settings(study: Representations) -> pd.DataFrame:
+    """Return the sensitivity table's rows of the leading features, in their order."""
+    table = study.sensitivity
+    if table.empty:
+        return table
+    known = [column.rpartition("/")[2] for column in (*REPRESENTATION_TOPOLOGY, *REPRESENTATION_BASELINES)]
+    places = table["feature"].map({name: i for i, name in enumerate(known)})
+    return (
+        table[places.notna()].assign(place=places).sort_values("place", kind="stable").drop(columns="place")
+    )
 
 
 def carried(study: Representations) -> pd.DataFrame:

@@ -10,7 +10,7 @@ from toposcope.report.representations.tables import tables
 from toposcope.report.representations.words import answers
 
 
-def part(study: Representations) -> Part:
+def representations_part(study: Representations) -> Part:
     """Word, tabulate and draw a study of representations."""
     headline, said = answers(study)
     return Part(

@@ -11,7 +11,7 @@ from toposcope.figures.series import select, sizes
 from toposcope.figures.trajectories import DIMENSION, of_layer
 from toposcope.report.cells import interval, minus, number, whole
 from toposcope.report.parts import Table
-from toposcope.report.representations.facts import fixed_phases
+from toposcope.report.representations.facts import fixed_phases, settings
 from toposcope.report.representations.rows import PROBE, RANK, TOTAL
 from toposcope.report.representations.study import Representations
 
@@ -204,7 +204,6 @@ def probing_table(study: Representations) -> Table:
 
 def sensitivity_table(study: Representations) -> Table:
     """Return how far every feature moves with the settings, beside how far it moves with training."""
-    table = study.sensitivity
     rows = [
         (
             readable_name(f"representations/hidden/{line['feature']}"), str(line["run"]),
@@ -213,7 +212,7 @@ def sensitivity_table(study: Representations) -> Table:
             number(line.get("rho"), "{:+.2f}"), interval(line, "rho_low", "rho_high", "{:+.2f}"),
             str(line.get("order") or "–"), number(line.get("order_share"), "{:.0%}"),
         )
-        for line in table.to_dict("records")
+        for line in settings(study).to_dict("records")
     ]  # fmt: skip
     return Table(
         "sensitivity",
@@ -221,10 +220,12 @@ def sensitivity_table(study: Representations) -> Table:
         "Spread over settings (components, number of texts) and over draws of texts, both in units of the "
         "standard deviation over checkpoints: above 1 the setting moves the number more than training "
         "does. ρ with the log perplexity at the embedding report's setting, and its range over all "
-        "settings and draws. The commonest order of the models at the end, and how often it occurs.",
+        "settings and draws. The commonest order of the models at the end, and how often it occurs. "
+        "Further features are in the CSV file.",
         ("feature", "model", "settings", "draws", "spread over settings", "over draws", "ρ", "range",
          "order at the end", "share"),
         tuple(rows),
-        frame=table,
+        frame=study.sensitivity,
+        folded=True,
         grouped=True,
     )  # fmt: skip

@@ -7,6 +7,7 @@ import numpy as np
 from toposcope.figures.names import readable_name
 from toposcope.report.cells import interval, listed, number, span
 from toposcope.report.representations.facts import carried, fixed_phases, last_values
+from toposcope.report.representations.facts import settings as leading_settings
 from toposcope.report.representations.rows import COUNT, ENTROPY, RANK, TOTAL
 from toposcope.report.representations.study import Representations
 
@@ -94,8 +95,8 @@ def across(study: Representations) -> str:
 
 def settings(study: Representations) -> str:
     """Say which findings change with the settings, from the sensitivity table."""
-    table = study.sensitivity
-    if table.empty or "settings_spread" not in table:
+    table = leading_settings(study)
+    if table.empty:
         return ""
     known = table.dropna(subset=["settings_spread"])
     if known.empty:

@@ -10,7 +10,7 @@ from toposcope.report.weights.tables import tables
 from toposcope.report.weights.words import answer
 
 
-def part(study: Study) -> Part:
+def weights_part(study: Study) -> Part:
     """Word, tabulate and draw a study of weights."""
     said = answer(study)
     return Part(
