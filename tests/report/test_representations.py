@@ -326,6 +326,27 @@ def test_weights_and_representations_share_a_page_from_two_stores(tmp_path, page
         write_report([of_states, of_states], out)
 
 
+def test_gradients_alone_get_a_part_of_their_own(tmp_path, unprinted):
+    store = Store.create(tmp_path / "gradients", recipe={})
+    for run in MODELS:
+        for step in STEPS:
+            unit = Unit(run, step, "gradient_rips", 1, f"{run}{step}")
+            store.write(unit, list(_of_model(run, step, ("gradients",))))
+    store.write_metrics(
+        pd.DataFrame(
+            {"run": run, "step": step, "loss": 5.0 - np.log1p(step) / 4} for run in MODELS for step in STEPS
+        )
+    )
+    page = write_report(store, tmp_path / "report")
+    text = page.read_text()
+    assert "Persistent homology of the loss gradients" in text
+    assert "The topology of the gradients tells nothing that can be seen beyond the trend: 0 of 2" in text
+    figures = {path.stem for path in (page.parent / "figures").iterdir()}
+    assert figures == {"gradients", "gradient_correlations"}
+    table = pd.read_csv(page.parent / "tables" / "gradient_trends.csv")
+    assert set(table["column"]) == {"gradient_rips/euclidean/pooled/h0_total"}
+
+
 def test_a_store_of_representations_has_no_part_on_weights(page):
     text = (page / "index.html").read_text()
     assert "neural persistence" not in text.lower()

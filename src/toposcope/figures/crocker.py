@@ -10,6 +10,7 @@ from matplotlib.colors import Normalize
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
+from toposcope.errors import InputError
 from toposcope.figures.series import sizes
 from toposcope.figures.style import house, new_figure, say_empty, short
 from toposcope.topology.vectors import common_grid, crocker
@@ -56,7 +57,7 @@ def draw(
         shapes = [_diagram(line) for line in rows.to_dict("records")]
         try:
             grid = common_grid(shapes, RESOLUTION)
-        except ValueError:
+        except InputError:
             say_empty(axes[0, 0], f"no diagram has a bar in H{dim}")
             return figure
         tables = {run: matrix(rows, run, grid) for run in names}
