@@ -9,6 +9,7 @@ import pytest
 
 from toposcope.analysis.forecast import Curve, curve_from_metrics
 from toposcope.analysis.forecast.schedule import constant, cosine, drop, stable_decay
+from toposcope.cli.main import main
 
 SEED_SIZES = {"tiny-3k": 2936, "small-7k": 7408, "med-21k": 20640, "large-46k": 46368, "xl-97k": 97200}
 
@@ -79,3 +80,16 @@ def annealed(shared_data: Path):
         )
 
     return load
+
+
+@pytest.fixture
+def call(capsys):
+    """Run `toposcope forecast ...` as a user does: (exit code, standard output, standard error)."""
+
+    def run(*arguments) -> tuple[int, str, str]:
+        with pytest.raises(SystemExit) as ended:
+            main([str(argument) for argument in ("forecast", *arguments)])
+        out, err = capsys.readouterr()
+        return int(ended.value.code or 0), out, err
+
+    return run

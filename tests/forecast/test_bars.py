@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import json
+
 import numpy as np
+import pandas as pd
 import pytest
 
-from toposcope.analysis.forecast import forecast
-from toposcope.analysis.forecast.annealing import PUBLISHED, choose_shape, drive, fit_multi_power
+from toposcope.analysis.forecast import fit_law, forecast
+from toposcope.analysis.forecast.annealing import DEFAULT, PUBLISHED, choose_shape, drive, fit_multi_power
 from toposcope.analysis.forecast.auto import Auto
 from toposcope.analysis.forecast.curve import Binned
 from toposcope.analysis.forecast.laws import MultiPower, Tissue
@@ -61,12 +64,47 @@ def as_run(curve):
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize(("size", "mae", "r2"), [(25, 0.0038, 0.9988), (100, 0.0044, 0.9983)])
+def test_six_schedules_by_the_command_with_raw_files_and_defaults(shared_data, call, size, mae, r2):
+    """Three runs of a size as siblings, the other runs' logged rates as plans, nothing else given."""
+    folder = shared_data / "curves" / "multipowerlaw" / f"csv_{size}"
+    siblings = [part for name in FITTED for part in ("--siblings", folder / f"{name}.csv")]
+    scores, finals = [], []
+    for name in PREDICTED:
+        code, out, _ = call("--schedule", folder / f"{name}.csv", *siblings, "--json")
+        made = json.loads(out)["forecasts"][0]
+        assert (code, made["method"], made["status"]) == (0, "multi-power law", "ok")
+        log = pd.read_csv(folder / f"{name}.csv")
+        miss = np.interp(log["step"], made["steps"], made["losses"]) - log["loss"]
+        spread = np.sum((log["loss"] - log["loss"].mean()) ** 2)
+        scores.append((np.abs(miss).mean(), 1 - np.sum(miss**2) / spread))
+        finals.append(made["final_loss"] - log["loss"][log["step"] > 0.98 * log["step"].max()].mean())
+    assert np.mean(scores, axis=0)[0] <= mae
+    assert np.mean(scores, axis=0)[1] >= r2
+    assert np.abs(finals).max() <= 0.02
+
+
+@pytest.mark.parametrize(("size", "mae", "r2"), [(25, 0.0038, 0.9988), (100, 0.0044, 0.9983)])
+def test_six_schedules_by_the_default_law(annealed, size, mae, r2):
+    law = fit_law([annealed(size, name) for name in FITTED])
+    scores = []
+    for name in PREDICTED:
+        curve = annealed(size, name)
+        miss = law.along(curve.schedule, curve.step) - curve.loss
+        spread = np.sum((curve.loss - curve.loss.mean()) ** 2)
+        scores.append((np.abs(miss).mean(), 1 - np.sum(miss**2) / spread))
+    assert np.mean(scores, axis=0)[0] <= mae
+    assert np.mean(scores, axis=0)[1] >= r2
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("size", "other", "mae", "r2"), [(25, 100, 0.0038, 0.9988), (100, 25, 0.0044, 0.9983)]
 )
 def test_six_schedules_from_three_at_the_level_of_the_laws_authors(annealed, size, other, mae, r2):
     """The fading kappa is chosen on the other size's nine curves, never on the size that is scored."""
     shape = choose_shape([as_run(annealed(other, name)) for name in FITTED + PREDICTED])
+    assert shape == DEFAULT
     fit = fit_multi_power([as_run(annealed(size, name)) for name in FITTED], shape=shape)
     plain = fit_multi_power([as_run(annealed(size, name)) for name in FITTED], shape=PUBLISHED)
     scores = {"chosen": [], "published": []}

@@ -37,7 +37,9 @@ if TYPE_CHECKING:
     "--column", default="loss", show_default=True, help="The loss: loss, heldout_loss, or a table's column."
 )
 @click.option("--rename", multiple=True, metavar="COLUMN=MEANING", help="What a table's column is; repeat.")
-@click.option("--parameters", type=int, default=0, help="Size of the runs whose files do not say.")
+@click.option(
+    "--parameters", type=int, default=0, help="Size of runs whose files do not say; of the run to come."
+)
 @click.option("--level", type=float, default=0.9, show_default=True, help="Confidence of the intervals.")
 @click.option("--advise", is_flag=True, help="Continue, stop, or scale up? Needs --budget.")
 @click.option("--budget", type=float, help="FLOP that are left, for --advise.")
@@ -89,10 +91,11 @@ def command(
         click.echo(f"note: {note}", err=True)
     problems += more
     if plan is not None and not targets:
-        return _planned(plan, others, problems, level, as_json)
+        alike = [curve for curve in others if parameters in (0, curve.parameters)]
+        return _planned(plan, alike, problems, level, as_json)
     if not own:
-        detail = f" ({problems[0].run}: {problems[0].reason})" if problems else ""
-        raise InputError(f"no run of {', '.join(targets)} has usable losses{detail}")
+        detail = f": {problems[0].reason}" if problems else ""
+        raise InputError(f"no run of {', '.join(targets)} can be forecast{detail}")
     finished, begun = split_runs(own, others)
     if advise:
         return _advise(begun, finished, problems, float(budget or 0), larger, tokens_per_step, level, as_json)

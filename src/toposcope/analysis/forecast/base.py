@@ -103,15 +103,16 @@ def forecast(
     source = f"{len(errors)} held-out siblings"
     if len(errors) < 3:
         errors, source = own_errors(method, seen, finished), "earlier cuts of the same run"
+    low, high, status = math.nan, math.nan, "degenerate"
     if len(errors) < 3:
-        return Forecast(
-            seen.run, method.name, share, point.final, math.nan, math.nan, level, point.step, point.loss,
-            "nothing", tuple(errors), "degenerate", "too few siblings and too short a run for an interval",
-        )  # fmt: skip
-    low, high = interval(point.final, errors, level)
+        source, said = "nothing", "too few siblings and too short a run for an interval"
+    elif not any(errors):
+        said = f"{source} were forecast without any error, so that there is no interval"
+    else:
+        (low, high), status = interval(point.final, errors, level), "ok"
     return Forecast(
         seen.run, method.name, share, point.final, low, high, level, point.step, point.loss, source,
-        tuple(errors), "ok", said,
+        tuple(errors), status, said,
     )  # fmt: skip
 
 

@@ -115,14 +115,14 @@ def curve_from_metrics(
     if len(usable) < _LEAST_POINTS:
         raise InputError(f"run {run}: {len(usable)} usable losses; a forecast needs at least {_LEAST_POINTS}")
     step, loss, rate = (usable[name].to_numpy(float) for name in ("step", "loss", "rate"))
-    if schedule is not None and (why := schedule.mismatch(step, rate)):
-        raise InputError(f"run {run}: {why}; give the schedule that the run follows")
     end = horizon or (schedule.end if schedule is not None else int(step[-1]))
     if schedule is not None and schedule.end < 0.999 * max(end, step[-1]):
         raise InputError(
             f"run {run}: its schedule ends at step {schedule.end}, the run at {int(max(end, step[-1]))}; "
             "give the whole plan"
         )
+    if schedule is not None and (why := schedule.mismatch(step, rate)):
+        raise InputError(f"run {run}: {why}; give the schedule that the run follows")
     if end < step[-1]:
         raise InputError(f"run {run}: horizon {end} is before its last logged step {int(step[-1])}")
     return Curve(

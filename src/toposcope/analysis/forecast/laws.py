@@ -116,7 +116,7 @@ def fit_law(curves: Sequence[Curve], *, shape: Shape | None = DEFAULT) -> LawFit
     """
     sizes = sorted({curve.parameters for curve in curves})
     if len(sizes) != 1:
-        raise InputError(f"curves: runs of {len(sizes)} sizes {sizes}; a law is fitted to one size")
+        raise InputError(f"curves: runs of {len(sizes)} sizes {sizes}; give runs of one size")
     runs = [_data(curve) for curve in curves]
     return fit_tissue(runs) if shape is None else fit_multi_power(runs, shape=shape)
 
