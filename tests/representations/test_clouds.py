@@ -11,9 +11,12 @@ from scipy.sparse.csgraph import minimum_spanning_tree
 from toposcope.errors import InputError
 from toposcope.probes.representations.across_layers import carried_over, linear_cka
 from toposcope.probes.representations.attention import attention_h0
+from toposcope.probes.representations.clouds import measure_layer
+from toposcope.probes.representations.null import gaussian_twins
+from toposcope.probes.representations.options import RepresentationOptions
 from toposcope.probes.representations.reduce import reduce_cloud
 from toposcope.probes.representations.texts import load_texts
-from toposcope.types import Diagram
+from toposcope.types import Checkpoint, Diagram
 
 
 def _diagram(*bars):
@@ -125,6 +128,54 @@ def test_matching_cost_is_the_wasserstein_distance():
 def test_matching_of_empty_diagrams_is_defined():
     assert np.isnan(carried_over(_diagram(), _diagram((0.0, 1.0))).share)
     assert carried_over(_diagram((0.0, 1.0)), _diagram()).share == 0.0
+
+
+def test_a_gaussian_twin_has_the_same_spectrum_and_is_gaussian():
+    from toposcope.topology import baselines
+
+    cloud = np.random.default_rng(5).exponential(size=(60, 8)) * np.arange(1, 9)
+    twins = gaussian_twins(cloud, run="a", layer=3, draws=range(40))
+    for twin in twins[:3]:
+        mine, theirs = baselines(cloud), baselines(twin)
+        for name in ("rankme", "rankme_eigenvalues", "participation_ratio", "stable_rank"):
+            assert mine[name] == pytest.approx(theirs[name], rel=1e-6)
+    centred = np.concatenate(twins) - cloud.mean(axis=0)
+    skew = (centred**3).mean(axis=0) / (centred**2).mean(axis=0) ** 1.5
+    assert np.abs(skew).max() < 0.15  # of the exponential: 2
+    assert not np.allclose(twins[0], twins[1])
+    np.testing.assert_array_equal(twins[1], gaussian_twins(cloud, run="a", layer=3, draws=[1])[0])
+
+
+def test_twins_of_flat_and_wide_clouds_are_defined():
+    point = np.ones((5, 3))
+    np.testing.assert_array_equal(gaussian_twins(point, run="a", layer=0, draws=[0])[0], point)
+    wide = np.random.default_rng(1).standard_normal((6, 40))
+    (twin,) = gaussian_twins(wide, run="a", layer=0, draws=[0])
+    np.testing.assert_allclose(np.cov(twin.T), np.cov(wide.T), atol=1e-10)
+
+
+def test_the_null_is_found_in_gaussian_clouds_and_rejected_in_circles():
+    options = RepresentationOptions(components=4, nulls=20, dimension=False)
+    at = Checkpoint("a", 0)
+    random = np.random.default_rng(2)
+    angle = random.uniform(0, 2 * np.pi, 120)
+    circle = np.column_stack([np.cos(angle), np.sin(angle), *random.standard_normal((2, 120)) * 0.05])
+
+    def place(points):
+        cloud = measure_layer(points.astype(np.float32), 0, at, options)
+        nulls = [null.features()["h1_max"] for null in cloud.nulls]
+        return sum(cloud.shapes[0].features()["h1_max"] > value for value in nulls)
+
+    assert place(circle) == 20
+    assert 0 < np.mean([place(random.standard_normal((120, 4))) for _ in range(8)]) < 20
+
+
+def test_subsamples_share_out_the_twins():
+    options = RepresentationOptions(components=3, points=10, draws=2, nulls=5, dimension=False)
+    states = np.random.default_rng(0).standard_normal((30, 6)).astype(np.float32)
+    cloud = measure_layer(states, 0, Checkpoint("a", 0), options)
+    assert [null.draw for null in cloud.nulls] == [0, 1, 2, 3, 4]
+    assert {null.diagrams[0].n_vertices for null in cloud.nulls} == {10}
 
 
 def test_cka_is_invariant_and_near_zero_for_independent_clouds():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 
+import numpy as np
 import pytest
 
 from tests.representations.conftest import TEXTS, write_causal_model
@@ -81,3 +82,126 @@ def test_a_store_of_other_texts_is_refused(inputs, tmp_path, capsys):
     code, _, err = _run(capsys, *call, "--limit", 12)
     assert code == 2
     assert "recipe" in err
+
+
+def _kept(inputs, tmp_path, capsys, *more):
+    call = (
+        inputs / "neox", "--texts", inputs / "texts.txt", "--limit", 12, "--min-chars", 5, "--layers", "all",
+        "--pca", 4, "--nulls", 2, "--keep", tmp_path / "kept", *more, "--json",
+    )  # fmt: skip
+    return _run(capsys, *call)
+
+
+def _rows(store):
+    from toposcope.store import Store
+
+    keys = ["run", "step", "name", "layer", "feature", "draw"]
+    rows = Store.open(store).features()
+    return rows[rows.probe == "representations"].sort_values(keys, ignore_index=True)[[*keys, "value"]]
+
+
+def test_kept_states_give_the_same_rows_without_a_model(inputs, tmp_path, capsys):
+    _kept(inputs, tmp_path, capsys, "--out", tmp_path / "one")
+    code, out, _ = _run(
+        capsys, "--from-kept", tmp_path / "kept", "--layers", "all", "--pca", 4, "--nulls", 2, "--out",
+        tmp_path / "two", "--json",
+    )  # fmt: skip
+    assert (code, json.loads(out)["measured"]) == (0, 2)
+    one, two = _rows(tmp_path / "one"), _rows(tmp_path / "two")
+    assert len(one) == len(two) > 100
+    assert one.drop(columns="value").equals(two.drop(columns="value"))
+    np.testing.assert_allclose(one.value, two.value, rtol=1e-12)
+
+
+def test_a_new_feature_needs_no_second_pass(inputs, tmp_path, capsys, monkeypatch):
+    _kept(inputs, tmp_path, capsys, "--out", tmp_path / "one")
+
+    def refuse(*_):
+        raise AssertionError("the model was opened again")
+
+    monkeypatch.setattr("toposcope.probes.representations.loading.ModelLoader.open", refuse)
+    code, out, _ = _kept(inputs, tmp_path, capsys, "--out", tmp_path / "two", "--maxdim", 2)
+    assert (code, json.loads(out)["measured"]) == (0, 2)
+    assert "h2_total" in set(_rows(tmp_path / "two").feature)
+
+
+@pytest.mark.parametrize(
+    "change", [("--length", 9), ("--pooling", "last"), ("--layers", "last"), ("--limit", 11)]
+)
+def test_states_read_otherwise_are_read_again(inputs, tmp_path, capsys, change):
+    from toposcope.probes.representations.kept import read_facts
+    from toposcope.types import Checkpoint
+
+    _kept(inputs, tmp_path, capsys, "--out", tmp_path / "one")
+    before = read_facts(tmp_path / "kept", Checkpoint("neox", 4))
+    code, _, _ = _kept(inputs, tmp_path, capsys, "--out", tmp_path / "two", *change)
+    assert code == 0
+    assert read_facts(tmp_path / "kept", Checkpoint("neox", 4)) != before
+
+
+def test_the_sensitivity_of_every_feature_is_said(inputs, tmp_path, capsys):
+    code, out, _ = _kept(
+        inputs, tmp_path, capsys, "--out", tmp_path / "one", "--sensitivity", "--sensitivity-texts", "12,20"
+    )
+    assert code == 0
+    table = {row["feature"]: row for row in json.loads(out)["sensitivity"]}
+    assert table["h1_total"]["settings"] == 8
+    assert table["h1_total"]["draws"] == 5
+    assert table["rankme_eigenvalues"]["settings"] == 2
+    assert table["h0_count"]["status"] == "degenerate"
+    assert np.isfinite(table["h0_total"]["components_spread"])
+    from toposcope.store import Store
+
+    rows = Store.open(tmp_path / "one").features(probe="sensitivity")
+    assert set(rows.name) == {"texts12", "texts20"} | {
+        f"{c}/texts{n}" for c in ("pca25", "pca50", "pca100", "none") for n in (12, 20)
+    }
+    assert set(rows[rows.name == "none/texts20"].draw.isna()) == {True}
+    # the study's own cloud is that of the first texts alone
+    alone = tmp_path / "alone"
+    _run(
+        capsys, inputs / "neox", "--texts", inputs / "texts.txt", "--limit", 12, "--min-chars", 5, "--layers",
+        "all", "--pca", 4, "--nulls", 2, "--out", alone,
+    )  # fmt: skip
+    one, two = _rows(tmp_path / "one"), _rows(alone)
+    known = one.feature.str.startswith("h0_total") & (one.name == "hidden")
+    np.testing.assert_allclose(one[known].value, two[known.to_numpy()].value, rtol=1e-4)
+
+
+def test_the_table_is_readable_without_json(inputs, tmp_path, capsys):
+    call = (
+        inputs / "neox", "--texts", inputs / "texts.txt", "--limit", 12, "--min-chars", 5, "--nulls", 0,
+        "--sensitivity", "--sensitivity-texts", "12,20", "--out", tmp_path / "store",
+    )  # fmt: skip
+    code, out, _ = _run(capsys, *call)
+    assert code == 0
+    assert "How far the findings move with the settings" in out
+
+
+@pytest.mark.parametrize(
+    ("more", "message"),
+    [
+        (("--texts", "x"), "--texts cannot go with --from-kept"),
+        (("--attention",), "kept states have no attention"),
+        (("--layers", "9"), "numbered 0 to 3"),
+        (("--limit", 99), "99 texts were asked for, 12 were kept"),
+        (("--sensitivity", "--sensitivity-texts", "5,99"), "asks for 99 texts, 12 were read"),
+        (("--sensitivity", "--sensitivity-texts", "a"), "give numbers separated by commas"),
+    ],
+)
+def test_what_kept_states_cannot_give_is_said(inputs, tmp_path, capsys, more, message):
+    _kept(inputs, tmp_path, capsys, "--out", tmp_path / "one")
+    _, out, err = _run(capsys, "--from-kept", tmp_path / "kept", "--out", tmp_path / "two", *more)
+    assert message in " ".join((out + err).split())
+
+
+def test_kept_folders_are_checked(inputs, tmp_path, capsys):
+    (tmp_path / "empty").mkdir()
+    _, _, err = _run(capsys, "--from-kept", tmp_path / "empty", "--out", tmp_path / "store")
+    assert "holds no kept states" in err
+    _, _, err = _run(capsys, "--out", tmp_path / "store")
+    assert "needs SERIES and --texts, or --from-kept" in err
+    _kept(inputs, tmp_path, capsys, "--out", tmp_path / "one")
+    _kept(inputs, tmp_path, capsys, "--out", tmp_path / "two", "--length", 9, "--steps", "first")
+    _, _, err = _run(capsys, "--from-kept", tmp_path / "kept", "--out", tmp_path / "three")
+    assert "was read from other texts or otherwise" in err

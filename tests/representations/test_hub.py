@@ -136,6 +136,8 @@ def test_the_recipe_runs_the_whole_study(serve, tmp_path, monkeypatch, capsys):
     serve(*(hub_server.Repository(f"EleutherAI/pythia-{size}", revisions) for size in SIZES))
     family = replace(published.published("pythia"), steps={"seed003": (0, 4)})
     monkeypatch.setattr(published, "published", lambda name: family)
+    reported = []
+    monkeypatch.setattr("toposcope.report.write_report", lambda store, out, **_: reported.append(out))
     (tmp_path / "texts.txt").write_text(
         "\n".join(f"{text} {i} {'and on ' * 16}" for i in range(4) for text in TEXTS)
     )
@@ -153,5 +155,5 @@ def test_the_recipe_runs_the_whole_study(serve, tmp_path, monkeypatch, capsys):
         (f"pythia-{size}", step) for size in SIZES for step in (0, 4)
     }
     assert next(row for row in rows if row["model"] == "pythia-70m")["H1 total (report)"] == 22.5
-    assert (out / "report" / "index.html").is_file()
+    assert reported == [out / "report"]
     assert not list(tmp_path.glob("toposcope-hub-*"))

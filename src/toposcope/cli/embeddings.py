@@ -142,9 +142,10 @@ def command(
             keep_runs(keep, opened.runs)
     store = Store.create(out, recipe=study.recipe())
     report = sweep(opened, study.probes(), store, execution=sweeping.execution(keep_diagrams=not no_diagrams))
-    tables = {"sensitivity": sensitivity_table(store.features())} if sensitivity else {}
+    moved = sensitivity and store.features(probe="sensitivity")["value"].notna().any()
+    tables = {"sensitivity": sensitivity_table(store.features())} if moved else {}
     show_sweep(report, out, as_json=as_json, tables=tables)
-    if sensitivity and not as_json:
+    if tables and not as_json:
         show_sensitivity(tables["sensitivity"])
     return exit_code(report)
 

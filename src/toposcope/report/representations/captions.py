@@ -9,7 +9,7 @@ from toposcope.figures.series import sizes
 from toposcope.report.cells import listed
 from toposcope.report.counts import verdict_counts
 from toposcope.report.parts import Caption
-from toposcope.report.representations.facts import beside_null, carried, strengths, strongest
+from toposcope.report.representations.facts import beside_null, carried, spearman, strengths, strongest
 from toposcope.report.representations.rows import PROBE
 from toposcope.report.representations.study import Representations
 
@@ -232,7 +232,7 @@ def _map(name: str) -> Caption:
 def _across(study: Representations) -> Caption:
     table = carried(study)
     rho = table.groupby(["run", "layer"])[["cka", "carried"]].apply(
-        lambda rows: rows["cka"].corr(rows["carried"], method="spearman")
+        lambda rows: spearman(rows["cka"], rows["carried"])
     )
     known = rho.dropna()
     can = "Whether the two agree on which layers change the representation most."

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
+from toposcope.analysis.statistics import correlation, ranks
 from toposcope.figures.across_layers import pairs
 from toposcope.figures.cloud_null import measured_nulls
 from toposcope.figures.names import REPRESENTATION_BASELINES, REPRESENTATION_TOPOLOGY, is_baseline
@@ -161,3 +162,12 @@ def settings(study: Representations) -> pd.DataFrame:
 def carried(study: Representations) -> pd.DataFrame:
     """Return CKA and carried H1 of every pair of consecutive layers: run, step, layer, cka, carried."""
     return pairs(study.features)
+
+
+def spearman(one: pd.Series, other: pd.Series) -> float:
+    """Return the rank correlation over the rows that both know; NaN where one of them is constant."""
+    both = pd.concat([one, other], axis=1).dropna().to_numpy(float)
+    if len(both) < 2:
+        return float("nan")
+    placed = ranks(both)
+    return float(correlation(placed[:, :1], placed[:, 1:])[0])

@@ -10,7 +10,7 @@ from toposcope.figures.series import sizes
 from toposcope.figures.style import short
 from toposcope.report.cells import listed, span
 from toposcope.report.counts import Verdicts, first_last, verdict_counts
-from toposcope.report.representations.facts import beside_null, strengths, strongest
+from toposcope.report.representations.facts import beside_null, spearman, strengths, strongest
 from toposcope.report.representations.rows import COUNT, ENTROPY, QUALITY, RANK, TOP, TOTAL
 from toposcope.report.representations.study import Representations
 from toposcope.report.representations.words_more import across, phases, settings, size_order
@@ -164,7 +164,7 @@ def _entropy(study: Representations) -> str:
     if not {ENTROPY, COUNT} <= set(study.series.values):
         return ""
     own = study.series.values.groupby("run")[[ENTROPY, COUNT]].apply(
-        lambda rows: rows[ENTROPY].corr(rows[COUNT], method="spearman")
+        lambda rows: spearman(rows[ENTROPY], rows[COUNT])
     )
     own = own.dropna()
     if own.empty:
@@ -191,7 +191,7 @@ def beyond(study: Representations, verdicts: Verdicts) -> str:
 
 def _given_step(study: Representations) -> str:
     clock = study.series.values.groupby("run")[["step", study.target]].apply(
-        lambda rows: rows["step"].corr(rows[study.target], method="spearman")
+        lambda rows: spearman(rows["step"], rows[study.target])
     )
     text = f"The step itself has ρ = {span(clock.dropna(), '{:+.2f}')} with {_the(study)}"
     of_target = study.trends[study.trends["target"] == study.target]

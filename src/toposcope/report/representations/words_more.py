@@ -6,7 +6,7 @@ import numpy as np
 
 from toposcope.figures.names import readable_name
 from toposcope.report.cells import interval, listed, number, span
-from toposcope.report.representations.facts import carried, fixed_phases, last_values
+from toposcope.report.representations.facts import carried, fixed_phases, last_values, spearman
 from toposcope.report.representations.facts import settings as leading_settings
 from toposcope.report.representations.rows import COUNT, ENTROPY, RANK, TOTAL
 from toposcope.report.representations.study import Representations
@@ -59,7 +59,7 @@ def size_order(study: Representations) -> str:
         return ""
     lines = []
     for column in table.columns[3:]:
-        rho = known["parameters"].corr(known[column], method="spearman")
+        rho = spearman(known["parameters"], known[column])
         way = "rises" if rho > 0.999 else "falls" if rho < -0.999 else "has no single direction"
         lines.append(f"{readable_name(str(column))} {way} with size ({span(known[column], '{:.3g}')})")
     n, smallest = len(known), 2.0 / float(np.prod(np.arange(1, len(known) + 1)))
@@ -79,7 +79,7 @@ def across(study: Representations) -> str:
     last = table[table["step"] == table.groupby("run")["step"].transform("max")]
     first = table[table["step"] == table.groupby("run")["step"].transform("min")]
     rho = table.groupby(["run", "layer"])[["cka", "carried"]].apply(
-        lambda rows: rows["cka"].corr(rows["carried"], method="spearman")
+        lambda rows: spearman(rows["cka"], rows["carried"])
     )
     text = (
         "An optimal matching carries "
