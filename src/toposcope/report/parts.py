@@ -72,11 +72,10 @@ class Part:
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """All that is printed on one page; the last three are lines of its closing tables."""
+    """All that is printed on one page; the last three fields are lines of its closing tables."""
 
     title: str
     parts: tuple[Part, ...]
-    audited: bool
     findings: tuple[tuple[str, ...], ...]
     failures: tuple[tuple[str, ...], ...]
     provenance: tuple[tuple[str, ...], ...]

@@ -103,7 +103,6 @@ def write_studies(studies: Sequence[AnyStudy], out: str | Path, *, title: str = 
     page = Page(
         title=title,
         parts=tuple(_part(study) for study in studies),
-        audited=bool(len(audit)),
         findings=findings(audit),
         failures=failures(pd.concat([study.features for study in studies], ignore_index=True)),
         provenance=tuple(dict.fromkeys((*lines, *versions()))),
