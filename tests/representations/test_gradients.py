@@ -93,4 +93,10 @@ def test_the_weights_command_measures_gradients(run_folder, tmp_path, capsys):
     with pytest.raises(SystemExit) as ended:
         main([*call, "--json"])
     assert ended.value.code == 0, capsys.readouterr().err
-    assert set(Store.open(tmp_path / "s").features().probe) == {"gradient_baselines"}
+    rows = Store.open(tmp_path / "s").features()
+    assert set(rows.probe) == {"gradient_baselines"}
+    first = rows[rows.step == rows.step.min()]
+    norms = first[(first.feature == "frobenius_norm") & ~first.name.isin(("layers", "role"))].value
+    whole = first[first.name == "layers"].set_index("feature").value
+    assert whole["frobenius_norm"] == pytest.approx(norms.mean())
+    assert whole["frobenius_norm_sd"] == pytest.approx(norms.std(ddof=0))

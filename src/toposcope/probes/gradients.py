@@ -15,6 +15,7 @@ from toposcope.probes.base import Probe
 from toposcope.probes.representations.gpt import RunModel
 from toposcope.probes.representations.loading import ModelLoader
 from toposcope.probes.representations.texts import Texts
+from toposcope.probes.weights.baselines import Baselines
 from toposcope.sources.layout import RunFolder, is_run_folder
 from toposcope.sources.matrices import stream_matrices
 from toposcope.sources.reader import Facts, TensorInfo, check_rows, find
@@ -99,8 +100,12 @@ class GradientSeries:
 
 
 def gradient_probes(probes: Sequence[Probe]) -> list[Probe]:
-    """Return the probes under names that say they measured gradients: `gradient_rips`, ..."""
-    return [replace(probe, name=f"gradient_{probe.name}") for probe in probes]  # type: ignore[type-var]
+    """Return the probes under names that say they measured gradients: `gradient_rips`, ...
+
+    The baselines have the mean of the gradients' norms over the matrices, and its standard deviation.
+    """
+    wide = [replace(probe, spread=True) if isinstance(probe, Baselines) else probe for probe in probes]
+    return [replace(probe, name=f"gradient_{probe.name}") for probe in wide]  # type: ignore[type-var]
 
 
 def _run_folder(checkpoint: Checkpoint) -> RunFolder | None:

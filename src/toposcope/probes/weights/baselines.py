@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -18,10 +19,12 @@ class Baselines:
     """The baselines of `toposcope.topology.baselines` per matrix, their means, and the weight norm.
 
     Rows: each matrix under its own name; the mean over the matrices of a role as `role`, over all matrices
-    as `layers`; and `weight_norm`, the Euclidean norm of all matrices together, as `model`.
+    as `layers`; and `weight_norm`, the Euclidean norm of all matrices together, as `model`. With `spread`,
+    the standard deviation of the matrices' norms stands beside their mean, as `frobenius_norm_sd`.
     """
 
     options: WeightOptions
+    spread: bool = False
     name: str = "baselines"
     version: int = 1
     tier: Tier = Tier.CHEAP
@@ -45,6 +48,8 @@ class Baselines:
             means = (
                 {feature: _mean([m[feature] for m in members]) for feature in members[0]} if members else {}
             )
+            if self.spread and members:
+                means["frobenius_norm_sd"] = statistics.pstdev([m["frobenius_norm"] for m in members])
             found.rows += group.rows(at, self.name, means)
         norm = math.sqrt(sum(value["frobenius_norm"] ** 2 for value in values.values()))
         found.rows += Label("model").rows(at, self.name, {"weight_norm": norm})
