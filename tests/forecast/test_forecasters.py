@@ -250,3 +250,27 @@ def test_ridge_finds_the_line_and_shrinks_noise():
     x = random.normal(size=(30, 4))
     y = 2.0 * x[:, 0] + random.normal(0, 0.1, 30)
     assert ridge_predict(x, y, np.array([[1.0, 0, 0, 0]]), free=1)[0] == pytest.approx(2.0, abs=0.1)
+
+
+def test_ridge_leaves_out_what_refitting_leaves_out():
+    """The penalty is the one that refitting without each row in turn finds best, more columns than rows."""
+    random = np.random.default_rng(8)
+    for free in (0, 1):
+        x = random.normal(size=(6, 9))
+        x -= x.mean(axis=0)
+        y = x[:, 0] + 0.3 * random.normal(size=6)
+        penalties = np.array([1e-9, 1e-3, 0.1, 1.0])
+        design = np.column_stack([np.ones(6), x / x.std()])
+        weights = np.r_[np.zeros(1 + free), np.ones(9 - free)]
+
+        def fit(rows, penalty, design=design, y=y, weights=weights):
+            gram = design[rows].T @ design[rows] + 6 * penalty * np.diag(weights)
+            return np.linalg.lstsq(gram, design[rows].T @ y[rows], rcond=None)[0]
+
+        def error(penalty, design=design, y=y, fit=fit):
+            rows = [np.arange(6) != i for i in range(6)]
+            return sum((y[i] - design[i] @ fit(keep, penalty)) ** 2 for i, keep in enumerate(rows))
+
+        best = min(penalties, key=error)
+        found = ridge_predict(x, y, x[:2], free=free, penalties=penalties)
+        assert found == pytest.approx(design[:2] @ fit(np.arange(6) >= 0, best), abs=1e-6)

@@ -17,6 +17,9 @@ from toposcope.errors import InputError
 
 LEVEL = 0.9
 
+LEAST_SEEN = 8
+"""Losses that a forecast has to have seen."""
+
 
 @dataclass(frozen=True, slots=True)
 class Point:
@@ -130,14 +133,18 @@ def interval(final: float, errors: Sequence[float], level: float = LEVEL) -> tup
 
 
 def sibling_errors(method: Forecaster, siblings: Sequence[Curve], share: float) -> list[float]:
-    """Forecast each sibling from the others at `share`; return log(actual / predicted) where it worked."""
+    """Forecast each sibling from the others at `share`; return log(actual / predicted) where it worked.
+
+    A sibling that logged too little by then is cut where it had logged enough for any forecast.
+    """
     if "siblings" in method.needs and len(siblings) < 3:
         return []
     errors = []
     for i, sibling in enumerate(siblings):
         others = [curve for j, curve in enumerate(siblings) if j != i]
         try:
-            seen = sibling.planned().seen(share * sibling.horizon)
+            eighth = sibling.step[min(LEAST_SEEN, len(sibling.step)) - 1]
+            seen = sibling.planned().seen(max(share * sibling.horizon, eighth))
             _check(method, seen, others)
             predicted = method.fit(others, share).predict(seen).final
             errors.append(math.log(sibling.final_loss() / predicted))
@@ -156,7 +163,7 @@ def own_errors(method: Forecaster, seen: Curve, siblings: Sequence[Curve]) -> li
     ahead = seen.horizon / seen.last
     errors = []
     for end in np.linspace(0.5, 1.0, 4) * seen.last:
-        if np.sum(seen.step <= end / ahead) < 8:
+        if np.sum(seen.step <= end / ahead) < LEAST_SEEN:
             continue
         shorter = _ended_at(seen, float(end))
         begun = shorter.seen(end / ahead) if ahead > 1 else shorter
@@ -185,8 +192,9 @@ def _ended_at(seen: Curve, end: float) -> Curve:
 
 
 def _check(method: Forecaster, seen: Curve, siblings: Sequence[Curve]) -> None:
-    if len(seen.step) < 8:
-        raise InputError(f"run {seen.run}: {len(seen.step)} losses seen; a forecast needs at least 8")
+    if len(seen.step) < LEAST_SEEN:
+        least = f"a forecast needs at least {LEAST_SEEN}"
+        raise InputError(f"run {seen.run}: {len(seen.step)} losses seen; {least}")
     if "siblings" in method.needs and len(siblings) < 2:
         raise InputError(f"{method.name}: {len(siblings)} finished siblings; it needs at least 2")
     if "schedule" in method.needs and seen.plan() is None:

@@ -121,24 +121,24 @@ def ridge_predict(
 ) -> np.ndarray:
     """Ridge regression with the penalty of least leave-one-out error; the first `free` columns unpenalised.
 
-    Columns are centred and put on the scale of the whole block; shapes (n, p), (n,), (m, p) -> (m,).
+    Columns are centred and put on the scale of the whole block; shapes (n, p), (n,), (m, p) -> (m,). Solved
+    in the directions y can vary in once the free columns are fitted: there the left-out errors stay exact
+    when the penalty is too small to matter, and more columns than rows cost nothing.
     """
     centre, scale = x.mean(axis=0), max(float(x.std()), 1e-12)
     x, new = (x - centre) / scale, (new - centre) / scale
-    if x.shape[1] - free > len(x):
-        # Rotating the penalised columns changes nothing, and only as many directions as rows have spread.
-        axes = np.linalg.svd(x[:, free:], full_matrices=False)[2].T
-        x, new = (np.column_stack([part[:, :free], part[:, free:] @ axes]) for part in (x, new))
-    design = np.column_stack([np.ones(len(x)), x])
-    query = np.column_stack([np.ones(len(new)), new])
-    weights = np.r_[np.zeros(1 + free), np.ones(x.shape[1] - free)]
-    best, best_error = None, np.inf
-    for penalty in penalties:
-        inverse = np.linalg.pinv(design.T @ design + penalty * len(x) * np.diag(weights))
-        hat = design @ inverse @ design.T
-        left_out = (y - hat @ y) / np.maximum(1.0 - np.diag(hat), 1e-9)
-        error = float(left_out @ left_out)
-        if error < best_error:
-            best, best_error = inverse @ design.T @ y, error
-    assert best is not None
-    return query @ best
+    fixed, block = np.column_stack([np.ones(len(x)), x[:, :free]]), x[:, free:]
+    left, size, _ = np.linalg.svd(fixed)
+    rest = left[:, int(np.sum(size > 1e-10 * size[0])) :]
+    power, axes = np.linalg.eigh(rest.T @ block @ block.T @ rest)
+    axes = rest @ axes
+    dual, least = np.zeros(len(x)), np.inf
+    for penalty in penalties if axes.size else ():
+        weight = 1.0 / (np.maximum(power, 0.0) + penalty * len(x))
+        candidate = axes @ (weight * (axes.T @ y))
+        left_out = candidate / np.maximum(axes**2 @ weight, 1e-300)
+        if (error := float(left_out @ left_out)) < least:
+            dual, least = candidate, error
+    slopes = block.T @ dual
+    base = np.linalg.lstsq(fixed, y - block @ slopes, rcond=None)[0]
+    return np.column_stack([np.ones(len(new)), new[:, :free]]) @ base + new[:, free:] @ slopes
