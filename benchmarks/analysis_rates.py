@@ -16,14 +16,13 @@ from toposcope.analysis.calibration import calibration_matrix, packed
 
 GRIDS = {
     "51 even": np.arange(51) * 100,
-    "20 even": np.arange(20) * 100,
-    "101 even": np.arange(101) * 100,
+    "25 even": np.arange(25) * 100,
+    "100 even": np.arange(100) * 100,
     "14 log": 2 ** np.arange(14),
     "20 log": np.unique(np.geomspace(1, 143_000, 20).round().astype(int)),
-    "48 log": np.unique(np.r_[0, np.geomspace(1, 143_000, 51).round()].astype(int)),
-    "154 log, then even": np.r_[0, 2 ** np.arange(10), np.arange(1, 144) * 1000],
+    "48 log": np.unique(np.r_[0, np.geomspace(1, 143_000, 50).round()].astype(int)),
 }
-"""51 even are the steps of the weight-space paper, 154 those of a Pythia model."""
+"""51 even are the steps of the weight-space paper."""
 
 
 def main() -> None:
@@ -38,7 +37,7 @@ def main() -> None:
         if not file.exists() and options.only in (None, name):
             calibration_matrix(steps, quiet=False).to_csv(file, index=False)
     if options.write:
-        tables = {name: (steps, pd.read_csv(options.out / f"{name}.csv")) for name, steps in GRIDS.items()}
+        tables = {name: (steps, pd.read_csv(options.out / f"{name}.csv", keep_default_na=False)) for name, steps in GRIDS.items()}
         package = Path(toposcope.analysis.__file__).parent
         (package / "rates.json").write_text(packed(tables))
 

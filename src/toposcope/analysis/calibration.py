@@ -170,7 +170,7 @@ def packed(grids: dict[str, tuple[np.ndarray, pd.DataFrame]]) -> str:
     for name, (steps, table) in grids.items():
         cases = list(dict.fromkeys(zip(table["kind"], table["case"], strict=True)))
         rates = table["rate"].to_numpy().reshape(len(cases), len(TESTS))
-        out[name] = {"steps": [int(step) for step in steps], "cases": cases, "rates": rates.tolist()}
+        out[name] = {"steps": [int(step) for step in steps], "cases": cases, "rates": rates.round(4).tolist()}
     return json.dumps({"grids": out})
 
 

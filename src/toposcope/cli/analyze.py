@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from toposcope.cli.laws import LAWS, show_law
 from toposcope.cli.output import json_option, print_json, print_table
 from toposcope.errors import InputError
 
@@ -17,14 +18,16 @@ if TYPE_CHECKING:
 
     from toposcope.analysis.table import SeriesTable
 
-PARTS = ("trends", "replicates", "lags", "phases", "segments", "saturation", "scaling", "forecasts")
+PARTS = (
+    "replicates", "trends", "lags", "phases", "segments", "saturation", "scaling", "exponents", "forecasts",
+)  # fmt: skip
 DEFAULT_PARTS = ("trends", "replicates", "phases", "scaling", "forecasts")
 _TREND_SHOWN = {
     "run": "run", "target": "target", "column": "feature", "n": "n", "spearman": "rho", "seed_p": "p",
     "effective_n": "eff. n", "block_low": "block 2.5%", "block_high": "97.5%", "partial_step": "given step",
     "partial_norm": "given norm too", "walk_p": "walk p", "innovation_r": "innov. r",
     "innovation_p": "innov. p",
-    "innovation_holm": "Holm", "verdict": "verdict",
+    "innovation_holm": "Holm", "innovation_bh": "BH", "verdict": "verdict",
 }  # fmt: skip
 _PHASE_SHOWN = ("run", "column", "rule", "peak_step", "diminishing_step", "diminishing_fraction", "status")
 
@@ -57,6 +60,24 @@ _PHASE_SHOWN = ("run", "column", "rule", "peak_step", "diminishing_step", "dimin
     help="Simulations of --calibrate.",
 )
 @click.option(
+    "--law",
+    type=click.Choice(list(LAWS)),
+    help="Fit this scaling law instead: a table with a row per model, or a store's last checkpoints.",
+)
+@click.option(
+    "--column",
+    "columns",
+    multiple=True,
+    metavar="QUANTITY=COLUMN",
+    help="Where --law reads size, data, steps, loss, other, compute or score from; repeat.",
+)
+@click.option(
+    "--leave-out",
+    type=click.IntRange(min=0),
+    default=0,
+    help="Points with the fewest tokens per parameter that --law leaves out.",
+)
+@click.option(
     "--rows",
     type=int,
     default=40,
@@ -73,6 +94,9 @@ def command(
     parts: tuple[str, ...],
     calibrate: bool,
     draws: int,
+    law: str | None,
+    columns: tuple[str, ...],
+    leave_out: int,
     rows: int,
     out: Path | None,
     as_json: bool,
@@ -89,7 +113,10 @@ def command(
         raise InputError(
             "name a store or a table: toposcope analyze STORE (only --calibrate works without one)"
         )
+    if law is not None:
+        return show_law(source, law, columns, leave_out, out, as_json=as_json)
     table = read_source(source, targets, target_file)
+    grid = _nearest(table)
     chosen = PARTS if "all" in parts else parts or DEFAULT_PARTS
     tabled = [name for name in PARTS if name in chosen and name != "forecasts"]
     made = {name: _compute(name, table, targets, features) for name in tabled}
@@ -98,10 +125,12 @@ def command(
     found = {name: part for name, part in made.items() if part is not None}
     if as_json:
         records = {name: part.to_dict("records") for name, part in found.items()}
-        print_json({**records, "problems": table.problems, "true_rates": _rates()})
+        print_json({**records, "problems": table.problems, "true_rates_of": grid, "true_rates": _rates(grid)})
     else:
         for name, part in found.items():
             _SHOW[name](part, rows)
+            if name == "trends":
+                _show_rates(grid)
         for problem in table.problems:
             click.echo(f"note: {problem}")
     _save(found, out)
@@ -112,7 +141,8 @@ def read_source(source: Path, targets: Sequence[str], target_file: Path | None =
     """Read a store, or a table from a CSV or parquet file, and join a file of scores."""
     import pandas as pd
 
-    from toposcope.analysis.table import from_frame, series_table, with_targets
+    from toposcope.analysis.plain import plain_table
+    from toposcope.analysis.table import series_table, with_targets
     from toposcope.analysis.targets import read_targets
     from toposcope.store import Store
 
@@ -126,8 +156,7 @@ def read_source(source: Path, targets: Sequence[str], target_file: Path | None =
         scores = None if target_file is None else read_targets(target_file)
         brought = set() if scores is None else set(scores["target"])
         inside = [name for name in targets if name not in brought]
-        usual = ("loss",) if scores is None or "loss" in frame else ()
-        table = from_frame(frame, targets=inside or usual)
+        table = plain_table(frame, inside)
         return table if scores is None else with_targets(table, scores)
     store = Store.open(source)
     features = store.features()
@@ -154,6 +183,10 @@ def _compute(
         return analysis.trend_table(table, targets=wanted, columns=chosen)
     if name == "lags":
         return analysis.lag_table(table, targets=wanted, columns=chosen)
+    if name == "exponents":
+        from toposcope.analysis.scaling.recover import exponent_recovery
+
+        return exponent_recovery(table)
     if name == "replicates":
         found = analysis.seed_table(table, targets=wanted, columns=chosen)
         return found if len(found) else None
@@ -173,10 +206,25 @@ def _forecasts(source: Path) -> tuple[pd.DataFrame, pd.DataFrame]:
     return scores, worth_of_features(scores)
 
 
-def _rates() -> dict[str, dict[str, float]]:
+def _nearest(table: SeriesTable) -> str:
+    """Return the packaged grid of steps whose error rates are shown: the nearest to the longest run's."""
+    from toposcope.analysis.calibration import nearest_grid
+
+    return nearest_grid(_longest_grid(table))
+
+
+def _rates(grid: str) -> dict[str, dict[str, float]]:
     from toposcope.analysis.calibration import true_rates
 
-    return {test: {"lowest": low, "highest": high} for test, (low, high) in true_rates().items()}
+    return {test: {"lowest": low, "highest": high} for test, (low, high) in true_rates(grid).items()}
+
+
+def _show_rates(grid: str) -> None:
+    text = "; ".join(f"{test} {r['lowest']:.1%} to {r['highest']:.1%}" for test, r in _rates(grid).items())
+    click.echo(
+        "True rates at a nominal 5%, lowest and highest over 15 nulls, at the nearest simulated steps "
+        f"({grid}; --calibrate simulates yours): {text}.\n"
+    )
 
 
 def _show_trends(part: pd.DataFrame, rows: int) -> None:
@@ -186,11 +234,6 @@ def _show_trends(part: pd.DataFrame, rows: int) -> None:
     )
     adds = int((part["verdict"] == "adds").sum())
     click.echo(f"{adds} of {len(part)} pairs share more than a trend (Holm over all rows of a target).")
-    text = "; ".join(f"{test} {r['lowest']:.1%} to {r['highest']:.1%}" for test, r in _rates().items())
-    click.echo(
-        "True rates at a nominal 5%, lowest and highest over 15 nulls (51 even checkpoints; --calibrate "
-        f"simulates yours): {text}."
-    )
     odd = part[part["status"] != "ok"]
     for reason, count in odd["reason"].value_counts().head(5).items():
         click.echo(f"{count} rows: {reason}")
@@ -239,6 +282,7 @@ _SHOW: dict[str, Callable[[pd.DataFrame, int], None]] = {
     "segments": _plain("Segments of constant slope on log(step)"),
     "saturation": _plain("Saturating fits"),
     "scaling": _plain("Power laws of last values with model size"),
+    "exponents": _plain("Exponents predicted from features, every family (or run) left out"),
     "forecasts": _show_forecasts,
     "forecast_effects": _show_effects,
 }

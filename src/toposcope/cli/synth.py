@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from toposcope.cli.output import json_option, print_json, print_table
 from toposcope.errors import InputError
+
+if TYPE_CHECKING:
+    from toposcope.analysis.synthetic import SyntheticRecipe
 
 
 @click.command("synth", short_help="Write runs whose scaling exponents are known.")
@@ -38,11 +42,18 @@ from toposcope.errors import InputError
 @click.option(
     "--learning-rate", type=float, default=0.5, show_default=True, help="Peak, in 1 / largest curvature."
 )
+@click.option(
+    "--families",
+    type=click.IntRange(min=0),
+    default=0,
+    help="Write so many families with exponents drawn at random instead, each in a folder of its own.",
+)
 @click.option("--checkpoints", type=int, default=21, show_default=True, help="Weights kept, equally spaced.")
 @json_option
 def command(
     out: Path, power: float, decay: float, modes: int, widths: str, seeds: str, data: int, noise: float,
-    batch: int, steps: int, schedule: str, learning_rate: float, checkpoints: int, as_json: bool,
+    batch: int, steps: int, schedule: str, learning_rate: float, families: int, checkpoints: int,
+    as_json: bool,
 ) -> int:  # fmt: skip
     """Simulate the random-feature model at several widths and write each run as a run folder.
 
@@ -65,6 +76,8 @@ def command(
         data=data, noise=noise, batch=batch, steps=steps, schedule=schedule, learning_rate=learning_rate,
         checkpoints=checkpoints,
     )  # fmt: skip
+    if families:
+        return _families(out, recipe, families, as_json)
     folders, fits = [], {}
     with Progress("simulating", len(recipe.widths) * len(recipe.seeds), quiet=as_json) as progress:
         for seed in recipe.seeds:
@@ -86,6 +99,33 @@ def command(
     rows = [[row[name] for name in table.columns] for row in table.to_dict("records")]
     title = "Exponents: time from the run of infinite width, size from fully trained models"
     print_table(title, tuple(table.columns), rows)
+    return 0
+
+
+def _families(out: Path, recipe: SyntheticRecipe, count: int, as_json: bool) -> int:
+    """Write families whose a and b are drawn from [1.2, 2.4] and [0.9, 2.0]; print them."""
+    from dataclasses import replace
+
+    from toposcope.analysis.synthetic import Spectrum, simulate, write_family
+    from toposcope.progress import Progress
+    from toposcope.seeding import rng
+
+    made = []
+    with Progress("simulating", count, quiet=as_json) as progress:
+        for draw in range(count):
+            g = rng(name="synthetic family", draw=draw)
+            a, b = round(float(g.uniform(1.2, 2.4)), 3), round(float(g.uniform(0.9, 2.0)), 3)
+            one = replace(recipe, spectrum=Spectrum(a, b, recipe.spectrum.modes))
+            folder = out / f"a{a:g}-b{b:g}"
+            for seed in one.seeds:
+                for width in one.widths:
+                    write_family(folder, one, simulate(one, width=width, seed=seed))
+            made.append({"folder": folder, "a": a, "b": b})
+            progress.advance(note=folder.name)
+    if as_json:
+        print_json({"families": made})
+    else:
+        print_table(f"{count} families in {out}", ("folder", "a", "b"), [list(row.values()) for row in made])
     return 0
 
 

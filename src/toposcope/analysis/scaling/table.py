@@ -1,0 +1,190 @@
+"""Scaling laws of a table of models: which columns a law needs, and its fit as rows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+import numpy as np
+import pandas as pd
+
+from toposcope.analysis.scaling.compute import screen_points
+from toposcope.analysis.scaling.laws import ScalingFit, fit_chinchilla, fit_kaplan, fit_size_steps
+from toposcope.analysis.scaling.power_law import fit_power_law
+from toposcope.analysis.scaling.transfer import fit_loss_to_loss, fit_two_stage
+from toposcope.errors import InputError
+
+COLUMNS = {
+    "size": "parameters",
+    "data": "tokens",
+    "steps": "step",
+    "loss": "loss",
+    "other": "heldout_loss",
+    "compute": "flop",
+    "score": "score",
+}
+"""Quantity of a law -> the column it is read from unless another is named."""
+
+NEEDS = {
+    "power": ("size", "loss"),
+    "offset": ("size", "loss"),
+    "chinchilla": ("size", "data", "loss"),
+    "kaplan": ("size", "data", "loss"),
+    "size-steps": ("size", "steps", "loss"),
+    "loss-to-loss": ("loss", "other"),
+    "two-stage": ("compute", "loss", "score"),
+}
+"""Law -> the quantities it relates."""
+
+ROWS = ("law", "parameter", "value", "error", "low", "high", "n", "left_out", "status", "reason")
+_SURFACES: dict[str, Callable[..., ScalingFit]] = {
+    "chinchilla": fit_chinchilla, "kaplan": fit_kaplan, "size-steps": fit_size_steps,
+}  # fmt: skip
+
+
+def law_table(
+    frame: pd.DataFrame,
+    law: str,
+    *,
+    columns: Mapping[str, str] | None = None,
+    leave_out: int = 0,
+    chance: float = 0.0,
+    draws: int = 200,
+) -> pd.DataFrame:
+    """Fit one law to a table with one row per model; return one row per fitted number.
+
+    Parameters
+    ----------
+    frame
+        Columns by `COLUMNS` or as named in `columns`. Tokens that are absent come from FLOP / 6N, FLOP from
+        6ND. Rows that `screen_points` marks (read before the learning rate had decayed, or mostly warm-up)
+        are left out, if the columns that show it are there.
+    law
+        One of `NEEDS`.
+    leave_out
+        How many points with the fewest tokens per parameter to leave out.
+    chance
+        Score of guessing, for "two-stage".
+    draws
+        Bootstrap replicates.
+
+    Raises
+    ------
+    InputError
+        If the law is unknown or a column it needs is absent.
+
+    Examples
+    --------
+    >>> frame = pd.DataFrame({"parameters": [1e3, 1e4, 1e5, 1e6], "loss": [8.0, 4.1, 2.0, 0.99]})
+    >>> law_table(frame, "power").set_index("parameter")["value"].round(2).to_dict()
+    {'scale': 64.04, 'exponent': -0.3}
+    """
+    if law not in NEEDS:
+        raise InputError(f"no law called {law!r}; there are: {', '.join(NEEDS)}")
+    points = _points(frame, law, {**COLUMNS, **(columns or {})})
+    screened = screen_points(frame.assign(**{"loss": points["loss"]}))
+    good = (screened["status"] == "ok").to_numpy(copy=True)
+    if leave_out:
+        density = points["data"] / points["size"]
+        good &= (density.rank(method="first") > leave_out).to_numpy()
+    used = {name: values[good].to_numpy(float) for name, values in points.items()}
+    left = int((~good).sum())
+    why = sorted(set(screened.loc[screened["status"] != "ok", "reason"]))
+    rows = [(law, *row) for row in _fitted(law, used, chance, draws)]
+    out = pd.DataFrame(rows, columns=[name for name in ROWS if name != "left_out"])
+    out.insert(ROWS.index("left_out"), "left_out", left)
+    if why:
+        note = "left out: " + ", ".join(why)
+        out["reason"] = [f"{reason}; {note}" if reason else note for reason in out["reason"]]
+    return out
+
+
+def _points(frame: pd.DataFrame, law: str, names: Mapping[str, str]) -> dict[str, pd.Series]:
+    known = {name: pd.to_numeric(frame[column], errors="coerce")
+             for name, column in names.items() if column in frame}  # fmt: skip
+    if {"size", "compute"} <= set(known) and "data" not in known:
+        known["data"] = known["compute"] / (6.0 * known["size"])
+    if {"size", "data"} <= set(known) and "compute" not in known:
+        known["compute"] = 6.0 * known["size"] * known["data"]
+    missing = [name for name in NEEDS[law] if name not in known]
+    if missing:
+        raise InputError(
+            f"law {law}: no column {names[missing[0]]!r} for its {missing[0]}; the table has "
+            f"{', '.join(map(str, frame.columns[:8]))}; name one with {missing[0]}=COLUMN"
+        )
+    return known
+
+
+Row = tuple[str, float, float, float, float, int, str, str]
+
+
+def _fitted(law: str, used: Mapping[str, np.ndarray], chance: float, draws: int) -> list[Row]:
+    """Return (parameter, value, standard error, low, high, n, status, reason) of every fitted number."""
+    first, *rest = (used[name] for name in NEEDS[law])
+    if law in ("power", "offset"):
+        return _power(first, rest[0], offset=law == "offset")
+    if law == "loss-to-loss":
+        return _loss_to_loss(first, rest[0], draws)
+    if law == "two-stage":
+        return _two_stage(first, rest[0], rest[1], chance, draws)
+    fit = _SURFACES[law](first, *rest, draws=draws)
+    if fit.status == "failed":
+        return [_nothing(fit.n, fit.reason)]
+    nan = (np.nan, np.nan)
+    return [
+        (
+            name,
+            value,
+            fit.errors.get(name, np.nan),
+            *fit.intervals.get(name, nan),
+            fit.n,
+            fit.status,
+            fit.reason,
+        )
+        for name, value in fit.parameters.items()
+    ]
+
+
+def _power(size: np.ndarray, loss: np.ndarray, *, offset: bool) -> list[Row]:
+    fit = fit_power_law(size, loss, offset=offset)
+    if fit.status == "failed":
+        return [_nothing(fit.n, fit.reason)]
+    nan = np.nan
+    rows = [("scale", fit.scale, nan, nan, nan, fit.n, fit.status, fit.reason),
+            ("exponent", fit.exponent, nan, fit.low, fit.high, fit.n, fit.status, fit.reason)]  # fmt: skip
+    return [*rows, ("offset", fit.offset, nan, nan, nan, fit.n, fit.status, fit.reason)] if offset else rows
+
+
+def _loss_to_loss(loss: np.ndarray, other: np.ndarray, draws: int) -> list[Row]:
+    fit = fit_loss_to_loss(loss, other, draws=draws)
+    if fit.status == "failed":
+        return [_nothing(fit.n, fit.reason)]
+    bounds = fit.interval()
+    errors = fit.draws.std(axis=0, ddof=1) if len(fit.draws) > 1 else np.full(4, np.nan)
+    rows: list[Row] = []
+    for name, error in zip(("scale", "power", "floor_x", "floor_y"), errors, strict=True):
+        low, high = bounds.get(name, (np.nan, np.nan))
+        value = float(getattr(fit, name))
+        rows.append((name, value, float(error), low, high, fit.n, fit.status, fit.reason))
+    return rows
+
+
+def _two_stage(
+    compute: np.ndarray, loss: np.ndarray, score: np.ndarray, chance: float, draws: int
+) -> list[Row]:
+    fit = fit_two_stage(compute, loss, score, chance=chance, draws=draws)
+    if fit.status == "failed":
+        return [_nothing(fit.n, fit.reason)]
+    law = fit.loss_law
+    values = {"scale": law.scale, "exponent": law.exponent, "offset": law.offset,
+              "slope": fit.bend[0], "midpoint": fit.bend[1]}  # fmt: skip
+    drawn = np.array([[d.scale, d.exponent, d.offset, *bend] for d, bend in fit.draws]).reshape(-1, 5)
+    rows: list[Row] = []
+    for (name, value), draw in zip(values.items(), drawn.T, strict=True):
+        low, high = np.quantile(draw, [0.025, 0.975]) if len(draw) > 1 else (np.nan, np.nan)
+        error = float(draw.std(ddof=1)) if len(draw) > 1 else np.nan
+        rows.append((name, float(value), error, float(low), float(high), fit.n, fit.status, fit.reason))
+    return rows
+
+
+def _nothing(n: int, reason: str) -> Row:
+    return ("", np.nan, np.nan, np.nan, np.nan, n, "failed", reason)

@@ -1,0 +1,81 @@
+"""`toposcope analyze --law`: one scaling law, of a table of models or of a store's runs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from toposcope.cli.output import print_json, print_table
+from toposcope.errors import InputError
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+LAWS = {
+    "power": "a N^b",
+    "offset": "a N^b + c",
+    "chinchilla": "E + A / N^alpha + B / D^beta",
+    "kaplan": "[(N_c / N)^(alpha_N / alpha_D) + D_c / D]^alpha_D",
+    "size-steps": "(N_c / N)^alpha_N + (S_c / S)^alpha_S",
+    "loss-to-loss": "K (L - floor_x)^kappa + floor_y",
+    "two-stage": "loss = a C^b + c, score = sigmoid of the loss",
+}
+"""Law -> its formula; `toposcope.analysis.scaling.table.NEEDS` has the quantities that each one reads."""
+
+
+def show_law(
+    source: Path, law: str, columns: Sequence[str], leave_out: int, out: Path | None, *, as_json: bool
+) -> int:
+    """Fit and print one law; return the exit code: 1 where it could not be fitted."""
+    from toposcope.analysis.scaling.table import law_table
+
+    found = law_table(_models(source), law, columns=_named(columns), leave_out=leave_out)
+    if as_json:
+        print_json({"law": law, "formula": LAWS[law], "fit": found.to_dict("records")})
+    else:
+        shown = ["parameter", "value", "error", "low", "high", "n", "left_out", "status", "reason"]
+        cells = [
+            [None if v != v else v for v in row] for row in found[shown].itertuples(index=False, name=None)
+        ]
+        title = f"{law}: {LAWS[law]} (standard error and 95% interval)"
+        print_table(title, shown, cells)
+    if out is not None:
+        out.mkdir(parents=True, exist_ok=True)
+        found.to_csv(out / f"law-{law}.csv", index=False)
+        click.echo(f"written: law-{law}.csv in {out}", err=True)
+    return 1 if (found["status"] == "failed").all() else 0
+
+
+def _named(columns: Sequence[str]) -> dict[str, str]:
+    from toposcope.analysis.scaling.table import COLUMNS
+
+    names = {}
+    for text in columns:
+        quantity, equals, column = text.partition("=")
+        if not equals or quantity not in COLUMNS:
+            raise InputError(
+                f"--column {text!r}: write QUANTITY=COLUMN, QUANTITY one of {', '.join(COLUMNS)}"
+            )
+        names[quantity] = column
+    return names
+
+
+def _models(source: Path) -> pd.DataFrame:
+    """Return one row per model: a file's rows, or the last logged losses of a store's runs."""
+    import pandas as pd
+
+    if source.is_file():
+        if source.suffix not in (".csv", ".parquet"):
+            raise InputError(f"{source}: neither a store nor a .csv or .parquet table")
+        try:
+            return pd.read_csv(source) if source.suffix == ".csv" else pd.read_parquet(source)
+        except (ValueError, OSError) as error:
+            raise InputError(f"{source} cannot be read as a table: {error}") from error
+    from toposcope.store import Store
+
+    store = Store.open(source)
+    last = store.metrics().sort_values("step").groupby("run", as_index=False).last()
+    return last.merge(store.runs()[["run", "parameters"]], on="run", how="left")

@@ -1,0 +1,67 @@
+"""Tables that were not made here: targets that can be worked out, runs that are described."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from toposcope.analysis import seed_table
+from toposcope.analysis.plain import plain_table
+from toposcope.cli.main import main
+from toposcope.errors import InputError
+
+STEP = np.arange(0, 3001, 100)
+
+
+def made(seeds: int = 3) -> pd.DataFrame:
+    parts = []
+    for seed in range(seeds):
+        noise = np.random.default_rng(seed).standard_normal((4, len(STEP)))
+        loss = 3 * (STEP + 100.0) ** -0.25 + 0.001 * noise[0]
+        parts.append(
+            pd.DataFrame({
+                "run": f"s{seed}", "step": STEP, "tokens": STEP * 1000.0, "loss": loss,
+                "heldout_loss": loss + 0.1 + 0.01 * noise[1], "mine": np.log(STEP + 50.0) + 0.05 * noise[2],
+                "family": "f", "parameters": 5000, "seed": seed,
+            })
+        )  # fmt: skip
+    return pd.concat(parts, ignore_index=True)
+
+
+def test_targets_are_worked_out_and_descriptions_are_no_features() -> None:
+    table = plain_table(made(), ("gap", "efficiency", "efficiency_flop"))
+    assert table.columns() == ["mine"]
+    assert set(table.targets) == {"loss", "heldout_loss", "gap", "efficiency", "efficiency_flop"}
+    values = table.of_run("s0")
+    assert np.allclose(values["gap"], values["heldout_loss"] - values["loss"])
+    late = values.iloc[10:]
+    exact = 3 * 0.25 * late["step"] * (late["step"] + 100.0) ** -1.25
+    assert np.abs(late["efficiency"] - exact).max() < 0.3 * exact.max()
+    per_flop = late["efficiency"] / (6 * 5000 * late["tokens"])
+    assert np.allclose(late["efficiency_flop"], per_flop)
+    assert seed_table(table, targets=("gap",)).loc[0, "seeds"] == 3
+
+
+def test_what_cannot_be_worked_out_is_named() -> None:
+    with pytest.raises(InputError, match="column 'efficiency_flop' is missing"):
+        plain_table(made().drop(columns="tokens"), ("efficiency_flop",))
+    with pytest.raises(InputError, match="column 'step' is missing"):
+        plain_table(pd.DataFrame({"loss": [1.0]}), ("gap",))
+
+
+def test_the_command_takes_a_foreign_table(tmp_path, capsys) -> None:  # type: ignore[no-untyped-def]
+    file = tmp_path / "mine.csv"
+    made().to_csv(file, index=False)
+    arguments = ["analyze", str(file), "--target", "gap", "--target", "efficiency", "--json"]
+    with pytest.raises(SystemExit) as ended:
+        main([*arguments, *(f"--part={part}" for part in ("trends", "lags", "replicates"))])
+    assert ended.value.code == 0
+    found = json.loads(capsys.readouterr().out)
+    assert {row["target"] for row in found["trends"]} == {"gap", "efficiency"}
+    assert {"innovation_holm", "innovation_bh"} <= set(found["trends"][0])
+    assert {row["seeds"] for row in found["replicates"]} == {3}
+    assert len(found["lags"]) == 6
+    assert found["true_rates_of"] == "25 even"

@@ -1,0 +1,111 @@
+"""Scaling laws of plain tables, and from the command line."""
+
+from __future__ import annotations
+
+import itertools
+import json
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from toposcope.analysis.scaling.table import NEEDS, law_table
+from toposcope.cli.laws import LAWS
+from toposcope.cli.main import main
+from toposcope.errors import InputError
+
+SIZES, TOKENS = np.geomspace(1e6, 1e9, 6), np.geomspace(1e8, 1e11, 6)
+GRID = pd.DataFrame(list(itertools.product(SIZES, TOKENS)), columns=["parameters", "tokens"])
+NOISE = np.exp(0.002 * np.random.default_rng(0).standard_normal(len(GRID)))
+
+
+def values(table: pd.DataFrame) -> dict[str, float]:
+    return table.set_index("parameter")["value"].to_dict()
+
+
+def test_every_law_of_the_command_has_its_needs() -> None:
+    assert set(LAWS) == set(NEEDS)
+
+
+@pytest.mark.parametrize(
+    ("law", "loss", "truth"),
+    [
+        (
+            "chinchilla",
+            1.7 + 400 / GRID["parameters"] ** 0.34 + 410 / GRID["tokens"] ** 0.28,
+            {"E": 1.7, "alpha": 0.34, "beta": 0.28},
+        ),
+        (
+            "kaplan",
+            ((8.8e13 / GRID["parameters"]) ** (0.076 / 0.095) + 5.4e13 / GRID["tokens"]) ** 0.095,
+            {"alpha_N": 0.076, "alpha_D": 0.095},
+        ),
+        (
+            "size-steps",
+            (8e13 / GRID["parameters"]) ** 0.07 + (2e3 / (GRID["tokens"] / 1e5)) ** 0.7,
+            {"alpha_N": 0.07, "alpha_S": 0.7},
+        ),
+    ],
+)
+def test_surfaces_are_recovered_within_their_intervals(law, loss, truth) -> None:  # type: ignore[no-untyped-def]
+    frame = GRID.assign(loss=loss * NOISE, step=GRID["tokens"] / 1e5)
+    table = law_table(frame, law, draws=10).set_index("parameter")
+    for name, value in truth.items():
+        assert abs(table.loc[name, "value"] - value) <= max(5 * table.loc[name, "error"], 0.02 * value)
+
+
+def test_one_dimensional_laws_and_two_stages() -> None:
+    compute = np.geomspace(1e15, 1e21, 12)
+    loss = 40 * compute**-0.09 + 1.5
+    score = 0.25 + 0.75 / (1 + np.exp(4 * (loss - 2.6)))
+    frame = pd.DataFrame({
+        "parameters": np.geomspace(1e4, 1e8, 12), "flop": compute, "loss": loss, "score": score,
+        "heldout_loss": 1.1 * (loss - 1.5) ** 0.9 + 1.6,
+    })  # fmt: skip
+    assert values(law_table(frame, "two-stage", chance=0.25, draws=10))["midpoint"] == pytest.approx(
+        2.6, abs=0.05
+    )
+    assert values(law_table(frame, "loss-to-loss", draws=10))["power"] == pytest.approx(0.9, abs=0.1)
+    frame["loss"] = 5 * frame["parameters"] ** -0.2
+    assert values(law_table(frame, "power"))["exponent"] == pytest.approx(-0.2)
+    frame["loss"] += 1.0
+    assert values(law_table(frame, "offset"))["offset"] == pytest.approx(1.0, abs=0.01)
+
+
+def test_points_that_would_bend_a_law_are_left_out_and_counted() -> None:
+    frame = pd.DataFrame({
+        "parameters": [1e3, 1e4, 1e5, 1e6], "loss": [8.0, 4.0, 2.0, 9.9],
+        "learning_rate": [0.0, 0.0, 0.0, 1e-3], "peak_learning_rate": 1e-3,
+    })  # fmt: skip
+    table = law_table(frame, "power")
+    assert values(table)["exponent"] == pytest.approx(np.log10(0.5))
+    assert (table["left_out"] == 1).all()
+    assert table["reason"].str.contains("before the learning rate had decayed").all()
+
+
+def test_errors_name_the_column() -> None:
+    with pytest.raises(InputError, match="no column 'tokens' for its data"):
+        law_table(pd.DataFrame({"parameters": [1.0], "loss": [1.0]}), "chinchilla")
+    with pytest.raises(InputError, match="no law called 'x'"):
+        law_table(GRID, "x")
+
+
+def run(arguments: list[str], capsys) -> tuple[int, str, str]:  # type: ignore[no-untyped-def]
+    with pytest.raises(SystemExit) as ended:
+        main(arguments)
+    printed = capsys.readouterr()
+    return int(ended.value.code or 0), printed.out, printed.err
+
+
+def test_the_command_fits_a_named_law(tmp_path: Path, capsys) -> None:  # type: ignore[no-untyped-def]
+    file = tmp_path / "models.csv"
+    pd.DataFrame({"N": [1e3, 1e4, 1e5], "loss": [8.0, 4.0, 2.1]}).to_csv(file, index=False)
+    code, out, _ = run(["analyze", str(file), "--law", "power", "--column", "size=N", "--json"], capsys)
+    assert code == 0
+    assert json.loads(out)["fit"][1]["value"] == pytest.approx(-0.29, abs=0.01)
+    code, _, err = run(["analyze", str(file), "--law", "power", "--column", "N"], capsys)
+    assert code == 2
+    assert "write QUANTITY=COLUMN" in err
+    code, _, _ = run(["analyze", str(file), "--law", "offset", "--column", "size=loss"], capsys)
+    assert code == 0
