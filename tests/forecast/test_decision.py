@@ -11,8 +11,11 @@ from toposcope.analysis.decision import (
     CONTINUE,
     SCALE,
     STOP,
+    Option,
     advise,
     by_both,
+    by_certainty,
+    by_loss,
     by_topology,
     diminishing_returns,
     weigh,
@@ -69,6 +72,45 @@ def test_topological_rule_waits_for_diminishing_returns(synthetic):
     options = weigh(seen, synthetic[1:], budget=1e6, larger=10**4)
     assert by_topology(options, seen)[0] == CONTINUE
     assert by_both(options, seen)[0] == CONTINUE
+
+
+def test_the_default_takes_the_least_expected_cost_and_the_cautious_rule_waits(synthetic):
+    sure = Option(CONTINUE, 1.0, 0.9, 1.1, 0.06, 1.0, 1.01, 100.0)
+    likely = Option(SCALE, 0.95, 0.8, 1.1, 0.1, 1.0, 0.9595, 50.0)
+    worse = Option(STOP, 1.2, 1.2, 1.2, 0.0, 0.0, 1.2, 0.0)
+    assert by_loss([sure, likely, worse], synthetic[0])[0] == SCALE
+    assert by_certainty([sure, likely, worse], synthetic[0])[0] == CONTINUE
+    certain = replace(likely, sigma=0.01)
+    assert by_certainty([replace(sure, sigma=0.01), certain, worse], synthetic[0])[0] == SCALE
+    assert by_loss([sure, replace(likely, status="failed"), worse], synthetic[0])[0] == CONTINUE
+    assert by_loss([worse], synthetic[0])[0] == STOP
+    assert by_loss([], synthetic[0]) == (CONTINUE, "nothing can be judged")
+
+
+def test_siblings_on_the_bought_schedule_are_read_at_their_end(synthetic):
+    recipe = SyntheticRecipe(Spectrum(1.5, 1.25, 256), steps=500, outputs=4)
+    short = [simulate(recipe, width=width) for width in (4, 8, 16)]
+    ended = [curve_from_metrics(f"short {r.width}", r.metrics, parameters=r.parameters) for r in short]
+    seen, larger = synthetic[3].seen(300), synthetic[4].parameters
+    scale = weigh(seen, [*synthetic[:3], *ended], budget=500.0 * larger, larger=larger)[2]
+    law = np.polyfit(np.log([c.parameters for c in ended]), np.log([c.final_loss() for c in ended]), 1)
+    assert scale.loss == pytest.approx(np.exp(np.polyval(law, np.log(larger))))
+    assert scale.reason == ""
+    on_the_way = weigh(seen, synthetic[:3], budget=500.0 * larger, larger=larger)[2]
+    assert "mid-schedule" in on_the_way.reason
+
+
+def test_regret_is_of_the_larger_model_as_it_would_be_trained(synthetic):
+    shared = regret_table(synthetic, (0.3,), multiples=(1.0,))
+    own = regret_table(synthetic, (0.3,), multiples=(1.0,), retrained=lambda larger, steps: 1e-9)
+    assert (own["best"] == SCALE).all()
+    assert (own.loc[own["action"] == CONTINUE, "regret"] > 1e3).all()
+    assert (shared["regret"] < 1e3).all()
+    families = pd.concat([shared.assign(family="x"), shared.assign(family="y")])
+    summary = regret_summary(families).set_index("rule")
+    assert (summary["units"] == 2).all()
+    assert summary.loc["always continue", "effect"] == 0.0
+    assert summary.loc["loss (default)", "low"] == pytest.approx(summary.loc["loss (default)", "mean_regret"])
 
 
 def run_command(arguments, capsys):
