@@ -13,6 +13,9 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from urllib.parse import unquote, urlparse
 
 
+_REVISION = "refs/convert/parquet|[^/]+"
+
+
 @dataclass
 class Repository:
     """Revisions of a model: revision -> file name -> content. Safetensors and bin files count as large."""
@@ -83,9 +86,9 @@ def _handler(hub: Hub) -> type[BaseHTTPRequestHandler]:
             path = re.sub(r"^/(api/)?datasets/", lambda found: "/api/models/" if found[1] else "/", path)
             for pattern, action in (
                 (r"/api/models/(?P<repo>[^/]+/[^/]+)/refs", self.refs),
-                (r"/api/models/(?P<repo>[^/]+/[^/]+)(?:/revision/(?P<rev>refs/convert/parquet|[^/]+))?", self.info),
-                (r"/api/models/(?P<repo>[^/]+/[^/]+)/tree/(?P<rev>refs/convert/parquet|[^/]+)/?", self.tree),
-                (r"/(?P<repo>[^/]+/[^/]+)/resolve/(?P<rev>refs/convert/parquet|[^/]+)/(?P<file>.+)", self.resolve),
+                (rf"/api/models/(?P<repo>[^/]+/[^/]+)(?:/revision/(?P<rev>{_REVISION}))?", self.info),
+                (rf"/api/models/(?P<repo>[^/]+/[^/]+)/tree/(?P<rev>{_REVISION})/?", self.tree),
+                (rf"/(?P<repo>[^/]+/[^/]+)/resolve/(?P<rev>{_REVISION})/(?P<file>.+)", self.resolve),
                 (r"/cdn/(?P<repo>[^/]+/[^/]+)/(?P<rev>[^/]+)/(?P<file>.+)", self.cdn),
             ):
                 found = re.fullmatch(pattern, path)
