@@ -12,7 +12,6 @@ from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from urllib.parse import unquote, urlparse
 
-
 _REVISION = "refs/convert/parquet|[^/]+"
 
 
