@@ -11,20 +11,29 @@ from __future__ import annotations
 import argparse
 import json
 import math
+from functools import cache
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 
-from toposcope.analysis.forecast import Curve, curve_from_metrics, forecast, forecast_planned
-from toposcope.analysis.forecast.annealing import PUBLISHED, choose_shape, drive, fit_multi_power, fit_tissue
+from toposcope.analysis.forecast import Curve, curve_from_metrics, fit_law, forecast, forecast_planned
+from toposcope.analysis.forecast.annealing import (
+    DEFAULT,
+    PUBLISHED,
+    choose_shape,
+    drive,
+    fit_multi_power,
+    fit_tissue,
+)
 from toposcope.analysis.forecast.auto import Auto, default_candidates
-from toposcope.analysis.forecast.curve import Binned
+from toposcope.analysis.forecast.curve import Binned, binned
 from toposcope.analysis.forecast.evaluate import ablate, score_forecasts, summarise, unseen_largest
 from toposcope.analysis.forecast.gather import gather_curves, topological_methods
 from toposcope.analysis.forecast.laws import MultiPower, Tissue
 from toposcope.analysis.forecast.schedule import constant, cosine, drop, stable_decay
 from toposcope.analysis.forecast.siblings import SiblingTransfer
+from toposcope.analysis.synthetic import Spectrum, SyntheticRecipe, simulate
 from toposcope.progress import track
 
 SIZES = {"tiny-3k": 2936, "small-7k": 7408, "med-21k": 20640, "large-46k": 46368, "xl-97k": 97200}
@@ -186,13 +195,56 @@ def planned(data: Path) -> pd.DataFrame:
     return grouped.agg({"error": ["mean", "max"], "covered": ["sum", "count"]}).reset_index()
 
 
+def fading(data: Path, small: list[Curve]) -> pd.DataFrame:
+    """Return the error of the multi-power law with and without the default's fading, where it was not chosen.
+
+    The five small models and GPT-2 from 20, 30 and 50% of their run; random-feature runs of six schedules
+    by the law of three others (mean absolute error of log L).
+    """
+    rows: list[tuple[str, str, float]] = []
+    jobs = [("five small models", c, [o for o in small if o is not c]) for c in small]
+    jobs.append(("gpt2", llmc(data), []))
+    for shape in (PUBLISHED, DEFAULT):
+        label = f"kappa {shape.kappa:g}"
+        for family, curve, siblings in jobs:
+            for cut in (0.2, 0.3, 0.5):
+                seen = curve.planned().seen(cut * curve.horizon)
+                final = MultiPower(shape=shape).fit(siblings, cut).predict(seen).final
+                rows.append((f"{family} at {cut:.0%}", label, abs(final - curve.final_loss())))
+        for a, b in ((1.5, 1.25), (2.0, 1.5)):
+            for width in (32, 128):
+                fitted = (("cosine", 3000), ("constant", 3000), ("wsd", 2000))
+                law = fit_law([_random_feature(a, b, width, *of) for of in fitted], shape=shape)
+                for of in (("cosine", 9000), ("constant", 9000), ("wsd", 9000), ("wsd", 3000)):
+                    curve = _random_feature(a, b, width, *of)
+                    plan, losses = curve.schedule, binned(curve, 150, after=200)
+                    assert plan is not None
+                    miss = np.log(np.maximum(law.along(plan, losses.step), 1e-9) / losses.loss)
+                    rows.append(("random features", label, float(np.abs(miss).mean())))
+    table = pd.DataFrame(rows, columns=["runs", "law", "error"])
+    return table.pivot_table(index="runs", columns="law", values="error", sort=False).reset_index()
+
+
+@cache
+def _random_feature(a: float, b: float, width: int, schedule: str, steps: int) -> Curve:
+    recipe = SyntheticRecipe(Spectrum(a, b, 512), schedule=schedule, steps=steps)
+    run = simulate(recipe, width=width)
+    return curve_from_metrics(
+        f"{schedule} {steps}", run.metrics, parameters=run.parameters, schedule=recipe.plan()
+    )
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("data", type=Path)
     parser.add_argument("--store", type=Path)
     parser.add_argument("--json", type=Path)
+    parser.add_argument("--fading", action="store_true", help="only the law's fading, elsewhere")
     options = parser.parse_args()
     small, gems = small_models(options.data, options.store), gemstones(options.data)
+    if options.fading:
+        print(fading(options.data, small).round(4).to_string(index=False))
+        return
     tables: dict[str, pd.DataFrame] = {}
     methods = [Auto(), *default_candidates(), *topological_methods(small)]
     scores = score_forecasts(small, methods, (0.18, 0.28, 0.48))
