@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
-from numba import njit, prange
+from numba import njit
 
 from toposcope.analysis.partition import LEAST_SEGMENT, MOST_BOUNDARIES, Increments, best_gain, best_split
 from toposcope.seeding import rng
@@ -166,26 +166,27 @@ def _recoloured(innovations, phi, sigma, flip, out):  # type: ignore[no-untyped-
         out[i] = state * sigma[i]
 
 
-@njit(parallel=True, cache=True)
+# Milliseconds of work each: threads would cost more than they save wherever something else is running.
+@njit(cache=True)
 def _gains(innovations, phi, sigma, clock, logs, floor, flips, least, most):  # type: ignore[no-untyped-def]
     draws, n = flips.shape
     out = np.empty(draws)
-    for d in prange(draws):
-        z, x, scale, change = np.empty(n), np.empty(n), np.empty(n), np.empty(n)
+    z, x, scale, change = np.empty(n), np.empty(n), np.empty(n), np.empty(n)
+    for d in range(draws):
         _recoloured(innovations, phi, sigma, flips[d], change)
         _whiten(change, clock, logs, floor, z, x, scale)
         out[d] = best_gain(z, x, least, most)
     return out
 
 
-@njit(parallel=True, cache=True)
+@njit(cache=True)
 def split_gains(innovations, phi, sigma, clock, logs, floor, flips, least):  # type: ignore[no-untyped-def]
     """Return the best gain of a single boundary in every draw of sign flips."""
     draws = flips.shape[0]
     n = len(innovations)
     out = np.empty(draws)
-    for d in prange(draws):
-        z, x, scale, change = np.empty(n), np.empty(n), np.empty(n), np.empty(n)
+    z, x, scale, change = np.empty(n), np.empty(n), np.empty(n), np.empty(n)
+    for d in range(draws):
         _recoloured(innovations, phi, sigma, flips[d], change)
         _whiten(change, clock, logs, floor, z, x, scale)
         out[d] = best_split(z, x, least)[0]
