@@ -118,3 +118,26 @@ def test_command_writes_a_family_and_prints_exponents(tmp_path, capsys):
     with pytest.raises(SystemExit) as ended:
         main(["forecast", str(tmp_path / "family"), "--cuts", "2"])
     assert ended.value.code == 2
+
+
+def test_command_writes_families_of_random_exponents(tmp_path, capsys):
+    arguments = [
+        "synth",
+        "--out",
+        str(tmp_path / "many"),
+        "--families",
+        "2",
+        "--widths",
+        "8",
+        "--modes",
+        "32",
+    ]
+    with pytest.raises(SystemExit) as ended:
+        main([*arguments, "--steps", "50", "--checkpoints", "2", "--json"])
+    assert ended.value.code == 0
+    made = json.loads(capsys.readouterr().out)["families"]
+    assert len({(one["a"], one["b"]) for one in made}) == 2
+    for one in made:
+        series = open_series(one["folder"])
+        assert series.runs[0].config["a"] == one["a"]
+        assert len(series) == 2
