@@ -6,11 +6,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import numpy as np
 import pandas as pd
-from scipy.stats import t as student
-
-from toposcope.figures.series import LEVEL
 
 Line = Mapping[Any, Any]
 NONE = "–"
@@ -51,15 +47,6 @@ def whole(value: object) -> str:
     """Return an integer, "unknown" for a missing one."""
     text = number(value, "{:.0f}")
     return "unknown" if text == NONE else text
-
-
-def paired(differences: pd.Series) -> str:
-    """Return the mean of paired differences with Student's 95% interval over the pairs."""
-    known = differences.dropna()
-    if len(known) < 2:
-        return NONE if known.empty else number(known.iloc[0], "{:+.4f}")
-    half = student.ppf(0.5 + LEVEL / 2, len(known) - 1) * known.std() / np.sqrt(len(known))
-    return minus(f"{known.mean():+.4f} [{known.mean() - half:+.4f}, {known.mean() + half:+.4f}]")
 
 
 def plain(value: object) -> str:
