@@ -32,9 +32,10 @@ def segment_table(
     Changes are whitened first (`toposcope.analysis.whitening`): noise that wanes, grows or persists gives no
     boundaries. The penalty per boundary is the one that lets 5% of the series show any boundary when the
     signs of its noise are flipped at random; 2 ln n where not `calibrated`. `false_alarm_rate` is the share
-    that do, `boundary_p` the p-value of having any boundary. `start_low` and `start_high` bound a segment's
-    first step by the likelihood-ratio set of its boundary, the neighbours held fixed. `direction` is the sign
-    of the slope when its interval excludes 0. Labels follow it: `spectral_label` warm-up (falling before any
+    that do, `boundary_p` the p-value of having any boundary. `slope` is the segment's whole change over its
+    whole stretch of log(step), with Student's interval. `start_low` and `start_high` bound a segment's first
+    step by the likelihood-ratio set of its boundary, the neighbours held fixed. `direction` is the sign of
+    the slope when its interval excludes 0. Labels follow it: `spectral_label` warm-up (falling before any
     rise), entropy-seeking (rising), compression-seeking (falling after a rise); `embedding_label`
     collapse (falling), reorganisation (neither), refinement (rising).
 
@@ -82,7 +83,7 @@ def segments(
     rows: list[tuple[object, ...]] = []
     risen = False
     for i, (a, b) in enumerate(pairwise(starts)):
-        slope, low, high = _slope(white, a, b, sigma, n - len(starts) + 1, level)
+        slope, low, high = _slope(inc, white, a, b, sigma, n - len(starts) + 1, level)
         direction = "rising" if low > 0 else "falling" if high < 0 else "flat"
         first, last = _boundary_set(white, inc.steps, starts, i, sigma) if i else (inc.steps[0], inc.steps[0])
         rows.append((
@@ -125,11 +126,19 @@ def _rest(inc: Whitened, a: int, b: int) -> float:
 
 
 def _slope(
-    inc: Whitened, a: int, b: int, sigma: float, degrees: int, level: float
+    inc: part.Increments, white: Whitened, a: int, b: int, sigma: float, degrees: int, level: float
 ) -> tuple[float, float, float]:
-    clock = inc.clock[a:b]
-    slope = float(inc.change[a:b] @ clock / (clock @ clock))
-    half = float(student.ppf(0.5 + level / 2, max(degrees, 1)) * sigma / np.sqrt(clock @ clock))
+    """Return the mean slope of a segment, its whole change over its whole clock, with Student's interval.
+
+    Weighting by the noise would be sharper if the slope were constant, but where a change of slope went
+    unseen it would describe the quiet part alone.
+    """
+    span = inc.clock[a:b].sum()
+    noise = white.sigma[a:b] * sigma
+    lag = np.abs(np.subtract.outer(np.arange(b - a), np.arange(b - a)))
+    variance = noise @ (white.phi**lag) @ noise / (1.0 - white.phi**2)
+    slope = float(inc.change[a:b].sum() / span)
+    half = float(student.ppf(0.5 + level / 2, max(degrees, 1)) * np.sqrt(variance) / span)
     return slope, slope - half, slope + half
 
 
