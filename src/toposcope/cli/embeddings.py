@@ -124,6 +124,7 @@ def command(
     }  # fmt: skip
     options = preset_options(preset, changes)
     grid = parse_grid(sensitivity_texts) if sensitivity else None
+    execution = sweeping.execution(keep_diagrams=not no_diagrams)
     if from_kept is not None:
         _refuse_with_kept(series, texts, pooling, length, labelled, keep, sweeping)
         kept = KeptSeries(from_kept)
@@ -141,7 +142,7 @@ def command(
         if keep is not None:
             keep_runs(keep, opened.runs)
     store = Store.create(out, recipe=study.recipe())
-    report = sweep(opened, study.probes(), store, execution=sweeping.execution(keep_diagrams=not no_diagrams))
+    report = sweep(opened, study.probes(), store, execution=execution)
     moved = sensitivity and store.features(probe="sensitivity")["value"].notna().any()
     tables = {"sensitivity": sensitivity_table(store.features())} if moved else {}
     show_sweep(report, out, as_json=as_json, tables=tables)

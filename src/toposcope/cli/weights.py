@@ -69,12 +69,13 @@ def command(
 
     options = preset_options(preset, points=points, draws=draws, nulls=nulls)
     probes = weight_probes([name.strip() for name in features.split(",")], options)
+    execution = sweeping.execution(keep_diagrams=diagrams)
     opened = sweeping.open(series, split=options.split)
     measured: Series | GradientSeries = opened
     if gradients:
         measured, probes = _of_gradients(opened, probes, texts)
     store = Store.create(out, recipe=options.recipe())
-    report = sweep(measured, probes, store, execution=sweeping.execution(keep_diagrams=diagrams))
+    report = sweep(measured, probes, store, execution=execution)
     show_sweep(report, out, as_json=as_json)
     return exit_code(report)
 
