@@ -1,7 +1,7 @@
-"""Regret of continue, stop or scale: python benchmarks/analysis_decision.py [DATA] [--store STORE] [--json F].
+"""Regret of continue, stop or scale: python benchmarks/analysis_decision.py [DATA] [--store DIR] [--json F].
 
-DATA holds seed_runs/ and curves/gemstones/; STORE is `toposcope weights DATA/seed_runs --preset seed004 --out
-STORE`. Synthetic families are simulated here, written as run folders, and swept through a store, so that the
+DATA holds seed_runs/ and curves/gemstones/; DIR is `toposcope weights DATA/seed_runs --preset seed004 --out
+DIR`. Synthetic families are simulated here, written as run folders, and swept through a store, so that the
 rules that read topology have it. Their exponents, schedules, data, noise and learning rates are drawn at
 random; the rules were developed on draws 100 to 115 and are scored on draws 200 to 215.
 """

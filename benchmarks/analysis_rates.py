@@ -37,7 +37,10 @@ def main() -> None:
         if not file.exists() and options.only in (None, name):
             calibration_matrix(steps, quiet=False).to_csv(file, index=False)
     if options.write:
-        tables = {name: (steps, pd.read_csv(options.out / f"{name}.csv", keep_default_na=False)) for name, steps in GRIDS.items()}
+        tables = {
+            name: (steps, pd.read_csv(options.out / f"{name}.csv", keep_default_na=False))
+            for name, steps in GRIDS.items()
+        }
         package = Path(toposcope.analysis.__file__).parent
         (package / "rates.json").write_text(packed(tables))
 

@@ -36,12 +36,13 @@ The wide series table (`series_table`, `from_frame`; class `SeriesTable`)
 
 `segment_table`: `run`, `column`, `segment`, `start_step`, `end_step`, `slope` (per unit log step),
     `slope_low`, `slope_high`, `start_low`, `start_high` (interval of the boundary), `direction`,
-    `spectral_label`, `embedding_label`, `false_alarm_rate`.
+    `spectral_label`, `embedding_label`, `false_alarm_rate`, `boundary_p` (of having any boundary).
 
 `saturation_table`: `run`, `column`, `form`, `start`, `asymptote`, `rate`, `knee_step`, each with `_low`
     and `_high`, `r2`.
 
-`scaling_table` (last values against model size): `quantity`, `exponent`, `low`, `high`, `r2`, `n_sizes`, ...
+`scaling_table` (last values against model size): `quantity`, `exponent`, `low`, `high`, `r2`, `n`
+    (sizes), `runs`, `seed_sd` (spread within a size), ...
 
 `sensitivity_table` (how far findings on representations move with their settings): `feature`, `run`,
     `settings_spread`, `components_spread`, `texts_spread`, `draw_spread`, `rho`, `rho_low`, `rho_high`,
