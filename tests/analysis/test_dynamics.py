@@ -20,7 +20,7 @@ from toposcope.analysis import (
 from toposcope.analysis import partition as part
 from toposcope.analysis.online import OnlineDetector
 from toposcope.analysis.phases import coded_rule, written_rule
-from toposcope.analysis.replicates import pairing_test
+from toposcope.analysis.replicates import POOLED, pairing_test, pooled_pairing_test
 from toposcope.analysis.seed_rules import combine, loss_only, tda_only
 from toposcope.analysis.segments import segments
 from toposcope.analysis.whitening import whiten
@@ -180,6 +180,42 @@ def test_pairing_finds_replicates_that_know_their_own_target() -> None:
     p_values = [pairing_test(trend + g.standard_normal((51, 4)), -trend + g.standard_normal((51, 4)))[1]
                 for _ in range(300)]  # fmt: skip
     assert np.mean(np.array(p_values) <= 2 / 24) == pytest.approx(2 / 24, abs=0.05)
+
+
+def test_sizes_with_few_seeds_are_judged_together() -> None:
+    g = np.random.default_rng(1)
+    trend = np.log(np.arange(1, 52))[:, None]
+
+    def family(signal: float) -> tuple[np.ndarray, np.ndarray]:
+        own = g.standard_normal((51, 3))
+        return trend + signal * own + 0.2 * g.standard_normal((51, 3)), -trend + own
+
+    gap, p, smallest = pooled_pairing_test([family(1.0) for _ in range(3)])
+    assert smallest == pytest.approx(1 / 6**3)
+    assert p == pytest.approx(smallest)
+    assert gap > 0.5
+    null = [pooled_pairing_test([family(0.0) for _ in range(3)])[1] for _ in range(300)]
+    assert np.mean(np.array(null) <= 0.1) == pytest.approx(0.1, abs=0.05)
+    many = pooled_pairing_test(
+        [(trend + g.standard_normal((51, 6)), g.standard_normal((51, 6))) for _ in range(2)]
+    )
+    assert many[2] == pytest.approx(1e-4)
+
+
+def test_several_sizes_with_seeds_have_a_pooled_row() -> None:
+    g = np.random.default_rng(0)
+    names = [(f"n{size}-{seed}", size, seed) for size in (10, 20) for seed in (1, 2, 3)]
+    parts = [
+        frame(f=np.log(STEPS + 100.0) + 0.1 * g.standard_normal(51)).assign(run=name) for name, _, _ in names
+    ]
+    runs = pd.DataFrame(names, columns=["run", "parameters", "seed"]).assign(family="gpt")
+    table = seed_table(from_frame(pd.concat(parts), features=["f"], runs=runs))
+    assert list(table["family"]) == ["gpt 10", "gpt 20", POOLED]
+    pooled = table.iloc[-1]
+    assert pooled["seeds"] == 6
+    assert pooled["smallest_p"] == pytest.approx(1 / 36)
+    assert pooled["mean_rho"] == pytest.approx(table["mean_rho"].iloc[:2].mean())
+    assert pooled["low"] < pooled["mean_rho"] < pooled["high"]
 
 
 def test_replicates_are_grouped_by_what_they_share() -> None:

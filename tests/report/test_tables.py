@@ -87,7 +87,7 @@ def test_tables_with_nothing_to_say_are_left_out(make_study):
 def test_seeds_have_their_table_where_there_are_any(make_study):
     assert "replicates" not in t.tables(make_study())
     rows = t.tables(make_study(seeds=2))["replicates"].rows
-    expected = ("H0 total (pooled)", "small", "2", "−0.80", "[−0.90, −0.70]", "+0.100", "0.5", "0.17")
+    expected = ("H0 total (pooled)", "small", "2", "−0.80", "[−0.90, −0.70]", "+0.100", "0.5", "–", "0.17")
     assert rows[0] == expected
 
 

@@ -83,6 +83,14 @@ def test_spearman_p_is_exact_for_few_points():
     assert p == pytest.approx(10 / 120)  # the t approximation says 0.037
 
 
+def test_ties_bound_the_p_value_of_a_rank_correlation() -> None:
+    sizes = np.repeat([1.0, 2.0, 3.0], 3)
+    rho, p = spearman_exact(sizes, np.arange(9.0))
+    assert rho == pytest.approx(0.9487, abs=1e-4)
+    assert p == pytest.approx(2 / 1680)  # 9! / (3! 3! 3!) arrangements differ
+    assert spearman_exact(np.arange(12.0), np.arange(12.0))[1] == pytest.approx(2 / 479001600)
+
+
 def test_published_exponent_of_the_final_loss_of_the_five_models(shared_data: Path):
     losses = [
         json.loads((shared_data / "seed_runs" / name / "training_log.json").read_text())[-1]["loss"]

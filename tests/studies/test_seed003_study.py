@@ -116,6 +116,27 @@ def test_models_are_trained_where_none_are_given_and_once(tmp_path, capsys, monk
     assert reported == [out / "report"]
 
 
+def test_seeds_are_trained_apart_and_have_intervals(tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr("toposcope.report.write_report", lambda *_, **__: None)
+    corpus = tmp_path / "corpus.txt"
+    words = "the quick brown fox jumps over the lazy dog and runs away from all the others in the wood "
+    corpus.write_text("\n".join(words * 2 + str(i) for i in range(400)))
+    code, printed, _ = _run(
+        capsys, "--train", corpus, "--steps", 4, "--seeds", "1,2", "--limit", 12,
+        "--sensitivity-texts", "none", "--out", tmp_path / "out", "--json",
+    )  # fmt: skip
+    assert code == 0
+    found = _sections(printed)
+    ends = {row["model"]: row["perplexity"] for row in found["The last checkpoint of every model"]}
+    shapes = ("48x2", "80x3", "128x4")
+    assert set(ends) == {f"neox-{shape}-seed{seed}" for shape in shapes for seed in (1, 2)}
+    smallest = next(row for row in found["Across seeds"] if row["quantity"] == "perplexity")
+    mine = [ends[f"neox-48x2-seed{seed}"] for seed in (1, 2)]
+    assert smallest["seeds"] == 2
+    assert smallest["last"] == pytest.approx(sum(mine) / 2)
+    assert smallest["low"] < min(mine) < max(mine) < smallest["high"]
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [

@@ -15,8 +15,10 @@ from toposcope.analysis.table import SeriesTable
 from toposcope.analysis.trends import DEFAULT_TARGETS, default_columns
 from toposcope.seeding import rng
 
-ALL_UP_TO = 7
+ALL_UP_TO = 5040
+"""Pairings that are all looked at: 7!, or the product over families; of more, `PAIRINGS` are drawn."""
 PAIRINGS = 10_000
+POOLED = "all sizes"
 COLUMNS = (
     "family", "target", "column", "seeds", "checkpoints", "mean_rho", "low", "high", "own_minus_other",
     "pairing_p", "pairing_holm", "smallest_p", "status", "reason",
@@ -48,23 +50,49 @@ def pairing_test(features: np.ndarray, targets: np.ndarray) -> tuple[float, floa
     so it cancels; under exchangeable replicates the test is exact. Two-sided. With S! pairings no p can
     be smaller than `smallest p`. Correlations are of ranks of the departures from the replicates' mean.
     """
-    count = features.shape[1]
+    return pooled_pairing_test([(features, targets)])
+
+
+def pooled_pairing_test(families: Sequence[tuple[np.ndarray, np.ndarray]]) -> tuple[float, float, float]:
+    """Ask the same of several families at once: each is paired within itself, and their means are averaged.
+
+    Three families of three seeds have 6^3 pairings, so that together they can reach p = 1/216 where each
+    alone stops at 1/6.
+    """
+    tables = [_crossed(x, y) for x, y in families]
+    own = [np.trace(table) / len(table) - table.mean() for table in tables]
+    distances, exact = _joint_distances(tables)
+    extra = 0 if exact else 1
+    reached = np.count_nonzero(distances >= abs(np.mean(own)) - 1e-12)
+    gaps = [gap * len(table) / (len(table) - 1) for gap, table in zip(own, tables, strict=True)]
+    return float(np.mean(gaps)), (reached + extra) / (len(distances) + extra), 1.0 / len(distances)
+
+
+def _crossed(features: np.ndarray, targets: np.ndarray) -> np.ndarray:
+    """Return the correlation of every run's feature with every run's target (S, S), the shared part out."""
     x = ranks(features - features.mean(axis=1, keepdims=True))
     y = ranks(targets - targets.mean(axis=1, keepdims=True))
-    table = np.stack([correlation(x, np.repeat(y[:, [j]], count, axis=1)) for j in range(count)], axis=1)
-    rows = np.arange(count)
-    if count <= ALL_UP_TO:
-        pairings = np.array(list(itertools.permutations(range(count))))
-        extra = 0
-    else:
-        pairings = rng(name="pairings", n=count).permuted(np.tile(rows, (PAIRINGS, 1)), axis=1)
-        extra = 1
-    totals = table[rows, pairings].mean(axis=1)
-    own = table[rows, rows].mean()
-    distance = np.abs(totals - table.mean())
-    reached = np.count_nonzero(distance >= abs(own - table.mean()) - 1e-12)
-    other = (table.sum() - np.trace(table)) / (count * (count - 1))
-    return float(own - other), (reached + extra) / (len(pairings) + extra), 1.0 / len(pairings)
+    count = x.shape[1]
+    return np.stack([correlation(x, np.repeat(y[:, [j]], count, axis=1)) for j in range(count)], axis=1)
+
+
+def _joint_distances(tables: Sequence[np.ndarray]) -> tuple[np.ndarray, bool]:
+    """Return how far each joint pairing is from the mean over all, and whether all pairings are there."""
+    counts = [len(table) for table in tables]
+    if math.prod(math.factorial(count) for count in counts) <= ALL_UP_TO:
+        scores = np.zeros(1)
+        for table in tables:
+            pairings = np.array(list(itertools.permutations(range(len(table)))))
+            mine = table[np.arange(len(table)), pairings].mean(axis=1) - table.mean()
+            scores = np.add.outer(scores, mine).ravel()
+        return np.abs(scores) / len(tables), True
+    drawn = np.zeros(PAIRINGS)
+    for i, table in enumerate(tables):
+        rows = np.arange(len(table))
+        generator = rng(name="pairings", n=len(table), family=i)
+        pairings = generator.permuted(np.tile(rows, (PAIRINGS, 1)), axis=1)
+        drawn += table[rows, pairings].mean(axis=1) - table.mean()
+    return np.abs(drawn) / len(tables), False
 
 
 def seed_table(
@@ -74,18 +102,26 @@ def seed_table(
 
     `mean_rho` is the mean over seeds of the Spearman correlation over checkpoints, with Student's t interval
     across seeds: how reproducible the drift is. `own_minus_other` and `pairing_p` say whether a run's feature
-    goes with its own target more than with another seed's (`pairing_test`).
+    goes with its own target more than with another seed's (`pairing_test`). Where several families have
+    replicates, rows of the family "all sizes" pool them.
     """
     targets = (
         [name for name in DEFAULT_TARGETS if name in table.targets] if targets is None else list(targets)
     )
     columns = default_columns(table) if columns is None else list(columns)
     rows: list[tuple[object, ...]] = []
-    for family, runs in replicate_groups(table).items():
-        frames = [table.of_run(run).set_index("step") for run in runs]
+    groups = {
+        family: [table.of_run(run).set_index("step") for run in runs]
+        for family, runs in replicate_groups(table).items()
+    }
+    judged = {family: [frames] for family, frames in groups.items()}
+    if len(groups) > 1:
+        judged[POOLED] = list(groups.values())
+    for family, members in judged.items():
+        seeds = sum(len(frames) for frames in members)
         for target in targets:
             for column in columns:
-                rows.append((family, target, column, len(runs), *_judge(frames, column, target)))
+                rows.append((family, target, column, seeds, *_judge(members, column, target)))
     out = pd.DataFrame(rows, columns=list(COLUMNS))
     for target in targets:
         mine = out["target"] == target
@@ -93,20 +129,33 @@ def seed_table(
     return out
 
 
-def _judge(frames: list[pd.DataFrame], column: str, target: str) -> tuple[object, ...]:
-    x = pd.concat([frame[column] for frame in frames], axis=1).to_numpy(float)
-    joined = pd.concat([frame[target] for frame in frames], axis=1)
-    y = joined.to_numpy(float)
-    rows = np.isfinite(x).all(axis=1) & np.isfinite(y).all(axis=1)
-    x, y, n = x[rows], y[rows], int(rows.sum())
+def _judge(families: list[list[pd.DataFrame]], column: str, target: str) -> tuple[object, ...]:
+    pairs = [_common(frames, column, target) for frames in families]
+    n = min(len(x) for x, _ in pairs)
     if n < 4:
         return (n, *(np.nan,) * 7, "failed", f"{n} checkpoints in common: at least 4 are needed")
-    rho = correlation(ranks(x), ranks(y))
-    if not np.isfinite(rho).all():
+    rho = [correlation(ranks(x), ranks(y)) for x, y in pairs]
+    if not all(np.isfinite(values).all() for values in rho):
         return (n, *(np.nan,) * 7, "degenerate", "constant in at least one seed")
-    count = len(frames)
-    half = float(student.ppf(0.975, count - 1) * rho.std(ddof=1) / math.sqrt(count))
-    gain, p, smallest = pairing_test(x, y)
-    reason = f"{count} seeds cannot reach p < .05" if smallest >= 0.05 else ""
-    mean = float(rho.mean())
+    mean = float(np.mean([values.mean() for values in rho]))
+    half = _half_width(rho)
+    gain, p, smallest = pooled_pairing_test(pairs)
+    seeds = sum(len(values) for values in rho)
+    reason = f"{seeds} seeds cannot reach p < .05" if smallest >= 0.05 else ""
     return (n, mean, mean - half, mean + half, gain, p, np.nan, smallest, "ok", reason)
+
+
+def _common(frames: list[pd.DataFrame], column: str, target: str) -> tuple[np.ndarray, np.ndarray]:
+    """Return feature and target (n, S) at the steps where every replicate has both."""
+    x = pd.concat([frame[column] for frame in frames], axis=1).to_numpy(float)
+    y = pd.concat([frame[target] for frame in frames], axis=1).to_numpy(float)
+    rows = np.isfinite(x).all(axis=1) & np.isfinite(y).all(axis=1)
+    return x[rows], y[rows]
+
+
+def _half_width(rho: list[np.ndarray]) -> float:
+    """Return half of Student's 95% interval of the mean over families, from the spread within them."""
+    free = sum(len(values) - 1 for values in rho)
+    within = sum(float(((values - values.mean()) ** 2).sum()) for values in rho) / free
+    error = math.sqrt(within * sum(1.0 / len(values) for values in rho)) / len(rho)
+    return float(student.ppf(0.975, free) * error)

@@ -21,6 +21,7 @@ class Seed003Call:
     recipe: str | None
     corpus: str | None
     steps: int | None
+    seeds: str
     texts: str | None
     limit: int
     sensitivity_texts: str
@@ -46,9 +47,12 @@ class Seed003Call:
             )
         found: list[Section] = []
         if self.rows is not None:
-            from toposcope.studies.seed003 import reproduce_rows
+            from toposcope.studies.seed003 import reproduce_rows, write_rows_report
 
             found += reproduce_rows(self.rows)
+            if kept:
+                page = write_rows_report(self.rows, folder / "rows-report")
+                click.echo(f"wrote {page}", err=True)
         if any(chosen):
             found += self._measured(folder, kept=kept, quiet=quiet)
         return found
@@ -76,9 +80,10 @@ class Seed003Call:
         return sections
 
     def _trained(self, models: Path, quiet: bool) -> list[str]:
+        from toposcope.cli.train import parse_seeds
         from toposcope.studies.seed003_study import train_stand_ins
         from toposcope.train.neox import NeoxPlan
 
         assert self.corpus is not None
         plan = NeoxPlan() if self.steps is None else NeoxPlan(steps=self.steps)
-        return train_stand_ins(self.corpus, models, plan=plan, quiet=quiet)
+        return train_stand_ins(self.corpus, models, plan=plan, seeds=parse_seeds(self.seeds), quiet=quiet)

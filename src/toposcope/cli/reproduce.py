@@ -34,6 +34,9 @@ STUDIES = {
     "--train", "corpus", help="seed003: train three small GPT-NeoX models on this corpus and measure them."
 )
 @click.option("--steps", type=int, help="seed003 --train: updates of each model.  [default: 3000]")
+@click.option(
+    "--seeds", default="42", show_default=True, help="seed003 --train: seeds of each size: 42,43,44."
+)
 @click.option("--texts", help="seed003: the texts to read.  [default: those of --train, or wikitext2]")
 @click.option("--limit", default=200, show_default=True, help="seed003: how many texts form a cloud.")
 @click.option(
@@ -46,7 +49,7 @@ STUDIES = {
 )  # fmt: skip
 @click.option("--device", default="cpu", show_default=True, help="seed003: cpu or cuda.")
 @click.option("--out", type=click.Path(path_type=Path), help="Keep runs, stores and a Markdown page here.")
-@click.option("--jobs", type=int, help="Processes.  [default: one per core]")
+@click.option("--jobs", type=int, help="Processes.  [default: one per core; seed003: 1]")
 @json_option
 def command(
     study: str,
@@ -58,6 +61,7 @@ def command(
     recipe: str | None,
     corpus: str | None,
     steps: int | None,
+    seeds: str,
     texts: str | None,
     limit: int,
     sensitivity_texts: str,
@@ -85,7 +89,18 @@ def command(
         sections = _in_folder(out, lambda folder: _grokking(runs, folder, out, jobs, as_json))
     else:
         plan = Seed003Call(
-            rows, series, recipe, corpus, steps, texts, limit, sensitivity_texts, labelled, device, jobs or 1
+            rows,
+            series,
+            recipe,
+            corpus,
+            steps,
+            seeds,
+            texts,
+            limit,
+            sensitivity_texts,
+            labelled,
+            device,
+            jobs or 1,
         )
         sections = _in_folder(out, lambda folder: plan.sections(folder, kept=out is not None, quiet=as_json))
     if as_json:

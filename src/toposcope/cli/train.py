@@ -53,7 +53,7 @@ def command(
     named = {"steps": steps, "corpus": corpus, "models": models, "gradients": gradients or None}
     overrides |= {key: value for key, value in named.items() if value is not None}
     if seeds is not None:
-        overrides["seeds"] = _seeds(seeds)
+        overrides["seeds"] = parse_seeds(seeds)
     from toposcope.train.api import default_jobs, train
 
     results = train(
@@ -68,7 +68,8 @@ def command(
     return 1 if any(result.status == "failed" for result in results) else 0
 
 
-def _seeds(text: str) -> list[int]:
+def parse_seeds(text: str) -> list[int]:
+    """Return the seeds of a list such as "1,2,3"."""
     try:
         return [int(item) for item in text.split(",")]
     except ValueError:

@@ -83,6 +83,23 @@ def reproduce_rows(folder: Path) -> list[Section]:
     ]
 
 
+def write_rows_report(folder: Path, out: Path) -> Path:
+    """Write the report page of the stored rows into the folder `out` and return the page's path.
+
+    Raises
+    ------
+    InputError
+        When the rows cannot be read, or `out` holds something that is not a report.
+    """
+    from toposcope.report import write_studies
+    from toposcope.report.representations.study import build
+    from toposcope.store.report_files import tidy_rows
+
+    rows = read_rows(folder)
+    study = build(tidy_rows(rows), None, rows[["run"]].drop_duplicates())
+    return write_studies([study], out, title="The embedding report, from its stored rows")
+
+
 def trajectory_section(rows: pd.DataFrame) -> Section:
     """Return every printed trajectory entry that its stored row contradicts."""
     wrong, total = [], 0
@@ -132,7 +149,7 @@ def final_section(rows: pd.DataFrame) -> Section:
         "model", "step", "perplexity", "H1 bars", "H1 total", "H1 total (report)", "H1 entropy",
         "effective rank",
     )  # fmt: skip
-    note = "One run per model: no interval can be given."
+    note = "A line is one run: intervals need seeds."
     both = [line for line in lines if line[5] is not None]
     if both:
         measured, claimed = max(both, key=itemgetter(4)), max(both, key=itemgetter(5))

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
+from scipy.stats import t as student
 
 from toposcope.analysis import from_frame, sensitivity_table, trend_table
 from toposcope.analysis.statistics import partial_correlation, ranks
@@ -89,6 +90,7 @@ def tables(store: Store) -> list[Section]:
     found = [
         trajectory_section(rows),
         final_section(rows),
+        seeds_section(rows, trends, store.runs()),
         null_section(rows),
         correlation_section(trends, same_data=False),
         group_section(trends),
@@ -128,6 +130,40 @@ def trajectory_section(rows: pd.DataFrame) -> Section:
     )
     note = "The last layer, as in the report; its own number stands beside where it has that model and step."
     return Section("Trajectories", columns, tuple(lines), note)
+
+
+def seeds_section(rows: pd.DataFrame, trends: pd.DataFrame, runs: pd.DataFrame) -> Section:
+    """Return, for every size with several seeds, means over seeds with Student's 95% intervals.
+
+    Of each feature its last value and its correlation with the log perplexity; empty without seeds.
+    """
+    size = dict(zip(runs["run"], runs["parameters"], strict=True))
+    last = rows.groupby("run", sort=False).tail(1).set_index("run")
+    rho = trends.pivot(index="run", columns="column", values="spearman")
+    lines: list[tuple[object, ...]] = []
+    for parameters, members in last.groupby(last.index.map(size), sort=True):
+        if len(members) < 2:
+            continue
+        for name in ("perplexity", *FEATURES):
+            known = rho[name].reindex(members.index) if name in rho else pd.Series(dtype=float)
+            lines.append(
+                (int(parameters), len(members), name, *_mean_interval(members[name]), *_mean_interval(known))
+            )
+    note = (
+        "Means over seeds with Student's 95% intervals: of the last value, and of the rank correlation with "
+        "the log perplexity over checkpoints. An interval of a correlation says how reproducible the drift "
+        "is, not that it is more than drift."
+    )
+    columns = ("parameters", "seeds", "quantity", "last", "low", "high", "rho", "rho low", "rho high")
+    return Section("Across seeds", columns, tuple(lines), note)
+
+
+def _mean_interval(values: pd.Series) -> tuple[float | None, float | None, float | None]:
+    known = values.dropna().to_numpy(float)
+    if len(known) < 2:
+        return None, None, None
+    half = float(student.ppf(0.975, len(known) - 1) * known.std(ddof=1) / np.sqrt(len(known)))
+    return float(known.mean()), float(known.mean() - half), float(known.mean() + half)
 
 
 def null_section(rows: pd.DataFrame) -> Section:

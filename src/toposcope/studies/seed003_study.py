@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -53,9 +53,11 @@ def recipe_series(name: str) -> Series:
 
 
 def train_stand_ins(
-    corpus: str, out: Path, *, plan: NeoxPlan | None = None, quiet: bool = False
+    corpus: str, out: Path, *, plan: NeoxPlan, seeds: Sequence[int] = (42,), quiet: bool = False
 ) -> list[str]:
-    """Train the three GPT-NeoX sizes on a corpus and return their folders; what is trained stays as it is.
+    """Train each of the three GPT-NeoX sizes once per seed on a corpus and return the runs' folders.
+
+    What is trained stays as it is; of `plan`, everything but the seed is taken.
 
     Raises
     ------
@@ -63,10 +65,11 @@ def train_stand_ins(
         When the corpus cannot be read, or `out` holds models of another plan or corpus.
     """
     from toposcope.train.corpus import load_corpus
-    from toposcope.train.neox import SHAPES, NeoxPlan, train_neox
+    from toposcope.train.neox import SHAPES, train_neox
 
-    read, plan = load_corpus(corpus), plan or NeoxPlan()
-    return [str(train_neox(shape, read, out, plan, quiet=quiet)) for shape in SHAPES]
+    read = load_corpus(corpus)
+    plans = [replace(plan, seed=seed) for seed in seeds]
+    return [str(train_neox(shape, read, out, one, quiet=quiet)) for shape in SHAPES for one in plans]
 
 
 def measure(series: Series, folder: Path, settings: StudySettings) -> Store:

@@ -7,7 +7,7 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
-from scipy import stats
+from scipy import special, stats
 from scipy.optimize import brentq, minimize_scalar
 
 _EXPONENTS = np.concatenate([-np.geomspace(6.0, 1e-3, 240), np.geomspace(1e-3, 6.0, 240)])
@@ -182,10 +182,17 @@ def _failed(n: int, n_sizes: int, level: float, reason: str) -> PowerLaw:
     )  # fmt: skip
 
 
+def _smallest_p(u: np.ndarray, v: np.ndarray) -> float:
+    """Return 2 over the number of arrangements that differ, ties within u or v being none."""
+    ties = sum(float(special.gammaln(np.unique(x, return_counts=True)[1] + 1.0).sum()) for x in (u, v))
+    return min(1.0, 2.0 * math.exp(ties - float(special.gammaln(len(u) + 1.0))))
+
+
 def spearman_exact(x: np.ndarray, y: np.ndarray) -> tuple[float, float]:
     """Return Spearman's rho and its two-sided p-value, exact by enumeration up to eight points.
 
-    With five points no two-sided p below 2/120 = 0.0167 exists, whatever the t approximation says.
+    Beyond, Student's approximation, but never a p below the smallest that a permutation could give. With
+    five points no two-sided p below 2/120 = 0.0167 exists, whatever the t approximation says.
 
     >>> rho, p = spearman_exact(np.arange(5.0), -np.arange(5.0))
     >>> round(rho, 6), round(p, 4)
@@ -200,9 +207,7 @@ def spearman_exact(x: np.ndarray, y: np.ndarray) -> tuple[float, float]:
         return math.nan, math.nan
     rho = float(u @ v) / norm
     if len(u) > _EXACT_SPEARMAN_UP_TO:
-        if abs(rho) >= 1.0:
-            return rho, 0.0
-        t = rho * math.sqrt((len(u) - 2) / (1 - rho * rho))
-        return rho, float(2 * stats.t.sf(abs(t), len(u) - 2))
+        t = rho * math.sqrt((len(u) - 2) / max(1 - rho * rho, 1e-300))
+        return rho, max(float(2 * stats.t.sf(abs(t), len(u) - 2)), _smallest_p(u, v))
     permuted = v[np.array(list(itertools.permutations(range(len(v)))))]
     return rho, float(np.mean(np.abs(permuted @ u) >= abs(float(u @ v)) - 1e-9 * norm))

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import pandas as pd
 
-from toposcope.analysis import segment_table, trend_table
+from toposcope.analysis import seed_table, segment_table, trend_table
 from toposcope.analysis.confounds import confound_table, walk_bound
 from toposcope.analysis.sensitivity import sensitivity_table
 from toposcope.analysis.table import SeriesTable, series_table
@@ -41,9 +41,9 @@ class Representations:
 
     `runs`, `metrics`, `features` and `diagrams` are the store's, the features with rates of change and
     the excess over the Gaussian null; `series` joins them; `target` is what correlations are taken with (""
-    where nothing can be), `further` are targets that have a table of their own. `trends`, `confounds` and
-    `segments` come from the analysis; `chance` is the |rho| that 5% of pairs of random walks of this length
-    exceed.
+    where nothing can be), `further` are targets that have a table of their own. `trends`, `replicates`,
+    `confounds` and `segments` come from the analysis; `chance` is the |rho| that 5% of pairs of random walks
+    of this length exceed.
     """
 
     runs: pd.DataFrame
@@ -54,6 +54,7 @@ class Representations:
     target: str
     further: tuple[str, ...]
     trends: pd.DataFrame
+    replicates: pd.DataFrame
     confounds: pd.DataFrame
     segments: pd.DataFrame
     sensitivity: pd.DataFrame
@@ -131,6 +132,7 @@ def build(
         target=chosen,
         further=further,
         trends=trends,
+        replicates=seed_table(series, targets=wanted, columns=columns),
         confounds=pd.concat(confounds, ignore_index=True) if confounds else pd.DataFrame(),
         segments=segment_table(series, columns=[c for c in (TOTAL, RANK) if c in series.values]),
         sensitivity=sensitivity_table(features) if _has(features, SENSITIVITY) else pd.DataFrame(),

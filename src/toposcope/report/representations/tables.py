@@ -9,6 +9,7 @@ from toposcope.figures.series import sizes
 from toposcope.report.cells import number, trend_cell
 from toposcope.report.counts import NOTHING
 from toposcope.report.parts import Table
+from toposcope.report.replicates import replicates_table
 from toposcope.report.representations.facts import last_values, strengths, worth
 from toposcope.report.representations.rows import COUNT, ENTROPY, HIDDEN, QUALITY, RANK, TOP, TOTAL
 from toposcope.report.representations.study import Representations
@@ -61,6 +62,7 @@ def tables(study: Representations) -> dict[str, Table]:
         last_table(study),
         correlation_table(study, study.target),
         against_table(study),
+        replicates_table(study.replicates, study.target),
         phases_table(study),
         trajectory_table(study),
         layers_table(study),
@@ -98,8 +100,8 @@ def last_table(study: Representations) -> Table:
     return Table(
         "last_checkpoint",
         "The models at their last checkpoint",
-        "The last hidden state of every model at its last checkpoint. One run of a size says nothing about "
-        "another seed of it.",
+        "The last hidden state of every model at its last checkpoint. "
+        + ("" if len(study.replicates) else "One run of a size says nothing about another seed of it."),
         ("model", "parameters", "step", "perplexity", *(heading for _, heading, _ in shown)),
         rows,
         frame=frame,

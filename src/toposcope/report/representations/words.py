@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 
-from toposcope.figures.names import readable_name
+from toposcope.analysis.replicates import POOLED
+from toposcope.figures.names import is_baseline, readable_name
 from toposcope.figures.series import sizes
 from toposcope.figures.style import short
 from toposcope.report.cells import listed, span
@@ -186,7 +187,26 @@ def beyond(study: Representations, verdicts: Verdicts) -> str:
     parts = [_given_step(study), _verdict(study, verdicts)]
     if max((len(group.runs) for group in sizes(study.runs)), default=1) == 1:
         parts.append("Every model was trained once: how another seed would have turned out is unknown.")
+    parts.append(_across_seeds(study))
     return " ".join(part for part in parts if part)
+
+
+def _across_seeds(study: Representations) -> str:
+    """Say whether a run's topology goes with its own perplexity more than with another seed's."""
+    mine = study.replicates[study.replicates["target"] == study.target]
+    mine = mine[~mine["column"].map(is_baseline).astype(bool) & (mine["status"] == "ok")]
+    if mine.empty:
+        return ""
+    pooled = mine[mine["family"] == POOLED]
+    shown = pooled if len(pooled) else mine
+    found = shown[shown["pairing_holm"] < 0.05]
+    named = [readable_name(str(column)) for column in found["column"].head(4)]
+    which = f" ({listed(named)})" if named else ""
+    return (
+        f"Across seeds, where the shared trend cancels exactly, {len(found)} of {len(shown)} features go "
+        f"with {_the(study)} of their own run more than with another seed's{which}. With these seeds no p "
+        f"below {shown['smallest_p'].min():.2g} is possible, before the correction for the number of tests."
+    )
 
 
 def _given_step(study: Representations) -> str:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import numpy as np
+import math
 
+from toposcope.analysis.scaling.power_law import spearman_exact
 from toposcope.figures.names import readable_name
 from toposcope.report.cells import interval, listed, number, span
 from toposcope.report.representations.facts import carried, fixed_phases, last_values, spearman
@@ -52,22 +53,25 @@ def _segments(study: Representations) -> str:
 
 
 def size_order(study: Representations) -> str:
-    """Say in which order the models end, by size, and that one run each cannot separate size from luck."""
+    """Say how what the models end with goes with their size: a rank correlation over runs, seeds included."""
     table = last_values(study, [c for c in (COUNT, TOTAL, ENTROPY, RANK) if c in study.series.values])
     known = table[table["parameters"] > 0]
-    if known["parameters"].nunique() < 2:
+    n_sizes = known["parameters"].nunique()
+    if n_sizes < 2:
         return ""
     lines = []
     for column in table.columns[3:]:
-        rho = spearman(known["parameters"], known[column])
-        way = "rises" if rho > 0.999 else "falls" if rho < -0.999 else "has no single direction"
-        lines.append(f"{readable_name(str(column))} {way} with size ({span(known[column], '{:.3g}')})")
-    n, smallest = len(known), 2.0 / float(np.prod(np.arange(1, len(known) + 1)))
-    text = f"Over {n} models at their last checkpoint {listed(lines)}."
-    if smallest > 0.05:
-        text += (
-            f" {n} models in perfect order have p = {smallest:.2g} by permutation, so no order is evidence."
-        )
+        both = known[["parameters", column]].dropna().to_numpy(float)
+        rho, p = spearman_exact(both[:, 0], both[:, 1])
+        how = f"ρ = {number(rho, '{:+.2f}')}, p = {number(p, '{:.2g}')}"
+        lines.append(f"{readable_name(str(column))} ({how}, {span(known[column], '{:.3g}')})")
+    text = (
+        f"Rank correlation with size over {len(known)} models of {n_sizes} sizes at their last checkpoint: "
+        f"{listed(lines)}."
+    )
+    smallest = 2.0 / math.factorial(len(known))
+    if len(known) == n_sizes and smallest > 0.05:
+        text += f" {n_sizes} models in perfect order have p = {smallest:.2g}, so no order is evidence."
     return text
 
 

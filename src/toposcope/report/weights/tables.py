@@ -10,6 +10,7 @@ from toposcope.figures.series import sizes
 from toposcope.report.cells import NONE, interval, number, step_and_part, trend_cell, whole
 from toposcope.report.counts import NOTHING, first_last
 from toposcope.report.parts import Table
+from toposcope.report.replicates import replicates_table
 from toposcope.report.weights.forecasts import forecasts_table
 from toposcope.report.weights.study import H0, H1, NP, Study
 
@@ -20,7 +21,7 @@ def tables(study: Study) -> dict[str, Table]:
         runs_table(study),
         trends_table(study, headline=True),
         trends_table(study, headline=False),
-        replicates_table(study),
+        replicates_table(study.replicates, study.target),
         phases_table(study),
         segments_table(study),
         scaling_table(study),
@@ -114,39 +115,6 @@ def trends_table(study: Study, *, headline: bool) -> Table:
         _TREND_GROUPS if len(shown) == len(_TREND_COLUMNS) else (),
         study.trends if headline else mine,
         folded=not headline,
-        grouped=True,
-    )
-
-
-def replicates_table(study: Study) -> Table:
-    """Return what holds across seeds, where a size was trained more than once."""
-    mine = study.replicates[study.replicates["target"] == study.target]
-    columns = leading(mine["column"])
-    rows = [
-        (
-            readable_name(column),
-            str(line["family"]),
-            whole(line["seeds"]),
-            number(line["mean_rho"], "{:+.2f}"),
-            interval(line, "low", "high", "{:+.2f}"),
-            number(line.get("own_minus_other"), "{:+.3f}"),
-            number(line["pairing_p"], "{:.2g}"),
-            number(line.get("smallest_p"), "{:.2g}"),
-        )
-        for column in columns
-        for line in mine[mine["column"] == column].to_dict("records")
-    ]
-    return Table(
-        "replicates",
-        "Across seeds",
-        "Mean rank correlation with the loss over the seeds of a size, with Student's interval over "
-        "seeds: how reproducible the drift is. The pairing test asks whether a run's feature goes with "
-        "its own loss more than with another seed's; the last column is the smallest p that this many "
-        "seeds can give.",
-        ("feature", "sizes", "seeds", "mean ρ", "95%", "own minus other", "p, pairing", "smallest p"),
-        tuple(rows),
-        frame=study.replicates,
-        folded=True,
         grouped=True,
     )
 
