@@ -122,8 +122,12 @@ class TransformersModel:
         self._model = self._load(torch.float32)
 
     def _load(self, dtype: torch.dtype) -> Any:
+        from toposcope.kernels.torch_products import read_with_onednn
+
         model = self._kind.from_pretrained(self._folder, local_files_only=True, dtype=dtype)
-        return model.to(self.device).eval()
+        model = model.to(self.device).eval()
+        read_with_onednn(model)
+        return model
 
 
 def gradient_arrays(module: torch.nn.Module) -> dict[str, np.ndarray]:

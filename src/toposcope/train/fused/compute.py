@@ -13,6 +13,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from toposcope.kernels.torch_products import linear, linear_add, onednn_products
 from toposcope.train.fused.attention import attention_backward, attention_forward
 from toposcope.train.fused.pointwise import cross_entropy, gelu
 from toposcope.train.fused.products import transposed_product
@@ -31,8 +32,7 @@ def supports(shape: GPTShape, *, device: str) -> bool:
         and shape.vocabulary % LANES == 0
         and shape.width % 4 == 0
         and not shape.last_only
-        and torch.backends.mkldnn.is_available()
-        and hasattr(torch.ops.mkldnn, "_linear_pointwise")
+        and onednn_products()
     )
 
 
@@ -68,14 +68,6 @@ def _grad(parameter: torch.nn.Parameter) -> Tensor:
     return parameter.grad
 
 
-def _linear(x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
-    return torch.ops.mkldnn._linear_pointwise(x, weight, bias, "none", [], "")
-
-
-def _linear_add(x: Tensor, weight: Tensor, bias: Tensor | None, other: Tensor) -> Tensor:
-    return torch.ops.mkldnn._linear_pointwise.binary(x, other, weight, bias, "add")
-
-
 class _Pass:
     """One forward and backward pass over some sequences."""
 
@@ -94,11 +86,11 @@ class _Pass:
             x, saved = self._block(x, f"layers.{i}")
             kept.append(saved)
         features, final = self._norm(x, "ln_f")
-        logits = _linear(features, embedding, None)
+        logits = linear(features, embedding, None)
         summed = cross_entropy(logits.numpy(), targets, np.float32(1.0 / count))
         if backward:
             self._add_weight_grad(logits, features, "token_emb.weight", None)
-            d = self._norm_backward(_linear(logits, embedding.t(), None), final)
+            d = self._norm_backward(linear(logits, embedding.t(), None), final)
             for i in reversed(range(self.shape.layers)):
                 d = self._block_backward(d, f"layers.{i}", kept[i])
             self._embedding_backward(d, inputs)
@@ -107,34 +99,34 @@ class _Pass:
     def _block(self, x: Tensor, name: str) -> tuple[Tensor, tuple[object, ...]]:
         v = self.values
         a, norm1 = self._norm(x, f"{name}.ln1")
-        qkv = _linear(a, v[f"{name}.attn.qkv.weight"], v[f"{name}.attn.qkv.bias"])
+        qkv = linear(a, v[f"{name}.attn.qkv.weight"], v[f"{name}.attn.qkv.bias"])
         mixed = torch.empty_like(x)
         log_sum = np.empty(len(x) * self.shape.heads, dtype=np.float32)
         attention_forward(qkv.numpy(), self.shape.heads, self.time, mixed.numpy(), log_sum)
-        x = _linear_add(mixed, v[f"{name}.attn.proj.weight"], v[f"{name}.attn.proj.bias"], x)
+        x = linear_add(mixed, v[f"{name}.attn.proj.weight"], v[f"{name}.attn.proj.bias"], x)
         m, norm2 = self._norm(x, f"{name}.ln2")
-        slope = _linear(m, v[f"{name}.mlp.fc1.weight"], v[f"{name}.mlp.fc1.bias"])
+        slope = linear(m, v[f"{name}.mlp.fc1.weight"], v[f"{name}.mlp.fc1.bias"])
         active = torch.empty_like(slope)
         gelu(slope.numpy().ravel(), active.numpy().ravel())
-        x = _linear_add(active, v[f"{name}.mlp.fc2.weight"], v[f"{name}.mlp.fc2.bias"], x)
+        x = linear_add(active, v[f"{name}.mlp.fc2.weight"], v[f"{name}.mlp.fc2.bias"], x)
         return x, (norm1, a, qkv, mixed, log_sum, norm2, m, slope, active)
 
     def _block_backward(self, d: Tensor, name: str, saved: tuple) -> Tensor:
         norm1, a, qkv, mixed, log_sum, norm2, m, slope, active = saved
         v = self.values
         self._add_linear_grad(d, active, f"{name}.mlp.fc2")
-        d_hidden = _linear(d, v[f"{name}.mlp.fc2.weight"].t(), None).mul_(slope)
+        d_hidden = linear(d, v[f"{name}.mlp.fc2.weight"].t(), None).mul_(slope)
         self._add_linear_grad(d_hidden, m, f"{name}.mlp.fc1")
-        d_m = _linear(d_hidden, v[f"{name}.mlp.fc1.weight"].t(), None)
+        d_m = linear(d_hidden, v[f"{name}.mlp.fc1.weight"].t(), None)
         d = d + self._norm_backward(d_m, norm2)
         self._add_linear_grad(d, mixed, f"{name}.attn.proj")
-        d_mixed = _linear(d, v[f"{name}.attn.proj.weight"].t(), None)
+        d_mixed = linear(d, v[f"{name}.attn.proj.weight"].t(), None)
         d_qkv = torch.empty_like(qkv)
         attention_backward(
             qkv.numpy(), self.shape.heads, self.time, mixed.numpy(), log_sum, d_mixed.numpy(), d_qkv.numpy()
         )
         self._add_linear_grad(d_qkv, a, f"{name}.attn.qkv")
-        d_a = _linear(d_qkv, v[f"{name}.attn.qkv.weight"].t(), None)
+        d_a = linear(d_qkv, v[f"{name}.attn.qkv.weight"].t(), None)
         return d + self._norm_backward(d_a, norm1)
 
     def _norm(self, x: Tensor, name: str) -> tuple[Tensor, tuple[str, Tensor, Tensor, Tensor]]:

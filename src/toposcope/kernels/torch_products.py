@@ -1,0 +1,42 @@
+"""Matrix products of float32 layers by oneDNN, which torch leaves to a slower library on some CPUs."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+
+def onednn_products() -> bool:
+    """Say whether this build of torch has them."""
+    return torch.backends.mkldnn.is_available() and hasattr(torch.ops.mkldnn, "_linear_pointwise")
+
+
+def linear(x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
+    """Return x W^T + b; no gradient flows through it."""
+    return torch.ops.mkldnn._linear_pointwise(x, weight, bias, "none", [], "")
+
+
+def linear_add(x: Tensor, weight: Tensor, bias: Tensor | None, other: Tensor) -> Tensor:
+    """Return x W^T + b + other; no gradient flows through it."""
+    return torch.ops.mkldnn._linear_pointwise.binary(x, other, weight, bias, "add")
+
+
+def read_with_onednn(model: torch.nn.Module) -> None:
+    """Let a model's float32 linear layers on a CPU use oneDNN whenever no gradient is asked for.
+
+    Values agree with torch's own to rounding. Nothing happens where the build of torch lacks it.
+    """
+    if not onednn_products():
+        return
+    for module in model.modules():
+        if type(module) is torch.nn.Linear and module.weight.dtype == torch.float32:
+            module.__class__ = _OneDNNLinear
+
+
+class _OneDNNLinear(torch.nn.Linear):
+    """A linear layer whose forward pass is oneDNN's."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        if torch.is_grad_enabled() or x.dtype != torch.float32 or x.device.type != "cpu":
+            return super().forward(x)
+        return linear(x, self.weight, self.bias)
