@@ -16,8 +16,8 @@ import pandas as pd
 from scipy import stats
 
 from toposcope.analysis import from_frame, trend_table
-from toposcope.analysis.resampling import block_indices, block_length, iid_indices
-from toposcope.analysis.trends import Draws
+from toposcope.analysis.trends.resampling import block_indices, block_length, iid_indices
+from toposcope.analysis.trends.verdicts import Draws
 
 FEATURES, RUNS, CHECKPOINTS = 60, 5, 51
 

@@ -20,9 +20,9 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
+from toposcope.analysis.decision.regret import regret_summary, regret_table
 from toposcope.analysis.forecast import Curve, curve_from_metrics
 from toposcope.analysis.forecast.gather import gather_curves
-from toposcope.analysis.regret import regret_summary, regret_table
 from toposcope.analysis.synthetic import Spectrum, SyntheticRecipe, simulate, write_family
 from toposcope.probes.registry import weight_probes
 from toposcope.probes.weights.options import preset

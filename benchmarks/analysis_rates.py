@@ -11,8 +11,8 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-import toposcope.analysis
-from toposcope.analysis.calibration import calibration_matrix, packed
+import toposcope.analysis.trends
+from toposcope.analysis.trends.calibration import calibration_matrix, packed
 
 GRIDS = {
     "51 even": np.arange(51) * 100,
@@ -41,7 +41,7 @@ def main() -> None:
             name: (steps, pd.read_csv(options.out / f"{name}.csv", keep_default_na=False))
             for name, steps in GRIDS.items()
         }
-        package = Path(toposcope.analysis.__file__).parent
+        package = Path(toposcope.analysis.trends.__file__).parent
         (package / "rates.json").write_text(packed(tables))
 
 

@@ -15,8 +15,8 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from toposcope.analysis.online import OnlineDetector
-from toposcope.analysis.segments import segments
+from toposcope.analysis.phases.online import OnlineDetector
+from toposcope.analysis.phases.segments import segments
 from toposcope.progress import track
 
 GRIDS = {

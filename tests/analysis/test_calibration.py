@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from toposcope.analysis.calibration import (
+from toposcope.analysis.trends.calibration import (
     TESTS,
     VERDICT,
     as_matrix,
@@ -16,7 +16,7 @@ from toposcope.analysis.calibration import (
     packed,
     true_rates,
 )
-from toposcope.analysis.nulls import NULLS
+from toposcope.analysis.trends.nulls import NULLS
 
 
 def test_the_packaged_verdict_holds_its_level_under_every_null() -> None:

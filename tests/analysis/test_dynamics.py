@@ -17,13 +17,13 @@ from toposcope.analysis import (
     seed_table,
     segment_table,
 )
-from toposcope.analysis import partition as part
-from toposcope.analysis.online import OnlineDetector
-from toposcope.analysis.phases import coded_rule, written_rule
-from toposcope.analysis.replicates import POOLED, pairing_test, pooled_pairing_test
+from toposcope.analysis.phases import partition as part
+from toposcope.analysis.phases.online import OnlineDetector
+from toposcope.analysis.phases.rules import coded_rule, written_rule
+from toposcope.analysis.phases.segments import segments
+from toposcope.analysis.phases.whitening import whiten
 from toposcope.analysis.seed_rules import combine, loss_only, tda_only
-from toposcope.analysis.segments import segments
-from toposcope.analysis.whitening import whiten
+from toposcope.analysis.trends.replicates import POOLED, pairing_test, pooled_pairing_test
 from toposcope.errors import InputError
 
 STEPS = np.arange(0, 5001, 100)

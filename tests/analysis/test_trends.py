@@ -8,17 +8,17 @@ import pytest
 from scipy import stats
 
 from toposcope.analysis import from_frame, trend_table
-from toposcope.analysis import resampling as res
 from toposcope.analysis import statistics as stat
-from toposcope.analysis.innovations import (
+from toposcope.analysis.trends import resampling as res
+from toposcope.analysis.trends.innovations import (
     beta_quantile,
     beta_tail,
     innovation_filter,
     innovation_test,
     innovations,
 )
-from toposcope.analysis.nulls import NULLS, REQUIRED, null_pairs, planted_pairs
-from toposcope.analysis.trends import Draws
+from toposcope.analysis.trends.nulls import NULLS, REQUIRED, null_pairs, planted_pairs
+from toposcope.analysis.trends.verdicts import Draws
 from toposcope.errors import InputError
 
 FEW = Draws(200, 300, 1000)

@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from toposcope.analysis.decision import (
+from toposcope.analysis.decision.advice import (
     CONTINUE,
     SCALE,
     STOP,
@@ -20,8 +20,8 @@ from toposcope.analysis.decision import (
     diminishing_returns,
     weigh,
 )
+from toposcope.analysis.decision.regret import regret_summary, regret_table
 from toposcope.analysis.forecast import curve_from_metrics
-from toposcope.analysis.regret import regret_summary, regret_table
 from toposcope.analysis.synthetic import Spectrum, SyntheticRecipe, simulate
 from toposcope.cli.main import main
 

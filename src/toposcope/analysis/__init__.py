@@ -59,19 +59,19 @@ from typing import Any
 
 _HOME = {
     "SeriesTable": "toposcope.analysis.table",
-    "calibration_matrix": "toposcope.analysis.calibration",
+    "calibration_matrix": "toposcope.analysis.trends.calibration",
     "from_frame": "toposcope.analysis.table",
-    "lag_table": "toposcope.analysis.lags",
-    "phase_table": "toposcope.analysis.phases",
-    "saturation_table": "toposcope.analysis.temporal",
+    "lag_table": "toposcope.analysis.trends.lags",
+    "phase_table": "toposcope.analysis.phases.rules",
+    "saturation_table": "toposcope.analysis.saturation",
     "scaling_table": "toposcope.analysis.finals",
     "seed_forecasts": "toposcope.analysis.seed_rules",
     "sensitivity_table": "toposcope.analysis.sensitivity",
     "read_targets": "toposcope.analysis.targets",
-    "seed_table": "toposcope.analysis.replicates",
-    "segment_table": "toposcope.analysis.segments",
+    "seed_table": "toposcope.analysis.trends.replicates",
+    "segment_table": "toposcope.analysis.phases.segments",
     "series_table": "toposcope.analysis.table",
-    "trend_table": "toposcope.analysis.trends",
+    "trend_table": "toposcope.analysis.trends.verdicts",
 }
 
 __all__ = sorted(_HOME)

@@ -10,7 +10,7 @@ from scipy.stats import t as student
 
 from toposcope.analysis.scaling import fit_power_law
 from toposcope.analysis.table import SeriesTable
-from toposcope.analysis.trends import default_columns
+from toposcope.analysis.trends.verdicts import default_columns
 
 LOSSES = ("loss", "heldout_loss", "loss_smooth")
 LEVEL = 0.95

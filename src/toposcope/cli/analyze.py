@@ -208,13 +208,13 @@ def _forecasts(source: Path) -> tuple[pd.DataFrame, pd.DataFrame]:
 
 def _nearest(table: SeriesTable) -> str:
     """Return the packaged grid of steps whose error rates are shown: the nearest to the longest run's."""
-    from toposcope.analysis.calibration import nearest_grid
+    from toposcope.analysis.trends.calibration import nearest_grid
 
     return nearest_grid(_longest_grid(table))
 
 
 def _rates(grid: str) -> dict[str, dict[str, float]]:
-    from toposcope.analysis.calibration import true_rates
+    from toposcope.analysis.trends.calibration import true_rates
 
     return {test: {"lowest": low, "highest": high} for test, (low, high) in true_rates(grid).items()}
 
@@ -306,7 +306,7 @@ def _value(value: object) -> object:
 def _calibrate(source: Path | None, draws: int, out: Path | None, as_json: bool) -> int:
     import numpy as np
 
-    from toposcope.analysis.calibration import as_matrix, calibration_matrix
+    from toposcope.analysis.trends.calibration import as_matrix, calibration_matrix
 
     steps = np.arange(51) * 100.0 if source is None else _longest_grid(read_source(source, ()))
     found = calibration_matrix(steps, draws=draws, quiet=as_json)

@@ -324,7 +324,7 @@ def _advise(
 ) -> int:  # fmt: skip
     from dataclasses import asdict
 
-    from toposcope.analysis.decision import advise
+    from toposcope.analysis.decision.advice import advise
 
     if not begun:
         raise InputError(

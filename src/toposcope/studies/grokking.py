@@ -13,8 +13,8 @@ import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
 
-from toposcope.analysis.online import OnlineDetector
-from toposcope.analysis.segments import COLUMNS, LEAST_POINTS, segments
+from toposcope.analysis.phases.online import OnlineDetector
+from toposcope.analysis.phases.segments import COLUMNS, LEAST_POINTS, segments
 from toposcope.errors import InputError
 from toposcope.progress import track
 from toposcope.seeding import rng

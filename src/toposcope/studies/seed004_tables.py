@@ -9,10 +9,10 @@ import pandas as pd
 from scipy.stats import spearmanr
 
 from toposcope.analysis import phase_table, seed_forecasts
-from toposcope.analysis.resampling import bootstrap_interval, iid_indices
 from toposcope.analysis.scaling import fit_power_law
 from toposcope.analysis.seed_rules import NEURAL_PERSISTENCE
 from toposcope.analysis.statistics import ranks
+from toposcope.analysis.trends.resampling import bootstrap_interval, iid_indices
 from toposcope.studies.sections import Section
 from toposcope.studies.seed004 import H0, H1, RIECK, TEXT_H0, TEXT_H1, Measured, printed
 

@@ -12,7 +12,7 @@ import numpy as np
 from toposcope.analysis.forecast.base import Forecaster, Point
 from toposcope.analysis.forecast.curve import Curve, level_and_slope
 from toposcope.analysis.forecast.siblings import PENALTIES, ridge_predict
-from toposcope.analysis.temporal import LEAST_POINTS, fit_saturation
+from toposcope.analysis.saturation import LEAST_POINTS, fit_saturation
 from toposcope.errors import InputError
 
 

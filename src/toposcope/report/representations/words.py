@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 
-from toposcope.analysis.replicates import POOLED
+from toposcope.analysis.trends.replicates import POOLED
 from toposcope.figures.names import is_baseline, readable_name
 from toposcope.figures.series import sizes
 from toposcope.figures.style import short

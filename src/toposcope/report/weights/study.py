@@ -11,7 +11,7 @@ from toposcope.analysis.finals import finals_table, fits_table
 from toposcope.analysis.forecast.compare import COLUMNS, forecast_table
 from toposcope.analysis.forecast.frame import Log
 from toposcope.analysis.table import SeriesTable, series_table
-from toposcope.analysis.trends import default_columns
+from toposcope.analysis.trends.verdicts import default_columns
 from toposcope.errors import InputError
 from toposcope.report.manifest import complete_runs, manifest
 from toposcope.report.target import chosen_target

@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 from scipy import stats
 
-from toposcope.analysis.decision import (
+from toposcope.analysis.decision.advice import (
     CONTINUE,
     LEAST_LOSSES,
     PRICE,

@@ -9,10 +9,10 @@ import numpy as np
 import pandas as pd
 from scipy.stats import t as student
 
-from toposcope.analysis import partition as part
+from toposcope.analysis.phases import partition as part
+from toposcope.analysis.phases.whitening import FALSE_ALARMS, Whitened, flipped_gains, whiten
 from toposcope.analysis.table import SeriesTable
-from toposcope.analysis.trends import default_columns
-from toposcope.analysis.whitening import FALSE_ALARMS, Whitened, flipped_gains, whiten
+from toposcope.analysis.trends.verdicts import default_columns
 
 LEAST_POINTS = 12
 BOUNDARY_DROP = -2.0 * np.log(1.0 - np.sqrt(0.95))
@@ -29,7 +29,7 @@ def segment_table(
 ) -> pd.DataFrame:
     """Split every feature of every run where its slope on log(step) changes; one row per segment.
 
-    Changes are whitened first (`toposcope.analysis.whitening`): noise that wanes, grows or persists gives no
+    Changes are whitened first (`phases.whitening`): noise that wanes, grows or persists gives no
     boundaries. The penalty per boundary is the one that lets 5% of the series show any boundary when the
     signs of its noise are flipped at random; 2 ln n where not `calibrated`. `false_alarm_rate` is the share
     that do, `boundary_p` the p-value of having any boundary. `slope` is the segment's whole change over its

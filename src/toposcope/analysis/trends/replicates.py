@@ -12,7 +12,7 @@ from scipy.stats import t as student
 
 from toposcope.analysis.statistics import correlation, holm, ranks
 from toposcope.analysis.table import SeriesTable
-from toposcope.analysis.trends import DEFAULT_TARGETS, default_columns
+from toposcope.analysis.trends.verdicts import DEFAULT_TARGETS, default_columns
 from toposcope.seeding import rng
 
 ALL_UP_TO = 5040

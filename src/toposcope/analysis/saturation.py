@@ -8,9 +8,9 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
-from toposcope.analysis.resampling import block_length
 from toposcope.analysis.table import SeriesTable
-from toposcope.analysis.trends import default_columns
+from toposcope.analysis.trends.resampling import block_length
+from toposcope.analysis.trends.verdicts import default_columns
 from toposcope.errors import InputError
 from toposcope.seeding import rng
 

@@ -8,8 +8,8 @@ import numpy as np
 import pandas as pd
 
 from toposcope.analysis import statistics as stat
-from toposcope.analysis.resampling import WALK, null_correlations
 from toposcope.analysis.table import SeriesTable
+from toposcope.analysis.trends.resampling import WALK, null_correlations
 
 LEAST_POINTS = 6
 

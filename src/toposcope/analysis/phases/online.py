@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from toposcope.analysis.partition import LEAST_SEGMENT, best_split, increments
-from toposcope.analysis.whitening import FALSE_ALARMS, signs, split_gains, whiten
+from toposcope.analysis.phases.partition import LEAST_SEGMENT, best_split, increments
+from toposcope.analysis.phases.whitening import FALSE_ALARMS, signs, split_gains, whiten
 
 DRAWS = 1000
 
@@ -14,7 +14,7 @@ class OnlineDetector:
     """Watches one growing series for a change of its slope on log(step), with false alarms at 5% per run.
 
     After each checkpoint the best single split of everything since the last alarm is compared with the same
-    in 1,000 series whose innovations had their signs flipped (`toposcope.analysis.whitening`). The rate is
+    in 1,000 series whose innovations had their signs flipped (`phases.whitening`). The rate is
     spent evenly over the planned checkpoints: after a share f of them, f x 5% of the flipped series have
     raised an alarm, and the series does when it exceeds those that raise theirs now. After the planned number
     of checkpoints nothing is left to spend and no alarm is raised.

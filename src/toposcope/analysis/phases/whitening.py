@@ -20,7 +20,13 @@ from functools import lru_cache
 import numpy as np
 from numba import njit
 
-from toposcope.analysis.partition import LEAST_SEGMENT, MOST_BOUNDARIES, Increments, best_gain, best_split
+from toposcope.analysis.phases.partition import (
+    LEAST_SEGMENT,
+    MOST_BOUNDARIES,
+    Increments,
+    best_gain,
+    best_split,
+)
 from toposcope.seeding import rng
 
 FALSE_ALARMS = 0.05
@@ -57,7 +63,7 @@ def whiten(inc: Increments) -> Whitened:
 
     Examples
     --------
-    >>> from toposcope.analysis.partition import increments
+    >>> from toposcope.analysis.phases.partition import increments
     >>> steps = np.arange(1.0, 60.0)
     >>> noise = np.random.default_rng(0).standard_normal(59) / steps
     >>> white = whiten(increments(steps, noise.cumsum()))

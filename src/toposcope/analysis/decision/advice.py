@@ -3,7 +3,7 @@
 Three things can be done with what is left of a compute budget: train this run on, stop it, or train a larger
 model of the family from the start. Each has an expected loss with an interval, and a cost: spending the whole
 budget is worth `price` of the loss. The default takes the least expected log cost, which is the least
-expected log regret; `toposcope.analysis.regret` holds it against the best in hindsight.
+expected log regret; `toposcope.analysis.decision.regret` holds it against the best in hindsight.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from toposcope.analysis.forecast.auto import Auto
 from toposcope.analysis.forecast.base import LEVEL, Forecast, Forecaster, forecast
 from toposcope.analysis.forecast.curve import Curve, level_and_slope
 from toposcope.analysis.forecast.published import NEURAL_PERSISTENCE
-from toposcope.analysis.phases import IN_A_ROW, SMOOTHING, coded_rule
+from toposcope.analysis.phases.rules import IN_A_ROW, SMOOTHING, coded_rule
 
 PRICE = 0.01
 """Spending the whole budget is worth this share of the loss."""
@@ -245,7 +245,7 @@ def _chance(option: Option, base: Option) -> float:
 def by_topology(options: Sequence[Option], seen: Curve) -> tuple[str, str]:
     """Scale up once neural persistence has met diminishing returns: the weight-space paper's reading.
 
-    The rule is `toposcope.analysis.phases.coded_rule`, on the checkpoints seen so far.
+    The rule is `toposcope.analysis.phases.rules.coded_rule`, on the checkpoints seen so far.
     """
     met = diminishing_returns(seen)
     if met is None:

@@ -7,7 +7,10 @@ from collections.abc import Sequence
 import numpy as np
 import pandas as pd
 
-from toposcope.analysis.innovations import (
+from toposcope.analysis.phases.whitening import signs
+from toposcope.analysis.statistics import holm
+from toposcope.analysis.table import SeriesTable
+from toposcope.analysis.trends.innovations import (
     LEAST_LENGTH,
     LEVERAGE_POWER,
     TAIL,
@@ -15,10 +18,7 @@ from toposcope.analysis.innovations import (
     innovation_test,
     innovations,
 )
-from toposcope.analysis.statistics import holm
-from toposcope.analysis.table import SeriesTable
-from toposcope.analysis.trends import DEFAULT_TARGETS, default_columns
-from toposcope.analysis.whitening import signs
+from toposcope.analysis.trends.verdicts import DEFAULT_TARGETS, default_columns
 
 FLIPS = 999
 _PAIRS = 16

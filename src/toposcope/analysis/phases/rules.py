@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 
 from toposcope.analysis.table import SeriesTable
-from toposcope.analysis.trends import default_columns
+from toposcope.analysis.trends.verdicts import default_columns
 
 RULES = ("coded", "written")
 SMOOTHING = 5

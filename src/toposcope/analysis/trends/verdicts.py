@@ -8,10 +8,15 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
-from toposcope.analysis import resampling as res
 from toposcope.analysis import statistics as stat
-from toposcope.analysis.innovations import LEAST_LENGTH, innovation_filter, innovation_test, innovations
 from toposcope.analysis.table import SeriesTable
+from toposcope.analysis.trends import resampling as res
+from toposcope.analysis.trends.innovations import (
+    LEAST_LENGTH,
+    innovation_filter,
+    innovation_test,
+    innovations,
+)
 from toposcope.errors import InputError
 
 DEFAULT_TARGETS = ("loss", "heldout_loss", "log_perplexity")

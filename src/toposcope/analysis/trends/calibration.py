@@ -10,11 +10,16 @@ from importlib import resources
 import numpy as np
 import pandas as pd
 
-from toposcope.analysis import resampling as res
 from toposcope.analysis import statistics as stat
-from toposcope.analysis.innovations import LEAST_LENGTH, innovation_filter, innovation_test, innovations
-from toposcope.analysis.lags import lag_statistics
-from toposcope.analysis.nulls import NULLS, null_pairs, planted_pairs
+from toposcope.analysis.trends import resampling as res
+from toposcope.analysis.trends.innovations import (
+    LEAST_LENGTH,
+    innovation_filter,
+    innovation_test,
+    innovations,
+)
+from toposcope.analysis.trends.lags import lag_statistics
+from toposcope.analysis.trends.nulls import NULLS, null_pairs, planted_pairs
 from toposcope.errors import InputError
 from toposcope.progress import track
 
@@ -143,7 +148,7 @@ def as_matrix(table: pd.DataFrame, kind: str = "null") -> pd.DataFrame:
 
 @lru_cache(maxsize=1)
 def _packaged() -> dict[str, tuple[np.ndarray, pd.DataFrame]]:
-    text = resources.files("toposcope.analysis").joinpath("rates.json").read_text()
+    text = resources.files("toposcope.analysis.trends").joinpath("rates.json").read_text()
     grids = {}
     for name, grid in json.loads(text)["grids"].items():
         rows = [

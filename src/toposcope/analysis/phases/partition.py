@@ -2,7 +2,7 @@
 
 The model of a series v at steps s > 0: v_i - v_(i-1) = slope x (log s_i - log s_(i-1)) + noise, with one
 slope per segment, so v is continuous and piecewise linear in log(step) and its noise a random walk, whose
-size and persistence `toposcope.analysis.whitening` takes out first. The cost of a segment is its residual
+size and persistence `phases.whitening` takes out first. The cost of a segment is its residual
 sum of squares; a partition costs the sum plus a penalty per boundary. The search is exact, as PELT's is:
 pruning would save nothing at these lengths.
 """
