@@ -86,7 +86,7 @@ class TransformersModel:
         head = self._model.get_output_embeddings()
         if head is None:
             raise InputError("this model has no output embedding, so it has no perplexity")
-        return head(hidden)
+        return _adjusted(head(hidden), self._model.config)
 
     def attentions(self, ids: Sequence[int]) -> list[np.ndarray]:
         """Return the attention weights of one text, (heads, length, length) for each layer."""
@@ -139,6 +139,14 @@ def gradient_arrays(module: torch.nn.Module) -> dict[str, np.ndarray]:
     }
     module.zero_grad(set_to_none=True)
     return found
+
+
+def _adjusted(logits: torch.Tensor, config: object) -> torch.Tensor:
+    """Return logits as some families scale or cap them after the output embedding."""
+    logits = logits * (getattr(config, "logit_scale", None) or 1.0)
+    logits = logits / (getattr(config, "logits_scaling", None) or 1.0)
+    cap = getattr(config, "final_logit_softcapping", None)
+    return logits if not cap else cap * (logits / cap).tanh()
 
 
 def _is_causal(config: object) -> bool:
