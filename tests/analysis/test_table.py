@@ -84,11 +84,38 @@ def test_repeated_steps_and_missing_losses_are_told() -> None:
     assert any("1 logged steps without a finite loss" in problem for problem in table.problems)
 
 
-def test_a_foreign_table_keeps_the_last_of_repeated_steps() -> None:
-    frame = pd.DataFrame({"step": [0, 1, 1], "loss": [3.0, 2.0, 1.0], "f": [1.0, 2.0, 3.0]})
+def test_repeated_steps_are_averaged() -> None:
+    frame = pd.DataFrame({"step": [0, 1, 1], "loss": [3.0, 2.0, 1.0], "f": [1.0, 2.0, np.nan]})
     table = from_frame(frame)
-    assert table.values["loss"].tolist() == [3.0, 1.0]
-    assert "1 repeated steps" in table.problems[0]
+    assert table.values["loss"].tolist() == [3.0, 1.5]
+    assert table.values["f"].tolist() == [1.0, 2.0]
+    assert "1 repeated rows of a step, averaged" in table.problems[0]
+    assert table.repeated == {"run": 1}
+
+
+def test_infinite_values_count_as_missing_and_are_told() -> None:
+    frame = pd.DataFrame({"step": [0, 1, 2], "loss": [3.0, np.inf, 1.0], "f": [1.0, 2.0, -np.inf]})
+    table = from_frame(frame)
+    assert np.isfinite(table.values[["loss", "f"]]).sum().tolist() == [2, 2]
+    assert not np.isinf(table.values[["loss", "f"]].to_numpy()).any()
+    told = "; ".join(table.problems)
+    assert "column loss: 1 infinite values" in told
+    assert "column f: 1 infinite values" in told
+
+
+@pytest.mark.parametrize(
+    ("frame", "message"),
+    [
+        (pd.DataFrame({"run": [], "step": [], "loss": []}), "the table has no rows"),
+        (pd.DataFrame({"step": [0, 1], "loss": ["2.0", "oops"]}), "column 'loss' has 'oops' in row 2"),
+        (pd.DataFrame({"step": [0, -100], "loss": 1.0}), "step -100 in row 2 is missing, infinite or neg"),
+        (pd.DataFrame({"step": [0, np.nan], "loss": 1.0}), "step nan in row 2"),
+        (pd.DataFrame({"step": [0, "x"], "loss": 1.0}), "column 'step' has 'x' in row 2"),
+    ],
+)
+def test_what_is_no_table_of_numbers_is_refused(frame: pd.DataFrame, message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        from_frame(frame)
 
 
 def test_missing_columns_are_named() -> None:

@@ -9,6 +9,8 @@ TARGETS = ("loss", "heldout_loss", "loss_smooth", "gap", "efficiency", "efficien
 WINDOW_FACTOR = 1.25
 """The slope at token count T is fitted over [T / factor, T * factor]."""
 LEAST_POINTS = 8
+SMOOTH = 100
+"""Logged steps averaged for the smoothed training loss."""
 FLOP_PER_PARAMETER_TOKEN = 6.0
 _METRIC_COLUMNS = ("tokens", "loss", "heldout_loss", "weight_norm")
 
@@ -62,7 +64,7 @@ def add_targets(
     metrics: pd.DataFrame | None,
     runs: pd.DataFrame,
     *,
-    smooth: int = 100,
+    smooth: int = SMOOTH,
 ) -> tuple[pd.DataFrame, pd.DataFrame, tuple[str, ...], tuple[str, ...]]:
     """Join the targets to the wide table; return values, spread, the targets present, and problems.
 
@@ -80,9 +82,7 @@ def add_targets(
         here = log[log["run"] == run]
         if here.empty:
             problems.append(f"run {run}: no metrics, so its targets are missing")
-        piece, error = _targets_of_run(
-            here, part["step"].to_numpy(), parameters.get(str(run), np.nan), smooth
-        )
+        piece, error = targets_of_run(here, part["step"].to_numpy(), parameters.get(str(run), np.nan), smooth)
         piece.index = error.index = part.index
         pieces.append(piece)
         errors.append(error)
@@ -94,18 +94,31 @@ def add_targets(
     return values, spread, present, tuple(problems)
 
 
+def averaged(frame: pd.DataFrame) -> tuple[pd.DataFrame, dict[str, int]]:
+    """Return one row per (run, step), sorted, and how many rows of each run repeated a step.
+
+    A repeated step gets the mean of its finite values.
+    """
+    extra = frame.loc[frame.duplicated(["run", "step"]), "run"].value_counts()
+    if extra.empty:
+        return frame.sort_values(["run", "step"]).reset_index(drop=True), {}
+    means = frame.groupby(["run", "step"], as_index=False, sort=True).mean()
+    return means, {str(run): int(n) for run, n in extra.items()}
+
+
 def _clean(metrics: pd.DataFrame) -> tuple[pd.DataFrame, list[str]]:
     log = metrics.copy()
     for column in _METRIC_COLUMNS:
         log[column] = pd.to_numeric(log[column], errors="coerce").astype(float) if column in log else np.nan
-    twice = log.duplicated(["run", "step"], keep="last")
+    measured = list(_METRIC_COLUMNS)
+    bad = np.isinf(log["loss"])
+    infinite = log.loc[bad, ["run", "step"]]
+    log[measured] = log[measured].mask(np.isinf(log[measured]))
+    log, repeated = averaged(log[["run", "step", *measured]])
     problems = [
-        f"run {run}: {n} repeated steps in the metrics, the last of each was kept"
-        for run, n in log.loc[twice, "run"].value_counts().items()
+        f"run {run}: {n} repeated steps in the metrics, averaged over each" for run, n in repeated.items()
     ]
-    log = log[~twice].sort_values(["run", "step"])
-    bad = log["loss"].isin([np.inf, -np.inf])
-    log.loc[bad, "loss"] = np.nan
+    bad = log.set_index(["run", "step"]).index.isin(infinite.set_index(["run", "step"]).index)
     diverged = log[bad | (log["loss"].isna() & log["heldout_loss"].isna())]
     problems += [
         f"run {run}: {n} logged steps without a finite loss"
@@ -114,9 +127,10 @@ def _clean(metrics: pd.DataFrame) -> tuple[pd.DataFrame, list[str]]:
     return log, problems
 
 
-def _targets_of_run(
+def targets_of_run(
     log: pd.DataFrame, steps: np.ndarray, parameters: float, smooth: int
 ) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """Return the targets of one run at `steps`, from its log by step, and the efficiencies' errors."""
     at = log.drop_duplicates("step").set_index("step").reindex(steps)
     out = at[["tokens", "weight_norm", "loss", "heldout_loss"]].reset_index(drop=True)
     logged, loss = log["step"].to_numpy(), log["loss"].to_numpy(float)

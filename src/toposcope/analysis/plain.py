@@ -3,28 +3,33 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
 
-from toposcope.analysis.efficiency import FLOP_PER_PARAMETER_TOKEN, TARGETS, local_slope
+from toposcope.analysis.efficiency import SMOOTH, TARGETS, targets_of_run
 from toposcope.analysis.table import SeriesTable, from_frame
+from toposcope.errors import InputError
 
 DESCRIBES = ("family", "parameters", "seed", "schedule", "corpus")
 """Columns that describe a run: constant along it, never features."""
+WORKED_OUT = ("gap", "efficiency", "efficiency_flop")
+"""Targets that follow from the losses, as they do in a store."""
+_LOGGED = ("tokens", "weight_norm", "loss", "heldout_loss")
 
 
 def plain_table(frame: pd.DataFrame, targets: Sequence[str] = ()) -> SeriesTable:
     """Return the series table of a plain one: columns step, features and targets, run and what describes it.
 
     The named targets and the known ones among the columns become targets, the others features. Where `gap`,
-    `efficiency` or `efficiency_flop` is asked for and absent, it is worked out: held-out minus training loss;
-    -dL/dlog tokens (log steps without tokens); the same per FLOP, 6 N per token.
+    `efficiency` and `efficiency_flop` are absent they are worked out as in a store: held-out minus smoothed
+    training loss; -dL/dlog tokens (log steps without tokens); the same per FLOP, 6 N per token.
 
     Raises
     ------
     InputError
-        If `step` or a target is absent and cannot be worked out.
+        If `step` or a target is absent and cannot be worked out, or a value is refused by `from_frame`.
 
     Examples
     --------
@@ -37,29 +42,49 @@ def plain_table(frame: pd.DataFrame, targets: Sequence[str] = ()) -> SeriesTable
     frame = frame.copy()
     if "run" not in frame:
         frame["run"] = "run"
-    for target in targets:
-        if target not in frame and "step" in frame:
-            frame = _with(frame, target)
     described = [name for name in DESCRIBES if name in frame and name not in targets]
     runs = frame[["run", *described]].drop_duplicates("run").reset_index(drop=True)
+    if "parameters" in described:
+        runs["parameters"] = _sizes(runs["parameters"])
     known = [name for name in ("loss", "heldout_loss", *TARGETS) if name in frame]
-    wanted = list(dict.fromkeys([*known, *targets])) or ["loss"]
-    return from_frame(frame.drop(columns=described), targets=wanted, runs=runs)
+    later = [name for name in WORKED_OUT if name not in frame] if "loss" in frame else []
+    wanted = list(dict.fromkeys([*known, *(name for name in targets if name not in later)]))
+    table = from_frame(frame.drop(columns=described), targets=wanted or ["loss"], runs=runs)
+    table = _worked_out(table, later)
+    absent = [name for name in targets if name not in table.values]
+    if absent:
+        raise InputError(
+            f"the table: column {absent[0]!r} is missing and cannot be worked out (gap needs heldout_loss, "
+            "efficiency_flop needs tokens and parameters); add it"
+        )
+    return table
 
 
-def _with(frame: pd.DataFrame, target: str) -> pd.DataFrame:
-    if target == "gap" and {"loss", "heldout_loss"} <= set(frame):
-        return frame.assign(gap=frame["heldout_loss"] - frame["loss"])
-    needs = {"efficiency": {"loss"}, "efficiency_flop": {"loss", "tokens", "parameters"}}
-    if target not in needs or not needs[target] <= set(frame):
-        return frame
-    clock = "tokens" if "tokens" in frame else "step"
-    frame = frame.assign(**{target: np.nan})
-    for _, rows in frame.sort_values("step").groupby("run", sort=False):
-        x = rows[clock].to_numpy(float)
-        gain = -local_slope(x, rows["loss"].to_numpy(float), x)[0]
-        if target == "efficiency_flop":
-            with np.errstate(divide="ignore", invalid="ignore"):
-                gain = gain / (FLOP_PER_PARAMETER_TOKEN * rows["parameters"].to_numpy(float) * x)
-        frame.loc[rows.index, target] = np.where(np.isfinite(gain), gain, np.nan)
-    return frame
+def _sizes(given: pd.Series) -> pd.Series:
+    sizes = pd.to_numeric(given, errors="coerce")
+    text = given[sizes.isna() & given.notna()]
+    if len(text):
+        raise InputError(
+            f"the table: column 'parameters' has {text.iloc[0]!r}, which is no number; give the model's size"
+        )
+    return sizes.where(np.isfinite(sizes))
+
+
+def _worked_out(table: SeriesTable, names: Sequence[str]) -> SeriesTable:
+    """Return the table with those of the targets that its losses determine."""
+    sizes = table.parameters()
+    log = table.values.reindex(columns=["run", "step", *_LOGGED]).astype(dict.fromkeys(_LOGGED, float))
+    pieces, errors = [], []
+    for run, rows in log.groupby("run", sort=False):
+        steps = rows["step"].to_numpy(float)
+        piece, error = targets_of_run(rows, steps, sizes.get(str(run), np.nan), SMOOTH)
+        pieces.append(piece.set_index(rows.index))
+        errors.append(error.set_index(rows.index))
+    found, error = pd.concat(pieces), pd.concat(errors)
+    have = [name for name in names if found[name].notna().any()]
+    values, spread = table.values.copy(), table.spread.copy()
+    for name in have:
+        values.insert(values.columns.get_loc("loss") + 1, name, found[name])
+        if name in error:
+            spread[name] = error[name]
+    return replace(table, values=values, spread=spread, targets=(*table.targets, *have))

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 import pandas as pd
 
-from toposcope.analysis.efficiency import add_targets
+from toposcope.analysis.efficiency import add_targets, averaged
 from toposcope.analysis.targets import join_targets, own_targets
 from toposcope.errors import InputError
 
@@ -29,7 +29,8 @@ class SeriesTable:
 
     `values` and `spread` have one row per (run, step), sorted; `catalogue` says what each feature column
     is; `targets` names the target columns present; `runs` has the columns of the store's runs table
-    (possibly empty); `problems` lists what was merged or left out, in words.
+    (possibly empty); `problems` lists what was merged or left out, in words; `repeated` says how many rows
+    of each run repeated a step and were averaged.
     """
 
     values: pd.DataFrame
@@ -38,6 +39,7 @@ class SeriesTable:
     targets: tuple[str, ...]
     runs: pd.DataFrame = field(default_factory=lambda: pd.DataFrame(columns=["run"]))
     problems: tuple[str, ...] = ()
+    repeated: dict[str, int] = field(default_factory=dict)
 
     @property
     def run_names(self) -> list[str]:
@@ -113,6 +115,8 @@ def series_table(
     """
     rows = _checked(features)
     rows = _named_by_layer(rows[rows["probe"] != _SETTINGS])
+    infinite = rows[np.isinf(rows["value"])]
+    rows["value"] = rows["value"].mask(np.isinf(rows["value"]))
     rows = pd.concat([rows, _role_means(rows)], ignore_index=True)
     rows["column"] = _column_keys(rows)
     catalogue = _catalogue(rows)
@@ -125,6 +129,8 @@ def series_table(
     spread = grouped["std"].unstack("column").reindex(columns=order).sort_index().reset_index()
     runs = pd.DataFrame(columns=["run"]) if runs is None else runs.reset_index(drop=True)
     values, spread, names, problems = add_targets(values, spread, metrics, runs, smooth=smooth)
+    odd = infinite.groupby(["probe", "feature"], sort=True).size()
+    problems += tuple(f"{p}/{f}: {n} infinite values count as missing" for (p, f), n in odd.items())
     table = with_targets(SeriesTable(values, spread, catalogue, names, runs, problems), own_targets(rows))
     return table if targets is None else with_targets(table, targets)
 
@@ -155,13 +161,15 @@ def from_frame(
 ) -> SeriesTable:
     """Wrap a wide table that was not made here: columns run, step, features and targets.
 
-    A repeated (run, step) keeps its last row, and `problems` says so. A missing `run` column means one run.
-    `features` defaults to every numeric column that is neither a key nor a target.
+    A repeated (run, step) is averaged and an infinite value counts as missing; `problems` lists both. A
+    missing `run` column means one run. `features` defaults to every numeric column that is neither a key nor
+    a target.
 
     Raises
     ------
     InputError
-        If `step`, a named feature or a named target is absent.
+        If the table has no rows, `step`, a named feature or a named target is absent or no number, or a step
+        is missing or negative.
 
     Examples
     --------
@@ -177,12 +185,11 @@ def from_frame(
         other = {"run", "step", "tokens", "weight_norm", "learning_rate", *targets}
         numeric = frame.select_dtypes("number").columns
         features = [str(column) for column in numeric if column not in other]
-    twice = frame.duplicated(list(KEYS), keep="last")
-    problems = [
-        f"run {run}: {n} repeated steps, the last row of each was kept"
-        for run, n in frame.loc[twice, "run"].value_counts().items()
-    ]
-    frame = frame[~twice].sort_values(list(KEYS)).reset_index(drop=True)
+    extra = [name for name in ("tokens", "weight_norm") if name in frame and name not in features]
+    lead = list(dict.fromkeys([*extra, *targets]))
+    frame, problems = _numbers(frame, list(dict.fromkeys([*lead, *features])))
+    frame, repeated = averaged(frame)
+    problems += [f"run {run}: {n} repeated rows of a step, averaged" for run, n in repeated.items()]
     catalogue = pd.DataFrame({"column": list(features)})
     for name, value in (
         ("probe", "table"),
@@ -196,11 +203,41 @@ def from_frame(
     ):
         catalogue[name] = value
     catalogue["feature"] = catalogue["column"]
-    lead = [*KEYS, *(c for c in ("tokens", "weight_norm") if c in frame and c not in features), *targets]
-    values = frame[[*lead, *features]]
+    values = frame[[*KEYS, *lead, *features]]
     spread = values[list(KEYS)].copy()
     runs = pd.DataFrame(columns=["run"]) if runs is None else runs
-    return SeriesTable(values, spread, catalogue[list(CATALOGUE)], tuple(targets), runs, tuple(problems))
+    keys = catalogue[list(CATALOGUE)]
+    return SeriesTable(values, spread, keys, tuple(targets), runs, tuple(problems), repeated)
+
+
+def _numbers(frame: pd.DataFrame, columns: Sequence[str]) -> tuple[pd.DataFrame, list[str]]:
+    """Return run, step and these columns as numbers, infinite ones as missing; say how many were."""
+    if frame.empty:
+        raise InputError("the table has no rows; give one row per checkpoint")
+    numbers = frame[["run"]].reset_index(drop=True)
+    for name in ("step", *columns):
+        given = frame[name].reset_index(drop=True)
+        numbers[name] = pd.to_numeric(given, errors="coerce")
+        text = given[numbers[name].isna() & given.notna()]
+        if len(text):
+            raise InputError(
+                f"the table: column {name!r} has {text.iloc[0]!r} in row {text.index[0] + 1}, which is no "
+                "number; correct it or leave it empty"
+            )
+    bad = ~(np.isfinite(numbers["step"]) & (numbers["step"] >= 0))
+    if bad.any():
+        row = int(np.flatnonzero(bad)[0])
+        raise InputError(
+            f"the table: step {numbers['step'][row]} in row {row + 1} is missing, infinite or negative; give "
+            "every row the step of its checkpoint, 0 or more"
+        )
+    problems = []
+    for name in columns:
+        infinite = np.isinf(numbers[name].to_numpy(float, na_value=np.nan))
+        if infinite.any():
+            problems.append(f"column {name}: {int(infinite.sum())} infinite values count as missing")
+            numbers[name] = numbers[name].astype(float).mask(infinite)
+    return numbers, problems
 
 
 def column_key(

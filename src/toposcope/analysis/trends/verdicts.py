@@ -154,6 +154,9 @@ def _of_run(
             block.insert(0, "column", [columns[j] for j in chosen])
             block.insert(0, "target", target)
             block.insert(0, "run", run)
+            if table.repeated.get(run):
+                text = f"{table.repeated[run]} repeated rows of a step averaged"
+                block["reason"] = [f"{reason}; {text}" if reason else text for reason in block["reason"]]
             if lost:
                 text = f"{lost} checkpoints without a finite value left out"
                 block["reason"] = [f"{reason}; {text}" if reason else text for reason in block["reason"]]
