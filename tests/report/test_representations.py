@@ -10,6 +10,7 @@ import pytest
 from click.testing import CliRunner
 
 from toposcope.analysis.targets import read_targets
+from toposcope.cli.main import main
 from toposcope.cli.report import command
 from toposcope.errors import InputError
 from toposcope.report import studies_of, write_report
@@ -18,6 +19,7 @@ from toposcope.report.representations.rows import QUALITY, TOTAL
 from toposcope.report.representations.study import build
 from toposcope.report.representations.tables import tables
 from toposcope.report.representations.words import answers
+from toposcope.report.target import chosen_target
 from toposcope.store import KeptDiagram, Result, Store, Unit
 from toposcope.store.report_files import tidy_rows
 from toposcope.types import Diagram, Role, Row, Run, Status
@@ -363,3 +365,36 @@ def test_tidy_rows_of_the_embedding_report_are_enough_for_the_page(study):
     np.testing.assert_allclose(again.series.values[TOTAL], study.series.values[TOTAL])
     assert again.target == QUALITY
     assert set(again.trends["column"]) == {TOTAL}
+
+
+def _report(capsys, *arguments):
+    with pytest.raises(SystemExit) as ended:
+        main(["report", *map(str, arguments)])
+    return ended.value.code, capsys.readouterr()
+
+
+def test_targets_that_do_not_fit_are_listed_and_few_values_are_not_ranked(full, tmp_path, capsys, unprinted):
+    lines = ["run,step,score", "small,0,1.0", "small,8,", "small,3000,2.0", "ghost,5,3.0"]
+    (tmp_path / "scores.csv").write_text("\n".join(lines))
+    code, printed = _report(
+        capsys, full.path, "--targets", tmp_path / "scores.csv", "--target", "score", "--out", tmp_path / "r"
+    )
+    assert code == 1
+    said = ("run ghost, step 5: the run was not measured", "score: no finite value at 26 of 28 checkpoints")
+    page = (tmp_path / "r" / "report.md").read_text(encoding="utf-8")
+    for line in said:
+        assert line in printed.out
+        assert line in page
+        assert line in (tmp_path / "r" / "index.html").read_text(encoding="utf-8")
+    assert "No model has the 4 values of the score" in page
+    assert "with the score for the test on innovations (2 are the most)" in page
+    assert "The step itself has" not in page
+
+
+def test_a_missing_target_is_told_those_that_have_values(full, tmp_path):
+    given = build(full.features(), None, full.runs()).series
+    empty = replace(given, values=given.values.assign(nothing=np.nan), targets=(*given.targets, "nothing"))
+    with pytest.raises(InputError, match="no such target; this store has") as refused:
+        chosen_target(empty, "nope", preferred=())
+    assert QUALITY in str(refused.value)
+    assert "nothing" not in str(refused.value)

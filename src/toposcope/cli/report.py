@@ -39,12 +39,17 @@ def command(
     not at all; a folder that holds anything but a report is left alone.
     """
     from toposcope.analysis.targets import read_targets
-    from toposcope.report import write_report
+    from toposcope.report.page import check_target
+    from toposcope.report.write import problems_of, studies_of_all, write_studies
 
+    check_target(out)
     read = None if targets is None else read_targets(targets)
-    page = write_report(stores, out, title=title, target=target, targets=read)
+    studies = studies_of_all(stores, target=target, targets=read)
+    page, problems = write_studies(studies, out, title=title), problems_of(studies)
     if as_json:
-        print_json({"page": str(page), "markdown": str(page.with_name("report.md"))})
+        print_json({"page": str(page), "markdown": str(page.with_name("report.md")), "problems": problems})
     else:
         click.echo(f"{page}: open it in a browser; its Markdown twin is {page.with_name('report.md')}")
-    return 0
+        for problem in problems:
+            click.echo(f"note: {problem}")
+    return 1 if problems and targets is not None else 0

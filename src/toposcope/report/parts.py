@@ -72,11 +72,12 @@ class Part:
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """All that is printed on one page; the last three fields are lines of its closing tables."""
+    """All that is printed on one page; the last four fields are lines of its closing lists and tables."""
 
     title: str
     parts: tuple[Part, ...]
     findings: tuple[tuple[str, ...], ...]
+    problems: tuple[str, ...]
     failures: tuple[tuple[str, ...], ...]
     provenance: tuple[tuple[str, ...], ...]
 

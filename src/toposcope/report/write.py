@@ -59,6 +59,16 @@ def write_report(
         `out` holds something that is not a report.
     """
     check_target(Path(out))
+    return write_studies(studies_of_all(stores, target=target, targets=targets), out, title=title)
+
+
+def studies_of_all(
+    stores: Store | str | Path | Sequence[Store | str | Path],
+    *,
+    target: str | None = None,
+    targets: pd.DataFrame | None = None,
+) -> list[AnyStudy]:
+    """Read and analyse one or more stores, whose kinds of measurement must differ; see `write_report`."""
     given = [stores] if isinstance(stores, Store | str | Path) else list(stores)
     opened = [store if isinstance(store, Store) else Store.open(store) for store in given]
     studies = [study for store in opened for study in studies_of(store, target=target, targets=targets)]
@@ -66,7 +76,17 @@ def write_report(
     if len(set(kinds)) < len(kinds):
         names = ", ".join(str(store.path) for store in opened)
         raise InputError(f"{names}: two of the stores hold the same kind of measurement; report them apart")
-    return write_studies(studies, out, title=title)
+    return studies
+
+
+def problems_of(studies: Sequence[AnyStudy]) -> tuple[str, ...]:
+    """Return what of the logs and the target files was left out, merged or missing, a line for each.
+
+    That there are no metrics at all is none of these: a study of representations needs none.
+    """
+    tables = [study.study.series if isinstance(study, Gradients) else study.series for study in studies]
+    lines = dict.fromkeys(line for table in tables for line in table.problems)
+    return tuple(line for line in lines if "no metrics" not in line)
 
 
 def studies_of(
@@ -104,6 +124,7 @@ def write_studies(studies: Sequence[AnyStudy], out: str | Path, *, title: str = 
         title=title,
         parts=tuple(_part(study) for study in studies),
         findings=findings(audit),
+        problems=problems_of(studies),
         failures=failures(pd.concat([study.features for study in studies], ignore_index=True)),
         provenance=tuple(dict.fromkeys((*lines, *versions()))),
     )

@@ -16,6 +16,9 @@ from toposcope.report.representations.rows import COUNT, ENTROPY, QUALITY, RANK,
 from toposcope.report.representations.study import Representations
 from toposcope.report.representations.words_more import across, phases, settings, size_order
 
+LEAST_VALUES = 4
+"""Fewer points than this put into the same order say nothing: three do so by chance in one case of three."""
+
 Answers = tuple[tuple[str, str], ...]
 
 
@@ -37,6 +40,12 @@ def answers(study: Representations) -> tuple[str, Answers]:
 def target_name(study: Representations) -> str:
     """Return what the target is called in a sentence."""
     return readable_name(study.target) if study.target else "perplexity"
+
+
+def target_counts(study: Representations) -> pd.Series:
+    """Return how many checkpoints of each run have a finite value of the target."""
+    finite = np.isfinite(study.series.values[study.target].astype(float))
+    return finite.groupby(study.series.values["run"]).sum()
 
 
 def _the(study: Representations) -> str:
@@ -210,7 +219,12 @@ def _across_seeds(study: Representations) -> str:
 
 
 def _given_step(study: Representations) -> str:
-    clock = study.series.values.groupby("run")[["step", study.target]].apply(
+    known_values = target_counts(study)
+    enough = known_values.index[known_values >= LEAST_VALUES]
+    if not len(enough):
+        return f"No model has the {LEAST_VALUES} values of {_the(study)} that a rank correlation takes."
+    values = study.series.values[study.series.values["run"].isin(enough)]
+    clock = values.groupby("run")[["step", study.target]].apply(
         lambda rows: spearman(rows["step"], rows[study.target])
     )
     text = f"The step itself has ρ = {span(clock.dropna(), '{:+.2f}')} with {_the(study)}"
@@ -235,8 +249,11 @@ def _given_step(study: Representations) -> str:
 
 def _verdict(study: Representations, verdicts: Verdicts) -> str:
     if not verdicts.tested:
-        counts = study.series.values.groupby("run")["step"].count()
-        return f"No run has enough checkpoints for the test on innovations ({counts.max()} are the most)."
+        most = int(target_counts(study).max())
+        return (
+            f"No run has enough checkpoints with {_the(study)} for the test on innovations ({most} are the "
+            "most)."
+        )
     test = "the test that holds its error rate on drifting curves (the correlation of innovations)"
     if not verdicts.found:
         text = f"In none of {verdicts.tested} feature-model pairs does {test} find anything beyond the trend."
