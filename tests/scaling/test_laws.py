@@ -149,3 +149,12 @@ def test_five_published_numbers_from_the_extracted_points(shared_data: Path):
     assert set(np.argsort(miss)[-5:]) == set(range(len(n))) - set(keep)
     published = 1.8172 + 482.01 / n[keep] ** 0.3478 + 2085.43 / d[keep] ** 0.3658
     assert fit.objective <= huber_objective(np.log(loss[keep] / published)) + 1e-9
+
+
+def test_seeds_of_one_model_are_resampled_together() -> None:
+    size, data = (axis.ravel() for axis in np.meshgrid([1e6, 1e7, 1e8], [1e8, 1e9, 1e10]))
+    g = np.random.default_rng(0)
+    loss = (1.7 + 400 / size**0.34 + 400 / data**0.28) * np.exp(0.01 * g.standard_normal(9))
+    once = fit_chinchilla(size, data, loss, draws=20)
+    four = fit_chinchilla(np.repeat(size, 4), np.repeat(data, 4), np.repeat(loss, 4), draws=20)
+    assert four.errors["alpha"] == pytest.approx(once.errors["alpha"], rel=0.05)

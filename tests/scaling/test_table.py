@@ -109,3 +109,23 @@ def test_the_command_fits_a_named_law(tmp_path: Path, capsys) -> None:  # type: 
     assert "write QUANTITY=COLUMN" in err
     code, _, _ = run(["analyze", str(file), "--law", "offset", "--column", "size=loss"], capsys)
     assert code == 0
+
+
+def test_checkpoints_of_a_run_and_seeds_of_a_size_are_no_models(tmp_path: Path, capsys) -> None:  # type: ignore[no-untyped-def]
+    rows = [
+        {"run": f"{size}-{seed}", "step": step, "parameters": size, "loss": loss, "tokens": step}
+        for size in (1e3, 1e4, 1e5, 1e6)
+        for seed in (1, 2)
+        for step, loss in ((0, 9.0), (10, 5.0), (20, 4 * size**-0.1 * (1 + 0.01 * seed)), (30, np.nan))
+    ]
+    file = tmp_path / "runs.csv"
+    pd.DataFrame(rows).sample(frac=1, random_state=0).to_csv(file, index=False)
+    code, out, _ = run(["analyze", str(file), "--law", "power", "--json"], capsys)
+    found = json.loads(out)
+    assert code == 0
+    assert (found["rows"], found["models"], found["sizes"]) == (32, 8, 4)
+    exponent = found["fit"][1]
+    assert exponent["n"] == 4
+    assert exponent["value"] == pytest.approx(-0.1, abs=1e-9)
+    _, out, _ = run(["analyze", str(file), "--law", "power"], capsys)
+    assert "32 rows, the last rows of 8 runs, 4 distinct sizes" in out

@@ -84,7 +84,7 @@ def _worked_out(table: SeriesTable, names: Sequence[str]) -> SeriesTable:
     have = [name for name in names if found[name].notna().any()]
     values, spread = table.values.copy(), table.spread.copy()
     for name in have:
-        values.insert(values.columns.get_loc("loss") + 1, name, found[name])
+        values.insert(list(values.columns).index("loss") + 1, name, found[name])
         if name in error:
             spread[name] = error[name]
     return replace(table, values=values, spread=spread, targets=(*table.targets, *have))

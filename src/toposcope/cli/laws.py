@@ -26,15 +26,26 @@ LAWS = {
 """Law -> its formula; `toposcope.analysis.scaling.table.NEEDS` has the quantities that each one reads."""
 
 
+_AVERAGED = ("power", "offset")
+"""Laws in size alone: the seeds of one size are no further sizes, so they are averaged."""
+
+
 def show_law(
     source: Path, law: str, columns: Sequence[str], leave_out: int, out: Path | None, *, as_json: bool
 ) -> int:
     """Fit and print one law; return the exit code: 1 where it could not be fitted."""
-    from toposcope.analysis.scaling.table import law_table
+    from toposcope.analysis.scaling.table import COLUMNS, last_rows, law_table
 
-    found = law_table(_models(source), law, columns=_named(columns), leave_out=leave_out)
+    named = _named(columns)
+    models = _models(source)
+    sizes_in, loss_in = (named.get(name, COLUMNS[name]) for name in ("size", "loss"))
+    rows = len(models)
+    models = last_rows(models, loss_in)
+    found = law_table(models, law, columns=named, leave_out=leave_out, by_size=law in _AVERAGED)
+    sizes = int(models[sizes_in].nunique()) if sizes_in in models else None
     if as_json:
-        print_json({"law": law, "formula": LAWS[law], "fit": found.to_dict("records")})
+        counts = {"rows": rows, "models": len(models), "sizes": sizes}
+        print_json({"law": law, "formula": LAWS[law], **counts, "fit": found.to_dict("records")})
     else:
         shown = ["parameter", "value", "error", "low", "high", "n", "left_out", "status", "reason"]
         cells = [
@@ -42,6 +53,8 @@ def show_law(
         ]
         title = f"{law}: {LAWS[law]} (standard error and 95% interval)"
         print_table(title, shown, cells)
+        last = f", the last rows of {len(models)} runs" if len(models) < rows else ""
+        click.echo(f"{rows} rows{last}" + (f", {sizes} distinct sizes" if sizes is not None else ""))
     if out is not None:
         out.mkdir(parents=True, exist_ok=True)
         found.to_csv(out / f"law-{law}.csv", index=False)
@@ -64,7 +77,7 @@ def _named(columns: Sequence[str]) -> dict[str, str]:
 
 
 def _models(source: Path) -> pd.DataFrame:
-    """Return one row per model: a file's rows, or the last logged losses of a store's runs."""
+    """Return a file's rows, or the logged losses of a store's runs with their sizes."""
     import pandas as pd
 
     if source.is_file():
@@ -77,5 +90,4 @@ def _models(source: Path) -> pd.DataFrame:
     from toposcope.store import Store
 
     store = Store.open(source)
-    last = store.metrics().sort_values("step").groupby("run", as_index=False).last()
-    return last.merge(store.runs()[["run", "parameters"]], on="run", how="left")
+    return store.metrics().merge(store.runs()[["run", "parameters"]], on="run", how="left")

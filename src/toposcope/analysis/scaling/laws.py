@@ -54,7 +54,7 @@ def fit_chinchilla(
 
     Huber loss (delta 1e-3) on log L, summed; log-sum-exp form log L = LSE(a - alpha log N, b - beta log D,
     e); starts on the grid alpha, beta in {0, .5, .., 2}, e in {-1, -.5, .., 1}, a, b in {0, 5, .., 25};
-    intervals from resampling points (Besiroglu et al. 2024).
+    intervals from resampling points (Besiroglu et al. 2024), those of one (N, D) together.
 
     Parameters
     ----------
@@ -196,13 +196,23 @@ def _fit(
 def _bootstrap(
     form: _Form, log_n: np.ndarray, log_d: np.ndarray, log_l: np.ndarray, fit: RobustFit, draws: int
 ) -> np.ndarray:
-    """Refit on resampled points from the optimum; shape (draws, p)."""
+    """Refit on resampled models from the optimum, the seeds of one model together; shape (draws, p)."""
+    members = _models(log_n, log_d)
     thetas = []
     for draw in range(draws):
-        index = rng(name="scaling-bootstrap", draw=draw).integers(0, len(log_l), len(log_l))
+        drawn = rng(name="scaling-bootstrap", draw=draw).integers(0, len(members), len(members))
+        index = np.concatenate([members[i] for i in drawn])
         law = form.log_loss(log_n[index], log_d[index])
         thetas.append(polish(law, log_l[index], fit.theta).theta)
     return np.array(thetas).reshape(draws, len(fit.theta))
+
+
+def _models(log_n: np.ndarray, log_d: np.ndarray) -> list[np.ndarray]:
+    """Return the points of every distinct (N, D), in the order in which they first appear."""
+    groups: dict[tuple[float, float], list[int]] = {}
+    for i, pair in enumerate(zip(log_n.tolist(), log_d.tolist(), strict=True)):
+        groups.setdefault(pair, []).append(i)
+    return [np.array(group) for group in groups.values()]
 
 
 def _summary(

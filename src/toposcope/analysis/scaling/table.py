@@ -41,6 +41,21 @@ _SURFACES: dict[str, Callable[..., ScalingFit]] = {
 }  # fmt: skip
 
 
+def last_rows(frame: pd.DataFrame, loss: str = "loss") -> pd.DataFrame:
+    """Return one row per run, its last value of every column up to its last finite loss.
+
+    A table without `run` and `step` has a row per model already and comes back as it is.
+
+    >>> rows = {"run": ["a", "a", "b"], "step": [2, 1, 1], "loss": [3.0, 4.0, 5.0]}
+    >>> last_rows(pd.DataFrame(rows))["loss"].tolist()
+    [3.0, 5.0]
+    """
+    if not {"run", "step", loss} <= set(frame):
+        return frame
+    finite = np.isfinite(pd.to_numeric(frame[loss], errors="coerce").to_numpy(float))
+    return frame[finite].sort_values("step", kind="stable").groupby("run", as_index=False).last()
+
+
 def law_table(
     frame: pd.DataFrame,
     law: str,
@@ -49,6 +64,7 @@ def law_table(
     leave_out: int = 0,
     chance: float = 0.0,
     draws: int = 200,
+    by_size: bool = False,
 ) -> pd.DataFrame:
     """Fit one law to a table with one row per model; return one row per fitted number.
 
@@ -66,6 +82,8 @@ def law_table(
         Score of guessing, for "two-stage".
     draws
         Bootstrap replicates.
+    by_size
+        Whether the models of one size are averaged first, so that n counts sizes.
 
     Raises
     ------
@@ -88,6 +106,9 @@ def law_table(
         good &= (density.rank(method="first") > leave_out).to_numpy()
     used = {name: values[good].to_numpy(float) for name, values in points.items()}
     left = int((~good).sum())
+    if by_size:
+        means = pd.DataFrame(used).groupby("size", as_index=False).mean()
+        used = {name: means[name].to_numpy(float) for name in means}
     why = sorted(set(screened.loc[screened["status"] != "ok", "reason"]))
     rows = [(law, *row) for row in _fitted(law, used, chance, draws)]
     out = pd.DataFrame(rows, columns=[name for name in ROWS if name != "left_out"])
