@@ -15,6 +15,7 @@ from toposcope.analysis.forecast.compare import forecast_table, worth_of_feature
 from toposcope.analysis.forecast.curve import curve_from_metrics
 from toposcope.analysis.forecast.evaluate import score_forecasts
 from toposcope.analysis.forecast.frame import Log, log_from_frame
+from toposcope.analysis.forecast.gather import split_runs
 from toposcope.analysis.forecast.laws import MultiPower
 from toposcope.analysis.forecast.schedule import drop
 from toposcope.analysis.forecast.siblings import SiblingTransfer
@@ -161,6 +162,55 @@ def test_schedules_that_cannot_be_the_runs(call, family, tmp_path, plan, options
     assert code == 2
     assert message in err
     assert err.count("\n") == 1
+
+
+def test_a_begun_run_takes_the_end_of_the_sibling_it_follows(call, tmp_path):
+    cosine_like = 0.5 + 0.5 * np.cos(np.pi * STEP / 2000)
+    pd.concat([table(f"r{i}", 1.0 + i, lr=cosine_like) for i in range(3)]).to_csv(tmp_path / "done.csv")
+    same = table("begun", 2.5, lr=0.3 * cosine_like).query("step <= 1200")
+    same.to_csv(tmp_path / "same.csv", index=False)
+    code, out, err = call(tmp_path / "same.csv", "--siblings", tmp_path / "done.csv", "--json")
+    assert code == 0
+    assert json.loads(out)["forecasts"][0]["share_seen"] == pytest.approx(0.6)
+    assert "end assumed at step 2000 as r0" in json.loads(out)["notes"]["begun"][0]
+    other = same.assign(lr=0.5 + 0.5 * np.cos(np.pi * same["step"] / 6000))
+    other.to_csv(tmp_path / "other.csv", index=False)
+    code, out, err = call(tmp_path / "other.csv", "--siblings", tmp_path / "done.csv", "--json")
+    made = json.loads(out)["forecasts"]
+    assert code == 1
+    assert {row["status"] for row in made} == {"failed"}
+    why = "end unknown: its learning rate follows no sibling's; give --horizon or --schedule"
+    assert {row["reason"] for row in made} == {why}
+    code, out, _ = call(tmp_path / "other.csv", "--siblings", tmp_path / "done.csv")
+    assert (code, "seen to step 1200, end unknown" in out) == (1, True)
+    code, _, err = call(
+        tmp_path / "other.csv", "--siblings", tmp_path / "done.csv", "--advise", "--budget", "1e9"
+    )
+    assert (code, why in err) == (2, True)
+
+
+def test_siblings_of_one_rate_that_end_apart_lend_no_end():
+    runs = [log_from_frame(table(f"r{i}", lr=1.0).query("step <= @end"), name="x").metrics
+            for i, end in enumerate((600, 1000, 2000))]  # fmt: skip
+    curves = [curve_from_metrics(f"r{i}", rows) for i, rows in enumerate(runs)]
+    _, begun = split_runs(curves[:1], curves[1:])
+    assert "siblings that end at steps 1000 and 2000; give --horizon" in begun[0].endless
+    assert not begun[0].finished
+    _, begun = split_runs(curves[:1], curves[2:])
+    assert (begun[0].endless, begun[0].horizon) == ("", 2000)
+
+
+def test_a_begun_run_whose_main_forecast_fails_ends_with_one(call, family, tmp_path, monkeypatch):
+    def refuse(self, seen):
+        raise InputError("auto: refused")
+
+    family[(family["run"] == "run2") & (family["step"] <= 600)].to_csv(tmp_path / "begun.csv", index=False)
+    call_it = (tmp_path / "begun.csv", "--horizon", "2000", "--json")
+    assert call(*call_it)[0] == 0
+    monkeypatch.setattr(Auto, "predict", refuse)
+    code, out, _ = call(*call_it)
+    status = {row["method"]: row["status"] for row in json.loads(out)["forecasts"]}
+    assert (code, status["auto"], status["pow3"]) == (1, "failed", "ok")
 
 
 def test_constant_losses_have_no_interval_of_width_zero(family):

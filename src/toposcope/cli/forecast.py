@@ -169,7 +169,7 @@ def _forecast(
             ablation, "What topology added on the finished siblings at the same share (|error|, paired)"
         )
         _show_problems(problems, begun + finished)
-    bad = any(all(o.status == "failed" for o in made if o.run == curve.run) for curve in begun)
+    bad = any(one.status == "failed" for one in made if one.method == methods[0].name)
     return 1 if problems or bad else 0
 
 
@@ -193,7 +193,7 @@ def _planned(
         )
         print_table(title, _columns(level), [_cells(one) for one in made])
         _show_problems(problems, siblings)
-    return 1 if problems or all(one.status == "failed" for one in made) else 0
+    return 1 if problems or made[0].status == "failed" else 0
 
 
 def _worth(begun: list[Curve], finished: list[Curve], methods: list[Forecaster]) -> pd.DataFrame | None:
@@ -203,9 +203,9 @@ def _worth(begun: list[Curve], finished: list[Curve], methods: list[Forecaster])
     from toposcope.analysis.forecast.topology import FeatureTransfer
 
     compared = [m for m in methods if isinstance(m, FeatureTransfer)]
-    if len(finished) < 3 or not compared:
+    shares = sorted({round(curve.last / curve.horizon, 4) for curve in begun if not curve.endless})
+    if len(finished) < 3 or not compared or not shares:
         return None
-    shares = sorted({round(curve.last / curve.horizon, 4) for curve in begun})
     scores = score_forecasts(finished, [SiblingTransfer(), *compared], shares)
     return ablate(scores, SiblingTransfer().name)
 
@@ -222,6 +222,7 @@ def _show_forecasts(begun: list[Curve], finished: list[Curve], made: list[Foreca
     for curve in begun:
         rows = [_cells(one) for one in made if one.run == curve.run]
         seen = f"step {curve.last} of {curve.horizon} ({curve.last / curve.horizon:.0%})"
+        seen = f"step {curve.last}, end unknown" if curve.endless else seen
         title = f"{curve.run}: final loss, seen to {seen}, {len(finished)} finished siblings"
         print_table(title, _columns(level), rows)
 
@@ -332,6 +333,8 @@ def _advise(
         )
     advices = []
     for curve in begun:
+        if curve.endless:
+            raise InputError(f"run {curve.run}: {curve.endless}")
         tokens = tokens_per_step or curve.covariates.get("tokens_per_step")
         if not tokens or curve.parameters <= 0:
             missing = (

@@ -90,6 +90,8 @@ def forecast(
     What a method cannot do is a row with status "failed" and its reason.
     """
     share = seen.last / seen.horizon
+    if seen.endless:
+        return _failed(method, seen, math.nan, level, seen.endless)
     finished = [curve for curve in siblings if curve.finished and curve.run != seen.run]
     seen, lender = with_borrowed_plan(seen, finished)
     said = f"planned rate taken from {lender}" if lender and "schedule" in method.needs else ""

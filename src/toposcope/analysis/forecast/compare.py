@@ -52,8 +52,8 @@ def forecast_table(log: Log, *, cuts: Sequence[float] = CUTS) -> pd.DataFrame:
     finished, begun = split_runs(curves)
     failed = [_failed(problem.run, problem.reason) for problem in problems]
     for curve in begun:
-        ends = f"seen to step {curve.last} of {curve.horizon}"
-        failed.append(_failed(curve.run, f"not finished, {ends}: toposcope forecast does it", curve))
+        ends = f"not finished, seen to step {curve.last} of {curve.horizon}: toposcope forecast does it"
+        failed.append(_failed(curve.run, curve.endless or ends, curve))
     if len(finished) < LEAST_RUNS:
         reason = f"{len(finished)} finished runs; forecasts are compared over at least {LEAST_RUNS}"
         failed += [_failed(curve.run, reason, curve) for curve in finished]

@@ -26,6 +26,7 @@ class Curve:
     learning rate or NaN. `horizon` is the step the run will end at, `schedule` the planned learning rate
     (None when unknown). `features` holds one row per measured step: a `step` column and one per feature.
     `covariates` are constants of the run (log parameters and such). `notes` say what was repaired.
+    `endless` says why the step at which the run will end is unknown; empty where it is known.
     """
 
     run: str
@@ -38,6 +39,7 @@ class Curve:
     features: pd.DataFrame = field(default_factory=pd.DataFrame)
     covariates: Mapping[str, float] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
+    endless: str = ""
 
     @property
     def last(self) -> int:
@@ -47,7 +49,7 @@ class Curve:
     @property
     def finished(self) -> bool:
         """Whether the log reaches the horizon (within the final-loss window)."""
-        return self.last >= self.horizon * (1 - FINAL_SHARE)
+        return not self.endless and self.last >= self.horizon * (1 - FINAL_SHARE)
 
     def seen(self, cut: float) -> Curve:
         """Return what was known at step `cut`: losses, rates and features up to it; the plan stays."""

@@ -85,18 +85,54 @@ def gather_curves(
 
 
 def split_runs(own: Sequence[Curve], others: Sequence[Curve] = ()) -> tuple[list[Curve], list[Curve]]:
-    """Return finished and begun runs; a begun run without a known end takes its siblings' common end."""
+    """Return finished and begun runs; a begun run without a known end takes that of a sibling it follows.
+
+    Shorter than the longest finished run and without a plan, a run has begun. Where its log and its siblings'
+    have learning rates, only a sibling whose rate it followed (up to a factor) lends its end: where there is
+    none, or where those end apart, the curve is `endless`. Without rates it takes the longest one's end.
+    Whose end was taken is among its notes.
+    """
     everyone = [*own, *others]
     longest = max((curve.horizon for curve in everyone), default=0)
     finished = list(others)
     begun: list[Curve] = []
     for curve in own:
         unplanned = curve.schedule is None and curve.horizon == curve.last
-        ended = any(other is not curve and other.horizon == longest and other.finished for other in everyone)
-        if unplanned and curve.last < 0.98 * longest and ended:
-            curve = replace(curve, horizon=longest)
+        known = [other for other in everyone if other is not curve and other.finished]
+        if unplanned and curve.last < 0.98 * longest and any(c.horizon == longest for c in known):
+            curve = _with_end(curve, [c for c in known if c.horizon > curve.last])
         (finished if curve.finished else begun).append(curve)
     return finished, begun
+
+
+def _with_end(curve: Curve, longer: Sequence[Curve]) -> Curve:
+    """Return the curve with the end of the sibling that it follows, or with the reason why it has none."""
+    planned = [(c, plan) for c in longer if (plan := c.plan()) is not None]
+    why = "no learning rates to compare; the longest finished run"
+    alike = sorted(longer, key=lambda c: -c.horizon)[:1]
+    if planned and np.isfinite(curve.rate).any():
+        why = "its learning rate so far is that of this run"
+        alike = [c for c, plan in planned if _follows(curve, plan)]
+        ends = sorted({c.horizon for c in alike})
+        unknown = "follows no sibling's"
+        if ends and ends[-1] > 1.02 * ends[0]:
+            unknown = f"is that of siblings that end at steps {ends[0]} and {ends[-1]}"
+        if not ends or ends[-1] > 1.02 * ends[0]:
+            reason = f"end unknown: its learning rate {unknown}; give --horizon or --schedule"
+            return replace(curve, endless=reason)
+    lender = max(alike, key=lambda c: c.horizon)
+    note = f"end assumed at step {lender.horizon} as {lender.run} ({why})"
+    return replace(curve, horizon=lender.horizon, notes=(*curve.notes, note))
+
+
+def _follows(curve: Curve, plan: Schedule) -> bool:
+    """Return whether the logged rate has the plan's shape: sizes may differ in their peak rate."""
+    known = np.isfinite(curve.rate)
+    step, rate = curve.step[known], curve.rate[known]
+    reached = float(plan.at(step).max())
+    if reached <= 0 or rate.max() <= 0:
+        return bool(reached <= 0 and rate.max() <= 0)
+    return not Schedule(plan.step, plan.rate * (rate.max() / reached)).mismatch(step, rate)
 
 
 def _tokens_per_step(rows: pd.DataFrame) -> dict[str, float]:
