@@ -22,6 +22,7 @@ from toposcope.analysis.decision.advice import (
 )
 from toposcope.analysis.decision.regret import regret_summary, regret_table
 from toposcope.analysis.forecast import curve_from_metrics
+from toposcope.analysis.forecast.curve import level_and_slope, level_error
 from toposcope.analysis.synthetic import Spectrum, SyntheticRecipe, simulate
 from toposcope.cli.main import main
 
@@ -113,6 +114,25 @@ def test_regret_is_of_the_larger_model_as_it_would_be_trained(synthetic):
     assert summary.loc["loss (default)", "low"] == pytest.approx(summary.loc["loss (default)", "mean_regret"])
 
 
+def test_stopping_is_as_unsure_as_the_smoothed_loss():
+    step, errors, held = np.arange(1.0, 501.0), [], []
+    clean = 2.0 + 3.0 * step**-0.5
+    for seed in range(200):
+        noisy = clean * np.exp(np.random.default_rng(seed).normal(0, 0.01, 500))
+        level, error = level_and_slope(step, noisy)[0], level_error(step, noisy)
+        errors.append(error)
+        held.append(abs(level - np.log(clean[-1])) < 1.645 * error)
+    assert 0.85 <= np.mean(held) <= 0.99
+    quiet = level_error(step, clean * np.exp(np.random.default_rng(0).normal(0, 0.001, 500)))
+    assert quiet < 0.3 * np.mean(errors)
+
+
+def test_stop_has_an_interval(synthetic):
+    stop = weigh(synthetic[1].seen(300), synthetic[2:], budget=1e6, larger=10**4)[1]
+    assert stop.action == STOP
+    assert stop.low < stop.loss < stop.high
+
+
 def run_command(arguments, capsys):
     with pytest.raises(SystemExit) as ended:
         main(arguments)
@@ -200,3 +220,31 @@ def test_command_names_the_remedy(folders, capsys, extra, message):
     code, printed = run_command(["forecast", str(folders / "finished"), *extra], capsys)
     assert code == 2
     assert message in " ".join(printed.err.split())
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (("--budget", "nan"), "--budget nan: give a finite number above 0"),
+        (("--budget", "inf"), "--budget inf: give a finite number above 0"),
+        (("--budget", "1e9", "--tokens-per-step", "-1"), "--tokens-per-step -1: give a finite"),
+        (("--budget", "1e9", "--tokens-per-step", "nan"), "--tokens-per-step nan: give a finite"),
+        (("--budget", "1e9", "--larger", "-5"), "--larger -5: give a finite"),
+        (("--budget", "1e9", "--larger", "2"), "--larger 2: run "),
+    ],
+)
+def test_advice_asks_for_numbers_that_can_be(folders, capsys, options, message):
+    given = [
+        "forecast",
+        str(folders / "begun"),
+        "--siblings",
+        str(folders / "finished"),
+        "--advise",
+        *options,
+    ]
+    if "--tokens-per-step" not in options:
+        given += ["--tokens-per-step", "100"]
+    code, printed = run_command(given, capsys)
+    assert code == 2
+    assert message in printed.err
+    assert printed.err.strip().count("\n") == 0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -74,8 +75,11 @@ def command(
     """
     if not 0 < level < 1:
         raise InputError(f"--level {level} is not a confidence; give a number between 0 and 1, such as 0.9")
-    if advise and (budget is None or budget <= 0):
+    if advise and budget is None:
         raise InputError("--advise needs --budget, the FLOP that are left, above 0")
+    _positive("--budget", budget)
+    _positive("--tokens-per-step", tokens_per_step)
+    _positive("--larger", larger)
     from toposcope.analysis.forecast.gather import split_runs
 
     plan = _plan(schedule)
@@ -102,6 +106,11 @@ def command(
     if begun:
         return _forecast(begun, finished, problems, level, as_json)
     return _score(finished, problems, _shares(cuts), level, as_json)
+
+
+def _positive(option: str, value: float | None) -> None:
+    if value is not None and not (math.isfinite(value) and value > 0):
+        raise InputError(f"{option} {value:g}: give a finite number above 0")
 
 
 def _plan(path: Path | None) -> Schedule | None:
@@ -343,6 +352,10 @@ def _advise(
             raise InputError(f"run {curve.run}: its {missing} is unknown, so FLOP cannot be counted")
         units = budget / (6.0 * tokens)
         target = larger or 2 * curve.parameters
+        if target <= curve.parameters:
+            raise InputError(
+                f"--larger {target}: run {curve.run} has {curve.parameters} parameters; give more than that"
+            )
         advices.append(advise(curve, finished, budget=units, larger=target, level=level))
     if as_json:
         print_json(

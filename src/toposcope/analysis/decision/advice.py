@@ -17,7 +17,7 @@ from scipy import stats
 
 from toposcope.analysis.forecast.auto import Auto
 from toposcope.analysis.forecast.base import LEVEL, Forecast, Forecaster, forecast
-from toposcope.analysis.forecast.curve import Curve, level_and_slope
+from toposcope.analysis.forecast.curve import Curve, level_and_slope, level_error
 from toposcope.analysis.forecast.published import NEURAL_PERSISTENCE
 from toposcope.analysis.phases.rules import IN_A_ROW, SMOOTHING, coded_rule
 
@@ -125,8 +125,10 @@ def _on_the_way(made: Forecast, seen: Curve, step: float) -> float:
 
 
 def _stop(seen: Curve, level: float) -> Option:
+    """Read the smoothed loss of now, as sure as its noise and the bandwidth leave it."""
     loss = math.exp(level_and_slope(seen.step, seen.loss)[0])
-    return _option(STOP, loss, 0.0, level, 0.0, 0.0, 0.0)
+    half = level_error(seen.step, seen.loss) * float(stats.norm.ppf(0.5 + level / 2))
+    return _option(STOP, loss, half, level, 0.0, 0.0, 0.0)
 
 
 def _scale(

@@ -188,3 +188,27 @@ def _level_and_slope(steps: bytes, losses: bytes) -> tuple[float, float]:
     if not levels:
         return float(np.log(loss[-min(3, len(loss)) :].mean())), float("nan")
     return float(np.mean(levels)), float(np.mean(slopes))
+
+
+def level_error(step: np.ndarray, loss: np.ndarray) -> float:
+    """Return the standard error of `level_and_slope`'s log level.
+
+    sqrt(mean of the fits' squared standard errors at the last step + variance of their levels): the noise of
+    the losses, taken as independent, and what the choice of bandwidth and degree leaves open.
+    """
+    levels, errors = [], []
+    for share in (0.2, 0.3, 0.4, 0.5):
+        near = step > step[-1] * (1 - share)
+        u, v = np.log(step[near] / step[-1]), np.log(loss[near])
+        for degree in (1, 2):
+            if len(u) < max(4, degree + 2):
+                continue
+            design = np.vander(u, degree + 1, increasing=True)
+            coefficients = np.linalg.lstsq(design, v, rcond=None)[0]
+            noise = float(np.sum((v - design @ coefficients) ** 2)) / (len(u) - degree - 1)
+            levels.append(coefficients[0])
+            errors.append(noise * np.linalg.pinv(design.T @ design)[0, 0])
+    if not levels:
+        last = np.log(loss[-min(3, len(loss)) :])
+        return float(last.std(ddof=1) / np.sqrt(len(last))) if len(last) > 1 else float("nan")
+    return float(np.sqrt(np.mean(errors) + np.var(levels)))
