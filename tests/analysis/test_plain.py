@@ -65,3 +65,35 @@ def test_the_command_takes_a_foreign_table(tmp_path, capsys) -> None:  # type: i
     assert {row["seeds"] for row in found["replicates"]} == {3}
     assert len(found["lags"]) == 6
     assert found["true_rates_of"] == "25 even"
+
+
+def ended(arguments: list[str], capsys) -> tuple[int, str, str]:  # type: ignore[no-untyped-def]
+    with pytest.raises(SystemExit) as left:
+        main(arguments)
+    printed = capsys.readouterr()
+    return int(left.value.code or 0), printed.out, printed.err
+
+
+def test_the_exit_code_says_whether_there_were_problems(tmp_path, capsys) -> None:  # type: ignore[no-untyped-def]
+    file = tmp_path / "mine.csv"
+    call = ["analyze", str(file), "--part", "trends"]
+    frame = made(1)
+    frame.to_csv(file, index=False)
+    assert ended(call, capsys)[0] == 0
+    short = frame.head(2).assign(run="short")
+    pd.concat([frame, frame.iloc[[3]], short]).to_csv(file, index=False)
+    code, out, _ = ended(call, capsys)
+    assert code == 1
+    assert "note: run s0: 1 repeated rows of a step, averaged" in out
+    assert "note: run short: failed: 2 checkpoints: at least 4 are needed" in out
+    frame.assign(mine=[np.inf, *frame["mine"][1:]]).to_csv(file, index=False)
+    code, out, err = ended(call, capsys)
+    assert (code, err) == (1, "")
+    assert "note: column mine: 1 infinite values count as missing" in out
+    short.to_csv(file, index=False)
+    code, out, err = ended(call, capsys)
+    assert (code, out) == (2, "")
+    assert "the longest run has 2 checkpoints" in err
+    assert err.count("\n") == 1
+    file.write_text("run,step,loss\n")
+    assert "the table has no rows" in ended(call, capsys)[2]

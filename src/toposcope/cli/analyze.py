@@ -105,7 +105,8 @@ def command(
 
     SOURCE is a store, or a CSV or parquet table with columns run, step, features and targets. The verdict
     rests on one test, which holds its level under every null that --calibrate simulates; the other columns
-    are there because they are usually reported, and their true error rates are printed with them.
+    are there because they are usually reported, and their true error rates are printed with them. Exits 1
+    where problems are listed (a run that fails, repeated steps, infinite values), 2 where nothing can be done.
     """
     if calibrate:
         return _calibrate(source, draws, out, as_json)
@@ -123,18 +124,21 @@ def command(
     if "forecasts" in chosen and "loss" in table.targets:
         made["forecasts"], made["forecast_effects"] = _forecasts(source)
     found = {name: part for name, part in made.items() if part is not None}
+    if not any(map(_holds_something, found.values())):
+        raise InputError(f"{source}: nothing could be computed: {_why_nothing(table)}")
+    problems = [*table.problems, *_failed_runs(found)]
     if as_json:
         records = {name: part.to_dict("records") for name, part in found.items()}
-        print_json({**records, "problems": table.problems, "true_rates_of": grid, "true_rates": _rates(grid)})
+        print_json({**records, "problems": problems, "true_rates_of": grid, "true_rates": _rates(grid)})
     else:
         for name, part in found.items():
             _SHOW[name](part, rows)
             if name == "trends":
                 _show_rates(grid)
-        for problem in table.problems:
+        for problem in problems:
             click.echo(f"note: {problem}")
     _save(found, out)
-    return 0
+    return 1 if problems else 0
 
 
 def read_source(source: Path, targets: Sequence[str], target_file: Path | None = None) -> SeriesTable:
@@ -195,6 +199,33 @@ def _compute(
         "saturation": analysis.saturation_table, "scaling": analysis.scaling_table,
     }  # fmt: skip
     return makers[name](table, columns=chosen)
+
+
+def _holds_something(part: pd.DataFrame) -> bool:
+    if "cut" in part and not part["cut"].notna().any():
+        return False
+    return bool((part["status"] != "failed").any()) if "status" in part else len(part) > 0
+
+
+def _why_nothing(table: SeriesTable) -> str:
+    from toposcope.analysis.trends.verdicts import LEAST_POINTS
+
+    longest = len(_longest_grid(table))
+    if longest < LEAST_POINTS:
+        return f"the longest run has {longest} checkpoints, at least {LEAST_POINTS} are needed; add some"
+    if table.catalogue.empty:
+        return "the table has no feature column; add one"
+    return "no part asked for fits these runs; --part all tries every one"
+
+
+def _failed_runs(found: dict[str, pd.DataFrame]) -> list[str]:
+    """Say of which runs no pair could be judged, and why."""
+    trends = found.get("trends")
+    if trends is None or trends.empty:
+        return []
+    failed = trends.groupby("run", sort=False).filter(lambda rows: bool((rows["status"] == "failed").all()))
+    first = failed.drop_duplicates("run")
+    return [f"run {run}: failed: {reason}" for run, reason in zip(first["run"], first["reason"], strict=True)]
 
 
 def _forecasts(source: Path) -> tuple[pd.DataFrame, pd.DataFrame]:

@@ -108,7 +108,7 @@ def law_table(
     left = int((~good).sum())
     if by_size:
         means = pd.DataFrame(used).groupby("size", as_index=False).mean()
-        used = {name: means[name].to_numpy(float) for name in means}
+        used = {str(name): means[name].to_numpy(float) for name in means}
     why = sorted(set(screened.loc[screened["status"] != "ok", "reason"]))
     rows = [(law, *row) for row in _fitted(law, used, chance, draws)]
     out = pd.DataFrame(rows, columns=[name for name in ROWS if name != "left_out"])

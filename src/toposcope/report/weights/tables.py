@@ -213,8 +213,8 @@ def scaling_table(study: Study) -> Table:
         "scaling",
         "Power laws in the number of parameters",
         "Least squares in log-log on each size's mean at the last checkpoint, with Student's interval of "
-        "the exponent; the p-value of rho is exact up to eight points, Student's approximation beyond. Sizes is how many "
-        "distinct model sizes carry the exponent.",
+        "the exponent; the p-value of rho is exact up to eight points, Student's approximation beyond. Sizes "
+        "is how many distinct model sizes carry the exponent.",
         ("quantity", "exponent", "95%", "R²", "ρ (p)", "sizes", "note"),
         tuple(rows),
         frame=study.fits,
