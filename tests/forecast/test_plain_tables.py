@@ -13,7 +13,7 @@ from toposcope.analysis.forecast.annealing import DEFAULT, PUBLISHED, choose_sha
 from toposcope.analysis.forecast.auto import Auto
 from toposcope.analysis.forecast.compare import forecast_table, worth_of_features
 from toposcope.analysis.forecast.curve import curve_from_metrics
-from toposcope.analysis.forecast.evaluate import score_forecasts
+from toposcope.analysis.forecast.evaluate import ablate, score_forecasts
 from toposcope.analysis.forecast.frame import Log, log_from_frame
 from toposcope.analysis.forecast.gather import split_runs
 from toposcope.analysis.forecast.laws import MultiPower
@@ -211,6 +211,50 @@ def test_a_begun_run_whose_main_forecast_fails_ends_with_one(call, family, tmp_p
     code, out, _ = call(*call_it)
     status = {row["method"]: row["status"] for row in json.loads(out)["forecasts"]}
     assert (code, status["auto"], status["pow3"]) == (1, "failed", "ok")
+
+
+def test_infinite_cells_are_left_out_and_listed(call, family, tmp_path):
+    family = family.assign(h0=family["step"] ** 0.5 + family["parameters"])
+    family.loc[5, ["h0", "loss"]] = [np.inf, -np.inf]
+    family.to_csv(tmp_path / "runs.csv", index=False)
+    code, out, _ = call(tmp_path / "runs.csv", "--cuts", "0.3", "--json")
+    found = json.loads(out)
+    assert code == 1
+    assert found["problems"] == [
+        {"run": "run0", "reason": "1 infinite values of 'loss' left out"},
+        {"run": "run0", "reason": "1 infinite values of 'h0' left out"},
+    ]
+    by_features = [row for row in found["scores"] if row["method"].endswith("+ features")]
+    assert {row["status"] for row in by_features} == {"ok"}
+    log = log_from_frame(family, name="x")
+    assert (forecast_table(log, cuts=(0.3,))["cut"].notna()).all()
+
+
+@pytest.mark.parametrize("size", [0, -7])
+def test_a_size_that_cannot_be_is_unknown_and_used_nowhere(call, family, tmp_path, size):
+    family.loc[family["run"] == "run0", "parameters"] = size
+    family.to_csv(tmp_path / "runs.csv", index=False)
+    code, out, err = call(tmp_path / "runs.csv", "--cuts", "0.3", "--json")
+    assert (code, "size unknown, parameters not above 0: run0" in err) == (0, True)
+    by_size = json.loads(out)["unseen_largest"][0]
+    family[family["run"] != "run0"].to_csv(tmp_path / "runs.csv", index=False)
+    _, out, _ = call(tmp_path / "runs.csv", "--cuts", "0.3", "--json")
+    assert by_size["predicted"] == json.loads(out)["unseen_largest"][0]["predicted"]
+    family.drop(columns="parameters").to_csv(tmp_path / "runs.csv", index=False)
+    _, out, _ = call(tmp_path / "runs.csv", "--cuts", "0.3", "--json")
+    assert json.loads(out)["unseen_largest"][0]["reason"] == "the size of no run is known"
+
+
+def test_rounding_is_no_effect():
+    rows = [(m, r, 0.3, 3.0, e) for m, es in (("a", (0.0, 1e-16, 2e-16)), ("b", (4e-16, 0.0, 1e-16)))
+            for r, e in enumerate(es)]  # fmt: skip
+    scores = pd.DataFrame(rows, columns=["method", "run", "cut", "actual", "error"])
+    row = ablate(scores, "a").iloc[0]
+    assert (row["effect"], row["status"], row["reason"]) == (0.0, "failed", "no run differs")
+    scores.loc[4, "error"] = np.nan
+    assert (ablate(scores, "a").iloc[0]["n"], ablate(scores, "a").iloc[0]["effect"]) == (2, 0.0)
+    scores.loc[3, "error"] = 1e-6
+    assert ablate(scores, "a").iloc[0]["status"] == "ok"
 
 
 def test_constant_losses_have_no_interval_of_width_zero(family):

@@ -80,6 +80,7 @@ def command(
     _positive("--budget", budget)
     _positive("--tokens-per-step", tokens_per_step)
     _positive("--larger", larger)
+    _positive("--parameters", parameters or None)
     from toposcope.analysis.forecast.gather import split_runs
 
     plan = _plan(schedule)
@@ -98,7 +99,8 @@ def command(
         alike = [curve for curve in others if parameters in (0, curve.parameters)]
         return _planned(plan, alike, problems, level, as_json)
     if not own:
-        detail = f": {problems[0].reason}" if problems else ""
+        why = [problem.reason for problem in problems if problem.left_out]
+        detail = f": {why[0]}" if why else ""
         raise InputError(f"no run of {', '.join(targets)} can be forecast{detail}")
     finished, begun = split_runs(own, others)
     if advise:
@@ -322,7 +324,8 @@ def _show_ablation(effects: pd.DataFrame | None, title: str) -> None:
 
 def _show_problems(problems: list[Problem], curves: list[Curve]) -> None:
     for problem in problems:
-        click.echo(f"left out: {problem.run}: {problem.reason}", err=True)
+        kind = "left out" if problem.left_out else "problem"
+        click.echo(f"{kind}: {problem.run}: {problem.reason}", err=True)
     for curve in curves:
         for note in curve.notes:
             click.echo(f"note: {curve.run}: {note}", err=True)

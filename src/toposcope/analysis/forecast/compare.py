@@ -50,7 +50,7 @@ def forecast_table(log: Log, *, cuts: Sequence[float] = CUTS) -> pd.DataFrame:
         log.metrics, log.runs, features=log.features, diagrams=log.diagrams, wide=log.wide
     )
     finished, begun = split_runs(curves)
-    failed = [_failed(problem.run, problem.reason) for problem in problems]
+    failed = [_failed(problem.run, problem.reason) for problem in problems if problem.left_out]
     for curve in begun:
         ends = f"not finished, seen to step {curve.last} of {curve.horizon}: toposcope forecast does it"
         failed.append(_failed(curve.run, curve.endless or ends, curve))

@@ -13,6 +13,9 @@ from toposcope.analysis.forecast.base import LEVEL, Forecaster, forecast
 from toposcope.analysis.forecast.curve import Curve
 from toposcope.analysis.scaling import spearman_exact
 
+_ROUNDING = 1e-9
+"""A difference between two errors below this share of the actual loss is none."""
+
 
 def score_forecasts(
     curves: Sequence[Curve],
@@ -100,16 +103,21 @@ def ablate(scores: pd.DataFrame, base: str, level: float = 0.95) -> pd.DataFrame
 
     Negative: the method is better. The interval is Student's over runs; both paired tests are there with the
     smallest two-sided p that so many runs can reach: Wilcoxon's signed ranks 2 / 2^n, the t-test none.
+    A difference below 1e-9 of the loss is rounding and counts as none.
     """
     rows = []
     for cut in scores["cut"].unique():
         at = scores[scores["cut"] == cut]
         without = at[at["method"] == base].set_index("run")["error"].abs()
+        actual = at.drop_duplicates("run").set_index("run")["actual"].abs()
         for method in at["method"].unique():
             if method == base:
                 continue
             error = at[at["method"] == method].set_index("run")["error"].abs()
-            rows.append({"cut": cut, "method": method, "base": base, **paired(error - without, level)})
+            difference = error - without
+            rounding = difference.abs() < _ROUNDING * actual.reindex(difference.index)
+            difference = difference.mask(rounding, 0.0)
+            rows.append({"cut": cut, "method": method, "base": base, **paired(difference, level)})
     return pd.DataFrame(rows)
 
 
@@ -150,11 +158,15 @@ def unseen_largest(
     """Forecast the largest model from the smaller ones, and from its size alone before any of its losses.
 
     The rows called "size alone" are the power law of final loss in parameters over the smaller models, with
-    Student's prediction interval in log-log.
+    Student's prediction interval in log-log. Runs of unknown size are left aside.
     """
-    ordered = sorted(curves, key=lambda curve: curve.parameters)
-    largest, smaller = ordered[-1], ordered[:-1]
+    ordered = sorted((c for c in curves if c.parameters > 0), key=lambda curve: curve.parameters)
     columns = ["method", "run", "cut", "predicted", "low", "high", "actual", "error", "status", "reason"]
+    if not ordered:
+        nan, reason = math.nan, "the size of no run is known"
+        row = ("size alone", "", 0.0, nan, nan, nan, nan, nan, "failed", reason)
+        return pd.DataFrame([row], columns=columns)
+    largest, smaller = ordered[-1], ordered[:-1]
     rows = [_from_size(largest, smaller, level)]
     for cut in cuts:
         for method in methods:
@@ -171,7 +183,7 @@ def _from_size(largest: Curve, smaller: Sequence[Curve], level: float) -> tuple[
     actual = largest.final_loss()
     size = np.array([c.parameters for c in smaller], float)
     final = np.array([c.final_loss() for c in smaller])
-    if len(np.unique(size[size > 0])) < 3 or largest.parameters <= 0:
+    if len(np.unique(size)) < 3:
         nan = math.nan
         reason = "fewer than 3 smaller sizes are known"
         return "size alone", largest.run, 0.0, nan, nan, nan, actual, nan, "failed", reason

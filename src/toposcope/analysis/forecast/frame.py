@@ -83,7 +83,8 @@ def log_from_frame(frame: pd.DataFrame, *, name: str, column: str = "loss") -> L
     if features:
         wide = table[["run", "step", *features]].dropna(subset=["step"]).dropna(subset=features, how="all")
         wide = wide.drop_duplicates(["run", "step"], keep="last")
-    return Log(metrics, _runs(table, name), wide, notes=tuple(notes))
+    runs, unsized = _runs(table, name)
+    return Log(metrics, runs, wide, notes=(*notes, *unsized))
 
 
 def _named(frame: pd.DataFrame, name: str, column: str) -> tuple[pd.DataFrame, list[str]]:
@@ -117,14 +118,20 @@ def _named(frame: pd.DataFrame, name: str, column: str) -> tuple[pd.DataFrame, l
     return table, notes
 
 
-def _runs(table: pd.DataFrame, name: str) -> pd.DataFrame:
+def _runs(table: pd.DataFrame, name: str) -> tuple[pd.DataFrame, list[str]]:
+    """Return run and parameters, 0 where unknown, and a note on sizes that cannot be."""
     if "parameters" not in table:
-        return pd.DataFrame({"run": table["run"].unique(), "parameters": 0})
+        return pd.DataFrame({"run": table["run"].unique(), "parameters": 0}), []
     sizes = pd.to_numeric(table["parameters"], errors="coerce")
+    impossible = table.loc[(sizes <= 0) | np.isinf(sizes), "run"].unique()
+    sizes = sizes.where((sizes > 0) & np.isfinite(sizes))
     for run, own in sizes.groupby(table["run"], sort=False):
         if own.nunique() > 1:
             raise InputError(
                 f"{name}: run {run} has parameters {own.min():g} and {own.max():g}; give one size"
             )
     first = sizes.groupby(table["run"], sort=False).first()
-    return pd.DataFrame({"run": first.index, "parameters": np.nan_to_num(first.to_numpy()).astype(int)})
+    notes = [f"size unknown, parameters not above 0: {', '.join(impossible[:12])}"] if len(impossible) else []
+    return pd.DataFrame(
+        {"run": first.index, "parameters": np.nan_to_num(first.to_numpy()).astype(int)}
+    ), notes

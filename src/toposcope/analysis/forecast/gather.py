@@ -33,10 +33,11 @@ _GRADIENT_WINDOW = 100
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """A run that cannot be forecast, and why."""
+    """What is wrong with a run, and whether it is left out for it."""
 
     run: str
     reason: str
+    left_out: bool = True
 
 
 def gather_curves(
@@ -57,12 +58,16 @@ def gather_curves(
     steps of its training recipe (in `runs.config`); else its last step. The schedule is the given one or the
     recipe's cosine.
     """
-    curves, problems = [], []
+    curves: list[Curve] = []
+    metrics, problems = _without_infinities(metrics)
     known = runs.set_index("run") if len(runs) else pd.DataFrame()
     if wide is None:
         wide = feature_columns(features, diagrams) if features is not None and len(features) else None
     if wide is None or not len(wide):
         wide = _at_some_steps(metrics)
+    elif wide is not None:
+        wide, more = _without_infinities(wide)
+        problems += more
     for run, rows in metrics.groupby("run", sort=False):
         info = known.loc[[run]].iloc[0] if run in known.index else None
         config = _config(info)
@@ -73,7 +78,7 @@ def gather_curves(
                 rows,
                 horizon=horizon or (None if schedule is not None else _recipe_steps(config)),
                 schedule=schedule,
-                parameters=int(info["parameters"] or 0) if info is not None else 0,
+                parameters=_size(info),
                 column=column,
                 features=_with_norms(wide, rows, str(run)) if wide is not None else None,
             )
@@ -181,6 +186,27 @@ def feature_columns(features: pd.DataFrame, diagrams: pd.DataFrame | None) -> pd
             table = vector_table(diagrams, kind)
             wide = wide.merge(table, on=["run", "step"], how="left") if len(table.columns) > 2 else wide
     return wide
+
+
+def _without_infinities(table: pd.DataFrame) -> tuple[pd.DataFrame, list[Problem]]:
+    """Return the table with NaN for infinities, and where they were: one problem per run and column."""
+    problems = []
+    numeric = [c for c in table.columns if c != "run" and pd.api.types.is_numeric_dtype(table[c])]
+    infinite = table[numeric].astype(float).abs() == np.inf
+    for column in infinite.columns[infinite.any()]:
+        for run, count in infinite[column].groupby(table["run"], sort=False).sum().items():
+            if count:
+                reason = f"{count} infinite values of {column!r} left out"
+                problems.append(Problem(str(run), reason, left_out=False))
+    if not problems:
+        return table, problems
+    return table.assign(**{str(c): table[c].mask(infinite[c]) for c in numeric}), problems
+
+
+def _size(info: pd.Series | None) -> int:
+    """Return the number of parameters; 0, unknown, where none above 0 is given."""
+    size = info["parameters"] if info is not None else 0
+    return int(size) if pd.notna(size) and size > 0 else 0
 
 
 def _at_some_steps(metrics: pd.DataFrame) -> pd.DataFrame | None:
