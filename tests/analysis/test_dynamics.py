@@ -119,6 +119,21 @@ def test_a_planted_boundary_is_found_and_covered() -> None:
     assert inside / found > 0.9
 
 
+def test_boundaries_are_calibrated_per_run() -> None:
+    g = np.random.default_rng(5)
+    plain = per_run = 0
+    for _ in range(60):
+        walks = {f"f{i}": np.cumsum(g.standard_normal(51)) for i in range(10)}
+        table = segment_table(from_frame(frame(**walks)))
+        plain += bool((table["boundary_p"] <= 0.05).any())
+        per_run += len(table) > 10
+        assert (table["boundary_holm"] >= table["boundary_p"]).all()
+        assert (table.loc[table["segment"] > 0, "boundary_holm"] <= 0.05).all()
+        assert set(table["reason"]) <= {""} or table["reason"].str.contains("dropped").any()
+    assert plain >= 12
+    assert per_run <= 8  # 5% of 60 is 3, with a standard error of 1.7
+
+
 def test_segments_are_labelled_by_the_sign_of_their_slopes() -> None:
     g = np.random.default_rng(0)
     logs = np.log(STEPS[1:])

@@ -36,7 +36,8 @@ The wide series table (`series_table`, `from_frame`; class `SeriesTable`)
 
 `segment_table`: `run`, `column`, `segment`, `start_step`, `end_step`, `slope` (per unit log step),
     `slope_low`, `slope_high`, `start_low`, `start_high` (interval of the boundary), `direction`,
-    `spectral_label`, `embedding_label`, `false_alarm_rate`, `boundary_p` (of having any boundary).
+    `spectral_label`, `embedding_label`, `false_alarm_rate`, `boundary_p` (of having any boundary),
+    `boundary_holm` (over a run's columns).
 
 `saturation_table`: `run`, `column`, `form`, `start`, `asymptote`, `rate`, `knee_step`, each with `_low`
     and `_high`, `r2`.

@@ -106,7 +106,7 @@ def command(
     SOURCE is a store, or a CSV or parquet table with columns run, step, features and targets. The verdict
     rests on one test, which holds its level under every null that --calibrate simulates; the other columns
     are there because they are usually reported, and their true error rates are printed with them. Exits 1
-    where problems are listed (a run that fails, repeated steps, infinite values), 2 where nothing can be done.
+    where problems are listed (a run that fails, repeated steps, infinite values), 2 where nothing was done.
     """
     if calibrate:
         return _calibrate(source, draws, out, as_json)

@@ -34,6 +34,8 @@ def show_law(
     source: Path, law: str, columns: Sequence[str], leave_out: int, out: Path | None, *, as_json: bool
 ) -> int:
     """Fit and print one law; return the exit code: 1 where it could not be fitted."""
+    import pandas as pd
+
     from toposcope.analysis.scaling.table import COLUMNS, last_rows, law_table
 
     named = _named(columns)
@@ -42,7 +44,10 @@ def show_law(
     rows = len(models)
     models = last_rows(models, loss_in)
     found = law_table(models, law, columns=named, leave_out=leave_out, by_size=law in _AVERAGED)
-    sizes = int(models[sizes_in].nunique()) if sizes_in in models else None
+    sizes = None
+    if sizes_in in models:
+        known = pd.to_numeric(models[sizes_in], errors="coerce")
+        sizes = int(known[known > 0].nunique())
     if as_json:
         counts = {"rows": rows, "models": len(models), "sizes": sizes}
         print_json({"law": law, "formula": LAWS[law], **counts, "fit": found.to_dict("records")})

@@ -11,6 +11,7 @@ from scipy.stats import t as student
 
 from toposcope.analysis.phases import partition as part
 from toposcope.analysis.phases.whitening import FALSE_ALARMS, Whitened, flipped_gains, whiten
+from toposcope.analysis.statistics import holm
 from toposcope.analysis.table import SeriesTable
 from toposcope.analysis.trends.verdicts import default_columns
 
@@ -20,19 +21,29 @@ BOUNDARY_DROP = -2.0 * np.log(1.0 - np.sqrt(0.95))
 COLUMNS = (
     "run", "column", "segment", "start_step", "end_step", "slope", "slope_low", "slope_high", "start_low",
     "start_high", "direction", "spectral_label", "embedding_label", "false_alarm_rate", "boundary_p",
-    "status", "reason",
+    "boundary_holm", "status", "reason",
 )  # fmt: skip
+_P = COLUMNS.index("boundary_p") - 2
+"""Where a row of `segments` has its p-value; the adjusted one follows."""
 
 
 def segment_table(
-    table: SeriesTable, *, columns: Sequence[str] | None = None, calibrated: bool = True, level: float = 0.95
+    table: SeriesTable,
+    *,
+    columns: Sequence[str] | None = None,
+    calibrated: bool = True,
+    per_run: bool = True,
+    level: float = 0.95,
 ) -> pd.DataFrame:
     """Split every feature of every run where its slope on log(step) changes; one row per segment.
 
     Changes are whitened first (`phases.whitening`): noise that wanes, grows or persists gives no
     boundaries. The penalty per boundary is the one that lets 5% of the series show any boundary when the
     signs of its noise are flipped at random; 2 ln n where not `calibrated`. `false_alarm_rate` is the share
-    that do, `boundary_p` the p-value of having any boundary. `slope` is the segment's whole change over its
+    that do, `boundary_p` the p-value of having any boundary, `boundary_holm` the same adjusted over the
+    columns of a run by Holm's method. With `per_run` a series keeps its boundaries only where that is at most 5%, so
+    that no more than 5% of runs without a change show one in any column; the reason tells of those dropped.
+    `slope` is the segment's whole change over its
     whole stretch of log(step), with Student's interval. `start_low` and `start_high` bound a segment's first
     step by the likelihood-ratio set of its boundary, the neighbours held fixed. `direction` is the sign of
     the slope when its interval excludes 0. Labels follow it: `spectral_label` warm-up (falling before any
@@ -54,16 +65,37 @@ def segment_table(
     for run in table.run_names:
         frame = table.of_run(run)
         steps = frame["step"].to_numpy(float)
-        for column in columns:
-            found = segments(steps, frame[column].to_numpy(float), calibrated=calibrated, level=level)
-            rows += [(run, column, *row) for row in found]
+        found = [
+            segments(steps, frame[column].to_numpy(float), calibrated=calibrated, level=level)
+            for column in columns
+        ]
+        adjusted = holm(np.array([series[0][_P] for series in found], float))
+        for column, series, p in zip(columns, found, adjusted, strict=True):
+            if per_run and calibrated and len(series) > 1 and p > FALSE_ALARMS:
+                series = _whole(steps, frame[column].to_numpy(float), len(series) - 1, level)
+            rows += [(run, column, *row[: _P + 1], p, *row[_P + 2 :]) for row in series]
     return pd.DataFrame(rows, columns=list(COLUMNS))
 
 
+def _whole(steps: np.ndarray, values: np.ndarray, dropped: int, level: float) -> list[tuple[object, ...]]:
+    """Return the series as one segment, its boundaries dropped because its run has other columns too."""
+    row = segments(steps, values, level=level, one=True)[0]
+    reason = f"{dropped} boundaries dropped: not significant over the columns of the run (Holm)"
+    return [(*row[:-1], reason)]
+
+
 def segments(
-    steps: np.ndarray, values: np.ndarray, *, calibrated: bool = True, level: float = 0.95
+    steps: np.ndarray,
+    values: np.ndarray,
+    *,
+    calibrated: bool = True,
+    level: float = 0.95,
+    one: bool = False,
 ) -> list[tuple[object, ...]]:
-    """Return the segments of one series as rows of `segment_table`, without run and column."""
+    """Return the segments of one series as rows of `segment_table`, without run and column.
+
+    With `one` the series stays whole. `boundary_holm` is `boundary_p`, of a single series.
+    """
     inc = part.increments(steps, values)
     n = len(inc.change)
     if n < LEAST_POINTS:
@@ -78,7 +110,8 @@ def segments(
     p = (1 + int(np.sum(draws >= gain))) / (len(draws) + 1)
     penalty = _threshold(draws) if calibrated else 2.0 * float(np.log(n))
     rate = float(np.mean(draws > penalty))
-    starts = [0, *part.optimal_boundaries(white.change, white.clock, penalty), n]
+    cuts = [] if one else part.optimal_boundaries(white.change, white.clock, penalty)
+    starts = [0, *cuts, n]
     sigma = _residual_sigma(white, starts)
     rows: list[tuple[object, ...]] = []
     risen = False
@@ -88,7 +121,7 @@ def segments(
         first, last = _boundary_set(white, inc.steps, starts, i, sigma) if i else (inc.steps[0], inc.steps[0])
         rows.append((
             i, inc.steps[a], inc.steps[b], slope, low, high, first, last, direction,
-            _spectral(direction, risen), _EMBEDDING[direction], rate, p, "ok", "",
+            _spectral(direction, risen), _EMBEDDING[direction], rate, p, p, "ok", "",
         ))  # fmt: skip
         risen = risen or direction == "rising"
     return rows
@@ -106,7 +139,7 @@ def _spectral(direction: str, risen: bool) -> str:
 
 
 def _nothing(status: str, reason: str) -> tuple[object, ...]:
-    return (0, *(np.nan,) * 7, "", "", "", np.nan, np.nan, status, reason)
+    return (0, *(np.nan,) * 7, "", "", "", np.nan, np.nan, np.nan, status, reason)
 
 
 def _threshold(draws: np.ndarray) -> float:
