@@ -25,8 +25,8 @@ def chosen_target(series: SeriesTable, wanted: str | None, *, preferred: Sequenc
         found = [name for name in (*series.targets, *columns) if name == wanted]
         found = found or [column for column in columns if column.endswith(f"/{wanted}")]
         if len(found) != 1:
-            known = [name for name in series.targets if series.values[name].notna().any()]
-            have = ", ".join(known) or "none"
+            usable = [name for name in series.targets if series.values[name].notna().any()]
+            have = ", ".join(usable) or "none"
             raise InputError(f"--target {wanted}: no such target; this store has {have}, and its features")
         return found[0]
     there = [name for name in preferred if name in series.targets]

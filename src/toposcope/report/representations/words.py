@@ -44,8 +44,8 @@ def target_name(study: Representations) -> str:
 
 def target_counts(study: Representations) -> pd.Series:
     """Return how many checkpoints of each run have a finite value of the target."""
-    finite = np.isfinite(study.series.values[study.target].astype(float))
-    return finite.groupby(study.series.values["run"]).sum()
+    values = study.series.values[["run", study.target]].replace([np.inf, -np.inf], np.nan)
+    return values.groupby("run")[study.target].count()
 
 
 def _the(study: Representations) -> str:
