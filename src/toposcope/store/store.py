@@ -73,6 +73,8 @@ class Store:
             _write_manifest(path, recipe)
         store = cls.open(path)
         if store.recipe_hash != recipe_hash(recipe):
+            if (kind := _kind(store.recipe)) != _kind(recipe):
+                raise StoreError(f"{path} holds {kind}, not {_kind(recipe)}: choose another folder")
             difference = _difference(store.recipe, recipe)
             raise StoreError(
                 f"{path} was made with another recipe ({difference}); choose another folder or its options"
@@ -95,7 +97,8 @@ class Store:
             recipe = manifest["recipe"]
         except (FileNotFoundError, NotADirectoryError):
             raise StoreError(
-                f"{path} is not a store; make one with: toposcope weights SERIES --out {path}"
+                f"{path} is not a store; make one with: toposcope weights SERIES --out {path}, "
+                "or with toposcope embeddings"
             ) from None
         except (ValueError, KeyError, TypeError) as error:
             raise StoreError(
@@ -376,6 +379,11 @@ def _write_manifest(path: Path, recipe: Mapping[str, object]) -> None:
         pass
     finally:
         aside.unlink(missing_ok=True)
+
+
+def _kind(recipe: Mapping[str, object]) -> str:
+    """Return what a store of this recipe holds; only the recipe of representations names its probe."""
+    return str(recipe.get("probe", "weights"))
 
 
 def _difference(have: Mapping[str, object], want: Mapping[str, object]) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import hashlib
 import json
+import logging
 import os
 import re
 from collections.abc import Sequence
@@ -93,6 +94,8 @@ def _lines_of(path: Path) -> list[str]:
         text = path.read_text(encoding="utf-8")
     except UnicodeDecodeError as error:
         raise InputError(f"{path} is not UTF-8 text (byte {error.start}): convert it first") from error
+    if not text.strip():
+        raise InputError(f"{path} is empty; give a file with a text on each line")
     suffix = path.suffix.lower()
     if suffix in {".jsonl", ".ndjson"}:
         return [
@@ -135,7 +138,11 @@ def _from_hub(source: str, split: str, limit: int | None, min_chars: int) -> lis
     endpoint = os.environ.get("HF_ENDPOINT")
     lines: list[str] = []
     try:
-        found = HfApi(endpoint=endpoint).list_repo_files(name, repo_type="dataset", revision=_CONVERTED)
+        logging.getLogger("huggingface_hub").setLevel(logging.ERROR)  # one line says what went wrong
+        api = HfApi(endpoint=endpoint)
+        # Offline this fails at once, where a listing would be tried six times.
+        api.dataset_info(name, revision=_CONVERTED, timeout=30.0)
+        found = api.list_repo_files(name, repo_type="dataset", revision=_CONVERTED)
         for part in _parts(found, name, config or "", split):
             file = hf_hub_download(name, part, repo_type="dataset", revision=_CONVERTED, endpoint=endpoint)
             lines += [text for text in _parquet_texts(Path(file), name) if len(text.strip()) >= min_chars]
