@@ -280,3 +280,11 @@ def test_export_of_no_store(tmp_path: Path, call: Call) -> None:
     code, _, err = call("export", tmp_path, "--out", tmp_path / "x")
     assert code == 2
     assert "is not a store" in err
+
+
+def test_gradients_without_a_batch_are_one_line_and_no_store(tmp_path: Path, call: Call) -> None:
+    save_file({"a.weight": np.eye(4, dtype=np.float32)}, tmp_path / "lone.safetensors")
+    code, _, err = call("weights", tmp_path / "lone.safetensors", "--gradients", "--out", tmp_path / "store")
+    assert (code, err.count("\n")) == (2, 1)
+    assert "--gradients: only run folders bring a batch; give --texts FILE" in err
+    assert not (tmp_path / "store").exists()

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
+import shutil
 
 import numpy as np
 import pytest
 
 from tests.representations.conftest import TEXTS, write_causal_model
 from toposcope.cli.main import main
+from toposcope.errors import InputError
+from toposcope.store import Store
 
 
 @pytest.fixture(scope="module")
@@ -65,15 +68,88 @@ def test_kept_states_read_back(inputs, tmp_path, capsys):
         (["--texts", "TEXTS", "--limit", "9999"], "9999 were asked for"),
         (["--texts", "TEXTS", "--preset", "bogus"], "preset is 'bogus'"),
         (["--texts", "TEXTS", "--maxdim", "7"], "maxdim is 7"),
+        (["--texts", "TEXTS", "--limit", "0"], "Invalid value for '--limit'"),
+        (["--texts", "TEXTS", "--min-chars", "-1"], "Invalid value for '--min-chars'"),
+        (["--texts", "TEXTS", "--limit", "9", "--layers", "0,abc"], "--layers '0,abc': give last, all"),
+        (["--texts", "TEXTS", "--limit", "9", "--layers", "99"], "hidden states are numbered 0 to 3"),
+        (["--texts", "TEXTS", "--limit", "9", "--device", "tpu"], "--device 'tpu' is unknown"),
+        (["--texts", "EMPTY"], "is empty; give a file with a text on each line"),
     ],
 )
 def test_a_wrong_call_is_one_line_and_leaves_nothing(inputs, tmp_path, capsys, arguments, message):
-    arguments = [str(inputs / "texts.txt") if word == "TEXTS" else word for word in arguments]
+    (tmp_path / "empty.txt").touch()
+    files = {"TEXTS": str(inputs / "texts.txt"), "EMPTY": str(tmp_path / "empty.txt")}
+    arguments = [files.get(word, word) for word in arguments]
     code, _, err = _run(capsys, inputs / "neox", "--out", tmp_path / "store", "--min-chars", 5, *arguments)
     assert code == 2
     assert err.count("\n") == 1
     assert message in err
     assert not (tmp_path / "store").exists()
+
+
+def test_a_graphics_card_that_is_not_there_is_refused(inputs, tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr("torch.cuda.is_available", lambda: False)
+    call = (inputs / "neox", "--texts", inputs / "texts.txt", "--out", tmp_path / "store", "--device", "cuda")
+    code, _, err = _run(capsys, *call)
+    assert (code, err.count("\n")) == (2, 1)
+    assert "--device cuda is not available on this machine; use --device cpu" in err
+    assert not (tmp_path / "store").exists()
+
+
+def test_models_that_cannot_be_read_are_one_line_and_no_store(inputs, tmp_path, capsys):
+    shutil.copytree(inputs / "neox", tmp_path / "neox")
+    for path in tmp_path.glob("neox/step*/tokenizer*"):
+        path.unlink()
+    shutil.copy(inputs / "neox" / "step0" / "model.safetensors", tmp_path / "lone.safetensors")
+    for series, message in (("neox", "has no tokenizer: give one with --tokenizer"),
+                            ("lone.safetensors", "holds weights but no model")):  # fmt: skip
+        code, _, err = _run(
+            capsys, tmp_path / series, "--texts", inputs / "texts.txt", "--limit", 9, "--min-chars", 5,
+            "--out", tmp_path / "store",
+        )  # fmt: skip
+        assert (code, err.count("\n")) == (2, 1)
+        assert message in err
+        assert not (tmp_path / "store").exists()
+
+
+def test_checkpoints_that_open_are_measured_though_the_first_does_not(inputs, tmp_path, capsys):
+    shutil.copytree(inputs / "neox", tmp_path / "neox")
+    write_causal_model(tmp_path / "neox" / "step8", 2)
+    for path in tmp_path.glob("neox/step0/tokenizer*"):
+        path.unlink()
+    code, out, _ = _run(
+        capsys, tmp_path / "neox", "--texts", inputs / "texts.txt", "--limit", 9, "--min-chars", 5,
+        "--out", tmp_path / "store", "--json",
+    )  # fmt: skip
+    # step 4 is set beside step 0, so it fails with it
+    assert (code, json.loads(out)["measured"], len(json.loads(out)["failed"])) == (1, 1, 2)
+
+
+def test_a_sweep_that_fails_for_one_cause_is_one_error_and_leaves_no_store(
+    inputs, tmp_path, capsys, monkeypatch
+):
+    def refuse(*_, **__):
+        raise InputError("the texts cannot be read")
+
+    monkeypatch.setattr("toposcope.probes.representations.source.read", refuse)
+    call = (
+        inputs / "neox", "--texts", inputs / "texts.txt", "--limit", 9, "--min-chars", 5,
+        "--out", tmp_path / "store",
+    )  # fmt: skip
+    code, _, err = _run(capsys, *call)
+    assert code == 2
+    line = err.splitlines()[-1]
+    assert line.startswith("toposcope: error: nothing could be measured: run neox step 0 (and so 1 more): ")
+    assert "the texts cannot be read" in line
+    assert not (tmp_path / "store").exists()
+
+
+def test_a_store_of_weights_says_what_it_holds(inputs, tmp_path, capsys):
+    Store.create(tmp_path / "store", recipe={"preset": "default", "points": 200})
+    call = (inputs / "neox", "--texts", inputs / "texts.txt", "--limit", 9, "--min-chars", 5)
+    code, _, err = _run(capsys, *call, "--out", tmp_path / "store")
+    assert code == 2
+    assert "holds weights, not representations: choose another folder" in err
 
 
 def test_a_store_of_other_texts_is_refused(inputs, tmp_path, capsys):

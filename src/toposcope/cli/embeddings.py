@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
 from toposcope.cli.output import json_option, print_table
-from toposcope.cli.sweeping import Sweeping, exit_code, show_sweep, sweep_options
-from toposcope.errors import InputError
+from toposcope.cli.sweeping import Place, Sweeping, exit_code, show_sweep, sweep_options
+from toposcope.errors import InputError, MissingExtraError
 
 if TYPE_CHECKING:
     import pandas as pd
 
     from toposcope.probes.representations.kept import KeptSeries
+    from toposcope.probes.representations.loading import ModelLoader
     from toposcope.sources.series import Series
 
 SENSITIVITY_SHOWN = {
@@ -36,8 +38,14 @@ SENSITIVITY_SHOWN = {
 @click.option(
     "--preset", default="default", show_default=True, help="default, or seed003: the embedding report."
 )
-@click.option("--limit", type=int, help="How many texts.  [default: 200]")
-@click.option("--min-chars", default=100, show_default=True, help="Shorter texts are left out.")
+@click.option("--limit", type=click.IntRange(min=1), help="How many texts.  [default: 200]")
+@click.option(
+    "--min-chars",
+    type=click.IntRange(min=0),
+    default=100,
+    show_default=True,
+    help="Shorter texts are left out.",
+)
 @click.option("--split", default="validation", show_default=True, help="Which part of a data set.")
 @click.option("--layers", help="last, all, or hidden-state numbers such as 0,6,12.  [default: last]")
 @click.option("--pooling", type=click.Choice(["mean", "last", "token"]), help="[default: mean]")
@@ -123,26 +131,33 @@ def command(
         "attention": attention or None,
     }  # fmt: skip
     options = preset_options(preset, changes)
+    _check_layers(options.layers)
     grid = parse_grid(sensitivity_texts) if sensitivity else None
     execution = sweeping.execution(keep_diagrams=not no_diagrams)
     if from_kept is not None:
         _refuse_with_kept(series, texts, pooling, length, labelled, keep, sweeping)
         kept = KeptSeries(from_kept)
+        _check_kept(kept, limit)
         opened: KeptSeries | Series = kept
         study = study_of_kept(options, kept, limit=limit, grid=grid)
     else:
         if not series or texts is None:
             raise InputError("embeddings needs SERIES and --texts, or --from-kept FOLDER")
+        check_device(device)
         loader = ModelLoader(tokenizer=tokenizer, device=device, half=options.half)
         study = study_of_texts(
             options, texts, loader, limit=limit or 200, min_chars=min_chars, split=split,
             labelled=load_labelled(labelled) if labelled is not None else None, keep=keep, grid=grid,
         )  # fmt: skip
         opened = sweeping.open(series)
+        if Place.of(out).fresh and (keep is None or not keep.exists()):
+            _check_models(opened, loader, options.layers)
         if keep is not None:
             keep_runs(keep, opened.runs)
+    place = Place.of(out)
     store = Store.create(out, recipe=study.recipe())
     report = sweep(opened, study.probes(), store, execution=execution)
+    place.refuse_nothing(report, alone=execution.shard.count == 1)
     moved = sensitivity and store.features(probe="sensitivity")["value"].notna().any()
     tables = {"sensitivity": sensitivity_table(store.features())} if moved else {}
     show_sweep(report, out, as_json=as_json, tables=tables)
@@ -169,6 +184,62 @@ def _refuse_with_kept(
     for name, value in asked.items():
         if value:
             raise InputError(f"{name} cannot go with --from-kept: the states were read already; leave it out")
+
+
+def _check_layers(choice: str) -> None:
+    """Refuse a choice of layers that no model could have."""
+    if choice not in ("last", "all") and not all(part.strip().isdecimal() for part in choice.split(",")):
+        raise InputError(f"--layers {choice!r}: give last, all, or numbers such as 0,6,12")
+
+
+def check_device(device: str) -> None:
+    """Refuse a device that this machine does not have."""
+    if device == "cpu":
+        return
+    if not re.fullmatch(r"cuda(:\d+)?", device):
+        raise InputError(f"--device {device!r} is unknown; use cpu or cuda")
+    try:
+        import torch
+    except ImportError:
+        raise MissingExtraError("torch", "hf") from None
+    if not torch.cuda.is_available():
+        raise InputError(f"--device {device} is not available on this machine; use --device cpu")
+
+
+def _check_kept(kept: KeptSeries, limit: int | None) -> None:
+    """Refuse to take more texts than were kept at every checkpoint."""
+    from toposcope.probes.representations.kept import read_states
+
+    if limit is None:
+        return
+    states = read_states(kept.folder, next(iter(kept)))
+    few = min(len(values) for values in states.values())
+    if limit > few:
+        raise InputError(
+            f"--limit: {limit} texts were asked for, {few} were kept in {kept.folder}; lower the number"
+        )
+
+
+def _check_models(series: Series, loader: ModelLoader, layers: str) -> None:
+    """Refuse a series of which no checkpoint opens as a model with these layers.
+
+    One that opens is enough: the sweep lists the others. Those of the hub are left to the sweep, since
+    opening them fetches them.
+    """
+    from toposcope.probes.representations.forward import resolve_layers
+
+    refusals = []
+    for checkpoint in series:
+        if checkpoint.uri.startswith("hf://"):
+            return
+        try:
+            with loader.open(checkpoint) as model:
+                resolve_layers(layers, model.n_layers)
+            return
+        except InputError as error:
+            refusals.append(error)
+    if refusals:
+        raise refusals[0]
 
 
 def show_sensitivity(table: pd.DataFrame) -> None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import functools
+import re
+import shutil
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,12 +13,14 @@ from typing import TYPE_CHECKING
 import click
 
 from toposcope.cli.output import print_json, print_table
+from toposcope.errors import InputError
 
 if TYPE_CHECKING:
     import pandas as pd
 
     from toposcope.sources.series import Series
     from toposcope.sweep import Execution, SweepReport
+    from toposcope.sweep.worker import Failure
 
 _OPTIONS = (
     click.option(
@@ -72,6 +76,45 @@ class Sweeping:
             keep_diagrams=keep_diagrams,
             audit=not self.no_audit,
         )
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a store is to be, and whether anything was there before this call."""
+
+    path: Path
+    fresh: bool
+
+    @classmethod
+    def of(cls, path: Path) -> Place:
+        """Look at a path before the store is made."""
+        return cls(path, not path.is_dir() or not any(path.iterdir()))
+
+    def refuse_nothing(self, report: SweepReport, *, alone: bool) -> None:
+        """Turn a sweep that measured nothing, for one cause, into an error; a store it made is removed.
+
+        `alone` says that no other launcher may be writing to the store.
+
+        Raises
+        ------
+        InputError
+            With the cause, when every unit failed for the same one and the store has no other.
+        """
+        causes = {_cause(failure) for failure in report.failures}
+        if report.done or report.skipped or len(causes) != 1:
+            return
+        if self.fresh and alone:
+            shutil.rmtree(self.path)
+        first, n = report.failures[0], len(report.failures)
+        others = f" (and so {n - 1} more)" if n > 1 else ""
+        raise InputError(
+            f"nothing could be measured: run {first.run} step {first.step}{others}: {first.note}"
+        )
+
+
+def _cause(failure: Failure) -> str:
+    """Return the words of a failure without what names its checkpoint."""
+    return re.sub(r"\d+", "#", failure.note.replace(failure.run, "RUN"))
 
 
 def sweep_options(command: Callable[..., int]) -> Callable[..., int]:

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 import click
 
 from toposcope.cli.output import json_option
-from toposcope.cli.sweeping import Sweeping, exit_code, show_sweep, sweep_options
+from toposcope.cli.sweeping import Place, Sweeping, exit_code, show_sweep, sweep_options
+from toposcope.errors import InputError
 
 if TYPE_CHECKING:
     from toposcope.probes.base import Probe
@@ -74,8 +75,10 @@ def command(
     measured: Series | GradientSeries = opened
     if gradients:
         measured, probes = _of_gradients(opened, probes, texts)
+    place = Place.of(out)
     store = Store.create(out, recipe=options.recipe())
     report = sweep(measured, probes, store, execution=execution)
+    place.refuse_nothing(report, alone=execution.shard.count == 1)
     show_sweep(report, out, as_json=as_json)
     return exit_code(report)
 
@@ -84,8 +87,10 @@ def _of_gradients(
     series: Series, probes: list[Probe], texts: str | None
 ) -> tuple[GradientSeries, list[Probe]]:
     """Return the series of gradients, and the probes under names that say so."""
-    from toposcope.probes.gradients import GradientSeries, gradient_probes
+    from toposcope.probes.gradients import GradientSeries, gradient_probes, has_own_batch
     from toposcope.probes.representations.texts import load_texts
 
+    if texts is None and not any(has_own_batch(checkpoint) for checkpoint in series):
+        raise InputError("--gradients: only run folders bring a batch; give --texts FILE")
     batch = None if texts is None else load_texts(texts)
     return GradientSeries(series, texts=batch), gradient_probes(probes)

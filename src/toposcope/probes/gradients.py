@@ -108,6 +108,11 @@ def gradient_probes(probes: Sequence[Probe]) -> list[Probe]:
     return [replace(probe, name=f"gradient_{probe.name}") for probe in wide]  # type: ignore[type-var]
 
 
+def has_own_batch(checkpoint: Checkpoint) -> bool:
+    """Return whether a checkpoint lies in a run folder, which brings the batch of its gradients."""
+    return _run_folder(checkpoint) is not None
+
+
 def _run_folder(checkpoint: Checkpoint) -> RunFolder | None:
     folder = Path(checkpoint.uri).parent.parent
     return RunFolder(folder) if is_run_folder(folder) else None
