@@ -95,3 +95,12 @@ def test_bad_rows_are_named(tmp_path, content, message):
 def test_an_empty_folder_is_named(tmp_path):
     with pytest.raises(InputError, match="holds no"):
         read_rows(tmp_path)
+
+
+def test_the_phases_have_whole_steps_and_say_that_step_0_is_left_out(planted):
+    phases = _by_title(reproduce_rows(planted), "Phases")
+    places = [phases.columns.index(name) for name in ("start_step", "end_step")]
+    steps = [row[place] for row in phases.rows for place in places]
+    assert {str(step) for step in steps} >= {"1", "143000"}
+    assert not any(isinstance(step, float) for step in steps)
+    assert "step 0 is left out" in phases.note

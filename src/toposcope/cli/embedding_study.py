@@ -30,37 +30,37 @@ class Seed003Call:
     jobs: int
 
     def sections(self, folder: Path, *, kept: bool, quiet: bool) -> Sequence[Section]:
-        """Return the tables of the stored rows, of a measured series, or of both.
+        """Return the tables of the stored rows, or of a measured series.
 
         Raises
         ------
         InputError
             When nothing was named to read, or more than one kind of series.
         """
-        chosen = [bool(self.series), self.recipe is not None, self.corpus is not None]
-        if sum(chosen) > 1:
-            raise InputError("--series, --recipe and --train exclude each other; give one of them")
-        if not any(chosen) and self.rows is None:
+        asked = [self.rows is not None, bool(self.series), self.recipe is not None, self.corpus is not None]
+        if sum(asked) > 1:
+            raise InputError("--rows, --series, --recipe and --train exclude each other; give one of them")
+        if not any(asked):
             raise InputError(
                 "seed003 needs something to read: --rows FOLDER, --series SERIES, --recipe pythia or "
                 "--train CORPUS"
             )
-        found: list[Section] = []
-        if self.rows is not None:
-            from toposcope.studies.seed003 import reproduce_rows, write_rows_report
+        if self.rows is None:
+            return self._measured(folder, kept=kept, quiet=quiet)
+        from toposcope.studies.seed003 import reproduce_rows, write_rows_report
 
-            found += reproduce_rows(self.rows)
-            if kept:
-                page = write_rows_report(self.rows, folder / "rows-report")
-                click.echo(f"wrote {page}", err=True)
-        if any(chosen):
-            found += self._measured(folder, kept=kept, quiet=quiet)
+        found = reproduce_rows(self.rows)
+        if kept:
+            page = write_rows_report(self.rows, folder / "rows-report")
+            click.echo(f"wrote {page}", err=True)
         return found
 
     def _measured(self, folder: Path, *, kept: bool, quiet: bool) -> Sequence[Section]:
+        from toposcope.cli.embeddings import check_device
         from toposcope.probes.representations.study import parse_grid
         from toposcope.studies import seed003_study
 
+        check_device(self.device)
         numbers = () if self.sensitivity_texts == "none" else parse_grid(self.sensitivity_texts).texts
         settings = seed003_study.StudySettings(
             texts=self.texts or self.corpus or "wikitext2", limit=self.limit, sensitivity=numbers,

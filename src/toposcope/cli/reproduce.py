@@ -38,7 +38,13 @@ STUDIES = {
     "--seeds", default="42", show_default=True, help="seed003 --train: seeds of each size: 42,43,44."
 )
 @click.option("--texts", help="seed003: the texts to read.  [default: those of --train, or wikitext2]")
-@click.option("--limit", default=200, show_default=True, help="seed003: how many texts form a cloud.")
+@click.option(
+    "--limit",
+    type=click.IntRange(min=1),
+    default=200,
+    show_default=True,
+    help="seed003: how many texts form a cloud.",
+)
 @click.option(
     "--sensitivity-texts", default="200,800", show_default=True,
     help="seed003: the numbers of texts of the sensitivity table; none leaves it out.",

@@ -245,7 +245,11 @@ def phase_section(rows: pd.DataFrame) -> Section:
         "slope_high",
         "embedding_label",
     )
+    segments = segments.astype({"start_step": "Int64", "end_step": "Int64"})
     lines = tuple(tuple(row) for row in segments[list(names)].itertuples(index=False))
     phases = ", ".join(f"{name} {low} to {high}" for name, (low, high) in printed()["phases"].items())
-    note = f"The report's phases, read off the figure: {phases}."
+    note = (
+        f"The report's phases, read off the figure: {phases}. Segments are lines over the log of the step, "
+        "so step 0 is left out."
+    )
     return Section("Phases", names, lines, note)
