@@ -44,3 +44,28 @@ def test_an_unknown_command_is_exit_2(capsys):
         cli.main(["bogus"])
     assert raised.value.code == 2
     assert "No such command 'bogus'" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["analyze", "store", "--targets", "/nope.csv"], "File '/nope.csv' does not exist"),
+        (["export", "store"], "Missing option '--out'; see: toposcope export --help"),
+        (["report", "store", "--bogus"], "No such option"),
+    ],
+)
+def test_a_wrong_usage_is_one_line_and_exit_2(capsys, arguments, message):
+    with pytest.raises(SystemExit) as raised:
+        cli.main(arguments)
+    err = capsys.readouterr().err
+    assert raised.value.code == 2
+    assert err.count("\n") == 1
+    assert err.startswith("toposcope: error: ")
+    assert message in err
+
+
+def test_no_command_prints_the_help(capsys):
+    with pytest.raises(SystemExit) as raised:
+        cli.main([])
+    assert raised.value.code == 2
+    assert "Commands:" in capsys.readouterr().err

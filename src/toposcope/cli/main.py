@@ -56,9 +56,11 @@ def main(args: list[str] | None = None) -> None:
         sys.exit(code if isinstance(code, int) else 0)
     except click.exceptions.Abort:
         _die("interrupted", 1)
-    except click.ClickException as error:
+    except click.exceptions.NoArgsIsHelpError as error:
         error.show()
         sys.exit(2)
+    except click.ClickException as error:
+        _die(_worded(error), 2)
     except InputError as error:
         _die(str(error), 2)
     except BrokenPipeError:
@@ -70,6 +72,14 @@ def main(args: list[str] | None = None) -> None:
             _die(f"the disk is full ({where}); what was finished is kept: free space and repeat", 1)
         where = f": {error.filename}" if error.filename else ""
         _die(f"{error.strerror or error}{where}", 2)
+
+
+def _worded(error: click.ClickException) -> str:
+    """Return a usage error with what to do about it: the help of the command that was called."""
+    message = error.format_message().rstrip(".")
+    context = error.ctx if isinstance(error, click.UsageError) else None
+    called = context.command_path if context is not None else "toposcope"
+    return f"{message}; see: {called} --help"
 
 
 def _die(message: str, code: int) -> None:
