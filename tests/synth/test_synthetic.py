@@ -120,6 +120,49 @@ def test_command_writes_a_family_and_prints_exponents(tmp_path, capsys):
     assert ended.value.code == 2
 
 
+def printed_exponents(arguments, capsys):
+    with pytest.raises(SystemExit) as ended:
+        main([*arguments, "--json"])
+    assert ended.value.code == 0
+    return {row["exponent"]: row for row in json.loads(capsys.readouterr().out)["exponents"]}
+
+
+def test_the_printed_exponents_come_from_the_runs_that_were_written(tmp_path, capsys):
+    options = ["--modes", "256", "--steps", "300", "--batch", "0", "--checkpoints", "2"]
+    found = printed_exponents(
+        ["synth", "--out", str(tmp_path / "w"), "--widths", "8,16,32,0", *options], capsys
+    )
+    series = open_series(str(tmp_path / "w"))
+    sizes = {run.run: run.parameters for run in series.runs}
+    assert sizes["limit-seed0"] == 0
+    last = {run: series.metrics(run)["heldout_loss"].dropna().iloc[-1] for run in sizes}
+    finite = [run for run in sizes if sizes[run]]
+    slope = np.polyfit(np.log([sizes[run] for run in finite]), np.log([last[run] for run in finite]), 1)[0]
+    assert found["size"]["fitted"] == pytest.approx(slope, rel=1e-6)
+    assert found["size"]["n"] == 3
+    assert "at step 300" in found["size"]["reason"]
+    call = ["synth", "--out", str(tmp_path / "d"), "--widths", "0", "--data", "8,16,32", *options]
+    assert printed_exponents(call, capsys)["data"]["n"] == 3
+    assert len(list((tmp_path / "d").iterdir())) == 3
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--seeds", "1,1"], "seeds 1, 1: one is repeated"),
+        (["--widths", "8,8"], "widths 8, 8: one is repeated"),
+        (["--data", "8,8"], "name each number of examples once"),
+        (["--b", "1"], "the trace of the spectrum k^-b diverges"),
+    ],
+)
+def test_the_command_refuses_before_writing(options, message, tmp_path, capsys):
+    with pytest.raises(SystemExit) as ended:
+        main(["synth", "--out", str(tmp_path / "x"), *options])
+    assert ended.value.code == 2
+    assert message in capsys.readouterr().err
+    assert not (tmp_path / "x").exists()
+
+
 def test_command_writes_families_of_random_exponents(tmp_path, capsys):
     arguments = [
         "synth",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -11,7 +12,7 @@ from toposcope.cli.output import json_option, print_json, print_table
 from toposcope.errors import InputError
 
 if TYPE_CHECKING:
-    from toposcope.analysis.synthetic import SyntheticRecipe
+    from toposcope.analysis.synthetic import SyntheticRecipe, SyntheticRun
 
 
 @click.command("synth", short_help="Write runs whose scaling exponents are known.")
@@ -31,7 +32,10 @@ if TYPE_CHECKING:
 )
 @click.option("--seeds", default="0", show_default=True, help="One run each per width.")
 @click.option(
-    "--data", type=int, default=0, show_default=True, help="Training examples; 0: a fresh one each time."
+    "--data",
+    default="0",
+    show_default=True,
+    help="Training examples, one set of runs each; 0: a fresh one each time.",
 )
 @click.option("--noise", type=float, default=0.0, show_default=True, help="Variance of the label noise.")
 @click.option(
@@ -51,55 +55,72 @@ if TYPE_CHECKING:
 @click.option("--checkpoints", type=int, default=21, show_default=True, help="Weights kept, equally spaced.")
 @json_option
 def command(
-    out: Path, power: float, decay: float, modes: int, widths: str, seeds: str, data: int, noise: float,
+    out: Path, power: float, decay: float, modes: int, widths: str, seeds: str, data: str, noise: float,
     batch: int, steps: int, schedule: str, learning_rate: float, families: int, checkpoints: int,
     as_json: bool,
 ) -> int:  # fmt: skip
     """Simulate the random-feature model at several widths and write each run as a run folder.
 
-    Every other command takes the folder. The fitted exponents are printed beside those of theory.
+    Every other command takes the folder. The exponents that these runs show are printed beside those of
+    theory.
     """
-    from toposcope.analysis.synthetic import (
-        Spectrum,
-        SyntheticRecipe,
-        exponent_table,
-        simulate,
-        size_exponent,
-        time_exponent,
-        write_family,
-    )
-    from toposcope.progress import Progress
+    from toposcope.analysis.synthetic import Spectrum, SyntheticRecipe, exponent_table, fitted_exponents
 
+    if not decay > 1:
+        raise InputError(f"--b {decay:g}: the trace of the spectrum k^-b diverges; give one above 1")
+    amounts = _numbers("--data", data)
+    if len(set(amounts)) < len(amounts) or min(amounts) < 0:
+        raise InputError(f"--data {data}: name each number of examples once, 0 or at least 2")
     recipe = SyntheticRecipe(
         spectrum=Spectrum(power, decay, modes),
         widths=_numbers("--widths", widths), seeds=_numbers("--seeds", seeds),
-        data=data, noise=noise, batch=batch, steps=steps, schedule=schedule, learning_rate=learning_rate,
-        checkpoints=checkpoints,
+        data=amounts[0], noise=noise, batch=batch, steps=steps, schedule=schedule,
+        learning_rate=learning_rate, checkpoints=checkpoints,
     )  # fmt: skip
     if families:
+        if len(amounts) > 1:
+            raise InputError(f"--data {data}: families take one number of examples")
         return _families(out, recipe, families, as_json)
-    folders, fits = [], {}
-    with Progress("simulating", len(recipe.widths) * len(recipe.seeds), quiet=as_json) as progress:
-        for seed in recipe.seeds:
-            for width in recipe.widths:
-                run = simulate(recipe, width=width, seed=seed)
-                folders.append(write_family(out, recipe, run))
-                if width == 0 and seed == recipe.seeds[0] and not data:
-                    fits["time"] = time_exponent(run)
-                progress.advance(note=run.run)
-    finite = [width for width in recipe.widths if width]
-    if len(finite) >= 3:
-        fits["size"] = size_exponent(recipe.spectrum, finite)
-    table = exponent_table(recipe.spectrum, fits)
+    folders, runs, seen = _written(out, recipe, amounts, quiet=as_json)
+    late = f"held-out losses at step {steps}, not of fully trained models: what is not learned yet bends it"
+    fits = fitted_exponents(runs, seen)
+    table = exponent_table(recipe.spectrum, fits, {"size": late, "data": late})
     if as_json:
         theory = recipe.spectrum.exponents()
         print_json({"runs": folders, "theory": theory, "exponents": table.to_dict("records")})
         return 0
     click.echo(f"{len(folders)} runs in {out}")
+    if table.empty:
+        click.echo("No exponent: time needs width 0, size three widths, data three numbers of examples.")
+        return 0
     rows = [[row[name] for name in table.columns] for row in table.to_dict("records")]
-    title = "Exponents: time from the run of infinite width, size from fully trained models"
-    print_table(title, tuple(table.columns), rows)
+    print_table("Exponents that these runs show, and those of theory", tuple(table.columns), rows)
     return 0
+
+
+def _written(
+    out: Path, recipe: SyntheticRecipe, amounts: tuple[int, ...], *, quiet: bool
+) -> tuple[list[Path], list[SyntheticRun], list[int]]:
+    """Simulate and write a run per amount of data, seed and width; return folders, runs and amounts."""
+    from dataclasses import replace
+
+    from toposcope.analysis.synthetic import simulate, write_family
+    from toposcope.progress import Progress
+
+    folders, runs, seen = [], [], []
+    count = len(amounts) * len(recipe.widths) * len(recipe.seeds)
+    with Progress("simulating", count, quiet=quiet) as progress:
+        for amount, seed, width in itertools.product(amounts, recipe.seeds, recipe.widths):
+            one = replace(recipe, data=amount)
+            run = simulate(one, width=width, seed=seed)
+            if len(amounts) > 1:
+                name = f"{run.run}-data{amount}"
+                run = replace(run, run=name, metrics=run.metrics.assign(run=name))
+            folders.append(write_family(out, one, run))
+            runs.append(run)
+            seen.append(amount)
+            progress.advance(note=run.run)
+    return folders, runs, seen
 
 
 def _families(out: Path, recipe: SyntheticRecipe, count: int, as_json: bool) -> int:

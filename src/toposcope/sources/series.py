@@ -232,7 +232,8 @@ class Series:
 
     def _describe(self, source: Source) -> Run:
         run = source.run
-        if run.family and run.parameters:
+        stated = run.parameters or run.config.get("parameters") == 0  # a limit of infinite width has no size
+        if run.family and stated:
             return run
         if any(entry.identity is not None for entry in source.entries):
             return _describe_hub(source)

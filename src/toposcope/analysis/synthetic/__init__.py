@@ -5,6 +5,7 @@ from __future__ import annotations
 from toposcope.analysis.synthetic.exponents import (
     data_exponent,
     exponent_table,
+    fitted_exponents,
     size_exponent,
     time_exponent,
 )
@@ -20,6 +21,7 @@ __all__ = [
     "data_exponent",
     "draw_problem",
     "exponent_table",
+    "fitted_exponents",
     "flow_losses",
     "simulate",
     "size_exponent",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 import pandas as pd
@@ -58,26 +58,57 @@ def data_exponent(
     return fit_power_law(np.array(amounts, float), np.array(losses))
 
 
+def fitted_exponents(runs: Sequence[SyntheticRun], amounts: Sequence[int]) -> dict[str, PowerLaw]:
+    """Fit the exponents that these runs show: time, size and data, each where the runs allow.
+
+    `amounts` are the training examples of each run, 0 for fresh ones. Time comes from the first run of
+    infinite width on fresh data. Size and data come from held-out losses at the last checkpoint, means over
+    seeds: size from at least three finite widths at the most data, data from at least three amounts at the
+    largest width. The runs end after finitely many steps, and what they have not learned by then bends both.
+    """
+    last = pd.DataFrame(
+        {
+            "width": [run.width or np.inf for run in runs],
+            "data": [amount or np.inf for amount in amounts],
+            "loss": [float(run.metrics["heldout_loss"].dropna().iloc[-1]) for run in runs],
+        }
+    )
+    fits = {}
+    limit = [run for run, amount in zip(runs, amounts, strict=True) if not run.width and not amount]
+    if limit:
+        fits["time"] = time_exponent(limit[0])
+    for name, by, held in (("size", "width", "data"), ("data", "data", "width")):
+        most = last[(last[held] == last[held].max()) & np.isfinite(last[by])]
+        means = most.groupby(by)["loss"].mean()
+        if len(means) >= 3:
+            fits[name] = fit_power_law(means.index.to_numpy(float), means.to_numpy())
+    return fits
+
+
 def _with_room(spectrum: Spectrum, count: int) -> Spectrum:
     return Spectrum(spectrum.a, spectrum.b, max(spectrum.modes, 32 * count))
 
 
-def exponent_table(spectrum: Spectrum, fits: dict[str, PowerLaw]) -> pd.DataFrame:
+def exponent_table(
+    spectrum: Spectrum, fits: Mapping[str, PowerLaw], notes: Mapping[str, str] | None = None
+) -> pd.DataFrame:
     """Return one row per fitted exponent: theory, fit, interval, whether they agree.
 
-    They agree when within 0.03, or within two standard errors of the fit.
+    They agree when within 0.03, or within two standard errors of the fit. `notes` go to the reasons.
     """
+    notes = {} if notes is None else notes
     theory = spectrum.exponents()
     rows = []
     for name, fit in fits.items():
         free = fit.n - (3 if fit.offset else 2)
         error = (fit.high - fit.low) / 2 / float(stats.t.ppf(0.5 + fit.level / 2, free)) if free > 0 else 0.0
         gap = abs(fit.exponent - theory[name])
+        reason = "; ".join(part for part in (fit.reason, notes.get(name, "")) if part)
         rows.append(
             {
                 "exponent": name, "theory": theory[name], "fitted": fit.exponent, "low": fit.low,
                 "high": fit.high, "n": fit.n, "agrees": bool(gap <= max(TOLERANCE, 2 * error)),
-                "status": fit.status, "reason": fit.reason,
+                "status": fit.status, "reason": reason,
             }
         )  # fmt: skip
     return pd.DataFrame(rows)

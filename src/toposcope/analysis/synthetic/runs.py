@@ -56,6 +56,9 @@ class SyntheticRecipe:
             )
         if self.noise < 0 or self.batch < 0 or not self.widths or not self.seeds:
             raise InputError("noise and batch must not be negative, widths and seeds not empty")
+        for name, values in (("widths", self.widths), ("seeds", self.seeds)):
+            if len(set(values)) < len(values):
+                raise InputError(f"{name} {', '.join(map(str, values))}: one is repeated; name each once")
 
     def plan(self) -> Schedule:
         """Return the learning rate over steps."""
@@ -168,7 +171,7 @@ def _assembled(recipe, problem, who, rate, exact, norms, heldout, checkpoints, s
             "seconds": np.nan,
         }
     )
-    parameters = (width or recipe.spectrum.modes) * recipe.outputs
+    parameters = width * recipe.outputs  # none in the limit: infinite width is no size
     return SyntheticRun(name, width, seed, parameters, metrics, checkpoints, problem)
 
 

@@ -36,6 +36,8 @@ def write_family(folder: Path, recipe: SyntheticRecipe, run: SyntheticRun) -> Pa
         "schedule": recipe.schedule, "peak_learning_rate": recipe.learning_rate, "outputs": recipe.outputs,
         **{f"{name}_exponent": value for name, value in spectrum.exponents().items()},
     }  # fmt: skip
+    if not run.parameters:
+        config["parameters"] = 0
     described = Run(
         run=run.run, family=f"random features a={spectrum.a:g} b={spectrum.b:g}", parameters=run.parameters,
         seed=run.seed, schedule=f"{recipe.schedule} {recipe.learning_rate:g} over {recipe.steps} steps",
