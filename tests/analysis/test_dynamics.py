@@ -229,6 +229,8 @@ def test_several_sizes_with_seeds_have_a_pooled_row() -> None:
     pooled = table.iloc[-1]
     assert pooled["seeds"] == 6
     assert pooled["smallest_p"] == pytest.approx(1 / 36)
+    assert pooled["reason"] == "smallest reachable Holm p 0.083"  # three rows: 3 / 36
+    assert "cannot reach p < .05; smallest reachable Holm p 0.33" in table["reason"].iloc[0]
     assert pooled["mean_rho"] == pytest.approx(table["mean_rho"].iloc[:2].mean())
     assert pooled["low"] < pooled["mean_rho"] < pooled["high"]
 
@@ -296,3 +298,17 @@ def test_planned_steps_must_grow() -> None:
         calibration_matrix(np.zeros(20))
     with pytest.raises(InputError, match="no null called 'x'"):
         calibration_matrix(np.arange(20), nulls=["x"])
+
+
+def test_unfinished_runs_carry_no_scaling_law() -> None:
+    parts = [
+        pd.DataFrame({"run": f"r{size}", "step": STEPS, "loss": 9.0 - STEPS / STEPS[-1] * (9 - size**-0.2)})
+        for size in (10, 100, 1000, 10000)
+    ]
+    runs = pd.DataFrame({"run": [f"r{size}" for size in (10, 100, 1000, 10000)], "family": "f"})
+    runs["parameters"] = [10, 100, 1000, 10000]
+    parts[2] = parts[2].iloc[:30]
+    row = scaling_table(from_frame(pd.concat(parts), features=[], runs=runs)).iloc[0]
+    assert (row["n"], row["runs"]) == (3, 3)
+    assert row["exponent"] == pytest.approx(-0.2, abs=1e-9)
+    assert "left out, unfinished: r1000 (to step 2900)" in row["reason"]

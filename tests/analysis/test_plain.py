@@ -10,6 +10,7 @@ import pytest
 
 from toposcope.analysis import seed_table
 from toposcope.analysis.plain import plain_table
+from toposcope.analysis.trends.verdicts import Draws, trend_table
 from toposcope.cli.main import main
 from toposcope.errors import InputError
 
@@ -43,6 +44,16 @@ def test_targets_are_worked_out_and_descriptions_are_no_features() -> None:
     per_flop = late["efficiency"] / (6 * 5000 * late["tokens"])
     assert np.allclose(late["efficiency_flop"], per_flop)
     assert seed_table(table, targets=("gap",)).loc[0, "seeds"] == 3
+
+
+def test_gap_and_efficiencies_are_tested_by_default_and_leave_the_loss_alone() -> None:
+    table = plain_table(made(1))
+    few = Draws(100, 100, 100)
+    found = trend_table(table, draws=few)
+    assert set(found["target"]) == {"loss", "heldout_loss", "gap", "efficiency", "efficiency_flop"}
+    alone = trend_table(table, targets=("loss",), draws=few)
+    mine = found[found["target"] == "loss"]
+    assert mine["innovation_holm"].tolist() == alone["innovation_holm"].tolist()
 
 
 def test_what_cannot_be_worked_out_is_named() -> None:

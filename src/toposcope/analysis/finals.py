@@ -14,7 +14,9 @@ from toposcope.analysis.trends.verdicts import default_columns
 
 LOSSES = ("loss", "heldout_loss", "loss_smooth")
 LEVEL = 0.95
-FINALS = ("run", "parameters", "quantity", "step", "value", "low", "high")
+FINISHED = 0.98
+"""A run is compared at its end where it reached this share of its family's last step."""
+FINALS = ("run", "parameters", "quantity", "step", "value", "low", "high", "finished")
 _FITTED = (
     "scale", "exponent", "low", "high", "r2", "sigma", "spearman", "spearman_p", "n", "n_sizes"
 )  # fmt: skip
@@ -24,7 +26,8 @@ FITS = ("quantity", *_FITTED, "runs", "seed_sd", "status", "reason")
 def scaling_table(table: SeriesTable, *, columns: Sequence[str] | None = None) -> pd.DataFrame:
     """Fit a N^b to the last value of every loss and feature; one row each, as `fits_table`.
 
-    Runs that do not state their size are left out; the row of a quantity that cannot be fitted says why.
+    Runs that do not state their size or did not get to the end are left out; the row of a quantity that
+    cannot be fitted says why.
 
     Examples
     --------
@@ -43,8 +46,10 @@ def scaling_table(table: SeriesTable, *, columns: Sequence[str] | None = None) -
 def finals_table(table: SeriesTable, quantities: Sequence[str]) -> pd.DataFrame:
     """Return each quantity at each run's last checkpoint that has it, with the interval over its draws.
 
-    Columns run, parameters (0: unknown), quantity, step, value, low, high (NaN without draws).
+    Columns run, parameters (0: unknown), quantity, step, value, low, high (NaN without draws), and
+    `finished`: whether that step is at least 98% of the last one that any run of its family has.
     """
+    ends = {quantity: _family_ends(table, quantity) for quantity in quantities}
     draws = dict(zip(table.catalogue["column"], table.catalogue["draws"], strict=True))
     parameters = table.parameters()
     rows = []
@@ -60,8 +65,23 @@ def finals_table(table: SeriesTable, quantities: Sequence[str]) -> pd.DataFrame:
             if n > 1 and quantity in spread and np.isfinite(spread[quantity][last]):
                 half = float(student.ppf(0.5 + LEVEL / 2, n - 1) * spread[quantity][last] / np.sqrt(n))
             step = int(mine["step"][last])
-            rows.append((run, parameters.get(run, 0), quantity, step, value, value - half, value + half))
+            size, done = parameters.get(run, 0), step >= FINISHED * ends[quantity][run]
+            rows.append((run, size, quantity, step, value, value - half, value + half, done))
     return pd.DataFrame(rows, columns=list(FINALS))
+
+
+def _family_ends(table: SeriesTable, quantity: str) -> dict[str, float]:
+    """Return the last step at which each run's family (all runs where none is stated) has the quantity."""
+    known = table.values[table.values[quantity].notna()]
+    last = {str(run): float(step) for run, step in known.groupby("run")["step"].max().items()}
+    family: dict[str, str] = {}
+    if "family" in table.runs:
+        family = dict(zip(table.runs["run"], table.runs["family"].fillna("").astype(str), strict=True))
+    ends: dict[str, float] = {}
+    for run, step in last.items():
+        name = family.get(run, "")
+        ends[name] = max(step, ends.get(name, 0.0))
+    return {run: ends[family.get(run, "")] for run in last}
 
 
 def fits_table(finals: pd.DataFrame, quantities: Sequence[str] | None = None) -> pd.DataFrame:
@@ -69,12 +89,15 @@ def fits_table(finals: pd.DataFrame, quantities: Sequence[str] | None = None) ->
 
     Runs of one size are averaged first: a law is carried by its sizes, and more seeds are no more sizes. `n`
     counts sizes, `runs` the runs behind them; `seed_sd` is the standard deviation within sizes, pooled over
-    the sizes that have several runs (NaN: none has).
+    the sizes that have several runs (NaN: none has). Runs that are not `finished` are left out, and the
+    reason names them: a loss half-way is no final loss.
     """
     quantities = list(dict.fromkeys(finals["quantity"])) if quantities is None else list(quantities)
     rows = []
     for quantity in quantities:
         known = finals[(finals["quantity"] == quantity) & (finals["parameters"] > 0)]
+        ended = known["finished"].astype(bool) if "finished" in known else pd.Series(True, known.index)
+        known, begun = known[ended], known[~ended]
         groups = known.groupby("parameters")["value"]
         means = groups.mean()
         law = fit_power_law(means.index.to_numpy(float), means.to_numpy())
@@ -82,5 +105,8 @@ def fits_table(finals: pd.DataFrame, quantities: Sequence[str] | None = None) ->
         squares = float((groups.var(ddof=1).fillna(0.0) * free).sum())
         within = float(np.sqrt(squares / free.sum())) if free.sum() > 0 else np.nan
         fitted = [getattr(law, name) for name in _FITTED]
-        rows.append((quantity, *fitted, len(known), within, law.status, law.reason))
+        left = [f"{run} (to step {step})" for run, step in zip(begun["run"], begun["step"], strict=True)]
+        reasons = [law.reason, f"left out, unfinished: {', '.join(left)}" if left else ""]
+        reason = "; ".join(part for part in reasons if part)
+        rows.append((quantity, *fitted, len(known), within, law.status, reason))
     return pd.DataFrame(rows, columns=list(FITS))

@@ -103,7 +103,8 @@ def seed_table(
     `mean_rho` is the mean over seeds of the Spearman correlation over checkpoints, with Student's t interval
     across seeds: how reproducible the drift is. `own_minus_other` and `pairing_p` say whether a run's feature
     goes with its own target more than with another seed's (`pairing_test`). Where several families have
-    replicates, rows of the family "all sizes" pool them.
+    replicates, rows of the family "all sizes" pool them. The reason names the smallest p that Holm's method
+    can leave a row, every p of its target at its smallest, where that exceeds 5%.
     """
     targets = (
         [name for name in DEFAULT_TARGETS if name in table.targets] if targets is None else list(targets)
@@ -126,7 +127,16 @@ def seed_table(
     for target in targets:
         mine = out["target"] == target
         out.loc[mine, "pairing_holm"] = holm(out.loc[mine, "pairing_p"].to_numpy(float))
+        least = holm(out.loc[mine, "smallest_p"].to_numpy(float))
+        reasons = zip(out.loc[mine, "reason"], least, strict=True)
+        out.loc[mine, "reason"] = [_out_of_reach(reason, p) for reason, p in reasons]
     return out
+
+
+def _out_of_reach(reason: str, least: float) -> str:
+    """Add the smallest p that Holm's method can leave a row, where it exceeds 5%."""
+    text = f"smallest reachable Holm p {least:.2g}" if least > 0.05 else ""
+    return "; ".join(part for part in (reason, text) if part)
 
 
 def _judge(families: list[list[pd.DataFrame]], column: str, target: str) -> tuple[object, ...]:

@@ -19,7 +19,8 @@ from toposcope.analysis.trends.innovations import (
 )
 from toposcope.errors import InputError
 
-DEFAULT_TARGETS = ("loss", "heldout_loss", "log_perplexity")
+DEFAULT_TARGETS = ("loss", "heldout_loss", "gap", "efficiency", "efficiency_flop", "log_perplexity")
+"""Targets that are tested unless others are named; Holm's method runs over each one's rows alone."""
 LEAST_POINTS = 4
 STATISTICS = (
     "spearman", "pearson", "seed_p", "seed_low", "seed_high", "effective_n", "effective_p",
@@ -63,8 +64,7 @@ def trend_table(
     table
         Features and targets (`series_table`, or `from_frame` for tables made elsewhere).
     targets
-        Columns of the table to correlate with; by default the training and held-out losses and the
-        log perplexity it has.
+        Columns of the table to correlate with; by default those of `DEFAULT_TARGETS` that it has.
     columns, scopes
         Features to test; by default those of the model and of the roles, without their shuffle nulls.
     alpha
