@@ -226,6 +226,7 @@ def _record(made: Forecast) -> dict[str, object]:
         "run": made.run, "method": made.method, "share_seen": made.share, "final_loss": made.final,
         "low": made.low, "high": made.high, "level": made.level, "interval_from": made.interval_from,
         "status": made.status, "reason": made.reason, "steps": made.step, "losses": made.loss,
+        "curve_low": made.curve_low, "curve_high": made.curve_high,
     }  # fmt: skip
 
 

@@ -11,7 +11,8 @@ from typing import ClassVar, Self
 import numpy as np
 from scipy import stats
 
-from toposcope.analysis.forecast.curve import FINAL_SHARE, Curve
+from toposcope.analysis.forecast.band import curve_interval, path_errors
+from toposcope.analysis.forecast.curve import FINAL_SHARE, Curve, level_error
 from toposcope.analysis.forecast.schedule import Schedule
 from toposcope.errors import InputError
 
@@ -59,7 +60,8 @@ class Forecast:
     """A forecast as a row: the final loss with its interval, or a status with its reason.
 
     `errors` holds the log errors log(actual / predicted) that the interval was made from: one per sibling
-    held out, or one per earlier cut of the same run.
+    held out, or one per earlier cut of the same run. `curve_low` and `curve_high` are the interval of `loss`
+    at every `step` (`toposcope.analysis.forecast.band`); empty where there is no curve or no interval.
     """
 
     run: str
@@ -75,6 +77,16 @@ class Forecast:
     errors: tuple[float, ...] = ()
     status: str = "ok"
     reason: str = ""
+    curve_low: np.ndarray = field(default_factory=lambda: np.empty(0))
+    curve_high: np.ndarray = field(default_factory=lambda: np.empty(0))
+
+
+@dataclass(frozen=True, slots=True)
+class Backtest:
+    """A forecast of what is known: log(actual / predicted) of the final loss, and along the curve."""
+
+    error: float
+    path: np.ndarray
 
 
 def forecast(
@@ -104,10 +116,13 @@ def forecast(
             )
     except (InputError, np.linalg.LinAlgError) as error:
         return _failed(method, seen, share, level, str(error))
-    errors = sibling_errors(method, finished, share)
-    source = f"{len(errors)} held-out siblings"
-    if len(errors) < 3:
-        errors, source = own_errors(method, seen, finished), "earlier cuts of the same run"
+    tests = _sibling_backtests(method, finished, share)
+    source = f"{len(tests)} held-out siblings"
+    if len(tests) < 3:
+        tests, source = _own_backtests(method, seen, finished), "earlier cuts of the same run"
+    errors = [test.error for test in tests]
+    none = np.empty(0)
+    band = (none, none)
     low, high, status = math.nan, math.nan, "degenerate"
     if len(errors) < 3:
         source, said = "nothing", "too few siblings and too short a run for an interval"
@@ -115,9 +130,14 @@ def forecast(
         said = f"{source} were forecast without any error, so that there is no interval"
     else:
         (low, high), status = interval(point.final, errors, level), "ok"
+        if len(point.step) and seen.horizon > seen.last > 0:
+            band = curve_interval(
+                point.step, point.loss, cut=seen.last, end=seen.horizon, paths=[t.path for t in tests],
+                half=math.log(high / point.final), noise=level_error(seen.step, seen.loss), level=level,
+            )  # fmt: skip
     return Forecast(
         seen.run, method.name, share, point.final, low, high, level, point.step, point.loss, source,
-        tuple(errors), status, said,
+        tuple(errors), status, said, *band,
     )  # fmt: skip
 
 
@@ -139,20 +159,28 @@ def sibling_errors(method: Forecaster, siblings: Sequence[Curve], share: float) 
 
     A sibling that logged too little by then is cut where it had logged enough for any forecast.
     """
+    return [test.error for test in _sibling_backtests(method, siblings, share)]
+
+
+def _sibling_backtests(method: Forecaster, siblings: Sequence[Curve], share: float) -> list[Backtest]:
     if "siblings" in method.needs and len(siblings) < 3:
         return []
-    errors = []
+    tests = []
     for i, sibling in enumerate(siblings):
         others = [curve for j, curve in enumerate(siblings) if j != i]
         try:
             eighth = sibling.step[min(LEAST_SEEN, len(sibling.step)) - 1]
             seen = sibling.planned().seen(max(share * sibling.horizon, eighth))
             _check(method, seen, others)
-            predicted = method.fit(others, share).predict(seen).final
-            errors.append(math.log(sibling.final_loss() / predicted))
+            tests.append(_backtest(sibling, seen.last, method.fit(others, share).predict(seen)))
         except (InputError, ValueError, np.linalg.LinAlgError):
             continue
-    return errors
+    return tests
+
+
+def _backtest(actual: Curve, cut: float, point: Point) -> Backtest:
+    error = math.log(actual.final_loss() / point.final)
+    return Backtest(error, path_errors(actual, cut, point.step, point.loss))
 
 
 def own_errors(method: Forecaster, seen: Curve, siblings: Sequence[Curve]) -> list[float]:
@@ -160,10 +188,14 @@ def own_errors(method: Forecaster, seen: Curve, siblings: Sequence[Curve]) -> li
 
     Each backtest looks as far ahead in log steps as the forecast does, on a run that "ended" earlier.
     """
+    return [test.error for test in _own_backtests(method, seen, siblings)]
+
+
+def _own_backtests(method: Forecaster, seen: Curve, siblings: Sequence[Curve]) -> list[Backtest]:
     if "siblings" in method.needs:
         return []
     ahead = seen.horizon / seen.last
-    errors = []
+    tests = []
     for end in np.linspace(0.5, 1.0, 4) * seen.last:
         if np.sum(seen.step <= end / ahead) < LEAST_SEEN:
             continue
@@ -171,11 +203,10 @@ def own_errors(method: Forecaster, seen: Curve, siblings: Sequence[Curve]) -> li
         begun = shorter.seen(end / ahead) if ahead > 1 else shorter
         try:
             _check(method, begun, siblings)
-            predicted = method.fit(siblings, 1 / ahead).predict(begun).final
-            errors.append(math.log(shorter.final_loss() / predicted))
+            tests.append(_backtest(shorter, begun.last, method.fit(siblings, 1 / ahead).predict(begun)))
         except (InputError, ValueError, np.linalg.LinAlgError):
             continue
-    return errors
+    return tests
 
 
 def _ended_at(seen: Curve, end: float) -> Curve:

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from toposcope.analysis.forecast.annealing import DEFAULT, PUBLISHED, Shape
+from toposcope.analysis.forecast.band import curve_interval, path_errors
 from toposcope.analysis.forecast.base import LEVEL, Forecast, interval
 from toposcope.analysis.forecast.curve import FINAL_SHARE, Curve
 from toposcope.analysis.forecast.families import warmup_end
@@ -68,7 +69,7 @@ def _one(
         nan, none = math.nan, np.empty(0)
         reason = f"{name}: no finite final loss came out; use another law for {run}"
         return Forecast(run, name, 0.0, nan, nan, nan, level, none, none, "nothing", (), "failed", reason)
-    errors = _errors(shape, siblings)
+    errors, paths = _errors(shape, siblings)
     if len(errors) < 3:
         reason = "fewer than 3 siblings: no interval"
         return Forecast(
@@ -77,14 +78,20 @@ def _one(
         )  # fmt: skip
     low, high = interval(final, errors, level)
     source = f"{len(errors)} held-out siblings"
-    return Forecast(run, name, 0.0, final, low, high, level, steps, losses, source, tuple(errors))
+    band = curve_interval(
+        steps, losses, cut=float(steps[0]), end=plan.end, paths=paths, half=math.log(high / final),
+        noise=0.0, level=level,
+    )  # fmt: skip
+    return Forecast(
+        run, name, 0.0, final, low, high, level, steps, losses, source, tuple(errors), "ok", "", *band
+    )
 
 
-def _errors(shape: Shape | None, siblings: Sequence[Curve]) -> list[float]:
-    """Return log(actual / predicted) of each sibling's final loss, the law fitted to the others."""
+def _errors(shape: Shape | None, siblings: Sequence[Curve]) -> tuple[list[float], list[np.ndarray]]:
+    """Return log(actual / predicted) of each sibling at its end and along it, the others fitted."""
     if len(siblings) < 3:
-        return []
-    errors = []
+        return [], []
+    errors, paths = [], []
     for i, left_out in enumerate(siblings):
         law = fit_law([other for j, other in enumerate(siblings) if j != i], shape=shape)
         window = left_out.step[left_out.step > left_out.horizon * (1 - FINAL_SHARE)]
@@ -93,7 +100,10 @@ def _errors(shape: Shape | None, siblings: Sequence[Curve]) -> list[float]:
         predicted = float(law.along(plan, window).mean())
         if predicted > 0:
             errors.append(math.log(left_out.final_loss() / predicted))
-    return errors
+            start = max(1.0, warmup_end(left_out), float(left_out.step[0]))
+            after = left_out.step[left_out.step >= start]
+            paths.append(path_errors(left_out, start, after, law.along(plan, after)))
+    return errors, paths
 
 
 def _steps(plan: Schedule, start: float) -> np.ndarray:
