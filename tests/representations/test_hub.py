@@ -157,3 +157,21 @@ def test_the_recipe_runs_the_whole_study(serve, tmp_path, monkeypatch, capsys):
     assert next(row for row in rows if row["model"] == "pythia-70m")["H1 total (report)"] == 22.5
     assert reported == [out / "report"]
     assert not list(tmp_path.glob("toposcope-hub-*"))
+
+
+def test_without_the_hub_there_is_one_line_at_once(monkeypatch, tmp_path, capfd):
+    import socket
+    import time
+
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    monkeypatch.setenv("HF_ENDPOINT", f"http://127.0.0.1:{port}")
+    start = time.monotonic()
+    with pytest.raises(SystemExit) as ended:
+        main(["embeddings", "series", "--texts", "wikitext2", "--out", str(tmp_path / "store")])
+    assert ended.value.code == 2
+    assert time.monotonic() - start < 15  # the client's own retries wait for 23 s
+    err = capfd.readouterr().err
+    assert err.count("\n") == 1
+    assert "give the file: --texts FILE_OR_FOLDER" in err
