@@ -41,8 +41,9 @@ def segment_table(
     boundaries. The penalty per boundary is the one that lets 5% of the series show any boundary when the
     signs of its noise are flipped at random; 2 ln n where not `calibrated`. `false_alarm_rate` is the share
     that do, `boundary_p` the p-value of having any boundary, `boundary_holm` the same adjusted over the
-    columns of a run by Holm's method. With `per_run` a series keeps its boundaries only where that is at most 5%, so
-    that no more than 5% of runs without a change show one in any column; the reason tells of those dropped.
+    columns of a run by Holm's method. With `per_run` a series keeps its boundaries only where that is at most
+    5%, so that no more than 5% of runs without a change show one in any column; the reason tells of those
+    dropped.
     `slope` is the segment's whole change over its
     whole stretch of log(step), with Student's interval. `start_low` and `start_high` bound a segment's first
     step by the likelihood-ratio set of its boundary, the neighbours held fixed. `direction` is the sign of
