@@ -144,6 +144,15 @@ def test_targets_that_fit_nothing_or_clash_are_refused(features):
     assert with_targets(alone, score("")).values["piqa"].tolist()[0] == 1.0
 
 
+def test_a_checkpoint_that_is_there_twice_is_a_problem_and_not_the_end(features):
+    later = features[(features["feature"] == "perplexity") & (features["step"] == 4)].assign(
+        value=np.exp(3.0)
+    )
+    table = series_table(pd.concat([features, later], ignore_index=True))
+    assert table.of_run("a")["log_perplexity"].tolist()[-1] == pytest.approx(3.0)
+    assert "2 values are there more than once, as log_perplexity of run a step 4" in "; ".join(table.problems)
+
+
 def test_analyze_takes_a_target_from_a_file(tmp_path):
     steps = np.arange(20)
     noise = np.random.default_rng(0).standard_normal((2, 20)).cumsum(axis=1)

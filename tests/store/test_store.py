@@ -155,6 +155,84 @@ def test_units_written_twice_count_once(store: Store) -> None:
     assert len(pd.read_parquet(store.path / "features")) == 12
 
 
+@pytest.mark.parametrize("packed", [False, True])
+def test_a_newer_unit_of_the_same_checkpoint_supersedes_the_older(store: Store, packed: bool) -> None:
+    old, new = unit(3, content="0 before"), unit(3, content="512 before")
+    store.write(unit(0), rows(0), [diagram()])
+    store.write(old, [*rows(3), Row("a", 3, "rips", "only_old", 1.0)], [diagram(1.0)])
+    if packed:
+        store.compact()
+    store.write(new, rows(3, scale=2.0))
+    for again in (store, Store.open(store.path)):
+        assert (again.has(old), again.has(new), again.has(unit(0))) == (False, True, True)
+        table = again.features()
+        assert not table.duplicated(["run", "step", "probe", "feature", "draw"]).any()
+        assert set(table[table.step == 3].content_hash) == {"512 before"}
+        assert again.features(feature="only_old").empty
+        assert again.diagrams().step.tolist() == [0]  # the newer unit has none
+        again.compact()
+    assert len(pd.read_parquet(store.path / "features")) == 8
+    store.write_results(
+        [Result(unit(0), tuple(rows(0))), Result(old, tuple(rows(3)))], keep_diagrams=False
+    )  # and back: the file has the name of one that a pack replaced
+    store.compact()
+    assert Store.open(store.path).has(old)
+    assert set(store.features().query("step == 3").content_hash) == {"0 before"}
+
+
+def test_a_unit_that_lost_its_rows_takes_those_of_the_older_with_it(store: Store) -> None:
+    store.write(unit(3, content="with one before"), rows(3))
+    store.write(unit(3, content="now the first"), [])
+    assert store.features().empty
+    store.compact()
+    assert store.features().empty
+    assert Store.open(store.path).has(unit(3, content="now the first"))
+
+
+def test_an_older_unit_compacted_late_does_not_come_back(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    old, new = unit(3, content="old"), unit(3, content="new")
+    store.write(old, rows(3))
+    read, written = parts.read, []
+
+    def meanwhile(*args: object, **more: object) -> object:
+        table = read(*args, **more)  # type: ignore[arg-type]
+        if not written:
+            written.append(Store.open(store.path).write(new, rows(3, scale=2.0)))
+        return table
+
+    with monkeypatch.context() as patch:
+        patch.setattr(parts, "read", meanwhile)
+        store.compact()
+    assert len(list((store.path / "features").glob("*.parquet"))) == 2
+    assert set(store.features().content_hash) == {"new"}
+
+
+def test_packs_of_an_older_toposcope_are_superseded_too(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write = parts.write_atomically
+
+    def before(table: object, path: Path, noted: dict[str, object], **more: object) -> None:
+        write(table, path, {k: v for k, v in noted.items() if k != "units"}, **more)
+
+    old, new, empty = unit(3, content="old"), unit(3, content="new"), unit(7)
+    with monkeypatch.context() as patch:
+        patch.setattr(parts, "write_atomically", before)
+        results = [Result(unit(0), tuple(rows(0))), Result(old, tuple(rows(3))), Result(empty, ())]
+        store.write_results(results, keep_diagrams=False)
+    store = Store.open(store.path)
+    assert all(store.has(one) for one in (unit(0), old, empty))
+    store.write(new, rows(3, scale=2.0))
+    for _ in range(2):
+        assert store.features().content_hash.tolist().count("new") == 4
+        assert len(store.features()) == 8
+        again = Store.open(store.path)
+        assert [again.has(one) for one in (unit(0), old, new, empty)] == [True, False, True, True]
+        store.compact()
+
+
 def test_readers_are_safe_between_the_steps_of_a_compaction(
     store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -163,11 +163,13 @@ def join_targets(
             f"no target fits a checkpoint: the file has runs {', '.join(given)}, the table "
             f"{', '.join(have)}; make runs and steps the same"
         )
-    wide = targets[fits].pivot(index=["run", "step"], columns="target", values="value").reindex(known)
+    again = targets.duplicated(["run", "step", "target"], keep="last")
+    once = targets[fits & ~again]
+    wide = once.pivot(index=["run", "step"], columns="target", values="value").reindex(known)
     joined = wide[list(names)].reset_index(drop=True)
     place = 2 + sum(column in values for column in ("tokens", "weight_norm")) + len(taken)
     parts = [values.iloc[:, :place], joined, values.iloc[:, place:]]
-    problems = (*_unknown(targets[~fits], values), *_missing(joined, values))
+    problems = (*_unknown(targets[~fits], values), *_twice(targets[again]), *_missing(joined, values))
     return pd.concat(parts, axis=1), names, problems
 
 
@@ -186,6 +188,12 @@ def _unknown(rows: pd.DataFrame, values: pd.DataFrame) -> Iterator[str]:
         shown = ", ".join(map(str, steps[:_LISTED])) + (", ..." if len(steps) > _LISTED else "")
         why = "steps that were not measured" if (values["run"] == run).any() else "the run was not measured"
         yield f"targets: run {run}, step {shown}: {why}"
+
+
+def _twice(rows: pd.DataFrame) -> Iterator[str]:
+    if len(rows):
+        first = f"{rows['target'].iloc[0]} of run {rows['run'].iloc[0]} step {rows['step'].iloc[0]}"
+        yield f"targets: {len(rows)} values are there more than once, as {first}; the last one counts"
 
 
 def _missing(joined: pd.DataFrame, values: pd.DataFrame) -> Iterator[str]:

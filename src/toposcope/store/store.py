@@ -5,22 +5,17 @@ from __future__ import annotations
 import functools
 import json
 import operator
-import os
-import platform
-import uuid
+import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from datetime import UTC, datetime
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import TYPE_CHECKING, Self, TypeVar
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-import toposcope
 from toposcope.errors import StoreError
-from toposcope.store import columns, parts
+from toposcope.store import columns, newest, parts
+from toposcope.store.manifest import MANIFEST, difference, kind_of, provenance, write_manifest
 from toposcope.store.schema import SCHEMA_VERSION, TABLES
 from toposcope.store.units import KeptDiagram, Result, Unit, recipe_hash
 from toposcope.types import Checkpoint, Row, Run, Status
@@ -28,7 +23,6 @@ from toposcope.types import Checkpoint, Row, Run, Status
 if TYPE_CHECKING:
     import pandas as pd
 
-_MANIFEST = "store.json"
 _ATTEMPTS = 8
 _MEASURED = ("features", "diagrams")
 
@@ -37,7 +31,9 @@ class Store:
     """A results folder. Make one with `Store.create` or `Store.open`.
 
     Many processes may write to one store at once, on one machine or on a shared folder, without a
-    lock: a unit is one file, or a line of a pack's footer, and appears whole or not at all.
+    lock: a unit is one file, or a line of a pack's footer, and appears whole or not at all. A run, step
+    and probe has one unit that counts, the newest: what was measured when the checkpoint, or the one before
+    it, was another does not come back.
 
     >>> import tempfile
     >>> folder = tempfile.mkdtemp()
@@ -53,7 +49,7 @@ class Store:
         self.path = path
         self.recipe = dict(recipe)
         self.recipe_hash = recipe_hash(recipe)
-        self._known: dict[str, set[str]] = {}
+        self._known: dict[str, dict[newest.Slot, str]] = {}
 
     @classmethod
     def create(cls, path: str | Path, *, recipe: Mapping[str, object]) -> Self:
@@ -67,17 +63,17 @@ class Store:
         path = Path(path)
         if path.exists() and not path.is_dir():
             raise StoreError(f"{path} is a file; a store is a folder: choose another name")
-        if path.is_dir() and not (path / _MANIFEST).exists() and any(path.iterdir()):
+        if path.is_dir() and not (path / MANIFEST).exists() and any(path.iterdir()):
             raise StoreError(f"{path} holds files but is not a store; choose an empty or new folder")
-        if not (path / _MANIFEST).exists():
-            _write_manifest(path, recipe)
+        if not (path / MANIFEST).exists():
+            write_manifest(path, recipe)
         store = cls.open(path)
         if store.recipe_hash != recipe_hash(recipe):
-            if (kind := _kind(store.recipe)) != _kind(recipe):
-                raise StoreError(f"{path} holds {kind}, not {_kind(recipe)}: choose another folder")
-            difference = _difference(store.recipe, recipe)
+            if (kind := kind_of(store.recipe)) != kind_of(recipe):
+                raise StoreError(f"{path} holds {kind}, not {kind_of(recipe)}: choose another folder")
+            differs = difference(store.recipe, recipe)
             raise StoreError(
-                f"{path} was made with another recipe ({difference}); choose another folder or its options"
+                f"{path} was made with another recipe ({differs}); choose another folder or its options"
             )
         return store
 
@@ -92,7 +88,7 @@ class Store:
         """
         path = Path(path)
         try:
-            manifest = json.loads((path / _MANIFEST).read_text())
+            manifest = json.loads((path / MANIFEST).read_text())
             found = manifest["schema_version"]
             recipe = manifest["recipe"]
         except (FileNotFoundError, NotADirectoryError):
@@ -102,7 +98,7 @@ class Store:
             ) from None
         except (ValueError, KeyError, TypeError) as error:
             raise StoreError(
-                f"{path / _MANIFEST} is damaged; restore it or measure into another folder"
+                f"{path / MANIFEST} is damaged; restore it or measure into another folder"
             ) from error
         if found != SCHEMA_VERSION:
             written_by = manifest.get("toposcope", "unknown")
@@ -113,7 +109,10 @@ class Store:
         return cls(path, recipe)
 
     def has(self, unit: Unit, *, diagrams: bool = False) -> bool:
-        """Return whether `unit` is measured already, with its diagrams if they are asked for."""
+        """Return whether `unit` is measured already, with its diagrams if they are asked for.
+
+        A unit that a newer one of the same run, step and probe superseded is not.
+        """
         tables = _MEASURED if diagrams else ("features",)
         return all(self._has(table, unit) for table in tables)
 
@@ -139,9 +138,10 @@ class Store:
             return
         if len({(result.unit.run, result.unit.probe) for result in results}) > 1:
             raise ValueError("results of one call must share their run and probe")
+        now = time.time_ns()
         if keep_diagrams:
-            self._write("diagrams", results, columns.diagrams(results, self.recipe_hash))
-        self._write("features", results, columns.features(results, self.recipe_hash))
+            self._write("diagrams", results, columns.diagrams(results, self.recipe_hash), now)
+        self._write("features", results, columns.features(results, self.recipe_hash), now)
         for result in results:
             self.clear_failure(result.unit)
 
@@ -231,16 +231,32 @@ class Store:
         return moved
 
     def _has(self, table: str, unit: Unit) -> bool:
-        if table not in self._known:
-            self._known[table] = _steady(lambda: self._keys(table))
-        key = unit.key(self.recipe_hash)
-        if key not in self._known[table] and self._unit_path(table, unit).exists():
-            self._known[table].add(key)
-        return key in self._known[table]
+        key, slot = unit.key(self.recipe_hash), _slot(unit)
+        known = self._live_keys(table)
+        if known.get(slot) == key or (*slot[:2], key) in known:
+            return True
+        if not self._unit_path(table, unit).exists():
+            return False
+        if slot in known:  # superseded and not yet removed, or written by another launcher just now
+            del self._known[table]
+            return self._live_keys(table).get(slot) == key
+        known[slot] = key
+        return True
 
-    def _keys(self, table: str) -> set[str]:
-        live = parts.scan(self.path / table)
-        return {key for part in live if not part.failed for key in part.keys}
+    def _live_keys(self, table: str) -> dict[newest.Slot, str]:
+        def load() -> dict[newest.Slot, str]:
+            live = parts.scan(self.path / table)
+            counted = self._newest(table, live)
+            return {slot: held.key for slot, _, held in newest.slots(live) if counted[slot] == held.key}
+
+        if table not in self._known:
+            self._known[table] = _steady(load)
+        return self._known[table]
+
+    def _newest(self, table: str, live: Sequence[parts.Part]) -> dict[newest.Slot, str]:
+        """Return the key that counts in each slot; diagrams of superseded features do not count."""
+        others = parts.scan(self.path / "features") if table == "diagrams" else []
+        return newest.newest([*live, *others])
 
     def _unit_path(self, table: str, unit: Unit) -> Path:
         return (
@@ -250,52 +266,63 @@ class Store:
     def _failure_path(self, unit: Unit) -> Path:
         return self.path / "features" / parts.failure_name(unit.run, unit.step, unit.probe)
 
-    def _write(self, table: str, results: Sequence[Result], rows: pa.Table) -> None:
-        keys = [result.unit.key(self.recipe_hash) for result in results]
+    def _write(self, table: str, results: Sequence[Result], rows: pa.Table, now: int) -> None:
+        units = {_slot(result.unit): result.unit.key(self.recipe_hash) for result in results}
         unit = results[0].unit
         if len(results) == 1:
-            parts.write_atomically(rows, self._unit_path(table, unit), self._metadata())
+            parts.write_atomically(rows, self._unit_path(table, unit), self._metadata(), written=now)
         else:
-            path = self.path / table / parts.pack_name(parts.slug(unit.run), unit.probe, keys)
-            self._write_pack(table, path, rows, keys, replaces=[])
+            path = self.path / table / parts.pack_name(
+                parts.slug(unit.run), unit.probe, list(units.values())
+            )  # fmt: skip
+            held = [parts.Held(r.unit.step, units[_slot(r.unit)], now) for r in results]
+            self._write_pack(table, path, rows, held, replaces=[])
         if table in self._known:
-            self._known[table].update(keys)
+            self._known[table].update(units)
 
     def _write_pack(
-        self, table: str, path: Path, rows: pa.Table, keys: Sequence[str], *, replaces: Sequence[str]
+        self, table: str, path: Path, rows: pa.Table, held: Sequence[parts.Held], *, replaces: Sequence[str]
     ) -> None:
         order = ["feature", "step"] if table == "features" else ["step"]
-        noted = {**self._metadata(), "keys": sorted(keys), "replaces": sorted(replaces)}
+        noted = self._metadata() | {
+            "keys": sorted(unit.key for unit in held),
+            "units": sorted(
+                ([unit.step, unit.key, unit.written] for unit in held), key=operator.itemgetter(1)
+            ),
+            "replaces": sorted(replaces),
+        }
         parts.write_atomically(parts.sort_stably(rows, order), path, noted)
 
     def _compact(self, table: str) -> int:
+        live = parts.scan(self.path / table)
+        wanted = self._newest(table, live)
         groups: dict[tuple[str, str], list[parts.Part]] = {}
-        for part in parts.scan(self.path / table):
+        for part in live:
             if not part.failed:
                 groups.setdefault((part.owner, part.probe), []).append(part)
         gone = 0
         for group in groups.values():
-            if len(group) > 1 or not group[0].pack:
-                gone += self._join(table, group)
+            if len(group) > 1 or not group[0].pack or newest.split(group, wanted)[1]:
+                gone += self._join(table, group, wanted)
         return gone + self._sweep_up(table)
 
-    def _join(self, table: str, group: Sequence[parts.Part]) -> int:
+    def _join(self, table: str, group: Sequence[parts.Part], wanted: Mapping[newest.Slot, str]) -> int:
+        """Write the units of a group that count as one pack, and remove the group's files."""
         folder = self.path / table
-        rows = parts.read(group, TABLES[table])
-        keys = sorted({key for part in group for key in part.keys})
-        name = parts.pack_name(group[0].owner, group[0].probe, keys)
-        claimed = {part.path.name for part in group} | {name for part in group for name in part.replaces}
-        old = sorted(other for other in claimed - {name} if (folder / other).exists())
-        self._write_pack(table, folder / name, rows, keys, replaces=old)
-        for other in old:
-            (folder / other).unlink(missing_ok=True)
+        kept, superseded = newest.split(group, wanted)
+        rows = parts.read(kept, TABLES[table], superseded=superseded)
+        held = newest.live_units(group, wanted)
+        name = parts.pack_name(group[0].owner, group[0].probe, [unit.key for unit in held])
+        claimed = {part.path for part in group} | {path for part in group for path in parts.replaced(part)}
+        old = sorted(path for path in claimed if path.name != name and path.exists())
+        self._write_pack(table, folder / name, rows, held, replaces=[path.name for path in old])
+        for path in old:
+            path.unlink(missing_ok=True)
         return len(old)
 
     def _sweep_up(self, table: str) -> int:
         """Remove files that a pack claims but whose removal was interrupted."""
-        folder = self.path / table
-        claimed = {name for part in parts.scan(folder) for name in part.replaces}
-        stale = [folder / name for name in claimed if (folder / name).exists()]
+        stale = {path for part in parts.scan(self.path / table) for path in parts.replaced(part)}
         for path in stale:
             path.unlink(missing_ok=True)
         return len(stale)
@@ -305,11 +332,13 @@ class Store:
 
         def load() -> pa.Table:
             live = parts.scan(self.path / table)
+            counted = self._newest(table, live)
             if probe is not None:
                 live = [part for part in live if part.probe == probe]
             if run is not None:
                 live = [part for part in live if part.owner == parts.slug(str(run))]
-            return parts.read(live, TABLES[table], _expression(wanted))
+            kept, superseded = newest.split(live, counted)
+            return parts.read(kept, TABLES[table], _expression(wanted), superseded)
 
         return _steady(load)
 
@@ -320,7 +349,11 @@ class Store:
         return parts.read(whole, TABLES[table])
 
     def _metadata(self) -> dict[str, object]:
-        return _provenance() | {"recipe": self.recipe, "recipe_hash": self.recipe_hash}
+        return provenance() | {"recipe": self.recipe, "recipe_hash": self.recipe_hash}
+
+
+def _slot(unit: Unit) -> newest.Slot:
+    return parts.slug(unit.run), unit.probe, unit.step
 
 
 T = TypeVar("T")
@@ -344,48 +377,3 @@ def _expression(wanted: Mapping[str, str | Sequence[str] | None]) -> pc.Expressi
         if value is not None
     ]
     return functools.reduce(operator.and_, tests) if tests else None
-
-
-@functools.cache
-def _provenance() -> dict[str, object]:
-    """Where the numbers were made. `seed` says what a draw's generator is derived from."""
-    return {
-        "schema_version": SCHEMA_VERSION,
-        "toposcope": toposcope.__version__,
-        "numpy": np.__version__,
-        "numba": _version("numba"),
-        "python": platform.python_version(),
-        "machine": f"{platform.node()} {platform.machine()} {os.cpu_count()} cores",
-        "seed": "SHA-256 of the named axes run, step, name, draw",
-        "written": datetime.now(UTC).isoformat(timespec="seconds"),
-    }
-
-
-def _version(package: str) -> str | None:
-    try:
-        return version(package)
-    except PackageNotFoundError:
-        return None
-
-
-def _write_manifest(path: Path, recipe: Mapping[str, object]) -> None:
-    """Write the manifest unless another process was quicker."""
-    path.mkdir(parents=True, exist_ok=True)
-    aside = path / f".{uuid.uuid4().hex}.tmp"
-    try:
-        aside.write_text(json.dumps({**_provenance(), "recipe": dict(recipe)}, indent=2) + "\n")
-        os.link(aside, path / _MANIFEST)
-    except FileExistsError:
-        pass
-    finally:
-        aside.unlink(missing_ok=True)
-
-
-def _kind(recipe: Mapping[str, object]) -> str:
-    """Return what a store of this recipe holds; only the recipe of representations names its probe."""
-    return str(recipe.get("probe", "weights"))
-
-
-def _difference(have: Mapping[str, object], want: Mapping[str, object]) -> str:
-    names = sorted(name for name in {*have, *want} if have.get(name) != want.get(name))
-    return ", ".join(f"{name} {have.get(name)!r} there, {want.get(name)!r} here" for name in names)

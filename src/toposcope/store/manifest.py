@@ -1,0 +1,66 @@
+"""The file that makes a folder a store: its recipe, and where the numbers were made."""
+
+from __future__ import annotations
+
+import functools
+import json
+import os
+import platform
+import uuid
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+
+import numpy as np
+
+import toposcope
+from toposcope.store.schema import SCHEMA_VERSION
+
+MANIFEST = "store.json"
+
+
+@functools.cache
+def provenance() -> dict[str, object]:
+    """Where the numbers were made. `seed` says what a draw's generator is derived from."""
+    return {
+        "schema_version": SCHEMA_VERSION,
+        "toposcope": toposcope.__version__,
+        "numpy": np.__version__,
+        "numba": _version("numba"),
+        "python": platform.python_version(),
+        "machine": f"{platform.node()} {platform.machine()} {os.cpu_count()} cores",
+        "seed": "SHA-256 of the named axes run, step, name, draw",
+        "written": datetime.now(UTC).isoformat(timespec="seconds"),
+    }
+
+
+def _version(package: str) -> str | None:
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return None
+
+
+def write_manifest(path: Path, recipe: Mapping[str, object]) -> None:
+    """Write the manifest unless another process was quicker."""
+    path.mkdir(parents=True, exist_ok=True)
+    aside = path / f".{uuid.uuid4().hex}.tmp"
+    try:
+        aside.write_text(json.dumps({**provenance(), "recipe": dict(recipe)}, indent=2) + "\n")
+        os.link(aside, path / MANIFEST)
+    except FileExistsError:
+        pass
+    finally:
+        aside.unlink(missing_ok=True)
+
+
+def kind_of(recipe: Mapping[str, object]) -> str:
+    """Return what a store of this recipe holds; only the recipe of representations names its probe."""
+    return str(recipe.get("probe", "weights"))
+
+
+def difference(have: Mapping[str, object], want: Mapping[str, object]) -> str:
+    """Return in words where two recipes differ."""
+    names = sorted(name for name in {*have, *want} if have.get(name) != want.get(name))
+    return ", ".join(f"{name} {have.get(name)!r} there, {want.get(name)!r} here" for name in names)

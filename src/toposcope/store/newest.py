@@ -1,0 +1,77 @@
+"""Which unit counts: of all that were written for one run, step and probe, the newest.
+
+A checkpoint that was replaced, or that has another predecessor since steps were added, is another unit with
+another key. Its older results stay in their files until the store is compacted; a reader leaves them out.
+"""
+
+from __future__ import annotations
+
+import functools
+import operator
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+
+import pyarrow.compute as pc
+
+from toposcope.store.parts import Held, Part
+
+Slot = tuple[str, str, int | str]
+"""Run (as a slug), probe and step; where the step is not known, the key in its place."""
+
+
+def slots(parts: Iterable[Part]) -> Iterator[tuple[Slot, Part, Held]]:
+    """Return every unit of some parts with the slot that it fills."""
+    for part in parts:
+        for held in part.held:
+            yield (part.owner, part.probe, held.key if held.step is None else held.step), part, held
+
+
+def newest(parts: Iterable[Part]) -> dict[Slot, str]:
+    """Return the key that counts in each slot: the one that was written last."""
+    found: dict[Slot, tuple[int, str]] = {}
+    for slot, _, held in slots(parts):
+        found[slot] = max((held.written, held.key), found.get(slot, (-1, "")))
+    return {slot: key for slot, (_, key) in found.items()}
+
+
+def split(parts: Iterable[Part], wanted: Mapping[Slot, str]) -> tuple[list[Part], dict[Path, pc.Expression]]:
+    """Return the parts that hold something of the `wanted` units, and which of their rows do not count.
+
+    Of a unit that lies in several files, as when two launchers measured it, the file written last counts.
+    """
+    parts = list(parts)
+    best: dict[Slot, tuple[int, int, Path]] = {}
+    for slot, part, held in slots(parts):
+        if held.key == wanted.get(slot):
+            best[slot] = max((held.written, part.written, part.path), best.get(slot, (-1, -1, part.path)))
+    stale: dict[Path, list[Held]] = {}
+    live: set[Path] = {part.path for part in parts if not part.held}
+    for slot, part, held in slots(parts):
+        if held.key == wanted.get(slot) and best[slot][2] == part.path:
+            live.add(part.path)
+        else:
+            stale.setdefault(part.path, []).append(held)
+    kept = [part for part in parts if part.path in live]
+    return kept, {part.path: _rows_of(stale[part.path]) for part in kept if part.path in stale}
+
+
+def live_units(parts: Iterable[Part], wanted: Mapping[Slot, str]) -> list[Held]:
+    """Return the units that count, each once, with the latest time that a part notes for it."""
+    found: dict[Slot, Held] = {}
+    for slot, _, held in slots(parts):
+        if held.key == wanted.get(slot) and (slot not in found or held.written > found[slot].written):
+            found[slot] = held
+    return list(found.values())
+
+
+def _rows_of(units: Iterable[Held]) -> pc.Expression:
+    """Return the test for the rows of some units of one file."""
+    units = list(units)
+    steps = [held.step for held in units if held.content is None and held.step is not None]
+    tests = [pc.field("step").isin(steps)]
+    tests += [
+        (pc.field("step") == held.step) & (pc.field("content_hash") == held.content)
+        for held in units
+        if held.content is not None
+    ]
+    return functools.reduce(operator.or_, tests)
