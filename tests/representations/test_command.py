@@ -121,8 +121,22 @@ def test_checkpoints_that_open_are_measured_though_the_first_does_not(inputs, tm
         capsys, tmp_path / "neox", "--texts", inputs / "texts.txt", "--limit", 9, "--min-chars", 5,
         "--out", tmp_path / "store", "--json",
     )  # fmt: skip
-    # step 4 is set beside step 0, so it fails with it
-    assert (code, json.loads(out)["measured"], len(json.loads(out)["failed"])) == (1, 1, 2)
+    found = json.loads(out)
+    assert (code, found["measured"], [one["step"] for one in found["failed"]]) == (1, 2, [0])
+    moved = Store.open(tmp_path / "store").features(feature="wasserstein1_h1").set_index("step")
+    assert moved.status.to_dict() == {4: "degenerate", 8: "ok"}
+    assert moved.note[4] == "previous checkpoint 0 could not be read"
+    shutil.rmtree(tmp_path / "neox" / "step0")
+    shutil.copytree(inputs / "neox" / "step0", tmp_path / "neox" / "step0")
+    code, out, _ = _run(
+        capsys, tmp_path / "neox", "--texts", inputs / "texts.txt", "--limit", 9, "--min-chars", 5,
+        "--out", tmp_path / "store", "--json",
+    )  # fmt: skip
+    assert (code, json.loads(out)["measured"]) == (0, 2)
+    table = Store.open(tmp_path / "store").features()
+    moved = table[table.feature.str.contains("wasserstein|bottleneck")]
+    assert set(moved.status) == {"ok"}
+    assert not table.duplicated(["step", "name", "layer", "draw", "filtration", "feature"]).any()
 
 
 def test_a_sweep_that_fails_for_one_cause_is_one_error_and_leaves_no_store(
@@ -202,17 +216,23 @@ def test_a_new_feature_needs_no_second_pass(inputs, tmp_path, capsys, monkeypatc
 
 
 @pytest.mark.parametrize(
-    "change", [("--length", 9), ("--pooling", "last"), ("--layers", "last"), ("--limit", 11)]
+    ("change", "message"),
+    [
+        (("--length", 9), "length 128 there, 9 here"),
+        (("--pooling", "last"), "pooling 'mean' there, 'last' here"),
+        (("--layers", "last"), "layers 'all' there, 'last' here"),
+        (("--limit", 11), "other texts"),
+    ],
 )
-def test_states_read_otherwise_are_read_again(inputs, tmp_path, capsys, change):
-    from toposcope.probes.representations.kept import read_facts
-    from toposcope.types import Checkpoint
-
+def test_states_read_otherwise_are_refused(inputs, tmp_path, capsys, change, message):
     _kept(inputs, tmp_path, capsys, "--out", tmp_path / "one")
-    before = read_facts(tmp_path / "kept", Checkpoint("neox", 4))
-    code, _, _ = _kept(inputs, tmp_path, capsys, "--out", tmp_path / "two", *change)
-    assert code == 0
-    assert read_facts(tmp_path / "kept", Checkpoint("neox", 4)) != before
+    files = {path: path.read_bytes() for path in (tmp_path / "kept").rglob("*.safetensors")}
+    code, _, err = _kept(inputs, tmp_path, capsys, "--out", tmp_path / "two", *change)
+    assert (code, err.count("\n")) == (2, 1)
+    assert message in err
+    assert "choose another folder for --keep" in err
+    assert files == {path: path.read_bytes() for path in (tmp_path / "kept").rglob("*.safetensors")}
+    assert not (tmp_path / "two").exists()
 
 
 def test_the_sensitivity_of_every_feature_is_said(inputs, tmp_path, capsys):
@@ -278,6 +298,9 @@ def test_kept_folders_are_checked(inputs, tmp_path, capsys):
     _, _, err = _run(capsys, "--out", tmp_path / "store")
     assert "needs SERIES and --texts, or --from-kept" in err
     _kept(inputs, tmp_path, capsys, "--out", tmp_path / "one")
-    _kept(inputs, tmp_path, capsys, "--out", tmp_path / "two", "--length", 9, "--steps", "first")
+    other = tmp_path / "other"
+    _kept(inputs, tmp_path, capsys, "--out", tmp_path / "two", "--length", 9, "--keep", other)
+    name = "neox/step_000000.safetensors"
+    shutil.copy(other / name, tmp_path / "kept" / name)
     _, _, err = _run(capsys, "--from-kept", tmp_path / "kept", "--out", tmp_path / "three")
     assert "was read from other texts or otherwise" in err

@@ -55,7 +55,7 @@ def main(args: list[str] | None = None) -> None:
         code = toposcope.main(args=args, prog_name="toposcope", standalone_mode=False)
         sys.exit(code if isinstance(code, int) else 0)
     except click.exceptions.Abort:
-        _die("interrupted", 1)
+        _die("interrupted; what was finished is kept: repeat the command to go on", 1)
     except click.exceptions.NoArgsIsHelpError as error:
         error.show()
         sys.exit(2)

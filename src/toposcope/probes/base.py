@@ -30,10 +30,15 @@ class Reach(enum.StrEnum):
 
 @dataclass(slots=True)
 class Measured:
-    """What a probe found at one checkpoint. `diagrams` may be empty."""
+    """What a probe found at one checkpoint. `diagrams` may be empty.
+
+    `alone` says that the previous checkpoint could not be read, so that what compares the two is missing: it
+    is kept, and the next sweep measures the checkpoint again.
+    """
 
     rows: list[Row] = field(default_factory=list)
     diagrams: list[KeptDiagram] = field(default_factory=list)
+    alone: bool = False
 
 
 @runtime_checkable

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import errno
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from typing import Any, Protocol, TypeVar
 
+from toposcope.errors import InputError
 from toposcope.types import Checkpoint, Matrix
 
 K = TypeVar("K")
 T = TypeVar("T")
+
+_FULL = (errno.ENOSPC, errno.EDQUOT)
 
 CACHE_BYTES = 64 * 2**20
 """A checkpoint whose matrices fit into this many bytes is read once for all probes, a larger one streams."""
@@ -43,6 +47,16 @@ def batches(
         del matrix  # or it would be held while the next one is read
     if batch:
         yield batch
+
+
+def unless_unreadable(compute: Callable[[], T]) -> T | None:
+    """Return what `compute` gives of another checkpoint, None when that one cannot be read or measured."""
+    try:
+        return compute()
+    except (InputError, OSError) as error:
+        if isinstance(error, OSError) and error.errno in _FULL:
+            raise
+        return None
 
 
 class RunReader:
@@ -91,6 +105,11 @@ class Snapshot:
     def previous(self) -> Snapshot | None:
         """Return the checkpoint before this one, None at the first."""
         return self._reader[self.index - 1] if self.index else None
+
+    @property
+    def without_previous(self) -> str:
+        """Return the note of what is missing because the previous checkpoint is unreadable."""
+        return f"previous checkpoint {self._reader[self.index - 1].checkpoint.step} could not be read"
 
     @property
     def prefix(self) -> list[Snapshot]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import errno
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -19,6 +19,8 @@ from toposcope.types import Checkpoint
 
 _SECONDS_UNWRITTEN = 2.0
 """After this long, finished units wait no more for others to share their file."""
+
+_UNREADABLE = "unreadable"
 
 
 @dataclass(frozen=True)
@@ -130,18 +132,23 @@ class Worker:
                 outcome.failures.append(self._fail(reader, index, probe, result))
                 continue
             measured, seconds = result
+            if measured.alone:
+                unit = _unit(reader, index, probe, alone=True)
             diagrams = tuple(measured.diagrams) if self._job.keep_diagrams else ()
             waiting = self._waiting.setdefault(probe.name, [])
             waiting.append(Result(unit, tuple(measured.rows), diagrams, seconds))
             outcome.done += 1
-        if time.monotonic() - self._written > _SECONDS_UNWRITTEN:
-            self._write()
+            if time.monotonic() - self._written > _SECONDS_UNWRITTEN:
+                self._write()
         return outcome
 
     def _measure(
         self, probe: Probe, snapshots: Sequence[Snapshot]
-    ) -> list[tuple[Measured, float] | Exception]:
-        """Measure together if the probe can, and one by one otherwise or to find out which one is bad."""
+    ) -> Iterator[tuple[Measured, float] | Exception]:
+        """Measure together if the probe can, and one by one otherwise or to find out which one is bad.
+
+        Each is yielded when it is measured, so that stopping the sweep loses only the one under way.
+        """
         if len(snapshots) > 1 and hasattr(probe, "measure_together"):
             try:
                 for snapshot in snapshots:
@@ -149,10 +156,12 @@ class Worker:
                 start = time.perf_counter()
                 found = probe.measure_together(snapshots)
                 seconds = (time.perf_counter() - start) / len(snapshots)
-                return [(measured, seconds) for measured in found]
             except Exception as error:
                 _stop_if_hopeless(error)
-        return [self._measure_one(probe, snapshot) for snapshot in snapshots]
+            else:
+                yield from ((measured, seconds) for measured in found)
+                return
+        yield from (self._measure_one(probe, snapshot) for snapshot in snapshots)
 
     def _measure_one(self, probe: Probe, snapshot: Snapshot) -> tuple[Measured, float] | Exception:
         try:
@@ -177,14 +186,16 @@ class Worker:
         self._written = time.monotonic()
 
 
-def _unit(reader: RunReader, index: int, probe: Probe) -> Unit:
-    """Return the unit of a probe at a checkpoint; its hash covers every checkpoint that is read."""
+def _unit(reader: RunReader, index: int, probe: Probe, *, alone: bool = False) -> Unit:
+    """Return the unit of a probe at a checkpoint; its hash covers every checkpoint that is read.
+
+    With `alone`, the previous one could not be: then it is another unit, and the real one still missing.
+    """
     at = reader[index].checkpoint
     content = reader.content_hash(index)
     if probe.reach == Reach.PREVIOUS:
-        content = digest(
-            [_hash_or_fault(reader, before) for before in range(max(0, index - 1), index)] + [content]
-        )
+        before = [_UNREADABLE if alone else _hash_or_fault(reader, index - 1)] if index else []
+        content = digest([*before, content])
     elif probe.reach == Reach.PREFIX:
         content = digest([_hash_or_fault(reader, before) for before in range(index)] + [content])
     return Unit(at.run, at.step, probe.name, probe.version, content, at.tokens)
@@ -194,7 +205,7 @@ def _hash_or_fault(reader: RunReader, index: int) -> str:
     try:
         return reader.content_hash(index)
     except (InputError, OSError):
-        return "unreadable"
+        return _UNREADABLE
 
 
 def _stop_if_hopeless(error: Exception) -> None:

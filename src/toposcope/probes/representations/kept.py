@@ -81,6 +81,40 @@ def read_facts(folder: Path, checkpoint: Checkpoint) -> KeptFacts:
         raise SourceError(f"{path} is damaged: delete it and measure the series again") from error
 
 
+def check_reading(folder: Path, texts: str, reading: Mapping[str, Any]) -> None:
+    """Refuse a folder whose kept states are of other texts, or were read with other settings.
+
+    Parameters
+    ----------
+    folder : Path
+        Where states are to be kept; it may not be there yet. Damaged files in it are written anew.
+    texts : str
+        The digest of the texts.
+    reading : mapping
+        The settings of the pass.
+
+    Raises
+    ------
+    SourceError
+        When states of another reading lie there.
+    """
+    for path in sorted(folder.glob("*/step_*.safetensors")):
+        try:
+            facts = _checkpoint(folder, path)[1]
+        except (SourceError, ValueError):
+            continue
+        names = sorted(
+            name for name in {*facts.reading, *reading} if facts.reading.get(name) != reading.get(name)
+        )
+        differs = [f"{name} {facts.reading.get(name)!r} there, {reading.get(name)!r} here" for name in names]
+        differs += ["other texts"] if facts.texts != texts else []
+        if differs:
+            raise SourceError(
+                f"{folder} keeps states that were read otherwise ({', '.join(differs)}); choose another "
+                "folder for --keep, or its settings"
+            )
+
+
 def read_states(folder: Path, checkpoint: Checkpoint) -> dict[int, np.ndarray]:
     """Return the states that were kept of a checkpoint, by layer; errors are those of `read_facts`."""
     from safetensors import SafetensorError

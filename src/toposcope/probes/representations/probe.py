@@ -17,7 +17,7 @@ from toposcope.probes.representations.linear_probe import LabelledTexts, probe_a
 from toposcope.probes.representations.options import RepresentationOptions
 from toposcope.probes.representations.source import StateSource
 from toposcope.probes.shapes import FILTRATION, Shape
-from toposcope.probes.snapshot import Snapshot
+from toposcope.probes.snapshot import Snapshot, unless_unreadable
 from toposcope.probes.weights.distances import diagram_distances
 from toposcope.probes.weights.labels import Label
 from toposcope.types import Diagram, Role, Row
@@ -62,10 +62,12 @@ class Representations:
     def measure(self, snapshot: Snapshot) -> Measured:
         """Return the rows and diagrams of one checkpoint."""
         seen = self._seen(snapshot)
-        earlier = None
-        if snapshot.previous is not None:
-            earlier = snapshot.previous.remember_for_run(self._key, lambda: self._diagrams(snapshot.previous))
-        found = Measured()
+        earlier, previous = None, snapshot.previous
+        if previous is not None:
+            earlier = unless_unreadable(
+                lambda: previous.remember_for_run(self._key, lambda: self._diagrams(previous))
+            )
+        found = Measured(alone=previous is not None and earlier is None)
         found.rows += self._model_rows(snapshot, seen.representation)
         found.rows += self._attention_rows(snapshot, seen.heads)
         found.rows += self._probe_rows(snapshot, seen.accuracy)
@@ -73,6 +75,8 @@ class Representations:
             self._add_layer(found, snapshot, layer, cloud)
             if earlier is not None and layer in earlier:
                 found.rows += self._moved(snapshot, layer, cloud.shapes, earlier[layer])
+            elif found.alone:
+                found.rows += self._moved(snapshot, layer, cloud.shapes, None)
         found.rows += self._across(snapshot, seen.clouds)
         snapshot.remember_for_run(self._key, lambda: {k: cloud.shapes for k, cloud in seen.clouds.items()})
         return found
@@ -81,8 +85,7 @@ class Representations:
     def _key(self) -> tuple[str, RepresentationOptions]:
         return ("representation shapes", self.options)
 
-    def _diagrams(self, snapshot: Snapshot | None) -> dict[int, tuple[Shape, ...]]:
-        assert snapshot is not None
+    def _diagrams(self, snapshot: Snapshot) -> dict[int, tuple[Shape, ...]]:
         return {layer: cloud.shapes for layer, cloud in self._seen(snapshot).clouds.items()}
 
     def _seen(self, snapshot: Snapshot) -> _Seen:
@@ -149,16 +152,18 @@ class Representations:
             found.rows += label.rows(at, self.name, {feature: value}, note=note)
 
     def _moved(
-        self, snapshot: Snapshot, layer: int, now: tuple[Shape, ...], then: tuple[Shape, ...]
+        self, snapshot: Snapshot, layer: int, now: tuple[Shape, ...], then: tuple[Shape, ...] | None
     ) -> list[Row]:
         rows: list[Row] = []
-        for one, other in zip(now, then, strict=True):
+        note = _GROUND if then is not None else snapshot.without_previous
+        for one, other in zip(now, then or [None] * len(now), strict=True):
             values: dict[str, float] = {}
-            for a, b in zip(one.diagrams, other.diagrams, strict=True):
+            past = [None] * len(one.diagrams) if other is None else other.diagrams
+            for a, b in zip(one.diagrams, past, strict=True):
                 values |= diagram_distances(a, b, f"h{a.dim}")
             rows += _hidden(layer).rows(
                 snapshot.checkpoint, self.name, values, filtration=FILTRATION, draw=one.draw,
-                status=one.status, note=_GROUND,
+                status=one.status, note=note,
             )  # fmt: skip
         return rows
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from toposcope.errors import InputError
 from toposcope.probes.base import Probe
-from toposcope.probes.representations.kept import KeptSeries
+from toposcope.probes.representations.kept import KeptSeries, check_reading
 from toposcope.probes.representations.linear_probe import LabelledTexts
 from toposcope.probes.representations.loading import ModelLoader
 from toposcope.probes.representations.options import RepresentationOptions
@@ -58,11 +58,18 @@ def study_of_texts(
 
     With a sensitivity grid, as many texts as its largest number are read; the others do not enter the
     clouds of the study itself.
+
+    Raises
+    ------
+    SourceError
+        When `keep` holds states of other texts or of other settings.
     """
     wanted = max([limit, *(grid.texts if grid is not None else ())])
     read = load_texts(texts, limit=wanted, min_chars=min_chars, split=split)
     if wanted > limit:
         options = replace(options, cloud_texts=limit)
+    if keep is not None:
+        check_reading(keep, read.digest, options.pass_settings())
     return RepresentationStudy(options, StateSource(read, loader, keep), read.digest, labelled, grid)
 
 

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from toposcope.probes.base import Measured, Reach, Tier
-from toposcope.probes.shapes import FILTRATION
-from toposcope.probes.snapshot import Snapshot
+from toposcope.probes.shapes import FILTRATION, Shape
+from toposcope.probes.snapshot import Snapshot, unless_unreadable
 from toposcope.probes.weights.labels import Label
 from toposcope.probes.weights.options import WeightOptions
 from toposcope.probes.weights.rips import POOLED, pooled_shapes
@@ -29,7 +29,8 @@ class Distances:
     ``wasserstein1_h0, ...`` compare the pooled clouds' Rips diagrams, draw by draw; ``..._np`` compare
     each matrix's weight diagram, its weights divided by its largest so that births are 1, and `layers` is
     their mean. A weight diagram of more than 500 bars stands in by 500 of its quantiles (status
-    `subsampled`): the exact matching is cubic. The first checkpoint of a run has no rows.
+    `subsampled`): the exact matching is cubic. The first checkpoint of a run has no rows, and one whose
+    predecessor cannot be read has `degenerate` ones.
     """
 
     options: WeightOptions
@@ -56,30 +57,38 @@ class Distances:
         return found
 
     def _add_pooled(self, found: Measured, snapshot: Snapshot, previous: Snapshot) -> None:
-        shapes = pooled_shapes([snapshot, previous], self.options)
-        for now, then in zip(*shapes, strict=False):
+        present = pooled_shapes([snapshot], self.options)[0]
+        past = unless_unreadable(lambda: pooled_shapes([previous], self.options)[0])
+        found.alone |= past is None
+        earlier: Sequence[Shape | None] = [None] * len(present) if past is None else past
+        for now, then in zip(present, earlier, strict=False):
+            why = _GROUND if then is not None else snapshot.without_previous
             for dim in (0, 1):
-                values = diagram_distances(now.diagrams[dim], then.diagrams[dim], f"h{dim}")
+                other = None if then is None else then.diagrams[dim]
+                values = diagram_distances(now.diagrams[dim], other, f"h{dim}")
                 found.rows += POOLED.rows(
                     snapshot.checkpoint, self.name, values, filtration=FILTRATION,
-                    draw=now.draw, status=now.status, note=f"{now.note}; {_GROUND}".lstrip("; "),
+                    draw=now.draw, status=now.status, note=f"{now.note}; {why}".lstrip("; "),
                 )  # fmt: skip
 
     def _add_matrices(self, found: Measured, snapshot: Snapshot, previous: Snapshot) -> None:
-        now, then = weight_diagrams(snapshot, self.options), weight_diagrams(previous, self.options)
+        now = weight_diagrams(snapshot, self.options)
+        then = unless_unreadable(lambda: weight_diagrams(previous, self.options))
+        found.alone |= then is None
+        why = _GROUND if then is not None else snapshot.without_previous
         columns: dict[str, list[float]] = {}
-        for label in [label for label in now if label in then]:
-            values = diagram_distances(now[label], then[label], "np")
+        for label in [label for label in now if then is None or label in then]:
+            values = diagram_distances(now[label], None if then is None else then[label], "np")
             thinned = now[label].n_vertices > _MOST_BARS
             found.rows += label.rows(
                 snapshot.checkpoint, self.name, values, filtration="weights",
-                status=Status.SUBSAMPLED if thinned else Status.OK, note=_GROUND,
+                status=Status.SUBSAMPLED if thinned else Status.OK, note=why,
             )  # fmt: skip
             for feature, value in values.items():
                 columns.setdefault(feature, []).append(value)
         means = {feature: statistics.fmean(column) for feature, column in columns.items()}
         found.rows += Label("layers").rows(
-            snapshot.checkpoint, self.name, means, filtration="weights", note=_GROUND
+            snapshot.checkpoint, self.name, means, filtration="weights", note=why
         )
 
 
@@ -103,8 +112,11 @@ def _unit_diagram(edges: np.ndarray) -> Diagram:
     return Diagram(0, np.ones_like(deaths), deaths, "weights", len(edges) + 1)
 
 
-def diagram_distances(now: Diagram, then: Diagram, suffix: str) -> dict[str, float]:
-    """Return the three distances; nan where the numbers of essential classes differ."""
+def diagram_distances(now: Diagram, then: Diagram | None, suffix: str) -> dict[str, float]:
+    """Return the three distances; nan where the numbers of essential classes differ or one is missing."""
+    if then is None:
+        names = ("wasserstein1", "wasserstein2", "bottleneck")
+        return {f"{name}_{suffix}": math.nan for name in names}
     values = {
         f"wasserstein1_{suffix}": wasserstein(now, then, order=1),
         f"wasserstein2_{suffix}": wasserstein(now, then, order=2),
