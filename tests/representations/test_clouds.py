@@ -57,7 +57,7 @@ def test_a_wikitext_folder_gives_its_validation_split(shared_data):
     [
         ("a.jsonl", '{"txt": 1}', "line 1: expected a JSON object with a 'text' field"),
         ("a.csv", "a,b\n1,2\n", "no column named 'text'"),
-        ("a.txt", "\n\n", "no text of at least 1 characters"),
+        ("a.txt", "\n\n", "a.txt is empty; give a file with a text on each line"),
     ],
 )
 def test_bad_text_files_are_named(tmp_path, name, content, message):
