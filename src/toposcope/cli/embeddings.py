@@ -221,10 +221,10 @@ def _check_kept(kept: KeptSeries, limit: int | None) -> None:
 
 
 def _check_models(series: Series, loader: ModelLoader, layers: str) -> None:
-    """Refuse a series of which no checkpoint opens as a model with these layers.
+    """Refuse a series of which no checkpoint is a model with these layers and a tokenizer.
 
-    One that opens is enough: the sweep lists the others. Those of the hub are left to the sweep, since
-    opening them fetches them.
+    One that is suffices: the sweep lists the others. Weights are not read, and models of the hub are left to
+    the sweep, since looking at them fetches them.
     """
     from toposcope.probes.representations.forward import resolve_layers
 
@@ -233,8 +233,7 @@ def _check_models(series: Series, loader: ModelLoader, layers: str) -> None:
         if checkpoint.uri.startswith("hf://"):
             return
         try:
-            with loader.open(checkpoint) as model:
-                resolve_layers(layers, model.n_layers)
+            resolve_layers(layers, loader.n_layers(checkpoint))
             return
         except InputError as error:
             refusals.append(error)

@@ -13,10 +13,9 @@ import numpy as np
 from toposcope.errors import InputError, SourceError
 from toposcope.probes.base import Probe
 from toposcope.probes.representations.gpt import RunModel
-from toposcope.probes.representations.loading import ModelLoader
+from toposcope.probes.representations.loading import ModelLoader, run_folder_of
 from toposcope.probes.representations.texts import Texts
 from toposcope.probes.weights.baselines import Baselines
-from toposcope.sources.layout import RunFolder, is_run_folder
 from toposcope.sources.matrices import stream_matrices
 from toposcope.sources.reader import Facts, TensorInfo, check_rows, find
 from toposcope.sources.series import Series
@@ -59,7 +58,7 @@ class GradientSeries:
 
     def content_hash(self, checkpoint: Checkpoint) -> str:
         """Return the hash of the weights and of the batch."""
-        folder = _run_folder(checkpoint)
+        folder = run_folder_of(checkpoint)
         batch = self._batch_digest() if folder is None else _file_digest(folder.heldout_file)
         return hashlib.sha256(f"{self.series.content_hash(checkpoint)} {batch}".encode()).hexdigest()
 
@@ -82,7 +81,7 @@ class GradientSeries:
         return next((dict(run.config) for run in self.runs if run.run == checkpoint.run), {})
 
     def _gradients(self, checkpoint: Checkpoint) -> dict[str, np.ndarray]:
-        folder = _run_folder(checkpoint)
+        folder = run_folder_of(checkpoint)
         if folder is not None and folder.gradients(checkpoint.step).is_file():
             return _read(folder.gradients(checkpoint.step))
         with self.loader.open(checkpoint) as model:
@@ -110,12 +109,7 @@ def gradient_probes(probes: Sequence[Probe]) -> list[Probe]:
 
 def has_own_batch(checkpoint: Checkpoint) -> bool:
     """Return whether a checkpoint lies in a run folder, which brings the batch of its gradients."""
-    return _run_folder(checkpoint) is not None
-
-
-def _run_folder(checkpoint: Checkpoint) -> RunFolder | None:
-    folder = Path(checkpoint.uri).parent.parent
-    return RunFolder(folder) if is_run_folder(folder) else None
+    return run_folder_of(checkpoint) is not None
 
 
 def _read(path: Path) -> dict[str, np.ndarray]:

@@ -11,13 +11,21 @@ import numpy as np
 
 from toposcope.errors import SourceError
 from toposcope.probes.representations.models import gradient_arrays
-from toposcope.recipes import load_training_recipe
+from toposcope.recipes import TrainingRecipe, load_training_recipe
 from toposcope.sources.layout import RunFolder
 
 if TYPE_CHECKING:
     import torch
 
     from toposcope.train.model import GPT, Block
+    from toposcope.train.shapes import GPTShape
+
+
+def recipe_shape(recipe: TrainingRecipe) -> GPTShape:
+    """Return the shape of the model that a run's recipe trains."""
+    from toposcope.train.shapes import GPTShape
+
+    return GPTShape.of(recipe.models[0], vocabulary=recipe.vocabulary, context=recipe.context)
 
 
 class RunModel:
@@ -31,10 +39,9 @@ class RunModel:
         from safetensors.torch import load_file
 
         from toposcope.train.model import GPT
-        from toposcope.train.shapes import GPTShape
 
         recipe = load_training_recipe(str(folder.recipe_file))
-        shape = GPTShape.of(recipe.models[0], vocabulary=recipe.vocabulary, context=recipe.context)
+        shape = recipe_shape(recipe)
         self.device = torch.device(device)
         self.n_layers, self.width = shape.layers, shape.width
         self.vocabulary, self.context = shape.vocabulary, shape.context

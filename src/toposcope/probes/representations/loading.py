@@ -9,8 +9,9 @@ from pathlib import Path
 from typing import Any
 
 from toposcope.errors import SourceError
-from toposcope.probes.representations.gpt import RunModel
-from toposcope.probes.representations.models import TransformersModel
+from toposcope.probes.representations.gpt import RunModel, recipe_shape
+from toposcope.probes.representations.models import TransformersModel, config_and_tokenizer
+from toposcope.recipes import load_training_recipe
 from toposcope.sources.layout import RunFolder, is_run_folder
 from toposcope.types import Checkpoint
 
@@ -32,9 +33,9 @@ class ModelLoader:
         SourceError
             When the checkpoint holds weights only, and no model that can read text.
         """
-        path = Path(checkpoint.uri.removeprefix("file://"))
-        if is_run_folder(path.parent.parent) and path.suffix == ".safetensors":
-            yield RunModel(RunFolder(path.parent.parent), path, device=self.device)
+        path, run = local_path(checkpoint), run_folder_of(checkpoint)
+        if run is not None:
+            yield RunModel(run, path, device=self.device)
         elif (path / "config.json").is_file():
             yield self._transformers(path)
         elif checkpoint.uri.startswith("hf://"):
@@ -43,15 +44,48 @@ class ModelLoader:
             with model_folder(checkpoint) as folder:
                 yield self._transformers(folder)
         else:
-            raise SourceError(
-                f"{checkpoint.uri} holds weights but no model: representations need a run folder or a folder "
-                "with config.json"
-            )
+            raise _no_model(checkpoint)
+
+    def n_layers(self, checkpoint: Checkpoint) -> int:
+        """Return how many blocks a local checkpoint's model has, without reading its weights.
+
+        Raises
+        ------
+        SourceError
+            When it holds weights only, or has no tokenizer.
+        """
+        path, run = local_path(checkpoint), run_folder_of(checkpoint)
+        if run is not None:
+            return recipe_shape(load_training_recipe(str(run.recipe_file))).layers
+        if not (path / "config.json").is_file():
+            raise _no_model(checkpoint)
+        return int(config_and_tokenizer(path, tokenizer=self._tokenizer_of(path))[0].num_hidden_layers)
 
     def _transformers(self, folder: Path) -> TransformersModel:
         half = self.half and self.device != "cpu"
-        tokenizer = self.tokenizer or _tokenizer_near(folder)
-        return TransformersModel(folder, tokenizer=tokenizer, half=half, device=self.device)
+        return TransformersModel(folder, tokenizer=self._tokenizer_of(folder), half=half, device=self.device)
+
+    def _tokenizer_of(self, folder: Path) -> Path | None:
+        return self.tokenizer or _tokenizer_near(folder)
+
+
+def local_path(checkpoint: Checkpoint) -> Path:
+    """Return the file or folder of a checkpoint on this machine."""
+    return Path(checkpoint.uri.removeprefix("file://"))
+
+
+def run_folder_of(checkpoint: Checkpoint) -> RunFolder | None:
+    """Return the run folder that a checkpoint lies in; None where it is no file of one."""
+    path = local_path(checkpoint)
+    in_run = path.suffix == ".safetensors" and is_run_folder(path.parent.parent)
+    return RunFolder(path.parent.parent) if in_run else None
+
+
+def _no_model(checkpoint: Checkpoint) -> SourceError:
+    return SourceError(
+        f"{checkpoint.uri} holds weights but no model: representations need a run folder or a folder with "
+        "config.json"
+    )
 
 
 def _tokenizer_near(folder: Path) -> Path | None:

@@ -51,17 +51,15 @@ class TransformersModel:
         import torch
 
         transformers = _transformers()
+        config, self._tokenizer = config_and_tokenizer(folder, tokenizer=tokenizer)
+        self.causal = _is_causal(config)
+        self._kind = transformers.AutoModelForCausalLM if self.causal else transformers.AutoModel
+        self._folder = folder
+        self.device = torch.device(device)
         try:
-            config = transformers.AutoConfig.from_pretrained(folder, local_files_only=True)
-            self.causal = _is_causal(config)
-            self._kind = transformers.AutoModelForCausalLM if self.causal else transformers.AutoModel
-            self._folder = folder
-            self.device = torch.device(device)
             self._model = self._load(torch.float16 if half else torch.float32)
         except (OSError, ValueError, KeyError) as error:
-            reason = _first_line(error)
-            raise SourceError(f"{folder} does not load as a transformers model: {reason}") from error
-        self._tokenizer = _tokenizer(transformers, tokenizer or folder)
+            raise _does_not_load(folder, error) from error
         self.n_layers = int(config.num_hidden_layers)
         self.width = int(config.hidden_size)
         self.vocabulary = int(config.vocab_size)
@@ -128,6 +126,26 @@ class TransformersModel:
         model = model.to(self.device).eval()
         read_with_onednn(model)
         return model
+
+
+def config_and_tokenizer(folder: Path, *, tokenizer: Path | None = None) -> tuple[Any, Any]:
+    """Return what a model folder says of itself and how it reads text; its weights are left alone.
+
+    Raises
+    ------
+    SourceError
+        When the folder is no model of transformers, or there is no tokenizer.
+    """
+    transformers = _transformers()
+    try:
+        config = transformers.AutoConfig.from_pretrained(folder, local_files_only=True)
+    except (OSError, ValueError, KeyError) as error:
+        raise _does_not_load(folder, error) from error
+    return config, _tokenizer(transformers, tokenizer or folder)
+
+
+def _does_not_load(folder: Path, error: BaseException) -> SourceError:
+    return SourceError(f"{folder} does not load as a transformers model: {_first_line(error)}")
 
 
 def gradient_arrays(module: torch.nn.Module) -> dict[str, np.ndarray]:
