@@ -15,7 +15,7 @@ from toposcope.probes.representations.clouds import measure_layer
 from toposcope.probes.representations.null import gaussian_twins
 from toposcope.probes.representations.options import RepresentationOptions
 from toposcope.probes.representations.reduce import reduce_cloud
-from toposcope.probes.representations.texts import load_texts
+from toposcope.models.texts import load_texts
 from toposcope.types import Checkpoint, Diagram
 
 

@@ -10,7 +10,7 @@ from tests.representations.conftest import TEXTS, write_causal_model
 from toposcope.errors import InputError
 from toposcope.probes.gradients import GradientSeries, gradient_probes
 from toposcope.probes.registry import weight_probes
-from toposcope.probes.representations.texts import Texts
+from toposcope.models.texts import Texts
 from toposcope.probes.weights.options import WeightOptions
 from toposcope.sources import open_series
 from toposcope.sources.layout import RunFolder

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from toposcope.probes.representations.kept import KeptSeries
-    from toposcope.probes.representations.loading import ModelLoader
+    from toposcope.models.loading import ModelLoader
     from toposcope.sources.series import Series
 
 SENSITIVITY_SHOWN = {
@@ -119,7 +119,7 @@ def command(
     from toposcope.analysis import sensitivity_table
     from toposcope.probes.representations.kept import KeptSeries, keep_runs
     from toposcope.probes.representations.linear_probe import load_labelled
-    from toposcope.probes.representations.loading import ModelLoader
+    from toposcope.models.loading import ModelLoader
     from toposcope.probes.representations.options import preset as preset_options
     from toposcope.probes.representations.study import parse_grid, study_of_kept, study_of_texts
     from toposcope.store import Store

@@ -88,7 +88,7 @@ def _of_gradients(
 ) -> tuple[GradientSeries, list[Probe]]:
     """Return the series of gradients, and the probes under names that say so."""
     from toposcope.probes.gradients import GradientSeries, gradient_probes, has_own_batch
-    from toposcope.probes.representations.texts import load_texts
+    from toposcope.models.texts import load_texts
 
     if texts is None and not any(has_own_batch(checkpoint) for checkpoint in series):
         raise InputError("--gradients: only run folders bring a batch; give --texts FILE")

@@ -12,9 +12,9 @@ import numpy as np
 
 from toposcope.errors import InputError, SourceError
 from toposcope.probes.base import Probe
-from toposcope.probes.representations.gpt import RunModel
-from toposcope.probes.representations.loading import ModelLoader, run_folder_of
-from toposcope.probes.representations.texts import Texts
+from toposcope.models.gpt import RunModel
+from toposcope.models.loading import ModelLoader, run_folder_of
+from toposcope.models.texts import Texts
 from toposcope.probes.weights.baselines import Baselines
 from toposcope.sources.matrices import stream_matrices
 from toposcope.sources.reader import Facts, TensorInfo, check_rows, find

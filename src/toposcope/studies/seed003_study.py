@@ -85,7 +85,7 @@ def measure(series: Series, folder: Path, settings: StudySettings) -> Store:
     """
     from toposcope.probes.representations.kept import keep_runs
     from toposcope.probes.representations.linear_probe import load_labelled
-    from toposcope.probes.representations.loading import ModelLoader
+    from toposcope.models.loading import ModelLoader
     from toposcope.probes.representations.options import preset
     from toposcope.probes.representations.sensitivity import SensitivityOptions
     from toposcope.probes.representations.study import study_of_texts

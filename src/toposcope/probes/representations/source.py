@@ -16,9 +16,9 @@ from toposcope.probes.representations.kept import (
     read_facts,
     read_states,
 )
-from toposcope.probes.representations.loading import ModelLoader
+from toposcope.models.loading import ModelLoader
 from toposcope.probes.representations.options import RepresentationOptions
-from toposcope.probes.representations.texts import Texts
+from toposcope.models.texts import Texts
 from toposcope.probes.snapshot import Snapshot
 
 

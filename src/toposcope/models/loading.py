@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from toposcope.errors import SourceError
-from toposcope.probes.representations.gpt import RunModel, recipe_shape
-from toposcope.probes.representations.models import TransformersModel, config_and_tokenizer
+from toposcope.models.gpt import RunModel, recipe_shape
+from toposcope.models.pretrained import TransformersModel, config_and_tokenizer
 from toposcope.recipes import load_training_recipe
 from toposcope.sources.layout import RunFolder, is_run_folder
 from toposcope.types import Checkpoint

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from toposcope.errors import SourceError
-from toposcope.probes.representations.models import gradient_arrays
+from toposcope.models.pretrained import gradient_arrays
 from toposcope.recipes import TrainingRecipe, load_training_recipe
 from toposcope.sources.layout import RunFolder
 
