@@ -15,8 +15,8 @@ from toposcope.errors import InputError, MissingExtraError
 if TYPE_CHECKING:
     import pandas as pd
 
-    from toposcope.probes.representations.kept import KeptSeries
     from toposcope.models.loading import ModelLoader
+    from toposcope.probes.representations.kept import KeptSeries
     from toposcope.sources.series import Series
 
 SENSITIVITY_SHOWN = {
@@ -117,9 +117,9 @@ def command(
     layers and the perplexity. A sweep that was stopped goes on where it was when the command is repeated.
     """
     from toposcope.analysis import sensitivity_table
+    from toposcope.models.loading import ModelLoader
     from toposcope.probes.representations.kept import KeptSeries, keep_runs
     from toposcope.probes.representations.linear_probe import load_labelled
-    from toposcope.models.loading import ModelLoader
     from toposcope.probes.representations.options import preset as preset_options
     from toposcope.probes.representations.study import parse_grid, study_of_kept, study_of_texts
     from toposcope.store import Store
@@ -138,7 +138,7 @@ def command(
         _refuse_with_kept(series, texts, pooling, length, labelled, keep, sweeping)
         kept = KeptSeries(from_kept)
         _check_kept(kept, limit)
-        opened: KeptSeries | Series = kept
+        opened: Series = kept
         study = study_of_kept(options, kept, limit=limit, grid=grid)
     else:
         if not series or texts is None:
@@ -230,10 +230,10 @@ def _check_models(series: Series, loader: ModelLoader, layers: str) -> None:
 
     refusals = []
     for checkpoint in series:
-        if checkpoint.uri.startswith("hf://"):
-            return
         try:
-            resolve_layers(layers, loader.n_layers(checkpoint))
+            n_layers = loader.n_layers(checkpoint)
+            if n_layers is not None:
+                resolve_layers(layers, n_layers)
             return
         except InputError as error:
             refusals.append(error)

@@ -83,9 +83,9 @@ def measure(series: Series, folder: Path, settings: StudySettings) -> Store:
     InputError
         When a checkpoint could not be measured; the others are in the store.
     """
+    from toposcope.models.loading import ModelLoader
     from toposcope.probes.representations.kept import keep_runs
     from toposcope.probes.representations.linear_probe import load_labelled
-    from toposcope.models.loading import ModelLoader
     from toposcope.probes.representations.options import preset
     from toposcope.probes.representations.sensitivity import SensitivityOptions
     from toposcope.probes.representations.study import study_of_texts

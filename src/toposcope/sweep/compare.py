@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterator
+from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING
 
 from toposcope.errors import InputError
@@ -17,6 +18,8 @@ from toposcope.types import Checkpoint, Matrix, Row
 
 if TYPE_CHECKING:
     import pandas as pd
+
+    from toposcope.models import LanguageModel, ModelLoader
 
 KEY = ["probe", "name", "role", "layer", "filtration", "feature"]
 
@@ -36,6 +39,12 @@ class _Pair:
     def content_hash(self, checkpoint: Checkpoint) -> str:
         series, true = self._held[checkpoint.uri]
         return series.content_hash(true)
+
+    def model(
+        self, checkpoint: Checkpoint, loader: ModelLoader | None = None
+    ) -> AbstractContextManager[LanguageModel]:
+        series, true = self._held[checkpoint.uri]
+        return series.model(true, loader)
 
 
 def compare(

@@ -138,7 +138,7 @@ def look_for_errors(series: Sweepable, store: Store, execution: Execution) -> li
     from toposcope.sources import Series
     from toposcope.sources.audit import audit
 
-    if not (execution.audit and execution.shard.index == 1 and isinstance(series, Series)):
+    if not (execution.audit and execution.shard.index == 1 and isinstance(series, Series)) or series.computed:
         return []
     found = audit(series, cheap=True, quiet=execution.quiet)
     findings: list[dict[str, object]] = [{"uri": series.uri} | asdict(finding) for finding in found]
