@@ -24,7 +24,7 @@ class Batch:
 
     >>> batch = Batch.of([[1, 2, 3], [4, 5]])
     >>> len(batch), batch.counts.tolist(), batch.digest
-    (2, [2, 1], '2dc2a5fb4aa4af32')
+    (2, [2, 1], '270199910fede194')
     """
 
     rows: tuple[tuple[int, ...], ...]

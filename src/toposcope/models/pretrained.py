@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -15,6 +16,9 @@ if TYPE_CHECKING:
 
 _LOCAL: dict[str, Any] = {"local_files_only": True, "trust_remote_code": False}
 """How everything is loaded: from this machine, and without running code that a folder brings."""
+
+_CAUSAL = ("ForCausalLM", "LMHeadModel")
+"""How the names of classes end that predict the next token."""
 
 _TOKENIZER_FILES = ("tokenizer.json", "tokenizer.model", "vocab.json", "vocab.txt", "spiece.model")
 
@@ -38,7 +42,7 @@ class TransformersModel:
             self._model = self._load(folder, kind, torch.float16 if half else torch.float32)
         except (OSError, ValueError, KeyError) as error:
             raise _does_not_load(folder, error) from error
-        self._describe(config, found)
+        self._describe(config, found, causal=_is_causal(config))
 
     @classmethod
     def of_module(
@@ -50,11 +54,12 @@ class TransformersModel:
         made = cls.__new__(cls)
         made._folder, made.device = None, torch.device(device)
         made._model = module.to(made.device).eval()
-        made._describe(module.config, None if tokenizer is None else _tokenizer(_transformers(), tokenizer))
+        found = None if tokenizer is None else _tokenizer(_transformers(), tokenizer)
+        made._describe(module.config, found, causal=type(module).__name__.endswith(_CAUSAL))
         return made
 
-    def _describe(self, config: Any, tokenizer: Any) -> None:
-        self.causal, self._tokenizer = _is_causal(config), tokenizer
+    def _describe(self, config: Any, tokenizer: Any, *, causal: bool) -> None:
+        self.causal, self._tokenizer = causal, tokenizer
         self.n_layers = int(config.num_hidden_layers)
         self.width = int(config.hidden_size)
         self.vocabulary = int(config.vocab_size)
@@ -168,7 +173,7 @@ def _adjusted(logits: torch.Tensor, config: object) -> torch.Tensor:
 
 def _is_causal(config: object) -> bool:
     names = getattr(config, "architectures", None) or []
-    return any(name.endswith(("ForCausalLM", "LMHeadModel")) for name in names)
+    return any(name.endswith(_CAUSAL) for name in names)
 
 
 def _transformers() -> Any:
@@ -184,15 +189,30 @@ def _transformers() -> Any:
 def _tokenizer(transformers: Any, folder: Path) -> Any:
     if not any((folder / name).is_file() for name in _TOKENIZER_FILES):
         raise SourceError(f"{folder} has no tokenizer: give one with --tokenizer FOLDER")
+    if _needs_own_class(transformers, folder):
+        raise _tokenizer_code(folder)
     try:
         return transformers.AutoTokenizer.from_pretrained(folder, **_LOCAL)
     except (OSError, ValueError, KeyError) as error:
         if _wants_code(error):
-            raise SourceError(
-                f"{folder}: its tokenizer needs code of its own (auto_map in tokenizer_config.json), which "
-                "is never run: give another with --tokenizer FOLDER"
-            ) from error
+            raise _tokenizer_code(folder) from error
         raise SourceError(f"{folder}: its tokenizer does not load: {_first_line(error)}") from error
+
+
+def _needs_own_class(transformers: Any, folder: Path) -> bool:
+    """Return whether a tokenizer is a class of its folder; the library would put another in its place."""
+    try:
+        settings = json.loads((folder / "tokenizer_config.json").read_text(encoding="utf-8"))
+        return bool(settings.get("auto_map")) and not hasattr(transformers, str(settings["tokenizer_class"]))
+    except (OSError, ValueError, KeyError, AttributeError):
+        return False  # said when the library reads it
+
+
+def _tokenizer_code(folder: Path) -> SourceError:
+    return SourceError(
+        f"{folder}: its tokenizer needs code of its own (auto_map in tokenizer_config.json), which is never "
+        "run: give another with --tokenizer FOLDER"
+    )
 
 
 def _first_line(error: BaseException) -> str:

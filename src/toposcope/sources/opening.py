@@ -7,6 +7,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
+
 from toposcope.errors import SourceError
 from toposcope.sources import history
 from toposcope.sources.blobs import open_location
@@ -22,7 +24,7 @@ def open_series(
     *,
     revisions: str | Sequence[str] | None = None,
     steps: str | Sequence[int] | None = None,
-    losses: str | Path | None = None,
+    losses: str | Path | pd.DataFrame | None = None,
     split: str = "table",
 ) -> Series:
     """Open a series of checkpoints.
@@ -38,7 +40,8 @@ def open_series(
     steps
         Which steps: "log", "first", "last", "A:B:EVERY", "0,1000" or numbers; all by default.
     losses
-        A file with a loss history (CSV, JSONL, parquet or TensorBoard events) to join to the series' own.
+        A loss history to join to the series' own: a file (CSV, JSONL, parquet or TensorBoard events), or a
+        data frame.
     split
         What to do with fused matrices: "table" (as the family's table says), "whole", "parts" or "heads".
 
@@ -61,7 +64,7 @@ def open_series(
     """
     if split not in SPLITS:
         raise SourceError(f"split={split!r} is unknown; choose one of {', '.join(SPLITS)}")
-    table = history.read_losses(str(losses)) if losses is not None else None
+    table = _losses(losses)
     if is_in_memory(uri):
         held = [_select(source, steps) for source in in_memory(uri)]
         return Series("memory", held, split=split, losses=table)
@@ -76,6 +79,12 @@ def open_series(
             sources.append(source if name == source.run.run else rename(source, name))
     kept = [_select(source, steps) for source in sources]
     return Series(", ".join(str(one) for one in uris), kept, split=split, losses=table)
+
+
+def _losses(losses: str | Path | pd.DataFrame | None) -> pd.DataFrame | None:
+    if losses is None or isinstance(losses, str | Path):
+        return None if losses is None else history.read_losses(str(losses))
+    return history.known_losses(losses)
 
 
 def _sources(uri: str, revisions: str | Sequence[str] | None) -> list[Source]:
