@@ -86,7 +86,8 @@ def test_the_command_asks_nothing_and_ends_with_one_line(tmp_path: Path) -> None
     texts.write_text("\n".join(TEXTS))
     call = [
         sys.executable, "-c", "from toposcope.cli.main import main; main()", "embeddings",
-        str(tmp_path / "series"), "--texts", str(texts), "--min-chars", "1", "--limit", "5", "--out", str(tmp_path / "store"),
+        str(tmp_path / "series"), "--texts", str(texts), "--min-chars", "1", "--limit", "5", "--out",
+        str(tmp_path / "store"),
     ]  # fmt: skip
     ended = subprocess.run(call, input="y\ny\ny\n", capture_output=True, text=True, timeout=300, check=False)
     assert ended.returncode == 2, ended.stderr

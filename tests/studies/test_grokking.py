@@ -35,7 +35,7 @@ class Planted:
 
 
 def studied_run(run: Planted, *, draws: int = 0) -> grokking.StudiedRun:
-    """Measure a planted run from memory, in float64 as it was made."""
+    """Measure a planted run from memory."""
     held = {
         int(step): {"token_emb.weight": table, "pos_emb.weight": table[:2]}
         for step, table in zip(run.steps, run.embeddings, strict=True)
@@ -153,20 +153,21 @@ def test_the_controls_lose_the_planted_circles(studied: grokking.StudiedRun) -> 
 def test_what_the_store_gives_is_what_the_embeddings_give(studied: grokking.StudiedRun) -> None:
     """Every number, bit by bit: the planes of both choices, and the draws of both controls."""
     run = planted(circles=True)
+    embeddings = run.embeddings.astype(np.float32).astype(float)  # what a series hands out
     for choice in ("own", "last"):
         pd.testing.assert_frame_equal(
-            studied.bars[choice], fourier_bars(run.embeddings, choice), check_exact=True
+            studied.bars[choice], fourier_bars(embeddings, choice), check_exact=True
         )
         np.testing.assert_array_equal(
-            grokking.power_of(studied.run, choice), fourier.power_share(run.embeddings, choice)
+            grokking.power_of(studied.run, choice), fourier.power_share(embeddings, choice)
         )
     rows = studied.run.control.pivot_table(index="step", columns=["name", "feature", "draw"], values="value")
     order = rng(name="grokking-shuffled", run=run.name, draw=3).permutation(P)
-    shuffled = fourier_bars(run.embeddings[:, order], "own")
+    shuffled = fourier_bars(embeddings[:, order], "own")
     np.testing.assert_array_equal(rows["shuffled", "longest", 3], shuffled["longest"])
-    power = fourier.power_share(run.embeddings[:, order], "own")
+    power = fourier.power_share(embeddings[:, order], "own")
     np.testing.assert_array_equal(rows["shuffled", "power", 3], power)
-    random = fourier.random_bars(run.embeddings, rng(name="grokking-random", run=run.name, draw=3))
+    random = fourier.random_bars(embeddings, rng(name="grokking-random", run=run.name, draw=3))
     np.testing.assert_array_equal(rows["random", "scaled", 3], random["scaled"])
 
 

@@ -111,8 +111,9 @@ def measure(
     """
     losses = {run.run: _losses(series, run.run) for run in series.runs}
     recipe = {"probe": PLANES, "draws": draws}
-    probes = [FourierPlanes(), FourierControl(draws)]
-    with measured(series, probes, store, recipe=recipe, jobs=jobs, quiet=quiet) as kept:
+    with measured(
+        series, (FourierPlanes(), FourierControl(draws)), store, recipe=recipe, jobs=jobs, quiet=quiet
+    ) as kept:
         return [
             _run(run, table, kept.features(PLANES, run=run), kept.features(CONTROL, run=run))
             for run, table in losses.items()
