@@ -42,7 +42,9 @@ def measure(folder: Path) -> pd.DataFrame:
     sweep(series, gradient_probes(few), stores[1], execution=_QUIET)
     kept = _kept(folder / "kept")
     study = study_of_kept(
-        RepresentationOptions(layers="all", components=4, points=20, draws=2, nulls=2, dimension=True, maxdim=2),
+        RepresentationOptions(
+            layers="all", components=4, points=20, draws=2, nulls=2, dimension=True, maxdim=2
+        ),
         kept,
         grid=SensitivityOptions(components=(2, None), texts=(12, 24), draws=2),
     )

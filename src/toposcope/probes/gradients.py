@@ -15,11 +15,11 @@ from toposcope.probes.base import Probe
 from toposcope.probes.representations.gpt import RunModel
 from toposcope.probes.representations.loading import ModelLoader, run_folder_of
 from toposcope.probes.representations.texts import Texts
-from toposcope.probes.weights.baselines import Baselines
+from toposcope.probes.weights.baselines import WEIGHT_NORM, Baselines
 from toposcope.sources.matrices import stream_matrices
 from toposcope.sources.reader import Facts, TensorInfo, check_rows, find
 from toposcope.sources.series import Series
-from toposcope.types import Checkpoint, Matrix, Run
+from toposcope.types import Checkpoint, Feature, Matrix, Run
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -104,7 +104,20 @@ def gradient_probes(probes: Sequence[Probe]) -> list[Probe]:
     The baselines have the mean of the gradients' norms over the matrices, and its standard deviation.
     """
     wide = [replace(probe, spread=True) if isinstance(probe, Baselines) else probe for probe in probes]
-    return [replace(probe, name=f"gradient_{probe.name}") for probe in wide]  # type: ignore[type-var]
+    return [
+        replace(  # type: ignore[type-var]
+            probe, name=f"gradient_{probe.name}", features=tuple(map(_of_gradients, probe.features))
+        )
+        for probe in wide
+    ]
+
+
+def _of_gradients(feature: Feature) -> Feature:
+    """Return the declaration of the same number, measured on gradients."""
+    label = "norm" if feature == WEIGHT_NORM else feature.label
+    of_null = None if feature.null_of is None else _of_gradients(feature.null_of)
+    unit = feature.unit.replace("weight", "loss per weight")
+    return replace(feature, label=f"gradients: {label}", unit=unit, null_of=of_null)
 
 
 def has_own_batch(checkpoint: Checkpoint) -> bool:

@@ -18,7 +18,7 @@ from toposcope.store import columns, newest, parts
 from toposcope.store.manifest import MANIFEST, difference, kind_of, provenance, write_manifest
 from toposcope.store.schema import SCHEMA_VERSION, TABLES
 from toposcope.store.units import KeptDiagram, Result, Unit, recipe_hash
-from toposcope.types import Checkpoint, Row, Run, Status
+from toposcope.types import Checkpoint, Feature, Row, Run, Status
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -184,6 +184,19 @@ class Store:
         """Write what an audit of the series `uri` found, in the place of its earlier findings."""
         path = self.path / "audit" / f"{parts.slug(uri)}.parquet"
         parts.write_atomically(columns.findings(findings), path, self._metadata())
+
+    def write_catalogue(self, probe: str, features: Iterable[Feature]) -> None:
+        """Write what a probe declares, in the place of what was there for it."""
+        path = self.path / "catalogue" / f"{parts.slug(probe)}.parquet"
+        parts.write_atomically(columns.catalogue(probe, features), path, self._metadata())
+
+    def catalogue(self) -> pd.DataFrame:
+        """Return what the probes of the store declare: one line for each of their features.
+
+        Columns probe, feature, label, unit, kind, null_of, primary, description, scopes, filtrations,
+        aggregate, excess_of and per_log_step_of: the fields of `toposcope.types.Feature`.
+        """
+        return self._whole("catalogue").to_pandas()
 
     def runs(self) -> pd.DataFrame:
         """Return the runs, one line each."""
