@@ -202,7 +202,7 @@ def test_a_full_disk_while_writing(
 
     def fills_up(table: object, where: Path, **options: object) -> None:
         calls.append(where)
-        if len(calls) > 8:
+        if len(calls) > 13:
             Path(where).write_bytes(b"PAR1")
             raise OSError(errno.ENOSPC, "No space left on device", str(where))
         write(table, where, **options)

@@ -7,12 +7,24 @@ from typing import TYPE_CHECKING
 from toposcope.probes.base import Probe
 from toposcope.probes.gradients import gradient_probes
 from toposcope.probes.registry import weight_probes
-from toposcope.probes.representations.features import FEATURES
+from toposcope.probes.representations.features import FEATURES as REPRESENTATIONS
+from toposcope.probes.representations.features import SETTINGS
 from toposcope.probes.weights.options import WeightOptions
 from toposcope.store import catalogue_table
+from toposcope.types import Feature
 
 if TYPE_CHECKING:
     import pandas as pd
+
+
+_WEIGHTS: list[Probe] = weight_probes(["all"], WeightOptions())
+
+DECLARED: dict[str, tuple[Feature, ...]] = {
+    **{probe.name: probe.features for probe in (*_WEIGHTS, *gradient_probes(_WEIGHTS))},
+    "representations": REPRESENTATIONS,
+    "sensitivity": SETTINGS,
+}
+"""Probe -> what it declares."""
 
 
 def own_catalogue() -> pd.DataFrame:
@@ -22,6 +34,4 @@ def own_catalogue() -> pd.DataFrame:
     >>> table.loc[("rips", "h0_total"), "label"], table.loc[("gradient_rips", "h0_total"), "label"]
     ('H0 total', 'gradients: H0 total')
     """
-    weights: list[Probe] = weight_probes(["all"], WeightOptions())
-    declared = {probe.name: probe.features for probe in (*weights, *gradient_probes(weights))}
-    return catalogue_table(declared | {"representations": FEATURES})
+    return catalogue_table(DECLARED)

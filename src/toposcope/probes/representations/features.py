@@ -117,3 +117,13 @@ FEATURES = (
 )
 """In the order in which figures show them. Six are primary: what H1 has beyond a Gaussian cloud of the same
 covariance (total, entropy, count), the scaled totals of H0 and H1, and the dimension."""
+
+SPECTRUM = ("rankme_eigenvalues", "participation_ratio", "alpha_req", "top_eigenvalue")
+"""The baselines that are measured under other settings, too."""
+
+SETTINGS = tuple(
+    replace(feature, scopes=(Scope.SETTING,), primary=False)
+    for feature in MEASURED
+    if feature.name in SPECTRUM or feature.name in _SHAPE
+)
+"""What the sensitivity probe declares: the same numbers again, none of them primary."""

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -12,7 +11,7 @@ from toposcope.errors import InputError
 from toposcope.kernels.blas import SMALL_PRODUCT, one_blas_thread
 from toposcope.probes.base import Cost, Measured, Probe
 from toposcope.probes.representations.clouds import SPECTRAL_RANGE
-from toposcope.probes.representations.features import MEASURED
+from toposcope.probes.representations.features import SETTINGS, SPECTRUM
 from toposcope.probes.representations.options import RepresentationOptions
 from toposcope.probes.representations.reduce import reduce_cloud
 from toposcope.probes.representations.source import StateSource
@@ -23,8 +22,6 @@ from toposcope.seeding import rng
 from toposcope.topology import baselines
 from toposcope.topology.clouds import distance_matrix
 from toposcope.types import Feature, Role, Scope, Status
-
-_SPECTRUM = ("rankme_eigenvalues", "participation_ratio", "alpha_req", "top_eigenvalue")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,14 +40,6 @@ class SensitivityOptions:
             )
 
 
-def _features() -> tuple[Feature, ...]:
-    """Return the representation probe's own declarations, none of them primary: its numbers again."""
-    known = {feature.name: feature for feature in MEASURED}
-    again = [feature for feature in MEASURED if re.fullmatch(r"h\d_.*", feature.name)]
-    chosen = [*again, *(known[name] for name in _SPECTRUM)]
-    return tuple(replace(feature, scopes=(Scope.SETTING,), primary=False) for feature in chosen)
-
-
 @dataclass(frozen=True)
 class Sensitivity(Probe):
     """The Rips summaries of the last chosen layer under every setting of a grid, from the one forward pass.
@@ -66,7 +55,7 @@ class Sensitivity(Probe):
     source: StateSource
     grid: SensitivityOptions = field(default_factory=SensitivityOptions)
     name: str = "sensitivity"
-    features: tuple[Feature, ...] = field(default=_features(), repr=False)
+    features: tuple[Feature, ...] = field(default=SETTINGS, repr=False)
     cost = Cost.COSTLY
 
     def measure(self, snapshot: Snapshot) -> Measured:
@@ -103,7 +92,7 @@ class Sensitivity(Probe):
             spectrum = baselines(states, alpha_range=SPECTRAL_RANGE, name=f"layer {layer}")
             # every component: the first k of them are the PCA to k
             scores = reduce_cloud(states, "pca", max(states.shape)).points
-        values = {name: spectrum[name] for name in _SPECTRUM}
+        values = {name: spectrum[name] for name in SPECTRUM}
         label = Label(f"texts{texts}", Role.MODEL, layer, scope=Scope.SETTING)
         found.rows += label.rows(snapshot.checkpoint, self.name, values, draw=draw, status=status)
         clouds = [scores[:, :components] for components in self.grid.components]
