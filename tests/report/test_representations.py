@@ -142,7 +142,7 @@ def _write(path, parts, layers=LAYERS, steps=STEPS):
                 else ()
             )
             unit = Unit(run, step, "representations", 1, f"{run}{step}")
-            results.append(Result(unit, tuple(rows), (kept,) if "diagrams" in parts else (), 1.0))
+            results.append(Result(unit, tuple(rows), kept, 1.0))
         store.write_results(results, keep_diagrams="diagrams" in parts)
     return store
 

@@ -8,6 +8,7 @@ import os
 import shutil
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import numpy as np
@@ -493,6 +494,9 @@ def test_a_writer_killed_anywhere_leaves_whole_units(store: Store) -> None:
         writer = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
         assert writer.stdout is not None
         assert writer.stdout.readline() == "ready\n"
+        while not any((store.path / "features").glob("[!.]*.parquet")):
+            assert writer.poll() is None
+            time.sleep(0.01)
         with pytest.raises(subprocess.TimeoutExpired):
             writer.wait(wait)
         writer.kill()

@@ -101,7 +101,7 @@ def gather(store: Store, *, target: str | None = None, targets: pd.DataFrame | N
     series = series_table(features, metrics, runs, targets=targets, catalogue=store.catalogue())
     results = {
         **analyse(series, target=target),
-        "forecasts": forecast_table(Log(metrics, runs, features=features)),
+        "forecasts": forecast_table(Log(metrics, runs, features=features, catalogue=store.catalogue())),
     }
     return build(
         features,
