@@ -167,7 +167,7 @@ def read_source(source: Path, targets: Sequence[str], target_file: Path | None =
     if features.empty:
         raise InputError(f"{source} has no measured features; run: toposcope weights SERIES --out {source}")
     scores = None if target_file is None else read_targets(target_file)
-    return series_table(features, store.metrics(), store.runs(), targets=scores)
+    return series_table(features, store.metrics(), store.runs(), targets=scores, catalogue=store.catalogue())
 
 
 def _compute(

@@ -13,9 +13,9 @@ from toposcope.errors import InputError, SourceError
 from toposcope.models import Batch, LanguageModel, ModelLoader, Objective, Texts
 from toposcope.models.loading import run_folder_of
 from toposcope.probes.base import Probe
-from toposcope.probes.weights.baselines import Baselines
+from toposcope.probes.weights.baselines import WEIGHT_NORM, Baselines
 from toposcope.sources.series import Series
-from toposcope.types import Checkpoint
+from toposcope.types import Checkpoint, Feature
 
 
 @dataclass(frozen=True)
@@ -77,7 +77,20 @@ def gradient_probes(probes: Sequence[Probe]) -> list[Probe]:
     The baselines have the mean of the gradients' norms over the matrices, and its standard deviation.
     """
     wide = [replace(probe, spread=True) if isinstance(probe, Baselines) else probe for probe in probes]
-    return [replace(probe, name=f"gradient_{probe.name}") for probe in wide]  # type: ignore[type-var]
+    return [
+        replace(  # type: ignore[type-var]
+            probe, name=f"gradient_{probe.name}", features=tuple(map(_of_gradients, probe.features))
+        )
+        for probe in wide
+    ]
+
+
+def _of_gradients(feature: Feature) -> Feature:
+    """Return the declaration of the same number, measured on gradients."""
+    label = "norm" if feature == WEIGHT_NORM else feature.label
+    of_null = None if feature.null_of is None else _of_gradients(feature.null_of)
+    unit = feature.unit.replace("weight", "loss per weight")
+    return replace(feature, label=f"gradients: {label}", unit=unit, null_of=of_null)
 
 
 def has_own_batch(checkpoint: Checkpoint) -> bool:

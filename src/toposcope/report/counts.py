@@ -30,11 +30,13 @@ class Verdicts:
     """Median half-width of the intervals: roughly the smallest correlation that would have been seen."""
 
 
-def verdict_counts(trends: pd.DataFrame, target: str) -> Verdicts:
+def verdict_counts(trends: pd.DataFrame, target: str, catalogue: pd.DataFrame) -> Verdicts:
     """Count the verdicts of the leading topological features with `target` in a trend table."""
     rows = trends[trends["target"] == target]
-    rows = rows[rows["column"].isin(leading(rows["column"]))]
-    baseline = rows["column"].map(is_baseline).astype(bool) if len(rows) else pd.Series([], dtype=bool)
+    rows = rows[rows["column"].isin(leading(rows["column"], catalogue))]
+    baseline = pd.Series(
+        [is_baseline(column, catalogue) for column in rows["column"]], rows.index, dtype=bool
+    )
     topology, other = rows[~baseline], rows[baseline]
     tested = topology[topology["verdict"].isin(TESTED)]
     found = tested[tested["verdict"] == ADDS]

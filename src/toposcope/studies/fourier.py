@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 import pandas as pd
 
 from toposcope.errors import InputError
-from toposcope.probes.base import Measured, Reach, Tier
+from toposcope.probes.base import Cost, Measured, Probe
 from toposcope.probes.snapshot import Snapshot
 from toposcope.probes.weights.labels import Label
 from toposcope.seeding import rng
 from toposcope.topology import rips
 from toposcope.train.grokking import fourier_plane, frequency_power
-from toposcope.types import Role
+from toposcope.types import Feature, Kind, Role, Scope
 
 KEYS = 5
 """Key frequencies whose planes are measured; Nanda et al. 2023 found five in their network."""
@@ -24,9 +24,19 @@ COLUMNS = ("longest", "second", "radius")
 MEASURES = {"longest": 1, "scaled": 1, "second_share": -1}
 """Each measure and the direction in which it moves when noise turns into circles."""
 
+FEATURES = (
+    Feature("longest", "longest H1 bar of a Fourier plane", "weight"),
+    Feature("scaled", "longest H1 bar / rms radius"),
+    Feature("second", "second H1 bar of a Fourier plane", "weight", Kind.NOISE),
+    Feature("second_share", "second H1 bars / longest ones", kind=Kind.NOISE),
+    Feature("radius", "rms radius of a Fourier plane", "weight", Kind.BASELINE),
+    Feature("power", "share of variance on a frequency", kind=Kind.BASELINE),
+    Feature("residues", "number of residues", kind=Kind.NOISE),
+)
+
 
 @dataclass(frozen=True)
-class FourierPlanes:
+class FourierPlanes(Probe):
     """H1 of the token embedding in the plane of every frequency 1 .. p // 2, p being the number of tokens.
 
     For each frequency (`name` "frequency k"): `longest` and `second`, the lengths of the two longest H1 bars
@@ -35,9 +45,8 @@ class FourierPlanes:
     """
 
     name: str = PLANES
-    version: int = 1
-    tier: Tier = Tier.COSTLY
-    reach: Reach = Reach.ONE
+    cost = Cost.COSTLY
+    features: tuple[Feature, ...] = field(default=FEATURES, repr=False)
 
     def measure(self, snapshot: Snapshot) -> Measured:
         """Return the rows of one checkpoint."""
@@ -46,13 +55,13 @@ class FourierPlanes:
         for index, power in enumerate(frequency_power(table)):
             bars = plane_bars(fourier_plane(table, index + 1))
             values = dict(zip(COLUMNS, bars, strict=True)) | {"power": float(power)}
-            label = Label(f"frequency {index + 1}", Role.EMBEDDING)
+            label = Label(f"frequency {index + 1}", Role.EMBEDDING, scope=Scope.MATRIX)
             rows += label.rows(at, self.name, values, filtration="euclidean")
         return Measured(rows)
 
 
 @dataclass(frozen=True)
-class FourierControl:
+class FourierControl(Probe):
     """The same measures in planes without circles, `draws` times each.
 
     `name` "shuffled": the residues are permuted, the same way at every checkpoint, and the frequencies of
@@ -62,16 +71,15 @@ class FourierControl:
 
     draws: int
     name: str = CONTROL
-    version: int = 1
-    tier: Tier = Tier.COSTLY
-    reach: Reach = Reach.ONE
+    cost = Cost.COSTLY
+    features: tuple[Feature, ...] = field(default=FEATURES, repr=False)
 
     def measure(self, snapshot: Snapshot) -> Measured:
         """Return the rows of one checkpoint."""
         table, at, found = embedding_of(snapshot), snapshot.checkpoint, Measured()
         for draw in range(self.draws):
             for kind, values in _controls(table, at.run, draw):
-                label = Label(kind, Role.EMBEDDING)
+                label = Label(kind, Role.EMBEDDING, scope=Scope.MATRIX)
                 found.rows += label.rows(at, self.name, values, filtration="euclidean", draw=draw)
         return found
 

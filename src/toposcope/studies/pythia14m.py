@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
@@ -10,7 +10,7 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from toposcope.errors import InputError
-from toposcope.probes.base import Measured, Reach, Tier
+from toposcope.probes.base import Cost, Measured, Probe
 from toposcope.probes.snapshot import Snapshot
 from toposcope.probes.weights.labels import Label
 from toposcope.seeding import rng
@@ -19,16 +19,21 @@ from toposcope.studies.measuring import measured
 from toposcope.studies.sections import Section
 from toposcope.studies.seed004 import printed
 from toposcope.topology import neural_persistence, pooled_rows, rips, summaries
-from toposcope.types import Matrix, Role
+from toposcope.types import Feature, Kind, Matrix, Role
 
 ROWS, COLUMNS, POINTS, THRESH = 50, 64, 200, 2.0
 DRAWS = 20
 PROBE = "pythia14m"
 MODEL = Label("model")
+FEATURES = (
+    Feature("neural_persistence", "neural persistence"),
+    Feature("neural_persistence_std", "neural persistence, sd over matrices", kind=Kind.NOISE),
+    Feature("h0_total", "H0 total (corners)", "weight"),
+)
 
 
 @dataclass(frozen=True)
-class Table8:
+class Table8(Probe):
     """The paper's two quantities of one checkpoint.
 
     `neural_persistence` and `neural_persistence_std`: mean and population deviation over the matrices of the
@@ -38,9 +43,8 @@ class Table8:
 
     draws: int = DRAWS
     name: str = PROBE
-    version: int = 1
-    tier: Tier = Tier.COSTLY
-    reach: Reach = Reach.ONE
+    cost = Cost.COSTLY
+    features: tuple[Feature, ...] = field(default=FEATURES, repr=False)
 
     def measure(self, snapshot: Snapshot) -> Measured:
         """Return the rows of one checkpoint."""

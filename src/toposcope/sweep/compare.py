@@ -14,14 +14,14 @@ from toposcope.probes.weights.distances import Distances
 from toposcope.probes.weights.neural_persistence import NeuralPersistence
 from toposcope.probes.weights.options import WeightOptions
 from toposcope.probes.weights.rips import Rips
-from toposcope.types import Checkpoint, Matrix, Row
+from toposcope.types import Checkpoint, Matrix, Row, Scope
 
 if TYPE_CHECKING:
     import pandas as pd
 
     from toposcope.models import LanguageModel, ModelLoader
 
-KEY = ["probe", "name", "role", "layer", "filtration", "feature"]
+KEY = ["probe", "scope", "name", "role", "layer", "filtration", "feature"]
 
 
 class _Pair:
@@ -73,7 +73,7 @@ def compare(
     for probe in (NeuralPersistence(options), Rips(options), Baselines(options)):
         for side, index in zip(sides, (0, 1), strict=True):
             side += probe.measure(reader[index]).rows
-    names = [{row.name for row in side if row.role != "model" and row.name != "role"} for side in sides]
+    names = [{row.name for row in side if row.scope == Scope.MATRIX} for side in sides]
     if not names[0] & names[1]:
         one, other = (min(found, default="none") for found in names)
         raise InputError(
@@ -88,7 +88,7 @@ def _frame(rows: list[Row]) -> pd.DataFrame:
 
     columns = [*KEY, "draw", "value"]
     frame = pd.DataFrame([[getattr(row, column) for column in columns] for row in rows], columns=columns)
-    frame["role"] = frame["role"].astype(str)
+    frame = frame.assign(role=frame["role"].astype(str), scope=frame["scope"].astype(str))
     return frame.astype({"layer": "Int64", "draw": "Int64"})
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 
 from toposcope.analysis.scaling.power_law import spearman_exact
-from toposcope.figures.names import readable_name
 from toposcope.report.cells import interval, listed, number, span
 from toposcope.report.representations.facts import carried, fixed_phases, last_values, spearman
 from toposcope.report.representations.facts import settings as leading_settings
@@ -64,7 +63,7 @@ def size_order(study: Representations) -> str:
         both = known[["parameters", column]].dropna().to_numpy(float)
         rho, p = spearman_exact(both[:, 0], both[:, 1])
         how = f"ρ = {number(rho, '{:+.2f}')}, p = {number(p, '{:.2g}')}"
-        lines.append(f"{readable_name(str(column))} ({how}, {span(known[column], '{:.3g}')})")
+        lines.append(f"{study.series.label(str(column))} ({how}, {span(known[column], '{:.3g}')})")
     text = (
         f"Rank correlation with size over {len(known)} models of {n_sizes} sizes at their last checkpoint: "
         f"{listed(lines)}."
