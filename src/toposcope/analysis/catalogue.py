@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import numpy as np
 import pandas as pd
 
@@ -20,6 +22,8 @@ DECLARED = (
 
 _WIDE = (Scope.MODEL, Scope.POOLED, Scope.TRAJECTORY)
 _STATUS = ("ok", "subsampled", "truncated", "degenerate", "failed")
+_BASELINES_SHOWN = 3
+"""One of so many columns that lead is a baseline, where there are enough."""
 _ORDER = {"model": 0, "role": 1, "matrix": 2}
 
 
@@ -58,13 +62,40 @@ def label_of(column: str, catalogue: pd.DataFrame) -> str:
     return str(found.iloc[0]) if len(found) else column.replace("_", " ")
 
 
+def leading(columns: Iterable[str], catalogue: pd.DataFrame, most: int = 16) -> list[str]:
+    """Return at most `most` of the columns: the confirmatory family first, topology before baselines.
+
+    What fills the rest stands for the whole model and comes in the order in which the probes declare it. No
+    column is chosen for what its numbers say.
+
+    >>> about = pd.DataFrame({"column": ["b", "a", "n"], "kind": ["baseline", "topology", "null"],
+    ...                       "primary": [False, True, False], "scope": ["model", "model", "null"]})
+    >>> leading(["n", "b", "a"], about)
+    ['a', 'b']
+    """
+    lines = catalogue[catalogue["column"].isin(list(columns))].drop_duplicates("column")
+    lines = lines[lines["kind"].isin([Kind.TOPOLOGY, Kind.BASELINE])]
+    whole = lines["primary"].astype(bool) | (lines["scope"] == "model")
+    lines = lines[whole] if whole.any() else lines
+    baseline = lines["kind"] == Kind.BASELINE
+    topology = lines[~baseline].sort_values("primary", ascending=False, kind="stable")
+    kept = min(int(baseline.sum()), max(most // _BASELINES_SHOWN, most - len(topology)))
+    return [*topology["column"].head(most - kept), *lines.loc[baseline, "column"].head(kept)]
+
+
+def is_baseline(column: str, catalogue: pd.DataFrame) -> bool:
+    """Return whether a column is a norm, spectral or other baseline and no topology."""
+    return bool((catalogue.loc[catalogue["column"] == column, "kind"] == Kind.BASELINE).any())
+
+
 def describe(rows: pd.DataFrame, declared: pd.DataFrame | None) -> pd.DataFrame:
     """Return the catalogue of the columns of some rows (with `column` and `inner`), the widest first.
 
     `scope` is "model" for everything that stands for the whole model (a pooled cloud, the trajectory, a run's
     last layer), else "role", "layer" (the inner ones), "matrix" or "head"; the kinds that are not tested have
-    their own: "null", "quality", "noise". A feature that no probe declares is called as it is written, counts
-    as topology and is not primary.
+    their own: "null", "quality", "noise". A feature that no probe declares is called as it is written and
+    counts as topology. Where nothing is declared at all (`declared` None), every column of the whole model is
+    primary: who brings a table chose its columns.
     """
     found = _with_declarations(_gathered(rows), declared)
     found["label"] = _labels(found)
@@ -140,7 +171,7 @@ def _confirmatory(found: pd.DataFrame, declared: pd.DataFrame | None) -> set[str
     measured, the feature itself takes the excess's place.
     """
     if declared is None:
-        return set()
+        return set(found.loc[(_scope(found) == "model"), "column"])
     outer = found[~found["inner"]]
     by_feature = dict(iter(outer.groupby(["probe", "feature"], sort=False)))
     chosen: set[str] = set()

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 
+from toposcope.analysis.catalogue import is_baseline
 from toposcope.analysis.trends.replicates import POOLED
-from toposcope.figures.names import is_baseline
 from toposcope.figures.series import sizes
 from toposcope.figures.style import short
 from toposcope.report.cells import listed, span
