@@ -65,11 +65,12 @@ def label_of(column: str, catalogue: pd.DataFrame) -> str:
 def leading(columns: Iterable[str], catalogue: pd.DataFrame, most: int = 16) -> list[str]:
     """Return at most `most` of the columns: the confirmatory family first, topology before baselines.
 
-    What fills the rest stands for the whole model and comes in the order in which the probes declare it. No
-    column is chosen for what its numbers say.
+    What fills the rest stands for the whole model: every feature's first column before its second, the
+    probes in turn, each in the order of its declarations. No column is chosen for what its numbers say.
 
     >>> about = pd.DataFrame({"column": ["b", "a", "n"], "kind": ["baseline", "topology", "null"],
-    ...                       "primary": [False, True, False], "scope": ["model", "model", "null"]})
+    ...                       "primary": [False, True, False], "scope": ["model", "model", "null"],
+    ...                       "probe": "p", "feature": ["b", "a", "n"]})
     >>> leading(["n", "b", "a"], about)
     ['a', 'b']
     """
@@ -78,7 +79,14 @@ def leading(columns: Iterable[str], catalogue: pd.DataFrame, most: int = 16) -> 
     whole = lines["primary"].astype(bool) | (lines["scope"] == "model")
     lines = lines[whole] if whole.any() else lines
     baseline = lines["kind"] == Kind.BASELINE
-    topology = lines[~baseline].sort_values("primary", ascending=False, kind="stable")
+    topology = lines[~baseline]
+    again = topology.groupby(["probe", "feature"], sort=False).cumcount()
+    turn = again.groupby([topology["probe"], again], sort=False).cumcount()
+    primary = topology["primary"].astype(bool)
+    rest = pd.DataFrame({"again": again, "turn": turn})[~primary].sort_values(
+        ["again", "turn"], kind="stable"
+    )
+    topology = topology.loc[[*topology.index[primary], *rest.index]]
     kept = min(int(baseline.sum()), max(most // _BASELINES_SHOWN, most - len(topology)))
     return [*topology["column"].head(most - kept), *lines.loc[baseline, "column"].head(kept)]
 
@@ -137,8 +145,14 @@ def _with_declarations(found: pd.DataFrame, declared: pd.DataFrame | None) -> pd
     for name in ("scopes", "filtrations"):
         found[name] = [tuple(given) if one else () for given, one in zip(found[name], known, strict=True)]
     # in the order of the declarations, the undeclared last: what a probe puts first is shown first
-    order = found["_place"].fillna(len(lines)).to_numpy()
-    return found.iloc[np.argsort(order, kind="stable")].reset_index(drop=True)
+    places = [
+        (place, _place(scopes, scope), _place(filtrations, filtration))
+        for place, scopes, scope, filtrations, filtration in zip(
+            found["_place"].fillna(len(lines)), found["scopes"], found["scope"], found["filtrations"],
+            found["filtration"], strict=True,
+        )
+    ]  # fmt: skip
+    return found.iloc[sorted(range(len(found)), key=places.__getitem__)].reset_index(drop=True)
 
 
 def _labels(found: pd.DataFrame) -> list[str]:
@@ -189,8 +203,12 @@ def _confirmatory(found: pd.DataFrame, declared: pd.DataFrame | None) -> set[str
 
 def _first(lines: pd.DataFrame, name: str, order: tuple[str, ...]) -> pd.DataFrame:
     """Return the lines whose `name` comes first in the order, what is not in it last."""
-    best = min(lines[name], key=lambda value: (order.index(value) if value in order else len(order), value))
+    best = min(lines[name], key=lambda value: (_place(order, value), value))
     return lines[lines[name] == best]
+
+
+def _place(order: tuple[str, ...], value: str) -> int:
+    return order.index(value) if value in order else len(order)
 
 
 def _scope(found: pd.DataFrame) -> np.ndarray:
