@@ -58,6 +58,7 @@ def _of_checkpoint(series: Series, checkpoint: Checkpoint, draws: int) -> Iterat
         "run": checkpoint.run,
         "step": checkpoint.step,
         "probe": PROBE,
+        "scope": "model",
         "name": "model",
         "role": "model",
     }
