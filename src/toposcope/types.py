@@ -118,11 +118,6 @@ class Feature:
     excess_of: Feature | None = None
     per_log_step_of: Feature | None = None
 
-    @property
-    def derived(self) -> bool:
-        """Whether the analysis computes it from other features' rows."""
-        return self.excess_of is not None or self.per_log_step_of is not None
-
 
 @dataclass(frozen=True, slots=True)
 class Run:

@@ -7,9 +7,9 @@ import pandas as pd
 import pytest
 
 from tests.columns import catalogue_of
+from toposcope.analysis.catalogue import is_baseline, leading
 from toposcope.analysis.derived import with_derived
 from toposcope.analysis.table import series_table
-from toposcope.figures.names import is_baseline, leading
 from toposcope.probes.catalogue import own_catalogue
 
 BASE = {"run": "a", "step": 0, "name": "model", "role": "model", "filtration": "", "value": 1.0}
@@ -120,6 +120,8 @@ def test_topology_leads_and_baselines_follow():
 
 
 def test_what_no_probe_declares_is_shown_under_its_own_name():
-    table = series_table(pd.DataFrame([{**BASE, "probe": "mine", "feature": "row_spread"}]))
-    line = table.catalogue.iloc[0]
+    row = {**BASE, "probe": "mine", "feature": "row_spread"}
+    line = _table(row).catalogue.iloc[0]
     assert (line["label"], line["kind"], line["primary"]) == ("row spread", "topology", False)
+    brought = series_table(pd.DataFrame([row, {**row, "role": "mlp", "name": "w"}])).catalogue
+    assert brought.set_index("scope")["primary"].to_dict() == {"model": True, "role": False, "matrix": False}

@@ -17,12 +17,17 @@ from toposcope.analysis.forecast.gather import gather_curves
 from toposcope.analysis.table import series_table
 from toposcope.cli.main import main
 from toposcope.errors import InputError
+from toposcope.probes.base import Measured, Probe
+from toposcope.probes.gradients import gradient_probes
 from toposcope.probes.registry import weight_probes
+from toposcope.probes.snapshot import Snapshot
 from toposcope.probes.weights.options import WeightOptions
 from toposcope.seeding import rng
+from toposcope.sources import open_series
 from toposcope.sources.layout import RunFolder, write_run
 from toposcope.store import Store
-from toposcope.types import Run
+from toposcope.sweep import Execution, sweep
+from toposcope.types import Feature, Run
 
 PAGE = Path(__file__).parents[2] / "docs" / "add-a-feature.md"
 LABEL = "longest row / shortest row"
@@ -138,16 +143,49 @@ def test_a_probe_is_found_by_its_module_and_by_its_entry_point(package: Path) ->
         ("spread:Nothing", "--features spread:Nothing: .* has no attribute 'Nothing'"),
         ("spread:SPREAD", "--features spread:SPREAD is no probe; derive it from toposcope.Probe"),
         ("bad:Mute", "--features bad:Mute declares no feature"),
+        ("bad:Twin", "--features: 'rips' is the name of one of our probes"),
+        ("bad:Dotted", "--features bad:Dotted: the name 'a.b' has more than letters, digits, - and _"),
         ("bad:Needy", "--features bad:Needy: .*; give every field of the probe a default"),
     ],
 )
 def test_what_is_no_probe_is_refused(package: Path, name: str, message: str) -> None:
     (package / "bad.py").write_text(
-        "from toposcope import Probe\n"
+        "from toposcope import Feature, Probe\n"
         "class Mute(Probe):\n    name = 'mute'\n    def measure(self, snapshot): ...\n"
+        "class Twin(Mute):\n    name = 'rips'\n    features = (Feature('x', 'x'),)\n"
+        "class Dotted(Twin):\n    name = 'a.b'\n"
         "class Needy(Mute):\n    def __init__(self, size): ...\n"
     )
     sys.modules.pop("bad", None)
     with pytest.raises(InputError, match=message) as refused:
         weight_probes([name], WeightOptions())
     assert "\n" not in str(refused.value)
+
+
+def test_a_probe_without_fields_cannot_measure_gradients() -> None:
+    class Plain(Probe):
+        name, features = "plain", (Feature("x", "x"),)
+
+        def measure(self, snapshot: Snapshot) -> Measured:
+            return Measured()
+
+    with pytest.raises(InputError, match="probe 'plain' cannot measure gradients; make it a dataclass"):
+        gradient_probes([Plain()])
+
+
+def test_a_row_that_was_not_declared_is_a_failure(package: Path) -> None:
+    (package / "sly.py").write_text(
+        "from toposcope import Feature, Probe, Row\n"
+        "from toposcope.probes.base import Measured\n"
+        "class Sly(Probe):\n"
+        "    name, features = 'sly', (Feature('x', 'x'),)\n"
+        "    def measure(self, snapshot):\n"
+        "        at = snapshot.checkpoint\n"
+        "        return Measured([Row(at.run, at.step, 'sly', 'y', 1.0)])\n"
+    )
+    _write_run(package / "runs" / "a")
+    probes = weight_probes(["sly:Sly"], WeightOptions())
+    store = Store.create(package / "store", recipe={})
+    report = sweep(open_series(package / "runs"), probes, store, execution=Execution(quiet=True, audit=False))
+    assert len(report.failures) == len(STEPS)
+    assert "probe 'sly' measured 'y' without declaring it; add a Feature" in report.failures[0].note

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import numpy as np
 import pandas as pd
 
@@ -20,6 +22,8 @@ DECLARED = (
 
 _WIDE = (Scope.MODEL, Scope.POOLED, Scope.TRAJECTORY)
 _STATUS = ("ok", "subsampled", "truncated", "degenerate", "failed")
+_BASELINES_SHOWN = 3
+"""One of so many columns that lead is a baseline, where there are enough."""
 _ORDER = {"model": 0, "role": 1, "matrix": 2}
 
 
@@ -58,13 +62,48 @@ def label_of(column: str, catalogue: pd.DataFrame) -> str:
     return str(found.iloc[0]) if len(found) else column.replace("_", " ")
 
 
+def leading(columns: Iterable[str], catalogue: pd.DataFrame, most: int = 16) -> list[str]:
+    """Return at most `most` of the columns: the confirmatory family first, topology before baselines.
+
+    What fills the rest stands for the whole model: every feature's first column before its second, the
+    probes in turn, each in the order of its declarations. No column is chosen for what its numbers say.
+
+    >>> about = pd.DataFrame({"column": ["b", "a", "n"], "kind": ["baseline", "topology", "null"],
+    ...                       "primary": [False, True, False], "scope": ["model", "model", "null"],
+    ...                       "probe": "p", "feature": ["b", "a", "n"]})
+    >>> leading(["n", "b", "a"], about)
+    ['a', 'b']
+    """
+    lines = catalogue[catalogue["column"].isin(list(columns))].drop_duplicates("column")
+    lines = lines[lines["kind"].isin([Kind.TOPOLOGY, Kind.BASELINE])]
+    whole = lines["primary"].astype(bool) | (lines["scope"] == "model")
+    lines = lines[whole] if whole.any() else lines
+    baseline = lines["kind"] == Kind.BASELINE
+    topology = lines[~baseline]
+    again = topology.groupby(["probe", "feature"], sort=False).cumcount()
+    turn = again.groupby([topology["probe"], again], sort=False).cumcount()
+    primary = topology["primary"].astype(bool)
+    rest = pd.DataFrame({"again": again, "turn": turn})[~primary].sort_values(
+        ["again", "turn"], kind="stable"
+    )
+    topology = topology.loc[[*topology.index[primary], *rest.index]]
+    kept = min(int(baseline.sum()), max(most // _BASELINES_SHOWN, most - len(topology)))
+    return [*topology["column"].head(most - kept), *lines.loc[baseline, "column"].head(kept)]
+
+
+def is_baseline(column: str, catalogue: pd.DataFrame) -> bool:
+    """Return whether a column is a norm, spectral or other baseline and no topology."""
+    return bool((catalogue.loc[catalogue["column"] == column, "kind"] == Kind.BASELINE).any())
+
+
 def describe(rows: pd.DataFrame, declared: pd.DataFrame | None) -> pd.DataFrame:
     """Return the catalogue of the columns of some rows (with `column` and `inner`), the widest first.
 
     `scope` is "model" for everything that stands for the whole model (a pooled cloud, the trajectory, a run's
     last layer), else "role", "layer" (the inner ones), "matrix" or "head"; the kinds that are not tested have
-    their own: "null", "quality", "noise". A feature that no probe declares is called as it is written, counts
-    as topology and is not primary.
+    their own: "null", "quality", "noise". A feature that no probe declares is called as it is written and
+    counts as topology. Where nothing is declared at all (`declared` None), every column of the whole model is
+    primary: who brings a table chose its columns.
     """
     found = _with_declarations(_gathered(rows), declared)
     found["label"] = _labels(found)
@@ -106,8 +145,14 @@ def _with_declarations(found: pd.DataFrame, declared: pd.DataFrame | None) -> pd
     for name in ("scopes", "filtrations"):
         found[name] = [tuple(given) if one else () for given, one in zip(found[name], known, strict=True)]
     # in the order of the declarations, the undeclared last: what a probe puts first is shown first
-    order = found["_place"].fillna(len(lines)).to_numpy()
-    return found.iloc[np.argsort(order, kind="stable")].reset_index(drop=True)
+    places = [
+        (place, _place(scopes, scope), _place(filtrations, filtration))
+        for place, scopes, scope, filtrations, filtration in zip(
+            found["_place"].fillna(len(lines)), found["scopes"], found["scope"], found["filtrations"],
+            found["filtration"], strict=True,
+        )
+    ]  # fmt: skip
+    return found.iloc[sorted(range(len(found)), key=places.__getitem__)].reset_index(drop=True)
 
 
 def _labels(found: pd.DataFrame) -> list[str]:
@@ -140,7 +185,7 @@ def _confirmatory(found: pd.DataFrame, declared: pd.DataFrame | None) -> set[str
     measured, the feature itself takes the excess's place.
     """
     if declared is None:
-        return set()
+        return set(found.loc[(_scope(found) == "model"), "column"])
     outer = found[~found["inner"]]
     by_feature = dict(iter(outer.groupby(["probe", "feature"], sort=False)))
     chosen: set[str] = set()
@@ -158,8 +203,12 @@ def _confirmatory(found: pd.DataFrame, declared: pd.DataFrame | None) -> set[str
 
 def _first(lines: pd.DataFrame, name: str, order: tuple[str, ...]) -> pd.DataFrame:
     """Return the lines whose `name` comes first in the order, what is not in it last."""
-    best = min(lines[name], key=lambda value: (order.index(value) if value in order else len(order), value))
+    best = min(lines[name], key=lambda value: (_place(order, value), value))
     return lines[lines[name] == best]
+
+
+def _place(order: tuple[str, ...], value: str) -> int:
+    return order.index(value) if value in order else len(order)
 
 
 def _scope(found: pd.DataFrame) -> np.ndarray:

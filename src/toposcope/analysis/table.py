@@ -57,6 +57,12 @@ class SeriesTable:
         """Return what a feature's or a target's column is called in figures and tables."""
         return label_of(column, self.catalogue)
 
+    def feature_label(self, probe: str, feature: str) -> str:
+        """Return what a feature is called where it stands for the whole model."""
+        mine = (self.catalogue["probe"] == probe) & (self.catalogue["feature"] == feature)
+        found = self.catalogue.loc[mine, "column"]
+        return self.label(str(found.iloc[0]) if len(found) else feature)
+
     def of_run(self, run: str) -> pd.DataFrame:
         """Return the rows of one run, by step."""
         return self.values[self.values["run"] == run].reset_index(drop=True)

@@ -10,8 +10,7 @@ from matplotlib.colors import Normalize
 from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 
-from toposcope.analysis.catalogue import label_of
-from toposcope.figures.names import is_baseline, leading
+from toposcope.analysis.catalogue import is_baseline, label_of, leading
 from toposcope.figures.series import Size, sizes
 from toposcope.figures.style import INK, MUTED, house, new_figure, say_empty
 

@@ -8,8 +8,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
-from toposcope.analysis.catalogue import label_of
-from toposcope.figures.names import is_baseline, leading
+from toposcope.analysis.catalogue import is_baseline, label_of, leading
 from toposcope.figures.series import Size, sizes
 from toposcope.figures.style import INK, MUTED, NULL, house, new_figure, say_empty
 

@@ -77,12 +77,18 @@ def gradient_probes(probes: Sequence[Probe]) -> list[Probe]:
     The baselines have the mean of the gradients' norms over the matrices, and its standard deviation.
     """
     wide = [replace(probe, spread=True) if isinstance(probe, Baselines) else probe for probe in probes]
-    return [
-        replace(  # type: ignore[type-var]
-            probe, name=f"gradient_{probe.name}", features=tuple(map(_of_gradients, probe.features))
-        )
-        for probe in wide
-    ]
+    return [_renamed(probe) for probe in wide]
+
+
+def _renamed(probe: Probe) -> Probe:
+    features = tuple(map(_of_gradients, probe.features))
+    try:
+        return replace(probe, name=f"gradient_{probe.name}", features=features)  # type: ignore[type-var]
+    except TypeError as error:
+        raise InputError(
+            f"probe {probe.name!r} cannot measure gradients; make it a dataclass with the fields name and "
+            "features"
+        ) from error
 
 
 def _of_gradients(feature: Feature) -> Feature:

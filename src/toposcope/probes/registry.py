@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import os
+import re
 import sys
 from collections.abc import Callable, Iterable, Sequence
 from importlib.metadata import entry_points
@@ -55,7 +56,13 @@ def weight_probes(features: Sequence[str], options: WeightOptions) -> list[Probe
         else:
             others.append(feature)
     ours = [probe for name, probe in probes.items() if name in wanted]
-    return [*ours, *further_probes(others, known=("cheap", "all", *probes))]
+    further = further_probes(others, known=("cheap", "all", *probes))
+    taken = [probe.name for probe in further if probe.name in probes]
+    if taken:
+        raise InputError(
+            f"--features: {taken[0]!r} is the name of one of our probes; give yours another name"
+        )
+    return [*ours, *further]
 
 
 def further_probes(names: Iterable[str], *, known: Sequence[str]) -> list[Probe]:
@@ -68,7 +75,8 @@ def further_probes(names: Iterable[str], *, known: Sequence[str]) -> list[Probe]
     InputError
         When a name is unknown, a module cannot be imported, or what it names is no probe.
     """
-    return [_imported(name) if ":" in name else _installed(name, known) for name in dict.fromkeys(names)]
+    found = [_imported(name) if ":" in name else _installed(name, known) for name in names]
+    return list({probe.name: probe for probe in found}.values())
 
 
 def _installed(name: str, known: Sequence[str]) -> Probe:
@@ -97,6 +105,10 @@ def _imported(spec: str) -> Probe:
             ) from error
     if not isinstance(made, Probe):
         raise InputError(f"--features {spec} is no probe; derive it from toposcope.Probe")
+    if not re.fullmatch(r"[A-Za-z0-9_-]+", made.name):
+        raise InputError(
+            f"--features {spec}: the name {made.name!r} has more than letters, digits, - and _; change it"
+        )
     if not made.features:
         raise InputError(f"--features {spec} declares no feature; list them in its `features`")
     return made

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
+from toposcope.analysis.catalogue import is_baseline, leading
 from toposcope.analysis.table import SeriesTable
-from toposcope.figures.names import is_baseline, leading
 
 ADDS, NOTHING = "adds", "nothing beyond the trend"
 """The verdicts of a test that could be made; a third one, "untested", is left out of all counts."""

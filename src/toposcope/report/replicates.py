@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pandas as pd
 
-from toposcope.analysis.catalogue import label_of
-from toposcope.figures.names import leading
+from toposcope.analysis.catalogue import label_of, leading
 from toposcope.report.cells import interval, number, whole
 from toposcope.report.parts import Table
 

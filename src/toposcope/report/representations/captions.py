@@ -89,7 +89,7 @@ def _topology(study: Representations) -> Caption:
 def _null(study: Representations) -> Caption:
     found = beside_null(study)
     lines = [
-        f"{study.series.label('representations/hidden/' + one.feature)} is above its band in {one.above} and "
+        f"{study.series.feature_label(PROBE, one.feature)} is above its band in {one.above} and "
         f"below it in {one.below} of {one.sizes} models"
         for one in found
     ]

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
+from toposcope.analysis.catalogue import is_baseline, leading
 from toposcope.analysis.statistics import correlation, ranks
 from toposcope.figures.across_layers import pairs
 from toposcope.figures.cloud_null import measured_nulls
-from toposcope.figures.names import is_baseline, leading
 from toposcope.figures.series import curve, null_band, select, sizes
 from toposcope.figures.trajectories import of_layer
 from toposcope.report.representations.rows import PROBE

@@ -9,12 +9,12 @@ import numpy as np
 import pandas as pd
 
 from toposcope.analysis import seed_table, segment_table, trend_table
+from toposcope.analysis.catalogue import leading
 from toposcope.analysis.derived import with_derived
 from toposcope.analysis.sensitivity import sensitivity_table
 from toposcope.analysis.table import SeriesTable, series_table
 from toposcope.analysis.trends.confounds import confound_table, walk_bound
 from toposcope.errors import InputError
-from toposcope.figures.names import leading
 from toposcope.report.manifest import complete_runs, manifest
 from toposcope.report.representations.rows import (
     COUNT,

@@ -205,7 +205,7 @@ def sensitivity_table(study: Representations) -> Table:
     """Return how far every feature moves with the settings, beside how far it moves with training."""
     rows = [
         (
-            study.series.label(f"representations/hidden/{line['feature']}"), str(line["run"]),
+            study.series.feature_label(PROBE, line["feature"]), str(line["run"]),
             whole(line.get("settings")), whole(line.get("draws")),
             number(line.get("settings_spread"), "{:.2f}"), number(line.get("draw_spread"), "{:.2f}"),
             number(line.get("rho"), "{:+.2f}"), interval(line, "rho_low", "rho_high", "{:+.2f}"),

@@ -5,14 +5,14 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 
+from toposcope.analysis.catalogue import is_baseline
 from toposcope.analysis.trends.replicates import POOLED
-from toposcope.figures.names import is_baseline
 from toposcope.figures.series import sizes
 from toposcope.figures.style import short
 from toposcope.report.cells import listed, span
 from toposcope.report.counts import Verdicts, first_last, verdict_counts
 from toposcope.report.representations.facts import beside_null, spearman, strengths, strongest
-from toposcope.report.representations.rows import COUNT, ENTROPY, QUALITY, RANK, TOP, TOTAL
+from toposcope.report.representations.rows import COUNT, ENTROPY, PROBE, QUALITY, RANK, TOP, TOTAL
 from toposcope.report.representations.study import Representations
 from toposcope.report.representations.words_more import across, phases, settings, size_order
 
@@ -129,7 +129,7 @@ def _null(study: Representations) -> str:
         where = [f"{word} it in {k}" for word, k in (("above", one.above), ("below", one.below)) if k]
         inside = one.sizes - one.above - one.below
         where += [f"inside it in {inside}"] if inside else []
-        name = study.series.label(f"representations/hidden/{one.feature}")
+        name = study.series.feature_label(PROBE, one.feature)
         lines.append(f"{name} lies {listed(where)} of {one.sizes} (median ratio {one.ratio:.2f})")
     return (
         "Against the 95% band of Gaussian clouds with the same covariance, at the last checkpoint: "

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 
-from toposcope.figures.names import leading
+from toposcope.analysis.catalogue import leading
 from toposcope.figures.series import sizes
 from toposcope.report.cells import NONE, interval, number, step_and_part, trend_cell, whole
 from toposcope.report.counts import NOTHING, first_last
