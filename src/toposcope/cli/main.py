@@ -5,7 +5,9 @@ from __future__ import annotations
 import errno
 import importlib
 import os
+import signal
 import sys
+import threading
 
 import click
 
@@ -51,6 +53,8 @@ def toposcope() -> None:
 
 def main(args: list[str] | None = None) -> None:
     """Run the command line; exit 0 when done, 1 with listed problems, 2 when nothing was done."""
+    if threading.current_thread() is threading.main_thread():
+        signal.signal(signal.SIGTERM, signal.default_int_handler)  # end as with Ctrl-C: files closed, one line
     try:
         code = toposcope.main(args=args, prog_name="toposcope", standalone_mode=False)
         sys.exit(code if isinstance(code, int) else 0)
@@ -67,7 +71,7 @@ def main(args: list[str] | None = None) -> None:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(1)
     except OSError as error:
-        if error.errno == errno.ENOSPC:
+        if error.errno in (errno.ENOSPC, errno.EDQUOT):
             where = error.filename or "writing"
             _die(f"the disk is full ({where}); what was finished is kept: free space and repeat", 1)
         where = f": {error.filename}" if error.filename else ""

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from toposcope.errors import InputError, MissingExtraError
-from toposcope.sweep.local import _lost, capped_threads
+from toposcope.sweep.local import capped_threads, lost
 from toposcope.sweep.plan import Task
 from toposcope.sweep.worker import Job, Outcome, Worker
 
@@ -76,7 +76,7 @@ def _drive(ray: Any, job: Job, tasks: Sequence[Task], tell: Callable[[Outcome], 
             except ray.exceptions.RayTaskError as error:
                 raise error.as_instanceof_cause() from None
             except ray.exceptions.RayError:
-                tell(_lost(job, task))
+                tell(lost(job, task, "or its machine was lost three times over"))
 
 
 def _do(store: str, job: Job, task: Task) -> Outcome:
