@@ -147,12 +147,16 @@ class Series:
             When the checkpoint cannot be read, holds a NaN or infinite weight, or has other tensors than its
             neighbours.
         """
+        for matrix in self.stored_matrices(checkpoint):
+            check_finite(checkpoint, matrix.name, matrix.values)
+            yield matrix
+
+    def stored_matrices(self, checkpoint: Checkpoint) -> Iterator[Matrix]:
+        """Yield what `matrices` does, whatever values it holds: NaN and infinity as well."""
         with self.reading(checkpoint) as reader:
             self._check_neighbours(checkpoint, reader)
             config = self._source(checkpoint.run).config or reader.facts().config
-            for matrix in stream_matrices(reader, checkpoint, split=self._split, config=config):
-                check_finite(checkpoint, matrix.name, matrix.values)
-                yield matrix
+            yield from stream_matrices(reader, checkpoint, split=self._split, config=config)
 
     def tensors(self, checkpoint: Checkpoint) -> Iterator[tuple[str, np.ndarray]]:
         """Yield every readable tensor of a checkpoint with its name, in the file's order."""

@@ -15,6 +15,7 @@ from toposcope.probes.snapshot import RunReader, SeriesLike, Snapshot
 from toposcope.store import Result, Store, Unit
 from toposcope.store.units import digest
 from toposcope.sweep.plan import Task
+from toposcope.sweep.spoilt import mark_spoilt
 from toposcope.types import Checkpoint
 
 _SECONDS_UNWRITTEN = 2.0
@@ -56,12 +57,15 @@ class Outcome:
     done: int = 0
     skipped: int = 0
     failures: list[Failure] = field(default_factory=list)
+    problems: list[str] = field(default_factory=list)
+    """What is wrong with checkpoints that were measured all the same."""
 
     def add(self, other: Outcome) -> None:
         """Count another outcome in."""
         self.done += other.done
         self.skipped += other.skipped
         self.failures += other.failures
+        self.problems += other.problems
 
 
 class Worker:
@@ -132,6 +136,7 @@ class Worker:
                 outcome.failures.append(self._fail(reader, index, probe, result))
                 continue
             measured, seconds = result
+            outcome.problems += [spoilt.note for spoilt in reader[index].left_out]
             if measured.alone:
                 unit = _unit(reader, index, probe, alone=True)
             diagrams = tuple(measured.diagrams) if self._job.keep_diagrams else ()
@@ -153,13 +158,16 @@ class Worker:
             try:
                 for snapshot in snapshots:
                     snapshot.load()
+                for snapshot in snapshots:
+                    snapshot.left_out = ()
                 start = time.perf_counter()
                 found = probe.measure_together(snapshots)
                 seconds = (time.perf_counter() - start) / len(snapshots)
             except Exception as error:
                 _stop_if_hopeless(error)
             else:
-                yield from ((measured, seconds) for measured in found)
+                for snapshot, measured in zip(snapshots, found, strict=True):
+                    yield self._checked(probe, snapshot, measured, seconds)
                 return
         yield from (self._measure_one(probe, snapshot) for snapshot in snapshots)
 
@@ -168,9 +176,19 @@ class Worker:
             if self._job.together > 1:
                 snapshot.load()
             start = time.perf_counter()
+            snapshot.left_out = ()
             measured = probe.measure(snapshot)
-            return measured, time.perf_counter() - start
+            seconds = time.perf_counter() - start
         except Exception as error:
+            return error
+        return self._checked(probe, snapshot, measured, seconds)
+
+    def _checked(
+        self, probe: Probe, snapshot: Snapshot, measured: Measured, seconds: float
+    ) -> tuple[Measured, float] | Exception:
+        try:
+            return mark_spoilt(probe, snapshot, measured), seconds
+        except InputError as error:
             return error
 
     def _fail(self, reader: RunReader, index: int, probe: Probe, error: Exception) -> Failure:
