@@ -59,6 +59,31 @@ def tensor_hash(reader: Reader, info: TensorInfo) -> str:
     return digest.hexdigest()
 
 
+def check_names(reader: Reader) -> None:
+    """Refuse tensor names that no table, page or terminal can write.
+
+    Raises
+    ------
+    SourceError
+        When a name holds half of a surrogate pair.
+    """
+    for name in reader.infos():
+        if not is_text(name):
+            raise SourceError(
+                f"{reader.label}: the tensor name {name.encode('utf-8', 'backslashreplace').decode()!r} is no text "
+                "(half of a surrogate pair); rename the tensor"
+            )
+
+
+def is_text(name: str) -> bool:
+    """Say whether a name can be written as UTF-8.
+
+    >>> is_text("weight"), is_text(chr(0xD800))
+    (True, False)
+    """
+    return not any("\ud800" <= letter <= "\udfff" for letter in name)
+
+
 def check_finite(checkpoint: Checkpoint, name: str, values: np.ndarray) -> None:
     """Refuse weights that are not finite.
 

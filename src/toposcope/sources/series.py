@@ -13,7 +13,14 @@ import pandas as pd
 
 from toposcope.errors import SourceError
 from toposcope.sources import history
-from toposcope.sources.content import Signature, check_finite, count_parameters, signature, tensor_hash
+from toposcope.sources.content import (
+    Signature,
+    check_finite,
+    check_names,
+    count_parameters,
+    signature,
+    tensor_hash,
+)
 from toposcope.sources.discover import Entry, Source
 from toposcope.sources.labels import seed_of
 from toposcope.sources.matrices import family_for, stream_matrices
@@ -132,6 +139,7 @@ class Series:
         if self._latest is not None and self._latest[0] == checkpoint and entry.identity is None:
             return self._latest[1]
         reader = entry.open()
+        check_names(reader)
         self._latest = (checkpoint, reader)
         return reader
 

@@ -1,4 +1,4 @@
-"""What a tensor that is not finite costs: its own rows and those that pool it, and no others."""
+"""What values that are not finite cost: a tensor its own rows and those that pool it; a row its status."""
 
 from __future__ import annotations
 
@@ -43,6 +43,21 @@ def mark_spoilt(probe: Probe, snapshot: Snapshot, measured: Measured) -> Measure
         item for item in measured.diagrams if item.role != Role.MODEL and item.name not in names
     ]  # fmt: skip
     return replace(measured, rows=rows, diagrams=kept)
+
+
+def with_status(measured: Measured) -> Measured:
+    """Return what was measured with a status for every row that has no finite value.
+
+    Weights near the largest float overflow in sums of squares: such a number is `degenerate`, not `ok`.
+    """
+    return replace(measured, rows=[_told(row) for row in measured.rows])
+
+
+def _told(row: Row) -> Row:
+    if math.isfinite(row.value) or row.status in (Status.DEGENERATE, Status.FAILED):
+        return row
+    why = "not defined here" if math.isnan(row.value) else "beyond the largest floating-point number"
+    return replace(row, value=math.nan, status=Status.DEGENERATE, note="; ".join(filter(None, [row.note, why])))
 
 
 def _failed(row: Row, found: Sequence[Spoilt]) -> Row:

@@ -9,13 +9,15 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import numpy as np
+
 from toposcope.errors import InputError
 from toposcope.probes.base import Measured, Probe, Reach
 from toposcope.probes.snapshot import RunReader, SeriesLike, Snapshot
 from toposcope.store import Result, Store, Unit
 from toposcope.store.units import digest
 from toposcope.sweep.plan import Task
-from toposcope.sweep.spoilt import mark_spoilt
+from toposcope.sweep.spoilt import mark_spoilt, with_status
 from toposcope.types import Checkpoint
 
 _SECONDS_UNWRITTEN = 2.0
@@ -161,7 +163,8 @@ class Worker:
                 for snapshot in snapshots:
                     snapshot.left_out = ()
                 start = time.perf_counter()
-                found = probe.measure_together(snapshots)
+                with np.errstate(over="ignore", invalid="ignore"):  # such rows have a status
+                    found = probe.measure_together(snapshots)
                 seconds = (time.perf_counter() - start) / len(snapshots)
             except Exception as error:
                 _stop_if_hopeless(error)
@@ -177,7 +180,8 @@ class Worker:
                 snapshot.load()
             start = time.perf_counter()
             snapshot.left_out = ()
-            measured = probe.measure(snapshot)
+            with np.errstate(over="ignore", invalid="ignore"):  # such rows have a status
+                measured = probe.measure(snapshot)
             seconds = time.perf_counter() - start
         except Exception as error:
             return error
@@ -187,7 +191,7 @@ class Worker:
         self, probe: Probe, snapshot: Snapshot, measured: Measured, seconds: float
     ) -> tuple[Measured, float] | Exception:
         try:
-            return mark_spoilt(probe, snapshot, measured), seconds
+            return with_status(mark_spoilt(probe, snapshot, measured)), seconds
         except InputError as error:
             return error
 
