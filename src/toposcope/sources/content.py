@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping
+from dataclasses import replace
 
 import numpy as np
 
@@ -11,7 +12,7 @@ from toposcope.errors import SourceError
 from toposcope.sources.matrices import family_for
 from toposcope.sources.names import BUFFERS, place
 from toposcope.sources.reader import WEIGHT_DTYPES, Reader, TensorInfo
-from toposcope.types import Checkpoint, Role
+from toposcope.types import Checkpoint, Role, Run
 
 Signature = frozenset[tuple[str, tuple[int, ...]]]
 
@@ -70,8 +71,8 @@ def check_names(reader: Reader) -> None:
     for name in reader.infos():
         if not is_text(name):
             raise SourceError(
-                f"{reader.label}: the tensor name {name.encode('utf-8', 'backslashreplace').decode()!r} is no text "
-                "(half of a surrogate pair); rename the tensor"
+                f"{reader.label}: the tensor name '{as_text(name):.80}' is no text (half of a surrogate "
+                "pair); rename the tensor"
             )
 
 
@@ -82,6 +83,29 @@ def is_text(name: str) -> bool:
     (True, False)
     """
     return not any("\ud800" <= letter <= "\udfff" for letter in name)
+
+
+def as_text(name: str) -> str:
+    r"""Return a name as UTF-8 can write it, whatever is no text in it escaped.
+
+    >>> as_text("weight" + chr(0xD800))
+    'weight\\ud800'
+    """
+    return name.encode("utf-8", "backslashreplace").decode()
+
+
+def described_in_text(run: Run) -> Run:
+    """Return a run whose words can be written to a table.
+
+    Raises
+    ------
+    SourceError
+        When its name is no text: the name of its folder or file, or what its run.json says.
+    """
+    if not is_text(run.run):
+        raise SourceError(f"the run name '{as_text(run.run):.80}' is no text; rename its folder or file")
+    words = {name: as_text(getattr(run, name)) for name in ("family", "schedule", "corpus", "uri")}
+    return replace(run, **words)
 
 
 def check_finite(checkpoint: Checkpoint, name: str, values: np.ndarray) -> None:

@@ -18,6 +18,7 @@ from toposcope.sources.content import (
     check_finite,
     check_names,
     count_parameters,
+    described_in_text,
     signature,
     tensor_hash,
 )
@@ -83,7 +84,9 @@ class Series:
     def runs(self) -> tuple[Run, ...]:
         """The runs, by name; family and number of parameters are read off the first readable checkpoint."""
         if self._described is None:
-            self._described = tuple(_with_seed(self._describe(source)) for source in self._sources.values())
+            self._described = tuple(
+                _with_seed(described_in_text(self._describe(source))) for source in self._sources.values()
+            )
         return self._described
 
     @property
