@@ -12,7 +12,7 @@ import threading
 import click
 
 from toposcope import __version__
-from toposcope.errors import InputError
+from toposcope.errors import BrokenOffError, InputError
 
 COMMANDS: dict[str, str] = {
     "train": "toposcope.cli.train",
@@ -65,6 +65,8 @@ def main(args: list[str] | None = None) -> None:
         sys.exit(2)
     except click.ClickException as error:
         _die(_worded(error), 2)
+    except BrokenOffError as error:
+        _die(str(error), 1)
     except InputError as error:
         _die(str(error), 2)
     except BrokenPipeError:
