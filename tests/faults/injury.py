@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import subprocess
@@ -88,10 +89,8 @@ def _text(path: str) -> str:
 
 def _hit(number: int, targets: Sequence[int]) -> None:
     for target in targets:
-        try:
+        with contextlib.suppress(ProcessLookupError):
             os.kill(target, number)
-        except ProcessLookupError:
-            pass
 
 
 def _pause(parent: int) -> None:

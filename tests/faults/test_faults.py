@@ -1,4 +1,4 @@
-"""Every command that writes, hurt from outside: it ends, it says so, and repeating it ends as if nothing was."""
+"""Every command that writes, hurt from outside: it ends, says so, and repeating it ends as if nothing was."""
 
 from __future__ import annotations
 
@@ -105,9 +105,7 @@ def test_hurt_in_the_middle(
 
 
 @pytest.mark.parametrize("name", ["train", "weights"])
-def test_two_writers_at_once(
-    name: str, given: Path, reference: dict[str, object], tmp_path: Path
-) -> None:
+def test_two_writers_at_once(name: str, given: Path, reference: dict[str, object], tmp_path: Path) -> None:
     case, out = CASES[name], tmp_path / "out"
     line = command(*case.line(given, out))
     both = [subprocess.Popen(line, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) for _ in "ab"]

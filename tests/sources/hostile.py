@@ -199,7 +199,9 @@ def _tensor_pickle(
     storage = (
         b"(Vstorage\n" + _global("torch", "FloatStorage") + f"V{key}\nVcpu\n".encode() + number(4) + b"tQ"
     )
-    arguments = b"(" + storage + number(offset) + (shape_data or numbers(shape)) + numbers(strides) + b"\x89}t"
+    arguments = (
+        b"(" + storage + number(offset) + (shape_data or numbers(shape)) + numbers(strides) + b"\x89}t"
+    )
     return b"\x80\x02}Vw\n" + _global("torch._utils", "_rebuild_tensor_v2") + arguments + b"Rs."
 
 

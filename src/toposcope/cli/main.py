@@ -54,7 +54,9 @@ def toposcope() -> None:
 def main(args: list[str] | None = None) -> None:
     """Run the command line; exit 0 when done, 1 with listed problems, 2 when nothing was done."""
     if threading.current_thread() is threading.main_thread():
-        signal.signal(signal.SIGTERM, signal.default_int_handler)  # end as with Ctrl-C: files closed, one line
+        signal.signal(
+            signal.SIGTERM, signal.default_int_handler
+        )  # end as with Ctrl-C: files closed, one line
     try:
         code = toposcope.main(args=args, prog_name="toposcope", standalone_mode=False)
         sys.exit(code if isinstance(code, int) else 0)

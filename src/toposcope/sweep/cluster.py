@@ -113,9 +113,7 @@ def _unreachable(address: str, error: Exception) -> InputError:
     )
 
 
-def _drive(
-    ray: Any, address: str, job: Job, tasks: Sequence[Task], say: Callable[[Outcome], None]
-) -> None:
+def _drive(ray: Any, address: str, job: Job, tasks: Sequence[Task], say: Callable[[Outcome], None]) -> None:
     remote = ray.remote(num_cpus=1, max_retries=_RETRIES)(_do)
     sent = ray.put(job)
     left = deque(tasks)

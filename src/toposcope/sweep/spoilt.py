@@ -57,7 +57,9 @@ def _told(row: Row) -> Row:
     if math.isfinite(row.value) or row.status in (Status.DEGENERATE, Status.FAILED):
         return row
     why = "not defined here" if math.isnan(row.value) else "beyond the largest floating-point number"
-    return replace(row, value=math.nan, status=Status.DEGENERATE, note="; ".join(filter(None, [row.note, why])))
+    return replace(
+        row, value=math.nan, status=Status.DEGENERATE, note="; ".join(filter(None, [row.note, why]))
+    )
 
 
 def _failed(row: Row, found: Sequence[Spoilt]) -> Row:
@@ -70,7 +72,9 @@ def _failed(row: Row, found: Sequence[Spoilt]) -> Row:
 
 def _reaches(spoilt: Spoilt, row: Row) -> bool:
     """Say whether a row is about the tensor, its role, the model, or is scaled by the whole network."""
-    return row.role == Role.MODEL or (row.name == "role" and row.role == spoilt.role) or row.name == spoilt.name
+    return (
+        row.role == Role.MODEL or (row.name == "role" and row.role == spoilt.role) or row.name == spoilt.name
+    )
 
 
 def _row(at: Checkpoint, probe: str, spoilt: Spoilt) -> Row:
