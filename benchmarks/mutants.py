@@ -1,4 +1,4 @@
-"""Damage good checkpoints and hostile ones at random and read them: one clear error or data, never anything else.
+"""Damage good and hostile checkpoints at random and read them: one clear error or data, nothing else.
 
     python benchmarks/mutants.py --count 10000
 

@@ -84,7 +84,8 @@ def test_many_equal_findings_are_one_with_their_number(tmp_path: Path, cheap: bo
     assert len(found) == 1
     assert found[0].step == STEPS[0]
     assert found[0].message == (
-        f"its file says step {STEPS[0] + 7} (and so at {len(STEPS) - 1} more steps, the last of them {STEPS[-1]})"
+        f"its file says step {STEPS[0] + 7} "
+        f"(and so at {len(STEPS) - 1} more steps, the last of them {STEPS[-1]})"
     )
 
 
