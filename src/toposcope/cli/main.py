@@ -55,10 +55,24 @@ def toposcope() -> None:
 
 def main(args: list[str] | None = None) -> None:
     """Run the command line; exit 0 when done, 1 with listed problems, 2 when nothing was done."""
-    if threading.current_thread() is threading.main_thread():
-        signal.signal(
-            signal.SIGTERM, signal.default_int_handler
-        )  # end as with Ctrl-C: files closed, one line
+    with _ended_like_ctrl_c():
+        _run(args)
+
+
+@contextlib.contextmanager
+def _ended_like_ctrl_c() -> Iterator[None]:
+    """Let SIGTERM end the command as Ctrl-C does: files closed, workers ended, one line."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before or signal.SIG_DFL)
+
+
+def _run(args: list[str] | None) -> None:
     try:
         code = toposcope.main(args=args, prog_name="toposcope", standalone_mode=False)
         sys.exit(code if isinstance(code, int) else 0)
