@@ -104,8 +104,13 @@ def described_in_text(run: Run) -> Run:
     """
     if not is_text(run.run):
         raise SourceError(f"the run name '{as_text(run.run):.80}' is no text; rename its folder or file")
-    words = {name: as_text(getattr(run, name)) for name in ("family", "schedule", "corpus", "uri")}
-    return replace(run, **words)
+    return replace(
+        run,
+        family=as_text(run.family),
+        schedule=as_text(run.schedule),
+        corpus=as_text(run.corpus),
+        uri=as_text(run.uri),
+    )
 
 
 def check_finite(checkpoint: Checkpoint, name: str, values: np.ndarray) -> None:
