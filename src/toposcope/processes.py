@@ -15,7 +15,7 @@ import signal
 import threading
 import traceback
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator
 from dataclasses import dataclass
 from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
@@ -64,7 +64,7 @@ def is_hopeless(outcome: object) -> bool:
 
 def spread(
     make: Callable[[S], Act[T, M, R]], shared: S, tasks: Iterable[T], *, workers: int
-) -> Iterator[Said[T, M] | Ended[T, R]]:
+) -> Generator[Said[T, M] | Ended[T, R], None, None]:
     """Do `tasks` in `workers` processes, in their order; yield what is said and what comes of each.
 
     Each process calls `make(shared)` once and what it returns once for each task. A process that dies is
