@@ -1,7 +1,7 @@
 """What can go wrong with a call or an input, each with a one-line message that names the remedy.
 
 Every class here is a `ValueError`, so library users catch one thing; the command line prints the
-message on one line and exits with 2.
+message on one line and exits with 2, or with 1 for what was begun and broke off.
 """
 
 
@@ -19,6 +19,10 @@ class StoreError(InputError):
 
 class RecipeError(InputError):
     """A recipe has an unknown key, a missing value or a value of the wrong type."""
+
+
+class BrokenOffError(InputError):
+    """The work was begun and could not be finished; what was done is kept, and repeating goes on."""
 
 
 class MissingExtraError(InputError):

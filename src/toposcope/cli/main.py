@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import importlib
 import os
+import signal
 import sys
+import threading
+from collections.abc import Iterator
 
 import click
 
 from toposcope import __version__
-from toposcope.errors import InputError
+from toposcope.errors import BrokenOffError, InputError
 
 COMMANDS: dict[str, str] = {
     "train": "toposcope.cli.train",
@@ -51,6 +55,24 @@ def toposcope() -> None:
 
 def main(args: list[str] | None = None) -> None:
     """Run the command line; exit 0 when done, 1 with listed problems, 2 when nothing was done."""
+    with _ended_like_ctrl_c():
+        _run(args)
+
+
+@contextlib.contextmanager
+def _ended_like_ctrl_c() -> Iterator[None]:
+    """Let SIGTERM end the command as Ctrl-C does: files closed, workers ended, one line."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before or signal.SIG_DFL)
+
+
+def _run(args: list[str] | None) -> None:
     try:
         code = toposcope.main(args=args, prog_name="toposcope", standalone_mode=False)
         sys.exit(code if isinstance(code, int) else 0)
@@ -61,13 +83,15 @@ def main(args: list[str] | None = None) -> None:
         sys.exit(2)
     except click.ClickException as error:
         _die(_worded(error), 2)
+    except BrokenOffError as error:
+        _die(str(error), 1)
     except InputError as error:
         _die(str(error), 2)
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(1)
     except OSError as error:
-        if error.errno == errno.ENOSPC:
+        if error.errno in (errno.ENOSPC, errno.EDQUOT):
             where = error.filename or "writing"
             _die(f"the disk is full ({where}); what was finished is kept: free space and repeat", 1)
         where = f": {error.filename}" if error.filename else ""

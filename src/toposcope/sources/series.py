@@ -15,7 +15,15 @@ import pandas as pd
 
 from toposcope.errors import SourceError
 from toposcope.sources import history
-from toposcope.sources.content import Signature, check_finite, count_parameters, signature, tensor_hash
+from toposcope.sources.content import (
+    Signature,
+    check_finite,
+    check_names,
+    count_parameters,
+    described_in_text,
+    signature,
+    tensor_hash,
+)
 from toposcope.sources.discover import Entry, Source
 from toposcope.sources.labels import seed_of
 from toposcope.sources.matrices import family_for, stream_matrices
@@ -85,7 +93,9 @@ class Series:
     def runs(self) -> tuple[Run, ...]:
         """The runs, by name; family and number of parameters are read off the first readable checkpoint."""
         if self._described is None:
-            self._described = tuple(_with_seed(self._describe(source)) for source in self._sources.values())
+            self._described = tuple(
+                _with_seed(described_in_text(self._describe(source))) for source in self._sources.values()
+            )
         return self._described
 
     @property
@@ -186,6 +196,7 @@ class Series:
         if self._latest is not None and self._latest[0] == checkpoint and entry.identity is None:
             return self._latest[1]
         reader = entry.open()
+        check_names(reader)
         self._latest = (checkpoint, reader)
         return reader
 
@@ -201,12 +212,16 @@ class Series:
             When the checkpoint cannot be read, holds a NaN or infinite weight, or has other tensors than its
             neighbours.
         """
+        for matrix in self.stored_matrices(checkpoint):
+            check_finite(checkpoint, matrix.name, matrix.values)
+            yield matrix
+
+    def stored_matrices(self, checkpoint: Checkpoint) -> Iterator[Matrix]:
+        """Yield what `matrices` does, whatever values it holds: NaN and infinity as well."""
         with self.reading(checkpoint) as reader:
             self._check_neighbours(checkpoint, reader)
             config = self._source(checkpoint.run).config or reader.facts().config
-            for matrix in stream_matrices(reader, checkpoint, split=self._split, config=config):
-                check_finite(checkpoint, matrix.name, matrix.values)
-                yield matrix
+            yield from stream_matrices(reader, checkpoint, split=self._split, config=config)
 
     def tensors(self, checkpoint: Checkpoint) -> Iterator[tuple[str, np.ndarray]]:
         """Yield every readable tensor of a checkpoint with its name, in the file's order."""

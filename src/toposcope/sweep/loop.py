@@ -126,7 +126,7 @@ def sweep(
         done=first.done + again.done,
         skipped=first.skipped,
         failures=again.failures,
-        problems=problems,
+        problems=list(dict.fromkeys([*problems, *first.problems, *again.problems])),
         findings=findings,
         seconds=time.monotonic() - start,
     )

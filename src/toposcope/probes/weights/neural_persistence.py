@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
@@ -21,7 +22,7 @@ from toposcope.topology import (
     shuffled_spanning_tree_weights,
 )
 from toposcope.topology.neural_persistence import Convention, diagram_of_tree
-from toposcope.types import Checkpoint, Diagram, Feature, Kind, Matrix, Scope
+from toposcope.types import Checkpoint, Diagram, Feature, Kind, Matrix, Scope, Status
 
 _CLIP = 0.999
 
@@ -122,7 +123,21 @@ class NeuralPersistence(Probe):
         for batch in batches(kept):
             for (place, _), tree in zip(batch, _trees([m for _, m in batch], self.options), strict=True):
                 trees[place].append(tree)
-        return [self._measured(s.checkpoint, found) for s, found in zip(snapshots, trees, strict=True)]
+        found = [self._measured(s.checkpoint, kept) for s, kept in zip(snapshots, trees, strict=True)]
+        for measured, snapshot in zip(found, snapshots, strict=True):
+            self._without_scale(measured, snapshot)
+        return found
+
+    def _without_scale(self, measured: Measured, snapshot: Snapshot) -> None:
+        """Fail what is scaled by the whole network's maximum where a matrix of it is not finite."""
+        note = next((spoilt.note for spoilt in snapshot.spoilt if self.options.keeps(spoilt.name)), "")
+        if note:
+            measured.rows = [
+                replace(row, value=math.nan, status=Status.FAILED, note=note)
+                if row.filtration == "rieck"
+                else row
+                for row in measured.rows
+            ]
 
     def _measured(self, at: Checkpoint, trees: list[_Tree]) -> Measured:
         found = Measured(diagrams=[tree.label.keep(tree.edges) for tree in trees])

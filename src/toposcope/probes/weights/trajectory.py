@@ -62,6 +62,8 @@ class Trajectory(Probe):
     def measure(self, snapshot: Snapshot) -> Measured:
         """Return the shape of the run's path up to one checkpoint."""
         _point(snapshot, self.options)  # raises when this very checkpoint cannot be read
+        if _spoilt(snapshot, self.options):
+            return Measured()
         path = [earlier for earlier in snapshot.prefix if _is_point(earlier, self.options)]
         notes = [f"count sketch of {SKETCH} coordinates"] if _point(snapshot, self.options).sketched else []
         if len(path) <= snapshot.index:
@@ -159,9 +161,14 @@ def _is_point(snapshot: Snapshot, options: WeightOptions) -> bool:
             _point(snapshot, options)
         except (InputError, OSError):
             return False
-        return True
+        return not _spoilt(snapshot, options)
 
     return snapshot.remember_for_run(("readable", options.without), readable)
+
+
+def _spoilt(snapshot: Snapshot, options: WeightOptions) -> bool:
+    """Return whether a matrix of the point is not finite, so that the rest is no point of the path."""
+    return any(options.keeps(spoilt.name) for spoilt in snapshot.spoilt)
 
 
 def _point(snapshot: Snapshot, options: WeightOptions) -> _Point:
@@ -174,13 +181,14 @@ def _point(snapshot: Snapshot, options: WeightOptions) -> _Point:
                     exact.append(matrix.values.astype(np.float32).ravel())
                 _add_to_sketch(sketch, matrix)
         point = _Point(np.concatenate(exact) if exact and size <= EXACT else sketch, size)
-        if not np.isfinite(point.values).all():
+        if not np.isfinite(point.values).all():  # by overflow: matrices that are not finite never come here
             raise InputError(f"step {snapshot.checkpoint.step} has weights that are not finite; leave it out")
         return point
 
     point = snapshot.remember_for_run(("point", options.without), compute)
     first = snapshot.prefix[0]
-    if first is not snapshot and _is_point(first, options) and _point(first, options).size != point.size:
+    whole = first is not snapshot and not _spoilt(snapshot, options) and _is_point(first, options)
+    if whole and _point(first, options).size != point.size:
         raise InputError(
             f"step {snapshot.checkpoint.step} has {point.size} weights, the run began with "
             f"{_point(first, options).size}: no common space"
