@@ -214,7 +214,7 @@ def _gram_and_covariance(W: np.ndarray, scale: float, dtype: type) -> tuple[np.n
     gram, total = np.zeros((side, side)), np.zeros(side)
     for start in range(0, length, _BLOCK):
         part = W[start : start + _BLOCK].T if n > d else W[:, start : start + _BLOCK]
-        block = part.astype(dtype, order="K")
+        block: np.ndarray = part.astype(dtype, order="K")
         block /= dtype(scale)
         gram += block @ block.T
         if n > d:
