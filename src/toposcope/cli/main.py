@@ -5,12 +5,13 @@ from __future__ import annotations
 import errno
 import importlib
 import os
+import re
 import sys
 
 import click
 
 from toposcope import __version__
-from toposcope.errors import InputError
+from toposcope.errors import InputError, did_you_mean
 
 COMMANDS: dict[str, str] = {
     "train": "toposcope.cli.train",
@@ -35,6 +36,14 @@ class LazyGroup(click.Group):
     def list_commands(self, ctx: click.Context) -> list[str]:
         """Return the names in the order a user meets them."""
         return list(COMMANDS)
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Return the subcommand that `args` begins with; an unknown one is told the nearest known."""
+        if args and args[0] not in COMMANDS and not args[0].startswith("-"):
+            ctx.fail(f"no such command {args[0]!r}{did_you_mean(args[0], COMMANDS)}")
+        return super().resolve_command(ctx, args)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         """Import and return the subcommand."""
@@ -77,6 +86,10 @@ def main(args: list[str] | None = None) -> None:
 def _worded(error: click.ClickException) -> str:
     """Return a usage error with what to do about it: the help of the command that was called."""
     message = error.format_message().rstrip(".")
+    if isinstance(error, click.BadParameter) and error.param is not None:
+        choices = getattr(error.param.type, "choices", ())
+        typed = re.match(r".*?'([^']*)' is not one of", message)
+        message += did_you_mean(typed[1], choices) if typed else ""
     context = error.ctx if isinstance(error, click.UsageError) else None
     called = context.command_path if context is not None else "toposcope"
     return f"{message}; see: {called} --help"

@@ -22,7 +22,18 @@ if TYPE_CHECKING:
     from toposcope.sweep import Execution, SweepReport
     from toposcope.sweep.worker import Failure
 
+step_pattern_option = click.option(
+    "--step-pattern",
+    metavar="REGEX",
+    help="How names state the step, where that is not understood: a pattern with one group, 'run_(\\d+)'.",
+)
+
 _OPTIONS = (
+    step_pattern_option,
+    click.option(
+        "--rename", multiple=True, metavar="OLD=NEW", help="What a column of --losses is: val=heldout_loss."
+    ),
+    click.option("--yes", is_flag=True, help="Do not ask before a sweep of more than a day."),
     click.option(
         "--losses",
         type=click.Path(exists=True, dir_okay=False),
@@ -56,13 +67,22 @@ class Sweeping:
     shard: str
     ray: str | None
     no_audit: bool
+    step_pattern: str | None = None
+    rename: tuple[str, ...] = ()
+    yes: bool = False
 
     def open(self, series: Sequence[str], *, split: str = "table") -> Series:
         """Return the chosen checkpoints of a series."""
         from toposcope.sources import open_series
 
         return open_series(
-            list(series), revisions=self.revisions, steps=self.steps, losses=self.losses, split=split
+            list(series),
+            revisions=self.revisions,
+            steps=self.steps,
+            losses=self.losses,
+            split=split,
+            step_pattern=self.step_pattern,
+            rename=renamed(self.rename),
         )
 
     def execution(self, *, keep_diagrams: bool) -> Execution:
@@ -129,6 +149,9 @@ def sweep_options(command: Callable[..., int]) -> Callable[..., int]:
         shard: str,
         ray: str | None,
         no_audit: bool,
+        step_pattern: str | None,
+        rename: tuple[str, ...],
+        yes: bool,
         **own: object,
     ) -> int:
         sweeping = Sweeping(
@@ -139,12 +162,27 @@ def sweep_options(command: Callable[..., int]) -> Callable[..., int]:
             shard=shard,
             ray=ray,
             no_audit=no_audit,
+            step_pattern=step_pattern,
+            rename=rename,
+            yes=yes,
         )
         return command(sweeping=sweeping, **own)
 
     for option in reversed(_OPTIONS):
         gathered = option(gathered)
     return gathered
+
+
+def renamed(pairs: Sequence[str]) -> dict[str, str]:
+    """Return the columns that `OLD=NEW` renames.
+
+    >>> renamed(["val=heldout_loss"])
+    {'val': 'heldout_loss'}
+    """
+    for pair in pairs:
+        if not re.fullmatch(r"[^=]+=[^=]+", pair):
+            raise InputError(f"--rename {pair!r} is not OLD=NEW; for example val=heldout_loss")
+    return dict(pair.split("=") for pair in pairs)  # type: ignore[misc]
 
 
 def exit_code(report: SweepReport) -> int:

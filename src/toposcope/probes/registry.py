@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from toposcope.errors import InputError
+from toposcope.errors import InputError, did_you_mean
 from toposcope.probes.base import Probe, Tier
 from toposcope.probes.weights.baselines import Baselines
 from toposcope.probes.weights.distances import Distances
@@ -39,5 +39,8 @@ def weight_probes(features: Sequence[str], options: WeightOptions) -> list[Probe
         elif feature in probes:
             wanted.add(feature)
         else:
-            raise InputError(f"--features {feature}: no such probe; use cheap, all, or {', '.join(probes)}")
+            near = did_you_mean(feature, ["cheap", "all", *probes])
+            raise InputError(
+                f"--features {feature}: no such probe; use cheap, all, or {', '.join(probes)}{near}"
+            )
     return [probe for name, probe in probes.items() if name in wanted]

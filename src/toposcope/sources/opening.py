@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from toposcope.errors import SourceError
 from toposcope.sources import history
 from toposcope.sources.blobs import open_location
-from toposcope.sources.discover import Source, discover, rename
+from toposcope.sources.discover import Source, discover
+from toposcope.sources.discover import rename as under_name
 from toposcope.sources.labels import select
+from toposcope.sources.labels import step_pattern as steps_by
 from toposcope.sources.matrices import SPLITS
 from toposcope.sources.series import Series
 
@@ -22,6 +24,8 @@ def open_series(
     steps: str | Sequence[int] | None = None,
     losses: str | Path | None = None,
     split: str = "table",
+    step_pattern: str | None = None,
+    rename: Mapping[str, str] | None = None,
 ) -> Series:
     """Open a series of checkpoints.
 
@@ -38,6 +42,11 @@ def open_series(
         A file with a loss history (CSV, JSONL, parquet or TensorBoard events) to join to the series' own.
     split
         What to do with fused matrices: "table" (as the family's table says), "whole", "parts" or "heads".
+    step_pattern
+        A regular expression with one group that finds the step in the names of files, folders and
+        revisions, where they do not state it in a known way.
+    rename
+        Columns of `losses` under other names: {"their name": "loss"}.
 
     Returns
     -------
@@ -54,14 +63,16 @@ def open_series(
     uris = [uri] if isinstance(uri, str | Path) else list(uri)
     sources: list[Source] = []
     for one in uris:
-        for source in _sources(str(one), revisions):
+        with steps_by(step_pattern):
+            found = _sources(str(one), revisions)
+        for source in found:
             taken = {other.run.run for other in sources}
             name, number = source.run.run, 2
             while name in taken:
                 name, number = f"{source.run.run}-{number}", number + 1
-            sources.append(source if name == source.run.run else rename(source, name))
+            sources.append(source if name == source.run.run else under_name(source, name))
     kept = [_select(source, steps) for source in sources]
-    table = history.read_losses(str(losses)) if losses is not None else None
+    table = history.read_losses(str(losses), rename or {}) if losses is not None else None
     return Series(", ".join(str(one) for one in uris), kept, split=split, losses=table)
 
 
