@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import bisect
 import sys
 import threading
 import time
@@ -19,15 +20,28 @@ class Progress:
 
     On a terminal it is a live bar with rate and remaining time; elsewhere it prints a plain line at
     most every ten seconds, and nothing at all when the work ends within two. Both go on between two
-    counts, from what `expect` was last told.
+    counts, from what `expect` was last told, when the progress is `weighed`: by seconds, not by counts. Work that `warms_up` (compiles, say) is timed
+    over the later half of the time since its first count, and the time left is withheld until a fiftieth of
+    the work has been seen after that.
     """
 
-    def __init__(self, label: str, total: int | None = None, *, quiet: bool = False) -> None:
+    def __init__(
+        self,
+        label: str,
+        total: int | None = None,
+        *,
+        quiet: bool = False,
+        weighed: bool = False,
+        warms_up: bool = False,
+    ) -> None:
         self.label = label
         self.total = total
         self.done = 0
         self.failed = 0
         self._quiet = quiet
+        self._weighed = weighed
+        self._warms_up = warms_up
+        self._passed: list[tuple[float, int]] = []
         self._start = self._last = time.monotonic()
         self._bar: tuple[Any, Any] | None = None
         self._expected: tuple[float, float, float] | None = None
@@ -36,7 +50,7 @@ class Progress:
 
     def __enter__(self) -> Self:
         if not self._quiet and sys.stderr.isatty():
-            self._bar = _terminal_bar(self.label, self.total)
+            self._bar = _terminal_bar(self.label, self.total, self._weighed)
         return self
 
     def expect(self, done: float, left: float) -> None:
@@ -79,6 +93,8 @@ class Progress:
     def advance(self, n: int = 1, *, note: str = "", failed: bool = False) -> None:
         """Count `n` more units done, `note` shown beside the bar."""
         self.done += n
+        if self._warms_up:
+            self._passed.append((time.monotonic(), self.done))
         self.failed += n if failed else 0
         if self._bar is not None:
             bar, task = self._bar
@@ -90,6 +106,17 @@ class Progress:
         elif not self._quiet and time.monotonic() - self._last > _PLAIN_EVERY_SECONDS:
             self._last = time.monotonic()
             self._line(note)
+
+    def _late_rate(self) -> float:
+        """Return the counts per second over the later half of the time since the first; 0 when not known."""
+        if len(self._passed) < 2:
+            return 0.0
+        (start, first), (now, done) = self._passed[0], self._passed[-1]
+        if done - first < (self.total or 0) / 50:
+            return 0.0
+        at = bisect.bisect_left(self._passed, (start + now) / 2, key=lambda passed: passed[0])
+        then, before = self._passed[min(at, len(self._passed) - 2)]
+        return (done - before) / (now - then) if now > then else 0.0
 
     def _move_bar(self) -> None:
         """Put the bar at the share of the work, and the time left beside the count."""
@@ -106,7 +133,7 @@ class Progress:
 
     def _line(self, note: str = "") -> None:
         seconds = time.monotonic() - self._start
-        rate = self.done / seconds if seconds else 0.0
+        rate = self._late_rate() if self._warms_up else self.done / seconds if seconds else 0.0
         of = f"/{self.total}" if self.total else ""
         left = (
             f", {(self.total - self.done) / rate:.0f} s left"
@@ -116,10 +143,12 @@ class Progress:
         standing = self.standing()
         if standing is not None and self.done != self.total:
             share, seconds_left = standing
-            text = f"{self.label}: {share:.0%}, {self.done}{of} units{self._failures()}, {duration(seconds_left)} left {note}"
+            count = f"{self.done}{of} units{self._failures()}"
+            text = f"{self.label}: {share:.0%}, {count}, {duration(seconds_left)} left {note}"
             print(text.rstrip(), file=sys.stderr, flush=True)
             return
-        text = f"{self.label}: {self.done}{of}{self._failures()}, {rate:.1f}/s{left} {note}".rstrip()
+        speed = f", {rate:.1f}/s" if rate else ""
+        text = f"{self.label}: {self.done}{of}{self._failures()}{speed}{left} {note}".rstrip()
         print(text, file=sys.stderr, flush=True)
 
 
@@ -136,7 +165,7 @@ def duration(seconds: float) -> str:
     return f"{seconds / 3600:.1f} h" if seconds < 48 * 3600 else f"{seconds / 86400:.1f} days"
 
 
-def _terminal_bar(label: str, total: int | None) -> tuple[Any, Any]:
+def _terminal_bar(label: str, total: int | None, weighed: bool) -> tuple[Any, Any]:
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
     from rich.progress import Progress as Bar
@@ -144,8 +173,7 @@ def _terminal_bar(label: str, total: int | None) -> tuple[Any, Any]:
     bar = Bar(
         TextColumn("{task.description}"),
         BarColumn(),
-        MofNCompleteColumn(),
-        TimeRemainingColumn(),
+        *(() if weighed else (MofNCompleteColumn(), TimeRemainingColumn())),
         TextColumn("{task.fields[note]}"),
         console=Console(stderr=True),
     )

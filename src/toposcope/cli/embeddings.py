@@ -156,7 +156,8 @@ def command(
             keep_runs(keep, opened.runs)
     place = Place.of(out)
     store = Store.create(out, recipe=study.recipe())
-    report = sweep(opened, study.probes(), store, execution=execution)
+    agree = None if isinstance(opened, KeptSeries) else sweeping.agree(opened, place)
+    report = sweep(opened, study.probes(), store, execution=execution, agree=agree)
     place.refuse_nothing(report, alone=execution.shard.count == 1)
     moved = sensitivity and store.features(probe="sensitivity")["value"].notna().any()
     tables = {"sensitivity": sensitivity_table(store.features())} if moved else {}

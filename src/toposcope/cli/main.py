@@ -61,7 +61,12 @@ def toposcope() -> None:
 def main(args: list[str] | None = None) -> None:
     """Run the command line; exit 0 when done, 1 with listed problems, 2 when nothing was done."""
     try:
-        code = toposcope.main(args=args, prog_name="toposcope", standalone_mode=False)
+        code = toposcope.main(
+            args=args,
+            prog_name="toposcope",
+            standalone_mode=False,
+            obj=list(sys.argv[1:] if args is None else args),
+        )
         sys.exit(code if isinstance(code, int) else 0)
     except click.exceptions.Abort:
         _die("interrupted; what was finished is kept: repeat the command to go on", 1)

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import functools
 import re
+import shlex
 import shutil
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,6 +22,7 @@ if TYPE_CHECKING:
 
     from toposcope.sources.series import Series
     from toposcope.sweep import Execution, SweepReport
+    from toposcope.sweep.expect import Expectation
     from toposcope.sweep.worker import Failure
 
 step_pattern_option = click.option(
@@ -84,6 +87,47 @@ class Sweeping:
             step_pattern=self.step_pattern,
             rename=renamed(self.rename),
         )
+
+    def agree(self, series: Series, place: Place) -> Callable[[Expectation], None]:
+        """Return what `sweep` asks first: over an hour is said with a cheaper way, a day needs a yes.
+
+        Raises
+        ------
+        InputError
+            By what is returned: more than a day, without `--yes` and without a terminal that agrees.
+        """
+
+        def asked(expectation: Expectation) -> None:
+            from toposcope.progress import duration
+            from toposcope.sweep.expect import is_long, must_ask
+
+            if not is_long(expectation.seconds):
+                return
+            cheaper = self._cheaper(series, expectation)
+            long = f"about {duration(expectation.seconds)}"
+            click.echo(f"This takes {long}. Cheaper: {cheaper}", err=True)
+            if not must_ask(expectation.seconds) or self.yes:
+                return
+            if sys.stdin.isatty() and click.confirm("Start it?", err=True):
+                return
+            if place.fresh and place.path.is_dir() and self.shard == "1/1":
+                shutil.rmtree(place.path)
+            raise InputError(f"this sweep takes {long}: repeat it with --yes, or measure less: {cheaper}")
+
+        return asked
+
+    def _cheaper(self, series: Series, expectation: Expectation) -> str:
+        """Return the command as it was typed with fewer steps, and what that takes."""
+        from toposcope.progress import duration
+        from toposcope.sources.labels import select
+
+        choice = "log" if self.steps is None else "last"
+        every = {run: [at.step for at in series.of_run(run)] for run in series.names}
+        kept = sum(len(select(steps, choice)) for steps in every.values())
+        share = kept / max(1, sum(map(len, every.values())))
+        typed = click.get_current_context().find_root().obj or []
+        command = shlex.join(["toposcope", *_without_steps(typed), "--steps", choice])
+        return f"{command} (about {duration(expectation.seconds * share)})"
 
     def execution(self, *, keep_diagrams: bool) -> Execution:
         """Return where and how the sweep runs."""
@@ -171,6 +215,17 @@ def sweep_options(command: Callable[..., int]) -> Callable[..., int]:
     for option in reversed(_OPTIONS):
         gathered = option(gathered)
     return gathered
+
+
+def _without_steps(typed: Sequence[str]) -> list[str]:
+    """Return a command's words without its --steps."""
+    kept, words = [], iter(typed)
+    for word in words:
+        if word == "--steps":
+            next(words, None)
+        elif not word.startswith("--steps="):
+            kept.append(word)
+    return kept
 
 
 def renamed(pairs: Sequence[str]) -> dict[str, str]:

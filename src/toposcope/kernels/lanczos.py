@@ -7,7 +7,6 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 _CONVERGED = 1e-3
-_ALONE = 1.75
 _LOST = 1e-2
 
 
@@ -137,8 +136,8 @@ def _quadrature(small: np.ndarray, last: np.ndarray, n: int, A: np.ndarray) -> S
     residuals = np.linalg.norm(last @ vectors[m - width :], axis=0)
     weights = n / width * (vectors[:width] ** 2).sum(axis=0)
     gaps = np.abs(np.diff(values, prepend=np.inf, append=-np.inf))
-    alone = np.minimum(gaps[:-1], gaps[1:]) > 10 * residuals + 100 * eps * np.abs(values).max()
-    settled = (residuals <= _CONVERGED * np.abs(values)) & (alone | (weights < _ALONE))
+    alone = np.minimum(gaps[:-1], gaps[1:]) > 100 * residuals + 100 * eps * np.abs(values).max()
+    settled = (residuals <= _CONVERGED * np.abs(values)) & alone
     if m == n:
         settled, weights = np.ones(n, bool), np.ones(n)
     return Spectrum(n, width, eps, values, weights, residuals, settled)

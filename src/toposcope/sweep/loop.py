@@ -178,7 +178,7 @@ def _go(
 ) -> Outcome:
     total = Outcome()
     pace = Pace(tasks, expectation.each, jobs=execution.jobs)
-    with Progress(label, sum(task.units for task in tasks), quiet=execution.quiet) as progress:
+    with Progress(label, sum(task.units for task in tasks), quiet=execution.quiet, weighed=True) as progress:
 
         def tell(outcome: Outcome) -> None:
             total.add(outcome)

@@ -27,6 +27,8 @@ _BOUND = "block Lanczos, relative error below"
 _FLOOR = 1e-4
 """No effective rank from float32 is said to be better than this, nor an eigenvalue than a hundredth of it."""
 _DOUBLE = 1e-10
+_TO_COME = 3.0
+"""What is missing where errors fall as 1 / steps, in units of what the last quarter of the steps changed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +69,8 @@ def large_baselines(
       residual;
     - ``rankme``, ``rankme_eigenvalues``: stochastic Lanczos quadrature. Ritz values that have converged count
       once each, the others are weighted such that number, trace and squared norm are the true ones; the
-      standard error is that of the random vectors for what these moments leave;
+      standard error is that of the random vectors for what these moments leave, and three times what the
+      last quarter of the steps changed;
     - ``alpha_req``: the Ritz values in place of the eigenvalues; the error is what the last quarter of
       the steps changed;
     - ``mean_pairwise_distance``: over all pairs by G where there are no more rows than columns, else
@@ -165,14 +168,15 @@ def _bound(spectrum: Spectrum) -> float:
 def _effective_rank(spectrum: Spectrum, root: bool, offset: float) -> Approximate:
     """Return exp of the entropy of the eigenvalues or their square roots, and its relative error.
 
-    The error has two parts: that of the random vectors, and what the last quarter of the steps changed.
+    The error has two parts: that of the random vectors, and what further steps would change.
     """
     entropy, influence = _entropy(spectrum, root, offset)
     if not np.isfinite(entropy):
         return Approximate(np.nan)
     error = spectrum.standard_error(influence)
     if spectrum.earlier is not None:
-        error = float(np.hypot(error, np.expm1(_entropy(spectrum.earlier, root, offset)[0] - entropy)))
+        changed = np.expm1(_entropy(spectrum.earlier, root, offset)[0] - entropy)
+        error = float(np.hypot(error, _TO_COME * changed))
     error = max(error, _FLOOR if spectrum.eps > _DOUBLE else 0.0)
     return Approximate(float(np.exp(entropy)), error, f"stochastic Lanczos quadrature, {_SE}")
 
