@@ -19,10 +19,11 @@ class Progress:
     """A counter that shows itself on standard error.
 
     On a terminal it is a live bar with rate and remaining time; elsewhere it prints a plain line at
-    most every ten seconds, and nothing at all when the work ends within two. Both go on between two
-    counts, from what `expect` was last told, when the progress is `weighed`: by seconds, not by counts. Work that `warms_up` (compiles, say) is timed
-    over the later half of the time since its first count, and the time left is withheld until a fiftieth of
-    the work has been seen after that.
+    most every ten seconds, and nothing at all when the work ends within two.
+
+    `weighed` work goes by seconds rather than by counts: both go on between two counts, from what `expect`
+    was last told. Work that `warms_up` (compiles, say) is timed over the later half of the time since its
+    first count, and the time left is withheld until a fiftieth of the work has been seen after that.
     """
 
     def __init__(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -15,18 +16,20 @@ class Spectrum:
     r"""Ritz values, largest first, and weights with :math:`\sum_i w_i f(\theta_i) \approx \mathrm{tr} f(A)`.
 
     `residuals` bound how far each is from an eigenvalue; `settled` marks converged Ritz values, which stand
-    for themselves alone. `width` is the number of start vectors, `eps` the rounding of A's type, and
-    `earlier` the same after the first three quarters of the steps.
+    for themselves alone. `shares` are the weights by each start vector alone, `weights` their mean; `eps` is
+    the rounding of the type of A, `earlier` the same after three quarters of the steps, and `moments` what
+    `with_moments` was told.
     """
 
     size: int
-    width: int
     eps: float
     values: np.ndarray
     weights: np.ndarray
     residuals: np.ndarray
     settled: np.ndarray
+    shares: np.ndarray
     earlier: Spectrum | None = None
+    moments: tuple[float, float] = (np.nan, np.nan)
 
     def with_moments(self, trace: float, square: float) -> Spectrum:
         """Return the same with weights, as near as may be, that give n, `trace` and tr A^2 exactly.
@@ -39,7 +42,7 @@ class Spectrum:
         weights, rest = np.where(self.settled, 1.0, self.weights), ~self.settled
         left = self.size - int(self.settled.sum())
         if left <= 0 or not weights[rest].sum() > 0:
-            return replace(self, weights=weights, earlier=earlier)
+            return replace(self, weights=weights, earlier=earlier, moments=(trace, square))
         weights[rest] *= left / weights[rest].sum()
         powers, missing = [np.ones(int(rest.sum()))], [0.0]
         for degree, moment in ((1, trace), (2, square)):
@@ -53,22 +56,21 @@ class Spectrum:
         response = (np.stack(powers) * weights[rest]) @ basis.T
         step = np.linalg.lstsq(response, np.array(missing), rcond=1e-9)[0]
         weights[rest] *= 1.0 + step @ basis
-        return replace(self, weights=weights, earlier=earlier)
+        return replace(self, weights=weights, earlier=earlier, moments=(trace, square))
 
-    def standard_error(self, influence: np.ndarray) -> float:
-        r"""Return the standard error of :math:`\sum w f` for f = `influence` at the nodes.
+    def standard_error(self, value: Callable[[Spectrum], float]) -> float:
+        """Return the standard error of `value` of this spectrum, by leaving out one start vector at a time.
 
-        The variance of a trace from b random vectors is :math:`2 \|f(A)\|_F^2 / b`, here of what is
-        left of f after the best polynomial of degree 2, and without the converged Ritz values.
+        The jackknife: it holds whatever `value` is, the weights' fit to the known moments included.
         """
-        rest = ~self.settled
-        if not rest.any():
+        if len(self.shares) < 2 or self.settled.all():
             return 0.0
-        weights = np.maximum(self.weights, 0.0)
-        basis = self._basis(weights)
-        value = influence[rest]
-        left = value - basis.T @ (basis @ (weights[rest] * value))
-        return float(np.sqrt(2.0 / self.width * (weights[rest] @ left**2)))
+        bare = replace(self, earlier=None)
+        found = []
+        for k in range(len(self.shares)):
+            weights = np.delete(self.shares, k, axis=0).mean(axis=0)
+            found.append(value(replace(bare, weights=weights).with_moments(*self.moments)))
+        return float(np.sqrt((len(found) - 1) * np.var(found)))
 
     def _basis(self, weights: np.ndarray) -> np.ndarray:
         """Polynomials of degree 0, 1, 2 at the nodes that have not converged, orthonormal under `weights`."""
@@ -134,10 +136,10 @@ def _quadrature(small: np.ndarray, last: np.ndarray, n: int, A: np.ndarray) -> S
     values, vectors = np.linalg.eigh(small)
     values, vectors = values[::-1], vectors[:, ::-1]
     residuals = np.linalg.norm(last @ vectors[m - width :], axis=0)
-    weights = n / width * (vectors[:width] ** 2).sum(axis=0)
+    shares = n * vectors[:width] ** 2
     gaps = np.abs(np.diff(values, prepend=np.inf, append=-np.inf))
     alone = np.minimum(gaps[:-1], gaps[1:]) > 100 * residuals + 100 * eps * np.abs(values).max()
     settled = (residuals <= _CONVERGED * np.abs(values)) & alone
     if m == n:
-        settled, weights = np.ones(n, bool), np.ones(n)
-    return Spectrum(n, width, eps, values, weights, residuals, settled)
+        settled, shares = np.ones(n, bool), np.ones((width, n))
+    return Spectrum(n, eps, values, shares.mean(axis=0), residuals, settled, shares)

@@ -170,28 +170,26 @@ def _effective_rank(spectrum: Spectrum, root: bool, offset: float) -> Approximat
 
     The error has two parts: that of the random vectors, and what further steps would change.
     """
-    entropy, influence = _entropy(spectrum, root, offset)
+    entropy = _entropy(spectrum, root, offset)
     if not np.isfinite(entropy):
         return Approximate(np.nan)
-    error = spectrum.standard_error(influence)
+    error = spectrum.standard_error(lambda part: _entropy(part, root, offset))
     if spectrum.earlier is not None:
-        changed = np.expm1(_entropy(spectrum.earlier, root, offset)[0] - entropy)
+        changed = np.expm1(_entropy(spectrum.earlier, root, offset) - entropy)
         error = float(np.hypot(error, _TO_COME * changed))
     error = max(error, _FLOOR if spectrum.eps > _DOUBLE else 0.0)
     return Approximate(float(np.exp(entropy)), error, f"stochastic Lanczos quadrature, {_SE}")
 
 
-def _entropy(spectrum: Spectrum, root: bool, offset: float) -> tuple[float, np.ndarray]:
-    """Return the entropy, and what one eigenvalue more at a node would change it by, to first order."""
+def _entropy(spectrum: Spectrum, root: bool, offset: float) -> float:
+    """Return the entropy of the eigenvalues or their square roots; nan without any."""
     nodes = np.maximum(spectrum.values, 0.0)
     values = np.sqrt(nodes) if root else nodes
     total = float(spectrum.weights @ values)
     if not total > 0:
-        return np.nan, values
+        return float(np.nan)
     share = values / total + offset
-    entropy = -float(spectrum.weights @ (share * np.log(np.where(share > 0, share, 1.0))))
-    logs = np.log(np.where(values > 0, values / total, 1.0))
-    return entropy, -(values / total) * (logs + entropy)
+    return -float(spectrum.weights @ (share * np.log(np.where(share > 0, share, 1.0))))
 
 
 def _spectrum(symmetric: np.ndarray, start: np.ndarray, dtype: type) -> Spectrum:
