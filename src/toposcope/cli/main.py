@@ -42,7 +42,7 @@ class LazyGroup(click.Group):
     ) -> tuple[str | None, click.Command | None, list[str]]:
         """Return the subcommand that `args` begins with; an unknown one is told the nearest known."""
         if args and args[0] not in COMMANDS and not args[0].startswith("-"):
-            ctx.fail(f"no such command {args[0]!r}{did_you_mean(args[0], COMMANDS)}")
+            ctx.fail(f"No such command {args[0]!r}{did_you_mean(args[0], COMMANDS)}")
         return super().resolve_command(ctx, args)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
