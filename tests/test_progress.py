@@ -75,6 +75,6 @@ def test_steps_done_before_a_resumed_run_are_not_counted(capsys, monkeypatch):
         for step in range(100):
             now[0] = 2.0 + step
             progress.advance()
-        lines = capsys.readouterr().err.splitlines()
+    lines = capsys.readouterr().err.splitlines()
     assert "left" not in lines[0]
     assert lines[-1].startswith("training steps: 600/1000, 1.0/s, 400 s left")
