@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from toposcope.cli.output import json_option, print_json, print_table
+from toposcope.cli.sweeping import step_pattern_option
 from toposcope.errors import InputError
 
 if TYPE_CHECKING:
@@ -38,6 +39,7 @@ _SHOWN = {
 @click.option(
     "--out", type=click.Path(path_type=Path, dir_okay=False), help="Write the figure here: .png or .svg."
 )
+@step_pattern_option
 @json_option
 def command(
     first: str,
@@ -47,6 +49,7 @@ def command(
     points: int | None,
     draws: int | None,
     out: Path | None,
+    step_pattern: str | None,
     as_json: bool,
 ) -> int:
     """Compare the weights of FIRST and SECOND: a base model and its fine-tuned form, or two data mixes.
@@ -61,7 +64,10 @@ def command(
     from toposcope.sweep.compare import compare
 
     options = preset_options(preset, points=points, draws=draws)
-    sides = [_checkpoint(open_series(uri, split=options.split), uri, step) for uri in (first, second)]
+    sides = [
+        _checkpoint(open_series(uri, split=options.split, step_pattern=step_pattern), uri, step)
+        for uri in (first, second)
+    ]
     table = compare(*sides, options=options)
     labels = [f"{checkpoint.run} step {checkpoint.step}" for _, checkpoint in sides]
     if out is not None:

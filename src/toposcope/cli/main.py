@@ -6,6 +6,7 @@ import contextlib
 import errno
 import importlib
 import os
+import re
 import signal
 import sys
 import threading
@@ -14,7 +15,7 @@ from collections.abc import Iterator
 import click
 
 from toposcope import __version__
-from toposcope.errors import BrokenOffError, InputError
+from toposcope.errors import BrokenOffError, InputError, did_you_mean
 
 COMMANDS: dict[str, str] = {
     "train": "toposcope.cli.train",
@@ -39,6 +40,14 @@ class LazyGroup(click.Group):
     def list_commands(self, ctx: click.Context) -> list[str]:
         """Return the names in the order a user meets them."""
         return list(COMMANDS)
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Return the subcommand that `args` begins with; an unknown one is told the nearest known."""
+        if args and args[0] not in COMMANDS and not args[0].startswith("-"):
+            ctx.fail(f"No such command {args[0]!r}{did_you_mean(args[0], COMMANDS)}")
+        return super().resolve_command(ctx, args)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         """Import and return the subcommand."""
@@ -74,7 +83,12 @@ def _ended_like_ctrl_c() -> Iterator[None]:
 
 def _run(args: list[str] | None) -> None:
     try:
-        code = toposcope.main(args=args, prog_name="toposcope", standalone_mode=False)
+        code = toposcope.main(
+            args=args,
+            prog_name="toposcope",
+            standalone_mode=False,
+            obj=list(sys.argv[1:] if args is None else args),
+        )
         sys.exit(code if isinstance(code, int) else 0)
     except click.exceptions.Abort:
         _die("interrupted; what was finished is kept: repeat the command to go on", 1)
@@ -101,6 +115,10 @@ def _run(args: list[str] | None) -> None:
 def _worded(error: click.ClickException) -> str:
     """Return a usage error with what to do about it: the help of the command that was called."""
     message = error.format_message().rstrip(".")
+    if isinstance(error, click.BadParameter) and error.param is not None:
+        choices = getattr(error.param.type, "choices", ())
+        typed = re.match(r".*?'([^']*)' is not one of", message)
+        message += did_you_mean(typed[1], choices) if typed else ""
     context = error.ctx if isinstance(error, click.UsageError) else None
     called = context.command_path if context is not None else "toposcope"
     return f"{message}; see: {called} --help"

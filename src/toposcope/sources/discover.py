@@ -15,7 +15,7 @@ from toposcope.errors import SourceError
 from toposcope.sources import history
 from toposcope.sources.blobs import Blob, Folder
 from toposcope.sources.formats import config_of, folder_format, is_weights_file, open_checkpoint, open_file
-from toposcope.sources.labels import step_of, tokens_of
+from toposcope.sources.labels import step_of, step_of_file, tokens_of
 from toposcope.sources.reader import Reader, read_json
 from toposcope.sources.sharded import is_shard
 from toposcope.types import Checkpoint, Run
@@ -111,7 +111,7 @@ def _parent_name(label: str) -> str:
 def _one_file(blob: Blob) -> Source:
     name = base_name(blob.label)
     stem = name.rsplit(".", 1)[0]
-    step = step_of(stem)
+    step = step_of_file(stem)
     run = _parent_name(blob.label) if step is not None or stem in GENERIC else stem
     if step is None:
         step = open_file(blob).facts().step or 0
@@ -135,8 +135,7 @@ def _runs(folder: Folder, depth: int) -> list[Source]:
     if weights:
         raise SourceError(
             f"{folder.label}: {weights[0]} and {len(weights) - 1} more do not say their step; rename "
-            "them to step_N, "
-            "or open one of them"
+            "them to step_N, give --step-pattern 'REGEX' with one group around the step, or open one of them"
         )
     if depth == MAX_DEPTH:
         return []
@@ -200,7 +199,7 @@ def _labelled(folder: Folder, run: str) -> list[Entry]:
     """Return the checkpoints whose names state their steps, as files and as folders."""
     entries = []
     for name in folder.files():
-        step = step_of(name.rsplit(".", 1)[0])
+        step = step_of_file(name.rsplit(".", 1)[0])
         if step is not None and is_weights_file(name) and not is_shard(name):
             entries.append(_file_entry(folder, name, run, step))
     named = [(name, step_of(name)) for name in folder.folders()]

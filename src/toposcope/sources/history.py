@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from toposcope.errors import SourceError
+from toposcope.errors import SourceError, did_you_mean
 from toposcope.sources.blobs import Blob, Folder, open_location, read_text
 from toposcope.sources.events import read_events
 from toposcope.sources.reader import parse_json, read_json
@@ -116,8 +116,10 @@ def join(own: pd.DataFrame, losses: pd.DataFrame, run: str) -> pd.DataFrame:
     return tidy(joined, run)
 
 
-def read_losses(uri: str) -> pd.DataFrame:
+def read_losses(uri: str, rename: Mapping[str, str] | None = None) -> pd.DataFrame:
     """Read a loss history: CSV, JSONL, JSON, parquet or a TensorBoard event file, told by the name.
+
+    `rename` maps columns of the file to the names that are known ("step", "loss", "heldout_loss", ...).
 
     Raises
     ------
@@ -127,7 +129,23 @@ def read_losses(uri: str) -> pd.DataFrame:
     blob = open_location(uri)
     if isinstance(blob, Folder):
         raise SourceError(f"{uri}: is a folder; name the loss file inside it")
-    return known_losses(_read_table(blob), uri)
+    return known_losses(renamed(_read_table(blob), rename or {}, uri), uri)
+
+
+def renamed(table: pd.DataFrame, rename: Mapping[str, str], label: str) -> pd.DataFrame:
+    """Return a table under other column names.
+
+    Raises
+    ------
+    SourceError
+        When there is no such column.
+    """
+    columns = [str(column) for column in table.columns]
+    for old in rename:
+        if old not in columns:
+            has = f"it has {', '.join(columns)[:120]}{did_you_mean(old, columns)}"
+            raise SourceError(f"{label}: --rename {old}=...: no such column; {has}")
+    return table.rename(columns=dict(rename))
 
 
 def known_losses(table: pd.DataFrame, label: str = "losses") -> pd.DataFrame:
@@ -143,7 +161,7 @@ def known_losses(table: pd.DataFrame, label: str = "losses") -> pd.DataFrame:
         if not any(alias in lower for name in wanted for alias in COLUMNS[name]):
             raise SourceError(
                 f"{label}: has no column for {' or '.join(wanted)} among "
-                f"{', '.join(sorted(lower))[:120]}; rename one"
+                f"{', '.join(sorted(lower))[:120]}; say which it is with --rename THEIRS={wanted[0]}"
             )
     return table
 

@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pandas as pd
 
-from toposcope.errors import SourceError
+from toposcope.errors import SourceError, did_you_mean
 from toposcope.sources import history
+from toposcope.sources.adapter import adapted
 from toposcope.sources.content import (
     Signature,
     check_finite,
@@ -26,7 +27,7 @@ from toposcope.sources.content import (
 )
 from toposcope.sources.discover import Entry, Source
 from toposcope.sources.labels import seed_of
-from toposcope.sources.matrices import family_for, stream_matrices
+from toposcope.sources.matrices import family_for, stream_matrices, why_skipped
 from toposcope.sources.memory import Tensors, derived_entry
 from toposcope.sources.reader import Reader
 from toposcope.types import Checkpoint, Matrix, Run
@@ -119,7 +120,10 @@ class Series:
 
     def _source(self, run: str) -> Source:
         if run not in self._sources:
-            raise SourceError(f"{self.uri}: has no run {run!r}; it has {', '.join(list(self._sources)[:8])}")
+            raise SourceError(
+                f"{self.uri}: has no run {run!r}; it has {', '.join(list(self._sources)[:8])}"
+                + did_you_mean(run, self._sources)
+            )
         return self._sources[run]
 
     @contextmanager
@@ -232,9 +236,30 @@ class Series:
                     yield name, reader.read(name)
 
     def skipped(self, checkpoint: Checkpoint) -> dict[str, str]:
-        """Return the tensors that cannot be read as numbers, and why."""
+        """Return the tensors that `matrices` leaves out, and why: unreadable ones, buffers, other shapes.
+
+        Norms, biases and other tensors of fewer than two dimensions are parameters but no matrices, and are
+        not listed.
+        """
         with self.reading(checkpoint) as reader:
-            return {name: info.skip for name, info in reader.infos().items() if info.skip}
+            reasons = {name: why_skipped(info) for name, info in reader.infos().items()}
+        return {name: why for name, why in reasons.items() if why}
+
+    def left_out(self) -> str:
+        """Return what is not measured in the first readable checkpoint, in a sentence; empty for nothing."""
+        for checkpoint in self:
+            try:
+                reasons = self.skipped(checkpoint)
+            except (SourceError, OSError):
+                continue
+            by_reason: dict[str, list[str]] = {}
+            for name, why in reasons.items():
+                by_reason.setdefault(why, []).append(name)
+            return "; ".join(
+                f"{names[0]}{f' and {len(names) - 1} more' if len(names) > 1 else ''}: {why}"
+                for why, names in by_reason.items()
+            )
+        return ""
 
     def metrics(self, run: str) -> pd.DataFrame:
         """Return the loss history of a run, with the columns of the store's metrics table."""
@@ -314,7 +339,7 @@ class Series:
                 facts = reader.facts()
                 return dataclasses.replace(
                     run,
-                    family=run.family or family_for(reader.infos()).name,
+                    family=run.family or adapted(facts.config) or family_for(reader.infos()).name,
                     parameters=run.parameters or facts.parameters or count_parameters(reader),
                     config=run.config or source.config or facts.config,
                 )

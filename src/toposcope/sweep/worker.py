@@ -61,6 +61,8 @@ class Outcome:
     failures: list[Failure] = field(default_factory=list)
     problems: list[str] = field(default_factory=list)
     """What is wrong with checkpoints that were measured all the same."""
+    units: dict[tuple[str, str], tuple[int, int, float]] = field(default_factory=dict)
+    """By run and probe: units measured or failed, units that were there already, and seconds spent."""
 
     def add(self, other: Outcome) -> None:
         """Count another outcome in."""
@@ -68,6 +70,9 @@ class Outcome:
         self.skipped += other.skipped
         self.failures += other.failures
         self.problems += other.problems
+        for key, (done, present, seconds) in other.units.items():
+            before = self.units.get(key, (0, 0, 0.0))
+            self.units[key] = (before[0] + done, before[1] + present, before[2] + seconds)
 
 
 class Worker:
@@ -92,7 +97,11 @@ class Worker:
                 indices = task.indices[start : start + self._job.together]
                 with self._held(reader, indices):
                     for name in task.probes:
+                        start_of_step = time.perf_counter()
                         outcome = self._group(reader, indices, self._probes[name])
+                        spent = time.perf_counter() - start_of_step
+                        worked = outcome.done + len(outcome.failures)
+                        outcome.units[task.run, name] = (worked, outcome.skipped, spent)
                         total.add(outcome)
                         if tell is not None:
                             tell(outcome)

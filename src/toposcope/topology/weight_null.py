@@ -13,9 +13,11 @@ from typing import Any
 import numpy as np
 
 from toposcope.errors import InputError
+from toposcope.kernels.bipartite_scan import SERIAL_BELOW
 from toposcope.kernels.bipartite_tree import magnitude_bits
 from toposcope.kernels.random_tree import merge_ranks
 from toposcope.kernels.selection import absolute_moments, key_of_rank, largest_keys
+from toposcope.kernels.threads import run_blocks
 from toposcope.topology.gate import check_matrix, require_finite
 from toposcope.topology.neural_persistence import Convention, diagram_of_tree, neural_persistence
 
@@ -61,7 +63,12 @@ def shuffled_spanning_tree_weights(
     generators = [rng] * draws if isinstance(rng, np.random.Generator) else list(rng)
     if not generators:
         raise InputError(f"draws = {draws} must be at least 1")
-    ranks = [merge_ranks(matrix.shape[0], matrix.shape[1], generator) for generator in generators]
+    together = isinstance(rng, np.random.Generator)  # one generator's draws follow each other
+    ranks = run_blocks(
+        lambda generator: merge_ranks(matrix.shape[0], matrix.shape[1], generator),
+        generators,
+        serial=together or matrix.size < SERIAL_BELOW,
+    )
     bits, mask = magnitude_bits(matrix)
     keys = largest_keys(bits, mask, 1 + max(int(r[-1]) for r in ranks))
     largest = keys.view(matrix.dtype).astype(np.float64)

@@ -169,7 +169,7 @@ def _train(
     callbacks: tuple[Callback | None, Callback | None],
 ) -> dict[str, Outcome]:
     total = sum(job.recipe.steps + 1 for job in todo)
-    with Progress("training steps", total, quiet=quiet) as progress:
+    with Progress("training steps", total, quiet=quiet, warms_up=True) as progress:
         note = lambda run, steps: progress.advance(steps, note=run)  # noqa: E731 - two words are enough
         workers = min(jobs, len(todo))
         if workers > 1:
