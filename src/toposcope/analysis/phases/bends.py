@@ -33,6 +33,7 @@ _DEEPEST = 2.5
 """Log contrasts further than this below their median (a change that is zero, in counts) are set there."""
 _TINY = 1e-10
 _DEPENDENT = 1e-6
+_SMALLEST = 1e-300
 _MOST_PLACES = 48
 _LEAST_ROUGHNESS = 2e-4
 _MOST_STILL = 0.8
@@ -52,7 +53,8 @@ class Design:
 class Scan:
     """The best bend of a series, its `gain` L and `place` (the first change after it), and the best `pair`.
 
-    `persistence` is the sum of the autoregression `phi`; `sigma` (n,) the sizes; `residual` the standard
+    `persistence` is the lag-1 autocorrelation of the changes
+    that trend and pair leave, `phi` their autoregression, `sigma` (n,) the sizes; `residual` the standard
     deviation of the whitened noise; `profile` (n + 1,) the gain of a bend before every change (NaN: too near an end).
     """
 
@@ -103,10 +105,10 @@ def with_bends(grid: Design, bends: tuple[int, ...]) -> np.ndarray:
 
 
 def _as_scan(found: tuple) -> Scan:
-    gain, place, pair_gain, first, second, phi, sigma, residual, profile = found
+    gain, place, pair_gain, first, second, phi, sigma, residual, profile, persistence = found
     pair = (int(first), int(second))
     return Scan(
-        float(gain), int(place), float(pair_gain), pair, float(phi.sum()), phi, sigma, float(residual), profile
+        float(gain), int(place), float(pair_gain), pair, float(persistence), phi, sigma, float(residual), profile
     )
 
 
@@ -120,7 +122,7 @@ def _scans(changes, trend, clock, logs):  # type: ignore[no-untyped-def]
     out = np.empty((len(changes), 3))
     for d in range(len(changes)):
         found = _scan(changes[d], trend, clock, logs)
-        out[d, 0], out[d, 1], out[d, 2] = found[0], found[2], found[5].sum()
+        out[d, 0], out[d, 1], out[d, 2] = found[0], found[2], found[9]
     return out
 
 
@@ -132,10 +134,12 @@ def _scan(change, trend, clock, logs):  # type: ignore[no-untyped-def]
     _, first, second = _best_pair(z, x, columns, np.zeros(0))
     hinges = np.zeros((2, n))
     hinges[0, first:], hinges[1, second:] = x[first:], x[second:]
-    phi = _autoregression(_rest(z, np.concatenate((columns, hinges))), n // _POINTS_PER_ORDER)
+    e = _rest(z, np.concatenate((columns, hinges)))
+    phi = _autoregression(e, n // _POINTS_PER_ORDER)
+    persistence = np.sum(e[1:] * e[:-1]) / max(np.sum(e * e), _SMALLEST)
     gain, place, residual, profile = _best(z, x, columns, phi)
     pair_gain, first, second = _best_pair(z, x, columns, phi)
-    return gain, place, pair_gain, first, second, phi, sigma, residual, profile
+    return gain, place, pair_gain, first, second, phi, sigma, residual, profile, persistence
 
 
 @njit(cache=True)
