@@ -88,8 +88,9 @@ def _family_ends(table: SeriesTable, quantity: str) -> dict[str, float]:
 def fits_table(finals: pd.DataFrame, quantities: Sequence[str] | None = None) -> pd.DataFrame:
     """Return the power law of every quantity in the number of parameters, one row each.
 
-    A loss has a floor: its law is a N^b + E (`fit_loss_law`). A feature can vanish: its law is a N^b. Where a law
-    leaves no interval (two sizes, or a floor that the sizes cannot tell) the row has no exponent, only the reason.
+    A loss has a floor: its law is a N^b + E (`fit_loss_law`). A feature can vanish: its law is a N^b. Where
+    a law leaves no interval (two sizes, or a floor that the sizes cannot tell) the row has no exponent,
+    only the reason.
 
     Runs of one size are averaged first: a law is carried by its sizes, and more seeds are no more sizes. `n`
     counts sizes, `runs` the runs behind them; `seed_sd` is the standard deviation within sizes, pooled over

@@ -13,8 +13,8 @@ import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
 
-from toposcope.analysis.phases.online import OnlineDetector
 from toposcope.analysis.phases.bends import LEAST_POINTS
+from toposcope.analysis.phases.online import OnlineDetector
 from toposcope.analysis.phases.segments import COLUMNS, segments
 from toposcope.errors import InputError
 from toposcope.progress import track

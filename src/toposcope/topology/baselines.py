@@ -153,9 +153,12 @@ def _gram_and_covariance(W: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 def _centred_gram(W: np.ndarray) -> np.ndarray:
     """Gram matrix, on the smaller side, of the rows less their mean, which is subtracted before squaring."""
     n, d = W.shape
-    mean = np.concatenate([
-        W[:, start : start + _BLOCK_ROWS].mean(axis=0, dtype=np.float64) for start in range(0, d, _BLOCK_ROWS)
-    ])
+    mean = np.concatenate(
+        [
+            W[:, start : start + _BLOCK_ROWS].mean(axis=0, dtype=np.float64)
+            for start in range(0, d, _BLOCK_ROWS)
+        ]
+    )
     out = np.zeros((min(n, d),) * 2)
     for start in range(0, max(n, d), _BLOCK_ROWS):
         part = slice(start, start + _BLOCK_ROWS)

@@ -1,7 +1,8 @@
 """Who computes the Rips persistence of a distance matrix: our kernel, gudhi, ripser.py or giotto-ph.
 
-Each takes float64 distances within the range of single precision, the highest dimension, the longest edge and the field, and returns the bars
-(birth, death) of the dimensions 1..maxdim. H0 is the same for all and comes from `Edges` or a spanning tree.
+Each takes float64 distances within the range of single precision, the highest dimension, the longest edge
+and the field, and returns the bars (birth, death) of the dimensions 1..maxdim. H0 is the same for all and
+comes from `Edges` or a spanning tree.
 """
 
 from __future__ import annotations

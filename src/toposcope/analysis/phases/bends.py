@@ -1,15 +1,20 @@
 """Where a series leaves every smooth trend: the statistic behind segments and the online detector.
 
-A series v at steps s > 0 is a smooth trend plus noise, and perhaps a bend: a place tau from which its slope on
-log(step) differs, max(log s - log tau, 0). Everything is done on the changes between checkpoints.
+A series v at steps s > 0 is a smooth trend plus noise, and perhaps a bend: a place tau from which its slope
+on log(step) differs, max(log s - log tau, 0). Everything is done on the changes between checkpoints.
 
-1. Trend. The changes of the trend basis of `trends.innovations` (a line in the step, the leading principal
-   functions of t^-b and log t). A plain curve of training is inside it and leaves no bend.
+1. Trend. The changes of the trend basis of `trends.innovations`: a line in the step and so many of the
+leading
+   principal functions of t^-b and log t that what any of those leaves is a tenth of the series' roughness
+   (median |second difference|, which a bend hardly touches) at most. A plain curve of training leaves no
+   bend.
 2. Size. The log contrasts of neighbouring residuals: a line on log(step), then a smoother over a fifth of the
    checkpoints. Noise may wane, grow, or change its size half-way.
-3. Persistence. An autoregression of the residual that the best two bends leave, its order from 0 to 4 by AICc, so
+3. Persistence. An autoregression of the residual that the best two bends leave, its order from 0 to 4 by
+AICc, so
    that a bend is not taken for persistence.
-4. Gain. Series, trend and bends are whitened with both; L = n log(S_0 / S_m), with S_0 the sum of squares that
+4. Gain. Series, trend and bends are whitened with both; L = n log(S_0 / S_m), with S_0 the sum of squares
+that
    the trend leaves and S_m the least that trend and m bends leave: one, or the two of an S-shaped change.
 
 What L would be without a bend is simulated: `phases.reference`.
@@ -36,17 +41,25 @@ _DEPENDENT = 1e-6
 _SMALLEST = 1e-300
 _MOST_PLACES = 48
 _LEAST_ROUGHNESS = 2e-4
+_HIDDEN = 0.1
+_POWERS = np.linspace(0.05, 2.0, 40)
 _MOST_STILL = 0.8
 
 
 @dataclass(frozen=True, slots=True)
 class Design:
-    """A grid of steps: `clock` (n,) changes of log step, `logs` (n + 1,), `trend` (k, n) changes of the basis."""
+    """A grid of steps: `clock` (n,) changes of log step, `logs` (n + 1,), `trend` (k, n) changes of the
+    basis.
+
+    `left` (k,) is the largest rms, as a share of the range, that 0, 1, .. principal functions leave of any
+    power.
+    """
 
     steps: np.ndarray
     clock: np.ndarray
     logs: np.ndarray
     trend: np.ndarray
+    left: np.ndarray
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +68,8 @@ class Scan:
 
     `persistence` is the lag-1 autocorrelation of the changes
     that trend and pair leave, `phi` their autoregression, `sigma` (n,) the sizes; `residual` the standard
-    deviation of the whitened noise; `profile` (n + 1,) the gain of a bend before every change (NaN: too near an end).
+    deviation of the whitened noise; `profile` (n + 1,) the gain of a bend before every change (NaN: too
+    near an end).
     """
 
     gain: float
@@ -73,55 +87,95 @@ def design(steps: np.ndarray) -> Design:
     """Return the design of rising positive `steps` (n + 1,)."""
     steps = np.asarray(steps, float)
     logs = np.log(steps)
-    trend = np.diff(trend_basis(steps)[:, 1:], axis=0)
-    return Design(steps, np.diff(logs), logs, np.ascontiguousarray(trend.T))
+    basis = trend_basis(steps)  # constant, principal functions, line
+    t = (steps - steps[0]) / np.diff(steps).min() + 1.0
+    powers = np.stack([*(t**-b for b in _POWERS), np.log(t)])
+    powers /= np.ptp(powers, axis=1)[:, None]
+    left = []
+    for count in range(basis.shape[1] - 1):
+        kept, _ = np.linalg.qr(np.column_stack([basis[:, : count + 1], steps]))
+        left.append(float(np.sqrt(np.mean((powers - (powers @ kept) @ kept.T) ** 2, axis=1)).max()))
+    trend = np.diff(basis[:, 1:], axis=0)
+    return Design(steps, np.diff(logs), logs, np.ascontiguousarray(trend.T), np.array(left))
 
 
 def scan(grid: Design, change: np.ndarray, bends: tuple[int, ...] = ()) -> Scan:
     """Return the best bend of a series' changes (n,) beyond the trend and the `bends` already found."""
-    return _as_scan(_scan(np.ascontiguousarray(change, float), with_bends(grid, bends), grid.clock, grid.logs))
+    change = np.ascontiguousarray(change, float)
+    return _as_scan(_scan(change, with_bends(grid, change, bends), grid.clock, grid.logs))
 
 
 def why_not(grid: Design, values: np.ndarray) -> str:
     """Return why a series (n + 1,) cannot be tested, or nothing.
 
-    A trend that noise hardly hides is no member of any finite family: what the basis leaves of a noiseless power
-    law looks like a bend. Up to noise of .01% of the range it does not (docs/statistics.md).
+    A trend that noise hardly hides is no member of any finite family: what the basis leaves of a noiseless
+    power law looks like a bend. Up to noise of .01% of the range it does not (docs/statistics.md).
     """
     if len(grid.clock) < LEAST_POINTS:
         return f"{len(values)} checkpoints after step 0: at least {LEAST_POINTS + 1} are needed"
     if np.mean(np.diff(values) == 0) > _MOST_STILL:
         return "the feature hardly ever changes: no noise level to judge by"
-    rough = float(np.median(np.abs(np.diff(_rest(np.diff(values), grid.trend)))))
-    if rough < _LEAST_ROUGHNESS * float(np.ptp(values)):
+    if _roughness(np.diff(values), grid.trend) < _LEAST_ROUGHNESS:
         return "too smooth to test: its noise is below .01% of its range"
     return ""
 
 
-def with_bends(grid: Design, bends: tuple[int, ...]) -> np.ndarray:
-    """Return the trend's changes with a row for each bend, (k + bends, n)."""
+def with_bends(grid: Design, change: np.ndarray, bends: tuple[int, ...]) -> np.ndarray:
+    """Return the changes of the trend that a series needs, with a row for each bend."""
     index = np.arange(len(grid.clock))
-    return np.vstack([grid.trend, *(np.where(index >= place, grid.clock, 0.0) for place in bends)])
+    return np.vstack(
+        [
+            _needed(change, grid.trend, grid.left),
+            *(np.where(index >= place, grid.clock, 0.0) for place in bends),
+        ]
+    )
 
 
 def _as_scan(found: tuple) -> Scan:
     gain, place, pair_gain, first, second, phi, sigma, residual, profile, persistence = found
     pair = (int(first), int(second))
     return Scan(
-        float(gain), int(place), float(pair_gain), pair, float(persistence), phi, sigma, float(residual), profile
+        float(gain),
+        int(place),
+        float(pair_gain),
+        pair,
+        float(persistence),
+        phi,
+        sigma,
+        float(residual),
+        profile,
     )
 
 
 def scans(grid: Design, changes: np.ndarray) -> np.ndarray:
     """Return gain, gain of the best pair and persistence of many series' changes (series, n): (series, 3)."""
-    return _scans(np.ascontiguousarray(changes, float), grid.trend, grid.clock, grid.logs)  # type: ignore[no-any-return]
+    return _scans(np.ascontiguousarray(changes, float), grid.trend, grid.left, grid.clock, grid.logs)  # type: ignore[no-any-return]
 
 
 @njit(cache=True)
-def _scans(changes, trend, clock, logs):  # type: ignore[no-untyped-def]
+def _roughness(change, trend):  # type: ignore[no-untyped-def]
+    """Return the median |second difference| of what the whole trend leaves, as a share of the series' range."""
+    level, low, high = 0.0, 0.0, 0.0
+    for step in change:
+        level += step
+        low, high = min(low, level), max(high, level)
+    return np.median(np.abs(np.diff(_rest(change, trend)))) / (high - low) if high > low else 0.0
+
+
+@njit(cache=True)
+def _needed(change, trend, left):  # type: ignore[no-untyped-def]
+    """Return as many principal functions as the series' roughness does not hide, and the line, which is last."""
+    rough, count = _roughness(change, trend), 0
+    while count < len(trend) - 1 and left[count] > _HIDDEN * rough:
+        count += 1
+    return np.concatenate((trend[:count], trend[len(trend) - 1 :]))
+
+
+@njit(cache=True)
+def _scans(changes, trend, left, clock, logs):  # type: ignore[no-untyped-def]
     out = np.empty((len(changes), 3))
     for d in range(len(changes)):
-        found = _scan(changes[d], trend, clock, logs)
+        found = _scan(changes[d], _needed(changes[d], trend, left), clock, logs)
         out[d, 0], out[d, 1], out[d, 2] = found[0], found[2], found[9]
     return out
 
@@ -273,7 +327,8 @@ def _best_pair(z, x, columns, phi):  # type: ignore[no-untyped-def]
 
 @njit(cache=True)
 def _best(z, x, columns, phi):  # type: ignore[no-untyped-def]
-    """Return gain, place and residual size of the best bend of z beyond `columns`, whitened with phi; the profile.
+    """Return gain, place and residual size of the best bend of z beyond `columns`, whitened with phi; the
+    profile.
 
     A bend before change a is x from a on; whitened, it is the whitened x from a + p on, with p further terms.
     """
@@ -312,10 +367,17 @@ def _best(z, x, columns, phi):  # type: ignore[no-untyped-def]
         if profile[a] > gain:
             gain, place = profile[a], a
     residual = np.sqrt(max(whole - gain, 0.0) / max(n - p - k - 1, 1))
-    return (n - p) * np.log(whole / max(whole - gain, _TINY * whole)) if whole > 0 else 0.0, place, residual, profile
+    return (
+        (n - p) * np.log(whole / max(whole - gain, _TINY * whole)) if whole > 0 else 0.0,
+        place,
+        residual,
+        profile,
+    )
 
 
-def smooth_gain(grid: Design, change: np.ndarray, bends: tuple[int, ...], found: Scan, widths: range) -> float:
+def smooth_gain(
+    grid: Design, change: np.ndarray, bends: tuple[int, ...], found: Scan, widths: range
+) -> float:
     """Return the largest gain in squares of a bend whose slope turns over a number of checkpoints in `widths`."""
     n, p = len(change), len(found.phi)
     index = np.arange(n)
@@ -327,11 +389,9 @@ def smooth_gain(grid: Design, change: np.ndarray, bends: tuple[int, ...], found:
 
     def white(rows: np.ndarray) -> np.ndarray:
         rows = rows / found.sigma
-        return rows[:, p:] - sum(
-            found.phi[j] * rows[:, p - 1 - j : n - 1 - j] for j in range(p)
-        )
+        return rows[:, p:] - sum(found.phi[j] * rows[:, p - 1 - j : n - 1 - j] for j in range(p))
 
-    basis = _orthonormal(np.ascontiguousarray(white(with_bends(grid, bends))))
+    basis = _orthonormal(np.ascontiguousarray(white(with_bends(grid, change, bends))))
     rows, series = white(np.array(turns)), white(change[None])[0]
     left = rows - (rows @ basis.T) @ basis
     room = np.einsum("ij,ij->i", left, left)

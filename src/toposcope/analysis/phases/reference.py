@@ -1,10 +1,10 @@
 """What the gain of a bend is where there is none: series of known noise, simulated on the very steps at hand.
 
-3,000 series without a bend: walks whose steps are an autoregression of order 1 (coefficient from 0 to .95, more of
-them large), and walks with white noise on top (from a tenth of a step to ten steps), half of each with noise that
-wanes or grows like a power of the step. A series is compared with the fifth whose estimated persistence is nearest to its
-own, so that white noise is judged by noise like white and a smooth drift by drifts as smooth. p is the share
-of those with as large a gain; beyond the largest 5% their exponential tail.
+3,000 series without a bend: walks whose steps are an autoregression of order 1 (coefficient from 0 to .95,
+more of them large), and walks with white noise on top (from a tenth of a step to ten steps), half of each
+with noise that wanes or grows like a power of the step. A series is compared with the fifth whose estimated
+persistence is nearest to its own, so that white noise is judged by noise like white and a smooth drift by
+drifts as smooth. p is the share of those with as large a gain; beyond the largest 5% their exponential tail.
 """
 
 from __future__ import annotations

@@ -45,15 +45,16 @@ def segment_table(
     `boundary_p` is the p-value of having any, against simulated series without one at the same steps
     (`phases.reference`); `boundary_holm` the same adjusted over the columns of a run by Holm's method. With
     `per_run` a series keeps its bends only where that is at most 5%, and the reason tells of those dropped.
-    `false_alarm_rate` is simulated too, for these steps: the highest share in which a series on its own shows a
-    bend, over five kinds of plain curve that the reference was not made of.
+    `false_alarm_rate` is simulated too, for these steps: the highest share in which a series on its own
+    shows a bend, over five kinds of plain curve that the reference was not made of.
 
-    `kind` of a segment's start: "bend", or "sharp change" where no turn over three checkpoints or more fits as
-    well. `slope` is the segment's whole change over its whole stretch of log(step), with Student's interval.
-    `start_low` and `start_high` bound a segment's first step by the likelihood-ratio set of its bend, the others
-    held fixed. `direction` is the sign of the slope when its interval excludes 0. Labels follow it:
-    `spectral_label` warm-up (falling before any rise), entropy-seeking (rising), compression-seeking (falling
-    after a rise); `embedding_label` collapse (falling), reorganisation (neither), refinement (rising).
+    `kind` of a segment's start: "bend", or "sharp change" where no turn over three checkpoints or more fits
+    as well. `slope` is the segment's whole change over its whole stretch of log(step), with Student's
+    interval. `start_low` and `start_high` bound a segment's first step by the likelihood-ratio set of its
+    bend, the others held fixed. `direction` is the sign of the slope when its interval excludes 0. Labels
+    follow it: `spectral_label` warm-up (falling before any rise), entropy-seeking (rising),
+    compression-seeking (falling after a rise); `embedding_label` collapse (falling), reorganisation
+    (neither), refinement (rising).
 
     Examples
     --------
@@ -183,6 +184,6 @@ def _slope(
     noise = found.sigma[a:b] * found.residual
     variance = float(noise @ toeplitz(covariance[: b - a]) @ noise)
     slope = float(change[a:b].sum() / span)
-    degrees = max(n - len(found.phi) - len(grid.trend) - 1, 1)
+    degrees = max(n - len(found.phi) - len(grid.trend), 1)
     half = float(student.ppf(0.5 + level / 2, degrees) * np.sqrt(variance) / span)
     return slope, slope - half, slope + half

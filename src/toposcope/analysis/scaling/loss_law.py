@@ -19,9 +19,10 @@ def fit_loss_law(sizes: np.ndarray, values: np.ndarray, *, level: float = 0.95) 
     """Fit f(N) = a N^b + E, a > 0, b < 0, E >= 0, to a loss that falls with size.
 
     Least squares on f. The interval of b is that of the profile likelihood, {b : SSE(b) <= SSE_min (1 +
-    F_{1, n-3}(level) / (n-3))} with the best a and E >= 0 for every b. A loss has a floor above 0, and b without
-    it is too shallow; so where the sizes cannot tell E (the interval has no end) there is no exponent: status
-    "degenerate", NaN, `low` and `high` the exponents of E from its largest admissible value to 0, and `reason`.
+    F_{1, n-3}(level) / (n-3))} with the best a and E >= 0 for every b. A loss has a floor above 0, and b
+    without it is too shallow; so where the sizes cannot tell E (the interval has no end) there is no
+    exponent: status "degenerate", NaN, `low` and `high` the exponents of E from its largest admissible
+    value to 0, and `reason`.
 
     Parameters
     ----------

@@ -86,7 +86,9 @@ def fit_power_law(
     n_sizes = len(np.unique(x))
     needed = 4 if offset else 3  # one more than exact: otherwise there is no interval
     if n_sizes < needed:
-        return failed_law(len(x), n_sizes, level, f"{n_sizes} distinct sizes; the law needs at least {needed}")
+        return failed_law(
+            len(x), n_sizes, level, f"{n_sizes} distinct sizes; the law needs at least {needed}"
+        )
     if np.ptp(y) == 0:
         return failed_law(len(x), n_sizes, level, "the quantity is constant across sizes")
     if offset:
