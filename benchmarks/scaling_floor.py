@@ -1,5 +1,4 @@
-"""How often the exponent's interval of a law with a floor holds the truth: python
-benchmarks/scaling_floor.py [--draws N].
+"""How often the interval of a law with a floor holds the exponent: python benchmarks/scaling_floor.py.
 
 Families a N^b + E with E 60% of the smallest size's loss, sizes spread over 2 or 4 decades, noise of a
 share of the loss. Per cell: how often E was identified (an exponent given), how often the interval then
@@ -20,7 +19,7 @@ EXPONENTS, NOISES, COUNTS, DECADES = (-0.1, -0.2, -0.34, -0.5), (0.001, 0.01), (
 
 
 def cell(b: float, noise: float, count: int, decades: int, draws: int) -> dict[str, float]:
-    g = np.random.default_rng([count, decades, int(1e4 * noise), int(-1e3 * b)])
+    g = np.random.default_rng([count, decades, int(1e4 * noise), round(-1e3 * b)])
     sizes = 1e6 * np.geomspace(1.0, 10.0**decades, count)
     loss = 1.6 * (sizes / sizes[0]) ** b + 2.4
     laws = []

@@ -69,7 +69,7 @@ def prepared(X: np.ndarray, *, unit: bool = False) -> PreparedCloud:
 
 
 def _raised(rows: np.ndarray) -> np.ndarray:
-    """Return rows whose norm has no inverse in float64 times 2^600: their direction is all that is asked for."""
+    """Return rows whose norm has no inverse in float64 times 2^600: only their direction is asked for."""
     low = np.abs(rows).max(axis=1) < 2.0**-500
     if low.any():
         rows = rows.copy()

@@ -9,10 +9,10 @@ COMFORTABLE = 2.0**-64, 2.0**64
 
 
 def binary_exponent(values: np.ndarray, comfortable: tuple[float, float] = COMFORTABLE) -> int:
-    """Return e such that values / 2^e have a largest magnitude from 1/2 to 1; 0 where they are `comfortable`.
+    """Return e such that the largest |value| / 2^e is from 1/2 to 1; 0 where values are `comfortable`.
 
-    >>> binary_exponent(np.array([1e-310])), binary_exponent(np.array([3.0, -1.0])), binary_exponent(np.zeros(2))
-    (-1029, 0, 0)
+    >>> binary_exponent(np.array([1e-310])), binary_exponent(np.array([3.0, -1.0]))
+    (-1029, 0)
     """
     top = max(abs(float(np.max(values, initial=0.0))), abs(float(np.min(values, initial=0.0))))
     if top == 0 or comfortable[0] < top < comfortable[1]:

@@ -48,8 +48,7 @@ _MOST_STILL = 0.8
 
 @dataclass(frozen=True, slots=True)
 class Design:
-    """A grid of steps: `clock` (n,) changes of log step, `logs` (n + 1,), `trend` (k, n) changes of the
-    basis.
+    """A grid of steps: `clock` (n,) changes of log step, `logs` (n + 1,), `trend` (k, n) changes of its basis.
 
     `left` (k,) is the largest rms, as a share of the range, that 0, 1, .. principal functions leave of any
     power.
@@ -95,7 +94,7 @@ def design(steps: np.ndarray) -> Design:
     for count in range(basis.shape[1] - 1):
         kept, _ = np.linalg.qr(np.column_stack([basis[:, : count + 1], steps]))
         left.append(float(np.sqrt(np.mean((powers - (powers @ kept) @ kept.T) ** 2, axis=1)).max()))
-    trend = np.diff(basis[:, 1:], axis=0)
+    trend = np.diff(np.column_stack([basis[:, 1:-1], (steps - steps[0]) / np.ptp(steps)]), axis=0)
     return Design(steps, np.diff(logs), logs, np.ascontiguousarray(trend.T), np.array(left))
 
 
@@ -154,7 +153,7 @@ def scans(grid: Design, changes: np.ndarray) -> np.ndarray:
 
 @njit(cache=True)
 def _roughness(change, trend):  # type: ignore[no-untyped-def]
-    """Return the median |second difference| of what the whole trend leaves, as a share of the series' range."""
+    """Return the median |second difference| of what the trend leaves, as a share of the range."""
     level, low, high = 0.0, 0.0, 0.0
     for step in change:
         level += step
@@ -164,7 +163,7 @@ def _roughness(change, trend):  # type: ignore[no-untyped-def]
 
 @njit(cache=True)
 def _needed(change, trend, left):  # type: ignore[no-untyped-def]
-    """Return as many principal functions as the series' roughness does not hide, and the line, which is last."""
+    """Return the principal functions that the roughness does not hide, and the line, which is last."""
     rough, count = _roughness(change, trend), 0
     while count < len(trend) - 1 and left[count] > _HIDDEN * rough:
         count += 1
@@ -327,8 +326,7 @@ def _best_pair(z, x, columns, phi):  # type: ignore[no-untyped-def]
 
 @njit(cache=True)
 def _best(z, x, columns, phi):  # type: ignore[no-untyped-def]
-    """Return gain, place and residual size of the best bend of z beyond `columns`, whitened with phi; the
-    profile.
+    """Return gain, place, residual size and profile of the best bend of z beyond `columns`, whitened by phi.
 
     A bend before change a is x from a on; whitened, it is the whitened x from a + p on, with p further terms.
     """
@@ -378,7 +376,7 @@ def _best(z, x, columns, phi):  # type: ignore[no-untyped-def]
 def smooth_gain(
     grid: Design, change: np.ndarray, bends: tuple[int, ...], found: Scan, widths: range
 ) -> float:
-    """Return the largest gain in squares of a bend whose slope turns over a number of checkpoints in `widths`."""
+    """Return the largest gain in squares of a bend whose slope turns over so many checkpoints as `widths`."""
     n, p = len(change), len(found.phi)
     index = np.arange(n)
     turns = [

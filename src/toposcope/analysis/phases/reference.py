@@ -82,7 +82,7 @@ def _false_alarms(steps: tuple[float, ...]) -> float:
 
 
 def false_alarms(steps: np.ndarray) -> float:
-    """Return the highest share of `curves` at these steps in which a bend is found, by simulation (cached)."""
+    """Return the highest share of `curves` at these steps in which a bend is found (cached)."""
     return _false_alarms(tuple(float(step) for step in steps))
 
 

@@ -20,7 +20,7 @@ MOST_BENDS = 8
 BOUNDARY_DROP = -2.0 * np.log(1.0 - np.sqrt(0.95))
 """A bend moves within its 95% set while the squares rise by less than this times sigma^2 (7.35)."""
 SHARP_DROP = 3.84
-"""A bend is sharp where every turn over `SHARP_WIDTH` checkpoints or more costs this times sigma^2 or more."""
+"""A bend is sharp where every turn over `SHARP_WIDTH` checkpoints or more costs this times sigma^2."""
 SHARP_WIDTH = 3
 COLUMNS = (
     "run", "column", "segment", "start_step", "end_step", "slope", "slope_low", "slope_high", "start_low",
@@ -126,7 +126,7 @@ def segments(
 
 
 def _search(grid: Design, change: np.ndarray, known: Reference) -> tuple[tuple[int, ...], float]:
-    """Return the bends, the strongest first, and the p-value of the first; each is tested beyond those before."""
+    """Return the bends, the strongest first, and the p-value of the first; each is tested beyond the others."""
     bends: tuple[int, ...] = ()
     first = 1.0
     while len(bends) < MOST_BENDS:

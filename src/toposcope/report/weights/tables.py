@@ -173,9 +173,9 @@ def segments_table(study: Study) -> Table:
     return Table(
         "segments",
         "Segments between changepoints",
-        "Changepoints of the rate of change in log step, with the interval of each boundary where one "
-        "could be given. The false-alarm rate is the chance that a run without any change would have "
-        "shown one.",
+        "Bends: where the slope on log step leaves every smooth trend, with the interval of each. False "
+        "alarms are simulated for these steps: the highest share in which one of five kinds of plain curve "
+        "shows a bend.",
         (
             "feature",
             "run",
