@@ -48,7 +48,7 @@ _MOST_STILL = 0.8
 
 @dataclass(frozen=True, slots=True)
 class Design:
-    """A grid of steps: `clock` (n,) changes of log step, `logs` (n + 1,), `trend` (k, n) changes of its basis.
+    """A grid of steps: `clock` (n,) changes of log step, `logs` (n + 1,), `trend` (k, n) those of its basis.
 
     `left` (k,) is the largest rms, as a share of the range, that 0, 1, .. principal functions leave of any
     power.

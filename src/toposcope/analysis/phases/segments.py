@@ -126,7 +126,7 @@ def segments(
 
 
 def _search(grid: Design, change: np.ndarray, known: Reference) -> tuple[tuple[int, ...], float]:
-    """Return the bends, the strongest first, and the p-value of the first; each is tested beyond the others."""
+    """Return the bends, the strongest first, and the p-value of the first; each is tested beyond those."""
     bends: tuple[int, ...] = ()
     first = 1.0
     while len(bends) < MOST_BENDS:

@@ -212,10 +212,11 @@ def scaling_table(study: Study) -> Table:
     return Table(
         "scaling",
         "Power laws in the number of parameters",
-        "Each size's mean at the last checkpoint. A loss has a floor E, so its law is a N^b + E with a profile "
-        "interval of b; where the sizes cannot tell E there is no exponent, and the note says which go with it. A "
-        "feature's law is a N^b, by least squares in log-log with Student's interval. The p-value of rho is exact "
-        "up to eight points, Student's approximation beyond. Sizes is how many distinct model sizes carry it.",
+        "Each size's mean at the last checkpoint. A loss has a floor E, so its law is a N^b + E with a "
+        "profile interval of b; where the sizes cannot tell E there is no exponent, and the note says which "
+        "go with it. A feature's law is a N^b, by least squares in log-log with Student's interval. The "
+        "p-value of rho is exact up to eight points, Student's approximation beyond. Sizes is how many "
+        "distinct model sizes carry it.",
         ("quantity", "exponent", "95%", "R²", "ρ (p)", "sizes", "note"),
         tuple(rows),
         frame=study.fits,
