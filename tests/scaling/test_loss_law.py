@@ -31,7 +31,7 @@ def test_the_interval_holds_the_exponent() -> None:
 
 def test_sizes_that_cannot_tell_the_floor_give_no_exponent() -> None:
     sizes = np.geomspace(1e6, 4e6, 4)
-    loss = 1.6 * (sizes / 1e6) ** -0.3 + 2.4 + 0.02 * np.array([1, -1, -1, 1])
+    loss = 1.6 * (sizes / 1e6) ** -0.3 + 2.4 + 0.02 * np.array([1, -1, 1, -1])
     law = fit_loss_law(sizes, loss)
     assert law.status == "degenerate"
     assert np.isnan(law.exponent)
