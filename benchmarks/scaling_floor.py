@@ -1,6 +1,6 @@
 """How often the interval of a law with a floor holds the exponent: python benchmarks/scaling_floor.py.
 
-Families a N^b + E with E 60% of the smallest size's loss, sizes spread over 2 or 4 decades, noise of a
+Families a N^b + E with E 60% of the largest loss, sizes spread over 2 or 4 decades, noise of a
 share of the loss. Per cell: how often E was identified (an exponent given), how often the interval then
 holds b, and in how many families the plain law a N^b, fitted to the same losses, holds it.
 """

@@ -44,7 +44,7 @@ def studied() -> grokking.StudiedRun:
 
 
 def test_planted_circles_are_found() -> None:
-    """The loss has a kink and is always found; bars grow out of noise, and a smooth trend follows some of them."""
+    """The loss has a kink and is always found; bars grow out of noise, and a trend follows some of them."""
     found = 0
     for seed in range(4):
         one = study_run(planted(circles=True, seed=seed))
