@@ -36,7 +36,7 @@ The wide series table (`series_table`, `from_frame`; class `SeriesTable`)
     `peak_step`, `diminishing_step`, `peak_fraction`, `diminishing_fraction`.
 
 `segment_table`: `run`, `column`, `segment`, `start_step`, `end_step`, `slope` (per unit log step),
-    `slope_low`, `slope_high`, `start_low`, `start_high` (interval of the boundary), `direction`,
+    `slope_low`, `slope_high`, `start_low`, `start_high` (interval of the bend), `kind`, `direction`,
     `spectral_label`, `embedding_label`, `false_alarm_rate`, `boundary_p` (of having any boundary),
     `boundary_holm` (over a run's columns).
 

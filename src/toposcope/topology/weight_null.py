@@ -20,6 +20,7 @@ from toposcope.kernels.selection import absolute_moments, key_of_rank, largest_k
 from toposcope.kernels.threads import run_blocks
 from toposcope.topology.gate import check_matrix, require_finite
 from toposcope.topology.neural_persistence import Convention, diagram_of_tree, neural_persistence
+from toposcope.topology.units import binary_exponent, scaled
 
 Randomness = np.random.Generator | Sequence[np.random.Generator]
 
@@ -149,6 +150,8 @@ def clipped_neural_persistence(
 def magnitude_variance(W: Any, *, scale: float | None = None, name: str = "W") -> float:
     """Return Var(|w| / scale), the population variance; `scale` is max|W| by default.
 
+    Any scale of weights is right: they are taken in units of a power of two.
+
     Examples
     --------
     >>> magnitude_variance([[1.0, -3.0]])
@@ -159,4 +162,9 @@ def magnitude_variance(W: Any, *, scale: float | None = None, name: str = "W") -
     top = float(largest_keys(bits, mask, 1).view(matrix.dtype)[0]) if scale is None else float(scale)
     if scale is not None and not top > 0:
         raise InputError(f"scale = {top:g} must be positive")
-    return absolute_moments(matrix)[1] / top**2 if top > 0 else 0.0
+    if not top > 0:
+        return 0.0
+    exponent = binary_exponent(matrix)
+    variance = absolute_moments(scaled(matrix, -exponent))[1]
+    ratio = float(scaled(np.array(1.0), exponent - int(np.frexp(top)[1]))) / float(np.frexp(top)[0])
+    return variance * ratio * ratio

@@ -7,8 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 import pandas as pd
 
-from toposcope.analysis.phases.whitening import signs
-from toposcope.analysis.statistics import holm
+from toposcope.analysis.statistics import holm, signs
 from toposcope.analysis.table import SeriesTable
 from toposcope.analysis.trends.innovations import (
     LEAST_LENGTH,

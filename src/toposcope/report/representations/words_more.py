@@ -39,8 +39,8 @@ def _segments(study: Representations) -> str:
     with_any = int((counts > 1).sum())
     rate = rows["false_alarm_rate"].median()
     text = (
-        f"A changepoint search that lets {rate:.0%} of random walks show a boundary finds one in {with_any} "
-        f"of {len(counts)} models"
+        f"A search for bends beyond a smooth trend, with false alarms in at most {rate:.0%} of simulated "
+        f"plain curves at these steps, finds one in {with_any} of {len(counts)} models"
     )
     later = rows[rows["segment"] > 0]
     listing = [
