@@ -12,7 +12,7 @@ import numpy as np
 from scipy import stats
 
 from toposcope.analysis.forecast.band import curve_interval, path_errors
-from toposcope.analysis.forecast.curve import FINAL_SHARE, Curve, level_error
+from toposcope.analysis.forecast.curve import FINAL_SHARE, Curve, level_and_slope, level_error
 from toposcope.analysis.forecast.schedule import Schedule
 from toposcope.errors import InputError
 
@@ -24,11 +24,15 @@ LEAST_SEEN = 8
 
 @dataclass(frozen=True, slots=True)
 class Point:
-    """A central forecast: the final loss, and the loss at future steps (empty when the method has none)."""
+    """A central forecast: the final loss, and the loss at future steps (empty when the method has none).
+
+    `used` are the methods that an average was made of, with their weights, the heaviest first.
+    """
 
     final: float
     step: np.ndarray = field(default_factory=lambda: np.empty(0))
     loss: np.ndarray = field(default_factory=lambda: np.empty(0))
+    used: tuple[tuple[str, float], ...] = ()
 
 
 class Forecaster(abc.ABC):
@@ -40,6 +44,10 @@ class Forecaster(abc.ABC):
     """
 
     needs: ClassVar[frozenset[str]] = frozenset()
+    least_seen: ClassVar[int] = LEAST_SEEN
+    """Losses that the method has to have seen."""
+    least_siblings: ClassVar[int] = 2
+    """Finished siblings that it needs where it needs any."""
 
     @property
     @abc.abstractmethod
@@ -87,6 +95,8 @@ class Backtest:
 
     error: float
     path: np.ndarray
+    level: float = math.nan
+    """Smoothed log loss at the cut."""
 
 
 def forecast(
@@ -129,7 +139,10 @@ def forecast(
     elif not any(errors):
         said = f"{source} were forecast without any error, so that there is no interval"
     else:
-        (low, high), status = interval(point.final, errors, level), "ok"
+        half = half_width(errors, level)
+        if source.endswith("siblings"):
+            half = leverage_half_width(tests, level_and_slope(seen.step, seen.loss)[0], level)
+        low, high, status = point.final * math.exp(-half), point.final * math.exp(half), "ok"
         if len(point.step) and seen.horizon > seen.last > 0:
             band = curve_interval(
                 point.step, point.loss, cut=seen.last, end=seen.horizon, paths=[t.path for t in tests],
@@ -148,10 +161,31 @@ def interval(final: float, errors: Sequence[float], level: float = LEVEL) -> tup
     >>> round(low, 3), round(high, 3)
     (1.946, 2.055)
     """
+    half = half_width(errors, level)
+    return final * math.exp(-half), final * math.exp(half)
+
+
+def half_width(errors: Sequence[float], level: float = LEVEL) -> float:
+    """Return t_k(level) s sqrt(1 + 1/k) of k log errors of root mean square s."""
     k = len(errors)
     spread = math.sqrt(sum(e * e for e in errors) / k)
-    half = float(stats.t.ppf(0.5 + level / 2, k)) * spread * math.sqrt(1 + 1 / k)
-    return final * math.exp(-half), final * math.exp(half)
+    return float(stats.t.ppf(0.5 + level / 2, k)) * spread * math.sqrt(1 + 1 / k)
+
+
+def leverage_half_width(tests: Sequence[Backtest], at: float, level: float = LEVEL) -> float:
+    """Return the half-width of log loss for a run whose log loss at the cut is `at`.
+
+    That of a regression line's prediction interval, t_(k-1) s sqrt(1 + h), with h = 1/k + (x - mean)^2 / Sxx
+    the leverage of a run at x among its k siblings and s^2 the mean of (1 - h_i) e_i^2: a left-out error at
+    leverage h_i has variance s^2 / (1 - h_i). An end beyond all siblings' is less sure than one between.
+    """
+    errors, x = np.array([t.error for t in tests]), np.array([t.level for t in tests])
+    k = len(errors)
+    spread = float(np.sum((x - x.mean()) ** 2))
+    reach = (lambda values: (values - x.mean()) ** 2 / spread) if spread > 1e-12 else np.zeros_like
+    s = math.sqrt(float(np.mean(errors**2 * (1 - 1 / k - reach(x)))))
+    h = 1 / k + float(reach(np.array(at)))
+    return float(stats.t.ppf(0.5 + level / 2, k - 1)) * s * math.sqrt(1 + h)
 
 
 def sibling_errors(method: Forecaster, siblings: Sequence[Curve], share: float) -> list[float]:
@@ -163,14 +197,14 @@ def sibling_errors(method: Forecaster, siblings: Sequence[Curve], share: float) 
 
 
 def _sibling_backtests(method: Forecaster, siblings: Sequence[Curve], share: float) -> list[Backtest]:
-    if "siblings" in method.needs and len(siblings) < 3:
+    if "siblings" in method.needs and len(siblings) <= method.least_siblings:
         return []
     tests = []
     for i, sibling in enumerate(siblings):
         others = [curve for j, curve in enumerate(siblings) if j != i]
         try:
-            eighth = sibling.step[min(LEAST_SEEN, len(sibling.step)) - 1]
-            seen = sibling.planned().seen(max(share * sibling.horizon, eighth))
+            enough = sibling.step[min(method.least_seen, len(sibling.step)) - 1]
+            seen = sibling.planned().seen(max(share * sibling.horizon, enough))
             _check(method, seen, others)
             tests.append(_backtest(sibling, seen.last, method.fit(others, share).predict(seen)))
         except (InputError, ValueError, np.linalg.LinAlgError):
@@ -180,7 +214,9 @@ def _sibling_backtests(method: Forecaster, siblings: Sequence[Curve], share: flo
 
 def _backtest(actual: Curve, cut: float, point: Point) -> Backtest:
     error = math.log(actual.final_loss() / point.final)
-    return Backtest(error, path_errors(actual, cut, point.step, point.loss))
+    seen = actual.seen(cut)
+    level = level_and_slope(seen.step, seen.loss)[0]
+    return Backtest(error, path_errors(actual, cut, point.step, point.loss), level)
 
 
 def own_errors(method: Forecaster, seen: Curve, siblings: Sequence[Curve]) -> list[float]:
@@ -225,11 +261,14 @@ def _ended_at(seen: Curve, end: float) -> Curve:
 
 
 def _check(method: Forecaster, seen: Curve, siblings: Sequence[Curve]) -> None:
-    if len(seen.step) < LEAST_SEEN:
-        least = f"a forecast needs at least {LEAST_SEEN}"
-        raise InputError(f"run {seen.run}: {len(seen.step)} losses seen; {least}")
-    if "siblings" in method.needs and len(siblings) < 2:
-        raise InputError(f"{method.name}: {len(siblings)} finished siblings; it needs at least 2")
+    if len(seen.step) < method.least_seen:
+        raise InputError(
+            f"run {seen.run}: {len(seen.step)} losses seen; {method.name} needs at least {method.least_seen}"
+        )
+    if "siblings" in method.needs and len(siblings) < method.least_siblings:
+        raise InputError(
+            f"{method.name}: {len(siblings)} finished siblings; it needs at least {method.least_siblings}"
+        )
     if "schedule" in method.needs and seen.plan() is None:
         raise InputError(f"{method.name}: the learning rate of {seen.run} is unknown; give a schedule")
     if "features" in method.needs and not len(seen.features):
