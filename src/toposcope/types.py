@@ -143,3 +143,19 @@ class Row:
     draw: int | None = None
     status: Status = Status.OK
     note: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Estimate:
+    """A number with its uncertainty: `value` within [`low`, `high`] at confidence `level`, from `n` of its kind.
+
+    `status` "ok" or why it is not one, `reason` in words; NaN bounds where there is no interval.
+    """
+
+    value: float
+    low: float
+    high: float
+    level: float
+    n: int
+    status: str = "ok"
+    reason: str = ""

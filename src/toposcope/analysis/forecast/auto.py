@@ -85,7 +85,8 @@ class Auto(Forecaster):
         step = future_steps(seen)
         paths = np.array([np.log(np.interp(step, p.step, p.loss)) for _, _, p in points])
         weights = np.array([w for _, w, _ in points])
-        return Point(final, step, np.exp(weights @ paths / total), used)
+        notes = {p.note: None for _, w, p in points if p.note and w > 0.05 * total}
+        return Point(final, step, np.exp(weights @ paths / total), used, "; ".join(notes))
 
     def _points(
         self, fitted: Sequence[tuple[Forecaster, float]], seen: Curve
