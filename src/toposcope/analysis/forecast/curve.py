@@ -11,6 +11,7 @@ import pandas as pd
 
 from toposcope.analysis.forecast.glitches import glitches
 from toposcope.analysis.forecast.schedule import Schedule, schedule_from_log
+from toposcope.analysis.health import Symptom
 from toposcope.errors import InputError
 
 FINAL_SHARE = 0.02
@@ -28,7 +29,8 @@ class Curve:
     learning rate or NaN. `horizon` is the step the run will end at, `schedule` the planned learning rate
     (None when unknown). `features` holds one row per measured step: a `step` column and one per feature.
     `covariates` are constants of the run (log parameters and such). `notes` say what was repaired.
-    `endless` says why the step at which the run will end is unknown; empty where it is known.
+    `endless` says why the step at which the run will end is unknown; empty where it is known. `symptoms` are
+    what `toposcope.analysis.health` found in the log as it was written.
     """
 
     run: str
@@ -42,6 +44,7 @@ class Curve:
     covariates: Mapping[str, float] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
     endless: str = ""
+    symptoms: tuple[Symptom, ...] = ()
 
     @property
     def last(self) -> int:

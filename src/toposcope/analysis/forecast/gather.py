@@ -21,6 +21,7 @@ from toposcope.analysis.forecast.published import (
 from toposcope.analysis.forecast.schedule import Schedule, cosine
 from toposcope.analysis.forecast.topology import FeatureTransfer
 from toposcope.analysis.forecast.vectors import VECTORS, vector_table
+from toposcope.analysis.health import health
 from toposcope.errors import InputError
 
 TOPOLOGY = (NEURAL_PERSISTENCE, "h0_total", "h1_total")
@@ -85,17 +86,28 @@ def gather_curves(
         except InputError as error:
             problems.append(Problem(str(run), str(error)))
             continue
-        curves.append(replace(curve, covariates=_tokens_per_step(rows)))
+        symptoms = tuple(health(rows, column=column, horizon=curve.horizon, anneals=_anneals(curve)))
+        curves.append(replace(curve, covariates=_tokens_per_step(rows), symptoms=symptoms))
     return curves, problems
 
 
-def split_runs(own: Sequence[Curve], others: Sequence[Curve] = ()) -> tuple[list[Curve], list[Curve]]:
+def _anneals(curve: Curve) -> bool:
+    """Return whether the planned rate is still to fall."""
+    if curve.schedule is None or curve.finished:
+        return False
+    ahead = curve.schedule.at(np.linspace(curve.last, curve.horizon, 50))
+    return bool(ahead.min() < 0.9 * ahead[0])
+
+
+def split_runs(
+    own: Sequence[Curve], others: Sequence[Curve] = (), *, all_finished: bool = False
+) -> tuple[list[Curve], list[Curve]]:
     """Return finished and begun runs; a begun run without a known end takes that of a sibling it follows.
 
     Shorter than the longest finished run and without a plan, a run has begun. Where its log and its siblings'
     have learning rates, only a sibling whose rate it followed (up to a factor) lends its end: where there is
     none, or where those end apart, the curve is `endless`. Without rates it takes the longest one's end.
-    Whose end was taken is among its notes.
+    Whose end was taken is among its notes. With `all_finished` a run without a plan ended where its log does.
     """
     everyone = [*own, *others]
     longest = max((curve.horizon for curve in everyone), default=0)
@@ -104,7 +116,7 @@ def split_runs(own: Sequence[Curve], others: Sequence[Curve] = ()) -> tuple[list
     for curve in own:
         unplanned = curve.schedule is None and curve.horizon == curve.last
         known = [other for other in everyone if other is not curve and other.finished]
-        if unplanned and curve.last < 0.98 * longest and any(c.horizon == longest for c in known):
+        if not all_finished and unplanned and curve.last < 0.98 * longest and any(c.horizon == longest for c in known):
             curve = _with_end(curve, [c for c in known if c.horizon > curve.last])
         (finished if curve.finished else begun).append(curve)
     return finished, begun
