@@ -100,7 +100,7 @@ def command(
     _positive("--tokens-per-step", tokens_per_step)
     _positive("--larger", larger)
     _positive("--parameters", parameters or None)
-    from toposcope.analysis.forecast.gather import split_runs
+    from toposcope.analysis.forecast.gather import Problem, split_runs
 
     plan = _plan(schedule)
     if not targets and (plan is None or not siblings):
@@ -114,6 +114,11 @@ def command(
     for note in dict.fromkeys(notes + noted):
         click.echo(f"note: {note}", err=True)
     problems += more
+    problems += [
+        Problem(c.run, f"not finished, step {c.last} of {c.horizon}: it cannot serve as a sibling")
+        for c in others
+        if not c.finished
+    ]
     if plan is not None and not targets:
         alike = [curve for curve in others if parameters in (0, curve.parameters)]
         return _planned(plan, alike, problems, level, as_json)

@@ -124,10 +124,9 @@ def forecast(
 ) -> Forecast:
     """Forecast the final loss of the run of which `seen` is the beginning, with an interval.
 
-    The interval is predicted * exp(+-t sqrt(1 + 1/k) s) with s the root mean square of k log errors and t
-    Student's quantile with k degrees of freedom. The errors come from forecasting each sibling from the
-    others at the same share of its horizon (k >= 3 siblings), else from earlier cuts of the same run that
-    look as far ahead in log steps.
+    The interval comes from forecasting each sibling from the others at the same share of its horizon (k >= 3
+    siblings; `leverage_half_width`), else from k earlier cuts of the same run that look as far ahead in log
+    steps (`half_width`).
 
     What a method cannot do is a row with status "failed" and its reason.
     """
@@ -215,7 +214,7 @@ def half_width(errors: Sequence[float], level: float = LEVEL) -> float:
 def leverage_half_width(tests: Sequence[Backtest], at: float, level: float = LEVEL) -> float:
     """Return the half-width of log loss for a run whose log loss at the cut is `at`.
 
-    That of a regression line's prediction interval, t_(k-1) s sqrt(1 + h), with h = 1/k + (x - mean)^2 / Sxx
+    That of a regression line's prediction interval, t_(k-2) s sqrt(1 + h), with h = 1/k + (x - mean)^2 / Sxx
     the leverage of a run at x among its k siblings and s^2 the mean of (1 - h_i) e_i^2: a left-out error at
     leverage h_i has variance s^2 / (1 - h_i). An end beyond all siblings' is less sure than one between.
     """
@@ -225,7 +224,7 @@ def leverage_half_width(tests: Sequence[Backtest], at: float, level: float = LEV
     reach = (lambda values: (values - x.mean()) ** 2 / spread) if spread > 1e-12 else np.zeros_like
     s = math.sqrt(float(np.mean(errors**2 * (1 - 1 / k - reach(x)))))
     h = 1 / k + float(reach(np.array(at)))
-    return float(stats.t.ppf(0.5 + level / 2, k - 1)) * s * math.sqrt(1 + h)
+    return float(stats.t.ppf(0.5 + level / 2, k - 2)) * s * math.sqrt(1 + h)
 
 
 def sibling_errors(method: Forecaster, siblings: Sequence[Curve], share: float) -> list[float]:

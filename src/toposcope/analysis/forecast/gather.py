@@ -77,7 +77,7 @@ def gather_curves(
             curve = curve_from_metrics(
                 str(run),
                 rows,
-                horizon=horizon or (None if schedule is not None else _recipe_steps(config)),
+                horizon=horizon or (None if schedule is not None else _planned_end(config, rows)),
                 schedule=schedule,
                 parameters=_size(info),
                 column=column,
@@ -87,7 +87,9 @@ def gather_curves(
             problems.append(Problem(str(run), str(error)))
             continue
         symptoms = tuple(health(rows, column=column, horizon=curve.horizon, anneals=_anneals(curve)))
-        curves.append(replace(curve, covariates=_tokens_per_step(rows), symptoms=symptoms))
+        if conflict := config.get("step_conflict"):
+            problems.append(Problem(str(run), f"{conflict}; is it another run's?", left_out=False))
+        curves.append(replace(curve, covariates=_tokens_per_step(rows, config), symptoms=symptoms))
     return curves, problems
 
 
@@ -111,7 +113,7 @@ def split_runs(
     """
     everyone = [*own, *others]
     longest = max((curve.horizon for curve in everyone), default=0)
-    finished = list(others)
+    finished = [curve for curve in others if curve.finished]
     begun: list[Curve] = []
     for curve in own:
         unplanned = curve.schedule is None and curve.horizon == curve.last
@@ -152,8 +154,11 @@ def _follows(curve: Curve, plan: Schedule) -> bool:
     return not Schedule(plan.step, plan.rate * (rate.max() / reached)).mismatch(step, rate)
 
 
-def _tokens_per_step(rows: pd.DataFrame) -> dict[str, float]:
-    """Return {"tokens_per_step": median} where the log counts tokens."""
+def _tokens_per_step(rows: pd.DataFrame, config: Mapping[str, object]) -> dict[str, float]:
+    """Return {"tokens_per_step": median} where the log counts tokens, or the trainer's state does."""
+    seen, steps = config.get("tokens_seen"), config.get("trained_steps")
+    if isinstance(seen, int | float) and isinstance(steps, int | float):
+        return {"tokens_per_step": seen / steps}
     if "tokens" not in rows or rows["tokens"].notna().sum() < 2:
         return {}
     known = rows.dropna(subset=["tokens"]).sort_values("step")
@@ -285,6 +290,16 @@ def _config(info: pd.Series | None) -> Mapping[str, object]:
     return config if isinstance(config, Mapping) else {}
 
 
+def _planned_end(config: Mapping[str, object], rows: pd.DataFrame) -> int | None:
+    """Return the planned steps, unless the log has gone beyond them: then it is no plan of this run."""
+    steps = _recipe_steps(config)
+    return steps if steps is None or steps >= float(rows["step"].max()) else None
+
+
 def _recipe_steps(config: Mapping[str, object]) -> int | None:
-    steps = config.get("steps")
-    return int(steps) if isinstance(steps, int | float) and steps > 0 else None
+    """Return the steps that a recipe or a trainer's state plans; nanoGPT and Lightning call them otherwise."""
+    for name in ("steps", "planned_steps", "max_steps", "max_iters"):
+        steps = config.get(name)
+        if isinstance(steps, int | float) and steps > 0:
+            return int(steps)
+    return None
