@@ -1,4 +1,4 @@
-"""Families of runs to judge forecasts on: every real one at hand, and simulated ones made to be unkind.
+"""Simulated families made to be unkind: python -m benchmarks.forecast_families [FIRST] [LAST] [--cut .3].
 
 The laws here are none that a forecaster fits: sums of relaxations, sigmoid drops, bumps, logarithms, models
 that cross, ends that the beginning says nothing of. The noise is correlated in part, runs have glitches,
@@ -7,6 +7,7 @@ unequal lengths, and constant, cosine or warmup-stable-decay rates.
 
 from __future__ import annotations
 
+import argparse
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Self
@@ -15,8 +16,8 @@ import numpy as np
 import pandas as pd
 
 from toposcope.analysis.forecast import Curve, curve_from_metrics
-from toposcope.analysis.forecast.auto import one_schedule
-from toposcope.analysis.forecast.base import Forecaster, Point, own_errors, sibling_errors
+from toposcope.analysis.forecast.auto import Auto, one_schedule
+from toposcope.analysis.forecast.base import Forecaster, Point, forecast, own_errors, sibling_errors
 from toposcope.analysis.forecast.families import LastValue, Pow3, Pow4, SmoothedPow3
 from toposcope.analysis.forecast.laws import MultiPower, Tissue
 from toposcope.analysis.forecast.schedule import Schedule, constant, cosine, stable_decay
@@ -135,7 +136,9 @@ def _random_features(random: np.random.Generator, draw: int, schedule: str, coun
         Spectrum(random.uniform(1.3, 2.0), random.uniform(1.0, 1.6), 128), steps=800, schedule=schedule,
         outputs=4, noise=float(random.choice([0.0, 0.05])), batch=int(random.choice([32, 256])),
     )  # fmt: skip
-    runs = [simulate(recipe, width=int(w), seed=draw) for w in np.unique(np.geomspace(4, 64, count).astype(int))]
+    runs = [
+        simulate(recipe, width=int(w), seed=draw) for w in np.unique(np.geomspace(4, 64, count).astype(int))
+    ]
     return [
         curve_from_metrics(
             f"random features {draw} {run.width}", run.metrics.iloc[4::4], parameters=run.parameters,
@@ -218,3 +221,47 @@ _LAWS = {
     "relaxations": _relaxations, "sigmoids": _sigmoids, "bump": _bump, "logarithm": _logarithm,
     "crossing": _crossing, "unrelated": _unrelated, "knee": _knee,
 }  # fmt: skip
+
+
+def compared(curves: Sequence[Curve], family: str, cut: float) -> pd.DataFrame:
+    """Forecast every run from the others by `auto`, by the rule before it, and by the last value.
+
+    `place`: whether its final loss is the lowest or the highest of the family, or between.
+    """
+    rows = []
+    for run in curves:
+        siblings = [other for other in curves if other is not run]
+        ends, actual = [other.final_loss() for other in siblings], run.final_loss()
+        place = "lowest" if actual < min(ends) else "highest" if actual > max(ends) else "between"
+        seen = run.planned().seen(cut * run.horizon)
+        made = forecast(Auto(), seen, siblings)
+        held = bool(made.low <= actual <= made.high) if np.isfinite(made.low) else None
+        before = LeastError().fit(siblings, cut).predict(seen).final
+        last = LastValue().predict(seen).final
+        errors = [abs(float(np.log(final / actual))) for final in (made.final, before, last)]
+        rows.append((family, run.run, place, *errors, held))
+    columns = ["family", "run", "place", "auto", "least_error", "last_value", "held"]
+    return pd.DataFrame(rows, columns=columns)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("first", type=int, nargs="?", default=100)
+    parser.add_argument("last", type=int, nargs="?", default=104)
+    parser.add_argument("--cut", type=float, default=0.3)
+    options = parser.parse_args()
+    tables = [
+        compared(simulated(kind, draw, logged=150), f"{kind} {draw}", options.cut)
+        for draw in range(options.first, options.last)
+        for kind in KINDS
+    ]
+    table = pd.concat(tables)
+    errors = table.groupby("family")[["auto", "least_error", "last_value"]].mean()
+    errors["to_least_error"] = errors["auto"] / errors["least_error"]
+    errors["to_last_value"] = errors["auto"] / errors["last_value"]
+    print(errors.round(4).to_string())
+    print(table.groupby("place")["held"].agg(["mean", "count"]).to_string())
+
+
+if __name__ == "__main__":
+    main()

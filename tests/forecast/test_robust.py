@@ -26,7 +26,7 @@ STEP = np.arange(10, 2001, 10.0)
 
 def table(name="a", n=3.0, seed=0, end=2000, **columns):
     random = np.random.default_rng([seed, int(n * 10)])
-    step = STEP[STEP <= end]
+    step = STEP[end >= STEP]
     loss = (2.0 + (3.0 + n) * step**-0.4) * np.exp(random.normal(0, 0.002, len(step)))
     return pd.DataFrame({"run": name, "step": step, "loss": loss, "parameters": int(100 * n), **columns})
 
@@ -50,7 +50,9 @@ def test_one_wrong_value_is_found_left_out_listed_and_changes_nothing(at, factor
     assert np.flatnonzero(glitches(dirty["loss"].to_numpy())).tolist() == [at]
     read = curve_from_metrics("a", dirty)
     assert f"1 glitch left out: {dirty['loss'][at]:.3g} at step {STEP[at]:.0f}" in read.notes
-    made = [forecast(SiblingTransfer(), c.seen(1990), SIBLINGS) for c in (curve_from_metrics("a", clean), read)]
+    made = [
+        forecast(SiblingTransfer(), c.seen(1990), SIBLINGS) for c in (curve_from_metrics("a", clean), read)
+    ]
     assert made[1].final == pytest.approx(made[0].final, rel=2e-3)
 
 

@@ -52,12 +52,12 @@ def health(
     """Return what is wrong with one run by its log, gravest first; empty where nothing is.
 
     - not finite: the last logged loss is NaN or infinite.
-    - diverging: the median of the last 5% of the losses is above the lowest such median by more than 5% and
-      six of its standard errors, and within a tenth (of the log rise) of the highest since: not recovering.
+    - diverging: the median of the last 5% of the losses is above the lowest such median by over 5% and by six
+      of its standard errors, and within a tenth (of the log rise) of the highest since: not recovering.
     - rate ended: the logged learning rate is below 1e-3 of its peak in the last 5% of the steps (or, with a
       `horizon` ahead, in the last three logged ones).
     - plateau: over the last half of the steps the loss falls by less than .5% per doubling of steps, with
-      99% confidence from 20 means of consecutive losses. Not said where the rate is still to fall (`anneals`).
+      99% confidence from 20 medians of consecutive losses. Not said where the rate is still to fall (`anneals`).
     - spikes: three or more excursions above the running median by 10% and ten robust spreads, in the last half.
 
     Fewer than 40 losses show only what is not finite and a rate that ended.
@@ -129,7 +129,7 @@ def _rate_ended(rows: pd.DataFrame, horizon: float | None) -> Symptom | None:
     first = int(np.flatnonzero(rate > ENDED * rate.max())[-1]) + 1
     at, last = int(step[first]), float(step[-1])
     ahead = horizon is not None and horizon > 1.02 * last
-    if (len(rate) - first < 3 if ahead else last - at < _WINDOW_SHARE * last):
+    if len(rate) - first < 3 if ahead else last - at < _WINDOW_SHARE * last:
         return None
     if horizon is not None and not ahead:
         return None
@@ -163,7 +163,9 @@ def _spikes(step: np.ndarray, log: np.ndarray) -> Symptom | None:
     if len(starts) < SPIKES:
         return None
     at = int(step[starts[0]])
-    ground = f"{len(starts)} spikes since step {at}, the highest {math.exp((log - middle)[above].max()):.2g} x"
+    ground = (
+        f"{len(starts)} spikes since step {at}, the highest {math.exp((log - middle)[above].max()):.2g} x"
+    )
     return Symptom("spikes", at, ground, "look at the data and the gradient norm there, or lower the rate")
 
 

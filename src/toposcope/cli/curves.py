@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 from toposcope.errors import InputError
 
 if TYPE_CHECKING:
-    import pandas as pd
 
     from toposcope.analysis.forecast import Curve, Schedule
     from toposcope.analysis.forecast.frame import Log

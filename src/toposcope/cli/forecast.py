@@ -26,7 +26,7 @@ from toposcope.errors import InputError
 if TYPE_CHECKING:
     import pandas as pd
 
-    from toposcope.analysis.forecast import Curve, Forecast, Forecaster, Schedule
+    from toposcope.analysis.forecast import Curve, Forecaster, Schedule
     from toposcope.analysis.forecast.gather import Problem
     from toposcope.analysis.health import Symptom
 
@@ -54,7 +54,10 @@ if TYPE_CHECKING:
 @click.option("--level", type=float, default=0.9, show_default=True, help="Confidence of the intervals.")
 @click.option("--finished", is_flag=True, help="Every run is finished where its log ends, short ones too.")
 @click.option(
-    "--methods", type=click.Choice(["auto", "all"]), default="auto", show_default=True,
+    "--methods",
+    type=click.Choice(["auto", "all"]),
+    default="auto",
+    show_default=True,
     help="Which methods to show; all of them and what topology adds: slower.",
 )
 @click.option("--advise", is_flag=True, help="Continue, stop, or scale up? Needs --budget.")
@@ -88,9 +91,9 @@ def command(
     run, lr, tokens, parameters, heldout_loss and features. Finished runs, there or in --siblings, are what
     the forecasts learn from. Where every run is finished, each is forecast from the others at --cuts of its
     training and the methods are scored. With --siblings and --schedule alone, the run that the schedule plans
-    is forecast before it begins. What is wrong with a run (it diverges, its losses are not finite, it no longer
-    falls, it spikes, its rate has ended) is said first. --methods all shows the forecast without topology beside
-    those with it.
+    is forecast before it begins. What is wrong with a run (it diverges, its losses are not
+    finite, it no longer falls, it spikes, its rate has ended) is said first. --methods all shows the forecast
+    without topology beside those with it.
     """
     if not 0 < level < 1:
         raise InputError(f"--level {level} is not a confidence; give a number between 0 and 1, such as 0.9")

@@ -47,7 +47,9 @@ def show_lines(curves: Sequence[Curve], made: Mapping[str, Forecast], siblings: 
     if common and (reason := reasons.pop()):
         click.echo(f"all: {reason}")
     level = next(iter(made.values())).level
-    click.echo(f"Final loss, mean over the last 2% of the steps, {level:.0%} interval, {siblings} finished siblings")
+    click.echo(
+        f"Final loss, mean over the last 2% of the steps, {level:.0%} interval, {siblings} finished siblings"
+    )
     explained = [c for c in curves if made[c.run].used][:_MOST_EXPLAINED]
     for curve in explained:
         click.echo(f"{made[curve.run].method} of {curve.run}: {_used(made[curve.run])}")

@@ -54,7 +54,7 @@ def tidy(rows: Iterable[Mapping[str, Any]] | pd.DataFrame, run: str) -> pd.DataF
 
 
 def columns_of(raw: pd.DataFrame) -> dict[str, object]:
-    """Return meaning -> the column that has it: the canonical name before its aliases, those in their order."""
+    """Return meaning -> the column that has it: the canonical name before its aliases in order."""
     by_name: dict[str, object] = {}
     for column in raw.columns:
         by_name.setdefault(plain(column), column)

@@ -30,7 +30,7 @@ _EXACT = 1e-5
 
 
 def default_candidates() -> tuple[Forecaster, ...]:
-    """Return what `Auto` averages: transfers from siblings, laws of the learning rate, the run's own curve."""
+    """Return what `Auto` averages: transfers from siblings, laws of the rate, the run's own curve."""
     from_siblings = (SiblingTransfer(), ShrunkTransfer(), MeanFall(), PathTransfer())
     return (*from_siblings, MultiPower(), Tissue(), Pow3(), SmoothedPow3(), Pow4(), LastValue())
 
@@ -97,13 +97,12 @@ class Auto(Forecaster):
                 point = method.predict(seen) if len(seen.step) >= method.least_seen else None
             except (InputError, np.linalg.LinAlgError):
                 continue
-            if point is not None and point.final > 0 and math.isfinite(point.final):
-                if len(point.step) and np.all(np.isfinite(point.loss) & (point.loss > 0)):
-                    points.append((method.name, w, point))
+            if point is not None and _sound(point):
+                points.append((method.name, w, point))
         return points
 
     def _own(self, seen: Curve) -> list[tuple[Forecaster, float]]:
-        """Weigh the methods that need no sibling on earlier cuts of the run; unfit, alike when none can be."""
+        """Weigh the methods that need no sibling on earlier cuts of the run."""
         weighed = []
         for method in self._eligible(self.siblings):
             if "siblings" in method.needs or ("schedule" in method.needs and seen.plan() is None):
@@ -129,6 +128,11 @@ class Auto(Forecaster):
     def _eligible(self, siblings: Sequence[Curve]) -> list[Forecaster]:
         laws = len(siblings) < 2 or not one_schedule(siblings)
         return [c for c in self.candidates if laws or "schedule" not in c.needs]
+
+
+def _sound(point: Point) -> bool:
+    positive = len(point.step) > 0 and np.all(np.isfinite(point.loss) & (point.loss > 0))
+    return bool(positive and point.final > 0 and math.isfinite(point.final))
 
 
 def weight(errors: Sequence[float], power: float = POWER) -> float:

@@ -33,11 +33,10 @@ def log_from_frame(frame: pd.DataFrame, *, name: str, column: str = "loss") -> L
     """Read a wide table with a row per logged step as losses, run properties and features.
 
     Columns: `step` and the loss called `column`; optionally `run` (else the whole table is the run `name`),
-    `learning_rate`, `tokens`, `parameters`, `heldout_loss`, `grad_norm`, `weight_norm`. `sources.losses.ALIASES`
-    has other names that are understood, of `column` too. Where no loss is called so, the only column that ends in "loss" is it; where
-    no size is, the only one that begins with "param". Every other numeric column that changes within a run
-    is a feature.
-
+    `learning_rate`, `tokens`, `parameters`, `heldout_loss`, `grad_norm`, `weight_norm`.
+    `sources.losses.ALIASES` has other names that are understood, of `column` too. Where no loss is called so,
+    the only column that ends in "loss" is it; where no size is, the only one that begins with "param".
+    Every other numeric column that changes within a run is a feature.
     Raises
     ------
     InputError

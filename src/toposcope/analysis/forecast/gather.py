@@ -118,7 +118,12 @@ def split_runs(
     for curve in own:
         unplanned = curve.schedule is None and curve.horizon == curve.last
         known = [other for other in everyone if other is not curve and other.finished]
-        if not all_finished and unplanned and curve.last < 0.98 * longest and any(c.horizon == longest for c in known):
+        if (
+            not all_finished
+            and unplanned
+            and curve.last < 0.98 * longest
+            and any(c.horizon == longest for c in known)
+        ):
             curve = _with_end(curve, [c for c in known if c.horizon > curve.last])
         (finished if curve.finished else begun).append(curve)
     return finished, begun
@@ -297,7 +302,7 @@ def _planned_end(config: Mapping[str, object], rows: pd.DataFrame) -> int | None
 
 
 def _recipe_steps(config: Mapping[str, object]) -> int | None:
-    """Return the steps that a recipe or a trainer's state plans; nanoGPT and Lightning call them otherwise."""
+    """Return the steps that a recipe, a trainer's state or a config under their usual names plans."""
     for name in ("steps", "planned_steps", "max_steps", "max_iters"):
         steps = config.get(name)
         if isinstance(steps, int | float) and steps > 0:

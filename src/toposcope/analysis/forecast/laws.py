@@ -55,7 +55,7 @@ class Tissue(Forecaster):
         """Fit all together, then shift to the recent losses and follow the schedule."""
         if not _same_size(seen, self.siblings) and _anneals_unseen(seen):
             raise InputError(
-                f"{self.name}: without a finished run of its size, {seen.run} does not say what annealing pays"
+                f"{self.name}: no finished run of its size, and {seen.run} does not say what annealing pays"
             )
         return _follow(seen, fit_tissue([*_same_size(seen, self.siblings), _data(seen)]))
 
@@ -153,7 +153,9 @@ def _lent(seen: Curve, shape: Shape) -> tuple[np.ndarray, np.ndarray]:
     data, plan = _data(seen)
     area = plan.area(np.array([float(seen.last)]))[0]
     lowest, alpha = float(data.loss.min()), 0.4
-    log_b = np.log(LENT_GAIN * lowest / plan.peak) + shape.kappa * np.log(plan.area(np.array([seen.horizon]))[0])
+    log_b = np.log(LENT_GAIN * lowest / plan.peak) + shape.kappa * np.log(
+        plan.area(np.array([seen.horizon]))[0]
+    )
     log_c = np.log(LENT_PACE) - (1 - shape.gamma) * np.log(plan.peak)
     log_a = np.log(0.08 * lowest) + alpha * np.log(area)
     return np.array([0.9 * lowest, log_a, alpha, log_b, log_c]), _LENT

@@ -116,13 +116,13 @@ class ShrunkTransfer(Forecaster):
         fall = _shrunk_line(self.level, self.fall, x)
         mean, free = float(self.fall.mean()), _line(self.level, self.fall, x)
         kept = (fall - mean) / (free - mean) if abs(free - mean) > 1e-12 else 0.0
-        paths = [column.mean() + kept * (_line(self.level, column, x) - column.mean()) for column in self.falls.T]
+        paths = [
+            column.mean() + kept * (_line(self.level, column, x) - column.mean()) for column in self.falls.T
+        ]
         return Point(math.exp(x + fall), self.shares * seen.horizon, np.exp(x + np.array(paths)))
 
 
-def _read(
-    siblings: Sequence[Curve], share: float
-) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+def _read(siblings: Sequence[Curve], share: float) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
     """Return log levels at `share` (k,), later shares (30,), log losses there (k, 30), log finals (k,)."""
     shares = np.linspace(share, 1.0, 31)[1:]
     cuts = [s.seen(share * s.horizon) for s in siblings]
