@@ -56,9 +56,10 @@ def health(
       of its standard errors, and within a tenth (of the log rise) of the highest since: not recovering.
     - rate ended: the logged learning rate is below 1e-3 of its peak in the last 5% of the steps (or, with a
       `horizon` ahead, in the last three logged ones).
-    - plateau: over the last half of the steps the loss falls by less than .5% per doubling of steps, with
-      99% confidence from 20 medians of consecutive losses. Not said where the rate is still to fall (`anneals`).
-    - spikes: three or more excursions above the running median by 10% and ten robust spreads, in the last half.
+    - plateau: over the last half of the steps the loss falls by less than .5% per doubling of steps, with 99%
+      confidence from 20 medians of consecutive losses. Not said where the rate is to fall yet (`anneals`).
+    - spikes: three or more excursions above the running median by 10% and ten robust spreads, in the last
+      half.
 
     Fewer than 40 losses show only what is not finite and a rate that ended.
 

@@ -37,6 +37,7 @@ def log_from_frame(frame: pd.DataFrame, *, name: str, column: str = "loss") -> L
     `sources.losses.ALIASES` has other names that are understood, of `column` too. Where no loss is called so,
     the only column that ends in "loss" is it; where no size is, the only one that begins with "param".
     Every other numeric column that changes within a run is a feature.
+
     Raises
     ------
     InputError
