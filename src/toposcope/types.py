@@ -147,7 +147,7 @@ class Row:
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
-    """A number with its uncertainty: `value` within [`low`, `high`] at confidence `level`, from `n` of its kind.
+    """A number with its uncertainty: `value` within [`low`, `high`] at confidence `level`, from `n` data.
 
     `status` "ok" or why it is not one, `reason` in words; NaN bounds where there is no interval.
     """
