@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING
 from toposcope.errors import InputError
 
 if TYPE_CHECKING:
-
     from toposcope.analysis.forecast import Curve, Schedule
     from toposcope.analysis.forecast.frame import Log
     from toposcope.analysis.forecast.gather import Problem
+
 
 @dataclass(frozen=True, slots=True)
 class Reading:
