@@ -292,3 +292,14 @@ def test_an_unfinished_transformers_run_is_no_finished_sibling(tmp_path):
 
 def test_numbers_that_are_none_are_left_out_of_the_facts():
     assert training_facts({"max_steps": -1, "global_step": True, "total_flos": "many"}) == {}
+
+
+def test_a_law_reads_the_sizes_by_any_of_their_names(tmp_path, capsys):
+    from toposcope.cli.main import main
+
+    sizes = np.array([1e3, 1e4, 1e5, 1e6])
+    pd.DataFrame({"params": sizes, "train_loss": 65.0 * sizes**-0.3}).to_csv(tmp_path / "m.csv", index=False)
+    with pytest.raises(SystemExit) as ended:
+        main(["analyze", str(tmp_path / "m.csv"), "--law", "power", "--json"])
+    fit = {row["parameter"]: row["value"] for row in json.loads(capsys.readouterr().out)["fit"]}
+    assert (ended.value.code, round(fit["exponent"], 3)) == (0, -0.3)
