@@ -155,7 +155,8 @@ def forecast(
     band = (none, none)
     low, high, status = math.nan, math.nan, "degenerate"
     if len(errors) < 3:
-        source, said = "nothing", "too few siblings and too short a run for an interval"
+        why, source = "too few siblings and too short a run for an interval", "nothing"
+        said = f"{said}; {why}" if said else why
     elif not any(errors):
         said = f"{source} were forecast without any error, so that there is no interval"
     else:
