@@ -95,7 +95,8 @@ class Series:
         """The runs, by name; family and number of parameters are read off the first readable checkpoint."""
         if self._described is None:
             self._described = tuple(
-                _with_seed(described_in_text(self._describe(source))) for source in self._sources.values()
+                _with_facts(_with_seed(described_in_text(self._describe(source))), source)
+                for source in self._sources.values()
             )
         return self._described
 
@@ -359,6 +360,15 @@ def _describe_hub(source: Source) -> Run:
         return source.run
     family = str(config.get("model_type", source.run.family))
     return dataclasses.replace(source.run, family=family, config=config)
+
+
+def _with_facts(run: Run, source: Source) -> Run:
+    """Add what the trainer's state says to the run's configuration."""
+    try:
+        facts = source.facts()
+    except SourceError:
+        return run  # said where the file is read for its losses
+    return dataclasses.replace(run, config={**run.config, **facts}) if facts else run
 
 
 def _with_seed(run: Run) -> Run:
