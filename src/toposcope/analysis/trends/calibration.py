@@ -23,7 +23,7 @@ from toposcope.errors import InputError
 from toposcope.progress import track
 
 DRAWS = 10_000
-OTHER_DRAWS = 400
+OTHER_DRAWS = 100
 """Pairs on which the tests that do not carry the verdict are tried; their errors are tens of points."""
 ALPHA = 0.05
 RESAMPLES = 200

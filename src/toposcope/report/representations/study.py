@@ -119,7 +119,7 @@ def build(
     further = tuple(name for name in series.targets if name in ("probe_accuracy", *given) and name != chosen)
     wanted = [chosen, *further] if chosen else list(further)
     columns = [column for column in leading(series.columns(), most=60) if column not in wanted]
-    trends = trend_table(series, targets=wanted, columns=columns)
+    trends = trend_table(series, targets=wanted, columns=columns, every=True)
     controls = {name: column for name, column in CONTROLS.items() if column in series.values}
     confounds = [confound_table(series, name, columns, controls).assign(target=name) for name in wanted]
     counted = trends["n"].max() if len(trends) else np.nan
