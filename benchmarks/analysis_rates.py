@@ -1,4 +1,6 @@
-"""Simulate the packaged error rates: python benchmarks/analysis_rates.py [--only NAME] [--draws N] [--out DIR] [--write].
+"""Simulate the packaged error rates.
+
+Run: python benchmarks/analysis_rates.py [--only NAME] [--draws N] [--out DIR] [--write] [--setting].
 
 Each grid of steps takes minutes; DIR keeps what is done. --write packs what DIR has into the package.
 --setting prints the rates on the nulls that the constants were set on instead.

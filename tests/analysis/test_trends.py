@@ -60,7 +60,9 @@ def test_a_feature_that_ranks_like_the_step_has_no_partial_correlation() -> None
 
 
 def test_a_norm_that_ranks_like_the_step_is_told() -> None:
-    row = trend_table(from_frame(series(weight_norm=1 + STEPS), features=["f"]), draws=FEW, every=True).iloc[0]
+    row = trend_table(from_frame(series(weight_norm=1 + STEPS), features=["f"]), draws=FEW, every=True).iloc[
+        0
+    ]
     assert row["partial_norm"] == pytest.approx(row["partial_step"])
     assert "adds nothing" in row["reason"]
 
@@ -163,7 +165,9 @@ def test_the_tail_is_below_the_normal_one_far_out() -> None:
 
 @pytest.mark.parametrize("name", [*REQUIRED, "AR(1) -0.8", "exponentials + 0.1% noise", "edge of stability",
                                   "sigmoids + 1% noise"])  # fmt: skip
-@pytest.mark.parametrize("steps", [STEPS, np.arange(100.0), np.geomspace(1, 1e5, 51)], ids=["51", "100", "51 log"])
+@pytest.mark.parametrize(
+    "steps", [STEPS, np.arange(100.0), np.geomspace(1, 1e5, 51)], ids=["51", "100", "51 log"]
+)
 def test_the_verdict_holds_its_level_under_every_null(name: str, steps: np.ndarray) -> None:
     x, y = null_pairs(name, steps, 1000)
     p = innovation_test(whiten(x, steps), whiten(y, steps), intervals=False).p
@@ -293,7 +297,10 @@ def test_a_known_learning_rate_is_taken_out() -> None:
     assert np.mean(known <= 0.05) < 0.085
     frame = series(learning_rate=rate)
     assert "learning_rate" not in from_frame(frame).columns()
-    assert trend_table(from_frame(frame), draws=FEW)["p"].item() != trend_table(from_frame(series()), draws=FEW)["p"].item()
+    assert (
+        trend_table(from_frame(frame), draws=FEW)["p"].item()
+        != trend_table(from_frame(series()), draws=FEW)["p"].item()
+    )
 
 
 def test_a_planted_pair_adds_and_a_pair_of_trends_does_not() -> None:

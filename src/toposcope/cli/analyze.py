@@ -264,7 +264,9 @@ def _show_trends(part: pd.DataFrame, rows: int) -> None:
         "Trends, the smallest p of the verdict's test first", order, list(_TREND_SHOWN), rows, _TREND_SHOWN
     )
     adds = int((part["verdict"] == "adds").sum())
-    click.echo(f"{adds} of {len(part)} pairs share more than a trend (Holm over the confirmatory rows of a target).")
+    click.echo(
+        f"{adds} of {len(part)} pairs share more than a trend (Holm over the confirmatory rows of a target)."
+    )
     odd = part[part["status"] != "ok"]
     for reason, count in odd["reason"].value_counts().head(5).items():
         click.echo(f"{count} rows: {reason}")

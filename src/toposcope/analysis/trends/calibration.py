@@ -44,14 +44,14 @@ TESTS = {
     VERDICT: "p",
     REFUSED: "verdict",
 }
-"""Test -> the columns of the trend and lag tables that it stands behind; last the share that is not tested."""
+"""Test -> the columns of the trend and lag tables that it stands behind; last the share not tested."""
 
 
 def rejections(x: np.ndarray, y: np.ndarray, steps: np.ndarray, norm: np.ndarray) -> dict[str, float]:
     """Return the share of the pairs (n, pairs) that each test rejects at 5%, a pair not tested being none.
 
-    `norm` (n,) stands for the weight norm in the partial correlation. All but the verdict's test see the first
-    `OTHER_DRAWS` pairs alone.
+    `norm` (n,) stands for the weight norm in the partial correlation. All but the verdict's test see the
+    first `OTHER_DRAWS` pairs alone.
     """
     test = innovation_test(whiten(x, steps), whiten(y, steps), intervals=False)
     x, y = x[:, :OTHER_DRAWS], y[:, :OTHER_DRAWS]

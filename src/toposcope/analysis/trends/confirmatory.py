@@ -1,4 +1,4 @@
-"""Which rows carry the verdict: a few features named before any run is looked at, and the targets asked for."""
+"""Which rows carry the verdict: a few features named before any run is looked at."""
 
 from __future__ import annotations
 
@@ -34,9 +34,9 @@ _PROBES = frozenset({
 def primary_columns(table: SeriesTable, columns: Sequence[str] | None = None) -> list[str]:
     """Return the columns over which the verdict is corrected.
 
-    They are those that the catalogue calls `primary`; where it does not say, a fixed list of ours together with
-    every feature of a probe or a table that is not ours. `columns`, where given, restricts them, and where none
-    of those named is primary, naming them is the choice.
+    They are those that the catalogue calls `primary`; where it does not say, a fixed list of ours together
+    with every feature of a probe or a table that is not ours. `columns`, where given, restricts them, and
+    where none of those named is primary, naming them is the choice.
     """
     catalogue = table.catalogue
     if "primary" in catalogue:

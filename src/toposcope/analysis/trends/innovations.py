@@ -1,16 +1,16 @@
 """The test behind the verdict: what two series share beyond their trends and their own persistence.
 
-`whitening` makes the innovations e and f of the two series, each alone. Under independence the sign of every
-product e_t f_t is arbitrary, so the null distribution of sum e_t f_t is that of sum s_t q_t over random signs
-s_t, with q_t = e_t f_t / h_t^(3/8), where h_t, the part that the projections left of place t, undoes what they
-took from the products. Its tail is the saddlepoint approximation of Lugannani and Rice (1980) with the
+`whitening` makes the innovations e and f of the two series, each alone. Under independence the sign of
+every product e_t f_t is arbitrary, so the null distribution of sum e_t f_t is that of sum s_t q_t over random signs
+s_t, with q_t = e_t f_t / h_t^(3/8), where h_t, the part that the projections left of place t, undoes what
+they took from the products. Its tail is the saddlepoint approximation of Lugannani and Rice (1980) with the
 exact cumulant function K(u) = sum log cosh(q_t u). Because the products stand for themselves, noise whose size
 changes along training needs no model. Several runs are one test: their products are added checkpoint by
 checkpoint, and one sign flips all runs of a checkpoint, so that runs which saw the same batches need
 not be independent of one another.
 
-Where both series take as many trend functions as there are, what is left of them may still be trend, and the pair
-is not tested ("too smooth to test").
+Where both series take as many trend functions as there are, what is left of them may still be trend, and
+the pair is not tested ("too smooth to test").
 """
 
 from __future__ import annotations
@@ -33,8 +33,11 @@ _SIMULATED = 400
 
 @dataclass(frozen=True, slots=True)
 class Innovations:
-    """Per pair: `r`, its interval [`low`, `high`], the two-sided `p`, the `least` p that products of these sizes
-    can reach, and where both series are too `smooth` to test (p is NaN there)."""  # fmt: skip
+    """Per pair: `r`, its interval [`low`, `high`] and the two-sided `p`.
+
+    `least` is the p that products of these sizes can reach; where both series are too `smooth` to test, p is
+    NaN.
+    """
 
     r: np.ndarray
     low: np.ndarray
@@ -95,7 +98,7 @@ def product_test(
 
 @njit(cache=True)
 def sign_tail(q, total):  # type: ignore[no-untyped-def]
-    """Return P(|sum s_t q_t| >= |total|) over random signs, by the saddlepoint formula of Lugannani and Rice."""
+    """Return P(|sum s_t q_t| >= |total|) over random signs, by Lugannani and Rice's formula."""
     q = np.abs(q)
     size, far = np.sqrt(np.sum(q * q)), np.sum(q)
     total = abs(total)
@@ -164,8 +167,8 @@ def _interval(product, square, weight, r, alpha):  # type: ignore[no-untyped-def
 def detectable_r(free: int, family: int, *, alpha: float = 0.05, power: float = 0.8) -> float:
     """Return the r found with this power when `free` innovations are compared and `family` rows corrected for.
 
-    Simulated, 400 pairs of white normal innovations, at Bonferroni's alpha / family; NaN where even r = .99 is
-    not found so often.
+    Simulated, 400 pairs of white normal innovations, at Bonferroni's alpha / family; NaN where even r = .99
+    is not found so often.
 
     >>> 0.3 < detectable_r(45, 1) < 0.5 < detectable_r(45, 60) < 0.8
     True

@@ -85,7 +85,7 @@ def averaged(width: int, kind: Simulator = white) -> Simulator:
 
 
 def wave(period: float, noise: float) -> Simulator:
-    """Return a simulator of a sinusoid of one period (in checkpoints), a phase for each series, plus noise."""
+    """Return a simulator of a sinusoid of one period (checkpoints), a phase for each series, plus noise."""
 
     def simulate(g: np.random.Generator, steps: np.ndarray, draws: int) -> np.ndarray:
         turn = 2.0 * np.pi * np.arange(len(steps))[:, None] / period
@@ -218,7 +218,7 @@ def drifting_walk(g: np.random.Generator, steps: np.ndarray, draws: int) -> np.n
 
 
 def counts(rate: float) -> Simulator:
-    """Return a simulator of integer counts whose logarithm falls like a power law, about `rate` at the end."""
+    """Return a simulator of counts whose logarithm falls like a power law, about `rate` at the end."""
 
     def simulate(g: np.random.Generator, steps: np.ndarray, draws: int) -> np.ndarray:
         return g.poisson(rate * np.exp(2.0 * power_law(g, steps, draws))).astype(float)

@@ -1,6 +1,6 @@
 """The statistics that are usually reported for two series over checkpoints, and how the departures correlate.
 
-All but `departure_rho` come with intervals or p-values that are wrong under drift; `calibration` says how wrong.
+All but `departure_rho` have intervals or p-values that are wrong under drift; `calibration` says how wrong.
 """
 
 from __future__ import annotations
@@ -48,8 +48,8 @@ def pair_statistics(
 ) -> pd.DataFrame:
     """Return the statistics of the columns of `x` (n, p) against `y` (n,) or (n, p), one row each.
 
-    `steps` (n,) are distinct and rising; `norm` (n,) is the weight norm, or None. `every` adds those of `EVERY`
-    that are not in `DEFAULT`.
+    `steps` (n,) are distinct and rising; `norm` (n,) is the weight norm, or None. `every` adds those of
+    `EVERY` that are not in `DEFAULT`.
     """
     n, p = x.shape
     y = np.broadcast_to(y[:, None] if y.ndim == 1 else y, x.shape)

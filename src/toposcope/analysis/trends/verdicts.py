@@ -126,15 +126,15 @@ def family_table(
     """Ask of each feature and target once, over all runs together, whether they share more than a trend.
 
     The products of innovations are added over the runs at every step, and the same sign flips all runs of a
-    step, so that runs that saw the same batches need not be independent. Runs too short or too smooth are left
-    out and counted in `reason`.
+    step, so that runs that saw the same batches need not be independent. Runs too short or too smooth are
+    left out and counted in `reason`.
 
     Returns
     -------
     pandas.DataFrame
-        One row per target and column: `target`, `column`, `runs` (tested), `n` (checkpoints over all of them), `r`
-        with the interval [`r_low`, `r_high`] that inverts the test, `p`, `departure_rho` (mean over runs), `p_holm`
-        (over the `family_size` confirmatory rows of the target), `q` (Benjamini-Hochberg over the others),
+        One row per target and column: `target`, `column`, `runs` (tested), `n` (checkpoints over all of
+        them), `r` with the interval [`r_low`, `r_high`] that inverts the test, `p`, `departure_rho` (mean
+        over runs), `p_holm` (over the `family_size` confirmatory rows of the target), `q` (Benjamini-Hochberg over the others),
         `confirmatory`, `detectable_r` (found with 80% power at this n and family), `verdict` and `reason`.
 
     Raises
@@ -194,8 +194,8 @@ def _ordered(out: pd.DataFrame, order: dict[str, list[str]]) -> pd.DataFrame:
 def judged(out: pd.DataFrame, primary: Sequence[str], alpha: float) -> pd.DataFrame:
     """Add Holm's p over the confirmatory rows of each target, q over the others, and the verdicts.
 
-    `out` has target, column, n, p, reason, and `least` (the smallest p within reach), `free` (innovations less
-    trends), `why` (why no p).
+    `out` has target, column, n, p, reason, and `least` (the smallest p within reach), `free` (innovations
+    less trends), `why` (why no p).
     """
     out = out.assign(p_holm=np.nan, q=np.nan, confirmatory=out["column"].isin(list(primary)), family_size=0)
     for target in out["target"].unique():

@@ -3,13 +3,17 @@
 Correlating two persistent series says little; correlating what is left of each once its own past is taken
 out says much (Box and Jenkins 1970; Haugh 1976). For every series alone:
 
-1. Trend. A constant, a line in the step, the leading principal functions of {t^-b, log t}, and, where it is
-   known, the learning rate, its integral and its lagged value: the core. Beyond the core a nested family of smooth
-   functions: the principal functions of exponentials in the step and of sigmoids in the step and in its logarithm.
-2. Persistence. An autoregression of order p by Burg's method on what the trend leaves, p by AICc.
-3. Trend again, by generalised least squares under that autoregression; steps 2 and 3 are done twice.
-4. How many functions of the nested family are taken is chosen by AICc of the whole model: a smooth series
-   takes many, a noisy one none.
+1. Trend. A constant, a line in the step, the leading principal functions of {t^-b, log t}, and, where it
+   is known, the learning rate, its integral and its lagged value: the core. Beyond the core a nested family
+   of smooth functions: the principal functions of exponentials in the step and of sigmoids in the step and
+   in its logarithm.
+2. Persistence. An autoregression of order p by Burg's method on what the trend leaves, p by AICc. What the
+   trend took is given back in expectation: each trend function enters as a segment of its own, scaled by the
+   noise (the E step of restricted maximum likelihood), for a projection that leaves a hole in the spectrum
+   would otherwise pass for persistence.
+3. Trend again, by generalised least squares under that autoregression; 2 and 3 are done three times.
+4. How many functions of the nested family are taken is chosen by a penalised likelihood of the whole model: a
+   smooth series takes many, a noisy one none.
 
 The result is the standardised innovations e (n,) and h (n,), the part of each that the projection left.
 """
@@ -38,8 +42,10 @@ PENALTY = 3.0
 
 @dataclass(frozen=True, slots=True)
 class Whitened:
-    """Innovations `e` (n, columns), what the projection left of each `left` (n, columns), the number of `trends`
-    and the `order` of each column, and where the family of trends was `exhausted`."""  # fmt: skip
+    """Innovations `e` and what the projection `left` of each, both (n, columns).
+
+    Per column the number of `trends`, the `order`, and whether the family of trends was `exhausted`.
+    """
 
     e: np.ndarray
     left: np.ndarray
@@ -49,9 +55,9 @@ class Whitened:
 
 
 def whiten(values: np.ndarray, steps: np.ndarray, rate: np.ndarray | None = None) -> Whitened:
-    """Whiten each column of `values` (n, columns) at distinct rising `steps`; `rate` (n,) is the learning rate.
+    """Whiten each column of `values` (n, columns) at distinct rising `steps`.
 
-    A column that its trend explains to rounding has no innovations: NaN.
+    `rate` (n,) is the learning rate, or None. A column that its trend explains to rounding has no innovations: NaN.
     """
     basis, sizes = trend_family(steps, rate)
     centred = values - values.mean(axis=0)
@@ -73,7 +79,9 @@ def most_order(n: int) -> int:
 def trend_family(steps: np.ndarray, rate: np.ndarray | None = None) -> tuple[np.ndarray, np.ndarray]:
     """Return orthonormal trends as rows (most, n), the core first, and the numbers of them to choose from."""
     steps = np.asarray(steps, float)
-    known = None if rate is None or not np.isfinite(rate).all() or np.ptp(rate) == 0 else tuple(map(float, rate))
+    known = (
+        None if rate is None or not np.isfinite(rate).all() or np.ptp(rate) == 0 else tuple(map(float, rate))
+    )
     return _trend_family(tuple(map(float, steps)), known)
 
 
@@ -142,7 +150,7 @@ def _sigmoid(x: np.ndarray) -> np.ndarray:
 
 @njit(cache=True)
 def _whiten(values, basis, sizes, most):  # type: ignore[no-untyped-def]
-    """Whiten each row of `values` (columns, n): for every size of the trend, and keep the one with the least AICc."""
+    """Whiten each row of `values` (columns, n) under every size of the trend; keep the one of least score."""
     columns, n = values.shape
     e, left = np.empty((columns, n)), np.empty((columns, n))
     place, order = np.zeros(columns, np.int64), np.zeros(columns, np.int64)
@@ -161,7 +169,7 @@ def _whiten(values, basis, sizes, most):  # type: ignore[no-untyped-def]
 
 @njit(cache=True)
 def _fitted(x, basis, size, most):  # type: ignore[no-untyped-def]
-    """Return AICc, order, innovations, what is left of each, and the power that the trend leaves of x."""
+    """Return the score, order, innovations, what is left of each, and the power that the trend leaves of x."""
     n = len(x)
     w = np.empty((size + 1, n))
     for k in range(size):
@@ -281,7 +289,7 @@ def _unfiltered(e, reflection, order):  # type: ignore[no-untyped-def]
 
 @njit(cache=True)
 def _project(w):  # type: ignore[no-untyped-def]
-    """Orthonormalise the rows of `w` but the last, project it off them, return what they leave of each place."""
+    """Make the rows of `w` but the last orthonormal, project it off them, return what is left of each place."""
     last = len(w) - 1
     left = np.ones(w.shape[1])
     for k in range(last):
