@@ -1,13 +1,13 @@
 """The test behind the verdict: what two series share beyond their trends and their own persistence.
 
 `whitening` makes the innovations e and f of the two series, each alone. Under independence the sign of
-every product e_t f_t is arbitrary, so the null distribution of sum e_t f_t is that of sum s_t q_t over random signs
-s_t, with q_t = e_t f_t / h_t^(3/8), where h_t, the part that the projections left of place t, undoes what
-they took from the products. Its tail is the saddlepoint approximation of Lugannani and Rice (1980) with the
-exact cumulant function K(u) = sum log cosh(q_t u). Because the products stand for themselves, noise whose size
-changes along training needs no model. Several runs are one test: their products are added checkpoint by
-checkpoint, and one sign flips all runs of a checkpoint, so that runs which saw the same batches need
-not be independent of one another.
+every product e_t f_t is arbitrary, so the null distribution of sum e_t f_t is that of sum s_t q_t over
+random signs s_t, with q_t = e_t f_t / h_t^(3/8), where h_t, the part that the projections left of place t,
+undoes what they took from the products. Its tail is the saddlepoint approximation of Lugannani and Rice
+(1980) with the exact cumulant function K(u) = sum log cosh(q_t u). Because the products stand for
+themselves, noise whose size changes along training needs no model. Several runs are one test: their products
+are added checkpoint by checkpoint, and one sign flips all runs of a checkpoint, so that runs which saw the
+same batches need not be independent of one another.
 
 Where both series take as many trend functions as there are, what is left of them may still be trend, and
 the pair is not tested ("too smooth to test").
@@ -69,7 +69,7 @@ def innovation_test(x: Whitened, y: Whitened, *, intervals: bool = True) -> Inno
 def pair_products(
     e: np.ndarray, f: np.ndarray, left: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return e f, (e^2 + f^2) / 2 and the weights h^(-3/8), each (n, pairs), of innovations scaled to power 1."""
+    """Return e f, (e^2 + f^2) / 2 and the weights h^(-3/8), each (n, pairs), e and f scaled to power 1."""
     with np.errstate(invalid="ignore", divide="ignore"):
         e = e / np.sqrt(np.mean(e * e, axis=0))
         f = f / np.sqrt(np.mean(f * f, axis=0))
@@ -91,8 +91,8 @@ def product_test(
         p[j] = sign_tail(q, product[:, j].sum())
         least[j] = sign_tail(q, np.abs(product[:, j]).sum())
         if intervals:
-            column = (np.ascontiguousarray(part[:, j]) for part in (product, square, weight))
-            low[j], high[j] = _interval(*column, r[j], 1.0 - LEVEL)
+            mine, power, scale = (np.ascontiguousarray(part[:, j]) for part in (product, square, weight))
+            low[j], high[j] = _interval(mine, power, scale, r[j], 1.0 - LEVEL)
     return Innovations(r, low, high, p, least, smooth)
 
 
@@ -165,7 +165,7 @@ def _interval(product, square, weight, r, alpha):  # type: ignore[no-untyped-def
 
 @lru_cache(maxsize=256)
 def detectable_r(free: int, family: int, *, alpha: float = 0.05, power: float = 0.8) -> float:
-    """Return the r found with this power when `free` innovations are compared and `family` rows corrected for.
+    """Return the r found with this power from `free` innovations with `family` rows corrected for.
 
     Simulated, 400 pairs of white normal innovations, at Bonferroni's alpha / family; NaN where even r = .99
     is not found so often.

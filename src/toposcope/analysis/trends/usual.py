@@ -85,7 +85,7 @@ def _default(x: np.ndarray, y: np.ndarray, steps: np.ndarray, draws: Draws) -> d
 
 
 def departure_correlation(x: np.ndarray, y: np.ndarray, steps: np.ndarray) -> np.ndarray:
-    """Return the rank correlation of what the core trends leave of each pair of columns (n, pairs), without a p.
+    """Return the rank correlation of what the core trends leave of each pair of columns, without a p.
 
     NaN where the trends leave fewer than three degrees of freedom, or only rounding of a series.
 

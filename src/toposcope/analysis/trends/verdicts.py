@@ -134,8 +134,9 @@ def family_table(
     pandas.DataFrame
         One row per target and column: `target`, `column`, `runs` (tested), `n` (checkpoints over all of
         them), `r` with the interval [`r_low`, `r_high`] that inverts the test, `p`, `departure_rho` (mean
-        over runs), `p_holm` (over the `family_size` confirmatory rows of the target), `q` (Benjamini-Hochberg over the others),
-        `confirmatory`, `detectable_r` (found with 80% power at this n and family), `verdict` and `reason`.
+        over runs), `p_holm` (over the `family_size` confirmatory rows of the target), `q`
+        (Benjamini-Hochberg over the others), `confirmatory`, `detectable_r` (found with 80% power at this n
+        and family), `verdict` and `reason`.
 
     Raises
     ------
@@ -232,7 +233,7 @@ def _verdict(row: dict, alpha: float) -> tuple[str, str]:
 def _groups(
     table: SeriesTable, run: str, target: str, columns: Sequence[str]
 ) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray | None, list[str]]]:
-    """Yield steps, features (n, p), target (n,), learning rate and names of features known at the same steps."""
+    """Yield steps, features (n, p), target (n,), learning rate and names of what the same steps have."""
     frame = table.of_run(run)
     steps, y = frame["step"].to_numpy(float), frame[target].to_numpy(float)
     features = frame[list(columns)].to_numpy(float)
@@ -292,12 +293,12 @@ def _whitened(
     known = rate is not None and np.isfinite(rate).all()
     both = whiten(np.column_stack([x, y]), steps, rate if known else None)
     cut = x.shape[1]
-    first = Whitened(
-        both.e[:, :cut], both.left[:, :cut], both.trends[:cut], both.order[:cut], both.exhausted[:cut]
-    )
-    last = Whitened(*(np.repeat(part[..., cut:], cut, axis=-1) for part in (both.e, both.left)),
-                    *(np.repeat(part[cut:], cut) for part in (both.trends, both.order, both.exhausted)))  # fmt: skip
-    return first, last
+    mine, other = np.arange(cut), np.full(cut, cut)
+    return _taken(both, mine), _taken(both, other)
+
+
+def _taken(white: Whitened, at: np.ndarray) -> Whitened:
+    return Whitened(white.e[:, at], white.left[:, at], white.trends[at], white.order[at], white.exhausted[at])
 
 
 def _tested(x: np.ndarray, y: np.ndarray, steps: np.ndarray, rate: np.ndarray | None) -> pd.DataFrame:

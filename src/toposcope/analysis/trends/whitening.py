@@ -37,7 +37,7 @@ MOST_ORDER = 12
 ROUNDS = 3
 """Times that persistence and trend are estimated in turn."""
 PENALTY = 3.0
-"""What a parameter costs in -2 log likelihood, times n / (n - parameters - 1): between AICc (2) and BIC (log n)."""
+"""What a parameter costs in -2 log likelihood, times n / (n - parameters - 1): AICc has 2, BIC log n."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +57,8 @@ class Whitened:
 def whiten(values: np.ndarray, steps: np.ndarray, rate: np.ndarray | None = None) -> Whitened:
     """Whiten each column of `values` (n, columns) at distinct rising `steps`.
 
-    `rate` (n,) is the learning rate, or None. A column that its trend explains to rounding has no innovations: NaN.
+    `rate` (n,) is the learning rate, or None. A column that its trend explains to rounding has no
+    innovations: NaN.
     """
     basis, sizes = trend_family(steps, rate)
     centred = values - values.mean(axis=0)
@@ -150,7 +151,7 @@ def _sigmoid(x: np.ndarray) -> np.ndarray:
 
 @njit(cache=True)
 def _whiten(values, basis, sizes, most):  # type: ignore[no-untyped-def]
-    """Whiten each row of `values` (columns, n) under every size of the trend; keep the one of least score."""
+    """Whiten each row of `values` (columns, n) under every size of trend; keep the least score."""
     columns, n = values.shape
     e, left = np.empty((columns, n)), np.empty((columns, n))
     place, order = np.zeros(columns, np.int64), np.zeros(columns, np.int64)
@@ -169,7 +170,7 @@ def _whiten(values, basis, sizes, most):  # type: ignore[no-untyped-def]
 
 @njit(cache=True)
 def _fitted(x, basis, size, most):  # type: ignore[no-untyped-def]
-    """Return the score, order, innovations, what is left of each, and the power that the trend leaves of x."""
+    """Return score, order, innovations, what is left of each, and the power that the trend leaves of x."""
     n = len(x)
     w = np.empty((size + 1, n))
     for k in range(size):
@@ -289,7 +290,7 @@ def _unfiltered(e, reflection, order):  # type: ignore[no-untyped-def]
 
 @njit(cache=True)
 def _project(w):  # type: ignore[no-untyped-def]
-    """Make the rows of `w` but the last orthonormal, project it off them, return what is left of each place."""
+    """Make the rows of `w` but the last orthonormal, project it off them; return what is left."""
     last = len(w) - 1
     left = np.ones(w.shape[1])
     for k in range(last):
