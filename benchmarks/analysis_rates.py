@@ -16,6 +16,7 @@ import pandas as pd
 
 import toposcope.analysis.trends
 from toposcope.analysis.trends.calibration import calibration_matrix, packed
+from toposcope.analysis.trends import simulators as sim
 from toposcope.analysis.trends.innovations import innovation_test
 from toposcope.analysis.trends.setting import SETTING_NULLS
 from toposcope.analysis.trends.whitening import whiten
@@ -44,7 +45,7 @@ def setting(draws: int) -> None:
         cells = []
         for steps in GRIDS.values():
             g = rng(name="setting", null=case, n=len(steps), draw=draws)
-            x, y = (whiten(simulate(g, steps.astype(float), draws), steps) for _ in range(2))
+            x, y = (whiten(sim.at_steps(simulate, g, steps, draws), steps) for _ in range(2))
             test = innovation_test(x, y, intervals=False)
             cells.append(f"{100 * np.mean(test.p <= 0.05):5.1f} ({100 * np.mean(test.smooth):3.0f})")
         print(f"{case:26}", *cells, sep="  ", flush=True)

@@ -1,8 +1,8 @@
 """The verdict's rate when both series answer the learning rate: python benchmarks/analysis_schedule.py.
 
 Pairs of independent power laws (range 1) plus what each makes of the same schedule (a power of the learning
-rate that relaxes over a lag, both drawn for each series, of an amplitude up to the stated one), plus independent
-white noise; 51 even checkpoints. Without the learning rate a rejection is a shared cause; where the learning
+rate that relaxes over a lag, both drawn for each series, of an amplitude up to the stated one), plus
+independent white noise; 51 even checkpoints. Without the learning rate a rejection is a shared cause; where the learning
 rate is known the test should not see it.
 """
 
@@ -36,7 +36,7 @@ RATES = {
 
 
 def response(rate: np.ndarray, power: float, lag: float) -> np.ndarray:
-    """Return what a series makes of a learning rate: rate^power, relaxing over `lag` checkpoints; range 1."""
+    """Return what a series makes of a learning rate: rate^power, relaxing over `lag` checkpoints."""
     out = rate**power
     for i in range(1, len(out)):
         out[i] += (out[i - 1] - out[i]) * np.exp(-1.0 / lag)

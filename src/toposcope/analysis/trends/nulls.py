@@ -57,7 +57,7 @@ NULLS: dict[str, sim.Simulator] = {
     "jumps + 1% noise": sim.curve(sim.jump, 0.01),
     "cosine and power laws + 1% noise": sim.curve(sim.cosine, 0.01),
     "counts": sim.counts(20.0),
-    "smoothed losses": sim.smoothed_log(0.7, 0.02),
+    "smoothed losses": sim.curve(sim.power_law, 0.02, sim.exponential_mean(0.7)),
 }
 """Name -> simulator of one series; both members of a pair come from the same one, independently."""
 REQUIRED = (
@@ -75,7 +75,8 @@ def null_pairs(name: str, steps: np.ndarray, draws: int) -> tuple[np.ndarray, np
     (20, 5)
     """
     g = rng(name="null", null=name, n=len(steps), draw=draws)
-    return NULLS[name](g, steps, draws), NULLS[name](g, steps, draws)
+    simulate = NULLS[name]
+    return sim.at_steps(simulate, g, steps, draws), sim.at_steps(simulate, g, steps, draws)
 
 
 def planted_pairs(

@@ -226,13 +226,28 @@ def counts(rate: float) -> Simulator:
     return simulate
 
 
-def smoothed_log(width: float, noise: float) -> Simulator:
-    """Return a simulator of an exponential moving average of a noisy power law, as a logged loss has it."""
+def exponential_mean(keep: float) -> Simulator:
+    """Return a simulator of white noise under an exponential mean, as a smoothed log of the loss has it."""
 
     def simulate(g: np.random.Generator, steps: np.ndarray, draws: int) -> np.ndarray:
-        x = curve(power_law, noise)(g, steps, draws)
+        x = white(g, steps, draws)
         for i in range(1, len(x)):
-            x[i] = width * x[i - 1] + (1.0 - width) * x[i]
+            x[i] = keep * x[i - 1] + (1.0 - keep) * x[i]
         return x
 
     return simulate
+
+
+def at_steps(kind: Simulator, g: np.random.Generator, steps: np.ndarray, draws: int) -> np.ndarray:
+    """Return a simulator's series at these steps: where checkpoints are missing, made with them and cut.
+
+    Steps that lie on an even grid of at most twice as many are taken for one with missing checkpoints. What
+    persists from checkpoint to checkpoint does so across a gap too.
+    """
+    steps = np.asarray(steps, float)
+    place = (steps - steps[0]) / np.diff(steps).min()
+    whole = np.rint(place).astype(int)
+    if np.abs(place - whole).max() > 1e-9 or whole[-1] + 1 > 2 * len(steps):
+        return kind(g, steps, draws)
+    even = steps[0] + np.arange(whole[-1] + 1) * np.diff(steps).min()
+    return kind(g, even, draws)[whole]
