@@ -15,8 +15,8 @@ import numpy as np
 import pandas as pd
 
 import toposcope.analysis.trends
-from toposcope.analysis.trends.calibration import calibration_matrix, packed
 from toposcope.analysis.trends import simulators as sim
+from toposcope.analysis.trends.calibration import calibration_matrix, packed
 from toposcope.analysis.trends.innovations import innovation_test
 from toposcope.analysis.trends.setting import SETTING_NULLS
 from toposcope.analysis.trends.whitening import whiten

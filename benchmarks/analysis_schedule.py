@@ -2,8 +2,8 @@
 
 Pairs of independent power laws (range 1) plus what each makes of the same schedule (a power of the learning
 rate that relaxes over a lag, both drawn for each series, of an amplitude up to the stated one), plus
-independent white noise; 51 even checkpoints. Without the learning rate a rejection is a shared cause; where the learning
-rate is known the test should not see it.
+independent white noise; 51 even checkpoints. Without the learning rate a rejection is a shared cause; where
+the learning rate is known the test should not see it.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def response(rate: np.ndarray, power: float, lag: float) -> np.ndarray:
 def shared_drop(
     generator: np.random.Generator, draws: int, rate: np.ndarray, amplitude: float, noise: float
 ) -> np.ndarray:
-    """Return power laws plus a response to the learning rate, its size, power and lag drawn for each series."""
+    """Return power laws plus a response to the learning rate: size, power and lag of its own."""
     left = [
         response(rate, generator.uniform(0.5, 2.0), generator.uniform(0.3, 5.0))
         * generator.uniform(0.2, 1.0) * generator.choice([-1.0, 1.0]) * amplitude

@@ -133,7 +133,7 @@ def targets_of_run(
 ) -> tuple[pd.DataFrame, pd.DataFrame]:
     """Return the targets of one run at `steps`, from its log by step, and the efficiencies' errors."""
     at = log.drop_duplicates("step").set_index("step").reindex(steps)
-    out = at[["tokens", "weight_norm", "learning_rate", "loss", "heldout_loss"]].reset_index(drop=True)
+    out = at.reindex(columns=list(_METRIC_COLUMNS)).astype(float).reset_index(drop=True)
     logged, loss = log["step"].to_numpy(), log["loss"].to_numpy(float)
     out["loss_smooth"] = _trailing_mean(logged, loss, steps, smooth)
     out["gap"] = out["heldout_loss"] - out["loss_smooth"]
