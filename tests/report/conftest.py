@@ -66,7 +66,7 @@ def _trends(runs, verdicts):
          "seed_low": -1.0, "seed_high": -0.7, "effective_n": 5.0, "block_low": -1.0,
          "block_high": 0.1, "partial_step": 0.05, "partial_norm": np.nan, "walk_p": 0.2, "innovation_r": 0.1,
          "innovation_low": -0.3, "innovation_high": 0.5, "innovation_holm": 1.0,
-         "verdict": verdicts.get(column, "nothing beyond the trend")}
+         "verdict": verdicts.get(column, "trend only")}
         for run in runs
         for column in (H0, NP, "baselines/weight_norm")
     ]  # fmt: skip

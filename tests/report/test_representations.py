@@ -238,7 +238,7 @@ def _with_verdicts(study, verdict, *, columns=None):
 
 
 def test_the_headline_follows_the_verdicts(study):
-    nothing = _with_verdicts(study, "nothing beyond the trend")
+    nothing = _with_verdicts(study, "trend only")
     headline, said = answers(nothing)
     assert headline.startswith("The topology of these representations tells nothing that can be seen beyond")
     assert "In none of" in dict(said)["Does it tell anything beyond the trend?"]

@@ -10,8 +10,8 @@ import pandas as pd
 from toposcope.analysis.catalogue import is_baseline, leading
 from toposcope.analysis.table import SeriesTable
 
-ADDS, NOTHING = "adds", "nothing beyond the trend"
-"""The verdicts of a test that could be made; a third one, "untested", is left out of all counts."""
+ADDS, NOTHING = "adds", "trend only"
+"""The verdicts of a test that could be made; a third one, "cannot tell", is left out of all counts."""
 
 TESTED = (ADDS, NOTHING)
 

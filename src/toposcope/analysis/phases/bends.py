@@ -3,7 +3,7 @@
 A series v at steps s > 0 is a smooth trend plus noise, and perhaps a bend: a place tau from which its slope
 on log(step) differs, max(log s - log tau, 0). Everything is done on the changes between checkpoints.
 
-1. Trend. The changes of the trend basis of `trends.innovations`: a line in the step and so many of the
+1. Trend. The changes of the trend basis of `trends.whitening`: a line in the step and so many of the
 leading
    principal functions of t^-b and log t that what any of those leaves is a tenth of the series' roughness
    (median |second difference|, which a bend hardly touches) at most. A plain curve of training leaves no
@@ -27,7 +27,7 @@ from dataclasses import dataclass
 import numpy as np
 from numba import njit
 
-from toposcope.analysis.trends.innovations import trend_basis
+from toposcope.analysis.trends.whitening import core_trends
 
 LEAST_SEGMENT = 3
 LEAST_POINTS = 16
@@ -86,7 +86,7 @@ def design(steps: np.ndarray) -> Design:
     """Return the design of rising positive `steps` (n + 1,)."""
     steps = np.asarray(steps, float)
     logs = np.log(steps)
-    basis = trend_basis(steps)  # constant, principal functions, line
+    basis = core_trends(steps)  # constant, principal functions, line
     t = (steps - steps[0]) / np.diff(steps).min() + 1.0
     powers = np.stack([*(t**-b for b in _POWERS), np.log(t)])
     powers /= np.ptp(powers, axis=1)[:, None]

@@ -55,7 +55,7 @@ def strengths(study: Representations) -> pd.DataFrame:
                     for name in ("partial_step", "given_top", "given_count")
                 },
                 "adds": int((rows["verdict"] == "adds").sum()),
-                "tested": int((rows["verdict"] != "untested").sum()),
+                "tested": int((rows["verdict"] != "cannot tell").sum()),
             }
         )
     columns = ["column", "baseline", "runs", "raw", "raw_low", "usual_p", "partial_step", "given_top",

@@ -123,7 +123,7 @@ def build(
     columns = [
         column for column in leading(series.columns(), series.catalogue, most=60) if column not in wanted
     ]
-    trends = trend_table(series, targets=wanted, columns=columns)
+    trends = trend_table(series, targets=wanted, columns=columns, every=True)
     controls = {name: column for name, column in CONTROLS.items() if column in series.values}
     confounds = [confound_table(series, name, columns, controls).assign(target=name) for name in wanted]
     counted = trends["n"].max() if len(trends) else np.nan

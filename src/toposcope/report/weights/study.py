@@ -175,7 +175,7 @@ def analyse(series: SeriesTable, *, target: str | None = None) -> dict[str, pd.D
     targets = None if target is None else [main_target(series, target)]
     columns = [column for column in default_columns(series) if column not in (targets or ())]
     return {
-        "trends": analysis.trend_table(series, targets=targets, columns=columns),
+        "trends": analysis.trend_table(series, targets=targets, columns=columns, every=True),
         "replicates": analysis.seed_table(series, targets=targets),
         "phases": analysis.phase_table(series),
         "segments": analysis.segment_table(series),
