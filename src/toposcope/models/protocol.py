@@ -61,9 +61,14 @@ def next_token_losses(model: LanguageModel, ids: torch.Tensor, mask: torch.Tenso
     """Return what `LanguageModel.token_losses` promises, by the model's own final states and logits."""
     from torch.nn.functional import cross_entropy
 
-    logits = model.logits(model.final_states(ids[:, :-1], mask[:, :-1])).float()
+    logits = widened(model.logits(model.final_states(ids[:, :-1], mask[:, :-1])))
     losses = cross_entropy(logits.transpose(1, 2), ids[:, 1:], reduction="none")
     return losses * mask[:, 1:]
+
+
+def widened(logits: torch.Tensor) -> torch.Tensor:
+    """Return 16-bit logits in float32, others as they are: a softmax needs the range."""
+    return logits.float() if logits.element_size() < 4 else logits
 
 
 def module_digest(module: torch.nn.Module) -> str:
