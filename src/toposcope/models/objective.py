@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Collection, Mapping
-from copy import copy
+from copy import copy, deepcopy
 from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -12,7 +12,12 @@ import numpy as np
 
 from toposcope.errors import InputError
 from toposcope.models.batch import Batch
-from toposcope.models.curvature import KEEP_BYTES, GaussNewtonProduct, HessianProduct
+from toposcope.models.curvature import (
+    KEEP_BYTES,
+    GaussNewtonProduct,
+    HessianProduct,
+    attention_with_second_derivative,
+)
 from toposcope.sources.names import family_of, place
 
 if TYPE_CHECKING:
@@ -183,6 +188,35 @@ class Objective:
                 found[part.members] = losses / self.batch.counts[part.members]
         return found
 
+    def per_sequence_losses_at(self, points: torch.Tensor) -> np.ndarray:
+        """Return the losses of every sequence at several flat parameter vectors, in one pass over the batch.
+
+        Parameters
+        ----------
+        points : tensor of shape (points, parameters)
+
+        Returns
+        -------
+        float64 array of shape (points, sequences)
+        """
+        import torch
+        from torch.func import vmap
+
+        stacked, start = {}, 0
+        for name, own in self._parameters.items():
+            stacked[name] = points[:, start : start + own.numel()].reshape(len(points), *own.shape)
+            start += own.numel()
+        found = np.empty((len(points), len(self.batch)))
+        with attention_with_second_derivative(), torch.no_grad():
+            for part in self.pieces:
+                losses = vmap(lambda named, part=part: self.call(named, part).sum(1))(stacked)
+                found[:, part.members] = losses.double().cpu().numpy() / self.batch.counts[part.members]
+        return found
+
+    def movable(self) -> Movable:
+        """Return a copy of the model whose parameters are one flat buffer, for evaluating many points."""
+        return Movable(self)
+
     def gradient(self) -> torch.Tensor:
         """Return the gradient of the loss, flat."""
         return self.flat(self._gradients())
@@ -257,6 +291,37 @@ class Objective:
         caller = _caller(self.model.module, function)
         held = {f"module.{name}": value for name, value in (self._fixed | dict(parameters)).items()}
         return functional_call(caller, held, arguments)
+
+
+class Movable:
+    """A model of its own whose parameters lie in one flat buffer: moving it is one copy, a pass its plain forward."""
+
+    def __init__(self, objective: Objective) -> None:
+        import torch
+
+        self._objective = objective
+        self._model = copy(objective.model)
+        module = deepcopy(objective.model.module).requires_grad_(False)
+        self._model.exchange(module)
+        self._buffer = objective.parameters.clone()
+        views = objective.named(self._buffer)
+        fixed = objective._fixed
+        for name, parameter in module.named_parameters():
+            parameter.data = views[name] if name in views else fixed[name].clone()
+        self._inference = torch.inference_mode
+
+    def per_sequence_losses(self, point: torch.Tensor) -> np.ndarray:
+        """Return the losses of every sequence at a flat parameter vector, float64 of shape (sequences,)."""
+        batch = self._objective.batch
+        found = np.empty(len(batch))
+        with self._inference():
+            self._buffer.copy_(point)
+            for part in self._objective.pieces:
+                losses = self._model.token_losses(part.ids, part.mask)
+                if batch.last_only:
+                    losses = losses * part.scored
+                found[part.members] = losses.sum(1).double().cpu().numpy() / batch.counts[part.members]
+        return found
 
 
 def _caller(module: torch.nn.Module, function: Callable[..., torch.Tensor]) -> torch.nn.Module:

@@ -53,6 +53,9 @@ class LanguageModel(Protocol):
     def attentions(self, ids: Sequence[int]) -> Sequence[np.ndarray]:
         """Return the attention weights of one text, (heads, length, length) for each layer."""
 
+    def exchange(self, module: torch.nn.Module) -> None:
+        """Read another module of the same class from now on."""
+
     def widen(self) -> None:
         """Switch to float32, for weights that overflow in half precision."""
 
@@ -62,8 +65,9 @@ def next_token_losses(model: LanguageModel, ids: torch.Tensor, mask: torch.Tenso
     from torch.nn.functional import cross_entropy
 
     logits = widened(model.logits(model.final_states(ids[:, :-1], mask[:, :-1])))
-    losses = cross_entropy(logits.transpose(1, 2), ids[:, 1:], reduction="none")
-    return losses * mask[:, 1:]
+    targets = ids[:, 1:]
+    losses = cross_entropy(logits.reshape(-1, logits.shape[-1]), targets.reshape(-1), reduction="none")
+    return losses.view(targets.shape) * mask[:, 1:]
 
 
 def widened(logits: torch.Tensor) -> torch.Tensor:
