@@ -8,7 +8,7 @@ from toposcope.errors import InputError
 from toposcope.models.objective import Objective
 
 FORWARDS = {"loss": 1.0, "gradient": 3.0, "hessian": 9.0, "gauss_newton": 9.0}
-"""Forward passes' worth of arithmetic in one evaluation: a backward pass is two, differentiating it again six."""
+"""Forward passes' worth of arithmetic: a backward pass is two, differentiating it again six."""
 MOST_FLOP = 1e17
 """Above this much arithmetic a measurement is refused: some twenty minutes on a GPU, a month on two cores."""
 
@@ -50,6 +50,6 @@ def refuse_above(cost: Cost, limit: float = MOST_FLOP) -> None:
     """
     if cost.flop > limit:
         raise InputError(
-            f"the curvature asked for costs {cost.sentence()}, the limit is {limit:.0e}: take fewer tokens or "
-            "products, or the critical sharpness, which needs at most 8 forward passes"
+            f"the curvature asked for costs {cost.sentence()}, the limit is {limit:.0e}: take fewer tokens "
+            "or products, or the critical sharpness, which needs at most 8 forward passes"
         )

@@ -1,4 +1,4 @@
-"""Directions in which a loss surface is sampled: random, eigenvectors of the Hessian, the trajectory's own."""
+"""Directions in which a loss surface is sampled: random, the Hessian's eigenvectors, the trajectory's own."""
 
 from __future__ import annotations
 
@@ -68,9 +68,9 @@ def random_directions(objective: Objective, count: int, **axes: int | str) -> Di
 def hessian_directions(pairs: Eigenpairs, count: int, *, rise: float | None = None) -> Directions:
     r"""Return the Hessian's first eigenvectors, scaled by their curvature and never by filters.
 
-    A step of 1 along eigenvalue :math:`\lambda` has length :math:`1 / \sqrt{|\lambda|}`, so that the quadratic
-    model changes by :math:`\pm 1/2`; with `rise`, :math:`\sqrt{2 \cdot rise / |\lambda|}`, so that it changes by
-    `rise`.
+    A step of 1 along eigenvalue :math:`\lambda` has length :math:`1 / \sqrt{|\lambda|}`, so that the
+    quadratic model changes by :math:`\pm 1/2`; with `rise`, :math:`\sqrt{2 \cdot rise / |\lambda|}`, so that
+    it changes by `rise`.
 
     Raises
     ------
@@ -100,8 +100,8 @@ class Trajectory:
     """The principal directions of checkpoints, and the checkpoints' coordinates (checkpoints, n) along them.
 
     `explained` is each direction's share of the variance; `walk` is what the directions of a random walk of
-    many dimensions explain, 6 / (pi k)^2: its coordinates draw the same smooth Lissajous curves (Antognini and
-    Sohl-Dickstein 2018), so that only what goes beyond is the training's own.
+    many dimensions explain, 6 / (pi k)^2: its coordinates draw the same smooth Lissajous curves (Antognini
+    and Sohl-Dickstein 2018), so that only what goes beyond is the training's own.
     """
 
     directions: Directions
@@ -129,7 +129,9 @@ def trajectory_directions(points: Sequence[torch.Tensor], count: int) -> Traject
     import torch
 
     if len(points) < count + 1:
-        raise InputError(f"{len(points)} checkpoints span fewer than {count} directions: give {count + 1} or more")
+        raise InputError(
+            f"{len(points)} checkpoints span fewer than {count} directions: give {count + 1} or more"
+        )
     stacked = torch.stack([point.double() for point in points])
     centre = stacked.mean(0)
     apart = stacked - centre
@@ -138,7 +140,9 @@ def trajectory_directions(points: Sequence[torch.Tensor], count: int) -> Traject
     if values[count - 1] <= 1e-12 * values[0] or values[0] == 0:
         raise InputError(f"the {len(points)} checkpoints do not span {count} directions: ask for fewer")
     coordinates = vectors[:, :count] * np.sqrt(values[:count])
-    lifted = torch.from_numpy((vectors[:, :count] / np.sqrt(values[:count])).T.copy()).to(apart.device) @ apart
+    lifted = (
+        torch.from_numpy((vectors[:, :count] / np.sqrt(values[:count])).T.copy()).to(apart.device) @ apart
+    )
     note = "a random walk draws the same curves in its own principal directions"
     return Trajectory(
         Directions("trajectory", lifted, "a distance of 1 between parameters", (note,)),

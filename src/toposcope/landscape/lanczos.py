@@ -22,9 +22,9 @@ _CHECK_EVERY = 5
 
 @dataclass(frozen=True, slots=True)
 class Eigenpairs:
-    """Eigenvalues of largest magnitude, by magnitude, with unit vectors (k, n).
+    r"""Eigenvalues of largest magnitude, by magnitude, with unit vectors (k, n).
 
-    `residuals` are :math:`\\|A v - \\lambda v\\|`; `converged` says which are at most `tolerance` times the
+    `residuals` are :math:`\|A v - \lambda v\|`; `converged` says which are at most `tolerance` times the
     largest |eigenvalue|. `products` counts the products with the matrix.
     """
 
@@ -36,7 +36,7 @@ class Eigenpairs:
     products: int
 
     def rows(self) -> list[dict[str, object]]:
-        """Return one dictionary for each eigenvalue: rank, value, residual relative to the largest, converged."""
+        """Return a dictionary for each eigenvalue: rank, value, residual relative to the largest, converged."""
         scale = max(float(np.abs(self.values).max(initial=0.0)), np.finfo(float).tiny)
         return [
             {"rank": i, "eigenvalue": float(v), "residual": float(r) / scale, "converged": bool(c)}
@@ -52,7 +52,9 @@ class Basis:
     vector, so that further copies of a multiple eigenvalue are found.
     """
 
-    def __init__(self, matvec: Matvec, start: torch.Tensor, size: int, generator: np.random.Generator) -> None:
+    def __init__(
+        self, matvec: Matvec, start: torch.Tensor, size: int, generator: np.random.Generator
+    ) -> None:
         import torch
 
         self._matvec, self._generator = matvec, generator
@@ -177,6 +179,6 @@ def _check_memory(n: int, steps: int) -> None:
     if needed > BASIS_BYTES:
         raise InputError(
             f"{steps} Lanczos steps on {n} parameters keep {needed / 2**30:.1f} GiB, the limit is "
-            f"{BASIS_BYTES / 2**30:.0f}: take fewer steps, one layer's block, or the critical sharpness, which "
-            "needs forward passes alone"
+            f"{BASIS_BYTES / 2**30:.0f}: take fewer steps, one layer's block, or the critical sharpness, "
+            "which needs forward passes alone"
         )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -56,7 +56,7 @@ def critical_step(
     weights: np.ndarray | None = None,
     passes: int = PASSES,
     precision: float = 0.02,
-    **axes: int | str,
+    axes: Mapping[str, int | str] | None = None,
 ) -> CriticalStep:
     r"""Return the smallest step found at which the loss along a line rises above its start.
 
@@ -75,8 +75,8 @@ def critical_step(
         How many times `losses_at` may be called, the start included; at least 4.
     precision : float
         The bracket's width relative to its upper end at which the search stops.
-    axes
-        Names of the randomness of the interval, such as `run` and `step`.
+    axes : mapping, optional
+        Names the randomness of the interval: `run`, `step`, ...
 
     Raises
     ------
@@ -97,7 +97,9 @@ def critical_step(
         raise InputError(f"passes is {passes}; a start, a bracket and a check need at least 4")
     line = _Line(losses_at, weights)
     if not np.isfinite(line.means[0]):
-        raise InputError("the loss at the start of the line is not finite: look for errors with `toposcope audit`")
+        raise InputError(
+            "the loss at the start of the line is not finite: look for errors with `toposcope audit`"
+        )
     lower, upper, guess = 0.0, np.inf, 1.0
     while len(line.steps) < passes and _SMALLEST <= guess <= _LARGEST:
         if line.rise(guess) > 0:
@@ -112,7 +114,7 @@ def critical_step(
         return CriticalStep(np.nan, np.nan, np.nan, lower, upper, status, *line.evaluated())
     ends = (lower, upper)
     step = _within(line.parabola(ends, line.means), lower, upper)
-    low, high = line.interval(ends, axes)
+    low, high = line.interval(ends, axes or {})
     return CriticalStep(step, min(low, step), max(high, step), lower, upper, "ok", *line.evaluated())
 
 
@@ -126,7 +128,7 @@ def along_update(
     def losses_at(step: float) -> np.ndarray:
         return objective.at(here + step * move).per_sequence_losses()
 
-    return critical_step(losses_at, weights=objective.batch.counts, passes=passes, **axes)
+    return critical_step(losses_at, weights=objective.batch.counts, passes=passes, axes=axes)
 
 
 class _Line:
@@ -150,7 +152,7 @@ class _Line:
         return self.means[step] - self.means[0.0]
 
     def parabola(self, ends: tuple[float, float], means: dict[float, float]) -> float:
-        """Return the root beyond 0 of the parabola through the start and two steps; NaN where there is none."""
+        """Return the other root of the parabola through the start and two steps; NaN where there is none."""
         (p, q), (u, v) = ends, (means[end] - means[0.0] for end in ends)
         if p <= 0 or not np.isfinite(u + v):
             return np.nan
@@ -158,7 +160,7 @@ class _Line:
         slope = u / p - bend * p
         return -slope / bend if bend != 0 else np.nan
 
-    def interval(self, ends: tuple[float, float], axes: dict[str, int | str]) -> tuple[float, float]:
+    def interval(self, ends: tuple[float, float], axes: Mapping[str, int | str]) -> tuple[float, float]:
         """Return the 2.5% and 97.5% points of the root over resampled sequences."""
         n = len(self.share)
         if n < 2:

@@ -17,8 +17,6 @@ from toposcope.landscape.directions import Directions
 from toposcope.progress import Progress
 
 if TYPE_CHECKING:
-    import torch
-
     from toposcope.models.objective import Objective
 
 TILE = 64
@@ -27,12 +25,12 @@ TILE = 64
 
 @dataclass(frozen=True)
 class Surface:
-    """A sampled loss surface.
+    r"""A sampled loss surface.
 
-    `losses` is float64 of shape (r_1, ..., r_n, sequences): the grid axes in the order of the directions, then
-    one axis for the sequences of the batch; `losses[i, j, s]` is the mean loss per token of sequence s at
-    :math:`\\theta + a_i d_1 + b_j d_2`, with a and b the coordinates in `axes`. A loss that is not finite is NaN.
-    `counts` are the sequences' predicted tokens, int64: the weights of the mean.
+    `losses` is float64 of shape (r_1, ..., r_n, sequences): the grid axes in the order of the directions,
+    then one axis for the sequences of the batch; `losses[i, j, s]` is the mean loss per token of sequence s
+    at :math:`\theta + a_i d_1 + b_j d_2`, with a and b the coordinates in `axes`. A loss that is not finite
+    is NaN. `counts` are the sequences' predicted tokens, int64: the weights of the mean.
     """
 
     axes: tuple[np.ndarray, ...]
@@ -57,8 +55,8 @@ class Surface:
 class Evaluation:
     """How a surface is evaluated; nothing here changes a loss by more than rounding.
 
-    `together` is how many parameter vectors share one pass (None: as many as pay off); `folder` keeps the
-    tiles, so that a stopped evaluation goes on; `jobs` are processes, each with one thread.
+    `together` is how many parameter vectors share a pass (None: one on a CPU, as many as fill a GPU there);
+    `folder` keeps the tiles, so that a stopped evaluation goes on; `jobs` are processes, each with one thread.
     """
 
     together: int | None = None
@@ -152,7 +150,7 @@ class Evaluator:
         self._objective = objective
         here = objective.parameters
         self._centre, self._vectors = here, directions.vectors.to(here.device, here.dtype)
-        self._together = together or 1
+        self._together = together or _pays_off(objective)
         self._movable = objective.movable()
 
     def __call__(self, points: np.ndarray) -> np.ndarray:
@@ -175,7 +173,13 @@ class Evaluator:
 
 
 def _pays_off(objective: Objective) -> int:
-    """Return how many parameter vectors to evaluate at once: small models' passes are mostly overhead."""
+    """Return how many parameter vectors to evaluate at once.
+
+    On a CPU one: the batched kernels are slower than plain ones there (measured in `benchmarks`). A GPU has
+    room for as many as fill it.
+    """
+    if objective.model.device.type == "cpu":
+        return 1
     tokens = max(part.ids.numel() for part in objective.pieces)
     return max(1, min(TILE, _TOGETHER // max(1, tokens * objective.model.width)))
 
@@ -259,7 +263,9 @@ def symmetric_axis(reach: float, points: int) -> np.ndarray:
         When the number is even or below 3, or the reach is not positive and finite.
     """
     if points < 3 or points % 2 == 0:
-        raise InputError(f"points is {points}; an axis with its centre on the grid needs an odd number from 3 on")
+        raise InputError(
+            f"points is {points}; an axis with its centre on the grid needs an odd number from 3 on"
+        )
     if not (math.isfinite(reach) and reach > 0):
         raise InputError(f"reach is {reach}; give a positive finite number")
     axis = np.linspace(-reach, reach, points)

@@ -67,7 +67,9 @@ def hutchinson(
 
     if vectors < 2:
         raise InputError(f"vectors is {vectors}; an interval needs at least 2")
-    samples = np.array([float(z.double() @ matvec(z).double()) for z in _signs(like, vectors, "hutchinson", axes)])
+    samples = np.array(
+        [float(z.double() @ matvec(z).double()) for z in _signs(like, vectors, "hutchinson", axes)]
+    )
     half = float(student.ppf(0.5 + level / 2, vectors - 1) * samples.std(ddof=1) / np.sqrt(vectors))
     mean = float(samples.mean())
     return Trace(mean, mean - half, mean + half, level, samples)
@@ -84,7 +86,7 @@ class Density:
     weights: np.ndarray
 
     def on(self, grid: np.ndarray, width: float) -> np.ndarray:
-        """Return each vector's density (vectors, grid) on a grid, smoothed by Gaussians of standard deviation `width`.
+        """Return each vector's density (vectors, grid) on a grid, smoothed by Gaussians of that `width`.
 
         Mean and spread over the first axis are the estimate and its noise; each row integrates to 1.
         """
@@ -102,8 +104,8 @@ def spectral_density(
 ) -> Density:
     """Return the density of a symmetric matrix's eigenvalues by stochastic Lanczos quadrature.
 
-    From each of `vectors` vectors of random signs, `steps` Lanczos steps with full reorthogonalisation give as many
-    nodes; a node's weight is the squared first coordinate of its Ritz vector (Ghorbani, Krishnan and Xiao
+    From each of `vectors` vectors of random signs, `steps` Lanczos steps with full reorthogonalisation give
+    as many nodes; a node's weight is the squared first coordinate of its Ritz vector (Ghorbani, Krishnan and Xiao
     2019). Moments up to 2 `steps` - 1 are exact for each vector.
 
     Raises

@@ -126,7 +126,10 @@ class HessianProduct(Product):
 
     def _build(self, part: Part) -> Any:
         loss = self.objective.call(self._leaves, part).sum() / self.objective.batch.tokens
-        return self._pulled(loss, create_graph=True)
+        gradients = self._pulled(loss, create_graph=True)
+        if self._kept is None and _ends_in_error(gradients):
+            raise RuntimeError("double backward ends at a function that is differentiable once")
+        return gradients
 
     def _part(self, graph: Any, vector: list[torch.Tensor]) -> list[torch.Tensor]:
         import torch
@@ -188,6 +191,24 @@ def attention_with_second_derivative() -> Iterator[None]:
 
     with sdpa_kernel(SDPBackend.MATH):
         yield
+
+
+def _ends_in_error(tensors: list[torch.Tensor]) -> bool:
+    """Return whether a graph has a function that may be differentiated once only.
+
+    Torch leaves out what lies behind it without a word when the gradient is asked for by input.
+    """
+    waiting = [tensor.grad_fn for tensor in tensors if tensor.grad_fn is not None]
+    seen = set(waiting)
+    while waiting:
+        node = waiting.pop()
+        if node.name().endswith("autograd::Error"):
+            return True
+        for following, _ in node.next_functions:
+            if following is not None and following not in seen:
+                seen.add(following)
+                waiting.append(following)
+    return False
 
 
 @contextmanager

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -121,7 +121,7 @@ class GPTModel:
                 x = block(x)
         return found
 
-    def exchange(self, module: GPT) -> None:
+    def exchange(self, module: Any) -> None:
         """Read another module of the same class from now on."""
         self._model = module
 

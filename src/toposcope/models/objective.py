@@ -294,11 +294,9 @@ class Objective:
 
 
 class Movable:
-    """A model of its own whose parameters lie in one flat buffer: moving it is one copy, a pass its plain forward."""
+    """A copy of a model whose parameters lie in one flat buffer, so that moving it is one copy of numbers."""
 
     def __init__(self, objective: Objective) -> None:
-        import torch
-
         self._objective = objective
         self._model = copy(objective.model)
         module = deepcopy(objective.model.module).requires_grad_(False)
@@ -308,13 +306,14 @@ class Movable:
         fixed = objective._fixed
         for name, parameter in module.named_parameters():
             parameter.data = views[name] if name in views else fixed[name].clone()
-        self._inference = torch.inference_mode
 
     def per_sequence_losses(self, point: torch.Tensor) -> np.ndarray:
         """Return the losses of every sequence at a flat parameter vector, float64 of shape (sequences,)."""
+        import torch
+
         batch = self._objective.batch
         found = np.empty(len(batch))
-        with self._inference():
+        with torch.inference_mode():
             self._buffer.copy_(point)
             for part in self._objective.pieces:
                 losses = self._model.token_losses(part.ids, part.mask)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
     import numpy as np
@@ -53,7 +53,7 @@ class LanguageModel(Protocol):
     def attentions(self, ids: Sequence[int]) -> Sequence[np.ndarray]:
         """Return the attention weights of one text, (heads, length, length) for each layer."""
 
-    def exchange(self, module: torch.nn.Module) -> None:
+    def exchange(self, module: Any) -> None:
         """Read another module of the same class from now on."""
 
     def widen(self) -> None:
