@@ -36,7 +36,7 @@ class Eigenpairs:
     products: int
 
     def rows(self) -> list[dict[str, object]]:
-        """Return a dictionary for each eigenvalue: rank, value, residual relative to the largest, converged."""
+        """Return a dictionary for each eigenvalue: rank, value, residual over the largest, converged."""
         scale = max(float(np.abs(self.values).max(initial=0.0)), np.finfo(float).tiny)
         return [
             {"rank": i, "eigenvalue": float(v), "residual": float(r) / scale, "converged": bool(c)}

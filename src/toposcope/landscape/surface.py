@@ -56,7 +56,7 @@ class Evaluation:
     """How a surface is evaluated; nothing here changes a loss by more than rounding.
 
     `together` is how many parameter vectors share a pass (None: one on a CPU, as many as fill a GPU there);
-    `folder` keeps the tiles, so that a stopped evaluation goes on; `jobs` are processes, each with one thread.
+    `folder` keeps the tiles, so that a stopped evaluation goes on; `jobs` are processes of one thread each.
     """
 
     together: int | None = None

@@ -105,8 +105,8 @@ def spectral_density(
     """Return the density of a symmetric matrix's eigenvalues by stochastic Lanczos quadrature.
 
     From each of `vectors` vectors of random signs, `steps` Lanczos steps with full reorthogonalisation give
-    as many nodes; a node's weight is the squared first coordinate of its Ritz vector (Ghorbani, Krishnan and Xiao
-    2019). Moments up to 2 `steps` - 1 are exact for each vector.
+    as many nodes; a node's weight is the squared first coordinate of its Ritz vector (Ghorbani, Krishnan and
+    Xiao 2019). Moments up to 2 `steps` - 1 are exact for each vector.
 
     Raises
     ------
