@@ -261,8 +261,8 @@ class Objective:
         )
 
     def leaves(self) -> dict[str, torch.Tensor]:
-        """Return the parameters as leaves of a graph."""
-        return {name: value.detach().requires_grad_() for name, value in self._parameters.items()}
+        """Return a copy of the parameters as leaves of a graph, which going on with training leaves alone."""
+        return {name: value.detach().clone().requires_grad_() for name, value in self._parameters.items()}
 
     @cached_property
     def pieces(self) -> list[Part]:
