@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -120,6 +120,10 @@ class GPTModel:
                 found.append(_attention_of(block, x))  # type: ignore[arg-type]
                 x = block(x)
         return found
+
+    def exchange(self, module: Any) -> None:
+        """Read another module of the same class from now on."""
+        self._model = module
 
     def widen(self) -> None:
         """Do nothing: the run's weights are float32."""

@@ -117,6 +117,10 @@ class TransformersModel:
         """Return the loss of every next token in nats, (batch, length - 1); 0 where it is padding."""
         return next_token_losses(self, ids, mask)
 
+    def exchange(self, module: Any) -> None:
+        """Read another module of the same class from now on."""
+        self._model = module
+
     def widen(self) -> None:
         """Load the weights again in float32: a weight beyond 65504 is lost in half precision."""
         import torch

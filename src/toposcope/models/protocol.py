@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
     import numpy as np
@@ -53,6 +53,9 @@ class LanguageModel(Protocol):
     def attentions(self, ids: Sequence[int]) -> Sequence[np.ndarray]:
         """Return the attention weights of one text, (heads, length, length) for each layer."""
 
+    def exchange(self, module: Any) -> None:
+        """Read another module of the same class from now on."""
+
     def widen(self) -> None:
         """Switch to float32, for weights that overflow in half precision."""
 
@@ -61,9 +64,15 @@ def next_token_losses(model: LanguageModel, ids: torch.Tensor, mask: torch.Tenso
     """Return what `LanguageModel.token_losses` promises, by the model's own final states and logits."""
     from torch.nn.functional import cross_entropy
 
-    logits = model.logits(model.final_states(ids[:, :-1], mask[:, :-1])).float()
-    losses = cross_entropy(logits.transpose(1, 2), ids[:, 1:], reduction="none")
-    return losses * mask[:, 1:]
+    logits = widened(model.logits(model.final_states(ids[:, :-1], mask[:, :-1])))
+    targets = ids[:, 1:]
+    losses = cross_entropy(logits.reshape(-1, logits.shape[-1]), targets.reshape(-1), reduction="none")
+    return losses.view(targets.shape) * mask[:, 1:]
+
+
+def widened(logits: torch.Tensor) -> torch.Tensor:
+    """Return 16-bit logits in float32, others as they are: a softmax needs the range."""
+    return logits.float() if logits.element_size() < 4 else logits
 
 
 def module_digest(module: torch.nn.Module) -> str:
