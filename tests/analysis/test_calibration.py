@@ -18,7 +18,6 @@ from toposcope.analysis.trends.calibration import (
 )
 from toposcope.analysis.trends.nulls import NULLS
 
-
 KNOWN_LIBERAL = {
     ("26 even", "jumps + 1% noise"),
     ("26 even", "equal periods of 7, own phases"),
