@@ -180,7 +180,7 @@ def _pays_off(objective: Objective) -> int:
 
 
 _TOKENS = {"cpu": 2**11, "gpu": 2**17}
-"""Tokens in one pass over all parameter vectors: beyond it sharing gains nothing (CPU); what fills it (GPU)."""
+"""Tokens in one pass over all vectors: beyond it sharing gains nothing on a CPU; what fills a GPU."""
 
 
 def _in_processes(
