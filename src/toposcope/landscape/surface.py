@@ -55,7 +55,7 @@ class Surface:
 class Evaluation:
     """How a surface is evaluated; nothing here changes a loss by more than rounding.
 
-    `together` is how many parameter vectors share a pass (None: one on a CPU, as many as fill a GPU there);
+    `together` is how many parameter vectors share a pass (None: as many as pay off on the device);
     `folder` keeps the tiles, so that a stopped evaluation goes on; `jobs` are processes of one thread each.
     """
 
@@ -173,19 +173,14 @@ class Evaluator:
 
 
 def _pays_off(objective: Objective) -> int:
-    """Return how many parameter vectors to evaluate at once.
-
-    On a CPU one: the batched kernels are slower than plain ones there (measured in `benchmarks`). A GPU has
-    room for as many as fill it.
-    """
-    if objective.model.device.type == "cpu":
-        return 1
+    """Return how many parameter vectors to evaluate at once: passes over few tokens are mostly overhead."""
     tokens = max(part.ids.numel() for part in objective.pieces)
-    return max(1, min(TILE, _TOGETHER // max(1, tokens * objective.model.width)))
+    most = _TOKENS["cpu" if objective.model.device.type == "cpu" else "gpu"]
+    return max(1, min(TILE, most // tokens))
 
 
-_TOGETHER = 2**19
-"""Numbers in one layer's activations above which parameters gain nothing from sharing a pass."""
+_TOKENS = {"cpu": 2**11, "gpu": 2**17}
+"""Tokens in one pass over all vectors: beyond it sharing gains nothing on a CPU; what fills a GPU."""
 
 
 def _in_processes(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -107,6 +107,14 @@ class GPTModel:
     def token_losses(self, ids: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
         """Return the loss of every next token in nats, (batch, length - 1); 0 where it is padding."""
         return next_token_losses(self, ids, mask)
+
+    def token_losses_at(
+        self, parameters: Mapping[str, torch.Tensor], ids: torch.Tensor, mask: torch.Tensor
+    ) -> torch.Tensor:
+        """Return `token_losses` at several parameters at once, (points, batch, length - 1)."""
+        from toposcope.models.gpt_batched import token_losses_at
+
+        return token_losses_at(self._model.shape, parameters, ids) * mask[:, 1:]
 
     def attentions(self, ids: Sequence[int]) -> list[np.ndarray]:
         """Return the attention weights of one text, (heads, length, length) for each layer."""

@@ -16,8 +16,8 @@ from toposcope.models.curvature import (
     KEEP_BYTES,
     GaussNewtonProduct,
     HessianProduct,
-    attention_with_second_derivative,
 )
+from toposcope.models.protocol import with_parameters
 from toposcope.sources.names import family_of, place
 
 if TYPE_CHECKING:
@@ -200,16 +200,16 @@ class Objective:
         float64 array of shape (points, sequences)
         """
         import torch
-        from torch.func import vmap
 
         stacked, start = {}, 0
         for name, own in self._parameters.items():
             stacked[name] = points[:, start : start + own.numel()].reshape(len(points), *own.shape)
             start += own.numel()
+        stacked |= {name: value.expand(len(points), *value.shape) for name, value in self._fixed.items()}
         found = np.empty((len(points), len(self.batch)))
-        with attention_with_second_derivative(), torch.no_grad():
+        with torch.no_grad():
             for part in self.pieces:
-                losses = vmap(lambda named, part=part: self.call(named, part).sum(1))(stacked)
+                losses = (self.model.token_losses_at(stacked, part.ids, part.mask) * part.scored).sum(2)
                 found[:, part.members] = losses.double().cpu().numpy() / self.batch.counts[part.members]
         return found
 
@@ -286,11 +286,7 @@ class Objective:
         *arguments: torch.Tensor,
     ) -> torch.Tensor:
         """Return `function(*arguments)` while the model's module holds `parameters`."""
-        from torch.func import functional_call
-
-        caller = _caller(self.model.module, function)
-        held = {f"module.{name}": value for name, value in (self._fixed | dict(parameters)).items()}
-        return functional_call(caller, held, arguments)
+        return with_parameters(self.model.module, self._fixed | dict(parameters), function, *arguments)
 
 
 class Movable:
@@ -298,8 +294,11 @@ class Movable:
 
     def __init__(self, objective: Objective) -> None:
         self._objective = objective
+        from toposcope.kernels.torch_products import read_with_onednn
+
         self._model = copy(objective.model)
         module = deepcopy(objective.model.module).requires_grad_(False)
+        read_with_onednn(module)
         self._model.exchange(module)
         self._buffer = objective.parameters.clone()
         views = objective.named(self._buffer)
@@ -321,21 +320,6 @@ class Movable:
                     losses = losses * part.scored
                 found[part.members] = losses.sum(1).double().cpu().numpy() / batch.counts[part.members]
         return found
-
-
-def _caller(module: torch.nn.Module, function: Callable[..., torch.Tensor]) -> torch.nn.Module:
-    """Return a module whose forward pass is `function`, so that torch can exchange what `function` reads."""
-    import torch
-
-    class Caller(torch.nn.Module):
-        def __init__(self) -> None:
-            super().__init__()
-            self.module = module
-
-        def forward(self, *arguments: torch.Tensor) -> torch.Tensor:
-            return function(*arguments)
-
-    return Caller()
 
 
 def _check(model: LanguageModel, batch: Batch) -> None:
