@@ -29,6 +29,7 @@ from toposcope.seeding import rng
 LEVERAGE_POWER = 0.375
 LEAST_LENGTH = 12
 LEVEL = 0.95
+TOO_FEW = "too few checkpoints"
 TOO_SMOOTH, TOO_UNEVEN = "too smooth to test", "too uneven to test"
 _SIMULATED = 400
 
@@ -71,6 +72,8 @@ def innovation_test(x: Whitened, y: Whitened, *, intervals: bool = True) -> Inno
 def untestable(x: Whitened, y: Whitened) -> np.ndarray:
     """Return for each pair why it is not tested, or an empty string."""
     smooth, uneven = x.exhausted & y.exhausted, x.uneven & y.uneven
+    if x.choices == 1:
+        return np.full(len(smooth), f"{TOO_FEW}: no choice of trends", dtype=object)
     return np.where(smooth, TOO_SMOOTH, np.where(uneven, TOO_UNEVEN, "")).astype(object)
 
 

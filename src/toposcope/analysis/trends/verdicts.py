@@ -12,6 +12,7 @@ from toposcope.analysis.table import SeriesTable
 from toposcope.analysis.trends.confirmatory import primary_columns
 from toposcope.analysis.trends.innovations import (
     LEAST_LENGTH,
+    TOO_FEW,
     Innovations,
     detectable_r,
     pair_products,
@@ -35,7 +36,6 @@ __all__ = ["DEFAULT_TARGETS", "LEAST_POINTS", "Draws", "default_columns", "famil
 DEFAULT_TARGETS = ("loss", "heldout_loss", "gap", "efficiency", "efficiency_flop", "log_perplexity")
 """Targets that are tested unless others are named; Holm's method runs over each one's rows alone."""
 ADDS, TREND, UNKNOWN = "adds", "trend only", "cannot tell"
-TOO_FEW = "too few checkpoints"
 _TEST = ("r", "r_low", "r_high", "p")
 _JUDGED = ("p_holm", "q", "confirmatory", "family_size", "detectable_r", "verdict")
 _NOTHING_LEFT = "a smooth trend explains a series completely: no innovations"
@@ -307,6 +307,7 @@ def _taken(white: Whitened, at: np.ndarray) -> Whitened:
         white.exhausted[at],
         white.steps,
         white.uneven[at],
+        white.choices,
     )
 
 

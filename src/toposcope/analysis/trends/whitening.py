@@ -52,7 +52,7 @@ class Whitened:
 
     n counts the places of `steps`, holes included. Per column the number of `trends`, the `order`, and
     whether the family of trends was `exhausted`, or the
-    steps too `uneven` for its persistence.
+    steps too `uneven` for its persistence; `choices` is how many sizes of trend there were to choose from.
     """
 
     e: np.ndarray
@@ -62,6 +62,7 @@ class Whitened:
     exhausted: np.ndarray
     steps: np.ndarray
     uneven: np.ndarray
+    choices: int
 
 
 def whiten(values: np.ndarray, steps: np.ndarray, rate: np.ndarray | None = None) -> Whitened:
@@ -81,7 +82,9 @@ def whiten(values: np.ndarray, steps: np.ndarray, rate: np.ndarray | None = None
     dust = (kept <= 1e-20) | ~(scale > 0)
     e[dust] = np.nan
     uneven = (holes > 0) & (order >= CYCLIC)
-    return Whitened(e.T, left.T, sizes[place], order, place == len(sizes) - 1, full_steps(steps), uneven)
+    return Whitened(
+        e.T, left.T, sizes[place], order, place == len(sizes) - 1, full_steps(steps), uneven, len(sizes)
+    )
 
 
 def full_steps(steps: np.ndarray) -> np.ndarray:
