@@ -15,7 +15,7 @@ from toposcope.cli.report import command
 from toposcope.errors import InputError
 from toposcope.report import studies_of, write_report
 from toposcope.report.representations.facts import beside_null, fixed_phases, strengths
-from toposcope.report.representations.rows import QUALITY, TOTAL
+from toposcope.analysis.hidden import QUALITY, TOTAL
 from toposcope.report.representations.study import build
 from toposcope.report.representations.tables import tables
 from toposcope.report.representations.words import answers

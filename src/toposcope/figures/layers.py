@@ -8,8 +8,9 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
+from toposcope.analysis.lines import select
 from toposcope.figures.neural_persistence import PROBE, thin
-from toposcope.figures.series import Size, select, sizes
+from toposcope.figures.series import Size, sizes
 from toposcope.figures.style import (
     INK,
     NULL,

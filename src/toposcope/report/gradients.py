@@ -9,10 +9,10 @@ import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
 
+from toposcope.analysis.groups import size_list
 from toposcope.figures import correlations
 from toposcope.figures import gradients as figure_of_gradients
 from toposcope.figures.names import readable_name
-from toposcope.figures.series import size_list
 from toposcope.report.counts import verdict_counts
 from toposcope.report.parts import Caption, Part, Table, drawn
 from toposcope.report.weights.study import Study

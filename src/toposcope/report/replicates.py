@@ -5,7 +5,7 @@ from __future__ import annotations
 import pandas as pd
 
 from toposcope.figures.names import leading, readable_name
-from toposcope.report.cells import interval, number, whole
+from toposcope.analysis.forms import interval, number, whole
 from toposcope.report.parts import Table
 
 

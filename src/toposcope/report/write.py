@@ -13,7 +13,7 @@ from toposcope.report.gradients import Gradients, gradients_part
 from toposcope.report.page import check_target, write_page
 from toposcope.report.parts import Page, Part
 from toposcope.report.representations.part import representations_part
-from toposcope.report.representations.rows import PROBE, SENSITIVITY
+from toposcope.analysis.hidden import PROBE, SENSITIVITY
 from toposcope.report.representations.study import Representations
 from toposcope.report.representations.study import gather as gather_representations
 from toposcope.report.weights.part import weights_part

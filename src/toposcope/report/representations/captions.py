@@ -6,11 +6,11 @@ import numpy as np
 
 from toposcope.figures.names import readable_name
 from toposcope.figures.series import sizes
-from toposcope.report.cells import listed
+from toposcope.analysis.forms import listed
 from toposcope.report.counts import verdict_counts
 from toposcope.report.parts import Caption
 from toposcope.report.representations.facts import beside_null, carried, spearman, strengths, strongest
-from toposcope.report.representations.rows import PROBE
+from toposcope.analysis.hidden import PROBE
 from toposcope.report.representations.study import Representations
 
 

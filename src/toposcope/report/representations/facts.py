@@ -7,13 +7,13 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
+from toposcope.analysis.hidden import of_layer, pairs
+from toposcope.analysis.lines import curve, null_band, select
 from toposcope.analysis.statistics import correlation, ranks
-from toposcope.figures.across_layers import pairs
 from toposcope.figures.cloud_null import measured_nulls
 from toposcope.figures.names import REPRESENTATION_BASELINES, REPRESENTATION_TOPOLOGY, is_baseline
-from toposcope.figures.series import curve, null_band, select, sizes
-from toposcope.figures.trajectories import of_layer
-from toposcope.report.representations.rows import PROBE
+from toposcope.figures.series import sizes
+from toposcope.analysis.hidden import PROBE
 from toposcope.report.representations.study import Representations
 
 PHASES = (("collapse", 0, 32), ("reorganisation", 32, 1000), ("refinement", 1000, None))

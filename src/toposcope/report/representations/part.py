@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from toposcope.figures.series import size_list
+from toposcope.analysis.groups import size_list
 from toposcope.report.parts import Part
 from toposcope.report.representations.pictures import pictures
 from toposcope.report.representations.study import Representations

@@ -22,11 +22,11 @@ from toposcope.figures import (
     trajectories,
 )
 from toposcope.figures.names import readable_name
-from toposcope.report.cells import number
+from toposcope.analysis.forms import number
 from toposcope.report.parts import Picture, drawn
 from toposcope.report.representations.captions import captions
 from toposcope.report.representations.facts import strengths
-from toposcope.report.representations.rows import PROBE, QUALITY, perplexities
+from toposcope.analysis.hidden import PROBE, QUALITY, perplexities
 from toposcope.report.representations.study import Representations
 
 MAPS = (

@@ -15,7 +15,7 @@ from toposcope.analysis.trends.confounds import confound_table, walk_bound
 from toposcope.errors import InputError
 from toposcope.figures.names import leading
 from toposcope.report.manifest import complete_runs, manifest
-from toposcope.report.representations.rows import (
+from toposcope.analysis.hidden import (
     COUNT,
     PROBE,
     QUALITY,

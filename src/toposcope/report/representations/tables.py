@@ -6,12 +6,12 @@ import numpy as np
 
 from toposcope.figures.names import readable_name
 from toposcope.figures.series import sizes
-from toposcope.report.cells import number, trend_cell
+from toposcope.analysis.forms import number, trend_cell
 from toposcope.report.counts import NOTHING
 from toposcope.report.parts import Table
 from toposcope.report.replicates import replicates_table
 from toposcope.report.representations.facts import last_values, strengths, worth
-from toposcope.report.representations.rows import COUNT, ENTROPY, HIDDEN, QUALITY, RANK, TOP, TOTAL
+from toposcope.analysis.hidden import COUNT, ENTROPY, HIDDEN, QUALITY, RANK, TOP, TOTAL
 from toposcope.report.representations.study import Representations
 from toposcope.report.representations.tables_more import (
     attention_table,

@@ -5,14 +5,15 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 
-from toposcope.figures.dimensions import noted_interval
+from toposcope.analysis.hidden import noted_interval, of_layer
+from toposcope.analysis.lines import select
 from toposcope.figures.names import readable_name
-from toposcope.figures.series import select, sizes
-from toposcope.figures.trajectories import DIMENSION, of_layer
-from toposcope.report.cells import interval, minus, number, whole
+from toposcope.figures.series import sizes
+from toposcope.figures.trajectories import DIMENSION
+from toposcope.analysis.forms import interval, minus, number, whole
 from toposcope.report.parts import Table
 from toposcope.report.representations.facts import fixed_phases, settings
-from toposcope.report.representations.rows import PROBE, RANK, TOTAL
+from toposcope.analysis.hidden import PROBE, RANK, TOTAL
 from toposcope.report.representations.study import Representations
 
 _LAYER = (

@@ -5,14 +5,14 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 
+from toposcope.analysis.groups import short
 from toposcope.analysis.trends.replicates import POOLED
 from toposcope.figures.names import is_baseline, readable_name
 from toposcope.figures.series import sizes
-from toposcope.figures.style import short
-from toposcope.report.cells import listed, span
+from toposcope.analysis.forms import listed, span
 from toposcope.report.counts import Verdicts, first_last, verdict_counts
 from toposcope.report.representations.facts import beside_null, spearman, strengths, strongest
-from toposcope.report.representations.rows import COUNT, ENTROPY, QUALITY, RANK, TOP, TOTAL
+from toposcope.analysis.hidden import COUNT, ENTROPY, QUALITY, RANK, TOP, TOTAL
 from toposcope.report.representations.study import Representations
 from toposcope.report.representations.words_more import across, phases, settings, size_order
 

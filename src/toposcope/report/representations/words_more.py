@@ -6,10 +6,10 @@ import math
 
 from toposcope.analysis.scaling.power_law import spearman_exact
 from toposcope.figures.names import readable_name
-from toposcope.report.cells import interval, listed, number, span
+from toposcope.analysis.forms import interval, listed, number, span
 from toposcope.report.representations.facts import carried, fixed_phases, last_values, spearman
 from toposcope.report.representations.facts import settings as leading_settings
-from toposcope.report.representations.rows import COUNT, ENTROPY, RANK, TOTAL
+from toposcope.analysis.hidden import COUNT, ENTROPY, RANK, TOTAL
 from toposcope.report.representations.study import Representations
 
 

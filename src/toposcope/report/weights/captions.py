@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
+from toposcope.analysis.lines import select
 from toposcope.figures.names import readable_name
-from toposcope.figures.series import select, sizes
+from toposcope.figures.series import sizes
 from toposcope.report.parts import Caption
 from toposcope.report.weights import forecasts
 from toposcope.report.weights.facts import above_null

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from toposcope.figures.series import curve, null_band, select, sizes
+from toposcope.analysis.lines import curve, null_band, select
+from toposcope.figures.series import sizes
 from toposcope.report.weights.study import Study
 
 

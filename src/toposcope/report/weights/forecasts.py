@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 
 from toposcope.analysis.forecast.compare import BY_RULE, BY_SIBLINGS, worth_of_features
-from toposcope.report.cells import NONE, interval, number
+from toposcope.analysis.forms import NONE, interval, number
 from toposcope.report.parts import Caption, Table
 
 TOPOLOGY = (f"{BY_SIBLINGS} + topology", f"{BY_SIBLINGS} + saturating topology")

@@ -7,7 +7,7 @@ import pandas as pd
 
 from toposcope.figures.names import leading, readable_name
 from toposcope.figures.series import sizes
-from toposcope.report.cells import NONE, interval, number, step_and_part, trend_cell, whole
+from toposcope.analysis.forms import NONE, interval, number, step_and_part, trend_cell, whole
 from toposcope.report.counts import NOTHING, first_last
 from toposcope.report.parts import Table
 from toposcope.report.replicates import replicates_table

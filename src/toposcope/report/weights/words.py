@@ -7,11 +7,11 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
+from toposcope.analysis.groups import short
 from toposcope.analysis.table import SeriesTable
 from toposcope.figures.names import readable_name
 from toposcope.figures.series import sizes
-from toposcope.figures.style import short
-from toposcope.report.cells import listed, span, steps_span
+from toposcope.analysis.forms import listed, span, steps_span
 from toposcope.report.counts import Verdicts, first_last, half_steps, verdict_counts
 from toposcope.report.weights import forecasts
 from toposcope.report.weights.facts import above_null

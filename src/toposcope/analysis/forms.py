@@ -1,4 +1,4 @@
-"""How the report prints numbers: one cell at a time, a dash where there is none."""
+"""How numbers are printed: one cell at a time, a dash where there is none."""
 
 from __future__ import annotations
 
