@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import pandas as pd
@@ -66,9 +67,25 @@ def trend_cell(line: Line, spec: str, form: str) -> str:
     return number(line[names[0]], form) if len(names) == 1 else interval(line, names[0], names[1], form)
 
 
-def span(values: pd.Series, form: str) -> str:
-    """Return one number, or the range when the smallest and largest differ as printed."""
-    low, high = form.format(values.min()), form.format(values.max())
+def extent(values: Iterable[float]) -> list[float]:
+    """Return the smallest and the largest finite value; empty where there is none.
+
+    >>> extent([2.0, float("nan"), 1.0]), extent([])
+    ([1.0, 2.0], [])
+    """
+    known = [float(value) for value in values if value is not None and math.isfinite(value)]
+    return [min(known), max(known)] if known else []
+
+
+def span(values: Sequence[float] | pd.Series, form: str) -> str:
+    """Return one number, or the range when the smallest and largest differ as printed.
+
+    >>> span([1.0, 2.0], "{:.0f}"), span([-0.5, 0.5], "{:+.1f}"), span([], "{:.0f}")
+    ('1–2', '−0.5 to +0.5', '–')
+    """
+    if not len(values):
+        return NONE
+    low, high = form.format(min(values)), form.format(max(values))
     low, high = (re.sub("^-", "−", text) for text in (low, high))
     if low == high:
         return low
