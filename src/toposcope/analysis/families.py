@@ -30,7 +30,7 @@ def family_table(trends: pd.DataFrame, primary: Sequence[str], *, alpha: float =
                 "target": target, "column": column, "n": int(mine["n"].max()), "runs": len(mine),
                 "r": mine["innovation_r"].astype(float).mean(),
                 "p": min(1.0, known.min() * len(known)) if len(known) else np.nan,
-                "confirmatory": column in primary,
+                "confirmatory": column in primary or not primary,
                 "reason": "" if len(known) else str(next(iter(mine["reason"]), "")),
             }
         )  # fmt: skip

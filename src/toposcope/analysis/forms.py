@@ -104,3 +104,12 @@ def listed(parts: Sequence[str]) -> str:
     'a, b and c'
     """
     return parts[0] if len(parts) == 1 else ", ".join(parts[:-1]) + " and " + parts[-1]
+
+
+def capital(text: str) -> str:
+    """Return a sentence with its first letter large and the others as they are.
+
+    >>> capital("neural persistence of MLPs")
+    'Neural persistence of MLPs'
+    """
+    return text[:1].upper() + text[1:]

@@ -16,6 +16,7 @@ from toposcope.analysis.findings import Findings, find
 from toposcope.analysis.forecast.compare import COLUMNS as FORECASTS
 from toposcope.analysis.forecast.compare import forecast_table, worth_of_features
 from toposcope.analysis.forecast.frame import Log
+from toposcope.analysis.groups import sizes
 from toposcope.analysis.hidden import COUNT, PROBE, RANK, SENSITIVITY, TOP, TOTAL
 from toposcope.analysis.labels import Labels
 from toposcope.analysis.subjects import Subject
@@ -62,6 +63,11 @@ class Study:
     def labels(self) -> Labels:
         """What the columns are called, and which of them are primary."""
         return Labels(self.series)
+
+    @cached_property
+    def ordered(self) -> list[str]:
+        """The runs, smallest model first, the seeds of a size beside each other."""
+        return [run for group in sizes(self.runs) for run in group.runs]
 
     @cached_property
     def columns(self) -> list[str]:
@@ -244,5 +250,3 @@ def chosen_targets(
     usual = wanted if wanted else [name for name in DEFAULT_TARGETS if name in series.targets]
     first = [target] if target else []
     return tuple(dict.fromkeys([*first, *usual, *more])), tuple(t for t in more if t not in wanted)
-
-

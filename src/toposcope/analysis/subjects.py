@@ -51,7 +51,7 @@ REPRESENTATIONS = Subject(
     (QUALITY, *_LOSSES), (TOTAL, COUNT, RANK, TOP), (COUNT, TOTAL, ENTROPY, RANK),
 )  # fmt: skip
 TABLE = Subject(
-    "table", "Table", "the features of this table", "Features of training runs, from a table.", _LOSSES
+    "table", "Table", "the feature set of this table", "Features of training runs, from a table.", _LOSSES
 )
 
 

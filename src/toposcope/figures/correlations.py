@@ -10,15 +10,13 @@ from matplotlib.colors import Normalize
 from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 
-from toposcope.figures.names import is_baseline, leading, readable_name
+from toposcope.figures.declared import declared
+from toposcope.figures.names import readable_name
 from toposcope.figures.series import Size, sizes
 from toposcope.figures.style import INK, MUTED, house, new_figure, say_empty
 
-STAGES = (
-    ("spearman", "Raw rho"),
-    ("partial_step", "Given log step"),
-    ("innovation_r", "Innovations"),
-)
+BESIDE = (("departure_rho", "Departures from the trend"), ("partial_step", "Given log step"))
+"""What the middle panel shows: the first of these that the table has."""
 _MAP = "RdBu_r"
 
 
@@ -39,21 +37,20 @@ def draw(trends: pd.DataFrame, runs: pd.DataFrame, *, target: str = "loss", most
     Returns
     -------
     Figure
-        Left to right: Spearman's rho; the same given log step; the correlation of what neither series'
-        own past predicts. Cells are means over the seeds of a size. Outlined on the right: the verdict
+        Left to right: Spearman's rho; the same for the departures from each one's smooth trend (where the
+        table lacks them, given log step); the correlation of what neither series' own past predicts. Cells are means over the seeds of a size. Outlined on the right: the verdict
         "adds" in every seed of the size. Dash: not computable; a stage without a number is left out. Below
         the line: norms and spectra.
     """
     mine = trends[trends["target"] == target]
-    columns = leading(mine["column"], most=most)
+    columns, labels, topology = declared(mine, most)
     groups = [group for group in sizes(runs) if mine["run"].isin(group.runs).any()]
-    stages = [stage for stage in STAGES if mine[mine["column"].isin(columns)][stage[0]].notna().any()]
+    stages = _stages(mine[mine["column"].isin(columns)])
     with house():
         figure, axes = new_figure(0.25 * max(len(columns), 4) + 1.5, columns=max(len(stages), 1), sharey=True)
         if not columns or not groups or not stages:
             say_empty(axes[0, 0], f"no correlation with {target} could be computed")
             return figure
-        topology = sum(not is_baseline(column) for column in columns)
         for ax, (stage, title) in zip(axes[0], stages, strict=True):
             grid = matrix(mine, columns, groups, stage)
             panel(
@@ -64,7 +61,7 @@ def draw(trends: pd.DataFrame, runs: pd.DataFrame, *, target: str = "loss", most
                 outlined=_adds(mine, columns, groups, stage),
                 first_baseline=topology,
             )
-        axes[0, 0].set_yticks(range(len(columns)), [readable_name(column) for column in columns])
+        axes[0, 0].set_yticks(range(len(columns)), labels)
         bar = figure.colorbar(
             ScalarMappable(Normalize(-1, 1), _MAP), ax=axes, pad=0.012, fraction=0.02, aspect=40, shrink=0.7
         )
@@ -73,6 +70,14 @@ def draw(trends: pd.DataFrame, runs: pd.DataFrame, *, target: str = "loss", most
         bar.outline.set_visible(False)
         _fit_numbers(figure, list(axes[0]), len(groups))
     return figure
+
+
+def _stages(trends: pd.DataFrame) -> list[tuple[str, str]]:
+    """Return the columns that have a number, and the titles of their panels."""
+    known = [name for name in trends.columns if trends[name].notna().any()]
+    beside = [stage for stage in BESIDE if stage[0] in known][:1]
+    every = [("spearman", "Raw rho"), *beside, ("innovation_r", "Innovations")]
+    return [stage for stage in every if stage[0] in known]
 
 
 def _fit_numbers(figure: Figure, panels: list[Axes], columns: int) -> None:

@@ -8,7 +8,8 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
-from toposcope.figures.names import is_baseline, leading, readable_name
+from toposcope.figures.declared import declared
+from toposcope.figures.names import readable_name
 from toposcope.figures.series import Size, sizes
 from toposcope.figures.style import INK, MUTED, NULL, house, new_figure, say_empty
 
@@ -37,7 +38,7 @@ def draw(
         filled where the verdict is "adds". Topology above the line, spectrum and size below.
     """
     mine = trends[trends["target"] == target]
-    columns = leading(mine["column"], most=most)
+    columns, labels, topology = declared(mine, most)
     groups = [group for group in sizes(runs) if mine["run"].isin(group.runs).any()]
     with house():
         figure, axes = new_figure(0.3 * max(len(columns), 4) + 1.3, columns=2, sharey=True)
@@ -48,9 +49,8 @@ def draw(
             return figure
         _raw(raw, mine, columns, groups, chance)
         _rest(rest, mine, columns, groups)
-        raw.set_yticks(range(len(columns)), [readable_name(column) for column in columns])
+        raw.set_yticks(range(len(columns)), labels)
         raw.set_ylim(len(columns) - 0.4, -0.6)
-        topology = sum(not is_baseline(column) for column in columns)
         for ax in (raw, rest):
             ax.grid(visible=False, axis="y")
             ax.tick_params(axis="y", length=0)

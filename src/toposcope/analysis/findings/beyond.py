@@ -107,9 +107,7 @@ def _clock(study: Study) -> dict[str, object]:
     values = study.series.values[["run", "step", study.target]].replace([np.inf, -np.inf], np.nan).dropna()
     counts = values.groupby("run")["step"].count()
     enough = counts.index[counts >= LEAST_VALUES]
-    rho = [
-        spearman(rows["step"], rows[study.target]) for run, rows in values.groupby("run") if run in enough
-    ]
+    rho = [spearman(rows["step"], rows[study.target]) for run, rows in values.groupby("run") if run in enough]
     return {"known": int(counts.max()) if len(counts) else 0, "rho": extent(rho)}
 
 

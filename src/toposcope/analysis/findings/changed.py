@@ -45,9 +45,16 @@ def _who(study: Study) -> dict[str, object]:
     counts = study.series.values.groupby("run")["step"].agg(["count", "min", "max"])
     return {
         "runs": len(study.runs), "sizes": [short(n) for n in dict.fromkeys(known)],
-        "seeds": max((len(group.runs) for group in groups), default=1),
+        "seeds": [min((len(g.runs) for g in groups), default=1), max((len(g.runs) for g in groups), default=1)],
+        "draws": _draws(study),
         "checkpoints": extent(counts["count"]), "steps": [int(counts["min"].min()), int(counts["max"].max())],
     }  # fmt: skip
+
+
+def _draws(study: Study) -> int:
+    """Return how many random subsamples the leading columns are means over; 1 where nothing was drawn."""
+    known = study.series.catalogue.set_index("column")["draws"]
+    return max((int(known[column]) for column in _moved(study) if column in known), default=1)
 
 
 def _quality(study: Study) -> dict[str, object] | None:
@@ -116,9 +123,7 @@ def nulls_of(study: Study) -> list[BesideNull]:
     return [one for one in found if one is not None]
 
 
-def _beside(
-    study: Study, column: str, measured: pd.DataFrame, nulls: pd.DataFrame
-) -> BesideNull | None:
+def _beside(study: Study, column: str, measured: pd.DataFrame, nulls: pd.DataFrame) -> BesideNull | None:
     above = below = n = 0
     ratios = []
     for group in sizes(study.runs):

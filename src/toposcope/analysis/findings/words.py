@@ -40,8 +40,10 @@ def said(findings: Findings, finding: Finding) -> Said:
         "representations": findings.subject == "representations", "left_out": finding.left_out,
     }  # fmt: skip
     context = template.new_context(given)
-    parts = {name: "".join(block(context)) for name, block in template.blocks.items()}
-    return Said(*(" ".join(parts.get(name, "").split()) for name in ("act", "ground", "limits")))
+    for _ in template.root_render_func(context):  # running it is what finds the blocks of its parents
+        pass
+    parts = {name: "".join(found[0](context)) for name, found in context.blocks.items()}
+    return Said(*(_tidy(parts.get(name, "")) for name in ("act", "ground", "limits")))
 
 
 def headline(findings: Findings) -> str:
@@ -93,9 +95,16 @@ def _environment() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters |= {"span": forms.span, "num": forms.number, "listed": forms.listed}
+    environment.filters |= {
+        "span": forms.span, "num": forms.number, "listed": forms.listed,
+        "capital": forms.capital,
+    }  # fmt: skip
     environment.globals |= {"s": _plural, "many": _many, "between": _between}
     return environment
+
+
+def _tidy(text: str) -> str:
+    return forms.capital(" ".join(text.split()))
 
 
 def _plural(n: int) -> str:

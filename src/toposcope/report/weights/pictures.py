@@ -8,9 +8,14 @@ import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
 
+from toposcope.analysis.groups import sizes
+from toposcope.analysis.study import Study
+from toposcope.analysis.subjects import H0
+from toposcope.analysis.verdicts import judged
 from toposcope.figures import (
     correlations,
     forecast,
+    gradients,
     layers,
     loss_against_h0,
     loss_curves,
@@ -19,18 +24,10 @@ from toposcope.figures import (
     scaling,
     vietoris_rips,
 )
-from toposcope.figures.series import sizes
-from toposcope.report.parts import Picture, drawn
-from toposcope.report.weights.captions import captions
-from toposcope.report.weights.study import H0, Study
 
 
-def pictures(study: Study) -> Iterator[Picture]:
-    """Draw every figure of the part, in reading order."""
-    return drawn(_figures(study), captions(study))
-
-
-def _figures(study: Study) -> Iterator[tuple[str, Figure]]:
+def figures(study: Study) -> Iterator[tuple[str, Figure]]:
+    """Draw every figure on weights, in reading order."""
     features, metrics, runs = study.features, study.metrics, study.runs
     h0, cloud, filtration = study.column(H0), study.cloud, study.filtration
     main = study.finals[study.finals["quantity"].isin(study.fits["quantity"])]
@@ -45,10 +42,28 @@ def _figures(study: Study) -> Iterator[tuple[str, Figure]]:
     yield "vietoris_rips", vietoris_rips.draw(features, runs, name=cloud)
     notes = rho_notes(study.trends, runs, target=study.target, column=h0)
     yield "loss_against_h0", loss_against_h0.draw(features, metrics, runs, name=cloud, notes=notes)
-    yield "correlations", correlations.draw(study.trends, runs, target=study.target)
+    yield "correlations", _correlations(study)
     yield "forecast", forecast.draw(study.forecasts)
     yield "scaling", scaling.draw(main, study.fits, runs)
     yield "layers", layers.draw(features, runs, filtration=filtration)
+
+
+def gradient_figures(study: Study) -> Iterator[tuple[str, Figure]]:
+    """Draw the figures on gradients."""
+    yield "gradients", gradients.draw(study.features, study.runs)
+    yield "gradient_correlations", _correlations(study)
+
+
+def table_figures(study: Study) -> Iterator[tuple[str, Figure]]:
+    """Draw what a table without a store's rows has the numbers for."""
+    if study.target:
+        yield "table_correlations", _correlations(study)
+    if study.forecasts["error"].notna().any():
+        yield "table_forecast", forecast.draw(study.forecasts)
+
+
+def _correlations(study: Study) -> Figure:
+    return correlations.draw(judged(study), study.runs, target=study.target)
 
 
 def rho_notes(trends: pd.DataFrame, runs: pd.DataFrame, *, target: str, column: str) -> pd.DataFrame:

@@ -1,20 +1,17 @@
-"""The tables that the embedding report lacks: phases with intervals, layers, heads, dimensions, settings."""
+"""The tables on layers, heads, dimensions, the linear probe and the settings."""
 
 from __future__ import annotations
 
 import numpy as np
 import pandas as pd
 
-from toposcope.analysis.hidden import noted_interval, of_layer
+from toposcope.analysis.findings.layers import leading_settings
+from toposcope.analysis.forms import interval, number, whole
+from toposcope.analysis.hidden import PROBE, noted_interval, of_layer
 from toposcope.analysis.lines import select
-from toposcope.figures.names import readable_name
-from toposcope.figures.series import sizes
+from toposcope.analysis.study import Study
 from toposcope.figures.trajectories import DIMENSION
-from toposcope.analysis.forms import interval, minus, number, whole
-from toposcope.report.parts import Table
-from toposcope.report.representations.facts import fixed_phases, settings
-from toposcope.analysis.hidden import PROBE, RANK, TOTAL
-from toposcope.report.representations.study import Representations
+from toposcope.tabular import Table
 
 _LAYER = (
     ("h1_count", "H1 bars", "{:.0f}"),
@@ -30,65 +27,12 @@ _LAYER = (
 )
 
 
-def phases_table(study: Representations) -> Table:
-    """Return the embedding report's phases beside the segments of a calibrated changepoint search."""
-    rows, frames = [], []
-    for column in (TOTAL, RANK):
-        if column not in study.series.values:
-            continue
-        name = readable_name(column)
-        fixed = fixed_phases(study, column)
-        found = study.segments[study.segments["column"] == column]
-        frames += [fixed.assign(rule="fixed steps"), found.assign(rule="changepoints")]
-        for run in study.series.run_names:
-            rows += [_fixed(name, line) for line in fixed[fixed["run"] == run].to_dict("records")]
-            rows += [_segment(name, line) for line in found[found["run"] == run].to_dict("records")]
-    return Table(
-        "representation_phases",
-        "Phases: the embedding report's fixed steps beside a calibrated search",
-        "The report's collapse (steps 0 to 32), reorganisation (32 to 1,000) and refinement (from 1,000) "
-        "were read off a figure; its rule names them on any curve. The search has a known false-alarm rate "
-        "on random walks, gives each boundary the interval of its likelihood ratio, and takes its label "
-        "from the sign of the slope per unit of log step, when that is clear of zero.",
-        ("feature", "model", "rule", "label", "from step", "to step", "change", "false alarms"),
-        tuple(rows),
-        frame=pd.concat(frames, ignore_index=True) if frames else pd.DataFrame(),
-        folded=True,
-        grouped=True,
-    )
-
-
-def _fixed(name: str, line: dict) -> tuple[str, ...]:
-    said = {True: ", as it says", False: ", against it"}.get(line["agrees"], "")
-    change = minus(f"{line['first']:.3g} → {line['last']:.3g}{said}")
-    return (
-        name, str(line["run"]), "fixed steps", str(line["phase"]), f"{line['start_step']:,}",
-        f"{line['end_step']:,}", change, "unknown",
-    )  # fmt: skip
-
-
-def _segment(name: str, line: dict) -> tuple[str, ...]:
-    if line["status"] != "ok":
-        return (name, str(line["run"]), "changepoints", str(line["reason"]), "–", "–", "–", "–")
-    around = interval(line, "start_low", "start_high", "{:,.0f}") if line["segment"] else ""
-    slope = f"{number(line['slope'], '{:+.3g}')} {interval(line, 'slope_low', 'slope_high', '{:+.2g}')}"
-    return (
-        name, str(line["run"]), "changepoints", str(line["embedding_label"]),
-        f"{number(line['start_step'], '{:,.0f}')} {around}".strip(), number(line["end_step"], "{:,.0f}"),
-        f"{slope} per ln step", number(line["false_alarm_rate"], "{:.2f}"),
-    )  # fmt: skip
-
-
-def _last_rows(study: Representations) -> pd.DataFrame:
+def _last_rows(study: Study) -> pd.DataFrame:
     mine = study.features[study.features["probe"] == PROBE]
     return mine[mine["step"] == mine.groupby("run")["step"].transform("max")]
 
 
-def _runs(study: Representations) -> list[str]:
-    return [run for group in sizes(study.runs) for run in group.runs]
-
-
-def layers_table(study: Representations) -> Table:
+def layers_table(study: Study) -> Table:
     """Return every hidden state at the last checkpoint; empty when there is only one."""
     last = _last_rows(study)
     hidden = last[last["name"] == "hidden"]
@@ -96,7 +40,7 @@ def layers_table(study: Representations) -> Table:
     shown = [spec for spec in _LAYER if spec[0] in frame]
     rows = [
         (run, f"{layer:.0f}", *(number(line[name], form) for name, _, form in shown))
-        for run in _runs(study)
+        for run in study.ordered
         if run in frame.index.get_level_values("run")
         for layer, line in frame.loc[run].iterrows()
     ]
@@ -115,12 +59,12 @@ def layers_table(study: Representations) -> Table:
     )
 
 
-def attention_table(study: Representations) -> Table:
+def attention_table(study: Study) -> Table:
     """Return H0 of the attention graphs by layer, at the first and the last checkpoint."""
     rows = select(study.features, "attention_h0", probe=PROBE)
     frame = rows.groupby(["run", "layer", "step"])["value"].agg(["mean", "min", "max", "count"]).reset_index()
     lines = []
-    for run in _runs(study):
+    for run in study.ordered:
         for layer, of_layer_rows in frame[frame["run"] == run].groupby("layer"):
             ends = of_layer_rows.sort_values("step")
             first, last = ends.iloc[0].to_dict(), ends.iloc[-1].to_dict()
@@ -146,13 +90,13 @@ def attention_table(study: Representations) -> Table:
     )  # fmt: skip
 
 
-def dimensions_table(study: Representations) -> Table:
+def dimensions_table(study: Study) -> Table:
     """Return the intrinsic dimensions of the last hidden state at the first and the last checkpoint."""
     mine = of_layer(study.features[study.features["probe"] == PROBE], None)
     mine = mine[mine["feature"].isin([panel.feature for panel in DIMENSION])]
     rows = []
     for panel in DIMENSION:
-        for run in _runs(study):
+        for run in study.ordered:
             line = mine[(mine["feature"] == panel.feature) & (mine["run"] == run)].sort_values("step")
             line = line[np.isfinite(line["value"].to_numpy(dtype=np.float64))]
             if len(line):
@@ -160,9 +104,10 @@ def dimensions_table(study: Representations) -> Table:
     return Table(
         "dimensions",
         "Intrinsic dimension",
-        "Three estimators on the reduced cloud, each with its 95% interval. None of them is a summary of "
-        "H1, and the reduction bounds them from above.",
-        ("estimator", "model", "first checkpoint", "95%", "last checkpoint", "95%"),
+        "Three estimators on the reduced cloud, each with the band that it states; those of TwoNN and of the "
+        "PH dimension do not cover at their nominal rate. None of them is a summary of H1, and the reduction "
+        "bounds them from above.",
+        ("estimator", "model", "first checkpoint", "band", "last checkpoint", "band"),
         tuple(rows),
         frame=mine,
         folded=True,
@@ -175,7 +120,7 @@ def _estimate(line: pd.Series) -> tuple[str, str]:
     return number(line["value"], "{:.1f}"), interval({"low": low, "high": high}, "low", "high", "{:.1f}")
 
 
-def probing_table(study: Representations) -> Table:
+def probing_table(study: Study) -> Table:
     """Return the linear probe's accuracy of every layer at the last checkpoint."""
     last = _last_rows(study)
     frame = last[last["feature"].isin(("probe_accuracy", "probe_accuracy_sd"))]
@@ -186,7 +131,7 @@ def probing_table(study: Representations) -> Table:
             run, f"{layer:.0f}", number(line.get("probe_accuracy"), "{:.1%}"),
             number(line.get("probe_accuracy_sd"), "{:.1%}"), number(majority.get(run), "{:.1%}"),
         )
-        for run in _runs(study)
+        for run in study.ordered
         if run in frame.index.get_level_values("run")
         for layer, line in frame.loc[run].iterrows()
     ]  # fmt: skip
@@ -203,17 +148,17 @@ def probing_table(study: Representations) -> Table:
     )
 
 
-def sensitivity_table(study: Representations) -> Table:
+def sensitivity_table(study: Study) -> Table:
     """Return how far every feature moves with the settings, beside how far it moves with training."""
     rows = [
         (
-            readable_name(f"representations/hidden/{line['feature']}"), str(line["run"]),
+            study.labels.label(f"representations/hidden/{line['feature']}"), str(line["run"]),
             whole(line.get("settings")), whole(line.get("draws")),
             number(line.get("settings_spread"), "{:.2f}"), number(line.get("draw_spread"), "{:.2f}"),
             number(line.get("rho"), "{:+.2f}"), interval(line, "rho_low", "rho_high", "{:+.2f}"),
             str(line.get("order") or "–"), number(line.get("order_share"), "{:.0%}"),
         )
-        for line in settings(study).to_dict("records")
+        for line in leading_settings(study).to_dict("records")
     ]  # fmt: skip
     return Table(
         "sensitivity",
