@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -21,7 +21,7 @@ class Table:
 
     `groups` are headings over several columns: (text, number of columns). `frame` holds the unrounded
     numbers, which go into CSV files. `folded` tables start closed on a page; in `grouped` ones the first
-    column becomes a heading over its rows.
+    column becomes a heading over its rows. A line is drawn in a terminal before the rows of `sections`.
 
     Examples
     --------
@@ -41,7 +41,8 @@ class Table:
     groups: tuple[tuple[str, int], ...] = ()
     frame: pd.DataFrame | None = None
     folded: bool = False
-    grouped: bool = field(default=False)
+    grouped: bool = False
+    sections: tuple[int, ...] = ()
 
     def markdown(self) -> str:
         """Return the table in Markdown, markup in its cells taken literally."""
@@ -71,16 +72,22 @@ class Table:
         frame = pd.DataFrame(self.rows, columns=list(self.columns)) if self.frame is None else self.frame
         frame.to_csv(path, index=False)
 
-    def show(self, *, width: int | None = None) -> None:
-        """Print the table to the terminal, in its width."""
+    def show(self, *, width: int | None = None, compact: bool = False) -> None:
+        """Print the table to the terminal, in its width; `compact`: one line to a row, the first column cut."""
+        from rich import box
         from rich.console import Console
         from rich.table import Table as Printed
 
-        printed = Printed(title=self.title, title_justify="left", title_style="bold")
-        for column in self.columns:
-            printed.add_column(column, overflow="fold")
-        for row in self.rows:
-            printed.add_row(*row)
+        style = box.SIMPLE_HEAD if compact else box.HEAVY_HEAD
+        printed = Printed(title=self.title, title_justify="left", title_style="bold", box=style)
+        for i, column in enumerate(self.columns):
+            wanted = (
+                None if i == 0 or not compact else max(map(len, (column, *(row[i] for row in self.rows))))
+            )
+            overflow: Literal["ellipsis", "fold"] = "ellipsis" if compact else "fold"
+            printed.add_column(column, overflow=overflow, no_wrap=compact, min_width=wanted)
+        for i, row in enumerate(self.rows, start=1):
+            printed.add_row(*row, end_section=i in self.sections)
         console = Console()
         Console(width=width or (None if console.is_terminal else ELSEWHERE)).print(printed)
 

@@ -9,6 +9,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import numpy as np
 import pandas as pd
 
 from toposcope.analysis.findings import words
@@ -140,6 +141,19 @@ class Analysis:
     def all_findings(self) -> tuple[Findings, ...]:
         """What may be said on every study."""
         return tuple(study.findings for study in self.studies)
+
+    def longest_grid(self) -> np.ndarray:
+        """Return the steps of the run with most checkpoints."""
+        grids = [
+            rows["step"].to_numpy(float) for s in self.studies for _, rows in s.series.values.groupby("run")
+        ]
+        return max(grids, key=len)
+
+    def nearest_grid(self) -> str:
+        """Return the packaged grid of steps whose error rates are known: the nearest to the longest run's."""
+        from toposcope.analysis.trends.calibration import nearest_grid
+
+        return nearest_grid(self.longest_grid())
 
     def refuse_nothing(self, parts: Sequence[str]) -> None:
         """Raise InputError where none of these tables holds a result."""

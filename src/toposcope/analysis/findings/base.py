@@ -56,14 +56,18 @@ class Findings:
 
     def __getitem__(self, question: str) -> Finding:
         """Return the finding on one of `QUESTIONS`; KeyError where nothing could be asked."""
-        for finding in self.answers:
-            if finding.question == question:
-                return finding
-        raise KeyError(question)
+        found = self.get(question)
+        if found is None:
+            raise KeyError(question)
+        return found
 
     def __contains__(self, question: object) -> bool:
         """Return whether there is a finding on this question."""
         return any(finding.question == question for finding in self.answers)
+
+    def get(self, question: str) -> Finding | None:
+        """Return the finding on a question, None where nothing could be asked."""
+        return next((finding for finding in self.answers if finding.question == question), None)
 
     def __iter__(self) -> Iterator[Finding]:
         """Iterate over the findings in reading order."""
@@ -101,11 +105,15 @@ class Findings:
             ],
         }
 
-    def __repr__(self) -> str:
-        """Return the answer in words."""
+    def as_text(self, *, width: int = 80) -> str:
+        """Return the answer in words, wrapped for a terminal."""
         from toposcope.analysis.findings.words import as_text
 
-        return as_text(self)
+        return as_text(self, width=width)
+
+    def __repr__(self) -> str:
+        """Return the answer in words."""
+        return self.as_text()
 
     def _repr_html_(self) -> str:
         from toposcope.analysis.findings.words import as_html

@@ -1,4 +1,4 @@
-"""Does topology add anything: one test for each primary feature over all runs, and what it could have missed."""
+"""Does topology add anything: one test for each primary feature over all runs, and what it misses."""
 
 from __future__ import annotations
 

@@ -43,9 +43,10 @@ def _who(study: Study) -> dict[str, object]:
     groups = sizes(study.runs)
     known = [group.parameters for group in groups if group.parameters > 0]
     counts = study.series.values.groupby("run")["step"].agg(["count", "min", "max"])
+    seeds = [len(group.runs) for group in groups] or [1]
     return {
         "runs": len(study.runs), "sizes": [short(n) for n in dict.fromkeys(known)],
-        "seeds": [min((len(g.runs) for g in groups), default=1), max((len(g.runs) for g in groups), default=1)],
+        "seeds": [min(seeds), max(seeds)],
         "draws": _draws(study),
         "checkpoints": extent(counts["count"]), "steps": [int(counts["min"].min()), int(counts["max"].max())],
     }  # fmt: skip

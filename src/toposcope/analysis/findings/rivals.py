@@ -23,7 +23,8 @@ def rivals(study: Study) -> Finding | None:
     if topology is None or plain is None:
         return None
     numbers = {
-        "runs": int(table["runs"].max()), "topology_name": study.labels.label(topology[0]), "rho": topology[1],
+        "runs": int(table["runs"].max()),
+        "topology_name": study.labels.label(topology[0]), "rho": topology[1],
         "plain": study.labels.label(plain[0]), "plain_rho": plain[1], "margin": topology[1] - plain[1],
         "chance": study.chance if np.isfinite(study.chance) else None, "entropy": _entropy(study),
     }  # fmt: skip

@@ -31,7 +31,8 @@ def when(study: Study) -> Finding:
     both = pd.concat([loss.rename("loss"), own.rename("own")], axis=1).dropna()
     gap = study.series.values.groupby("run")["step"].apply(lambda steps: steps.diff().median()).median()
     numbers = {
-        "target": study.labels.label(target) if target else "", "lead": study.labels.label(lead) if lead else "",
+        "target": study.labels.label(target) if target else "",
+        "lead": study.labels.label(lead) if lead else "",
         "half_target": extent(loss), "half_lead": extent(own), "both": len(both),
         "later": int((both["own"] > both["loss"]).sum()), "earlier": int((both["own"] < both["loss"]).sum()),
         "gap": float(gap), "fixed": _fixed(study), **_bends(study, lead),

@@ -19,16 +19,17 @@ _FIRST = ("changed", "when", "end")
 
 @dataclass(frozen=True, slots=True)
 class Said:
-    """An answer in words: one line to act on, what it rests on, and how far it reaches."""
+    """An answer in words: one line to act on, what it rests on, how far it reaches, and more beside it."""
 
     act: str
     ground: str
     limits: str
+    more: str
 
     @property
     def text(self) -> str:
         """The whole answer as one paragraph."""
-        return " ".join(part for part in (self.act, self.ground, self.limits) if part)
+        return " ".join(part for part in (self.act, self.ground, self.limits, self.more) if part)
 
 
 def said(findings: Findings, finding: Finding) -> Said:
@@ -43,7 +44,7 @@ def said(findings: Findings, finding: Finding) -> Said:
     for _ in template.root_render_func(context):  # running it is what finds the blocks of its parents
         pass
     parts = {name: "".join(found[0](context)) for name, found in context.blocks.items()}
-    return Said(*(_tidy(parts.get(name, "")) for name in ("act", "ground", "limits")))
+    return Said(*(_tidy(parts.get(name, "")) for name in ("act", "ground", "limits", "more")))
 
 
 def headline(findings: Findings) -> str:
