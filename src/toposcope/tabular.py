@@ -73,7 +73,7 @@ class Table:
         frame.to_csv(path, index=False)
 
     def show(self, *, width: int | None = None, compact: bool = False) -> None:
-        """Print the table to the terminal, in its width; `compact`: one line to a row, the first column cut."""
+        """Print the table to the terminal, in its width; `compact` keeps every row on one line."""
         from rich import box
         from rich.console import Console
         from rich.table import Table as Printed

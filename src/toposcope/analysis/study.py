@@ -17,7 +17,7 @@ from toposcope.analysis.forecast.compare import COLUMNS as FORECASTS
 from toposcope.analysis.forecast.compare import forecast_table, worth_of_features
 from toposcope.analysis.forecast.frame import Log
 from toposcope.analysis.groups import sizes
-from toposcope.analysis.hidden import COUNT, PROBE, RANK, SENSITIVITY, TOP, TOTAL
+from toposcope.analysis.hidden import COUNT, PROBE, SENSITIVITY, TOP
 from toposcope.analysis.labels import Labels
 from toposcope.analysis.subjects import Subject
 from toposcope.analysis.table import SeriesTable
@@ -84,6 +84,22 @@ class Study:
         )
 
     @cached_property
+    def leading(self) -> pd.DataFrame:
+        """The rows of `trends` that findings and pages read: primary features, targets with a table."""
+        if "trends" in self.given or "trends" in self.__dict__:
+            return self.trends
+        columns = self.labels.leading(self.columns, most=len(self.columns)) or self.columns
+        chosen = [name for name in (self.target, *self.further) if name]
+        return tables.trend_table(self.series, targets=chosen, columns=columns)
+
+    @cached_property
+    def bends(self) -> pd.DataFrame:
+        """The rows of `segments` that findings and pages read: the columns whose change is told."""
+        named = [self.column(name) for name in self.subject.moved]
+        columns = [name for name in named if name in self.series.values] or self.labels.primary()[:4]
+        return self._made("segments", lambda: tables.segment_table(self.series, columns=columns))
+
+    @cached_property
     def families(self) -> pd.DataFrame:
         """Every feature with every target over all runs: one test each, which carries the verdict."""
         return self._made("families", lambda: family_table(self.trends, self.labels.primary()))
@@ -124,9 +140,7 @@ class Study:
     @cached_property
     def segments(self) -> pd.DataFrame:
         """Stretches of constant slope on log step, with the interval of each bend."""
-        hidden = [column for column in (TOTAL, RANK) if column in self.series.values]
-        chosen = list(self.wanted) or hidden or self.columns
-        return self._made("segments", lambda: tables.segment_table(self.series, columns=chosen))
+        return self._made("segments", lambda: tables.segment_table(self.series, columns=self.columns))
 
     @cached_property
     def saturation(self) -> pd.DataFrame:
@@ -183,7 +197,7 @@ class Study:
     @cached_property
     def chance(self) -> float:
         """The |rho| that 5% of pairs of random walks of this length exceed."""
-        counted = self.trends["n"].max() if len(self.trends) else np.nan
+        counted = self.leading["n"].max() if len(self.leading) else np.nan
         return walk_bound(int(counted)) if np.isfinite(counted) else float("nan")
 
     @cached_property
@@ -194,9 +208,9 @@ class Study:
     @property
     def problems(self) -> tuple[str, ...]:
         """What was merged or left out, and which runs could not be judged."""
-        if not len(self.trends) or "status" not in self.trends:
+        if not len(self.leading) or "status" not in self.leading:
             return self.series.problems
-        lost = self.trends.groupby("run", sort=False).filter(lambda rows: (rows["status"] == "failed").all())
+        lost = self.leading.groupby("run", sort=False).filter(lambda rows: (rows["status"] == "failed").all())
         first = lost.drop_duplicates("run")
         failed = (f"run {r}: failed: {why}" for r, why in zip(first["run"], first["reason"], strict=True))
         return (*self.series.problems, *failed)

@@ -13,9 +13,9 @@ def judged(study: Study) -> pd.DataFrame:
     The columns `verdict` and `departure_rho` are those over all runs where the row has none of its own.
     """
     keys = ["target", "column"]
-    mine = study.trends[study.trends["column"].isin(study.labels.leading(study.trends["column"], most=60))]
+    mine = study.leading[study.leading["column"].isin(study.labels.leading(study.leading["column"], most=60))]
     if mine.empty:
-        mine = study.trends
+        mine = study.leading
     over_runs = study.families[[*keys, "verdict"]].drop_duplicates(keys)
     mine = mine.drop(columns="verdict", errors="ignore").merge(over_runs, on=keys, how="left")
     order = {column: i for i, column in enumerate(study.labels.primary())}

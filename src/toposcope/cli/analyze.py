@@ -175,8 +175,8 @@ def _table(analysis: Analysis, name: str, rows: int) -> None:
             f"{test} {r['lowest']:.1%} to {r['highest']:.1%}" for test, r in _rates(grid).items()
         )
         click.echo(
-            "True rates at a nominal 5%, lowest and highest over the simulated nulls, at the nearest simulated "
-            f"steps ({grid}; --calibrate simulates yours): {text}."
+            "True rates at a nominal 5%, lowest and highest over the nulls, at the nearest simulated steps "
+            f"({grid}; --calibrate simulates yours): {text}."
         )
     click.echo("")
 

@@ -37,10 +37,10 @@ def draw(trends: pd.DataFrame, runs: pd.DataFrame, *, target: str = "loss", most
     Returns
     -------
     Figure
-        Left to right: Spearman's rho; the same for the departures from each one's smooth trend (where the
-        table lacks them, given log step); the correlation of what neither series' own past predicts. Cells are means over the seeds of a size. Outlined on the right: the verdict
-        "adds" in every seed of the size. Dash: not computable; a stage without a number is left out. Below
-        the line: norms and spectra.
+        Left to right: Spearman's rho; the same for the departures from each one's smooth trend (given log
+        step, where the table lacks them); the correlation of what neither series' own past predicts. Cells
+        are means over the seeds of a size. Outlined on the right: the verdict "adds" in every seed of the
+        size. Dash: not computable; a stage without a number is left out. Below the line: norms and spectra.
     """
     mine = trends[trends["target"] == target]
     columns, labels, topology = declared(mine, most)

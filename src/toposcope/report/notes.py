@@ -41,7 +41,7 @@ def beside_null(study: Study) -> str:
 def correlations_caption(study: Study) -> Caption:
     """Return the words under the heat maps of correlations."""
     target = study.labels.label(study.target)
-    departures = "departure_rho" in study.trends and study.trends["departure_rho"].notna().any()
+    departures = "departure_rho" in study.leading and study.leading["departure_rho"].notna().any()
     middle = (
         "Middle: the same for the departures from each one's own smooth trend, without a test. "
         if departures
@@ -52,10 +52,10 @@ def correlations_caption(study: Study) -> Caption:
     return Caption(
         f"Correlation with the {target}: raw, beside the trend, and beyond both trends",
         f"Left: Spearman's rho over checkpoints. {middle}Right: the correlation of innovations, that is of "
-        "what a smooth trend and its own past do not explain of either series; outlined rows passed that test "
+        "what a smooth trend and its own past do not explain of either series; outlined rows passed the test "
         "over all runs, after correction for the number of primary features. A dash: not computable.",
-        f"Only the right panel's outlined rows ({passed} primary features) speak of a relation beyond a shared "
-        "trend: it is the only one of the three whose error rate holds for drifting curves.",
+        f"Only the right panel's outlined rows ({passed} primary features) speak of a relation beyond a "
+        "shared trend: it is the only one of the three whose error rate holds for drifting curves.",
         "Nothing from a dark cell on the left alone. Nothing about cause. A row without outline is not "
         "evidence of no relation: small effects stay unseen with this many checkpoints.",
         f"Heat maps of features against model sizes: raw rank correlation with the {target}, the same beside "

@@ -38,7 +38,8 @@ _TREND: tuple[Spec, ...] = (
 _GROUPS = (
     ("", ""), ("n seed_p", "as if checkpoints were independent"),
     ("block_low departure_rho", "what drift leaves of it"),
-    ("partial_step given_count", "ρ given"), ("innovation_r innovation_p", "the verdict's test, this run alone"),
+    ("partial_step given_count", "ρ given"),
+    ("innovation_r innovation_p", "the verdict's test, this run alone"),
 )  # fmt: skip
 
 
@@ -66,10 +67,10 @@ def families_table(study: Study) -> Table:
     return Table(
         "families",
         f"The verdict on every primary feature, with the {study.labels.label(study.target)}",
-        "One test for each feature over all runs: do its innovations, what a smooth trend and its own past do "
-        f"not explain, move with the target's? p is adjusted by Holm's method over {size} rows. The next column "
-        "is the correlation that this design finds four times in five. Departures from the smooth trend are "
-        "correlated without a test.",
+        "One test for each feature over all runs: do its innovations, what a smooth trend and its own past "
+        f"do not explain, move with the target's? p is adjusted by Holm's method over {size} rows. The next "
+        "column is the correlation that this design finds four times in five. Departures from the "
+        "smooth trend are correlated without a test. The exploratory features are in the CSV file.",
         ("feature", *(heading for _, heading, _ in specs), "verdict", "why"),
         tuple(rows),
         frame=study.families,
@@ -92,13 +93,13 @@ def correlation_table(study: Study, target: str, name: str) -> Table:
         )
         for line in mine.to_dict("records")
     ]
-    every = study.trends[study.trends["target"] == target]
+    every = study.leading[study.leading["target"] == target]
     return Table(
         name + ("" if target == study.target else f"_{slug(target)}"),
         f"Correlation with the {study.labels.label(target)}, run by run",
-        "Spearman's rho over the checkpoints of a run, as it is usually reported, and what remains of it. Only "
-        "the last group tests for more than a shared drift; the verdict is taken over all runs together. Every "
-        "other column, and the exploratory features, are in the CSV file.",
+        "Spearman's rho over the checkpoints of a run, as it is usually reported, and what remains of it. "
+        "Only the last group tests for more than a shared drift; the verdict is taken over all runs together. "
+        "Every other column is in the CSV file.",
         ("feature", "run", *(heading for _, heading, _ in specs)),
         tuple(rows),
         _groups(specs),
@@ -145,8 +146,8 @@ def replicates_table(study: Study) -> Table:
         f"Mean rank correlation with the {study.labels.label(study.target)} over the seeds of a size, with "
         "Student's interval over seeds: how reproducible the drift is. The pairing test asks whether a run's "
         "feature goes with its own values more than with another seed's; seeds that differ in speed pass it, "
-        "too. The last column is the smallest p that this many seeds can give, sizes pooled where several have "
-        "seeds.",
+        "too. The last column is the smallest p that this many seeds can give, sizes pooled where several "
+        "have seeds.",
         (
             "feature", "sizes", "seeds", "mean ρ", "95%", "own minus other", "p, pairing", "p, Holm",
             "smallest p",

@@ -34,7 +34,7 @@ def rivals(study: Study) -> Finding | None:
 
 def worth(study: Study, target: str) -> pd.DataFrame:
     """Return the trend table's primary rows of one target with what is left of them given each confound."""
-    mine = study.trends[study.trends["target"] == target]
+    mine = study.leading[study.leading["target"] == target]
     mine = mine[mine["column"].isin(study.labels.primary())]
     if study.confounds.empty:
         return mine

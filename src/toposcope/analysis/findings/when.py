@@ -41,7 +41,7 @@ def when(study: Study) -> Finding:
 
 
 def _bends(study: Study, lead: str) -> dict[str, object]:
-    rows = study.segments
+    rows = study.bends
     mine = rows[(rows["column"] == lead) & (rows["status"] == "ok")] if "status" in rows else rows.iloc[:0]
     if mine.empty:
         return {"searched": 0, "bent": 0, "bends": [], "rate": None}

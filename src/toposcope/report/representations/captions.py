@@ -146,8 +146,8 @@ def _strength(study: Study) -> Caption:
         "neither series' own past explains, with its interval; filled where it passes the test. Topology is "
         "above the line.",
         f"{verdicts['found']} of {verdicts['tested']} primary features of topology and "
-        f"{verdicts['baselines_found']} of {verdicts['baselines_tested']} of spectra and sizes pass their test "
-        "over all models, after correction for their number.",
+        f"{verdicts['baselines_found']} of {verdicts['baselines_tested']} of spectra and sizes pass their "
+        "test over all models, after correction for their number.",
         "That one kind is the better predictor because its marks on the left lie further out: both kinds "
         "drift. An unfilled mark is no evidence of no relation either.",
         "Two dot plots of features: absolute rank correlation with the target, and correlation of "

@@ -132,7 +132,7 @@ def phases_table(study: Study) -> Table:
             continue
         name = study.labels.label(column)
         fixed = fixed_phases(study, column)
-        found = study.segments[study.segments["column"] == column]
+        found = study.bends[study.bends["column"] == column]
         frames += [fixed.assign(rule="fixed steps"), found.assign(rule="changepoints")]
         for run in study.series.run_names:
             rows += [_fixed(name, line) for line in fixed[fixed["run"] == run].to_dict("records")]

@@ -6,6 +6,7 @@ import numpy as np
 
 from toposcope.analysis.findings import words
 from toposcope.analysis.findings.end import forecasts_of
+from toposcope.analysis.groups import sizes
 from toposcope.analysis.study import Study
 from toposcope.analysis.subjects import H0
 from toposcope.report.notes import beside_null, correlations_caption, of_draws, of_seeds
@@ -57,8 +58,8 @@ def _loss(study: Study) -> Caption:
         + (", and the loss on fixed held-out batches at each checkpoint." if held else "."),
         can,
         cannot + " Also, " + of_seeds(study) + ".",
-        f"Loss in nats per token against the optimiser step on a log axis, for {len(study.findings['changed'].numbers['sizes'])} "
-        "model sizes.",
+        "Loss in nats per token against the optimiser step on a log axis, for "
+        f"{len(sizes(study.runs))} model sizes.",
     )
 
 
@@ -71,8 +72,8 @@ def _neural_persistence(study: Study) -> Caption:
     found = beside_null(study)
     if found:
         null = (
-            f"At the last checkpoint {found}. Outside the band, the arrangement of the weights matters and not "
-            "only how large they are."
+            f"At the last checkpoint {found}. Outside the band, the arrangement of the weights matters and "
+            "not only how large they are."
         )
     return Caption(
         "Neural persistence beside shuffled weights",
@@ -109,7 +110,7 @@ def _vietoris_rips(study: Study) -> Caption:
 
 def _loss_against_h0(study: Study) -> Caption:
     column = study.column(H0)
-    rows = study.trends[(study.trends["target"] == study.target) & (study.trends["column"] == column)]
+    rows = study.leading[(study.leading["target"] == study.target) & (study.leading["column"] == column)]
     n = rows["effective_n"].dropna() if "effective_n" in rows else rows["spearman"].iloc[:0]
     worth = ""
     if len(n):
@@ -126,7 +127,7 @@ def _loss_against_h0(study: Study) -> Caption:
 
 
 def _scaling(study: Study) -> Caption:
-    found = study.findings["scale"] if "scale" in study.findings else None
+    found = study.findings.get("scale")
     n = found.numbers["sizes"] if found else 0
     can = words.said(study.findings, found).act if found else "Nothing: no size is known."
     return Caption(

@@ -40,7 +40,7 @@ def figures(study: Study) -> Iterator[tuple[str, Figure]]:
     yield "loss", loss_curves.draw(metrics, runs)
     yield "neural_persistence", neural_persistence.draw(features, runs, filtration=filtration)
     yield "vietoris_rips", vietoris_rips.draw(features, runs, name=cloud)
-    notes = rho_notes(study.trends, runs, target=study.target, column=h0)
+    notes = rho_notes(study.leading, runs, target=study.target, column=h0)
     yield "loss_against_h0", loss_against_h0.draw(features, metrics, runs, name=cloud, notes=notes)
     yield "correlations", _correlations(study)
     yield "forecast", forecast.draw(study.forecasts)

@@ -83,7 +83,7 @@ def segments_table(study: Study) -> Table:
     """Return the segments between changepoints of neural persistence and H0."""
     wanted = [study.column(NP), study.column(H0)]
     rows = []
-    shown = pd.concat([study.segments[study.segments["column"] == column] for column in wanted])
+    shown = pd.concat([study.bends[study.bends["column"] == column] for column in wanted])
     for line in shown.to_dict("records"):
         start = (
             f"{number(line['start_step'], '{:,.0f}')} {interval(line, 'start_low', 'start_high', '{:,.0f}')}"
@@ -120,7 +120,7 @@ def segments_table(study: Study) -> Table:
             "false alarms",
         ),
         tuple(rows),
-        frame=study.segments,
+        frame=study.bends,
         folded=True,
         grouped=True,
     )
