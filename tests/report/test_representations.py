@@ -251,8 +251,8 @@ def test_the_headline_follows_the_verdicts(study):
     found = _with_verdicts(nothing, "adds", columns=[TOTAL])
     headline, said = answers(found)
     assert headline.startswith(
-        "Some of the topology of these representations moves with the log perplexity beyond their shared trend "
-        "(1 of "
+        "Some of the topology of these representations moves with the log perplexity beyond their shared "
+        "trend (1 of "
     )
     assert "and plain norms and spectra do not" in headline
     assert "H1 total: r = " in said["beyond"]
@@ -265,8 +265,8 @@ def test_the_headline_follows_the_verdicts(study):
 def test_the_numbers_in_the_words_are_those_of_the_tables(study):
     said = answers(study)[1]
     assert (
-        "2 runs of 2 model sizes (1K to 9K parameters) with 14 checkpoints each were measured, from step 0 to "
-        "step 3,000" in said["changed"]
+        "2 runs of 2 model sizes (1K to 9K parameters) with 14 checkpoints each were measured, from step 0 "
+        "to step 3,000" in said["changed"]
     )
     assert "H1 total rose in 2 of 2 runs" in said["changed"]
     table = strengths(study)

@@ -69,7 +69,7 @@ def verdict_table(study: Study) -> Table:
 def of_frame(name: str, part: pd.DataFrame, rows: int) -> Table:
     """Return at most `rows` rows of a table of the analysis, the smallest p first where it has one."""
     order = _ORDER.get(name)
-    if order in part:
+    if order is not None and order in part:
         part = part.sort_values(order, kind="stable", na_position="last")
     names = _SHOWN.get(name, {str(column): str(column) for column in part})
     columns = [column for column in names if column in part and part[column].notna().any()]

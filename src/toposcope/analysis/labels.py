@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-import pandas as pd
-
 from toposcope.analysis.table import SeriesTable
 from toposcope.figures.names import is_baseline, leading, readable_name
 
@@ -24,7 +22,7 @@ class Labels:
 
     def label(self, column: str) -> str:
         """Return what a feature or a target is called."""
-        return str(self._said(column, "label") or readable_name(column))
+        return self._said(column, "label") or readable_name(column)
 
     def baseline(self, column: str) -> bool:
         """Return whether a column is a norm, a spectrum or a size, and no topology."""
@@ -42,8 +40,8 @@ class Labels:
         present = set(columns)
         return [column for column in self.primary() if column in present][:most]
 
-    def _said(self, column: str, what: str) -> object:
+    def _said(self, column: str, what: str) -> str | None:
         if what not in self._catalogue or column not in self._catalogue.index:
             return None
         found = self._catalogue.at[column, what]
-        return None if pd.isna(found) or found == "" else found
+        return str(found) if isinstance(found, str) and found else None

@@ -14,7 +14,7 @@ from toposcope.analysis.families import family_table
 from toposcope.analysis.finals import finals_table, fits_table
 from toposcope.analysis.findings import Findings, find
 from toposcope.analysis.forecast.compare import COLUMNS as FORECASTS
-from toposcope.analysis.forecast.compare import forecast_table, worth_of_features
+from toposcope.analysis.forecast.compare import WORTH, forecast_table, worth_of_features
 from toposcope.analysis.forecast.frame import Log
 from toposcope.analysis.groups import sizes
 from toposcope.analysis.hidden import COUNT, PROBE, SENSITIVITY, TOP
@@ -184,7 +184,7 @@ class Study:
     @cached_property
     def forecast_effects(self) -> pd.DataFrame:
         """What features add to a forecast, paired by run."""
-        return self._made("forecast_effects", lambda: worth_of_features(self.forecasts))
+        return self._made("forecast_effects", lambda: effects_of(self.forecasts))
 
     @cached_property
     def sensitivity(self) -> pd.DataFrame:
@@ -241,6 +241,11 @@ class Study:
     def column(self, template: str) -> str:
         """Return a column key with this study's filtration and cloud filled in."""
         return template.format(self.filtration).replace("/pooled/", f"/{self.cloud}/")
+
+
+def effects_of(scores: pd.DataFrame) -> pd.DataFrame:
+    """Return what features add to these forecasts; empty where none was made."""
+    return worth_of_features(scores) if len(scores) else pd.DataFrame(columns=list(WORTH))
 
 
 def why_nothing(study: Study) -> str:

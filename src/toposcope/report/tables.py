@@ -98,7 +98,7 @@ def correlation_table(study: Study, target: str, name: str) -> Table:
         name + ("" if target == study.target else f"_{slug(target)}"),
         f"Correlation with the {study.labels.label(target)}, run by run",
         "Spearman's rho over the checkpoints of a run, as it is usually reported, and what remains of it. "
-        "Only the last group tests for more than a shared drift; the verdict is taken over all runs together. "
+        "Only the last group tests for more than a shared drift; the verdict is over all runs together. "
         "Every other column is in the CSV file.",
         ("feature", "run", *(heading for _, heading, _ in specs)),
         tuple(rows),

@@ -84,6 +84,13 @@ class Findings:
             return self["sound"]
         return self["beyond"]
 
+    @property
+    def headline(self) -> str:
+        """The one line that a busy person can act on."""
+        from toposcope.analysis.findings.words import headline
+
+        return headline(self)
+
     def as_data(self) -> dict[str, object]:
         """Return the findings as plain data, with their words."""
         from toposcope.analysis.findings.words import said
@@ -91,7 +98,7 @@ class Findings:
         return {
             "subject": self.subject,
             "target": self.target,
-            "headline": said(self, self.lead).act,
+            "headline": self.headline,
             "answers": [
                 {
                     "question": finding.question,

@@ -29,7 +29,7 @@ def changed(study: Study) -> Finding:
         "null": "Gaussian clouds with the same covariance" if study.subject.name == "representations"
         else "the same weights in random order",
     }  # fmt: skip
-    moved = bool(quality) or any(move["rose"] + move["fell"] for move in moves)
+    moved = bool(quality) or any(move["rose"] or move["fell"] for move in moves)
     return Finding("changed", "moved" if moved else "still", numbers, "last minus first, twice its noise")
 
 

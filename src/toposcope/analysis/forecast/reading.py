@@ -1,4 +1,4 @@
-"""Loss curves for a command: from stores, run folders, and plain tables."""
+"""Loss curves: from stores, run folders, and plain tables."""
 
 from __future__ import annotations
 
