@@ -10,6 +10,7 @@ from toposcope.analysis.analysis import study_of_rows
 from toposcope.analysis.families import COLUMNS as FAMILIES
 from toposcope.analysis.forecast.compare import COLUMNS
 from toposcope.analysis.subjects import WEIGHTS
+from toposcope.analysis.trends.verdicts import COLUMNS as TRENDS
 from toposcope.report import write_studies
 
 H0 = "rips/euclidean/pooled/h0_total"
@@ -54,7 +55,7 @@ def _metrics(runs, steps):
 
 
 COLUMNS_OF = {
-    "trends": ("run", "target", "column", "n", "spearman", "innovation_r"),
+    "trends": TRENDS,
     "replicates": ("family", "target", "column", "seeds", "mean_rho", "low", "high", "pairing_p", "status"),
     "phases": ("run", "column", "rule", "peak_step", "diminishing_step"),
     "segments": ("run", "column", "segment", "start_step", "end_step", "status"),

@@ -222,7 +222,7 @@ def test_what_was_not_measured_loses_its_sections_and_nothing_else(
 def test_an_encoder_without_perplexity_is_described_and_not_judged(tmp_path):
     (study,) = studies_of(_write(tmp_path / "store", ()))
     headline, said = answers(study)
-    assert "no perplexity or other target" in headline
+    assert "no loss, perplexity or other target" in headline
     assert "No perplexity was measured" in said["changed"]
     assert "rivals" not in said
     assert "representation_trends" not in tables(study)
