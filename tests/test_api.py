@@ -26,7 +26,8 @@ def frame() -> pd.DataFrame:
     noise = np.random.default_rng(0).standard_normal((2, 3, len(step)))
     return pd.concat(
         pd.DataFrame(
-            {"run": f"r{i}", "step": step, "parameters": 1000 * 4**i, "mine": np.log(step + 50.0) + 0.1 * noise[0, i],
+            {"run": f"r{i}", "step": step, "parameters": 1000 * 4**i,
+             "mine": np.log(step + 50.0) + 0.1 * noise[0, i],
              "loss": 5 * (step + 100.0) ** -0.3 + 0.01 * noise[1, i]}
         )
         for i in range(3)

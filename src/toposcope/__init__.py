@@ -17,11 +17,12 @@ if TYPE_CHECKING:
     from toposcope.analysis.analysis import Analysis, analyze
     from toposcope.api import audit, compare, forecast, measure, report
     from toposcope.errors import InputError
+    from toposcope.probes.base import Probe
     from toposcope.sources import Series, open_series
     from toposcope.store import Store
     from toposcope.topology import neural_persistence, rips, weight_diagram
     from toposcope.train.api import train
-    from toposcope.types import Checkpoint, Diagram, Matrix, Row, Run, Status
+    from toposcope.types import Checkpoint, Diagram, Feature, Kind, Matrix, Row, Run, Scope, Status
 
 __version__ = "0.1.0"
 
@@ -29,10 +30,14 @@ __all__ = [
     "Analysis",
     "Checkpoint",
     "Diagram",
+    "Feature",
     "InputError",
+    "Kind",
     "Matrix",
+    "Probe",
     "Row",
     "Run",
+    "Scope",
     "Series",
     "Status",
     "Store",
@@ -54,10 +59,14 @@ _HOME = {
     "Analysis": "analysis.analysis",
     "Checkpoint": "types",
     "Diagram": "types",
+    "Feature": "types",
     "InputError": "errors",
+    "Kind": "types",
     "Matrix": "types",
+    "Probe": "probes.base",
     "Row": "types",
     "Run": "types",
+    "Scope": "types",
     "Series": "sources",
     "Status": "types",
     "Store": "store",

@@ -11,6 +11,7 @@ from toposcope.analysis.families import COLUMNS as FAMILIES
 from toposcope.analysis.forecast.compare import COLUMNS
 from toposcope.analysis.subjects import WEIGHTS
 from toposcope.analysis.trends.verdicts import COLUMNS as TRENDS
+from toposcope.probes.catalogue import own_catalogue
 from toposcope.report import write_studies
 
 H0 = "rips/euclidean/pooled/h0_total"
@@ -24,7 +25,15 @@ def _features(runs, steps, *, above_null, draws):
     for i, run in enumerate(runs):
         for step in steps:
             part = step / max(max(steps), 1)
-            base = {"run": run, "step": step, "name": "model", "role": "model", "layer": None, "draw": None}
+            base = {
+                "run": run,
+                "step": step,
+                "scope": "model",
+                "name": "model",
+                "role": "model",
+                "layer": None,
+                "draw": None,
+            }
             base |= {"status": "ok", "note": ""}
             persistence = {**base, "probe": "neural_persistence", "filtration": "seed004"}
             value = 0.4 + 0.1 * part
@@ -33,7 +42,7 @@ def _features(runs, steps, *, above_null, draws):
                 null = value - (0.05 if above_null else 0.0) + 0.01 * (draw - 2)
                 feature = "neural_persistence_shuffled"
                 rows.append({**persistence, "feature": feature, "draw": draw, "value": null})
-            cloud = {**base, "probe": "rips", "filtration": "euclidean", "name": "pooled"}
+            cloud = {**base, "probe": "rips", "filtration": "euclidean", "name": "pooled", "scope": "pooled"}
             for draw in range(draws):
                 total = (10 + i) * (1 + part**2) + 0.01 * draw
                 rows.append({**cloud, "feature": "h0_total", "draw": draw, "value": total})
@@ -144,6 +153,7 @@ def make_study():
             _metrics(names, steps),
             runs,
             audit=pd.DataFrame() if audit is None else audit,
+            catalogue=own_catalogue(),
             provenance={"toposcope": "0.1.0", "recipe": {"points": 200, "without": []}},
         )
         return study.with_tables(**results)

@@ -209,7 +209,7 @@ def test_a_new_feature_needs_no_second_pass(inputs, tmp_path, capsys, monkeypatc
     def refuse(*_):
         raise AssertionError("the model was opened again")
 
-    monkeypatch.setattr("toposcope.probes.representations.loading.ModelLoader.open", refuse)
+    monkeypatch.setattr("toposcope.models.loading.ModelLoader.open", refuse)
     code, out, _ = _kept(inputs, tmp_path, capsys, "--out", tmp_path / "two", "--maxdim", 2)
     assert (code, json.loads(out)["measured"]) == (0, 2)
     assert "h2_total" in set(_rows(tmp_path / "two").feature)

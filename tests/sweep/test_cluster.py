@@ -11,22 +11,22 @@ from typing import Any
 import pytest
 
 from toposcope.errors import InputError
-from toposcope.probes.base import Measured, Probe, Reach, Tier
+from toposcope.probes.base import Measured, Probe
 from toposcope.probes.registry import weight_probes
 from toposcope.probes.snapshot import Snapshot
 from toposcope.probes.weights.options import WeightOptions
 from toposcope.sources import open_series
 from toposcope.store import Store
 from toposcope.sweep import Execution, SweepReport, sweep
-from toposcope.types import Row
+from toposcope.types import Feature, Row
 
 pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore")]
 OPTIONS = WeightOptions(points=12, draws=2, nulls=2)
 
 
 def slow_probe(seconds: float) -> Probe:
-    class Slow:  # local, so that it travels by value
-        name, version, tier, reach = "slow", 1, Tier.CHEAP, Reach.ONE
+    class Slow(Probe):  # local, so that it travels by value
+        name, features = "slow", (Feature("one", "one"),)
 
         def measure(self, snapshot: Snapshot) -> Measured:
             time.sleep(seconds)

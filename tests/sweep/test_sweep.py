@@ -16,14 +16,14 @@ import pyarrow.parquet as pq
 import pytest
 
 from toposcope.errors import InputError, SourceError
-from toposcope.probes.base import Measured, Probe, Reach, Tier
+from toposcope.probes.base import Measured, Probe
 from toposcope.probes.registry import weight_probes
 from toposcope.probes.snapshot import Snapshot
 from toposcope.probes.weights.options import WeightOptions
 from toposcope.sources import open_series
 from toposcope.store import Store
 from toposcope.sweep import Execution, Shard, SweepReport, sweep
-from toposcope.types import Row
+from toposcope.types import Feature, Row
 
 OPTIONS = WeightOptions(points=12, draws=2, nulls=2)
 Same = Callable[[Path, Path], None]
@@ -142,15 +142,13 @@ def test_killed_anywhere_and_restarted(
 
 
 @dataclass(frozen=True)
-class Faulty:
+class Faulty(Probe):
     """A probe that fails at step 30: always, or the first time, as the marker file says."""
 
     marker: Path | None = None
     error: Exception = ERROR
     name: str = "faulty"
-    version: int = 1
-    tier: Tier = Tier.CHEAP
-    reach: Reach = Reach.ONE
+    features: tuple[Feature, ...] = (Feature("one", "one"), Feature("x", "x"))
 
     def measure(self, snapshot: Snapshot) -> Measured:
         at = snapshot.checkpoint
@@ -204,7 +202,7 @@ def test_a_full_disk_while_writing(
 
     def fills_up(table: object, where: Path, **options: object) -> None:
         calls.append(where)
-        if len(calls) > 8:
+        if len(calls) > 13:
             Path(where).write_bytes(b"PAR1")
             raise OSError(errno.ENOSPC, "No space left on device", str(where))
         write(table, where, **options)
@@ -238,8 +236,8 @@ def test_a_really_full_disk(runs: Path, tmp_path: Path) -> None:
 
 
 def test_a_process_that_dies_costs_one_task(runs: Path, tmp_path: Path) -> None:
-    class Deadly:  # local, so that it travels to the processes by value
-        name, version, tier, reach = "deadly", 1, Tier.CHEAP, Reach.ONE
+    class Deadly(Probe):  # local, so that it travels to the processes by value
+        name, features = "deadly", (Feature("one", "one"),)
 
         def measure(self, snapshot: Snapshot) -> Measured:
             if snapshot.checkpoint.step == 50 and snapshot.checkpoint.run == "one":
@@ -301,13 +299,11 @@ def test_a_sound_checkpoint_after_a_bad_one_is_measured(
 
 
 @dataclass(frozen=True)
-class Stopped:
+class Stopped(Probe):
     """A probe that the user stops at its fourth checkpoint."""
 
     name: str = "stopped"
-    version: int = 1
-    tier: Tier = Tier.CHEAP
-    reach: Reach = Reach.ONE
+    features: tuple[Feature, ...] = (Feature("one", "one"), Feature("x", "x"))
 
     def measure(self, snapshot: Snapshot) -> Measured:
         at = snapshot.checkpoint

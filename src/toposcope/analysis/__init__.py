@@ -11,8 +11,9 @@ The wide series table (`series_table`, `from_frame`; class `SeriesTable`)
     "neural_persistence/seed004/role=attention/neural_persistence" (mean over the matrices of a role),
     "rips/euclidean/layers.0.attn.qkv.weight/h0_total" (one matrix).
     Draws are averaged; `spread` has their standard deviations under the same keys.
-    `catalogue`: `column`, `probe`, `filtration`, `scope` (model, role, matrix, layer, null,
-    quality), `name`, `role`, `layer`, `feature`, `draws`, `status`.
+    `catalogue`: `column`, `probe`, `filtration`, `scope` (model, role, matrix, head, layer,
+    null, quality, noise), `name`, `role`, `layer`, `feature`, `draws`, `status`, and from what the probes
+    declare: `label`, `unit`, `kind`, `null_of` (a column), `primary` (the confirmatory family).
     Targets: `loss` (minibatch loss at the checkpoint), `heldout_loss`, `loss_smooth`, `gap`
     (held-out minus smoothed training loss), `efficiency` (-dL/dlog tokens), `efficiency_flop`
     (-dL per FLOP, 6 N per token); `log_perplexity` and `probe_accuracy` from a store of representations;

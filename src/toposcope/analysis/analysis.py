@@ -12,9 +12,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pandas as pd
 
+from toposcope.analysis.derived import with_derived
 from toposcope.analysis.findings import words
 from toposcope.analysis.forecast.frame import Log, log_from_frame
-from toposcope.analysis.hidden import PROBE, derived
+from toposcope.analysis.hidden import PROBE
 from toposcope.analysis.plain import plain_table
 from toposcope.analysis.study import Study, chosen_targets, why_nothing
 from toposcope.analysis.subjects import REPRESENTATIONS, TABLE, Subject, rows_of
@@ -238,11 +239,11 @@ def _studies(
     if features.empty:
         path = store.path
         raise InputError(f"{path} has no measured features; run: toposcope weights SERIES --out {path}")
-    metrics, runs, audit = store.metrics(), store.runs(), store.audit()
+    metrics, runs, audit, declared = store.metrics(), store.runs(), store.audit(), store.catalogue()
     stated = dict(json.loads((store.path / "store.json").read_text()))
     return [
         study_of_rows(
-            subject, rows, metrics, runs,
+            subject, rows, metrics, runs, catalogue=declared,
             diagrams=store.diagrams(probe=PROBE) if subject is REPRESENTATIONS else None,
             audit=audit, provenance=stated, targets=targets, columns=columns, scores=scores,
         )
@@ -256,7 +257,7 @@ def study_of_rows(
     metrics: pd.DataFrame | None,
     runs: pd.DataFrame,
     *,
-    series: SeriesTable | None = None,
+    catalogue: pd.DataFrame | None = None,
     diagrams: pd.DataFrame | None = None,
     audit: pd.DataFrame | None = None,
     provenance: dict[str, object] | None = None,
@@ -264,14 +265,14 @@ def study_of_rows(
     columns: tuple[str, ...] = (),
     scores: pd.DataFrame | None = None,
 ) -> Study:
-    """Return the study of long rows with a store's columns, wherever they come from."""
-    rows = derived(features) if subject is REPRESENTATIONS else features
-    series = series_table(rows, metrics, runs, targets=scores) if series is None else series
+    """Return the study of long rows with a store's columns; `catalogue` is what their probes declare."""
+    rows = with_derived(features, catalogue)
+    series = series_table(rows, metrics, runs, targets=scores, catalogue=catalogue)
     brought = () if scores is None else tuple(dict.fromkeys(scores["target"]))
     logged = pd.DataFrame() if metrics is None else metrics
     if not len(logged) and subject is REPRESENTATIONS:  # states are read for themselves: no loss is missed
         series = _without(series, "no metrics")
-    log = Log(logged, runs, features=features) if len(logged) else None
+    log = Log(logged, runs, features=features, catalogue=catalogue) if len(logged) else None
     return _study(
         subject, series, targets, columns, brought, features=rows, metrics=logged, audit=audit,
         provenance=provenance or {}, log=log,

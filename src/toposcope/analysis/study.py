@@ -24,6 +24,9 @@ from toposcope.analysis.table import SeriesTable
 from toposcope.analysis.trends.confounds import confound_table, walk_bound
 from toposcope.analysis.trends.verdicts import DEFAULT_TARGETS, LEAST_POINTS, default_columns
 
+SHOWN = 60
+"""Most features whose runs are listed one by one on a page."""
+
 CONTROLS = {"top": TOP, "count": COUNT}
 """What stands in for topology: one number of the spectrum, and how many bars there are."""
 
@@ -85,10 +88,10 @@ class Study:
 
     @cached_property
     def leading(self) -> pd.DataFrame:
-        """The rows of `trends` that findings and pages read: primary features, targets with a table."""
+        """The rows of `trends` that pages read: primary features, then what leads; targets with a table."""
         if "trends" in self.given or "trends" in self.__dict__:
             return self.trends
-        columns = self.labels.leading(self.columns, most=len(self.columns)) or self.columns
+        columns = self.labels.leading(self.columns, most=SHOWN) or self.columns
         chosen = [name for name in (self.target, *self.further) if name]
         return tables.trend_table(self.series, targets=chosen, columns=columns)
 

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import errno
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
-from typing import Any, Protocol, TypeVar
+from contextlib import AbstractContextManager
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from toposcope.errors import InputError
 from toposcope.types import Checkpoint, Matrix
+
+if TYPE_CHECKING:
+    from toposcope.models import LanguageModel, ModelLoader
 
 K = TypeVar("K")
 T = TypeVar("T")
@@ -30,6 +34,11 @@ class SeriesLike(Protocol):
 
     def content_hash(self, checkpoint: Checkpoint) -> str:
         """Return the hash of the checkpoint's content."""
+
+    def model(
+        self, checkpoint: Checkpoint, loader: ModelLoader | None = None
+    ) -> AbstractContextManager[LanguageModel]:
+        """Open the checkpoint's language model."""
 
 
 def batches(
@@ -144,6 +153,10 @@ class Snapshot:
             del matrix  # or the next one would be read while this one is still held
         if cached is not None:
             self._matrices = tuple(cached)
+
+    def model(self, loader: ModelLoader | None = None) -> AbstractContextManager[LanguageModel]:
+        """Open the checkpoint's language model; to be entered with `with`."""
+        return self._reader.series.model(self.checkpoint, loader)
 
     def remembers(self, key: Hashable) -> bool:
         """Return whether `remember` has been called with `key` already."""

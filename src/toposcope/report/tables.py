@@ -78,9 +78,9 @@ def families_table(study: Study) -> Table:
 
 
 def correlation_table(study: Study, target: str, name: str) -> Table:
-    """Return the correlation of every primary feature with `target` in every run, and what it is worth."""
+    """Return the correlation of every leading feature with `target` in every run, and what it is worth."""
     mine = worth(study, target)
-    order = study.labels.primary()
+    order = list(dict.fromkeys(study.leading["column"]))
     places = {run: i for i, run in enumerate(study.ordered)}
     if len(mine):
         mine = mine.iloc[np.lexsort((mine["run"].map(places), mine["column"].map(order.index)))]

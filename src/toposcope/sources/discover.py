@@ -50,6 +50,8 @@ class Entry:
     """Keep what is fetched until `release` has been called once more."""
     identity: Callable[[], Mapping[str, str]] | None = None
     """The files' hashes, where they are known without reading the files."""
+    module: Any = None
+    """The module itself, where the checkpoint is one in memory."""
 
 
 @dataclass(frozen=True, slots=True)

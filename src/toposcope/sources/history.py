@@ -127,12 +127,22 @@ def read_losses(uri: str) -> pd.DataFrame:
     blob = open_location(uri)
     if isinstance(blob, Folder):
         raise SourceError(f"{uri}: is a folder; name the loss file inside it")
-    table = _read_table(blob)
+    return known_losses(_read_table(blob), uri)
+
+
+def known_losses(table: pd.DataFrame, label: str = "losses") -> pd.DataFrame:
+    """Return a loss history as it is.
+
+    Raises
+    ------
+    SourceError
+        When it has no step or no loss that is known by name.
+    """
     lower = {str(column).strip().lower() for column in table.columns}
     for wanted in (("step",), ("loss", "heldout_loss")):
         if not any(alias in lower for name in wanted for alias in COLUMNS[name]):
             raise SourceError(
-                f"{uri}: has no column for {' or '.join(wanted)} among "
+                f"{label}: has no column for {' or '.join(wanted)} among "
                 f"{', '.join(sorted(lower))[:120]}; rename one"
             )
     return table

@@ -5,8 +5,10 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
@@ -17,8 +19,13 @@ from toposcope.sources.content import Signature, check_finite, count_parameters,
 from toposcope.sources.discover import Entry, Source
 from toposcope.sources.labels import seed_of
 from toposcope.sources.matrices import family_for, stream_matrices
+from toposcope.sources.memory import Tensors, derived_entry
 from toposcope.sources.reader import Reader
 from toposcope.types import Checkpoint, Matrix, Run
+
+if TYPE_CHECKING:
+    from toposcope.models.loading import ModelLoader
+    from toposcope.models.protocol import LanguageModel
 
 
 class Series:
@@ -43,6 +50,8 @@ class Series:
         self._signatures: dict[str, Signature | None] = {}
         self._hashes: dict[Checkpoint, dict[str, str]] = {}
         self._described: tuple[Run, ...] | None = None
+        self.computed = False
+        """Whether the tensors are computed from a checkpoint when they are read, and are not its own."""
         self._latest: tuple[Checkpoint, Reader] | None = None
 
     def _fill(self) -> None:
@@ -116,6 +125,51 @@ class Series:
             raise
         finally:
             entry.release()
+
+    @contextmanager
+    def model(self, checkpoint: Checkpoint, loader: ModelLoader | None = None) -> Iterator[LanguageModel]:
+        """Open a checkpoint's language model; what was fetched for it is removed at the end.
+
+        `loader` says where the tokenizer is, the device and the precision; by default the model's own
+        tokenizer, the CPU, and float32.
+
+        Raises
+        ------
+        SourceError
+            When the checkpoint holds weights only, and no model that can read text.
+        """
+        from toposcope.models.loading import ModelLoader, model_of
+
+        loader = loader or ModelLoader()
+        module = self._entries[checkpoint].module if checkpoint in self._entries else None
+        if module is not None:
+            yield model_of(module, tokenizer=loader.tokenizer, device=loader.device)
+            return
+        with loader.open(checkpoint) as model:
+            yield model
+
+    def derived(self, tensors: Tensors, key: Callable[[Checkpoint], str], *, what: str) -> Series:
+        """Return the same checkpoints with other tensors, computed by `tensors` whenever they are read.
+
+        `key` gives what their content hash is taken of, so that it is known without computing them.
+        """
+        sources = [
+            dataclasses.replace(
+                source,
+                run=run,
+                entries=tuple(
+                    derived_entry(entry, tensors, key, what)
+                    for entry in self._entries.values()
+                    if entry.checkpoint.run == run.run
+                ),
+                metrics=partial(self.metrics, run.run),
+                config=source.config or run.config,
+            )
+            for source, run in zip(self._sources.values(), self.runs, strict=True)
+        ]
+        made = Series(f"{self.uri} ({what})", sources)
+        made._described, made.computed = self.runs, True
+        return made
 
     @contextmanager
     def holding(self, checkpoint: Checkpoint) -> Iterator[None]:
@@ -195,6 +249,8 @@ class Series:
         return dict(self._hashes[checkpoint])
 
     def _check_neighbours(self, checkpoint: Checkpoint, reader: Reader) -> None:
+        if self.computed:
+            return
         own = signature(reader.infos())
         if self._entries[checkpoint].identity is not None:
             self._signatures.setdefault(

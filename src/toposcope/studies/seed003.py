@@ -93,12 +93,13 @@ def write_rows_report(folder: Path, out: Path) -> Path:
     """
     from toposcope.analysis.analysis import study_of_rows
     from toposcope.analysis.subjects import REPRESENTATIONS
+    from toposcope.probes.catalogue import own_catalogue
     from toposcope.report import write_studies
     from toposcope.store.report_files import tidy_rows
 
     rows = read_rows(folder)
     runs = rows[["run"]].drop_duplicates()
-    study = study_of_rows(REPRESENTATIONS, tidy_rows(rows), None, runs)
+    study = study_of_rows(REPRESENTATIONS, tidy_rows(rows), None, runs, catalogue=own_catalogue())
     return write_studies([study], out, title="The embedding report, from its stored rows")
 
 

@@ -78,7 +78,7 @@ def study_rows(store: Store) -> pd.DataFrame:
 
 
 def _last_layer(features: pd.DataFrame) -> pd.DataFrame:
-    hidden = features[features["name"] == "hidden"]
+    hidden = features[features["scope"] == "layer"]
     return hidden[hidden["layer"] == hidden.groupby("run")["layer"].transform("max")]
 
 

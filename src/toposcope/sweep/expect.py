@@ -67,6 +67,7 @@ def expect(
     share = 1 / (shard.count if shard else 1)
     total = 0.0
     seconds: dict[str, float] = {}
+    unknown: set[str] = set()
     largest = most = 0
     for checkpoints in runs.values():
         shapes = _shapes(series, checkpoints[0])
@@ -75,11 +76,14 @@ def expect(
         most, largest = max([most, sum(sizes)]), max([largest, *sizes])
         plain = [(rows, columns) for rows, columns, _ in shapes]
         for probe in probes:
-            if hasattr(probe, "expected_seconds"):
-                cost = probe.expected_seconds(plain) * len(checkpoints) * share / jobs
+            each = probe.expected_seconds(plain)
+            if each is None:
+                unknown.add(probe.name)
+            else:
+                cost = each * len(checkpoints) * share / jobs
                 seconds[probe.name] = seconds.get(probe.name, 0.0) + cost
     count = sum(len(checkpoints) for checkpoints in runs.values())
-    each = _PROCESS_BYTES + _WORK_PER_TENSOR * largest + min(most, CACHE_BYTES)
+    memory = _PROCESS_BYTES + _WORK_PER_TENSOR * largest + min(most, CACHE_BYTES)
     return Expectation(
         runs=len(runs),
         checkpoints=round(count * share),
@@ -88,8 +92,8 @@ def expect(
         largest_tensor_bytes=largest,
         seconds=sum(seconds.values()),
         by_probe=seconds,
-        memory_bytes=each * jobs,
-        unknown=tuple(probe.name for probe in probes if not hasattr(probe, "expected_seconds")),
+        memory_bytes=memory * jobs,
+        unknown=tuple(sorted(unknown)),
         small=largest < 4 * _SMALL,
         together=max(1, min(_MOST_TOGETHER, CACHE_BYTES // max(most, 1))),
     )

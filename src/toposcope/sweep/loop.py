@@ -10,7 +10,7 @@ from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Protocol
 
 from toposcope.errors import InputError
-from toposcope.probes.base import Probe, Reach
+from toposcope.probes.base import Probe, Reads
 from toposcope.probes.snapshot import SeriesLike
 from toposcope.progress import Progress
 from toposcope.store import Store, Unit
@@ -101,6 +101,8 @@ def sweep(
         print(expectation.sentence(), file=sys.stderr, flush=True)
     problems = [f"{path.name} was damaged and set aside" for path in store.set_broken_aside()]
     problems += copy_runs(series, store)
+    for probe in probes:
+        store.write_catalogue(probe.name, probe.features)
     findings = look_for_errors(series, store, execution)
     job = Job(
         series,
@@ -138,7 +140,7 @@ def look_for_errors(series: Sweepable, store: Store, execution: Execution) -> li
     from toposcope.sources import Series
     from toposcope.sources.audit import audit
 
-    if not (execution.audit and execution.shard.index == 1 and isinstance(series, Series)):
+    if not (execution.audit and execution.shard.index == 1 and isinstance(series, Series)) or series.computed:
         return []
     found = audit(series, cheap=True, quiet=execution.quiet)
     findings: list[dict[str, object]] = [{"uri": series.uri} | asdict(finding) for finding in found]
@@ -184,7 +186,7 @@ def _go(job: Job, tasks: Sequence[Task], execution: Execution, label: str) -> Ou
 
 def _retries(failures: Sequence[Failure], probes: Sequence[Probe]) -> list[Task]:
     """One task for each failing checkpoint; a probe that reads everything before has its units together."""
-    far = {probe.name for probe in probes if probe.reach == Reach.PREFIX}
+    far = {probe.name for probe in probes if probe.reads == Reads.PREFIX}
     near = sorted({(f.run, f.index) for f in failures if f.probe not in far})
     tasks = [
         Task(

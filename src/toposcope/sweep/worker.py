@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from toposcope.errors import InputError
-from toposcope.probes.base import Measured, Probe, Reach
+from toposcope.probes.base import Measured, Probe, Reads, check_declared
 from toposcope.probes.snapshot import RunReader, SeriesLike, Snapshot
 from toposcope.store import Result, Store, Unit
 from toposcope.store.units import digest
@@ -75,8 +75,7 @@ class Worker:
         self._waiting: dict[str, list[Result]] = {}
         self._written = time.monotonic()
         for probe in job.probes:
-            if hasattr(probe, "warm_up"):
-                probe.warm_up()
+            probe.warm_up()
 
     def do(self, task: Task, tell: Callable[[Outcome], None] | None = None) -> Outcome:
         """Measure the units of a task that the store lacks; `tell` hears of each step."""
@@ -149,19 +148,28 @@ class Worker:
 
         Each is yielded when it is measured, so that stopping the sweep loses only the one under way.
         """
-        if len(snapshots) > 1 and hasattr(probe, "measure_together"):
+        if len(snapshots) > 1:
             try:
-                for snapshot in snapshots:
-                    snapshot.load()
-                start = time.perf_counter()
-                found = probe.measure_together(snapshots)
-                seconds = (time.perf_counter() - start) / len(snapshots)
+                found, seconds = self._measure_all(probe, snapshots)
             except Exception as error:
                 _stop_if_hopeless(error)
-            else:
+                found = None
+            if found is not None:
                 yield from ((measured, seconds) for measured in found)
                 return
         yield from (self._measure_one(probe, snapshot) for snapshot in snapshots)
+
+    def _measure_all(
+        self, probe: Probe, snapshots: Sequence[Snapshot]
+    ) -> tuple[list[Measured] | None, float]:
+        for snapshot in snapshots:
+            snapshot.load()
+        start = time.perf_counter()
+        found = probe.measure_together(snapshots)
+        seconds = (time.perf_counter() - start) / len(snapshots)
+        for measured in found or ():
+            check_declared(probe, measured.rows)
+        return found, seconds
 
     def _measure_one(self, probe: Probe, snapshot: Snapshot) -> tuple[Measured, float] | Exception:
         try:
@@ -169,7 +177,9 @@ class Worker:
                 snapshot.load()
             start = time.perf_counter()
             measured = probe.measure(snapshot)
-            return measured, time.perf_counter() - start
+            seconds = time.perf_counter() - start
+            check_declared(probe, measured.rows)
+            return measured, seconds
         except Exception as error:
             return error
 
@@ -193,10 +203,10 @@ def _unit(reader: RunReader, index: int, probe: Probe, *, alone: bool = False) -
     """
     at = reader[index].checkpoint
     content = reader.content_hash(index)
-    if probe.reach == Reach.PREVIOUS:
+    if probe.reads == Reads.PREVIOUS:
         before = [_UNREADABLE if alone else _hash_or_fault(reader, index - 1)] if index else []
         content = digest([*before, content])
-    elif probe.reach == Reach.PREFIX:
+    elif probe.reads == Reads.PREFIX:
         content = digest([_hash_or_fault(reader, before) for before in range(index)] + [content])
     return Unit(at.run, at.step, probe.name, probe.version, content, at.tokens)
 

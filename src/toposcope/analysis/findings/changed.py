@@ -14,6 +14,7 @@ from toposcope.analysis.forms import extent
 from toposcope.analysis.groups import short, sizes
 from toposcope.analysis.hidden import PROBE, QUALITY, WITH_NULL, of_layer
 from toposcope.analysis.lines import curve, null_band, select
+from toposcope.types import Scope
 
 if TYPE_CHECKING:
     from toposcope.analysis.study import Study
@@ -109,14 +110,14 @@ def nulls_of(study: Study) -> list[BesideNull]:
         return []
     if study.subject.name == "representations":
         rows = of_layer(study.features[study.features["probe"] == PROBE], None)
-        pairs = [(name, f"{name}_null", f"{PROBE}/hidden/{name}") for name in WITH_NULL]
+        pairs = [(name, f"{name}_null", f"{PROBE}/euclidean/hidden/{name}") for name in WITH_NULL]
         found = [
             _beside(study, label, select(rows, name, probe=PROBE), select(rows, null, probe=PROBE))
             for name, null, label in pairs
         ]
     else:
         probe = "gradient_" * (study.subject.name == "gradients") + "neural_persistence"
-        of_model = {"probe": probe, "filtration": study.filtration, "role": "model"}
+        of_model = {"probe": probe, "filtration": study.filtration, "scope": Scope.MODEL}
         label = f"{probe}/{study.filtration}/neural_persistence"
         own = select(study.features, "neural_persistence", **of_model)
         shuffled = select(study.features, "neural_persistence_shuffled", **of_model)

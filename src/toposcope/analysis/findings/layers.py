@@ -10,7 +10,7 @@ import pandas as pd
 from toposcope.analysis.findings.base import Finding
 from toposcope.analysis.findings.rivals import spearman
 from toposcope.analysis.forms import extent
-from toposcope.analysis.hidden import pairs
+from toposcope.analysis.hidden import PROBE, pairs
 
 if TYPE_CHECKING:
     from toposcope.analysis.study import Study
@@ -40,7 +40,9 @@ def leading_settings(study: Study) -> pd.DataFrame:
     table = study.sensitivity
     if table.empty:
         return table
-    known = [column.rpartition("/")[2] for column in study.labels.primary()]
+    catalogue = study.series.catalogue
+    own = catalogue[catalogue["probe"] == PROBE].set_index("column")["feature"]
+    known = list(own[study.labels.leading(own.index, most=60)])
     places = table["feature"].map({name: i for i, name in reversed(list(enumerate(known)))})
     kept = table[places.notna()].assign(place=places)
     return kept.sort_values("place", kind="stable").drop(columns="place")

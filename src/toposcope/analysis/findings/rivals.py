@@ -33,16 +33,15 @@ def rivals(study: Study) -> Finding | None:
 
 
 def worth(study: Study, target: str) -> pd.DataFrame:
-    """Return the trend table's primary rows of one target with what is left of them given each confound."""
+    """Return the leading rows of one target with what is left of them given each confound."""
     mine = study.leading[study.leading["target"] == target]
-    mine = mine[mine["column"].isin(study.labels.primary())]
     if study.confounds.empty:
         return mine
     return mine.merge(study.confounds, on=["run", "column", "target"], how="left")
 
 
 def strengths(study: Study) -> pd.DataFrame:
-    """Return, per primary feature, means over the runs of |correlation|.
+    """Return, per leading feature, means over the runs of |correlation|.
 
     Columns column, baseline, runs, raw (mean of |rho|), raw_low (the smallest over the runs), usual_p (runs
     with p < .05 as if checkpoints were independent), given_top, given_count, verdict.

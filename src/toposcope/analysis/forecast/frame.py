@@ -29,8 +29,9 @@ METRICS = ("step", "tokens", "loss", "heldout_loss", "learning_rate", "grad_norm
 class Log:
     """What is known of some runs: `metrics` and `runs` with a store's columns, and features.
 
-    `features` and `diagrams` are a store's long rows, `wide` a table of run, step and one column for each
-    feature; None where nothing was measured. `notes` say how columns of a plain table were understood.
+    `features` and `diagrams` are a store's long rows, `catalogue` what its probes declare, `wide` a table of
+    run, step and one column for each feature; None where nothing was measured. `notes` say how columns of a
+    plain table were understood.
     """
 
     metrics: pd.DataFrame
@@ -38,6 +39,7 @@ class Log:
     wide: pd.DataFrame | None = None
     features: pd.DataFrame | None = None
     diagrams: pd.DataFrame | None = None
+    catalogue: pd.DataFrame | None = None
     notes: tuple[str, ...] = ()
 
 

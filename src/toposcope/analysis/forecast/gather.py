@@ -21,6 +21,7 @@ from toposcope.analysis.forecast.published import (
 from toposcope.analysis.forecast.schedule import Schedule, cosine
 from toposcope.analysis.forecast.topology import FeatureTransfer
 from toposcope.analysis.forecast.vectors import VECTORS, vector_table
+from toposcope.analysis.table import series_table
 from toposcope.errors import InputError
 
 TOPOLOGY = (NEURAL_PERSISTENCE, "h0_total", "h1_total")
@@ -50,11 +51,13 @@ def gather_curves(
     horizon: int | None = None,
     schedules: Mapping[str, Schedule] | None = None,
     column: str = "loss",
+    catalogue: pd.DataFrame | None = None,
 ) -> tuple[list[Curve], list[Problem]]:
     """Build one curve per run of the tables (the store's columns); what cannot be built is a problem.
 
     Features come from the store's long rows (`features`, with `diagrams`) or from a table that is `wide`
-    already: run, step and one column each. The horizon of a run is the given one, its schedule's end, or the
+    already: run, step and one column each. `catalogue` is what the store's probes declare: their confirmatory
+    features are candidates, too. The horizon of a run is the given one, its schedule's end, or the
     steps of its training recipe (in `runs.config`); else its last step. The schedule is the given one or the
     recipe's cosine.
     """
@@ -62,7 +65,9 @@ def gather_curves(
     metrics, problems = _without_infinities(metrics)
     known = runs.set_index("run") if len(runs) else pd.DataFrame()
     if wide is None:
-        wide = feature_columns(features, diagrams) if features is not None and len(features) else None
+        wide = (
+            feature_columns(features, diagrams, catalogue) if features is not None and len(features) else None
+        )
     if wide is None or not len(wide):
         wide = _at_some_steps(metrics)
     elif wide is not None:
@@ -162,8 +167,13 @@ def recipe_schedule(config: Mapping[str, object]) -> Schedule | None:
     return cosine(peak=peak, last=last, steps=int(steps), warmup=int(warmup))
 
 
-def feature_columns(features: pd.DataFrame, diagrams: pd.DataFrame | None) -> pd.DataFrame:
-    """Return run, step and the model-wide features under short names, images and landscapes beside them."""
+def feature_columns(
+    features: pd.DataFrame, diagrams: pd.DataFrame | None, catalogue: pd.DataFrame | None = None
+) -> pd.DataFrame:
+    """Return run, step and the model-wide features under short names, images and landscapes beside them.
+
+    What probes beyond these declare as confirmatory comes under its column key.
+    """
     model = features[
         (features["role"] == "model") & features["status"].isin(["ok", "subsampled", "truncated"])
     ]
@@ -181,11 +191,29 @@ def feature_columns(features: pd.DataFrame, diagrams: pd.DataFrame | None) -> pd
     used = used[used["filtration"] == used["short"].map(filtrations)]
     wide = used.pivot_table(index=["run", "step"], columns="short", values="value").reset_index()
     wide.columns.name = None
+    further = _declared(features, catalogue, known={probe for probe, _, _ in wanted})
+    if further is not None:
+        wide = wide.merge(further, on=["run", "step"], how="outer") if len(wide) else further
     if diagrams is not None and len(diagrams):
         for kind in VECTORS:
             table = vector_table(diagrams, kind)
             wide = wide.merge(table, on=["run", "step"], how="left") if len(table.columns) > 2 else wide
     return wide
+
+
+def _declared(
+    features: pd.DataFrame, catalogue: pd.DataFrame | None, *, known: set[str]
+) -> pd.DataFrame | None:
+    """Return run, step and the confirmatory columns of the probes that are not `known`; None without any."""
+    if catalogue is None:
+        return None
+    declared = catalogue[catalogue["primary"].astype(bool) & ~catalogue["probe"].isin(known)]
+    rows = features[features["probe"].isin(declared["probe"])]
+    if not np.isfinite(pd.to_numeric(rows["value"])).any():
+        return None
+    table = series_table(rows, catalogue=catalogue)
+    chosen = list(table.catalogue.loc[table.catalogue["primary"], "column"])
+    return table.values[["run", "step", *chosen]] if chosen else None
 
 
 def _without_infinities(table: pd.DataFrame) -> tuple[pd.DataFrame, list[Problem]]:

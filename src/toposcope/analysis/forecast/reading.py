@@ -48,6 +48,7 @@ def read_curves(paths: Sequence[str], reading: Reading) -> tuple[list[Curve], li
         plan = reading.plan
         found, bad = gather_curves(
             log.metrics, log.runs, features=log.features, diagrams=log.diagrams, wide=log.wide,
+            catalogue=log.catalogue,
             horizon=reading.horizon, column=reading.column,
             schedules=dict.fromkeys(map(str, known), plan) if plan is not None else None,
         )  # fmt: skip
@@ -111,8 +112,9 @@ def read_log(path: str, name: str, reading: Reading) -> Log:
 
         store = Store.open(path)
         return Log(
-            store.metrics(), store.runs(), features=store.features(), diagrams=store.diagrams(probe="rips")
-        )
+            store.metrics(), store.runs(), features=store.features(), diagrams=store.diagrams(probe="rips"),
+            catalogue=store.catalogue(),
+        )  # fmt: skip
     from toposcope.sources import open_series
 
     series = open_series(path)

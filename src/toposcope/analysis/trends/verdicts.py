@@ -114,9 +114,8 @@ def trend_table(
 
 
 def default_columns(table: SeriesTable, scopes: Sequence[str] = ("model", "role")) -> list[str]:
-    """Return the features of the given scopes, without the shuffle nulls (draws of noise by design)."""
-    keep = table.catalogue[table.catalogue["scope"].isin(list(scopes))]
-    return list(keep.loc[~keep["feature"].astype(str).str.endswith("_shuffled"), "column"])
+    """Return the features of the given scopes; nulls, spreads and targets have scopes of their own."""
+    return list(table.catalogue.loc[table.catalogue["scope"].isin(list(scopes)), "column"])
 
 
 def _judged(out: pd.DataFrame, alpha: float) -> pd.DataFrame:

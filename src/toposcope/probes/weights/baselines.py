@@ -5,17 +5,30 @@ from __future__ import annotations
 import math
 import statistics
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
-from toposcope.probes.base import Measured, Reach, Tier
+from toposcope.probes.base import Measured, Probe
+from toposcope.probes.declarations import spectral_features
 from toposcope.probes.snapshot import Snapshot
 from toposcope.probes.weights.labels import Label, groups
 from toposcope.probes.weights.options import WeightOptions
 from toposcope.topology import baselines
+from toposcope.types import Feature, Kind, Scope
+
+_SCOPES = (Scope.MODEL, Scope.ROLE, Scope.MATRIX)
+WEIGHT_NORM = Feature(
+    "weight_norm", "weight norm", "weight", Kind.BASELINE, scopes=(Scope.MODEL,),
+    description="Euclidean norm of all matrices together",
+)  # fmt: skip
+FEATURES = (
+    WEIGHT_NORM,
+    *spectral_features(unit="weight", scopes=_SCOPES),
+    Feature("frobenius_norm_sd", "Frobenius norm, sd over matrices", "weight", Kind.BASELINE, scopes=_SCOPES),
+)
 
 
 @dataclass(frozen=True)
-class Baselines:
+class Baselines(Probe):
     """The baselines of `toposcope.topology.baselines` per matrix, their means, and the weight norm.
 
     Rows: each matrix under its own name; the mean over the matrices of a role as `role`, over all matrices
@@ -26,9 +39,7 @@ class Baselines:
     options: WeightOptions
     spread: bool = False
     name: str = "baselines"
-    version: int = 1
-    tier: Tier = Tier.CHEAP
-    reach: Reach = Reach.ONE
+    features: tuple[Feature, ...] = field(default=FEATURES, repr=False)
 
     def expected_seconds(self, shapes: Sequence[tuple[int, int]]) -> float:
         """Return a rough cost on one core: a Gram matrix and two spectra of the smaller side."""
@@ -52,7 +63,7 @@ class Baselines:
                 means["frobenius_norm_sd"] = statistics.pstdev([m["frobenius_norm"] for m in members])
             found.rows += group.rows(at, self.name, means)
         norm = math.sqrt(sum(value["frobenius_norm"] ** 2 for value in values.values()))
-        found.rows += Label("model").rows(at, self.name, {"weight_norm": norm})
+        found.rows += Label("model").rows(at, self.name, {WEIGHT_NORM.name: norm})
         return found
 
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import statistics
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from toposcope.probes.base import Measured, Reach, Tier
+from toposcope.probes.base import Measured, Probe
 from toposcope.probes.snapshot import Snapshot, batches
 from toposcope.probes.weights.labels import Label, groups
 from toposcope.probes.weights.options import WeightOptions
@@ -21,13 +21,63 @@ from toposcope.topology import (
     shuffled_spanning_tree_weights,
 )
 from toposcope.topology.neural_persistence import Convention, diagram_of_tree
-from toposcope.types import Checkpoint, Diagram, Matrix
+from toposcope.types import Checkpoint, Diagram, Feature, Kind, Matrix, Scope
 
 _CLIP = 0.999
 
 
+_PERSISTENCE = Feature(
+    "neural_persistence",
+    "neural persistence",
+    primary=True,
+    description="(mean (1 - w_e/s)^p)^(1/p) over the edges of the maximum spanning tree",
+    scopes=(Scope.MODEL, Scope.ROLE, Scope.MATRIX),
+    filtrations=("seed004", "rieck"),
+)
+
+
+def _beside(ending: str, label: str, description: str = "") -> Feature:
+    return replace(
+        _PERSISTENCE,
+        name=f"neural_persistence_{ending}",
+        label=f"neural persistence{label}",
+        primary=False,
+        description=description,
+    )
+
+
+FEATURES = (
+    _PERSISTENCE,
+    replace(
+        _beside(
+            "excess",
+            " − shuffled",
+            "neural persistence minus its mean over random permutations of the entries",
+        ),
+        primary=True,
+    ),
+    _beside(
+        "clipped", ", clipped max", "the same with the 99.9% quantile of |w| in the place of its maximum"
+    ),
+    _beside("std", ", sd over matrices"),
+    replace(
+        _PERSISTENCE,
+        name="weight_variance",
+        label="variance of |w| / max",
+        kind=Kind.BASELINE,
+        primary=False,
+        description="variance of |w| over the square of its maximum",
+    ),
+    replace(
+        _beside("shuffled", ", shuffled weights", "the same after a random permutation of the entries"),
+        kind=Kind.NULL,
+        null_of=_PERSISTENCE,
+    ),
+)
+
+
 @dataclass(frozen=True)
-class NeuralPersistence:
+class NeuralPersistence(Probe):
     r"""Neural persistence in the conventions `rieck` (whole network's maximum) and `seed004` (each matrix's).
 
     Features of a matrix, with s the scale of the convention and w_e the n - 1 tree edges:
@@ -45,9 +95,7 @@ class NeuralPersistence:
 
     options: WeightOptions
     name: str = "neural_persistence"
-    version: int = 1
-    tier: Tier = Tier.CHEAP
-    reach: Reach = Reach.ONE
+    features: tuple[Feature, ...] = field(default=FEATURES, repr=False)
 
     def expected_seconds(self, shapes: Sequence[tuple[int, int]]) -> float:
         """Return a rough cost on one core: a few passes over the weights, and one tree for each null."""

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
 from toposcope.errors import InputError
-from toposcope.probes.base import Measured, Reach, Tier
+from toposcope.probes.base import Measured, Probe, Reads
 from toposcope.probes.snapshot import Snapshot
 from toposcope.probes.weights.labels import Label
 from toposcope.probes.weights.options import WeightOptions
 from toposcope.seeding import rng
 from toposcope.topology import ph_dimension, rips, summaries
-from toposcope.types import Matrix, Status
+from toposcope.types import Feature, Kind, Matrix, Scope, Status
 
 EXACT = 1 << 17
 """Models of up to this many weights are points of their own; larger ones are sketched."""
@@ -28,8 +28,19 @@ _FEWEST_FOR_DIMENSION = 20
 _BLOCK = 1 << 20
 
 
+_OF_PATH = (Scope.TRAJECTORY,)
+FEATURES = (
+    Feature("trajectory_h0_total", "trajectory H0 total", "weight", primary=True, scopes=_OF_PATH),
+    Feature(
+        "trajectory_ph_dimension", "trajectory PH dimension", "dimensions", primary=True, scopes=_OF_PATH
+    ),
+    Feature("trajectory_h1_total", "trajectory H1 total", "weight", scopes=_OF_PATH),
+    Feature("trajectory_step_length", "trajectory step length", "weight", Kind.BASELINE, scopes=_OF_PATH),
+)
+
+
 @dataclass(frozen=True)
-class Trajectory:
+class Trajectory(Probe):
     """H0, H1 and PH dimension of the cloud of checkpoints up to each step, and the step's length.
 
     A point is the vector of all matrices. Above 131,072 weights it is replaced by a count sketch of 4096
@@ -41,9 +52,8 @@ class Trajectory:
 
     options: WeightOptions
     name: str = "trajectory"
-    version: int = 1
-    tier: Tier = Tier.CHEAP
-    reach: Reach = Reach.PREFIX
+    features: tuple[Feature, ...] = field(default=FEATURES, repr=False)
+    reads = Reads.PREFIX
 
     def expected_seconds(self, shapes: Sequence[tuple[int, int]]) -> float:
         """Return a rough cost on one core: a pass over the weights and the shape of the path so far."""
@@ -62,7 +72,7 @@ class Trajectory:
         if len(path) > 1:
             values["trajectory_step_length"] = math.sqrt(squares[-1, -2])
         status = Status.SUBSAMPLED if len(chosen) < len(path) else Status.OK
-        rows = Label("model").rows(
+        rows = Label("model", scope=Scope.TRAJECTORY).rows(
             snapshot.checkpoint,
             self.name,
             values,

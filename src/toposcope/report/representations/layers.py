@@ -35,7 +35,7 @@ def _last_rows(study: Study) -> pd.DataFrame:
 def layers_table(study: Study) -> Table:
     """Return every hidden state at the last checkpoint; empty when there is only one."""
     last = _last_rows(study)
-    hidden = last[last["name"] == "hidden"]
+    hidden = last[last["scope"] == "layer"]
     frame = hidden.pivot_table(index=["run", "layer"], columns="feature", values="value", aggfunc="mean")
     shown = [spec for spec in _LAYER if spec[0] in frame]
     rows = [
@@ -152,7 +152,7 @@ def sensitivity_table(study: Study) -> Table:
     """Return how far every feature moves with the settings, beside how far it moves with training."""
     rows = [
         (
-            study.labels.label(f"representations/hidden/{line['feature']}"), str(line["run"]),
+            study.series.feature_label(PROBE, line["feature"]), str(line["run"]),
             whole(line.get("settings")), whole(line.get("draws")),
             number(line.get("settings_spread"), "{:.2f}"), number(line.get("draw_spread"), "{:.2f}"),
             number(line.get("rho"), "{:+.2f}"), interval(line, "rho_low", "rho_high", "{:+.2f}"),

@@ -53,11 +53,13 @@ def figures(study: Study) -> Iterator[tuple[str, Figure]]:
         yield "topology_against_target", _against(study)
         yield (
             "topological_against_spectral",
-            strength.draw(judged(study), runs, target=study.target, chance=study.chance, most=24),
+            strength.draw(
+                judged(study), runs, study.series.catalogue, target=study.target, chance=study.chance, most=24
+            ),
         )
         yield (
             "representation_correlations",
-            correlations.draw(judged(study), runs, target=study.target, most=24),
+            correlations.draw(judged(study), runs, study.series.catalogue, target=study.target, most=24),
         )
     if study.has("wasserstein1_h1"):
         yield "rate_of_change", trajectories.draw(features, runs, _present(study, trajectories.CHANGE))
@@ -70,7 +72,7 @@ def figures(study: Study) -> Iterator[tuple[str, Figure]]:
 
 def _by_layer(study: Study) -> Iterator[tuple[str, Figure]]:
     features, runs = study.features, study.runs
-    hidden = features[(features["probe"] == PROBE) & (features["name"] == "hidden")]
+    hidden = features[(features["probe"] == PROBE) & (features["scope"] == "layer")]
     if hidden["layer"].nunique() > 1:
         for feature, title in MAPS:
             if study.has(feature):

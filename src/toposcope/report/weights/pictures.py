@@ -34,7 +34,15 @@ def figures(study: Study) -> Iterator[tuple[str, Figure]]:
     yield (
         "overview",
         overview.draw(
-            features, metrics, runs, main, study.fits, filtration=filtration, quantity=h0, name=cloud
+            features,
+            metrics,
+            runs,
+            main,
+            study.fits,
+            study.series.catalogue,
+            filtration=filtration,
+            quantity=h0,
+            name=cloud,
         ),
     )
     yield "loss", loss_curves.draw(metrics, runs)
@@ -44,7 +52,7 @@ def figures(study: Study) -> Iterator[tuple[str, Figure]]:
     yield "loss_against_h0", loss_against_h0.draw(features, metrics, runs, name=cloud, notes=notes)
     yield "correlations", _correlations(study)
     yield "forecast", forecast.draw(study.forecasts)
-    yield "scaling", scaling.draw(main, study.fits, runs)
+    yield "scaling", scaling.draw(main, study.fits, runs, study.series.catalogue)
     yield "layers", layers.draw(features, runs, filtration=filtration)
 
 
@@ -63,7 +71,7 @@ def table_figures(study: Study) -> Iterator[tuple[str, Figure]]:
 
 
 def _correlations(study: Study) -> Figure:
-    return correlations.draw(judged(study), study.runs, target=study.target)
+    return correlations.draw(judged(study), study.runs, study.series.catalogue, target=study.target)
 
 
 def rho_notes(trends: pd.DataFrame, runs: pd.DataFrame, *, target: str, column: str) -> pd.DataFrame:
