@@ -314,6 +314,7 @@ def compare(
     preset: str = "default",
     points: int | None = None,
     draws: int | None = None,
+    step_pattern: str | None = None,
 ) -> Comparison:
     """Compare the weights of two checkpoints, layer by layer: the second minus the first.
 
@@ -325,6 +326,8 @@ def compare(
         Compare at this step; by default at the last of each.
     points, draws
         Rows of a subsampled cloud, and replicates of the subsample.
+    step_pattern
+        How file names state the step, as `open_series` takes it.
 
     Raises
     ------
@@ -340,18 +343,21 @@ def compare(
     from toposcope.sweep.compare import compare as both
 
     options = preset_options(preset, points=points, draws=draws)
-    sides = [_checkpoint(_opened(side, split=options.split), str(side), step) for side in (first, second)]
+    sides = [
+        _checkpoint(_opened(side, split=options.split, step_pattern=step_pattern), str(side), step)
+        for side in (first, second)
+    ]
     labels = [f"{checkpoint.run} step {checkpoint.step}" for _, checkpoint in sides]
     return Comparison(labels[0], labels[1], both(*sides, options=options))
 
 
-def _opened(series: Where, *, split: str = "table") -> Series:
+def _opened(series: Where, *, split: str = "table", step_pattern: str | None = None) -> Series:
     from toposcope.sources import Series, open_series
 
     if isinstance(series, Series):
         return series
     uris = [str(series)] if isinstance(series, str | Path) else [str(uri) for uri in series]
-    return open_series(uris, split=split)
+    return open_series(uris, split=split, step_pattern=step_pattern)
 
 
 def _checkpoint(series: Series, uri: str, step: int | None) -> tuple[Series, Checkpoint]:

@@ -242,3 +242,19 @@ class Row:
     status: Status = Status.OK
     note: str = ""
     scope: Scope = Scope.MODEL
+
+
+@dataclass(frozen=True, slots=True)
+class Estimate:
+    """A number with its uncertainty: `value` within [`low`, `high`] at confidence `level`, from `n` data.
+
+    `status` "ok" or why it is not one, `reason` in words; NaN bounds where there is no interval.
+    """
+
+    value: float
+    low: float
+    high: float
+    level: float
+    n: int
+    status: str = "ok"
+    reason: str = ""

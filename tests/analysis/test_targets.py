@@ -115,7 +115,10 @@ def test_layers_nulls_and_quality_are_not_tested_as_features(features):
         "representations/euclidean/hidden/h1_total",
     ]
     assert table.of_run("a")["representations/euclidean/hidden/h1_total"].tolist() == [1.0, 2.0, 3.0, 5.0]
-    assert table.columns(scope="layer") == ["representations/euclidean/hidden.0/h1_total"]
+    assert table.columns(scope="layer") == [
+        "representations/euclidean/hidden.0/h1_total_excess",
+        "representations/euclidean/hidden.0/h1_total",
+    ]
     assert set(table.columns(scope="quality")) == {"representations/perplexity", "representations/loss"}
     assert not table.columns(probe="sensitivity")
 

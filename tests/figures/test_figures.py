@@ -129,7 +129,7 @@ def trends():
     rows = [
         {"run": run, "target": target, "column": column, "spearman": raw, "partial_step": raw / 2,
          "innovation_r": raw / 10,
-         "verdict": "adds" if (run, column) == ("large", H0) else "nothing beyond the trend"}
+         "verdict": "adds" if (run, column) == ("large", H0) else "trend only"}
         for target in ("loss", "heldout_loss")
         for run, sign in (("small", 1), ("large", -1))
         for column, raw in ((H0, -0.9 * sign), (NP, 0.4), ("baselines/weight_norm", -0.95))

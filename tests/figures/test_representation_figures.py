@@ -80,7 +80,7 @@ def _trends():
     rows = []
     for run, sign in (("a", 1), ("b", -1)):
         for column in (f"{HIDDEN}h1_total", "representations/hidden/top_eigenvalue"):
-            verdict = "adds" if run == "a" and "total" in column else "nothing beyond the trend"
+            verdict = "adds" if run == "a" and "total" in column else "trend only"
             rows.append(
                 {"run": run, "target": "loss", "column": column, "spearman": 0.8 * sign, "block_low": -0.2,
                  "block_high": 0.9, "partial_step": np.nan, "innovation_r": 0.5 * sign,

@@ -7,10 +7,11 @@ import pandas as pd
 import pytest
 
 from toposcope.analysis.analysis import study_of_rows
-from toposcope.analysis.families import COLUMNS as FAMILIES
 from toposcope.analysis.forecast.compare import COLUMNS
 from toposcope.analysis.subjects import WEIGHTS
-from toposcope.analysis.trends.verdicts import COLUMNS as TRENDS
+from toposcope.analysis.table import from_frame
+from toposcope.analysis.trends.verdicts import FAMILY_COLUMNS as FAMILIES
+from toposcope.analysis.trends.verdicts import trend_table
 from toposcope.probes.catalogue import own_catalogue
 from toposcope.report import write_studies
 
@@ -63,8 +64,14 @@ def _metrics(runs, steps):
     )  # fmt: skip
 
 
+def _columns_of_trends():
+    step = np.arange(13.0)
+    frame = pd.DataFrame({"step": step, "loss": np.exp(-step), "mine": np.sqrt(step)})
+    return tuple(trend_table(from_frame(frame), every=True))
+
+
 COLUMNS_OF = {
-    "trends": TRENDS,
+    "trends": _columns_of_trends(),
     "replicates": ("family", "target", "column", "seeds", "mean_rho", "low", "high", "pairing_p", "status"),
     "phases": ("run", "column", "rule", "peak_step", "diminishing_step"),
     "segments": ("run", "column", "segment", "start_step", "end_step", "status"),
@@ -88,8 +95,10 @@ def _trends(runs, verdicts):
     rows = [
         {"run": run, "target": "loss", "column": column, "n": 13, "spearman": -0.9, "seed_p": 1e-5,
          "seed_low": -1.0, "seed_high": -0.7, "effective_n": 5.0, "block_low": -1.0,
-         "block_high": 0.1, "partial_step": 0.05, "partial_norm": np.nan, "walk_p": 0.2, "innovation_r": 0.1,
-         "innovation_low": -0.3, "innovation_high": 0.5, "innovation_holm": 1.0,
+         "block_high": 0.1, "partial_step": 0.05, "departure_rho": 0.05,
+         "partial_norm": np.nan, "walk_p": 0.2, "r": 0.1,
+         "r_low": -0.3, "r_high": 0.5, "p": 0.2,
+         "innovation_r": 0.1, "innovation_low": -0.3, "innovation_high": 0.5, "innovation_holm": 1.0,
          "verdict": verdicts.get(column, "trend only")}
         for run in runs
         for column in (H0, NP, "baselines/weight_norm")

@@ -202,7 +202,7 @@ def test_captions_depend_on_the_data(make_study):
 
 def test_notes_in_the_panels_are_the_tables_numbers(study):
     notes = rho_notes(study.trends, study.runs, target="loss", column="rips/euclidean/pooled/h0_total")
-    assert notes["text"].tolist() == ["ρ −0.90\ngiven step +0.05"] * 3
+    assert notes["text"].tolist() == ["ρ −0.90\ndepartures +0.05"] * 3
 
 
 def test_a_store_that_is_none_is_one_clear_error(tmp_path):

@@ -304,3 +304,12 @@ def test_kept_folders_are_checked(inputs, tmp_path, capsys):
     shutil.copy(other / name, tmp_path / "kept" / name)
     _, _, err = _run(capsys, "--from-kept", tmp_path / "kept", "--out", tmp_path / "three")
     assert "was read from other texts or otherwise" in err
+
+
+def test_an_unknown_probe_is_refused(tmp_path, capsys):
+    code, _, err = _run(
+        capsys, "series", "--texts", "texts.txt", "--features", "holes", "--out", tmp_path / "store"
+    )
+    assert code == 2
+    assert "--features holes: no such probe; use representations, sensitivity, or MODULE:CLASS" in err
+    assert not (tmp_path / "store").exists()

@@ -33,7 +33,7 @@ _SHOWN: Mapping[str, Mapping[str, str]] = {
         "run": "run", "target": "target", "column": "feature", "n": "n", "spearman": "rho", "seed_p": "p",
         "effective_n": "eff. n", "block_low": "block 2.5%", "block_high": "97.5%",
         "partial_step": "given step", "partial_norm": "given norm too", "walk_p": "walk p",
-        "departure_rho": "departures", "innovation_r": "innov. r", "innovation_p": "innov. p",
+        "departure_rho": "departures", "r": "innov. r", "p": "innov. p",
         "verdict": "verdict", "reason": "why",
     },
     "phases": {
@@ -41,7 +41,7 @@ _SHOWN: Mapping[str, Mapping[str, str]] = {
         "diminishing_step": "diminishing", "diminishing_fraction": "share", "status": "status",
     },
 }  # fmt: skip
-_ORDER = {"families": "p", "trends": "innovation_p"}
+_ORDER = {"families": "p", "trends": "p"}
 
 
 def verdict_table(study: Study) -> Table:

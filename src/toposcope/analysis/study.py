@@ -10,7 +10,6 @@ import numpy as np
 import pandas as pd
 
 from toposcope import analysis as tables
-from toposcope.analysis.families import family_table
 from toposcope.analysis.finals import finals_table, fits_table
 from toposcope.analysis.findings import Findings, find
 from toposcope.analysis.forecast.compare import COLUMNS as FORECASTS
@@ -22,7 +21,12 @@ from toposcope.analysis.labels import Labels
 from toposcope.analysis.subjects import Subject
 from toposcope.analysis.table import SeriesTable
 from toposcope.analysis.trends.confounds import confound_table, walk_bound
-from toposcope.analysis.trends.verdicts import DEFAULT_TARGETS, LEAST_POINTS, default_columns
+from toposcope.analysis.trends.verdicts import (
+    DEFAULT_TARGETS,
+    LEAST_POINTS,
+    default_columns,
+    family_table,
+)
 
 SHOWN = 60
 """Most features whose runs are listed one by one on a page."""
@@ -83,7 +87,9 @@ class Study:
         """Every feature with every target in every run: see `trend_table`."""
         return self._made(
             "trends",
-            lambda: tables.trend_table(self.series, targets=list(self.targets), columns=self.columns),
+            lambda: tables.trend_table(
+                self.series, targets=list(self.targets), columns=self.columns, every=True
+            ),
         )
 
     @cached_property
@@ -105,7 +111,9 @@ class Study:
     @cached_property
     def families(self) -> pd.DataFrame:
         """Every feature with every target over all runs: one test each, which carries the verdict."""
-        return self._made("families", lambda: family_table(self.trends, self.labels.primary()))
+        return self._made(
+            "families", lambda: family_table(self.series, targets=list(self.targets), columns=self.columns)
+        )
 
     @cached_property
     def confounds(self) -> pd.DataFrame:

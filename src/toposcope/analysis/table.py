@@ -196,7 +196,9 @@ def from_frame(
         other = {"run", "step", "tokens", "weight_norm", "learning_rate", *targets}
         numeric = frame.select_dtypes("number").columns
         features = [str(column) for column in numeric if column not in other]
-    extra = [name for name in ("tokens", "weight_norm") if name in frame and name not in features]
+    extra = [
+        name for name in ("tokens", "weight_norm", "learning_rate") if name in frame and name not in features
+    ]
     lead = list(dict.fromkeys([*extra, *targets]))
     frame, problems = _numbers(frame, list(dict.fromkeys([*lead, *features])))
     frame, repeated = averaged(frame)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from toposcope.cli.output import json_option, print_json, print_table
+from toposcope.cli.sweeping import step_pattern_option
 from toposcope.errors import InputError
 
 if TYPE_CHECKING:
@@ -37,6 +38,7 @@ _SHOWN = {
 @click.option(
     "--out", type=click.Path(path_type=Path, dir_okay=False), help="Write the figure here: .png or .svg."
 )
+@step_pattern_option
 @json_option
 def command(
     first: str,
@@ -46,6 +48,7 @@ def command(
     points: int | None,
     draws: int | None,
     out: Path | None,
+    step_pattern: str | None,
     as_json: bool,
 ) -> int:
     """Compare the weights of FIRST and SECOND: a base model and its fine-tuned form, or two data mixes.
@@ -57,7 +60,9 @@ def command(
         raise InputError(f"--out {out}: the figure is written as .png or .svg")
     from toposcope import api
 
-    compared = api.compare(first, second, step=step, preset=preset, points=points, draws=draws)
+    compared = api.compare(
+        first, second, step=step, preset=preset, points=points, draws=draws, step_pattern=step_pattern
+    )
     table, labels = compared.table, [compared.first, compared.second]
     if out is not None:
         _draw(compared, out)

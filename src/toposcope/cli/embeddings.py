@@ -170,7 +170,8 @@ def command(
     place = Place.of(out)
     store = Store.create(out, recipe=study.recipe())
     probes = [probe for probe in study.probes() if probe.name in (*ours, SENSITIVITY)]
-    report = sweep(opened, [*probes, *further], store, execution=execution)
+    agree = None if isinstance(opened, KeptSeries) else sweeping.agree(opened, place)
+    report = sweep(opened, [*probes, *further], store, execution=execution, agree=agree)
     place.refuse_nothing(report, alone=execution.shard.count == 1)
     moved = sensitivity and store.features(probe="sensitivity")["value"].notna().any()
     tables = {"sensitivity": sensitivity_table(store.features())} if moved else {}

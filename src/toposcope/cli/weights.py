@@ -75,7 +75,7 @@ def command(
     measured, probes = _of_gradients(opened, probes, texts) if gradients else (opened, probes)
     place = Place.of(out)
     store = Store.create(out, recipe=options.recipe())
-    report = sweep(measured, probes, store, execution=execution)
+    report = sweep(measured, probes, store, execution=execution, agree=sweeping.agree(opened, place))
     place.refuse_nothing(report, alone=execution.shard.count == 1)
     show_sweep(report, out, as_json=as_json)
     return exit_code(report)

@@ -75,6 +75,10 @@ class Probe(abc.ABC):
         """
         return None
 
+    def expected_bytes(self, shapes: Sequence[tuple[int, int]]) -> int:
+        """Return the memory that measuring needs beyond the matrices; it is said before a sweep starts."""
+        return 0
+
     def warm_up(self) -> None:  # noqa: B027 - a probe without compiled kernels has nothing to load
         """Load what is loaded once in a process, so that no unit's seconds hold it."""
 

@@ -9,7 +9,7 @@ import sys
 from collections.abc import Callable, Iterable, Sequence
 from importlib.metadata import entry_points
 
-from toposcope.errors import InputError
+from toposcope.errors import InputError, did_you_mean
 from toposcope.probes.base import Cost, Probe
 from toposcope.probes.weights.baselines import Baselines
 from toposcope.probes.weights.distances import Distances
@@ -85,7 +85,8 @@ def _installed(name: str, known: Sequence[str]) -> Probe:
         if point.name == name:
             return _imported(point.value)
     offered = ", ".join([*known, *sorted(point.name for point in found)])
-    raise InputError(f"--features {name}: no such probe; use {offered}, or MODULE:CLASS")
+    near = did_you_mean(name, [*known, *(point.name for point in found)])
+    raise InputError(f"--features {name}: no such probe; use {offered}, or MODULE:CLASS{near}")
 
 
 def _imported(spec: str) -> Probe:

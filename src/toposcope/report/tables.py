@@ -31,15 +31,15 @@ _TREND: tuple[Spec, ...] = (
     ("partial_step", "log step", "{:+.2f}"),
     ("given_top", "top eigenvalue", "{:+.2f}"),
     ("given_count", "H1 count", "{:+.2f}"),
-    ("innovation_r", "r of innovations", "{:+.2f}"),
-    ("innovation_low innovation_high", "95%", "{:+.2f}"),
-    ("innovation_p", "p", "{:.2g}"),
+    ("r", "r of innovations", "{:+.2f}"),
+    ("r_low r_high", "95%", "{:+.2f}"),
+    ("p", "p", "{:.2g}"),
 )
 _GROUPS = (
     ("", ""), ("n seed_p", "as if checkpoints were independent"),
     ("block_low departure_rho", "what drift leaves of it"),
     ("partial_step given_count", "ρ given"),
-    ("innovation_r innovation_p", "the verdict's test, this run alone"),
+    ("r p", "the verdict's test, this run alone"),
 )  # fmt: skip
 
 

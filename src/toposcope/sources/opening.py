@@ -12,8 +12,10 @@ import pandas as pd
 from toposcope.errors import SourceError
 from toposcope.sources import history
 from toposcope.sources.blobs import open_location
-from toposcope.sources.discover import Source, discover, rename
+from toposcope.sources.discover import Source, discover
+from toposcope.sources.discover import rename as under_name
 from toposcope.sources.labels import select
+from toposcope.sources.labels import step_pattern as steps_by
 from toposcope.sources.matrices import SPLITS
 from toposcope.sources.memory import in_memory, is_in_memory
 from toposcope.sources.series import Series
@@ -26,6 +28,8 @@ def open_series(
     steps: str | Sequence[int] | None = None,
     losses: str | Path | pd.DataFrame | None = None,
     split: str = "table",
+    step_pattern: str | None = None,
+    rename: Mapping[str, str] | None = None,
 ) -> Series:
     """Open a series of checkpoints.
 
@@ -44,6 +48,11 @@ def open_series(
         data frame.
     split
         What to do with fused matrices: "table" (as the family's table says), "whole", "parts" or "heads".
+    step_pattern
+        A regular expression with one group that finds the step in the names of files, folders and
+        revisions, where they do not state it in a known way.
+    rename
+        Columns of `losses` under other names: {"their name": "loss"}.
 
     Returns
     -------
@@ -64,27 +73,29 @@ def open_series(
     """
     if split not in SPLITS:
         raise SourceError(f"split={split!r} is unknown; choose one of {', '.join(SPLITS)}")
-    table = _losses(losses)
+    table = _losses(losses, rename or {})
     if is_in_memory(uri):
         held = [_select(source, steps) for source in in_memory(uri)]
         return Series("memory", held, split=split, losses=table)
     uris = [uri] if isinstance(uri, str | Path) else list(uri)
     sources: list[Source] = []
     for one in uris:
-        for source in _sources(str(one), revisions):
+        with steps_by(step_pattern):
+            found = _sources(str(one), revisions)
+        for source in found:
             taken = {other.run.run for other in sources}
             name, number = source.run.run, 2
             while name in taken:
                 name, number = f"{source.run.run}-{number}", number + 1
-            sources.append(source if name == source.run.run else rename(source, name))
+            sources.append(source if name == source.run.run else under_name(source, name))
     kept = [_select(source, steps) for source in sources]
     return Series(", ".join(str(one) for one in uris), kept, split=split, losses=table)
 
 
-def _losses(losses: str | Path | pd.DataFrame | None) -> pd.DataFrame | None:
+def _losses(losses: str | Path | pd.DataFrame | None, rename: Mapping[str, str]) -> pd.DataFrame | None:
     if losses is None or isinstance(losses, str | Path):
-        return None if losses is None else history.read_losses(str(losses))
-    return history.known_losses(losses)
+        return None if losses is None else history.read_losses(str(losses), rename)
+    return history.known_losses(history.renamed(losses, rename, "losses"))
 
 
 def _sources(uri: str, revisions: str | Sequence[str] | None) -> list[Source]:

@@ -13,12 +13,21 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pandas as pd
 
-from toposcope.errors import SourceError
+from toposcope.errors import SourceError, did_you_mean
 from toposcope.sources import history
-from toposcope.sources.content import Signature, check_finite, count_parameters, signature, tensor_hash
+from toposcope.sources.adapter import adapted
+from toposcope.sources.content import (
+    Signature,
+    check_finite,
+    check_names,
+    count_parameters,
+    described_in_text,
+    signature,
+    tensor_hash,
+)
 from toposcope.sources.discover import Entry, Source
 from toposcope.sources.labels import seed_of
-from toposcope.sources.matrices import family_for, stream_matrices
+from toposcope.sources.matrices import family_for, stream_matrices, why_skipped
 from toposcope.sources.memory import Tensors, derived_entry
 from toposcope.sources.reader import Reader
 from toposcope.types import Checkpoint, Matrix, Run
@@ -85,7 +94,10 @@ class Series:
     def runs(self) -> tuple[Run, ...]:
         """The runs, by name; family and number of parameters are read off the first readable checkpoint."""
         if self._described is None:
-            self._described = tuple(_with_seed(self._describe(source)) for source in self._sources.values())
+            self._described = tuple(
+                _with_facts(_with_seed(described_in_text(self._describe(source))), source)
+                for source in self._sources.values()
+            )
         return self._described
 
     @property
@@ -109,7 +121,10 @@ class Series:
 
     def _source(self, run: str) -> Source:
         if run not in self._sources:
-            raise SourceError(f"{self.uri}: has no run {run!r}; it has {', '.join(list(self._sources)[:8])}")
+            raise SourceError(
+                f"{self.uri}: has no run {run!r}; it has {', '.join(list(self._sources)[:8])}"
+                + did_you_mean(run, self._sources)
+            )
         return self._sources[run]
 
     @contextmanager
@@ -186,6 +201,7 @@ class Series:
         if self._latest is not None and self._latest[0] == checkpoint and entry.identity is None:
             return self._latest[1]
         reader = entry.open()
+        check_names(reader)
         self._latest = (checkpoint, reader)
         return reader
 
@@ -201,12 +217,16 @@ class Series:
             When the checkpoint cannot be read, holds a NaN or infinite weight, or has other tensors than its
             neighbours.
         """
+        for matrix in self.stored_matrices(checkpoint):
+            check_finite(checkpoint, matrix.name, matrix.values)
+            yield matrix
+
+    def stored_matrices(self, checkpoint: Checkpoint) -> Iterator[Matrix]:
+        """Yield what `matrices` does, whatever values it holds: NaN and infinity as well."""
         with self.reading(checkpoint) as reader:
             self._check_neighbours(checkpoint, reader)
             config = self._source(checkpoint.run).config or reader.facts().config
-            for matrix in stream_matrices(reader, checkpoint, split=self._split, config=config):
-                check_finite(checkpoint, matrix.name, matrix.values)
-                yield matrix
+            yield from stream_matrices(reader, checkpoint, split=self._split, config=config)
 
     def tensors(self, checkpoint: Checkpoint) -> Iterator[tuple[str, np.ndarray]]:
         """Yield every readable tensor of a checkpoint with its name, in the file's order."""
@@ -217,9 +237,30 @@ class Series:
                     yield name, reader.read(name)
 
     def skipped(self, checkpoint: Checkpoint) -> dict[str, str]:
-        """Return the tensors that cannot be read as numbers, and why."""
+        """Return the tensors that `matrices` leaves out, and why: unreadable ones, buffers, other shapes.
+
+        Norms, biases and other tensors of fewer than two dimensions are parameters but no matrices, and are
+        not listed.
+        """
         with self.reading(checkpoint) as reader:
-            return {name: info.skip for name, info in reader.infos().items() if info.skip}
+            reasons = {name: why_skipped(info) for name, info in reader.infos().items()}
+        return {name: why for name, why in reasons.items() if why}
+
+    def left_out(self) -> str:
+        """Return what is not measured in the first readable checkpoint, in a sentence; empty for nothing."""
+        for checkpoint in self:
+            try:
+                reasons = self.skipped(checkpoint)
+            except (SourceError, OSError):
+                continue
+            by_reason: dict[str, list[str]] = {}
+            for name, why in reasons.items():
+                by_reason.setdefault(why, []).append(name)
+            return "; ".join(
+                f"{names[0]}{f' and {len(names) - 1} more' if len(names) > 1 else ''}: {why}"
+                for why, names in by_reason.items()
+            )
+        return ""
 
     def metrics(self, run: str) -> pd.DataFrame:
         """Return the loss history of a run, with the columns of the store's metrics table."""
@@ -299,7 +340,7 @@ class Series:
                 facts = reader.facts()
                 return dataclasses.replace(
                     run,
-                    family=run.family or family_for(reader.infos()).name,
+                    family=run.family or adapted(facts.config) or family_for(reader.infos()).name,
                     parameters=run.parameters or facts.parameters or count_parameters(reader),
                     config=run.config or source.config or facts.config,
                 )
@@ -319,6 +360,15 @@ def _describe_hub(source: Source) -> Run:
         return source.run
     family = str(config.get("model_type", source.run.family))
     return dataclasses.replace(source.run, family=family, config=config)
+
+
+def _with_facts(run: Run, source: Source) -> Run:
+    """Add what the trainer's state says to the run's configuration."""
+    try:
+        facts = source.facts()
+    except SourceError:
+        return run  # said where the file is read for its losses
+    return dataclasses.replace(run, config={**run.config, **facts}) if facts else run
 
 
 def _with_seed(run: Run) -> Run:

@@ -14,9 +14,10 @@ import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
 
+from toposcope.analysis.phases.bends import LEAST_POINTS
 from toposcope.analysis.phases.online import OnlineDetector
 from toposcope.analysis.phases.segments import COLUMNS as SEGMENT_COLUMNS
-from toposcope.analysis.phases.segments import LEAST_POINTS, segments
+from toposcope.analysis.phases.segments import segments
 from toposcope.errors import InputError
 from toposcope.sources.series import Series
 from toposcope.studies.fourier import (

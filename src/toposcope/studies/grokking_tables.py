@@ -8,7 +8,7 @@ import numpy as np
 from scipy.stats import binomtest
 from scipy.stats import t as student
 
-from toposcope.analysis.phases.whitening import FALSE_ALARMS
+from toposcope.analysis.phases.reference import FALSE_ALARMS
 from toposcope.studies.fourier import KEYS, circle_bar, key_frequencies
 from toposcope.studies.grokking import (
     CHOICES,

@@ -72,7 +72,7 @@ def reproduce_rows(folder: Path) -> list[Section]:
     """Return the report's tables beside what its own rows say, with the honest columns."""
     rows = read_rows(folder)
     table = from_frame(rows, features=list(FEATURES), targets=("log_perplexity",))
-    trends = trend_table(table, targets=["log_perplexity"])
+    trends = trend_table(table, targets=["log_perplexity"], every=True)
     return [
         trajectory_section(rows),
         final_section(rows),

@@ -105,7 +105,7 @@ def measure(runs: str | Path, folder: Path, *, jobs: int = 1, quiet: bool = Fals
     preset = series_table(features, metrics, known)
     models = _models(known)
     _check_losses(preset, models)
-    trends = trend_table(preset, targets=["loss"], columns=[NEURAL_PERSISTENCE, H0, H1])
+    trends = trend_table(preset, targets=["loss"], columns=[NEURAL_PERSISTENCE, H0, H1], every=True)
     draws = _draws(features, preset)
     return Measured(preset, series_table(*by_text), draws, models, trends, (*problems, *more))
 

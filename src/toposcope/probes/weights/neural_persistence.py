@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
@@ -21,7 +22,7 @@ from toposcope.topology import (
     shuffled_spanning_tree_weights,
 )
 from toposcope.topology.neural_persistence import Convention, diagram_of_tree
-from toposcope.types import Checkpoint, Diagram, Feature, Kind, Matrix, Scope
+from toposcope.types import Checkpoint, Diagram, Feature, Kind, Matrix, Scope, Status
 
 _CLIP = 0.999
 
@@ -99,8 +100,7 @@ class NeuralPersistence(Probe):
 
     def expected_seconds(self, shapes: Sequence[tuple[int, int]]) -> float:
         """Return a rough cost on one core: a few passes over the weights, and one tree for each null."""
-        entries = [rows * columns for rows, columns in shapes]
-        return sum(1e-4 + 1e-8 * n + self.options.nulls * (2e-4 + 1e-8 * n) for n in entries)
+        return sum(_seconds(rows, columns, self.options.nulls) for rows, columns in shapes)
 
     def warm_up(self) -> None:
         """Load the compiled kernels, so that no unit's seconds hold what is done once in a process."""
@@ -122,7 +122,21 @@ class NeuralPersistence(Probe):
         for batch in batches(kept):
             for (place, _), tree in zip(batch, _trees([m for _, m in batch], self.options), strict=True):
                 trees[place].append(tree)
-        return [self._measured(s.checkpoint, found) for s, found in zip(snapshots, trees, strict=True)]
+        found = [self._measured(s.checkpoint, kept) for s, kept in zip(snapshots, trees, strict=True)]
+        for measured, snapshot in zip(found, snapshots, strict=True):
+            self._without_scale(measured, snapshot)
+        return found
+
+    def _without_scale(self, measured: Measured, snapshot: Snapshot) -> None:
+        """Fail what is scaled by the whole network's maximum where a matrix of it is not finite."""
+        note = next((spoilt.note for spoilt in snapshot.spoilt if self.options.keeps(spoilt.name)), "")
+        if note:
+            measured.rows = [
+                replace(row, value=math.nan, status=Status.FAILED, note=note)
+                if row.filtration == "rieck"
+                else row
+                for row in measured.rows
+            ]
 
     def _measured(self, at: Checkpoint, trees: list[_Tree]) -> Measured:
         found = Measured(diagrams=[tree.label.keep(tree.edges) for tree in trees])
@@ -186,6 +200,12 @@ class _Tree:
 
     def null_values(self, convention: Convention, top: float | None) -> list[float]:
         return [_value(null, convention, self.top if top is None else top) for null in self.nulls]
+
+
+def _seconds(rows: int, columns: int, nulls: int) -> float:
+    """Return the cost of one matrix: passes over its entries, and N ln N random cells for each null."""
+    entries, vertices = rows * columns, rows + columns
+    return 1e-4 + 6e-9 * entries + nulls * (1e-4 + 6e-8 * vertices * math.log(vertices) + 6e-10 * entries)
 
 
 def _value(edges: Diagram, convention: Convention, scale: float) -> float:

@@ -121,7 +121,7 @@ def _loss_against_h0(study: Study) -> Caption:
         "is why they form a curve.",
         "That both quantities move in step order, and where one moves while the other stands still.",
         f"A relation between them: any two curves that drift look like this.{worth} The numbers in the "
-        "panels give Spearman's rho before and after log step is taken out, where they could be computed.",
+        "panels give Spearman's rho of the values and of their departures from smooth trends, where they could be computed.",
         "Loss against H0 total persistence, one panel per model size, points coloured by the optimiser step.",
     )
 

@@ -75,7 +75,7 @@ def _correlations(study: Study) -> Figure:
 
 
 def rho_notes(trends: pd.DataFrame, runs: pd.DataFrame, *, target: str, column: str) -> pd.DataFrame:
-    """Return, for each size, its raw and partial rank correlation as text, the mean over its seeds.
+    """Return, for each size, its raw rank correlation and that of its departures as text, the mean over its seeds.
 
     Columns run (the first of the size) and text.
     """
@@ -83,10 +83,10 @@ def rho_notes(trends: pd.DataFrame, runs: pd.DataFrame, *, target: str, column: 
     notes = []
     for group in sizes(runs):
         raw, partial = (
-            rows.loc[rows["run"].isin(group.runs), ["spearman", "partial_step"]].astype(float).mean()
+            rows.loc[rows["run"].isin(group.runs), ["spearman", "departure_rho"]].astype(float).mean()
         )
         if np.isfinite(raw):
-            given = f"\ngiven step {_number(partial)}" if np.isfinite(partial) else ""
+            given = f"\ndepartures {_number(partial)}" if np.isfinite(partial) else ""
             seeds = f"\nmeans of {len(group.runs)} seeds" if len(group.runs) > 1 else ""
             notes.append((group.runs[0], f"ρ {_number(raw)}{given}{seeds}"))
     return pd.DataFrame(notes, columns=["run", "text"])

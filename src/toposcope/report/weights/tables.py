@@ -106,9 +106,9 @@ def segments_table(study: Study) -> Table:
     return Table(
         "segments",
         "Segments between changepoints",
-        "Changepoints of the rate of change in log step, with the interval of each boundary where one "
-        "could be given. The false-alarm rate is the chance that a run without any change would have "
-        "shown one.",
+        "Bends: where the slope on log step leaves every smooth trend, with the interval of each. False "
+        "alarms are simulated for these steps: the highest share in which one of five kinds of plain curve "
+        "shows a bend.",
         (
             "feature",
             "run",
@@ -145,9 +145,11 @@ def scaling_table(study: Study) -> Table:
     return Table(
         "scaling",
         "Power laws in the number of parameters",
-        "Least squares in log-log on each size's mean at the last checkpoint, with Student's interval of "
-        "the exponent; the p-value of rho is exact up to eight points, Student's approximation beyond. Sizes "
-        "is how many distinct model sizes carry the exponent.",
+        "Each size's mean at the last checkpoint. A loss has a floor E, so its law is a N^b + E with a "
+        "profile interval of b; where the sizes cannot tell E there is no exponent, and the note says which "
+        "go with it. A feature's law is a N^b, by least squares in log-log with Student's interval. The "
+        "p-value of rho is exact up to eight points, Student's approximation beyond. Sizes is how many "
+        "distinct model sizes carry it.",
         ("quantity", "exponent", "95%", "R²", "ρ (p)", "sizes", "note"),
         tuple(rows),
         frame=study.fits,
