@@ -8,7 +8,6 @@ from toposcope.analysis.findings import words
 from toposcope.analysis.findings.end import forecasts_of
 from toposcope.analysis.groups import sizes
 from toposcope.analysis.study import Study
-from toposcope.analysis.subjects import H0
 from toposcope.report.notes import beside_null, correlations_caption, of_draws, of_seeds
 from toposcope.report.parts import Caption
 
@@ -20,7 +19,7 @@ def captions(study: Study) -> dict[str, Caption]:
         "loss": _loss(study),
         "neural_persistence": _neural_persistence(study),
         "vietoris_rips": _vietoris_rips(study),
-        "loss_against_h0": _loss_against_h0(study),
+        "loss_against_h0": _loss_against_h0(),
         "correlations": correlations_caption(study),
         "forecast": _forecast(study),
         "scaling": _scaling(study),
@@ -108,20 +107,15 @@ def _vietoris_rips(study: Study) -> Caption:
     )
 
 
-def _loss_against_h0(study: Study) -> Caption:
-    column = study.column(H0)
-    rows = study.leading[(study.leading["target"] == study.target) & (study.leading["column"] == column)]
-    n = rows["effective_n"].dropna() if "effective_n" in rows else rows["spearman"].iloc[:0]
-    worth = ""
-    if len(n):
-        worth = f" The checkpoints of a run are worth only about {n.median():.0f} independent ones."
+def _loss_against_h0() -> Caption:
     return Caption(
         "Loss against H0 total persistence",
         "Each point is a checkpoint, its colour the step. The points follow one another in time, which "
         "is why they form a curve.",
         "That both quantities move in step order, and where one moves while the other stands still.",
-        f"A relation between them: any two curves that drift look like this.{worth} The numbers in the "
-        "panels give Spearman's rho of the values and of their departures from smooth trends, where they could be computed.",
+        "A relation between them: any two curves that drift look like this. The numbers in the "
+        "panels give Spearman's rho of the values and of their departures from smooth trends, where they "
+        "could be computed.",
         "Loss against H0 total persistence, one panel per model size, points coloured by the optimiser step.",
     )
 

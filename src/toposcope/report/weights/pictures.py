@@ -75,7 +75,7 @@ def _correlations(study: Study) -> Figure:
 
 
 def rho_notes(trends: pd.DataFrame, runs: pd.DataFrame, *, target: str, column: str) -> pd.DataFrame:
-    """Return, for each size, its raw rank correlation and that of its departures as text, the mean over its seeds.
+    """Return, for each size, its rank correlation raw and of departures as text, the mean over its seeds.
 
     Columns run (the first of the size) and text.
     """
