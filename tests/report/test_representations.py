@@ -253,12 +253,16 @@ def test_one_layer_has_no_layer_sections(tmp_path):
 def _with_verdicts(study, verdict, *, columns=None):
     families = study.families.copy()
     mine = families["column"].isin(columns) if columns else families["column"].notna()
+    if columns:  # as if these had been declared primary
+        families.loc[mine, "confirmatory"] = True
     families.loc[mine & families["confirmatory"].astype(bool), "verdict"] = verdict
     return study.with_tables(families=families)
 
 
 def test_the_headline_follows_the_verdicts(study):
     nothing = _with_verdicts(study, "trend only")
+    both_kinds = [TOTAL, "representations/hidden/top_eigenvalue"]
+    nothing = _with_verdicts(nothing, "trend only", columns=both_kinds)
     headline, said = answers(nothing)
     assert headline.startswith(
         "Nothing shows that the topology of these representations tells more than the log perplexity: all "
