@@ -324,7 +324,8 @@ def _tested(x: np.ndarray, y: np.ndarray, steps: np.ndarray, rate: np.ndarray | 
     test = product_test(*pair_products(a.e, b.e, np.sqrt(a.left * b.left)), untestable(a, b) != "")
     return pd.DataFrame({
         "r": test.r, "r_low": test.low, "r_high": test.high, "p": test.p, "least": test.least,
-        "free": np.where(np.isfinite(test.p), n - np.maximum(a.trends, b.trends), 0), "why": _reasons(test, untestable(a, b)),
+        "free": np.where(np.isfinite(test.p), n - np.maximum(a.trends, b.trends), 0),
+        "why": _reasons(test, untestable(a, b)),
     })  # fmt: skip
 
 
