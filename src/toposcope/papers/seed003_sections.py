@@ -12,8 +12,8 @@ from scipy.stats import t as student
 from toposcope.analysis import from_frame, sensitivity_table, trend_table
 from toposcope.analysis.statistics import partial_correlation, ranks
 from toposcope.store.report_files import results
-from toposcope.studies.sections import Section
-from toposcope.studies.seed003 import (
+from toposcope.papers.sections import Section
+from toposcope.papers.seed003 import (
     BESIDE,
     FEATURES,
     SPECTRUM,

@@ -17,7 +17,7 @@ import pandas as pd
 
 from toposcope.analysis import from_frame, segment_table, trend_table
 from toposcope.errors import InputError
-from toposcope.studies.sections import Section
+from toposcope.papers.sections import Section
 
 TOPOLOGY = ("h1_persistence_entropy", "h1_n_features", "h1_max_persistence", "h1_total_persistence")
 SPECTRUM = ("effective_rank", "participation_ratio", "eigenspectrum_decay_alpha")
@@ -30,7 +30,7 @@ _NEEDED = ("step", "perplexity", *TOPOLOGY, *SPECTRUM, "top_eigenvalue", "h0_tot
 @lru_cache(maxsize=1)
 def printed() -> Mapping[str, Any]:
     """Return the numbers that the report prints."""
-    return tomllib.loads((resources.files("toposcope.studies") / "seed003.toml").read_text("utf-8"))
+    return tomllib.loads((resources.files("toposcope.papers") / "seed003.toml").read_text("utf-8"))
 
 
 def read_rows(folder: Path) -> pd.DataFrame:

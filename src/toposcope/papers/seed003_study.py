@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from toposcope.studies.sections import Section
-from toposcope.studies.seed003 import printed
+from toposcope.papers.sections import Section
+from toposcope.papers.seed003 import printed
 
 if TYPE_CHECKING:
     from toposcope.sources.series import Series
@@ -89,7 +89,7 @@ def measure(series: Series, folder: Path, settings: StudySettings) -> Store:
     from toposcope.probes.representations.sensitivity import SensitivityOptions
     from toposcope.probes.representations.study import study_of_texts
     from toposcope.store import Store
-    from toposcope.studies.measuring import refuse_failures
+    from toposcope.papers.measuring import refuse_failures
     from toposcope.sweep import Execution, sweep
 
     options = preset("seed003", {"layers": "all", "dimension": True, "attention": True})
@@ -112,7 +112,7 @@ def measure(series: Series, folder: Path, settings: StudySettings) -> Store:
 def study(series: Series, folder: Path, settings: StudySettings) -> list[Section]:
     """Measure a series, write its report page to `folder`/report, and return the study's tables."""
     from toposcope.report import write_report
-    from toposcope.studies.seed003_sections import tables
+    from toposcope.papers.seed003_sections import tables
 
     store = measure(series, folder, settings)
     write_report(store.path, folder / "report", title="The topology of representations during training")

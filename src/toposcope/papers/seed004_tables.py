@@ -13,8 +13,8 @@ from toposcope.analysis.scaling import fit_power_law
 from toposcope.analysis.seed_rules import NEURAL_PERSISTENCE
 from toposcope.analysis.statistics import ranks
 from toposcope.analysis.trends.resampling import bootstrap_interval, iid_indices
-from toposcope.studies.sections import Section
-from toposcope.studies.seed004 import H0, H1, RIECK, TEXT_H0, TEXT_H1, Measured, printed
+from toposcope.papers.sections import Section
+from toposcope.papers.seed004 import H0, H1, RIECK, TEXT_H0, TEXT_H1, Measured, printed
 
 TEXT_COLUMN = {"h0": TEXT_H0, "h1": TEXT_H1}
 COLUMN = {"h0": H0, "h1": H1}
