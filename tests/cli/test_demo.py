@@ -9,8 +9,8 @@ from click.testing import CliRunner
 
 from toposcope.cli.demo import command
 from toposcope.errors import InputError
-from toposcope.store import Store
 from toposcope.papers.demo import run_demo
+from toposcope.store import Store
 
 pytest.importorskip("torch", reason="the demo trains models: install toposcope[train]")
 SMALL = {"steps": 6, "checkpoint_every": 2, "models": ["tiny-3k", "small-7k"]}

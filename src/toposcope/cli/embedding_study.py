@@ -57,8 +57,8 @@ class Seed003Call:
 
     def _measured(self, folder: Path, *, kept: bool, quiet: bool) -> Sequence[Section]:
         from toposcope.cli.embeddings import check_device
-        from toposcope.probes.representations.study import parse_grid
         from toposcope.papers import seed003_study
+        from toposcope.probes.representations.study import parse_grid
 
         check_device(self.device)
         numbers = () if self.sensitivity_texts == "none" else parse_grid(self.sensitivity_texts).texts

@@ -165,9 +165,9 @@ def _pythia(uri: str, revisions: str | None, out: Path | None, quiet: bool) -> S
 def _grokking(
     runs: str | None, folder: Path, out: Path | None, jobs: int | None, quiet: bool
 ) -> Sequence[Section]:
-    from toposcope.sources import open_series
     from toposcope.papers import grokking
     from toposcope.papers.grokking_tables import tables
+    from toposcope.sources import open_series
 
     if runs is None:
         from toposcope.train import train

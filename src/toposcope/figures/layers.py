@@ -22,7 +22,7 @@ from toposcope.figures.style import (
     size_title,
     step_axis,
 )
-from toposcope.types import Scope
+from toposcope.types import Normalization, Scope
 
 ROLES = ("attention", "mlp", "head", "embedding", "other")
 PANELS = 5
@@ -34,7 +34,7 @@ _OUTSIDE = OKABE_ITO[1]
 """Colour of matrices that belong to no layer (head, embedding)."""
 
 
-def draw(features: pd.DataFrame, runs: pd.DataFrame, *, filtration: str = "seed004") -> Figure:
+def draw(features: pd.DataFrame, runs: pd.DataFrame, *, filtration: str = Normalization.MATRIX) -> Figure:
     """Draw each matrix's neural persistence against the step: a row per role, a column per size.
 
     Parameters
@@ -46,7 +46,7 @@ def draw(features: pd.DataFrame, runs: pd.DataFrame, *, filtration: str = "seed0
     runs
         Columns run, family, parameters.
     filtration
-        Convention of neural persistence, "seed004" or "rieck".
+        Normalization of neural persistence.
     """
     matrices = select(features, "neural_persistence", probe=PROBE, filtration=filtration)
     matrices = matrices[matrices["scope"] == Scope.MATRIX]

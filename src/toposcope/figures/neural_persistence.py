@@ -11,14 +11,14 @@ from toposcope.analysis.lines import curve, null_band, select
 from toposcope.figures.lines import draw_sizes
 from toposcope.figures.series import Size, sizes
 from toposcope.figures.style import MUTED, NULL, house, new_figure, say_empty, size_title, step_axis
-from toposcope.types import Scope
+from toposcope.types import Normalization, Scope
 
 PROBE = "neural_persistence"
 PANELS = 12
 """Most sizes drawn side by side; beyond it the sizes are thinned out evenly."""
 
 
-def draw(features: pd.DataFrame, runs: pd.DataFrame, *, filtration: str = "seed004") -> Figure:
+def draw(features: pd.DataFrame, runs: pd.DataFrame, *, filtration: str = Normalization.MATRIX) -> Figure:
     """Draw the mean neural persistence over a model's matrices against the step, one panel per size.
 
     Parameters
@@ -29,7 +29,7 @@ def draw(features: pd.DataFrame, runs: pd.DataFrame, *, filtration: str = "seed0
     runs
         Columns run, family, parameters.
     filtration
-        Convention of neural persistence, "seed004" or "rieck".
+        Normalization of neural persistence.
 
     Returns
     -------

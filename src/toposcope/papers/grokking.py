@@ -19,7 +19,6 @@ from toposcope.analysis.phases.online import OnlineDetector
 from toposcope.analysis.phases.segments import COLUMNS as SEGMENT_COLUMNS
 from toposcope.analysis.phases.segments import segments
 from toposcope.errors import InputError
-from toposcope.sources.series import Series
 from toposcope.papers.fourier import (
     COLUMNS,
     CONTROL,
@@ -33,6 +32,7 @@ from toposcope.papers.fourier import (
     share_of,
 )
 from toposcope.papers.measuring import measured
+from toposcope.sources.series import Series
 
 DRAWS = 100
 CHOICES = {"own": "each checkpoint", "last": "the last checkpoint"}

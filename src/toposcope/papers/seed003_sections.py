@@ -11,7 +11,6 @@ from scipy.stats import t as student
 
 from toposcope.analysis import from_frame, sensitivity_table, trend_table
 from toposcope.analysis.statistics import partial_correlation, ranks
-from toposcope.store.report_files import results
 from toposcope.papers.sections import Section
 from toposcope.papers.seed003 import (
     BESIDE,
@@ -25,6 +24,7 @@ from toposcope.papers.seed003 import (
     printed,
     worth_section,
 )
+from toposcope.store.report_files import results
 
 if TYPE_CHECKING:
     from toposcope.store import Store

@@ -16,9 +16,9 @@ import pandas as pd
 
 from toposcope.analysis import series_table, trend_table
 from toposcope.analysis.catalogue import column_key
-from toposcope.analysis.seed_rules import NEURAL_PERSISTENCE
 from toposcope.analysis.table import SeriesTable
 from toposcope.errors import InputError
+from toposcope.papers.forecast_rules import NEURAL_PERSISTENCE
 from toposcope.papers.sections import Section
 
 H0 = column_key(probe="rips", filtration="euclidean", name="pooled", feature="h0_total")
@@ -89,7 +89,7 @@ def reproduce(runs: str | Path, folder: Path, *, jobs: int = 1, quiet: bool = Fa
 
 def measure(runs: str | Path, folder: Path, *, jobs: int = 1, quiet: bool = False) -> Measured:
     """Sweep the runs twice, by the preset and by the text's definitions, and join the losses."""
-    from toposcope.probes.weights.options import PRESETS, WeightOptions
+    from toposcope.probes.weights.options import WeightOptions, preset
 
     text = WeightOptions(
         preset="text",
@@ -99,7 +99,7 @@ def measure(runs: str | Path, folder: Path, *, jobs: int = 1, quiet: bool = Fals
         clouds=("matrix",),
         without=("ln", "emb"),
     )
-    by_preset, problems = _swept(runs, folder / "seed004", PRESETS["seed004"], jobs, quiet)
+    by_preset, problems = _swept(runs, folder / "seed004", preset("seed004"), jobs, quiet)
     by_text, more = _swept(runs, folder / "text", text, jobs, quiet)
     features, metrics, known = by_preset
     preset = series_table(features, metrics, known)

@@ -19,7 +19,7 @@ from toposcope.kernels.matching import (
     monotone_cost,
     savings,
 )
-from toposcope.topology.gate import check_diagram
+from toposcope.topology.validation import check_diagram
 from toposcope.types import Diagram
 
 GROUNDS = ("l2", "linf")
