@@ -1,4 +1,4 @@
-"""Arrays in, diagrams and numbers out; everything enters through one gate."""
+"""Arrays in, diagrams and numbers out; every input is validated before a kernel sees it."""
 
 from __future__ import annotations
 

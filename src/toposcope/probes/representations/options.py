@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass, replace
 
 from toposcope.errors import InputError
-from toposcope.probes.representations.forward import Pooling, Reading
+from toposcope.probes.representations.forward import Pooling, StateReading
 from toposcope.probes.representations.reduce import Reduction
 from toposcope.upper_rooms import of_papers
 
@@ -99,9 +99,9 @@ class RepresentationOptions:
         """Return the settings of the forward pass: states read with others are other states."""
         return {name: getattr(self, name) for name in _PASS}
 
-    def reading(self, layers: tuple[int, ...]) -> Reading:
+    def reading(self, layers: tuple[int, ...]) -> StateReading:
         """Return what one forward pass has to bring."""
-        return Reading(
+        return StateReading(
             layers=layers,
             pooling=self.pooling,
             length=self.length,
