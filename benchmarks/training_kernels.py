@@ -2,9 +2,9 @@
 
     python -m benchmarks.training_kernels [--steps 5] [--rounds 3] [--out FILE]
 
-Two worker processes of one thread each, as `toposcope train --jobs 2` runs them; in each the same engine takes
-the same steps of the five models of recipe `seed004` by turns with either compute. Processor time, so that
-ratios hold on a busy machine.
+Two worker processes of one thread each, as `toposcope train --jobs 2` runs them; in each the same
+engine takes the same steps of the five models of recipe `seed004` by turns with either compute. Processor
+time, so that ratios hold on a busy machine.
 """
 
 from __future__ import annotations

@@ -43,7 +43,7 @@ def draw(features: pd.DataFrame, runs: pd.DataFrame) -> Figure:
             rows = select(features, feature, probe=probe, name=name)
             if probe == _NP and len(rows):
                 own = rows["filtration"] == Normalization.MATRIX
-                rows = rows[own | ~own.any()]
+                rows = rows[own] if own.any() else rows
             ax.set_title(title)
             if rows.empty:
                 say_empty(ax, "not measured")

@@ -24,6 +24,7 @@ from toposcope.papers.seed003 import (
     printed,
     worth_section,
 )
+from toposcope.probes.representations.features import null_name
 from toposcope.store.report_files import results
 
 if TYPE_CHECKING:
@@ -65,9 +66,9 @@ def study_rows(store: Store) -> pd.DataFrame:
     at = pd.MultiIndex.from_frame(rows[["run", "step"]])
     rows["h1_entropy_normalized"] = wide["mean"]["h1_entropy_normalized"].reindex(at).to_numpy()
     for theirs, ours in _NULLED.items():
-        if f"{ours}_null" in wide["mean"]:
-            rows[f"{theirs}_null"] = wide["mean"][f"{ours}_null"].reindex(at).to_numpy()
-            rows[f"{theirs}_null_sd"] = wide["std"][f"{ours}_null"].reindex(at).to_numpy()
+        if null_name(ours) in wide["mean"]:
+            rows[f"{theirs}_null"] = wide["mean"][null_name(ours)].reindex(at).to_numpy()
+            rows[f"{theirs}_null_sd"] = wide["std"][null_name(ours)].reindex(at).to_numpy()
     size = dict(zip(store.runs()["run"], store.runs()["parameters"], strict=True))
     order = rows["run"].map(lambda run: size.get(run) or 0)
     return (
