@@ -93,9 +93,9 @@ def write_rows_report(folder: Path, out: Path) -> Path:
     """
     from toposcope.analysis.analysis import study_of_rows
     from toposcope.analysis.subjects import REPRESENTATIONS
+    from toposcope.papers.report_files import tidy_rows
     from toposcope.probes.catalogue import own_catalogue
     from toposcope.report import write_studies
-    from toposcope.store.report_files import tidy_rows
 
     rows = read_rows(folder)
     runs = rows[["run"]].drop_duplicates()

@@ -11,6 +11,7 @@ from scipy.stats import t as student
 
 from toposcope.analysis import from_frame, sensitivity_table, trend_table
 from toposcope.analysis.statistics import partial_correlation, ranks
+from toposcope.papers.report_files import results
 from toposcope.papers.sections import Section
 from toposcope.papers.seed003 import (
     BESIDE,
@@ -25,7 +26,6 @@ from toposcope.papers.seed003 import (
     worth_section,
 )
 from toposcope.probes.representations.features import null_name
-from toposcope.store.report_files import results
 
 if TYPE_CHECKING:
     from toposcope.store import Store
