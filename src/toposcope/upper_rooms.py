@@ -13,7 +13,7 @@ from typing import Any
 def of_papers(module: str, name: str) -> Any:
     """Return what `toposcope.papers.MODULE` calls `name`.
 
-    >>> sorted(of_papers("presets", "WEIGHTS"))
+    >>> sorted(of_papers("weight_presets", "PRESETS"))
     ['seed004']
     """
     return getattr(importlib.import_module(f"toposcope.papers.{module}"), name)

@@ -113,7 +113,7 @@ class RepresentationOptions:
 
 def presets() -> dict[str, RepresentationOptions]:
     """Return the presets by name: `default`, and the papers' own conventions."""
-    return {"default": RepresentationOptions(), **of_papers("presets", "REPRESENTATIONS")}
+    return {"default": RepresentationOptions(), **of_papers("representation_presets", "PRESETS")}
 
 
 def preset(name: str, changes: dict[str, object]) -> RepresentationOptions:

@@ -74,7 +74,7 @@ class WeightOptions:
 
 def presets() -> dict[str, WeightOptions]:
     """Return the presets by name: `default`, and the papers' own conventions."""
-    return {"default": WeightOptions(), **of_papers("presets", "WEIGHTS")}
+    return {"default": WeightOptions(), **of_papers("weight_presets", "PRESETS")}
 
 
 def preset(
