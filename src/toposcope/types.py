@@ -37,6 +37,28 @@ class Role(enum.StrEnum):
     """Not a matrix: a value of the whole model (pooled clouds, means over matrices, trajectories)."""
 
 
+class Normalization(enum.StrEnum):
+    """What neural persistence divides the weights by; the values are what stores hold as its filtration.
+
+    >>> Normalization("matrix") is Normalization("seed004"), Normalization("network").power
+    (True, 2.0)
+    """
+
+    NETWORK = "rieck"
+    """The largest weight of the network, with power p = 2: Rieck et al. 2019."""
+    MATRIX = "seed004"
+    """Each matrix's own largest weight, with power p = 1."""
+
+    @classmethod
+    def _missing_(cls, value: object) -> Normalization | None:
+        return cls.__members__.get(str(value).upper())
+
+    @property
+    def power(self) -> float:
+        """The power p of the mean."""
+        return 2.0 if self is Normalization.NETWORK else 1.0
+
+
 class Scope(enum.StrEnum):
     """What a number is about. The widest come first: of those that a feature has, the first speaks for it."""
 

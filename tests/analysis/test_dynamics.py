@@ -10,20 +10,19 @@ from toposcope.analysis import (
     from_frame,
     lag_table,
     phase_table,
+    replicate_table,
     saturation_table,
     scaling_table,
-    seed_forecasts,
-    seed_table,
     segment_table,
 )
 from toposcope.analysis.phases import bends
 from toposcope.analysis.phases.online import OnlineDetector
 from toposcope.analysis.phases.reference import autoregressions
-from toposcope.analysis.phases.rules import coded_rule, written_rule
 from toposcope.analysis.phases.segments import segments
-from toposcope.analysis.seed_rules import combine, loss_only, tda_only
 from toposcope.analysis.trends.replicates import POOLED, pairing_test, pooled_pairing_test
 from toposcope.errors import InputError
+from toposcope.papers.forecast_rules import combine, loss_only, rule_table, tda_only
+from toposcope.papers.phase_rules import coded_rule, written_rule
 
 STEPS = np.arange(0, 5001, 100)
 
@@ -216,7 +215,7 @@ def test_several_sizes_with_seeds_have_a_pooled_row() -> None:
         frame(f=np.log(STEPS + 100.0) + 0.1 * g.standard_normal(51)).assign(run=name) for name, _, _ in names
     ]
     runs = pd.DataFrame(names, columns=["run", "parameters", "seed"]).assign(family="gpt")
-    table = seed_table(from_frame(pd.concat(parts), features=["f"], runs=runs))
+    table = replicate_table(from_frame(pd.concat(parts), features=["f"], runs=runs))
     assert list(table["family"]) == ["gpt 10", "gpt 20", POOLED]
     pooled = table.iloc[-1]
     assert pooled["seeds"] == 6
@@ -233,11 +232,11 @@ def test_replicates_are_grouped_by_what_they_share() -> None:
         frame(f=np.log(STEPS + 100.0) + 0.1 * g.standard_normal(51)).assign(run=f"s{i}") for i in range(3)
     ]
     runs = pd.DataFrame({"run": ["s0", "s1", "s2"], "family": "gpt", "parameters": 10, "seed": [1, 2, 3]})
-    table = seed_table(from_frame(pd.concat(parts), features=["f"], runs=runs))
+    table = replicate_table(from_frame(pd.concat(parts), features=["f"], runs=runs))
     assert table.loc[0, "seeds"] == 3
     assert table.loc[0, "mean_rho"] < -0.9
     assert "cannot reach" in table.loc[0, "reason"]
-    assert seed_table(from_frame(parts[0])).empty
+    assert replicate_table(from_frame(parts[0])).empty
 
 
 def test_the_papers_forecasts_by_hand() -> None:
@@ -253,13 +252,13 @@ def test_the_papers_forecasts_by_hand() -> None:
 
 
 def test_forecasts_without_topology_or_with_gaps_say_so() -> None:
-    found = seed_forecasts(from_frame(frame(f=1.0), features=["f"]))
+    found = rule_table(from_frame(frame(f=1.0), features=["f"]))
     good = found[found["status"] == "ok"]
     assert set(good["method"]) == {"loss-only", "last-loss control"}
     assert "no column" in found.loc[found["method"] == "combined", "reason"].iloc[0]
     gap = frame(f=1.0)
     gap.loc[3, "loss"] = np.nan
-    assert (seed_forecasts(from_frame(gap, features=["f"]))["status"] == "failed").all()
+    assert (rule_table(from_frame(gap, features=["f"]))["status"] == "failed").all()
 
 
 def test_a_law_is_carried_by_sizes_not_by_seeds() -> None:

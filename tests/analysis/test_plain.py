@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from toposcope.analysis import seed_table
+from toposcope.analysis import replicate_table
 from toposcope.analysis.plain import plain_table
 from toposcope.analysis.trends.verdicts import Draws, trend_table
 from toposcope.cli.main import main
@@ -43,7 +43,7 @@ def test_targets_are_worked_out_and_descriptions_are_no_features() -> None:
     assert np.abs(late["efficiency"] - exact).max() < 0.3 * exact.max()
     per_flop = late["efficiency"] / (6 * 5000 * late["tokens"])
     assert np.allclose(late["efficiency_flop"], per_flop)
-    assert seed_table(table, targets=("gap",)).loc[0, "seeds"] == 3
+    assert replicate_table(table, targets=("gap",)).loc[0, "seeds"] == 3
 
 
 def test_gap_and_efficiencies_are_tested_by_default_and_leave_the_loss_alone() -> None:

@@ -313,7 +313,7 @@ def test_a_planted_pair_adds_and_a_pair_of_trends_does_not() -> None:
     )
     verdicts = dict(zip(table["column"], table["verdict"], strict=True))
     assert verdicts == {"f": "adds", "g": "trend only"}
-    assert (table["seed_p"] < 1e-6).all()
+    assert (table["naive_p"] < 1e-6).all()
 
 
 def test_bad_series_become_rows_with_a_reason() -> None:

@@ -9,8 +9,8 @@ from click.testing import CliRunner
 
 from toposcope.cli.demo import command
 from toposcope.errors import InputError
+from toposcope.papers.demo import run_demo
 from toposcope.store import Store
-from toposcope.studies.demo import run_demo
 
 pytest.importorskip("torch", reason="the demo trains models: install toposcope[train]")
 SMALL = {"steps": 6, "checkpoint_every": 2, "models": ["tiny-3k", "small-7k"]}
@@ -55,7 +55,7 @@ def test_a_demo_that_was_stopped_goes_on(demo):
 
 
 def test_the_command_prints_the_page_to_open(monkeypatch, demo, tmp_path):
-    monkeypatch.setattr("toposcope.studies.demo.run_demo", lambda *_, **__: demo[0])
+    monkeypatch.setattr("toposcope.papers.demo.run_demo", lambda *_, **__: demo[0])
     result = CliRunner().invoke(command, ["--out", str(tmp_path / "x")], standalone_mode=False)
     assert result.return_value == 0
     assert result.stdout.strip() == f"open {demo[0].page}"

@@ -64,7 +64,7 @@ def test_loss_curves_of_nothing_say_so(metrics, runs):
 
 
 def test_neural_persistence_is_drawn_beside_its_null_band(features, runs):
-    figure = neural_persistence.draw(features, runs)
+    figure = neural_persistence.draw(features, runs, null="neural_persistence_shuffled")
     small, large = figure.axes
     measured = {line.get_label(): line for line in small.lines}["measured"]
     assert measured.get_ydata().tolist() == pytest.approx([0.4, 0.425, 0.45, 0.5])
@@ -76,7 +76,7 @@ def test_neural_persistence_is_drawn_beside_its_null_band(features, runs):
 
 
 def test_neural_persistence_of_another_convention_is_not_mixed_in(features, runs):
-    figure = neural_persistence.draw(features, runs, filtration="rieck")
+    figure = neural_persistence.draw(features, runs, filtration="rieck", null="neural_persistence_shuffled")
     assert _texts(figure) == ["not measured", "not measured"]
 
 
@@ -268,7 +268,7 @@ def test_scaling_without_known_sizes_says_so(finals, fits, runs):
 
 
 def test_layers_have_a_row_per_role_and_a_line_per_matrix(features, runs):
-    figure = layers.draw(features, runs)
+    figure = layers.draw(features, runs, null="neural_persistence_shuffled")
     mlp, _, head, _ = figure.axes
     assert [mlp.get_ylabel(), head.get_ylabel()] == ["mlp", "head"]
     drawn = {line.get_label(): line for line in mlp.lines}

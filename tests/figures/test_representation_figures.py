@@ -168,8 +168,9 @@ def test_the_null_band_of_a_feature_stands_behind_it(runs):
     for draw in range(5):
         rows += _series("h1_total_null", lambda _, step, d=draw: 3.0 + 0.1 * d, draw=draw)
     features = _frame(rows)
-    assert [panel.feature for panel in cloud_null.measured_nulls(features)] == ["h1_total"]
-    ax = cloud_null.draw(features, runs).axes[0]
+    figure = cloud_null.draw(features, runs, {"h1_total": "h1_total_null"})
+    assert [ax.get_ylabel() for ax in figure.axes if ax.get_ylabel()] == ["H1 total"]
+    ax = figure.axes[0]
     null, measured = ax.lines
     np.testing.assert_allclose(null.get_ydata(), 3.2)
     np.testing.assert_allclose(measured.get_ydata(), 1.0)

@@ -19,12 +19,12 @@ from toposcope.analysis.forecast.families import (
     Pow4,
     SmoothedPow3,
 )
-from toposcope.analysis.forecast.published import CombinedRule, LastLossControl, LossOnlyRule, TdaOnlyRule
 from toposcope.analysis.forecast.schedule import constant, cosine, drop, schedule_from_log
 from toposcope.analysis.forecast.siblings import SiblingTransfer, ridge_predict
 from toposcope.analysis.forecast.topology import FeatureTransfer
 from toposcope.analysis.forecast.vectors import landscape, persistence_image, vector_table
 from toposcope.errors import InputError
+from toposcope.papers.forecasters import CombinedRule, LastLossControl, LossOnlyRule, TdaOnlyRule
 
 STEP = np.arange(1.0, 3001.0)
 

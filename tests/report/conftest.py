@@ -93,8 +93,8 @@ def _families(verdicts):
 
 def _trends(runs, verdicts):
     rows = [
-        {"run": run, "target": "loss", "column": column, "n": 13, "spearman": -0.9, "seed_p": 1e-5,
-         "seed_low": -1.0, "seed_high": -0.7, "effective_n": 5.0, "block_low": -1.0,
+        {"run": run, "target": "loss", "column": column, "n": 13, "spearman": -0.9, "naive_p": 1e-5,
+         "naive_low": -1.0, "naive_high": -0.7, "effective_n": 5.0, "block_low": -1.0,
          "block_high": 0.1, "partial_step": 0.05, "departure_rho": 0.05,
          "partial_norm": np.nan, "walk_p": 0.2, "r": 0.1,
          "r_low": -0.3, "r_high": 0.5, "p": 0.2,

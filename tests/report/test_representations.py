@@ -20,11 +20,11 @@ from toposcope.analysis.targets import read_targets
 from toposcope.cli.main import main
 from toposcope.cli.report import command
 from toposcope.errors import InputError
+from toposcope.papers.report_files import tidy_rows
 from toposcope.probes.catalogue import DECLARED, own_catalogue
 from toposcope.report import write_report
 from toposcope.report.representations import part
 from toposcope.store import KeptDiagram, Result, Store, Unit
-from toposcope.store.report_files import tidy_rows
 from toposcope.types import Diagram, Role, Row, Run, Scope, Status
 
 STEPS = (0, 1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1000, 2000, 3000)

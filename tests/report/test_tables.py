@@ -88,7 +88,7 @@ def test_trend_rows_print_what_the_table_says(study):
     assert row[-3:] == ("+0.10", "[−0.30, +0.50]", "0.2")
     assert [row[1] for row in table.rows[:3]] == ["small", "medium", "large"]
     assert table.frame is not None
-    assert {"seed_low", "walk_p", "partial_step", "effective_n"} <= set(table.frame)
+    assert {"naive_low", "walk_p", "partial_step", "effective_n"} <= set(table.frame)
 
 
 def test_forecasts_are_paired_each_with_its_control(study):

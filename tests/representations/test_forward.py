@@ -9,7 +9,13 @@ import torch
 from tests.representations.conftest import TEXTS, write_causal_model
 from toposcope.errors import InputError, SourceError
 from toposcope.models.pretrained import TransformersModel
-from toposcope.probes.representations.forward import Reading, _batches, _chosen_tokens, read, resolve_layers
+from toposcope.probes.representations.forward import (
+    StateReading,
+    _batches,
+    _chosen_tokens,
+    read,
+    resolve_layers,
+)
 
 
 def _plain_states(folder, layer, length, *, auto):
@@ -27,7 +33,7 @@ def _plain_states(folder, layer, length, *, auto):
 def test_mean_pooling_equals_the_unpadded_pass(causal_folder, layer):
     from transformers import AutoModelForCausalLM
 
-    result = read(TransformersModel(causal_folder), TEXTS, Reading(layers=(layer,), length=20))
+    result = read(TransformersModel(causal_folder), TEXTS, StateReading(layers=(layer,), length=20))
     plain = [states.mean(0) for states in _plain_states(causal_folder, layer, 20, auto=AutoModelForCausalLM)]
     np.testing.assert_allclose(result.states[layer], plain, atol=2e-5)
 
@@ -35,7 +41,9 @@ def test_mean_pooling_equals_the_unpadded_pass(causal_folder, layer):
 def test_last_pooling_takes_each_texts_own_last_token(causal_folder):
     from transformers import AutoModelForCausalLM
 
-    result = read(TransformersModel(causal_folder), TEXTS, Reading(layers=(3,), length=20, pooling="last"))
+    result = read(
+        TransformersModel(causal_folder), TEXTS, StateReading(layers=(3,), length=20, pooling="last")
+    )
     plain = [states[-1] for states in _plain_states(causal_folder, 3, 20, auto=AutoModelForCausalLM)]
     np.testing.assert_allclose(result.states[3], plain, atol=2e-5)
 
@@ -44,10 +52,10 @@ def test_token_pooling_keeps_all_positions_or_the_same_draw(causal_folder):
     from transformers import AutoModelForCausalLM
 
     model = TransformersModel(causal_folder)
-    everything = read(model, TEXTS, Reading(layers=(2,), length=20, pooling="token"))
+    everything = read(model, TEXTS, StateReading(layers=(2,), length=20, pooling="token"))
     plain = np.concatenate(list(_plain_states(causal_folder, 2, 20, auto=AutoModelForCausalLM)))
     np.testing.assert_allclose(everything.states[2], plain, atol=2e-5)
-    few = Reading(layers=(2,), length=20, pooling="token", max_tokens=10)
+    few = StateReading(layers=(2,), length=20, pooling="token", max_tokens=10)
     first, second = read(model, TEXTS, few), read(model, TEXTS, few)
     assert first.states[2].shape == (10, 32)
     np.testing.assert_array_equal(first.states[2], second.states[2])
@@ -56,7 +64,7 @@ def test_token_pooling_keeps_all_positions_or_the_same_draw(causal_folder):
 def test_an_encoder_ignores_its_padding(encoder_folder):
     from transformers import AutoModel
 
-    result = read(TransformersModel(encoder_folder), TEXTS, Reading(layers=(2,), length=30))
+    result = read(TransformersModel(encoder_folder), TEXTS, StateReading(layers=(2,), length=30))
     plain = [states.mean(0) for states in _plain_states(encoder_folder, 2, 30, auto=AutoModel)]
     np.testing.assert_allclose(result.states[2], plain, atol=2e-5)
     assert np.isnan(result.nll)
@@ -66,7 +74,7 @@ def test_an_encoder_ignores_its_padding(encoder_folder):
 def test_perplexity_is_weighted_by_tokens(causal_folder):
     from transformers import AutoModelForCausalLM, AutoTokenizer
 
-    reading = Reading(layers=(3,), length=10, perplexity_texts=6, perplexity_length=40)
+    reading = StateReading(layers=(3,), length=10, perplexity_texts=6, perplexity_length=40)
     result = read(TransformersModel(causal_folder), TEXTS, reading)
     model = AutoModelForCausalLM.from_pretrained(causal_folder).eval()
     tokenizer = AutoTokenizer.from_pretrained(causal_folder)
@@ -92,14 +100,14 @@ def test_attention_rows_sum_to_one_and_look_back_only(causal_folder):
 
 
 def test_texts_longer_than_the_context_are_cut_and_noted(causal_folder):
-    result = read(TransformersModel(causal_folder), TEXTS, Reading(layers=(3,), perplexity_length=400))
+    result = read(TransformersModel(causal_folder), TEXTS, StateReading(layers=(3,), perplexity_length=400))
     assert result.notes == ("texts cut at the model's context of 48 tokens",)
 
 
 def test_overflow_in_half_precision_is_read_again_in_float32(tmp_path):
     write_causal_model(tmp_path, scale=3e6)
-    wide = read(TransformersModel(tmp_path), TEXTS, Reading(layers=(2,), length=20))
-    half = read(TransformersModel(tmp_path, half=True), TEXTS, Reading(layers=(2,), length=20))
+    wide = read(TransformersModel(tmp_path), TEXTS, StateReading(layers=(2,), length=20))
+    half = read(TransformersModel(tmp_path, half=True), TEXTS, StateReading(layers=(2,), length=20))
     assert "half precision overflowed; read in float32" in half.notes
     assert np.isfinite(half.states[2]).all()
     assert half.states[2].shape == wide.states[2].shape
@@ -108,7 +116,7 @@ def test_overflow_in_half_precision_is_read_again_in_float32(tmp_path):
 def test_weights_that_are_not_finite_end_in_one_line(tmp_path):
     write_causal_model(tmp_path, scale=float("nan"))
     with pytest.raises(InputError, match=r"not finite in float32: audit"):
-        read(TransformersModel(tmp_path), TEXTS, Reading(layers=(2,), length=20))
+        read(TransformersModel(tmp_path), TEXTS, StateReading(layers=(2,), length=20))
 
 
 def test_batches_hold_every_text_once_within_the_budget():

@@ -10,7 +10,7 @@ torch = pytest.importorskip("torch")
 transformers = pytest.importorskip("transformers")
 
 from toposcope.models.pretrained import TransformersModel  # noqa: E402
-from toposcope.probes.representations.forward import Reading, read  # noqa: E402
+from toposcope.probes.representations.forward import StateReading, read  # noqa: E402
 
 from .conftest import write_tokenizer  # noqa: E402
 
@@ -40,7 +40,9 @@ def test_the_loss_is_the_models_own(name: str, tmp_path: Path) -> None:
     torch.manual_seed(0)
     transformers.AutoModelForCausalLM.from_config(config).save_pretrained(tmp_path)
     model = TransformersModel(tmp_path)
-    found = read(model, [TEXT], Reading(layers=(2,), length=64, perplexity_texts=1, perplexity_length=64))
+    found = read(
+        model, [TEXT], StateReading(layers=(2,), length=64, perplexity_texts=1, perplexity_length=64)
+    )
     tokens = torch.tensor([model.encode([TEXT], 64)[0]])
     own = transformers.AutoModelForCausalLM.from_pretrained(tmp_path).eval()
     with torch.inference_mode():

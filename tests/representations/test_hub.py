@@ -111,7 +111,7 @@ def test_data_sets_that_lack_something_are_named(serve, source, split, message):
 
 
 def test_the_recipe_names_every_checkpoint_of_the_report(serve):
-    from toposcope.studies.seed003_study import recipe_series
+    from toposcope.papers.seed003_study import recipe_series
 
     names = {"main": {}} | {f"step{step}": {} for step in (0, 1, 2, 143000)}
     serve(*(hub_server.Repository(f"EleutherAI/pythia-{size}", names) for size in SIZES))

@@ -9,7 +9,7 @@ from tests.representations.conftest import TEXTS, write_causal_model
 from toposcope.errors import InputError, SourceError
 from toposcope.models.loading import ModelLoader
 from toposcope.models.texts import Texts
-from toposcope.probes.representations.options import PRESETS, RepresentationOptions, preset
+from toposcope.probes.representations.options import RepresentationOptions, preset
 from toposcope.probes.representations.probe import Representations
 from toposcope.probes.representations.source import StateSource
 from toposcope.sources import open_series
@@ -136,7 +136,7 @@ def test_weights_without_a_model_fail_by_name(tmp_path):
 
 
 def test_the_presets_and_their_limits():
-    assert PRESETS["seed003"].components == 50
+    assert preset("seed003", {}).components == 50
     assert preset("seed003", {"layers": "all", "draws": None}).layers == "all"
     with pytest.raises(InputError, match="preset is 'x'"):
         preset("x", {})

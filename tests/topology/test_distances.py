@@ -10,10 +10,8 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from scipy.optimize import linear_sum_assignment
 
 from toposcope.errors import InputError
-from toposcope.kernels.assignment import least_matching
 from toposcope.topology import bottleneck, distances, matched_bars, rips, wasserstein
 from toposcope.topology.distances import wasserstein_tolerance
 from toposcope.types import Diagram
@@ -120,19 +118,6 @@ def test_superlevel_diagrams_are_compared_upside_down(a: Diagram, b: Diagram, or
     flipped = [Diagram(1, -d.birth, -d.death) for d in (a, b)]
     assert wasserstein(*flipped, order=order) == pytest.approx(wasserstein(a, b, order=order))
     assert bottleneck(*flipped) == pytest.approx(bottleneck(a, b))
-
-
-@pytest.mark.parametrize("rounding", [9, 0])
-def test_matchings_that_may_stay_partial_agree_with_scipy(rounding: int) -> None:
-    random = np.random.default_rng(rounding)
-    for _ in range(200):
-        cost = random.standard_normal(random.integers(1, 30, 2)) - 0.5
-        cost = np.minimum(np.round(cost, rounding), 0.0)
-        owner = least_matching(cost)
-        taken = np.flatnonzero(owner >= 0)
-        assert len(np.unique(owner[taken])) == len(taken)
-        expected = cost[linear_sum_assignment(cost)].sum()
-        assert cost[owner[taken], taken].sum() == pytest.approx(expected, abs=1e-9)
 
 
 @given(diagrams, diagrams, grounds)

@@ -62,9 +62,20 @@ def test_constant_magnitudes_have_none(value):
     ]
 
 
+@pytest.mark.parametrize(("name", "spelling"), [("network", "rieck"), ("matrix", "seed004")])
+def test_a_normalization_has_the_value_of_its_older_spelling(name, spelling):
+    W = np.random.default_rng(5).normal(size=(7, 4))
+    for scale in (None, 9.0):
+        value = neural_persistence(W, normalization=name, scale=scale)
+        assert value == neural_persistence(W, convention=spelling, scale=scale)
+        assert value == neural_persistence(W, spelling, scale)
+    powers = {"network": 2.0, "matrix": 1.0}
+    assert neural_persistence(W, name) == neural_persistence(W, p=powers[name])
+
+
 def test_bad_options_meet_one_line():
     W = [[1.0, 2.0]]
-    with pytest.raises(InputError, match="convention = 'girrbach' is unknown"):
+    with pytest.raises(InputError, match="normalization = 'girrbach' is unknown; use matrix or network"):
         neural_persistence(W, "girrbach")
     with pytest.raises(InputError, match="p = 0 must be positive"):
         neural_persistence(W, p=0)

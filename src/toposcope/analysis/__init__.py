@@ -26,15 +26,15 @@ The wide series table (`series_table`, `from_frame`; class `SeriesTable`)
     `verdict` ("adds", "trend only", "cannot tell"), `reason`.
 
 `trend_table`: one row per run, target and feature: the same columns for each run alone
-    and `spearman`, `seed_p`, `block_low`, `block_high`; with `every`, what else is usually reported:
-    `pearson`, `seed_bonferroni`, `seed_low`, `seed_high`, `effective_n`, `effective_p`, `block_length`,
+    and `spearman`, `naive_p`, `block_low`, `block_high`; with `every`, what else is usually reported:
+    `pearson`, `naive_bonferroni`, `naive_low`, `naive_high`, `effective_n`, `effective_p`, `block_length`,
     `partial_step`, `partial_step_p`, `partial_norm` (given log-step and weight norm), `partial_norm_p`,
     `walk_p`, `ar_p`.
 
 `lag_table`: one row per run, target, feature: `lag` (checkpoints by which the feature leads), `lag_steps`,
     `lag_r`, `lag_p` (against the maximum over all lags under the null).
 
-`seed_table` (across training replicates): `family`, `target`, `column`, `seeds`, `mean_rho`, `low`,
+`replicate_table` (across training replicates): `family`, `target`, `column`, `seeds`, `mean_rho`, `low`,
     `high`, `pairing_p`, `smallest_p`.
 
 `phase_table` (both rules of the weight-space paper): `run`, `column`, `rule` ("coded", "written"),
@@ -54,9 +54,6 @@ The wide series table (`series_table`, `from_frame`; class `SeriesTable`)
 `sensitivity_table` (how far findings on representations move with their settings): `feature`, `run`,
     `settings_spread`, `components_spread`, `texts_spread`, `draw_spread`, `rho`, `rho_low`, `rho_high`,
     `order`, `order_share`, ...
-
-`seed_forecasts`: `run`, `fraction`, `method` ("loss-only", "TDA-only", "combined", "last-loss control"),
-    `predicted`, `actual`, `error`.
 """
 
 from __future__ import annotations
@@ -70,13 +67,12 @@ _HOME = {
     "family_table": "toposcope.analysis.trends.verdicts",
     "from_frame": "toposcope.analysis.table",
     "lag_table": "toposcope.analysis.trends.lags",
-    "phase_table": "toposcope.analysis.phases.rules",
+    "phase_table": "toposcope.papers.phase_rules",
     "saturation_table": "toposcope.analysis.saturation",
     "scaling_table": "toposcope.analysis.finals",
-    "seed_forecasts": "toposcope.analysis.seed_rules",
     "sensitivity_table": "toposcope.analysis.sensitivity",
     "read_targets": "toposcope.analysis.targets",
-    "seed_table": "toposcope.analysis.trends.replicates",
+    "replicate_table": "toposcope.analysis.trends.replicates",
     "segment_table": "toposcope.analysis.phases.segments",
     "series_table": "toposcope.analysis.table",
     "trend_table": "toposcope.analysis.trends.verdicts",

@@ -96,6 +96,18 @@ def is_baseline(column: str, catalogue: pd.DataFrame) -> bool:
     return bool((catalogue.loc[catalogue["column"] == column, "kind"] == Kind.BASELINE).any())
 
 
+def nulls_by_feature(catalogue: pd.DataFrame, probe: str) -> dict[str, str]:
+    """Return what the null of each feature of a probe is called, for those whose null was measured.
+
+    >>> about = pd.DataFrame({"column": ["p/x", "p/y"], "feature": ["x", "y"], "null_of": ["", "p/x"]})
+    >>> nulls_by_feature(about.assign(probe="p"), "p")
+    {'x': 'y'}
+    """
+    of = dict(zip(catalogue["column"], catalogue["feature"], strict=True))
+    mine = catalogue[(catalogue["probe"] == probe) & (catalogue["null_of"] != "")]
+    return {of[column]: null for column, null in zip(mine["null_of"], mine["feature"], strict=True)}
+
+
 def describe(rows: pd.DataFrame, declared: pd.DataFrame | None) -> pd.DataFrame:
     """Return the catalogue of the columns of some rows (with `column` and `inner`), the widest first.
 

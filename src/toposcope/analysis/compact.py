@@ -30,7 +30,7 @@ _SHOWN: Mapping[str, Mapping[str, str]] = {
         "verdict": "verdict", "reason": "why",
     },
     "trends": {
-        "run": "run", "target": "target", "column": "feature", "n": "n", "spearman": "rho", "seed_p": "p",
+        "run": "run", "target": "target", "column": "feature", "n": "n", "spearman": "rho", "naive_p": "p",
         "effective_n": "eff. n", "block_low": "block 2.5%", "block_high": "97.5%",
         "partial_step": "given step", "partial_norm": "given norm too", "walk_p": "walk p",
         "departure_rho": "departures", "r": "innov. r", "p": "innov. p",

@@ -92,11 +92,6 @@ def span(values: Sequence[float] | pd.Series, form: str) -> str:
     return f"{low} to {high}" if "−" in low + high or "+" in low + high else f"{low}–{high}"
 
 
-def steps_span(values: pd.Series) -> str:
-    """Return a step, or the range of steps."""
-    return span(values.dropna(), "{:,.0f}")
-
-
 def listed(parts: Sequence[str]) -> str:
     """Return a list as a phrase.
 

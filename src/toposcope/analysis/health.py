@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -182,8 +181,3 @@ def _memory(log: np.ndarray) -> float:
     r = float(np.corrcoef(off[1:], off[:-1])[0, 1]) if float(np.std(off)) > 0 else 0.0
     r = min(max(r, 0.0), 0.95)
     return math.sqrt((1 + r) / (1 - r))
-
-
-def first_line(symptoms: Sequence[Symptom]) -> str:
-    """Return the gravest symptom as one line; empty where there is none."""
-    return str(symptoms[0]) if symptoms else ""

@@ -27,6 +27,7 @@ from toposcope.analysis.trends.verdicts import (
     default_columns,
     family_table,
 )
+from toposcope.types import Normalization
 
 SHOWN = 60
 """Most features whose runs are listed one by one on a page."""
@@ -133,7 +134,7 @@ class Study:
         """Every feature across training replicates; empty without any."""
         return self._made(
             "replicates",
-            lambda: tables.seed_table(self.series, targets=list(self.targets), columns=self.columns),
+            lambda: tables.replicate_table(self.series, targets=list(self.targets), columns=self.columns),
         )
 
     @cached_property
@@ -237,10 +238,11 @@ class Study:
 
     @cached_property
     def filtration(self) -> str:
-        """The convention of neural persistence that leads: `seed004` unless only `rieck` was measured."""
+        """The leading normalization: the matrix's, unless only the network's was measured."""
         known = self.series.catalogue
         measured = set(known.loc[known["feature"] == "neural_persistence", "filtration"])
-        return "rieck" if "rieck" in measured and "seed004" not in measured else "seed004"
+        network, matrix = Normalization.NETWORK, Normalization.MATRIX
+        return network if network in measured and matrix not in measured else matrix
 
     @cached_property
     def cloud(self) -> str:

@@ -10,6 +10,7 @@ import click
 from toposcope.cli.output import json_option, print_json, print_table
 from toposcope.cli.sweeping import step_pattern_option
 from toposcope.errors import InputError
+from toposcope.types import Normalization
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
     from toposcope.api import Comparison
 
 _SHOWN = {
-    ("neural_persistence", "rieck"): "NP",
+    ("neural_persistence", Normalization.NETWORK): "NP",
     ("h0_total", "euclidean"): "H0 total",
     ("h0_total_scaled", "euclidean"): "H0 / median",
     ("h1_total", "euclidean"): "H1 total",

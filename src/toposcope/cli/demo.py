@@ -23,7 +23,7 @@ def command(out: Path, jobs: int | None, as_json: bool) -> int:
 
     Minutes on two cores, no download. Repeat the command to go on with a demo that was stopped.
     """
-    from toposcope.studies.demo import run_demo
+    from toposcope.papers.demo import run_demo
     from toposcope.train.api import default_jobs
 
     jobs = default_jobs() if jobs is None else jobs

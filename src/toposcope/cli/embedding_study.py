@@ -9,7 +9,7 @@ from pathlib import Path
 import click
 
 from toposcope.errors import InputError
-from toposcope.studies.sections import Section
+from toposcope.papers.sections import Section
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +47,7 @@ class Seed003Call:
             )
         if self.rows is None:
             return self._measured(folder, kept=kept, quiet=quiet)
-        from toposcope.studies.seed003 import reproduce_rows, write_rows_report
+        from toposcope.papers.seed003 import reproduce_rows, write_rows_report
 
         found = reproduce_rows(self.rows)
         if kept:
@@ -57,8 +57,8 @@ class Seed003Call:
 
     def _measured(self, folder: Path, *, kept: bool, quiet: bool) -> Sequence[Section]:
         from toposcope.cli.embeddings import check_device
+        from toposcope.papers import seed003_study
         from toposcope.probes.representations.study import parse_grid
-        from toposcope.studies import seed003_study
 
         check_device(self.device)
         numbers = () if self.sensitivity_texts == "none" else parse_grid(self.sensitivity_texts).texts
@@ -81,7 +81,7 @@ class Seed003Call:
 
     def _trained(self, models: Path, quiet: bool) -> list[str]:
         from toposcope.cli.train import parse_seeds
-        from toposcope.studies.seed003_study import train_stand_ins
+        from toposcope.papers.seed003_study import train_stand_ins
         from toposcope.train.neox import NeoxPlan
 
         assert self.corpus is not None

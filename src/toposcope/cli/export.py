@@ -35,9 +35,9 @@ def command(store: Path, out: Path, kind: str, shape: str, layout: str | None, a
 
     The store itself is plain parquet: pandas.read_parquet("STORE/features") reads it without an export.
     """
+    from toposcope.papers.report_files import write_report_files
     from toposcope.store import Store
     from toposcope.store.export import export
-    from toposcope.store.report_files import write_report_files
 
     opened = Store.open(store)
     if layout == "seed003":

@@ -11,7 +11,7 @@ import click
 from toposcope.cli.embedding_study import Seed003Call
 from toposcope.cli.output import json_option, print_json, print_table
 from toposcope.errors import InputError
-from toposcope.studies.sections import Section, markdown
+from toposcope.papers.sections import Section, markdown
 
 STUDIES = {
     "seed004": "The weight-space paper",
@@ -136,7 +136,7 @@ def _seed004(
 ) -> Sequence[Section]:
     import os
 
-    from toposcope.studies.seed004 import reproduce
+    from toposcope.papers.seed004 import reproduce
 
     jobs = jobs or len(os.sched_getaffinity(0))
     if runs is None:
@@ -150,7 +150,7 @@ def _seed004(
 
 
 def _pythia(uri: str, revisions: str | None, out: Path | None, quiet: bool) -> Sequence[Section]:
-    from toposcope.studies import pythia14m
+    from toposcope.papers import pythia14m
 
     store = None if out is None else out / "stores" / pythia14m.PROBE
     features = pythia14m.measure(uri, revisions=revisions, store=store, quiet=quiet)
@@ -165,9 +165,9 @@ def _pythia(uri: str, revisions: str | None, out: Path | None, quiet: bool) -> S
 def _grokking(
     runs: str | None, folder: Path, out: Path | None, jobs: int | None, quiet: bool
 ) -> Sequence[Section]:
+    from toposcope.papers import grokking
+    from toposcope.papers.grokking_tables import tables
     from toposcope.sources import open_series
-    from toposcope.studies import grokking
-    from toposcope.studies.grokking_tables import tables
 
     if runs is None:
         from toposcope.train import train

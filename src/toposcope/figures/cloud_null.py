@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import pandas as pd
 from matplotlib.axes import Axes
@@ -21,15 +21,10 @@ PANELS = (
 )
 
 
-def measured_nulls(features: pd.DataFrame, panels: Sequence[Panel] = PANELS) -> list[Panel]:
-    """Return the panels whose feature has a null in the table."""
-    present = set(features["feature"])
-    return [panel for panel in panels if f"{panel.feature}_null" in present]
-
-
 def draw(
     features: pd.DataFrame,
     runs: pd.DataFrame,
+    nulls: Mapping[str, str],
     panels: Sequence[Panel] = PANELS,
     *,
     probe: str = "representations",
@@ -39,16 +34,18 @@ def draw(
     Parameters
     ----------
     features
-        The store's features table; FEATURE and FEATURE_null (a row per draw), of each run's last layer.
+        The store's features table; features and their nulls (a row per draw), of each run's last layer.
     runs
         Columns run, family, parameters.
+    nulls
+        What each feature's null is called: `toposcope.analysis.catalogue.nulls_by_feature`.
 
     Returns
     -------
     Figure
         Grey: where one more Gaussian cloud of the same covariance would fall, with 95% probability.
     """
-    shown = measured_nulls(features, panels)
+    shown = [panel for panel in panels if panel.feature in nulls]
     rows = of_layer(features[features["probe"] == probe], None)
     groups = [group for group in sizes(runs) if rows["run"].isin(group.runs).any()]
     with house():
@@ -61,7 +58,12 @@ def draw(
             return figure
         for line, panel in zip(axes, shown, strict=True):
             for ax, group in zip(line, groups, strict=True):
-                _panel(ax, rows, group, panel.feature, probe)
+                _panel(
+                    ax,
+                    select(rows, panel.feature, probe=probe),
+                    select(rows, nulls[panel.feature], probe=probe),
+                    group,
+                )
             line[0].set_ylabel(panel.title)
         for ax, group in zip(axes[0], groups, strict=True):
             size_title(ax, group.label, group.colour)
@@ -70,11 +72,11 @@ def draw(
     return figure
 
 
-def _panel(ax: Axes, rows: pd.DataFrame, group: Size, feature: str, probe: str) -> None:
-    null = null_band(select(rows, f"{feature}_null", probe=probe), group.runs)
+def _panel(ax: Axes, measured: pd.DataFrame, nulls: pd.DataFrame, group: Size) -> None:
+    null = null_band(nulls, group.runs)
     ax.fill_between(null["step"], null["low"], null["high"], color=NULL, alpha=0.35, linewidth=0)
     ax.plot(null["step"], null["mean"], color=NULL, linewidth=1.0, label="Gaussian cloud")
-    line = curve(select(rows, feature, probe=probe), group.runs)
+    line = curve(measured, group.runs)
     ax.fill_between(line["step"], line["low"], line["high"], color=group.colour, alpha=0.25, linewidth=0)
     ax.plot(line["step"], line["mean"], color=group.colour, label="measured")
     step_axis(ax, line["step"], label=False)

@@ -10,10 +10,10 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from toposcope.figures.style import MUTED, OKABE_ITO, house, new_figure, say_empty
-from toposcope.types import Scope
+from toposcope.types import Normalization, Scope
 
 PANELS = (
-    ("neural_persistence", "rieck", "neural persistence"),
+    ("neural_persistence", Normalization.NETWORK, "neural persistence"),
     ("h0_total_scaled", "euclidean", "H0 total / median distance"),
     ("wasserstein1_np", "weights", "W1 of weight diagrams"),
 )

@@ -9,6 +9,7 @@ from toposcope.analysis.lines import select
 from toposcope.figures.lines import draw_sizes
 from toposcope.figures.series import sizes
 from toposcope.figures.style import house, new_figure, say_empty
+from toposcope.types import Normalization
 
 _NP, _RIPS, _NORM = "gradient_neural_persistence", "gradient_rips", "gradient_baselines"
 PANELS = (
@@ -41,8 +42,8 @@ def draw(features: pd.DataFrame, runs: pd.DataFrame) -> Figure:
         for ax, (title, probe, feature, name, unit, log) in zip(axes.flat, PANELS, strict=True):
             rows = select(features, feature, probe=probe, name=name)
             if probe == _NP and len(rows):
-                convention = "seed004" if (rows["filtration"] == "seed004").any() else "rieck"
-                rows = rows[rows["filtration"] == convention]
+                own = rows["filtration"] == Normalization.MATRIX
+                rows = rows[own] if own.any() else rows
             ax.set_title(title)
             if rows.empty:
                 say_empty(ax, "not measured")

@@ -22,7 +22,7 @@ from toposcope.figures.style import (
     size_title,
     step_axis,
 )
-from toposcope.types import Scope
+from toposcope.types import Normalization, Scope
 
 ROLES = ("attention", "mlp", "head", "embedding", "other")
 PANELS = 5
@@ -34,7 +34,13 @@ _OUTSIDE = OKABE_ITO[1]
 """Colour of matrices that belong to no layer (head, embedding)."""
 
 
-def draw(features: pd.DataFrame, runs: pd.DataFrame, *, filtration: str = "seed004") -> Figure:
+def draw(
+    features: pd.DataFrame,
+    runs: pd.DataFrame,
+    *,
+    filtration: str = Normalization.MATRIX,
+    null: str | None = None,
+) -> Figure:
     """Draw each matrix's neural persistence against the step: a row per role, a column per size.
 
     Parameters
@@ -42,15 +48,17 @@ def draw(features: pd.DataFrame, runs: pd.DataFrame, *, filtration: str = "seed0
     features
         The store's features table. Used: probe "neural_persistence"; per-matrix rows of
         "neural_persistence" (coloured by layer, averaged over seeds) and of
-        "neural_persistence_shuffled" (dotted grey: mean over draws and matrices of the role).
+        its null (dotted grey: mean over draws and matrices of the role).
     runs
         Columns run, family, parameters.
     filtration
-        Convention of neural persistence, "seed004" or "rieck".
+        Normalization of neural persistence.
+    null
+        What its null is called in the table; None draws none.
     """
     matrices = select(features, "neural_persistence", probe=PROBE, filtration=filtration)
     matrices = matrices[matrices["scope"] == Scope.MATRIX]
-    shuffled = select(features, "neural_persistence_shuffled", probe=PROBE, filtration=filtration)
+    shuffled = select(features, null, probe=PROBE, filtration=filtration) if null else matrices.iloc[:0]
     groups = thin(sizes(runs), PANELS)
     roles = [role for role in ROLES if (matrices["role"] == role).any()]
     depth = int(matrices["layer"].max()) + 1 if matrices["layer"].notna().any() else 0

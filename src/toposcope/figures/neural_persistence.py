@@ -11,25 +11,33 @@ from toposcope.analysis.lines import curve, null_band, select
 from toposcope.figures.lines import draw_sizes
 from toposcope.figures.series import Size, sizes
 from toposcope.figures.style import MUTED, NULL, house, new_figure, say_empty, size_title, step_axis
-from toposcope.types import Scope
+from toposcope.types import Normalization, Scope
 
 PROBE = "neural_persistence"
 PANELS = 12
 """Most sizes drawn side by side; beyond it the sizes are thinned out evenly."""
 
 
-def draw(features: pd.DataFrame, runs: pd.DataFrame, *, filtration: str = "seed004") -> Figure:
+def draw(
+    features: pd.DataFrame,
+    runs: pd.DataFrame,
+    *,
+    filtration: str = Normalization.MATRIX,
+    null: str | None = None,
+) -> Figure:
     """Draw the mean neural persistence over a model's matrices against the step, one panel per size.
 
     Parameters
     ----------
     features
-        The store's features table. Used: probe "neural_persistence", role "model", features
-        "neural_persistence" and "neural_persistence_shuffled" (one row per draw of the null).
+        The store's features table. Used: probe "neural_persistence", role "model", feature
+        "neural_persistence" and its null (one row per draw).
     runs
         Columns run, family, parameters.
     filtration
-        Convention of neural persistence, "seed004" or "rieck".
+        Normalization of neural persistence.
+    null
+        What its null is called in the table; None draws none.
 
     Returns
     -------
@@ -43,18 +51,18 @@ def draw(features: pd.DataFrame, runs: pd.DataFrame, *, filtration: str = "seed0
     with house():
         figure, axes = new_figure(2.35 * max(rows, 1) + 0.25, rows=max(rows, 1), columns=columns, sharey=True)
         for ax, group in zip(axes.flat, groups, strict=False):
-            panel(ax, features, group, filtration=filtration)
+            panel(ax, features, group, filtration=filtration, null_name=null)
         for ax in axes.flat[len(groups) :]:
             ax.set_axis_off()
         axes[0, 0].set_ylabel("neural persistence\n(mean over matrices)")
     return figure
 
 
-def panel(ax: Axes, features: pd.DataFrame, group: Size, *, filtration: str) -> None:
+def panel(ax: Axes, features: pd.DataFrame, group: Size, *, filtration: str, null_name: str | None) -> None:
     """Draw one size and its null on `ax`."""
     of_model = {"probe": PROBE, "filtration": filtration, "scope": Scope.MODEL}
     measured = select(features, "neural_persistence", **of_model)
-    shuffled = select(features, "neural_persistence_shuffled", **of_model)
+    shuffled = select(features, null_name, **of_model) if null_name else measured.iloc[:0]
     size_title(ax, group.label, group.colour)
     line = curve(measured, group.runs)
     if line.empty:

@@ -8,6 +8,7 @@ from matplotlib.figure import Figure
 from toposcope.figures import loss_against_h0, loss_curves, neural_persistence, scaling
 from toposcope.figures.series import sizes
 from toposcope.figures.style import house, new_figure, say_empty
+from toposcope.types import Normalization
 
 H0 = "rips/euclidean/pooled/h0_total"
 
@@ -20,7 +21,7 @@ def draw(
     fits: pd.DataFrame,
     catalogue: pd.DataFrame,
     *,
-    filtration: str = "seed004",
+    filtration: str = Normalization.MATRIX,
     quantity: str = H0,
     name: str = "pooled",
 ) -> Figure:

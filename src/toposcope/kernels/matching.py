@@ -43,21 +43,28 @@ def savings(
 
 @njit(cache=True, nogil=True)
 def matched_cost(
-    first: np.ndarray, second: np.ndarray, owner: np.ndarray, order: int, use_max: bool, to_diagonal: tuple
+    first: np.ndarray,
+    second: np.ndarray,
+    rows: np.ndarray,
+    columns: np.ndarray,
+    order: int,
+    use_max: bool,
+    to_diagonal: tuple,
 ) -> float:
-    """Return the cost of a matching in which point j of the second diagram has `owner[j]`, -1 for none."""
+    """Return the cost of a matching of the points `rows` with `columns`; all others lie on the diagonal."""
+    alone_first, alone_second = np.ones(len(first), np.bool_), np.ones(len(second), np.bool_)
     total = 0.0
-    alone = np.ones(len(first), np.bool_)
-    for j in range(len(second)):
-        if owner[j] < 0:
-            total += to_diagonal[1][j]
-        else:
-            alone[owner[j]] = False
-            apart = to_diagonal[0][owner[j]] + to_diagonal[1][j]
-            total += min(apart, _cost(first[owner[j]], second[j], order, use_max))
+    for k in range(len(rows)):
+        i, j = rows[k], columns[k]
+        alone_first[i] = alone_second[j] = False
+        apart = to_diagonal[0][i] + to_diagonal[1][j]
+        total += min(apart, _cost(first[i], second[j], order, use_max))
     for i in range(len(first)):
-        if alone[i]:
+        if alone_first[i]:
             total += to_diagonal[0][i]
+    for j in range(len(second)):
+        if alone_second[j]:
+            total += to_diagonal[1][j]
     return total
 
 

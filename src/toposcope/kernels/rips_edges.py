@@ -25,7 +25,7 @@ _BLOCK = 32
 _SERIAL_BELOW = 400
 
 
-class Edges:
+class RipsEdges:
     """The sorted edges of n points: `packed` (length bits, position), `ranks` (n, n), `closing` vertex."""
 
     def __init__(self, distances: np.ndarray, limit: float, *, serial: bool = False) -> None:

@@ -20,7 +20,7 @@ import numpy as np
 from numba import njit
 
 from toposcope.kernels.columns import append, next_odd, owner_of, pop, push, slot_of, table_for
-from toposcope.kernels.rips_edges import ABSENT, NO_VERTEX, Edges, ends, next_common
+from toposcope.kernels.rips_edges import ABSENT, NO_VERTEX, RipsEdges, ends, next_common
 
 _BLOCK = 32
 _FIRST_WINDOW = 0.25
@@ -32,7 +32,7 @@ _SWEEP_LEAST = 64
 _TO_SWEEP = -2
 
 
-def h1_pairs(edges: Edges) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def h1_pairs(edges: RipsEdges) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Return the ranks of the edges at which each H1 class is born and dies (-1: never), and its triangle."""
     births = edges.open_edges()
     pivots = reduce_columns(edges.packed, edges.ranks, edges.closing, births)

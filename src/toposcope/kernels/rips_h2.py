@@ -13,7 +13,7 @@ import numpy as np
 from numba import njit
 
 from toposcope.kernels.columns import append, next_odd, owner_of, push, slot_of, table_for
-from toposcope.kernels.rips_edges import ABSENT, NO_VERTEX, Edges, ends
+from toposcope.kernels.rips_edges import ABSENT, NO_VERTEX, RipsEdges, ends
 from toposcope.kernels.threads import row_blocks, run_blocks
 
 _BLOCK = 32
@@ -24,7 +24,9 @@ _SERIAL_BELOW = 300
 """Points below which handing work to threads costs what it saves."""
 
 
-def h2_pairs(edges: Edges, h1_pivots: np.ndarray, *, serial: bool = False) -> tuple[np.ndarray, np.ndarray]:
+def h2_pairs(
+    edges: RipsEdges, h1_pivots: np.ndarray, *, serial: bool = False
+) -> tuple[np.ndarray, np.ndarray]:
     """Return the ranks of the edges at which each H2 class is born and dies (-1: never)."""
     n = len(edges.ranks)
     serial = serial or n < _SERIAL_BELOW

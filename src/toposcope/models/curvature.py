@@ -14,7 +14,7 @@ from toposcope.models.protocol import widened
 if TYPE_CHECKING:
     import torch
 
-    from toposcope.models.objective import Objective, Part
+    from toposcope.models.objective import BatchPart, Objective
 
 KEEP_BYTES = 2**30
 """Graphs of micro-batches are kept between products while they take up to this much memory together."""
@@ -64,7 +64,7 @@ class Product(ABC):
             raise InputError("a curvature product is not finite: look for errors with `toposcope audit`")
         return result
 
-    def _graph(self, index: int, part: Part) -> Any:
+    def _graph(self, index: int, part: BatchPart) -> Any:
         if index in self._graphs:
             return self._graphs[index]
         with attention_with_second_derivative():
@@ -79,7 +79,7 @@ class Product(ABC):
         return graph
 
     @abstractmethod
-    def _build(self, part: Part) -> Any:
+    def _build(self, part: BatchPart) -> Any:
         """Return the graph of a micro-batch."""
 
     @abstractmethod
@@ -124,7 +124,7 @@ class HessianProduct(Product):
             self._graphs.clear()
             return self._differences(vector)
 
-    def _build(self, part: Part) -> Any:
+    def _build(self, part: BatchPart) -> Any:
         loss = self.objective.call(self._leaves, part).sum() / self.objective.batch.tokens
         gradients = self._pulled(loss, create_graph=True)
         if self._kept is None and _ends_in_error(gradients):
@@ -161,7 +161,7 @@ class GaussNewtonProduct(Product):
     the Hessian where the logits are linear in the parameters, and never has a negative eigenvalue.
     """
 
-    def _build(self, part: Part) -> Any:
+    def _build(self, part: BatchPart) -> Any:
         import torch
 
         model = self.objective.model

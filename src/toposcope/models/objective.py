@@ -29,7 +29,7 @@ _LOGIT_BYTES = 64 * 2**20
 _TOKENS = 8192
 
 
-class Part(NamedTuple):
+class BatchPart(NamedTuple):
     """A micro-batch: which sequences, ids and mask (sequences, length), scored (sequences, length - 1)."""
 
     members: list[int]
@@ -265,17 +265,17 @@ class Objective:
         return {name: value.detach().clone().requires_grad_() for name, value in self._parameters.items()}
 
     @cached_property
-    def pieces(self) -> list[Part]:
+    def pieces(self) -> list[BatchPart]:
         """The micro-batches."""
         import torch
 
         parts = []
         for members in self.batch.parts(self._at_once):
             arrays = (torch.from_numpy(array).to(self.model.device) for array in self.batch.padded(members))
-            parts.append(Part(members, *arrays))
+            parts.append(BatchPart(members, *arrays))
         return parts
 
-    def call(self, parameters: Mapping[str, torch.Tensor], part: Part) -> torch.Tensor:
+    def call(self, parameters: Mapping[str, torch.Tensor], part: BatchPart) -> torch.Tensor:
         """Return a micro-batch's losses (sequences, length - 1) at given parameters; 0 where not scored."""
         return self.with_parameters(parameters, self.model.token_losses, part.ids, part.mask) * part.scored
 

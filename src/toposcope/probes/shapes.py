@@ -17,7 +17,7 @@ _FEATURES = tuple(name for name in SUMMARIES if name != "essential")
 
 
 @dataclass(frozen=True, slots=True)
-class Shape:
+class CloudShape:
     """The diagrams of one cloud, and the median distance between its points.
 
     `draw` is None when the cloud holds every point; `note` says what share of them was drawn.
@@ -66,12 +66,12 @@ def measure_shapes(
     maxdim: int = 1,
     thresh: float | None = None,
     notes: Sequence[str] | None = None,
-) -> list[Shape]:
+) -> list[CloudShape]:
     """Return the shape of each cloud, given by its distances (n, n); small ones share the cores."""
     found = rips_batch(list(distances), maxdim=maxdim, metric="precomputed", thresh=thresh)
     notes = [""] * len(distances) if notes is None else notes
     return [
-        Shape(
+        CloudShape(
             draw, tuple(replace(one, filtration=FILTRATION) for one in diagrams), median_distance(cloud), note
         )
         for cloud, draw, note, diagrams in zip(distances, draws, notes, found, strict=True)

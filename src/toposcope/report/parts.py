@@ -36,7 +36,7 @@ class Picture:
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class PagePart:
     """What a page says about one kind of object: weights, gradients or representations.
 
     `said` is its answer: one line, its ground, its limits; `answers` pairs of a question and a paragraph.
@@ -64,7 +64,7 @@ class Page:
     """All that is printed on one page; the last four fields are lines of its closing lists and tables."""
 
     title: str
-    parts: tuple[Part, ...]
+    parts: tuple[PagePart, ...]
     findings: tuple[tuple[str, ...], ...]
     problems: tuple[str, ...]
     failures: tuple[tuple[str, ...], ...]
@@ -76,10 +76,10 @@ def part_of(
     figures: Iterable[tuple[str, Figure]],
     captions: Mapping[str, Caption],
     tables: Iterable[Table],
-) -> Part:
+) -> PagePart:
     """Put the part on one study together; tables without a row are left out."""
     found = study.findings
-    return Part(
+    return PagePart(
         name=study.subject.name,
         heading=study.subject.heading,
         subject=f"{study.subject.title} Model sizes: {size_list(study.runs)}.",

@@ -25,7 +25,7 @@ _FAMILY: tuple[Spec, ...] = (
 _TREND: tuple[Spec, ...] = (
     ("n", "n", "{:.0f}"),
     ("spearman", "ρ", "{:+.2f}"),
-    ("seed_p", "p", "{:.1g}"),
+    ("naive_p", "p", "{:.1g}"),
     ("block_low block_high", "block 95%", "{:+.2f}"),
     ("departure_rho", "departures", "{:+.2f}"),
     ("partial_step", "log step", "{:+.2f}"),
@@ -36,7 +36,7 @@ _TREND: tuple[Spec, ...] = (
     ("p", "p", "{:.2g}"),
 )
 _GROUPS = (
-    ("", ""), ("n seed_p", "as if checkpoints were independent"),
+    ("", ""), ("n naive_p", "as if checkpoints were independent"),
     ("block_low departure_rho", "what drift leaves of it"),
     ("partial_step given_count", "ρ given"),
     ("r p", "the verdict's test, this run alone"),

@@ -11,7 +11,7 @@ from toposcope.analysis.analysis import Analysis, Source, analyze
 from toposcope.analysis.study import Study
 from toposcope.report.closing import failures, findings, provenance, versions
 from toposcope.report.page import check_target, write_page
-from toposcope.report.parts import Page, Part
+from toposcope.report.parts import Page, PagePart
 from toposcope.report.representations.part import representations_part
 from toposcope.report.weights.part import gradients_part, table_part, weights_part
 
@@ -90,5 +90,5 @@ def write_studies(studies: Sequence[Study], out: str | Path, *, title: str = TIT
     return write_page(page, out)
 
 
-def _part(study: Study) -> Part:
+def _part(study: Study) -> PagePart:
     return _PARTS[study.subject.name](study)

@@ -1,4 +1,4 @@
-"""A store in other shapes: wide tables, labelled arrays, and the file set of the embedding report."""
+"""A store in other shapes: wide tables and labelled arrays."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Arrays in, diagrams and numbers out; everything enters through one gate."""
+"""Arrays in, diagrams and numbers out; every input is validated before a kernel sees it."""
 
 from __future__ import annotations
 
@@ -16,10 +16,6 @@ from toposcope.topology.distances import matched_bars as matched_bars
 from toposcope.topology.distances import wasserstein as wasserstein
 from toposcope.topology.distances import wasserstein_tolerance as wasserstein_tolerance
 from toposcope.topology.early_stopping import stopping_index as stopping_index
-from toposcope.topology.gate import check_diagram as check_diagram
-from toposcope.topology.gate import check_distance_matrix as check_distance_matrix
-from toposcope.topology.gate import check_matrix as check_matrix
-from toposcope.topology.gate import check_points as check_points
 from toposcope.topology.graph_persistence import deep_graph_persistence as deep_graph_persistence
 from toposcope.topology.neural_persistence import (
     batched_spanning_tree_weights as batched_spanning_tree_weights,
@@ -35,6 +31,10 @@ from toposcope.topology.rips import rips_batch as rips_batch
 from toposcope.topology.rips import rips_memory as rips_memory
 from toposcope.topology.summaries import persistent_entropy as persistent_entropy
 from toposcope.topology.summaries import summaries as summaries
+from toposcope.topology.validation import check_diagram as check_diagram
+from toposcope.topology.validation import check_distance_matrix as check_distance_matrix
+from toposcope.topology.validation import check_matrix as check_matrix
+from toposcope.topology.validation import check_points as check_points
 from toposcope.topology.vectors import betti_curve as betti_curve
 from toposcope.topology.vectors import common_grid as common_grid
 from toposcope.topology.vectors import crocker as crocker

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 import scipy  # its parts load on first use
 
-from toposcope.topology.gate import check_matrix
 from toposcope.topology.units import binary_exponent, scaled
+from toposcope.topology.validation import check_matrix
 
 _BLOCK_ROWS = 1024
 _RANKME_OFFSET = 1e-7

@@ -11,7 +11,7 @@ from toposcope.errors import InputError
 from toposcope.kernels.blas import SMALL_PRODUCT, one_blas_thread
 from toposcope.kernels.distances import euclidean_distances
 from toposcope.seeding import rng
-from toposcope.topology.gate import check_distance_matrix, check_points
+from toposcope.topology.validation import check_distance_matrix, check_points
 
 METRICS = ("euclidean", "cosine", "precomputed")
 

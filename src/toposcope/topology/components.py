@@ -9,7 +9,7 @@ import numpy as np
 
 from toposcope.errors import InputError
 from toposcope.kernels.euclidean_tree import tree_lengths
-from toposcope.topology.gate import check_points, check_tensor, on_device
+from toposcope.topology.validation import check_points, check_tensor, on_device
 from toposcope.types import Diagram
 
 Metric = Literal["euclidean", "cosine"]

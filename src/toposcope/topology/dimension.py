@@ -12,8 +12,8 @@ from toposcope.errors import InputError
 from toposcope.kernels.euclidean_tree import dense_tree
 from toposcope.seeding import rng
 from toposcope.topology.clouds import distance_matrix
-from toposcope.topology.gate import check_points
 from toposcope.topology.units import binary_exponent, scaled
+from toposcope.topology.validation import check_points
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,9 +9,9 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from scipy.optimize import linear_sum_assignment
 
 from toposcope.errors import InputError
-from toposcope.kernels.assignment import least_matching
 from toposcope.kernels.matching import (
     can_cover,
     distances_between,
@@ -19,7 +19,7 @@ from toposcope.kernels.matching import (
     monotone_cost,
     savings,
 )
-from toposcope.topology.gate import check_diagram
+from toposcope.topology.validation import check_diagram
 from toposcope.types import Diagram
 
 GROUNDS = ("l2", "linf")
@@ -98,10 +98,10 @@ def matched_bars(first: Any, second: Any, *, ground: str = "l2") -> tuple[np.nda
     (a, _), (b, _) = _pair(first, second)
     alone = (_to_diagonal(a, ground), _to_diagonal(b, ground))
     saved = savings(a, b, 1, ground == "linf", alone)
-    owner = least_matching(saved)
-    tied = np.flatnonzero(owner >= 0)
-    tied = tied[saved[owner[tied], tied] < 0]
-    return a[owner[tied]], b[tied]
+    rows, columns = linear_sum_assignment(saved)
+    order = np.argsort(columns)
+    order = order[saved[rows, columns][order] < 0]
+    return a[rows[order]], b[columns[order]]
 
 
 def wasserstein_tolerance(first: Any, second: Any) -> float:
@@ -180,8 +180,8 @@ def _exact(a: np.ndarray, b: np.ndarray, order: int, ground: str) -> float:
     if _one_birth(a) and _one_birth(b):
         return float(monotone_cost(a, b, order, use_max, alone))
     # A match that costs more than the diagonal saves nothing: both points then go to the diagonal.
-    owner = least_matching(savings(a, b, order, use_max, alone))
-    return float(matched_cost(a, b, owner, order, use_max, alone))
+    rows, columns = linear_sum_assignment(savings(a, b, order, use_max, alone))
+    return float(matched_cost(a, b, rows, columns, order, use_max, alone))
 
 
 def _by_auction(a: np.ndarray, b: np.ndarray, order: int, ground: str) -> float:

@@ -10,8 +10,8 @@ import numpy as np
 
 from toposcope.errors import InputError
 from toposcope.kernels.max_min import max_min_product
-from toposcope.topology.gate import check_matrix
 from toposcope.topology.neural_persistence import neural_persistence
+from toposcope.topology.validation import check_matrix
 
 
 def deep_graph_persistence(layers: Sequence[Any], *, p: float = 2.0) -> float:

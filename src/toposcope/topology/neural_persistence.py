@@ -15,11 +15,10 @@ import numpy as np
 
 from toposcope.errors import InputError
 from toposcope.kernels.bipartite_tree import spanning_tree, spanning_tree_keys
-from toposcope.topology.gate import check_diagram, check_matrix, check_tensor, on_device, require_finite
-from toposcope.types import Diagram
+from toposcope.topology.validation import check_diagram, check_matrix, check_tensor, on_device, require_finite
+from toposcope.types import Diagram, Normalization
 
-Convention = Literal["rieck", "seed004"]
-_POWER = {"rieck": 2.0, "seed004": 1.0}
+NormalizationName = Normalization | Literal["matrix", "network", "rieck", "seed004"]
 
 
 def maximum_spanning_tree_weights(W: Any, *, name: str = "W") -> np.ndarray:
@@ -143,31 +142,34 @@ def diagram_of_tree(weights: np.ndarray, *, scale: float | None = None) -> Diagr
 
 def neural_persistence(
     W: Any,
-    convention: Convention = "rieck",
+    normalization: NormalizationName = Normalization.NETWORK,
     scale: float | None = None,
     *,
     p: float | None = None,
     essential: bool = False,
+    convention: NormalizationName | None = None,
     name: str = "W",
 ) -> float:
     """Return the neural persistence of a matrix, normalised to [0, 1].
 
     NP = (sum_e (1 - w_e / scale)^p / (n - 1))^(1/p) over the n - 1 edges e of the maximum spanning tree,
-    n = n_out + n_in. Rieck's convention has p = 2, `seed004` (the weight-space paper) has p = 1.
+    n = n_out + n_in. The network's normalization (Rieck's) has p = 2, the matrix's has p = 1.
 
     Parameters
     ----------
     W : array_like of shape (n_out, n_in), or Diagram
         A matrix, or its `weight_diagram` where the tree is already there.
-    convention : {"rieck", "seed004"}
-        Fixes p. Both use this matrix's maximum unless `scale` says otherwise; Rieck's own scale is the
-        maximum over the whole network.
+    normalization : {"network", "matrix"}
+        Fixes p. Both use this matrix's maximum unless `scale` says otherwise: give the maximum over the
+        whole network for "network". "rieck" and "seed004", as stores spell them, are accepted too.
     scale : float, optional
         Divisor of the weights: max|W| by default. Weights above it are clipped to it.
     p : float, optional
-        Overrides the convention's p.
+        Overrides the normalization's p.
     essential : bool
         Count the essential class as a pair (1, 0), as Rieck's published code does: adds 1 to the sum.
+    convention : str, optional
+        The older name of `normalization`; it wins where both are given.
     name : str
         How errors call the matrix.
 
@@ -179,16 +181,15 @@ def neural_persistence(
     Raises
     ------
     InputError
-        Bad matrix, unknown convention, p or scale not positive.
+        Bad matrix, unknown normalization, p or scale not positive.
 
     Examples
     --------
-    >>> neural_persistence([[3.0, -2.0], [0.5, 1.0]], "seed004")
+    >>> neural_persistence([[3.0, -2.0], [0.5, 1.0]], "matrix")
     0.3333333333333333
     """
-    if convention not in _POWER:
-        raise InputError(f"convention = {convention!r} is unknown; use one of {', '.join(_POWER)}")
-    power = _POWER[convention] if p is None else float(p)
+    power = normalization_of(normalization if convention is None else convention).power
+    power = power if p is None else float(p)
     if not power > 0:
         raise InputError(f"p = {power:g} must be positive")
     diagram = check_diagram(W, name=name) if isinstance(W, Diagram) else weight_diagram(W, name=name)
@@ -201,6 +202,23 @@ def neural_persistence(
     gaps = 1.0 - np.minimum(deaths / top, 1.0)
     total = float((gaps**power).sum()) + (1.0 if essential else 0.0)
     return float((total / deaths.size) ** (1.0 / power))
+
+
+def normalization_of(name: str) -> Normalization:
+    """Return a normalization by its name or by the spelling of stores.
+
+    Raises
+    ------
+    InputError
+        An unknown name.
+
+    >>> normalization_of("rieck").name
+    'NETWORK'
+    """
+    try:
+        return Normalization(name)
+    except ValueError:
+        raise InputError(f"normalization = {name!r} is unknown; use matrix or network") from None
 
 
 def neural_persistence_bounds(

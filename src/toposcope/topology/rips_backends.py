@@ -2,7 +2,7 @@
 
 Each takes float64 distances within the range of single precision, the highest dimension, the longest edge
 and the field, and returns the bars (birth, death) of the dimensions 1..maxdim. H0 is the same for all and
-comes from `Edges` or a spanning tree.
+comes from `RipsEdges` or a spanning tree.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from collections.abc import Callable
 import numpy as np
 
 from toposcope.errors import InputError
-from toposcope.kernels.rips_edges import MAX_POINTS, Edges, ends_of
+from toposcope.kernels.rips_edges import MAX_POINTS, RipsEdges, ends_of
 from toposcope.kernels.rips_h1 import h1_pairs
 from toposcope.kernels.rips_h2 import h2_pairs
 
@@ -49,7 +49,7 @@ def native(
     if maxdim == 2:
         order = np.argsort(distances.sum(axis=1), kind="stable")
         distances = distances[np.ix_(order, order)]
-    edges = Edges(distances, limit, serial=serial)
+    edges = RipsEdges(distances, limit, serial=serial)
     births, deaths, triangles = h1_pairs(edges)
     found = [_bars(distances, edges, births, deaths)]
     if maxdim == 2:
@@ -104,7 +104,7 @@ LIBRARIES: dict[str, Callable[[np.ndarray, int, float, int], Bars]] = {
 }
 
 
-def _bars(distances: np.ndarray, edges: Edges, births: np.ndarray, deaths: np.ndarray) -> np.ndarray:
+def _bars(distances: np.ndarray, edges: RipsEdges, births: np.ndarray, deaths: np.ndarray) -> np.ndarray:
     """Return the bars that have a length, in the distances as given."""
     lengths = edges.lengths
     kept = (deaths < 0) | (lengths[births] < lengths[deaths])
@@ -115,7 +115,7 @@ def _bars(distances: np.ndarray, edges: Edges, births: np.ndarray, deaths: np.nd
     return bars
 
 
-def _lookup(distances: np.ndarray, edges: Edges, ranks: np.ndarray) -> np.ndarray:
+def _lookup(distances: np.ndarray, edges: RipsEdges, ranks: np.ndarray) -> np.ndarray:
     u, v = ends_of(edges.packed, ranks, len(distances))
     return distances[u, v]
 

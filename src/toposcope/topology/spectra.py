@@ -8,7 +8,7 @@ import numpy as np
 
 from toposcope.kernels.lanczos import Spectrum, block_lanczos
 from toposcope.topology.baselines import spectral_slope
-from toposcope.topology.gate import check_matrix
+from toposcope.topology.validation import check_matrix
 
 EXACT_SIDE = 768
 """Spectra of matrices whose smaller side is at most this come from full decompositions."""

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from toposcope.topology.gate import check_diagram
 from toposcope.topology.units import binary_exponent, scaled
+from toposcope.topology.validation import check_diagram
 from toposcope.types import Diagram
 
 SUMMARIES = (

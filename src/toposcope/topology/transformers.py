@@ -21,8 +21,8 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from toposcope.errors import InputError
 from toposcope.topology import vectors
-from toposcope.topology.gate import check_diagram
 from toposcope.topology.summaries import SUMMARIES, summaries
+from toposcope.topology.validation import check_diagram
 from toposcope.types import Diagram
 
 

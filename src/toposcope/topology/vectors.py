@@ -14,7 +14,7 @@ import numpy as np
 
 from toposcope.errors import InputError
 from toposcope.kernels.vectors import top_tents, weighted_tents
-from toposcope.topology.gate import check_diagram
+from toposcope.topology.validation import check_diagram
 from toposcope.types import Diagram
 
 

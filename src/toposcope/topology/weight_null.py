@@ -18,9 +18,10 @@ from toposcope.kernels.bipartite_tree import magnitude_bits
 from toposcope.kernels.random_tree import merge_ranks
 from toposcope.kernels.selection import absolute_moments, key_of_rank, largest_keys
 from toposcope.kernels.threads import run_blocks
-from toposcope.topology.gate import check_matrix, require_finite
-from toposcope.topology.neural_persistence import Convention, diagram_of_tree, neural_persistence
+from toposcope.topology.neural_persistence import NormalizationName, diagram_of_tree, neural_persistence
 from toposcope.topology.units import binary_exponent, scaled
+from toposcope.topology.validation import check_matrix, require_finite
+from toposcope.types import Normalization
 
 Randomness = np.random.Generator | Sequence[np.random.Generator]
 
@@ -83,13 +84,13 @@ def shuffled_neural_persistence(
     draws: int = 5,
     *,
     rng: Randomness,
-    convention: Convention = "rieck",
+    normalization: NormalizationName = Normalization.NETWORK,
     scale: float | None = None,
     name: str = "W",
 ) -> np.ndarray:
     """Return the neural persistence of `draws` random permutations of the entries of `W`.
 
-    Subtract the mean from `neural_persistence(W, convention, scale)` for the structural part. Parameters
+    Subtract the mean from `neural_persistence(W, normalization, scale)` for the structural part. Parameters
     are those of `shuffled_spanning_tree_weights` and `neural_persistence`.
 
     References
@@ -102,7 +103,7 @@ def shuffled_neural_persistence(
     array([0., 0.])
     """
     trees = shuffled_spanning_tree_weights(W, draws, rng=rng, name=name)
-    return np.array([neural_persistence(diagram_of_tree(tree), convention, scale) for tree in trees])
+    return np.array([neural_persistence(diagram_of_tree(tree), normalization, scale) for tree in trees])
 
 
 def magnitude_quantile(W: Any, q: float = 0.999, *, name: str = "W") -> float:
@@ -131,7 +132,7 @@ def magnitude_quantile(W: Any, q: float = 0.999, *, name: str = "W") -> float:
 
 
 def clipped_neural_persistence(
-    W: Any, q: float = 0.999, *, convention: Convention = "rieck", name: str = "W"
+    W: Any, q: float = 0.999, *, normalization: NormalizationName = Normalization.NETWORK, name: str = "W"
 ) -> float:
     """Return the neural persistence with the q-quantile of |W| in the place of its maximum.
 
@@ -144,7 +145,7 @@ def clipped_neural_persistence(
     0.0
     """
     scale = magnitude_quantile(W, q, name=name)
-    return neural_persistence(W, convention, scale, name=name) if scale > 0 else 0.0
+    return neural_persistence(W, normalization, scale, name=name) if scale > 0 else 0.0
 
 
 def magnitude_variance(W: Any, *, scale: float | None = None, name: str = "W") -> float:

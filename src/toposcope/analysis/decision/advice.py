@@ -18,8 +18,8 @@ from scipy import stats
 from toposcope.analysis.forecast.auto import Auto
 from toposcope.analysis.forecast.base import LEVEL, Forecast, Forecaster, forecast
 from toposcope.analysis.forecast.curve import Curve, level_and_slope, level_error
-from toposcope.analysis.forecast.published import NEURAL_PERSISTENCE
-from toposcope.analysis.phases.rules import IN_A_ROW, SMOOTHING, coded_rule
+from toposcope.analysis.forecast.gather import NEURAL_PERSISTENCE
+from toposcope.upper_rooms import of_papers
 
 PRICE = 0.01
 """Spending the whole budget is worth this share of the loss."""
@@ -253,7 +253,7 @@ def _chance(option: Option, base: Option) -> float:
 def by_topology(options: Sequence[Option], seen: Curve) -> tuple[str, str]:
     """Scale up once neural persistence has met diminishing returns: the weight-space paper's reading.
 
-    The rule is `toposcope.analysis.phases.rules.coded_rule`, on the checkpoints seen so far.
+    The rule is `toposcope.papers.phase_rules.coded_rule`, on the checkpoints seen so far.
     """
     met = diminishing_returns(seen)
     if met is None:
@@ -294,7 +294,7 @@ def diminishing_returns(seen: Curve) -> bool | None:
     if NEURAL_PERSISTENCE not in seen.features:
         return None
     value = seen.features[NEURAL_PERSISTENCE].dropna().to_numpy(float)
-    return len(value) >= SMOOTHING + IN_A_ROW and coded_rule(value)[1] is not None
+    return bool(of_papers("phase_rules", "met_diminishing_returns")(value))
 
 
 def advise(

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pandas as pd
 
+from toposcope.analysis.catalogue import nulls_by_feature
 from toposcope.analysis.ends import draw_noise, first_last
 from toposcope.analysis.findings.base import Finding
 from toposcope.analysis.forms import extent
@@ -110,7 +111,8 @@ def nulls_of(study: Study) -> list[BesideNull]:
         return []
     if study.subject.name == "representations":
         rows = of_layer(study.features[study.features["probe"] == PROBE], None)
-        pairs = [(name, f"{name}_null", f"{PROBE}/euclidean/hidden/{name}") for name in WITH_NULL]
+        nulls = nulls_by_feature(study.series.catalogue, PROBE)
+        pairs = [(n, nulls[n], f"{PROBE}/euclidean/hidden/{n}") for n in WITH_NULL if n in nulls]
         found = [
             _beside(study, label, select(rows, name, probe=PROBE), select(rows, null, probe=PROBE))
             for name, null, label in pairs
@@ -120,8 +122,9 @@ def nulls_of(study: Study) -> list[BesideNull]:
         of_model = {"probe": probe, "filtration": study.filtration, "scope": Scope.MODEL}
         label = f"{probe}/{study.filtration}/neural_persistence"
         own = select(study.features, "neural_persistence", **of_model)
-        shuffled = select(study.features, "neural_persistence_shuffled", **of_model)
-        found = [_beside(study, label, own, shuffled)]
+        null = nulls_by_feature(study.series.catalogue, probe).get("neural_persistence")
+        shuffled = [select(study.features, null, **of_model)] if null else []
+        found = [_beside(study, label, own, rows) for rows in shuffled]
     return [one for one in found if one is not None]
 
 

@@ -55,7 +55,7 @@ def strengths(study: Study) -> pd.DataFrame:
         lines.append(
             {
                 "column": str(column), "baseline": study.labels.baseline(str(column)), "runs": len(known),
-                "raw": known.mean(), "raw_low": known.min(), "usual_p": int((rows["seed_p"] < 0.05).sum()),
+                "raw": known.mean(), "raw_low": known.min(), "usual_p": int((rows["naive_p"] < 0.05).sum()),
                 **{n: rows[n].abs().mean() if n in rows else np.nan for n in ("given_top", "given_count")},
                 "verdict": str(verdicts.get(column, "")),
             }

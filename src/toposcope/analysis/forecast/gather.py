@@ -11,20 +11,15 @@ import pandas as pd
 
 from toposcope.analysis.forecast.base import Forecaster
 from toposcope.analysis.forecast.curve import Curve, curve_from_metrics
-from toposcope.analysis.forecast.published import (
-    NEURAL_PERSISTENCE,
-    CombinedRule,
-    LastLossControl,
-    LossOnlyRule,
-    TdaOnlyRule,
-)
 from toposcope.analysis.forecast.schedule import Schedule, cosine
 from toposcope.analysis.forecast.topology import FeatureTransfer
 from toposcope.analysis.forecast.vectors import VECTORS, vector_table
 from toposcope.analysis.health import health
 from toposcope.analysis.table import series_table
 from toposcope.errors import InputError
+from toposcope.upper_rooms import of_papers
 
+NEURAL_PERSISTENCE = "neural_persistence"
 TOPOLOGY = (NEURAL_PERSISTENCE, "h0_total", "h1_total")
 NORMS = ("weight_norm", "grad_norm")
 MOST_FEATURES = 12
@@ -305,10 +300,7 @@ def topological_methods(curves: list[Curve]) -> list[Forecaster]:
         block = tuple(sorted(name for name in columns if name.startswith(f"{kind}_h")))
         if block:
             methods += [FeatureTransfer(f"{kind}s", block, "vector", model) for model in ("ridge", "pls")]
-    methods += [LossOnlyRule(), LastLossControl()]
-    if NEURAL_PERSISTENCE in columns:
-        methods += [TdaOnlyRule(), CombinedRule()]
-    return methods
+    return [*methods, *of_papers("forecasters", "published_rules")(columns)]
 
 
 def _config(info: pd.Series | None) -> Mapping[str, object]:

@@ -32,8 +32,8 @@ VERDICT = "innovations"
 REFUSED = "not tested"
 COLUMNS = ("kind", "case", "test", "columns", "rate", "error", "draws", "n")
 TESTS = {
-    "Spearman's own p": "seed_p",
-    "iid bootstrap": "seed_low, seed_high",
+    "Spearman's own p": "naive_p",
+    "iid bootstrap": "naive_low, naive_high",
     "effective n": "effective_p",
     "block bootstrap": "block_low, block_high",
     "partial rho, step": "partial_step_p",

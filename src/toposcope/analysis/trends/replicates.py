@@ -113,7 +113,7 @@ def _joint_distances(tables: Sequence[np.ndarray]) -> tuple[np.ndarray, bool]:
     return np.abs(drawn) / len(tables), False
 
 
-def seed_table(
+def replicate_table(
     table: SeriesTable, *, targets: Sequence[str] | None = None, columns: Sequence[str] | None = None
 ) -> pd.DataFrame:
     """Judge each feature across replicates; one row per family, target and feature, empty without any.

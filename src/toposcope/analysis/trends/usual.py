@@ -15,9 +15,9 @@ from toposcope.analysis.trends import resampling as res
 from toposcope.analysis.trends.whitening import core_trends
 
 LEAST_POINTS = 4
-DEFAULT = ("spearman", "seed_p", "block_low", "block_high", "departure_rho")
+DEFAULT = ("spearman", "naive_p", "block_low", "block_high", "departure_rho")
 EVERY = (
-    "spearman", "pearson", "seed_p", "seed_low", "seed_high", "effective_n", "effective_p",
+    "spearman", "pearson", "naive_p", "naive_low", "naive_high", "effective_n", "effective_p",
     "block_length", "block_low", "block_high", "partial_step", "partial_step_p", "partial_norm",
     "partial_norm_p", "walk_p", "ar_p", "departure_rho",
 )  # fmt: skip
@@ -81,7 +81,7 @@ def _default(x: np.ndarray, y: np.ndarray, steps: np.ndarray, draws: Draws) -> d
     rho = stat.correlation(stat.ranks(x), stat.ranks(y))
     blocks = res.block_indices(n, draws.block, res.block_length(n))
     low, high = res.bootstrap_interval(x, y, blocks)
-    found = {"spearman": rho, "seed_p": stat.t_p_value(rho, n - 2.0), "block_low": low, "block_high": high}
+    found = {"spearman": rho, "naive_p": stat.t_p_value(rho, n - 2.0), "block_low": low, "block_high": high}
     return found | {"departure_rho": departure_correlation(x, y, steps)}
 
 
@@ -113,7 +113,7 @@ def _others(
     n = len(x)
     rank_x, rank_y = stat.ranks(x), stat.ranks(y)
     found: dict[str, np.ndarray | float] = {"pearson": stat.correlation(x, y)}
-    found["seed_low"], found["seed_high"] = res.bootstrap_interval(x, y, res.iid_indices(n, draws.iid))
+    found["naive_low"], found["naive_high"] = res.bootstrap_interval(x, y, res.iid_indices(n, draws.iid))
     size = stat.effective_size(rank_x, rank_y)
     found["effective_n"], found["effective_p"] = size, stat.t_p_value(rho, np.maximum(size - 2.0, 1e-3))
     found["block_length"] = float(res.block_length(n))

@@ -102,7 +102,7 @@ def trend_table(
         for block in _of_run(table, run, target, columns, draws, every)
     ]
     usual = EVERY if every else DEFAULT
-    extra = ("seed_bonferroni",) if every else ()
+    extra = ("naive_bonferroni",) if every else ()
     names = [*_IDENTITY, *usual, *_TEST, *extra, *_JUDGED, *_FORMER, "status", "reason"]
     if not blocks:
         return pd.DataFrame(columns=names)
@@ -112,8 +112,8 @@ def trend_table(
     out = judged(out, primary, alpha)
     if every:
         for _, rows in out.groupby("target").groups.items():
-            seed_p = out.loc[rows, "seed_p"]
-            out.loc[rows, "seed_bonferroni"] = np.minimum(seed_p * np.isfinite(seed_p).sum(), 1.0)
+            naive_p = out.loc[rows, "naive_p"]
+            out.loc[rows, "naive_bonferroni"] = np.minimum(naive_p * np.isfinite(naive_p).sum(), 1.0)
     return out.assign(**{old: out[new] for old, new in _FORMER.items()})[names]
 
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from toposcope.errors import InputError
 from toposcope.topology import matched_bars, wasserstein
-from toposcope.topology.gate import check_points
+from toposcope.topology.validation import check_points
 from toposcope.types import Diagram
 
 

@@ -13,7 +13,7 @@ from toposcope.kernels.blas import SMALL_PRODUCT, one_blas_thread
 from toposcope.probes.representations.null import gaussian_twins
 from toposcope.probes.representations.options import RepresentationOptions
 from toposcope.probes.representations.reduce import reduce_cloud
-from toposcope.probes.shapes import FILTRATION, Shape, measure_shapes
+from toposcope.probes.shapes import FILTRATION, CloudShape, measure_shapes
 from toposcope.seeding import rng
 from toposcope.topology import baselines, mle_dimension, ph_dimension, twonn
 from toposcope.topology.clouds import distance_matrix
@@ -27,8 +27,8 @@ SPECTRAL_RANGE = (1, 50)
 class LayerCloud:
     """What is kept of one layer: the spectrum before reduction, the shapes and the nulls after it."""
 
-    shapes: tuple[Shape, ...]
-    nulls: tuple[Shape, ...]
+    shapes: tuple[CloudShape, ...]
+    nulls: tuple[CloudShape, ...]
     scalars: dict[str, float]
     notes: dict[str, str]
     states: np.ndarray
@@ -60,7 +60,7 @@ def _measure(states: np.ndarray, layer: int, at: Checkpoint, options: Representa
 
 def _nulls(
     clouds: Sequence[np.ndarray], layer: int, at: Checkpoint, options: RepresentationOptions
-) -> list[Shape]:
+) -> list[CloudShape]:
     """Return the shapes of the Gaussian twins; several subsamples share them out."""
     found: dict[int, np.ndarray] = {}
     for place, cloud in enumerate(clouds):

@@ -23,7 +23,7 @@ _LOGIT_BYTES = 128 * 2**20
 
 
 @dataclass(frozen=True, slots=True)
-class Reading:
+class StateReading:
     """What to read of a model.
 
     Embeddings are pooled over the first `length` tokens of every text; the perplexity is that of the first
@@ -80,7 +80,7 @@ def resolve_layers(choice: str, n_layers: int) -> tuple[int, ...]:
     return layers
 
 
-def read(model: LanguageModel, texts: Sequence[str], reading: Reading) -> Representation:
+def read(model: LanguageModel, texts: Sequence[str], reading: StateReading) -> Representation:
     """Run the model over `texts` once and return pooled states and perplexity.
 
     States that overflow in half precision are read again in float32, and the result's notes say so.
@@ -105,7 +105,7 @@ def _finite(result: Representation) -> bool:
     return all(np.isfinite(values).all() for values in result.states.values()) and not math.isinf(result.nll)
 
 
-def _read_once(model: LanguageModel, texts: Sequence[str], reading: Reading) -> Representation:
+def _read_once(model: LanguageModel, texts: Sequence[str], reading: StateReading) -> Representation:
     import torch
 
     longest = max(reading.length, reading.perplexity_length) if model.causal else reading.length
@@ -180,7 +180,7 @@ def _score(
 class _Pool:
     """Collects the pooled states of every chosen layer, text by text, whatever the order of the batches."""
 
-    def __init__(self, reading: Reading, lengths: Sequence[int]) -> None:
+    def __init__(self, reading: StateReading, lengths: Sequence[int]) -> None:
         self._reading = reading
         self._lengths = lengths
         self._rows: dict[int, np.ndarray] = {}

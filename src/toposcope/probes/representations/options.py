@@ -1,12 +1,13 @@
-"""The settings of the representation probe, and the preset with the embedding report's conventions."""
+"""The settings of the representation probe, and the presets by name."""
 
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass, replace
 
 from toposcope.errors import InputError
-from toposcope.probes.representations.forward import Pooling, Reading
+from toposcope.probes.representations.forward import Pooling, StateReading
 from toposcope.probes.representations.reduce import Reduction
+from toposcope.upper_rooms import of_papers
 
 _LOWEST = {
     "length": 1,
@@ -98,9 +99,9 @@ class RepresentationOptions:
         """Return the settings of the forward pass: states read with others are other states."""
         return {name: getattr(self, name) for name in _PASS}
 
-    def reading(self, layers: tuple[int, ...]) -> Reading:
+    def reading(self, layers: tuple[int, ...]) -> StateReading:
         """Return what one forward pass has to bring."""
-        return Reading(
+        return StateReading(
             layers=layers,
             pooling=self.pooling,
             length=self.length,
@@ -110,22 +111,19 @@ class RepresentationOptions:
         )
 
 
-PRESETS = {
-    "default": RepresentationOptions(),
-    "seed003": RepresentationOptions(preset="seed003", half=True, dimension=False),
-}
-"""`seed003`: 200 texts of at least 100 characters, last layer, mean over 128 tokens, PCA to 50, H0 and H1 of
-all points, perplexity of the first 100 texts at 256 tokens, half precision where the device has it. What the
-report has not is added in rows of its own: the Gaussian nulls, and every summary of `toposcope.topology`."""
+def presets() -> dict[str, RepresentationOptions]:
+    """Return the presets by name: `default`, and the papers' own conventions."""
+    return {"default": RepresentationOptions(), **of_papers("representation_presets", "PRESETS")}
 
 
 def preset(name: str, changes: dict[str, object]) -> RepresentationOptions:
     """Return a preset with some settings changed; None leaves a setting as it is.
 
-    >>> preset("seed003", {"layers": "all", "draws": None}).layers
+    >>> preset("default", {"layers": "all", "draws": None}).layers
     'all'
     """
-    if name not in PRESETS:
-        raise InputError(f"preset is {name!r}; use one of {', '.join(PRESETS)}")
+    known = presets()
+    if name not in known:
+        raise InputError(f"preset is {name!r}; use one of {', '.join(known)}")
     given = {key: value for key, value in changes.items() if value is not None}
-    return replace(PRESETS[name], **given)  # type: ignore[arg-type]
+    return replace(known[name], **given)  # type: ignore[arg-type]

@@ -17,7 +17,7 @@ from toposcope.probes.representations.forward import Representation, read
 from toposcope.probes.representations.linear_probe import LabelledTexts, probe_accuracy
 from toposcope.probes.representations.options import RepresentationOptions
 from toposcope.probes.representations.source import StateSource
-from toposcope.probes.shapes import FILTRATION, Shape
+from toposcope.probes.shapes import FILTRATION, CloudShape
 from toposcope.probes.snapshot import Snapshot, unless_unreadable
 from toposcope.probes.weights.distances import diagram_distances
 from toposcope.probes.weights.labels import Label
@@ -86,7 +86,7 @@ class Representations(Probe):
     def _key(self) -> tuple[str, RepresentationOptions]:
         return ("representation shapes", self.options)
 
-    def _diagrams(self, snapshot: Snapshot) -> dict[int, tuple[Shape, ...]]:
+    def _diagrams(self, snapshot: Snapshot) -> dict[int, tuple[CloudShape, ...]]:
         return {layer: cloud.shapes for layer, cloud in self._seen(snapshot).clouds.items()}
 
     def _seen(self, snapshot: Snapshot) -> _Seen:
@@ -153,7 +153,7 @@ class Representations(Probe):
             found.rows += label.rows(at, self.name, {feature: value}, note=note)
 
     def _moved(
-        self, snapshot: Snapshot, layer: int, now: tuple[Shape, ...], then: tuple[Shape, ...] | None
+        self, snapshot: Snapshot, layer: int, now: tuple[CloudShape, ...], then: tuple[CloudShape, ...] | None
     ) -> list[Row]:
         rows: list[Row] = []
         note = _GROUND if then is not None else snapshot.without_previous
@@ -197,7 +197,7 @@ def _hidden(layer: int) -> Label:
     return Label("hidden", Role.MODEL, layer, scope=Scope.LAYER)
 
 
-def _carried(one: Shape, other: Shape) -> dict[str, float]:
+def _carried(one: CloudShape, other: CloudShape) -> dict[str, float]:
     """Match the diagrams of two layers, each in units of its own cloud's median distance."""
     values: dict[str, float] = {}
     for a, b in zip(one.diagrams, other.diagrams, strict=True):

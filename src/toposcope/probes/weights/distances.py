@@ -11,7 +11,7 @@ import numpy as np
 
 from toposcope.probes.base import Cost, Measured, Probe, Reads
 from toposcope.probes.declarations import distance_features
-from toposcope.probes.shapes import FILTRATION, Shape
+from toposcope.probes.shapes import FILTRATION, CloudShape
 from toposcope.probes.snapshot import Snapshot, unless_unreadable
 from toposcope.probes.weights.labels import Label
 from toposcope.probes.weights.options import WeightOptions
@@ -68,7 +68,7 @@ class Distances(Probe):
         present = pooled_shapes([snapshot], self.options)[0]
         past = unless_unreadable(lambda: pooled_shapes([previous], self.options)[0])
         found.alone |= past is None
-        earlier: Sequence[Shape | None] = [None] * len(present) if past is None else past
+        earlier: Sequence[CloudShape | None] = [None] * len(present) if past is None else past
         for now, then in zip(present, earlier, strict=False):
             why = _GROUND if then is not None else snapshot.without_previous
             for dim in (0, 1):

@@ -21,8 +21,8 @@ from toposcope.topology import (
     neural_persistence,
     shuffled_spanning_tree_weights,
 )
-from toposcope.topology.neural_persistence import Convention, diagram_of_tree
-from toposcope.types import Checkpoint, Diagram, Feature, Kind, Matrix, Scope, Status
+from toposcope.topology.neural_persistence import diagram_of_tree
+from toposcope.types import Checkpoint, Diagram, Feature, Kind, Matrix, Normalization, Scope, Status
 
 _CLIP = 0.999
 
@@ -33,7 +33,7 @@ _PERSISTENCE = Feature(
     primary=True,
     description="(mean (1 - w_e/s)^p)^(1/p) over the edges of the maximum spanning tree",
     scopes=(Scope.MODEL, Scope.ROLE, Scope.MATRIX),
-    filtrations=("seed004", "rieck"),
+    filtrations=(Normalization.MATRIX, Normalization.NETWORK),
 )
 
 
@@ -79,11 +79,11 @@ FEATURES = (
 
 @dataclass(frozen=True)
 class NeuralPersistence(Probe):
-    r"""Neural persistence in the conventions `rieck` (whole network's maximum) and `seed004` (each matrix's).
+    r"""Neural persistence by the whole network's maximum (filtration `rieck`) and each matrix's (`seed004`).
 
-    Features of a matrix, with s the scale of the convention and w_e the n - 1 tree edges:
+    Features of a matrix, with s the scale of the normalization and w_e the n - 1 tree edges:
 
-    - ``neural_persistence``: (mean (1 - w_e/s)^p)^(1/p), p = 2 for `rieck` and 1 for `seed004`;
+    - ``neural_persistence``: (mean (1 - w_e/s)^p)^(1/p), p = 2 for the network, 1 for the matrix;
     - ``neural_persistence_shuffled``: the same after a random permutation of the entries, one row a draw;
     - ``neural_persistence_clipped``: the same with the 99.9% quantile of \|w\| in the place of its maximum;
     - ``weight_variance``: Var(\|w\| / s).
@@ -133,7 +133,7 @@ class NeuralPersistence(Probe):
         if note:
             measured.rows = [
                 replace(row, value=math.nan, status=Status.FAILED, note=note)
-                if row.filtration == "rieck"
+                if row.filtration == Normalization.NETWORK
                 else row
                 for row in measured.rows
             ]
@@ -141,19 +141,19 @@ class NeuralPersistence(Probe):
     def _measured(self, at: Checkpoint, trees: list[_Tree]) -> Measured:
         found = Measured(diagrams=[tree.label.keep(tree.edges) for tree in trees])
         if trees:
-            for convention in self.options.conventions:
-                self._add(found, at, convention, trees)
+            for normalization in self.options.conventions:
+                self._add(found, at, normalization, trees)
         return found
 
-    def _add(self, found: Measured, at: Checkpoint, convention: Convention, trees: list[_Tree]) -> None:
-        top = max(tree.top for tree in trees) if convention == "rieck" else None
+    def _add(self, found: Measured, at: Checkpoint, normalization: Normalization, trees: list[_Tree]) -> None:
+        top = max(tree.top for tree in trees) if normalization == Normalization.NETWORK else None
         quantiles = [tree.confounds[0] for tree in trees if tree.confounds is not None]
-        clip = max(quantiles, default=None) if convention == "rieck" else None
-        values = {tree.label: tree.values(convention, top, clip) for tree in trees}
-        nulls = {tree.label: tree.null_values(convention, top) for tree in trees}
+        clip = max(quantiles, default=None) if normalization == Normalization.NETWORK else None
+        values = {tree.label: tree.values(normalization, top, clip) for tree in trees}
+        nulls = {tree.label: tree.null_values(normalization, top) for tree in trees}
         for label, features in values.items():
-            found.rows += label.rows(at, self.name, features, filtration=convention)
-            self._add_nulls(found, at, convention, label, nulls[label])
+            found.rows += label.rows(at, self.name, features, filtration=normalization)
+            self._add_nulls(found, at, normalization, label, nulls[label])
         for group, has in groups(values, "model").items():
             members = [label for label in values if has(label)]
             columns = {
@@ -164,15 +164,15 @@ class NeuralPersistence(Probe):
             null = [statistics.fmean(draw) for draw in zip(*(nulls[label] for label in members), strict=True)]
             if null:
                 means["neural_persistence_excess"] = means["neural_persistence"] - statistics.fmean(null)
-            found.rows += group.rows(at, self.name, means, filtration=convention)
-            self._add_nulls(found, at, convention, group, null)
+            found.rows += group.rows(at, self.name, means, filtration=normalization)
+            self._add_nulls(found, at, normalization, group, null)
 
     def _add_nulls(
-        self, found: Measured, at: Checkpoint, convention: str, label: Label, null: list[float]
+        self, found: Measured, at: Checkpoint, normalization: Normalization, label: Label, null: list[float]
     ) -> None:
         for draw, value in enumerate(null):
             feature = {"neural_persistence_shuffled": value}
-            found.rows += label.rows(at, self.name, feature, filtration=convention, draw=draw)
+            found.rows += label.rows(at, self.name, feature, filtration=normalization, draw=draw)
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,17 +189,17 @@ class _Tree:
     def top(self) -> float:
         return float(self.edges.birth[0])
 
-    def values(self, convention: Convention, top: float | None, clip: float | None) -> dict[str, float]:
+    def values(self, normalization: Normalization, top: float | None, clip: float | None) -> dict[str, float]:
         scale = self.top if top is None else top
-        found = {"neural_persistence": _value(self.edges, convention, scale)}
+        found = {"neural_persistence": _value(self.edges, normalization, scale)}
         if self.confounds is not None:
             quantile, variance = self.confounds
-            found["neural_persistence_clipped"] = _value(self.edges, convention, clip or quantile)
+            found["neural_persistence_clipped"] = _value(self.edges, normalization, clip or quantile)
             found["weight_variance"] = variance * (self.top / scale) ** 2 if scale > 0 else 0.0
         return found
 
-    def null_values(self, convention: Convention, top: float | None) -> list[float]:
-        return [_value(null, convention, self.top if top is None else top) for null in self.nulls]
+    def null_values(self, normalization: Normalization, top: float | None) -> list[float]:
+        return [_value(null, normalization, self.top if top is None else top) for null in self.nulls]
 
 
 def _seconds(rows: int, columns: int, nulls: int) -> float:
@@ -208,9 +208,9 @@ def _seconds(rows: int, columns: int, nulls: int) -> float:
     return 1e-4 + 6e-9 * entries + nulls * (1e-4 + 6e-8 * vertices * math.log(vertices) + 6e-10 * entries)
 
 
-def _value(edges: Diagram, convention: Convention, scale: float) -> float:
+def _value(edges: Diagram, normalization: Normalization, scale: float) -> float:
     """Return neural persistence; 0 for a network without any weight."""
-    return neural_persistence(edges, convention, scale) if scale > 0 else 0.0
+    return neural_persistence(edges, normalization, scale) if scale > 0 else 0.0
 
 
 def _trees(batch: Sequence[Matrix], options: WeightOptions) -> list[_Tree]:

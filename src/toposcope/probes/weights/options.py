@@ -1,13 +1,12 @@
-"""The settings of the weight probes, and the presets that carry a paper's own conventions."""
+"""The settings of the weight probes, and the presets by name."""
 
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass, replace
-from typing import Literal
 
 from toposcope.errors import InputError
-
-Convention = Literal["rieck", "seed004"]
+from toposcope.types import Normalization
+from toposcope.upper_rooms import of_papers
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,8 +27,8 @@ class WeightOptions:
         Whether to measure the clipped neural persistence and the variance of the weights, too.
     thresh : float or None
         Rips filtration value beyond which nothing is computed.
-    conventions : tuple of str
-        Conventions of neural persistence.
+    conventions : tuple of Normalization
+        Normalizations of neural persistence.
     clouds : tuple of str
         "matrix" for the rows of every matrix, "pooled" for those of all matrices together.
     without : tuple of str
@@ -44,7 +43,7 @@ class WeightOptions:
     nulls: int = 5
     confounds: bool = True
     thresh: float | None = None
-    conventions: tuple[Convention, ...] = ("rieck", "seed004")
+    conventions: tuple[Normalization, ...] = (Normalization.NETWORK, Normalization.MATRIX)
     clouds: tuple[str, ...] = ("matrix", "pooled")
     without: tuple[str, ...] = ()
     split: str = "table"
@@ -66,28 +65,16 @@ class WeightOptions:
     def keeps(self, name: str) -> bool:
         """Return whether a matrix of this name is measured.
 
-        >>> PRESETS["seed004"].keeps("token_emb.weight"), PRESETS["seed004"].keeps("head.weight")
+        >>> bare = WeightOptions(without=("emb",))
+        >>> bare.keeps("token_emb.weight"), bare.keeps("head.weight")
         (False, True)
         """
         return not any(part in name for part in self.without)
 
 
-PRESETS = {
-    "default": WeightOptions(),
-    "seed004": WeightOptions(
-        preset="seed004",
-        points=200,
-        draws=20,
-        nulls=0,
-        confounds=False,
-        thresh=2.0,
-        conventions=("seed004",),
-        clouds=("pooled",),
-        without=("ln", "emb"),
-        split="whole",
-    ),
-}
-"""`seed004`: what the numbers of the weight-space paper used; it drew each cloud once, here 20 times."""
+def presets() -> dict[str, WeightOptions]:
+    """Return the presets by name: `default`, and the papers' own conventions."""
+    return {"default": WeightOptions(), **of_papers("weight_presets", "PRESETS")}
 
 
 def preset(
@@ -95,10 +82,11 @@ def preset(
 ) -> WeightOptions:
     """Return a preset, with some of its sizes changed.
 
-    >>> preset("seed004", draws=1).draws
+    >>> preset("default", draws=1).draws
     1
     """
-    if name not in PRESETS:
-        raise InputError(f"preset is {name!r}; use one of {', '.join(PRESETS)}")
+    known = presets()
+    if name not in known:
+        raise InputError(f"preset is {name!r}; use one of {', '.join(known)}")
     changes = {"points": points, "draws": draws, "nulls": nulls}
-    return replace(PRESETS[name], **{key: value for key, value in changes.items() if value is not None})  # type: ignore[arg-type]
+    return replace(known[name], **{key: value for key, value in changes.items() if value is not None})  # type: ignore[arg-type]

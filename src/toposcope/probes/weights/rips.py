@@ -10,7 +10,7 @@ import numpy as np
 
 from toposcope.probes.base import Measured, Probe
 from toposcope.probes.declarations import shape_features
-from toposcope.probes.shapes import FILTRATION, Shape, diagram_features, measure_shapes
+from toposcope.probes.shapes import FILTRATION, CloudShape, diagram_features, measure_shapes
 from toposcope.probes.snapshot import Snapshot
 from toposcope.probes.weights.clouds import Draw, pooled_draws, row_draws
 from toposcope.probes.weights.labels import Label, groups
@@ -93,7 +93,7 @@ class Rips(Probe):
                 self._add(found, snapshot, POOLED, pooled)
         return measured
 
-    def _add(self, found: Measured, snapshot: Snapshot, label: Label, shapes: list[Shape]) -> None:
+    def _add(self, found: Measured, snapshot: Snapshot, label: Label, shapes: list[CloudShape]) -> None:
         for shape in shapes:
             values = shape.features()
             found.rows += label.rows(
@@ -103,7 +103,7 @@ class Rips(Probe):
             found.diagrams += [label.keep(diagram, shape.draw) for diagram in shape.diagrams]
 
     def _add_group(
-        self, found: Measured, snapshot: Snapshot, group: Label, members: list[list[Shape]]
+        self, found: Measured, snapshot: Snapshot, group: Label, members: list[list[CloudShape]]
     ) -> None:
         """Add the summaries of several matrices' bars together, draw by draw."""
         draws = max((len(shapes) for shapes in members), default=0)
@@ -118,7 +118,9 @@ class Rips(Probe):
             )  # fmt: skip
 
 
-def matrix_shapes(snapshots: Sequence[Snapshot], options: WeightOptions) -> list[dict[Label, list[Shape]]]:
+def matrix_shapes(
+    snapshots: Sequence[Snapshot], options: WeightOptions
+) -> list[dict[Label, list[CloudShape]]]:
     """Return, for each checkpoint, the diagrams of every matrix's rows, one for each draw."""
     draws = (
         ((place, Label.of(matrix)), draw)
@@ -127,19 +129,19 @@ def matrix_shapes(snapshots: Sequence[Snapshot], options: WeightOptions) -> list
         if options.keeps(matrix.name)
         for draw in row_draws(matrix, options)
     )
-    found: list[dict[Label, list[Shape]]] = [{} for _ in snapshots]
+    found: list[dict[Label, list[CloudShape]]] = [{} for _ in snapshots]
     for (place, label), shape in _shapes(draws, options):
         found[place].setdefault(label, []).append(shape)
     return found
 
 
-def pooled_shapes(snapshots: Sequence[Snapshot], options: WeightOptions) -> list[list[Shape]]:
+def pooled_shapes(snapshots: Sequence[Snapshot], options: WeightOptions) -> list[list[CloudShape]]:
     """Return, for each checkpoint, the diagrams of its pooled cloud, one for each draw.
 
     They are remembered, so that all probes share them.
     """
     missing = [snapshot for snapshot in snapshots if not snapshot.remembers(("pooled", options))]
-    found: dict[int, list[Shape]] = {snapshot.index: [] for snapshot in missing}
+    found: dict[int, list[CloudShape]] = {snapshot.index: [] for snapshot in missing}
     draws = ((snapshot.index, draw) for snapshot in missing for draw in _pooled_draws(snapshot, options))
     for index, shape in _shapes(draws, options):
         found[index].append(shape)
@@ -154,7 +156,7 @@ def _pooled_draws(snapshot: Snapshot, options: WeightOptions) -> list[Draw]:
     return pooled_draws(kept, snapshot.checkpoint, options)
 
 
-def _shapes(draws: Iterable[tuple[K, Draw]], options: WeightOptions) -> Iterator[tuple[K, Shape]]:
+def _shapes(draws: Iterable[tuple[K, Draw]], options: WeightOptions) -> Iterator[tuple[K, CloudShape]]:
     """Yield the shape of each cloud; those that fit into memory together share the cores."""
     waiting: list[tuple[K, Draw, np.ndarray]] = []
     for key, draw in draws:
@@ -166,7 +168,9 @@ def _shapes(draws: Iterable[tuple[K, Draw]], options: WeightOptions) -> Iterator
     yield from _measure(waiting, options)
 
 
-def _measure(clouds: Sequence[tuple[K, Draw, np.ndarray]], options: WeightOptions) -> list[tuple[K, Shape]]:
+def _measure(
+    clouds: Sequence[tuple[K, Draw, np.ndarray]], options: WeightOptions
+) -> list[tuple[K, CloudShape]]:
     found = measure_shapes(
         [cloud[2] for cloud in clouds],
         [draw.number for _, draw, _ in clouds],

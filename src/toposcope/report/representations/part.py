@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from toposcope.analysis.study import Study
-from toposcope.report.parts import Part, part_of
+from toposcope.report.parts import PagePart, part_of
 from toposcope.report.representations.captions import captions
 from toposcope.report.representations.layers import (
     attention_table,
@@ -37,6 +37,6 @@ def tables(study: Study) -> list[Table]:
     ]
 
 
-def representations_part(study: Study) -> Part:
+def representations_part(study: Study) -> PagePart:
     """Word, tabulate and draw a study of representations."""
     return part_of(study, figures(study), captions(study), tables(study))

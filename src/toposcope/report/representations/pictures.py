@@ -7,6 +7,7 @@ from collections.abc import Iterator
 import pandas as pd
 from matplotlib.figure import Figure
 
+from toposcope.analysis.catalogue import nulls_by_feature
 from toposcope.analysis.findings.rivals import strengths
 from toposcope.analysis.forms import number
 from toposcope.analysis.hidden import PROBE, QUALITY, pairs, perplexities
@@ -41,8 +42,9 @@ def figures(study: Study) -> Iterator[tuple[str, Figure]]:
         "topology_of_representations",
         trajectories.draw(features, runs, _present(study, trajectories.TOPOLOGY)),
     )
-    if cloud_null.measured_nulls(features):
-        yield "gaussian_null", cloud_null.draw(features, runs)
+    nulls = nulls_by_feature(study.series.catalogue, PROBE)
+    if any(panel.feature in nulls for panel in cloud_null.PANELS):
+        yield "gaussian_null", cloud_null.draw(features, runs, nulls)
     yield (
         "spectrum_of_representations",
         trajectories.draw(features, runs, _present(study, trajectories.SPECTRUM)),

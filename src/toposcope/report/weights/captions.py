@@ -10,6 +10,7 @@ from toposcope.analysis.groups import sizes
 from toposcope.analysis.study import Study
 from toposcope.report.notes import beside_null, correlations_caption, of_draws, of_seeds
 from toposcope.report.parts import Caption
+from toposcope.types import Normalization
 
 
 def captions(study: Study) -> dict[str, Caption]:
@@ -64,9 +65,9 @@ def _loss(study: Study) -> Caption:
 
 def _neural_persistence(study: Study) -> Caption:
     convention = {
-        "seed004": "each matrix divided by its own largest weight, p = 1",
-        "rieck": "weights divided by the largest of the network, p = 2",
-    }[study.filtration]
+        Normalization.MATRIX: "each matrix divided by its own largest weight, p = 1",
+        Normalization.NETWORK: "weights divided by the largest of the network, p = 2",
+    }[Normalization(study.filtration)]
     null = "Only that it changes: without shuffled weights, how much of it is mere weight sizes is unknown."
     found = beside_null(study)
     if found:

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from toposcope.analysis.study import Study
-from toposcope.report.parts import Part, part_of
+from toposcope.report.parts import PagePart, part_of
 from toposcope.report.tables import correlation_table, families_table, forecasts_table, replicates_table
 from toposcope.report.weights.captions import captions, gradient_captions, table_captions
 from toposcope.report.weights.pictures import figures, gradient_figures, table_figures
 from toposcope.report.weights.tables import phases_table, runs_table, scaling_table, segments_table
 
 
-def weights_part(study: Study) -> Part:
+def weights_part(study: Study) -> PagePart:
     """Word, tabulate and draw a study of weights."""
     made = (
         families_table(study),
@@ -26,7 +26,7 @@ def weights_part(study: Study) -> Part:
     return part_of(study, figures(study), captions(study), made)
 
 
-def gradients_part(study: Study) -> Part:
+def gradients_part(study: Study) -> PagePart:
     """Word, tabulate and draw a study of gradients."""
     made = (
         families_table(study),
@@ -36,7 +36,7 @@ def gradients_part(study: Study) -> Part:
     return part_of(study, gradient_figures(study), gradient_captions(study), made)
 
 
-def table_part(study: Study) -> Part:
+def table_part(study: Study) -> PagePart:
     """Word, tabulate and draw the features of a table made elsewhere."""
     made = (
         families_table(study),

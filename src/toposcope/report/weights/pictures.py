@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
 
+from toposcope.analysis.catalogue import nulls_by_feature
 from toposcope.analysis.groups import sizes
 from toposcope.analysis.study import Study
 from toposcope.analysis.subjects import H0
@@ -30,6 +31,7 @@ def figures(study: Study) -> Iterator[tuple[str, Figure]]:
     """Draw every figure on weights, in reading order."""
     features, metrics, runs = study.features, study.metrics, study.runs
     h0, cloud, filtration = study.column(H0), study.cloud, study.filtration
+    null = nulls_by_feature(study.series.catalogue, neural_persistence.PROBE).get("neural_persistence")
     main = study.finals[study.finals["quantity"].isin(study.fits["quantity"])]
     yield (
         "overview",
@@ -46,14 +48,14 @@ def figures(study: Study) -> Iterator[tuple[str, Figure]]:
         ),
     )
     yield "loss", loss_curves.draw(metrics, runs)
-    yield "neural_persistence", neural_persistence.draw(features, runs, filtration=filtration)
+    yield "neural_persistence", neural_persistence.draw(features, runs, filtration=filtration, null=null)
     yield "vietoris_rips", vietoris_rips.draw(features, runs, name=cloud)
     notes = rho_notes(study.leading, runs, target=study.target, column=h0)
     yield "loss_against_h0", loss_against_h0.draw(features, metrics, runs, name=cloud, notes=notes)
     yield "correlations", _correlations(study)
     yield "forecast", forecast.draw(study.forecasts)
     yield "scaling", scaling.draw(main, study.fits, runs, study.series.catalogue)
-    yield "layers", layers.draw(features, runs, filtration=filtration)
+    yield "layers", layers.draw(features, runs, filtration=filtration, null=null)
 
 
 def gradient_figures(study: Study) -> Iterator[tuple[str, Figure]]:

@@ -13,10 +13,10 @@ from safetensors.numpy import save_file
 
 from toposcope.cli.main import main
 from toposcope.errors import InputError
+from toposcope.papers import fourier, grokking, grokking_tables
+from toposcope.papers.fourier import fourier_bars, key_frequencies
 from toposcope.seeding import rng
 from toposcope.sources import open_series
-from toposcope.studies import fourier, grokking, grokking_tables
-from toposcope.studies.fourier import fourier_bars, key_frequencies
 
 P, WIDTH, KEYS = 31, 24, (2, 5, 7, 11, 13)
 STEPS = np.arange(0.0, 3001.0, 60.0)

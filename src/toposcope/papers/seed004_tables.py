@@ -8,13 +8,13 @@ import numpy as np
 import pandas as pd
 from scipy.stats import spearmanr
 
-from toposcope.analysis import phase_table, seed_forecasts
 from toposcope.analysis.scaling import fit_power_law
-from toposcope.analysis.seed_rules import NEURAL_PERSISTENCE
 from toposcope.analysis.statistics import ranks
 from toposcope.analysis.trends.resampling import bootstrap_interval, iid_indices
-from toposcope.studies.sections import Section
-from toposcope.studies.seed004 import H0, H1, RIECK, TEXT_H0, TEXT_H1, Measured, printed
+from toposcope.papers.forecast_rules import NEURAL_PERSISTENCE, rule_table
+from toposcope.papers.phase_rules import phase_table
+from toposcope.papers.sections import Section
+from toposcope.papers.seed004 import H0, H1, RIECK, TEXT_H0, TEXT_H1, Measured, printed
 
 TEXT_COLUMN = {"h0": TEXT_H0, "h1": TEXT_H1}
 COLUMN = {"h0": H0, "h1": H1}
@@ -159,7 +159,7 @@ def neural_persistence(measured: Measured) -> Section:
 
 def forecasts(measured: Measured) -> Section:
     """Return Table 5: mean absolute errors of the paper's rules, with the control that it lacks."""
-    errors = seed_forecasts(measured.preset)
+    errors = rule_table(measured.preset)
     wide = errors.pivot_table(index="fraction", columns="method", values="error")
     equal = _equal_shares(errors)
     rows = []

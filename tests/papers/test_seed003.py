@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from toposcope.errors import InputError
-from toposcope.studies.sections import Section, markdown
-from toposcope.studies.seed003 import FEATURES, read_rows, reproduce_rows
+from toposcope.papers.sections import Section, markdown
+from toposcope.papers.seed003 import FEATURES, read_rows, reproduce_rows
 
 STEPS = [0, 1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1000, 2000, 5000, 10000, 33000, 66000, 100000, 143000]
 

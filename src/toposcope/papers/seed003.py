@@ -17,7 +17,7 @@ import pandas as pd
 
 from toposcope.analysis import from_frame, segment_table, trend_table
 from toposcope.errors import InputError
-from toposcope.studies.sections import Section
+from toposcope.papers.sections import Section
 
 TOPOLOGY = ("h1_persistence_entropy", "h1_n_features", "h1_max_persistence", "h1_total_persistence")
 SPECTRUM = ("effective_rank", "participation_ratio", "eigenspectrum_decay_alpha")
@@ -30,7 +30,7 @@ _NEEDED = ("step", "perplexity", *TOPOLOGY, *SPECTRUM, "top_eigenvalue", "h0_tot
 @lru_cache(maxsize=1)
 def printed() -> Mapping[str, Any]:
     """Return the numbers that the report prints."""
-    return tomllib.loads((resources.files("toposcope.studies") / "seed003.toml").read_text("utf-8"))
+    return tomllib.loads((resources.files("toposcope.papers") / "seed003.toml").read_text("utf-8"))
 
 
 def read_rows(folder: Path) -> pd.DataFrame:
@@ -93,9 +93,9 @@ def write_rows_report(folder: Path, out: Path) -> Path:
     """
     from toposcope.analysis.analysis import study_of_rows
     from toposcope.analysis.subjects import REPRESENTATIONS
+    from toposcope.papers.report_files import tidy_rows
     from toposcope.probes.catalogue import own_catalogue
     from toposcope.report import write_studies
-    from toposcope.store.report_files import tidy_rows
 
     rows = read_rows(folder)
     runs = rows[["run"]].drop_duplicates()

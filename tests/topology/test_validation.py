@@ -1,4 +1,4 @@
-"""The gate, as a table: what goes in, which function meets it, what one line comes out."""
+"""Input is checked here, as a table: what goes in, which function meets it, what one line comes out."""
 
 from __future__ import annotations
 

@@ -1,12 +1,12 @@
 """The three rules of the weight-space paper, and the control that its gain needs no topology.
 
 Read at checkpoints: those of the measured features, else 51 equally spaced ones. The rules themselves are
-those of `toposcope.analysis.seed_rules`.
+those of `toposcope.papers.forecast_rules`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Self
 
@@ -14,11 +14,17 @@ import numpy as np
 
 from toposcope.analysis.forecast.base import Forecaster, Point
 from toposcope.analysis.forecast.curve import Curve
-from toposcope.analysis.seed_rules import combine, loss_only, tda_only
+from toposcope.analysis.forecast.gather import NEURAL_PERSISTENCE
 from toposcope.errors import InputError
+from toposcope.papers.forecast_rules import combine, loss_only, tda_only
 
-NEURAL_PERSISTENCE = "neural_persistence"
 _CHECKPOINTS = 51
+
+
+def published_rules(columns: Collection[str]) -> list[Forecaster]:
+    """Return the rules that these features allow, each after what it has to be read against."""
+    rules: list[Forecaster] = [LossOnlyRule(), LastLossControl()]
+    return [*rules, TdaOnlyRule(), CombinedRule()] if NEURAL_PERSISTENCE in columns else rules
 
 
 class _Rule(Forecaster):

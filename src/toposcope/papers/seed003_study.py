@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from toposcope.studies.sections import Section
-from toposcope.studies.seed003 import printed
+from toposcope.papers.sections import Section
+from toposcope.papers.seed003 import printed
 
 if TYPE_CHECKING:
     from toposcope.sources.series import Series
@@ -83,13 +83,13 @@ def measure(series: Series, folder: Path, settings: StudySettings) -> Store:
         When a checkpoint could not be measured; the others are in the store.
     """
     from toposcope.models.loading import ModelLoader
+    from toposcope.papers.measuring import refuse_failures
     from toposcope.probes.representations.kept import keep_runs
     from toposcope.probes.representations.linear_probe import load_labelled
     from toposcope.probes.representations.options import preset
     from toposcope.probes.representations.sensitivity import SensitivityOptions
     from toposcope.probes.representations.study import study_of_texts
     from toposcope.store import Store
-    from toposcope.studies.measuring import refuse_failures
     from toposcope.sweep import Execution, sweep
 
     options = preset("seed003", {"layers": "all", "dimension": True, "attention": True})
@@ -111,8 +111,8 @@ def measure(series: Series, folder: Path, settings: StudySettings) -> Store:
 
 def study(series: Series, folder: Path, settings: StudySettings) -> list[Section]:
     """Measure a series, write its report page to `folder`/report, and return the study's tables."""
+    from toposcope.papers.seed003_sections import tables
     from toposcope.report import write_report
-    from toposcope.studies.seed003_sections import tables
 
     store = measure(series, folder, settings)
     write_report(store.path, folder / "report", title="The topology of representations during training")

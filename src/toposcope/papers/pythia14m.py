@@ -10,14 +10,14 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from toposcope.errors import InputError
+from toposcope.papers.measuring import measured
+from toposcope.papers.sections import Section
+from toposcope.papers.seed004 import printed
 from toposcope.probes.base import Cost, Measured, Probe
 from toposcope.probes.snapshot import Snapshot
 from toposcope.probes.weights.labels import Label
 from toposcope.seeding import rng
 from toposcope.sources import open_series
-from toposcope.studies.measuring import measured
-from toposcope.studies.sections import Section
-from toposcope.studies.seed004 import printed
 from toposcope.topology import neural_persistence, pooled_rows, rips, summaries
 from toposcope.types import Feature, Kind, Matrix, Role
 

@@ -1,4 +1,4 @@
-"""The one gate before every kernel: shapes, types, emptiness, NaN and infinity, in one-line errors.
+"""Validation before every kernel: shapes, types, emptiness, NaN and infinity, in one-line errors.
 
 What each library does with such input differs (silent infinite bars, a hang, a crash), so nothing
 reaches one of them unchecked. The functions return the array the kernels work on.

@@ -11,9 +11,9 @@ from scipy.stats import t as student
 
 from toposcope.analysis import from_frame, sensitivity_table, trend_table
 from toposcope.analysis.statistics import partial_correlation, ranks
-from toposcope.store.report_files import results
-from toposcope.studies.sections import Section
-from toposcope.studies.seed003 import (
+from toposcope.papers.report_files import results
+from toposcope.papers.sections import Section
+from toposcope.papers.seed003 import (
     BESIDE,
     FEATURES,
     SPECTRUM,
@@ -25,6 +25,7 @@ from toposcope.studies.seed003 import (
     printed,
     worth_section,
 )
+from toposcope.probes.representations.features import null_name
 
 if TYPE_CHECKING:
     from toposcope.store import Store
@@ -65,9 +66,9 @@ def study_rows(store: Store) -> pd.DataFrame:
     at = pd.MultiIndex.from_frame(rows[["run", "step"]])
     rows["h1_entropy_normalized"] = wide["mean"]["h1_entropy_normalized"].reindex(at).to_numpy()
     for theirs, ours in _NULLED.items():
-        if f"{ours}_null" in wide["mean"]:
-            rows[f"{theirs}_null"] = wide["mean"][f"{ours}_null"].reindex(at).to_numpy()
-            rows[f"{theirs}_null_sd"] = wide["std"][f"{ours}_null"].reindex(at).to_numpy()
+        if null_name(ours) in wide["mean"]:
+            rows[f"{theirs}_null"] = wide["mean"][null_name(ours)].reindex(at).to_numpy()
+            rows[f"{theirs}_null_sd"] = wide["std"][null_name(ours)].reindex(at).to_numpy()
     size = dict(zip(store.runs()["run"], store.runs()["parameters"], strict=True))
     order = rows["run"].map(lambda run: size.get(run) or 0)
     return (

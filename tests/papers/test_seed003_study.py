@@ -63,8 +63,8 @@ def test_the_confounds_are_partial_correlations():
     import numpy as np
     import pandas as pd
 
-    from toposcope.studies.seed003 import BESIDE, TOPOLOGY
-    from toposcope.studies.seed003_sections import confound_section
+    from toposcope.papers.seed003 import BESIDE, TOPOLOGY
+    from toposcope.papers.seed003_sections import confound_section
 
     generator = np.random.default_rng(0)
     step = np.arange(30.0)
@@ -78,7 +78,7 @@ def test_the_confounds_are_partial_correlations():
 
 
 def test_models_are_trained_where_none_are_given_and_once(tmp_path, capsys, monkeypatch):
-    from toposcope.studies import seed003_study
+    from toposcope.papers import seed003_study
 
     reported = []
     monkeypatch.setattr("toposcope.report.write_report", lambda store, out, **_: reported.append(out))

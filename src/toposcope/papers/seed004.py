@@ -16,10 +16,10 @@ import pandas as pd
 
 from toposcope.analysis import series_table, trend_table
 from toposcope.analysis.catalogue import column_key
-from toposcope.analysis.seed_rules import NEURAL_PERSISTENCE
 from toposcope.analysis.table import SeriesTable
 from toposcope.errors import InputError
-from toposcope.studies.sections import Section
+from toposcope.papers.forecast_rules import NEURAL_PERSISTENCE
+from toposcope.papers.sections import Section
 
 H0 = column_key(probe="rips", filtration="euclidean", name="pooled", feature="h0_total")
 H1 = column_key(probe="rips", filtration="euclidean", name="pooled", feature="h1_total")
@@ -53,7 +53,7 @@ class Measured:
 @lru_cache(maxsize=1)
 def printed() -> Mapping[str, Any]:
     """Return the numbers that the paper prints, as text with their digits."""
-    return tomllib.loads((resources.files("toposcope.studies") / "seed004.toml").read_text("utf-8"))
+    return tomllib.loads((resources.files("toposcope.papers") / "seed004.toml").read_text("utf-8"))
 
 
 def reproduce(runs: str | Path, folder: Path, *, jobs: int = 1, quiet: bool = False) -> list[Section]:
@@ -71,7 +71,7 @@ def reproduce(runs: str | Path, folder: Path, *, jobs: int = 1, quiet: bool = Fa
     InputError
         When a run has another size than the paper's models, or no losses.
     """
-    from toposcope.studies import seed004_tables as tables
+    from toposcope.papers import seed004_tables as tables
 
     measured = measure(runs, folder, jobs=jobs, quiet=quiet)
     return [
@@ -89,7 +89,7 @@ def reproduce(runs: str | Path, folder: Path, *, jobs: int = 1, quiet: bool = Fa
 
 def measure(runs: str | Path, folder: Path, *, jobs: int = 1, quiet: bool = False) -> Measured:
     """Sweep the runs twice, by the preset and by the text's definitions, and join the losses."""
-    from toposcope.probes.weights.options import PRESETS, WeightOptions
+    from toposcope.probes.weights.options import WeightOptions, preset
 
     text = WeightOptions(
         preset="text",
@@ -99,7 +99,7 @@ def measure(runs: str | Path, folder: Path, *, jobs: int = 1, quiet: bool = Fals
         clouds=("matrix",),
         without=("ln", "emb"),
     )
-    by_preset, problems = _swept(runs, folder / "seed004", PRESETS["seed004"], jobs, quiet)
+    by_preset, problems = _swept(runs, folder / "seed004", preset("seed004"), jobs, quiet)
     by_text, more = _swept(runs, folder / "text", text, jobs, quiet)
     features, metrics, known = by_preset
     preset = series_table(features, metrics, known)

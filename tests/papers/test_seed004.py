@@ -14,9 +14,9 @@ from toposcope.analysis import series_table, trend_table
 from toposcope.cli.analyze import command as analyze
 from toposcope.cli.reproduce import command as reproduce
 from toposcope.errors import InputError
+from toposcope.papers.seed004 import printed
+from toposcope.papers.seed004_tables import same_digits
 from toposcope.store import Store
-from toposcope.studies.seed004 import printed
-from toposcope.studies.seed004_tables import same_digits
 
 NP = "neural_persistence/seed004/neural_persistence"
 H0 = "rips/euclidean/pooled/h0_total"

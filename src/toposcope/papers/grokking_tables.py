@@ -9,8 +9,8 @@ from scipy.stats import binomtest
 from scipy.stats import t as student
 
 from toposcope.analysis.phases.reference import FALSE_ALARMS
-from toposcope.studies.fourier import KEYS, circle_bar, key_frequencies
-from toposcope.studies.grokking import (
+from toposcope.papers.fourier import KEYS, circle_bar, key_frequencies
+from toposcope.papers.grokking import (
     CHOICES,
     CONTROLS,
     Finding,
@@ -18,7 +18,7 @@ from toposcope.studies.grokking import (
     control,
     power_of,
 )
-from toposcope.studies.sections import Section
+from toposcope.papers.sections import Section
 
 HEADLINE = ("own", "scaled")
 """The series that decides: needs no hindsight, and does not move when the embedding merely grows."""

@@ -19,8 +19,7 @@ from toposcope.analysis.phases.online import OnlineDetector
 from toposcope.analysis.phases.segments import COLUMNS as SEGMENT_COLUMNS
 from toposcope.analysis.phases.segments import segments
 from toposcope.errors import InputError
-from toposcope.sources.series import Series
-from toposcope.studies.fourier import (
+from toposcope.papers.fourier import (
     COLUMNS,
     CONTROL,
     MEASURES,
@@ -32,7 +31,8 @@ from toposcope.studies.fourier import (
     circle_bar,
     share_of,
 )
-from toposcope.studies.measuring import measured
+from toposcope.papers.measuring import measured
+from toposcope.sources.series import Series
 
 DRAWS = 100
 CHOICES = {"own": "each checkpoint", "last": "the last checkpoint"}

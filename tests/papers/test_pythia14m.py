@@ -9,7 +9,7 @@ import pytest
 
 from toposcope.cli.main import main
 from toposcope.errors import InputError
-from toposcope.studies import pythia14m
+from toposcope.papers import pythia14m
 
 
 @pytest.fixture(scope="module")

@@ -84,7 +84,7 @@ def rule_forecasts(
     }
 
 
-def seed_forecasts(
+def rule_table(
     table: SeriesTable,
     *,
     fractions: Sequence[float] = FRACTIONS,

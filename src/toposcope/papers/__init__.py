@@ -1,0 +1,1 @@
+"""The seed studies in one room: their presets, conventions, rules and tables."""

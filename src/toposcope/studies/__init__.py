@@ -1,1 +1,0 @@
-"""Whole studies, from a series to the tables of a paper."""
