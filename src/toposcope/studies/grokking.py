@@ -170,7 +170,7 @@ def detect(steps: np.ndarray, values: np.ndarray, sign: int) -> Finding:
     A turn is a boundary after which the slope on log(step) has the awaited `sign` and is steeper that way
     than before it; in the segment search its 95% interval must also exclude 0. It is a bend from a straight
     line on log(step), in noise no smoother than a walk; how often there is one without circles is what the
-    negative controls say. Beyond every smooth trend, no sigmoid as slow as this transition can be told from one.
+    negative controls say.
     """
     table = pd.DataFrame(segments(steps, values, line=True), columns=list(SEGMENT_COLUMNS[2:]))
     reason = str(table["reason"].iloc[0])

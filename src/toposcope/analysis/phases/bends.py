@@ -9,10 +9,10 @@ on log(step) differs, max(log s - log tau, 0). Everything is done on the changes
    bend.
 2. Size. The log contrasts of neighbouring residuals: a line on log(step), then a smoother over a fifth of the
    checkpoints. Noise may wane, grow, or change its size half-way.
-3. Persistence. An autoregression of the residual that the best two bends leave, its order from 0 to 4 by AICc, so
-   that a bend is not taken for persistence.
-4. Gain. Series, trend and bends are whitened with both; L = n log(S_0 / S_m), with S_0 the sum of squares that
-   the trend leaves and S_m the least that trend and m bends leave: one, or the two of an S-shaped change.
+3. Persistence. An autoregression of the residual that the best two bends leave, its order from 0 to 4 by
+   AICc, so that a bend is not taken for persistence.
+4. Gain. Series, trend and bends are whitened with both; L = n log(S_0 / S_m), with S_0 the sum of squares
+   that the trend leaves and S_m the least that trend and m bends leave: one, or the two of an S.
 
 What L would be without a bend is simulated: `phases.reference`.
 """

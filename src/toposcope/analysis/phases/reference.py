@@ -4,7 +4,8 @@
 more of them large), and walks with white noise on top (from a tenth of a step to ten steps), half of each
 with noise that wanes or grows like a power of the step. A series is compared with the fifth whose estimated
 persistence is nearest to its own, so that white noise is judged by noise like white and a smooth drift by
-drifts as smooth. Against a `line` on log(step) the steps of the walks are independent. p is the share of those with as large a gain; beyond the largest 5% their exponential tail.
+drifts as smooth. Against a `line` on log(step) the steps of the walks are independent. p is the share of
+those with as large a gain; beyond the largest 5% their exponential tail.
 """
 
 from __future__ import annotations

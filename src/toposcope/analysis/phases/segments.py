@@ -111,6 +111,7 @@ def segments(
         bends = ()
     last = scan(grid, change, bends)
     starts = [0, *sorted(bends), len(change)]
+    rate = false_alarms(steps, line=line)
     rows: list[tuple[object, ...]] = []
     risen = False
     for i, (a, b) in enumerate(pairwise(starts)):
@@ -121,7 +122,7 @@ def segments(
             first, end, kind = _bend(grid, change, a, tuple(place for place in bends if place != a))
         rows.append((
             i, steps[a], steps[b], slope, low, high, first, end, kind, direction,
-            _spectral(direction, risen), _EMBEDDING[direction], false_alarms(steps, line=line), p, p, "ok", "",
+            _spectral(direction, risen), _EMBEDDING[direction], rate, p, p, "ok", "",
         ))  # fmt: skip
         risen = risen or direction == "rising"
     return rows
