@@ -107,7 +107,11 @@ def test_the_command_fits_a_named_law(tmp_path: Path, capsys) -> None:  # type: 
     code, _, err = run(["analyze", str(file), "--law", "power", "--column", "N"], capsys)
     assert code == 2
     assert "write QUANTITY=COLUMN" in err
-    code, _, _ = run(["analyze", str(file), "--law", "offset", "--column", "size=loss"], capsys)
+    code, printed, _ = run(["analyze", str(file), "--law", "offset", "--column", "size=N"], capsys)
+    assert code == 1
+    assert "3 distinct sizes; the law needs at least 4" in printed
+    pd.DataFrame({"N": [1e3, 1e4, 1e5, 1e6], "loss": [8.0, 4.0, 2.1, 1.3]}).to_csv(file, index=False)
+    code, _, _ = run(["analyze", str(file), "--law", "offset", "--column", "size=N"], capsys)
     assert code == 0
 
 

@@ -52,4 +52,4 @@ def test_two_stage_recovers_a_planted_chain_and_bounds_a_larger_compute():
 def test_two_stage_with_too_few_models_fails_with_its_reason():
     fit = fit_two_stage(np.array([1e18, 1e19]), np.array([3.0, 2.5]), np.array([0.3, 0.4]))
     assert fit.status == "failed"
-    assert "at least 3" in fit.reason
+    assert "at least 4" in fit.reason

@@ -3,19 +3,16 @@
 A series v at steps s > 0 is a smooth trend plus noise, and perhaps a bend: a place tau from which its slope
 on log(step) differs, max(log s - log tau, 0). Everything is done on the changes between checkpoints.
 
-1. Trend. The changes of the trend basis of `trends.whitening`: a line in the step and so many of the
-leading
+1. Trend. The changes of the trend basis of `trends.whitening`: a line in the step and so many of the leading
    principal functions of t^-b and log t that what any of those leaves is a tenth of the series' roughness
    (median |second difference|, which a bend hardly touches) at most. A plain curve of training leaves no
    bend.
 2. Size. The log contrasts of neighbouring residuals: a line on log(step), then a smoother over a fifth of the
    checkpoints. Noise may wane, grow, or change its size half-way.
 3. Persistence. An autoregression of the residual that the best two bends leave, its order from 0 to 4 by
-AICc, so
-   that a bend is not taken for persistence.
+   AICc, so that a bend is not taken for persistence.
 4. Gain. Series, trend and bends are whitened with both; L = n log(S_0 / S_m), with S_0 the sum of squares
-that
-   the trend leaves and S_m the least that trend and m bends leave: one, or the two of an S-shaped change.
+   that the trend leaves and S_m the least that trend and m bends leave: one, or the two of an S.
 
 What L would be without a bend is simulated: `phases.reference`.
 """
@@ -82,10 +79,12 @@ class Scan:
     profile: np.ndarray
 
 
-def design(steps: np.ndarray) -> Design:
-    """Return the design of rising positive `steps` (n + 1,)."""
+def design(steps: np.ndarray, *, line: bool = False) -> Design:
+    """Return the design of rising positive `steps` (n + 1,); with `line` its one trend is log(step)."""
     steps = np.asarray(steps, float)
     logs = np.log(steps)
+    if line:
+        return Design(steps, np.diff(logs), logs, np.diff(logs)[None], np.zeros(0))
     basis = core_trends(steps)  # constant, principal functions, line
     t = (steps - steps[0]) / np.diff(steps).min() + 1.0
     powers = np.stack([*(t**-b for b in _POWERS), np.log(t)])

@@ -37,6 +37,8 @@ class OnlineDetector:
         The steps at which the run will be measured.
     rate
         Share of runs without a bend that may raise an alarm.
+    line
+        Test against a straight line on log(step) and walks: see `segments.segments`.
 
     Examples
     --------
@@ -49,9 +51,10 @@ class OnlineDetector:
     True
     """
 
-    def __init__(self, planned_steps: np.ndarray, *, rate: float = FALSE_ALARMS) -> None:
+    def __init__(self, planned_steps: np.ndarray, *, rate: float = FALSE_ALARMS, line: bool = False) -> None:
         planned = np.unique(np.asarray(planned_steps, float))
-        self._looks = _plan(tuple(planned[planned > 0].tolist()), rate)
+        self._looks = _plan(tuple(planned[planned > 0].tolist()), rate, line)
+        self._line = line
         self._steps: list[float] = []
         self._values: list[float] = []
         self._bends: tuple[int, ...] = ()
@@ -66,7 +69,7 @@ class OnlineDetector:
         if look is None:
             return None
         steps, values = np.array(self._steps), np.array(self._values)
-        grid = look.grid if np.array_equal(look.grid.steps, steps) else design(steps)
+        grid = look.grid if np.array_equal(look.grid.steps, steps) else design(steps, line=self._line)
         if why_not(grid, values):
             return None
         found = scan(grid, np.diff(values), self._bends)
@@ -80,16 +83,16 @@ class OnlineDetector:
 
 
 @lru_cache(maxsize=16)
-def _plan(planned: tuple[float, ...], rate: float) -> dict[int, Look]:
+def _plan(planned: tuple[float, ...], rate: float, line: bool) -> dict[int, Look]:
     """Return the looks of a plan, by the number of checkpoints seen."""
     steps = np.array(planned)
     if len(steps) <= LEAST_POINTS:
         return {}
     counts = np.unique(np.linspace(LEAST_POINTS + 1, len(steps), MOST_LOOKS).round().astype(int))
-    changes = np.diff(plain_series(steps, SERIES), axis=1)
+    changes = np.diff(plain_series(steps, SERIES, line=line), axis=1)
     quiet, looks = np.ones(SERIES, bool), {}
     for looked, count in enumerate(counts.tolist(), start=1):
-        grid = design(steps[:count])
+        grid = design(steps[:count], line=line)
         scanned = scans(grid, changes[:, : count - 1])
         known = Reference.of(scanned)
         p = np.array([min(known.p_values(*row)) for row in scanned])

@@ -4,7 +4,8 @@
 more of them large), and walks with white noise on top (from a tenth of a step to ten steps), half of each
 with noise that wanes or grows like a power of the step. A series is compared with the fifth whose estimated
 persistence is nearest to its own, so that white noise is judged by noise like white and a smooth drift by
-drifts as smooth. p is the share of those with as large a gain; beyond the largest 5% their exponential tail.
+drifts as smooth. Against a `line` on log(step) the steps of the walks are independent. p is the share of
+those with as large a gain; beyond the largest 5% their exponential tail.
 """
 
 from __future__ import annotations
@@ -60,20 +61,20 @@ def _tail(like: np.ndarray, gain: float) -> float:
     return _TAIL * float(np.exp(-(gain - start) / np.mean(like[like > start] - start)))
 
 
-def reference(steps: np.ndarray) -> Reference:
-    """Return the reference of rising positive `steps` (cached)."""
-    return _reference(tuple(float(step) for step in steps))
+def reference(steps: np.ndarray, *, line: bool = False) -> Reference:
+    """Return the reference of rising positive `steps` (cached), or that of tests against a `line`."""
+    return _reference(tuple(float(step) for step in steps), line)
 
 
 @lru_cache(maxsize=64)
-def _reference(steps: tuple[float, ...]) -> Reference:
-    grid = design(np.array(steps))
-    return Reference.of(scans(grid, np.diff(plain_series(grid.steps, SERIES), axis=1)))
+def _reference(steps: tuple[float, ...], line: bool) -> Reference:
+    grid = design(np.array(steps), line=line)
+    return Reference.of(scans(grid, np.diff(plain_series(grid.steps, SERIES, line=line), axis=1)))
 
 
 @lru_cache(maxsize=64)
-def _false_alarms(steps: tuple[float, ...]) -> float:
-    grid, known = design(np.array(steps)), _reference(steps)
+def _false_alarms(steps: tuple[float, ...], line: bool) -> float:
+    grid, known = design(np.array(steps), line=line), _reference(steps, line)
     rates = []
     for series in curves(grid.steps, JUDGED).values():
         found = scans(grid, np.diff(series, axis=1))
@@ -81,9 +82,9 @@ def _false_alarms(steps: tuple[float, ...]) -> float:
     return float(max(rates))
 
 
-def false_alarms(steps: np.ndarray) -> float:
+def false_alarms(steps: np.ndarray, *, line: bool = False) -> float:
     """Return the highest share of `curves` at these steps in which a bend is found (cached)."""
-    return _false_alarms(tuple(float(step) for step in steps))
+    return _false_alarms(tuple(float(step) for step in steps), line)
 
 
 def curves(steps: np.ndarray, count: int) -> dict[str, np.ndarray]:
@@ -101,11 +102,11 @@ def curves(steps: np.ndarray, count: int) -> dict[str, np.ndarray]:
     }
 
 
-def plain_series(steps: np.ndarray, count: int) -> np.ndarray:
+def plain_series(steps: np.ndarray, count: int, *, line: bool = False) -> np.ndarray:
     """Return simulated noise without a bend, (count, len(steps)); see the module."""
     g = rng(name="bend reference", n=len(steps))
     n = len(steps)
-    walk = np.cumsum(autoregressions(g, MOST_PHI * g.random(count) ** 0.3, n), axis=1)
+    walk = np.cumsum(autoregressions(g, (0.0 if line else MOST_PHI) * g.random(count) ** 0.3, n), axis=1)
     ratio = np.exp(g.uniform(np.log(0.1), np.log(10.0), count))[:, None]
     mixed = np.cumsum(g.standard_normal((count, n)), axis=1) + ratio * g.standard_normal((count, n))
     power = np.where(g.random(count) < 0.5, 0.0, g.uniform(-1.0, 0.5, count))

@@ -88,27 +88,30 @@ def _whole(steps: np.ndarray, values: np.ndarray, dropped: int, level: float) ->
 
 
 def segments(
-    steps: np.ndarray, values: np.ndarray, *, level: float = 0.95, one: bool = False
+    steps: np.ndarray, values: np.ndarray, *, level: float = 0.95, one: bool = False, line: bool = False
 ) -> list[tuple[object, ...]]:
     """Return the segments of one series as rows of `segment_table`, without run and column.
 
     With `one` the series stays whole. `boundary_holm` is `boundary_p`, of a single series. Step 0, whose
-    logarithm is -inf, and values that are not finite are left out.
+    logarithm is -inf, and values that are not finite are left out. With `line` a bend is one from a straight
+    line on log(step), in noise no smoother than a random walk: this finds slow transitions, and takes plain
+    curves for bends, so it needs negative controls of the same kind as the series.
     """
     keep = (steps > 0) & np.isfinite(values)
     steps, values = np.asarray(steps, float)[keep], np.asarray(values, float)[keep]
     if len(steps) < 2:
         return [_nothing("failed", f"{len(steps)} checkpoints after step 0")]
-    grid = design(steps)
+    grid = design(steps, line=line)
     reason = why_not(grid, values)
     if reason:
         return [_nothing("failed" if "checkpoints" in reason else "degenerate", reason)]
     change = np.diff(values)
-    bends, p = _search(grid, change, reference(steps))
+    bends, p = _search(grid, change, reference(steps, line=line))
     if one:
         bends = ()
     last = scan(grid, change, bends)
     starts = [0, *sorted(bends), len(change)]
+    rate = false_alarms(steps, line=line)
     rows: list[tuple[object, ...]] = []
     risen = False
     for i, (a, b) in enumerate(pairwise(starts)):
@@ -119,7 +122,7 @@ def segments(
             first, end, kind = _bend(grid, change, a, tuple(place for place in bends if place != a))
         rows.append((
             i, steps[a], steps[b], slope, low, high, first, end, kind, direction,
-            _spectral(direction, risen), _EMBEDDING[direction], false_alarms(steps), p, p, "ok", "",
+            _spectral(direction, risen), _EMBEDDING[direction], rate, p, p, "ok", "",
         ))  # fmt: skip
         risen = risen or direction == "rising"
     return rows
