@@ -16,10 +16,16 @@ from toposcope.analysis.forecast.base import (
     own_errors,
     sibling_errors,
 )
-from toposcope.analysis.forecast.curve import Curve
+from toposcope.analysis.forecast.curve import Curve, level_and_slope
 from toposcope.analysis.forecast.families import LastValue, Pow3, Pow4, SmoothedPow3
 from toposcope.analysis.forecast.laws import MultiPower, Tissue
-from toposcope.analysis.forecast.siblings import MeanFall, PathTransfer, ShrunkTransfer, SiblingTransfer
+from toposcope.analysis.forecast.siblings import (
+    MeanFall,
+    PathTransfer,
+    ShrunkTransfer,
+    SiblingTransfer,
+    SizeTransfer,
+)
 from toposcope.errors import InputError
 
 POWER = 4.0
@@ -28,11 +34,53 @@ POWER = 4.0
 _EXACT = 1e-5
 """Log errors below this are one another's equals: no method is trusted beyond it."""
 
+REACH = 1.0
+"""How far the average may leave the siblings' falls, in units of their span."""
+
+DOUBT = 0.5
+"""Where no candidate's left-out error is below this share of the last value's, the forecast goes half way."""
+
 
 def default_candidates() -> tuple[Forecaster, ...]:
     """Return what `Auto` averages: transfers from siblings, laws of the rate, the run's own curve."""
-    from_siblings = (SiblingTransfer(), ShrunkTransfer(), MeanFall(), PathTransfer())
+    from_siblings = (SiblingTransfer(), ShrunkTransfer(), MeanFall(), SizeTransfer(), PathTransfer())
     return (*from_siblings, MultiPower(), Tissue(), Pow3(), SmoothedPow3(), Pow4(), LastValue())
+
+
+@dataclass(frozen=True, slots=True)
+class Falls:
+    """How log losses of siblings changed from the cut to the end, and how far an average may leave that."""
+
+    least: float
+    most: float
+    doubted: bool
+
+    @classmethod
+    def of(cls, siblings: Sequence[Curve], share: float, best: float) -> Self:
+        """Read the siblings' falls; `best` is the greatest weight among the candidates."""
+        cuts = [s.seen(share * s.horizon) for s in siblings]
+        falls = [
+            math.log(s.final_loss()) - level_and_slope(c.step, c.loss)[0]
+            for s, c in zip(siblings, cuts, strict=True)
+            if len(c.step)
+        ]
+        if not falls:
+            return cls(-math.inf, math.inf, False)
+        span = max(falls) - min(falls)
+        doubted = best < DOUBT**-POWER * weight(falls)
+        return cls(min(falls) - REACH * span, max(falls) + REACH * span, doubted)
+
+    def kept(self, fall: float) -> float:
+        """Return the share of a forecast change of the log loss that is kept."""
+        if fall == 0.0:
+            return 1.0
+        return (0.5 if self.doubted else 1.0) * min(max(fall, self.least), self.most) / fall
+
+    @property
+    def why(self) -> str:
+        """What held a forecast back."""
+        doubt = "on the siblings no method was twice as exact as the current loss"
+        return doubt if self.doubted else "the siblings' losses changed otherwise"
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +88,9 @@ class Auto(Forecaster):
     """Average of the candidates' log forecasts with weights rms^-4 of their left-out log errors.
 
     Each candidate forecasts every sibling from the others at the same share of training; one that fails on
-    any of them has no weight. With fewer than two siblings the errors come from earlier cuts of the run
+    any of them has no weight. The run falls by no more and no less than its siblings did from the same share
+    on, by the span of their falls at most; and by half as much where no candidate was twice as exact on them
+    as their current losses were (`Falls`). With fewer than two siblings the errors come from earlier cuts of the run
     itself. The laws of the learning rate enter only where siblings follow different schedules or there are
     none: on one shared schedule a regression on siblings needs no law.
     """
@@ -49,6 +99,7 @@ class Auto(Forecaster):
     candidates: tuple[Forecaster, ...] = field(default_factory=default_candidates)
     siblings: Sequence[Curve] = ()
     share: float = 0.0
+    falls: Falls | None = None
     fitted: tuple[tuple[Forecaster, float], ...] = ()
     known: dict[tuple[object, ...], tuple[float, ...]] = field(default_factory=dict, repr=False)
     """Errors of methods that learn from no sibling, kept so that leaving others out does not repeat them."""
@@ -67,12 +118,15 @@ class Auto(Forecaster):
 
     def fit(self, siblings: Sequence[Curve], share: float) -> Self:
         """Weigh the candidates on the siblings and fit those that have a weight."""
-        kept = replace(self, siblings=tuple(siblings), share=share, fitted=())
+        kept = replace(self, siblings=tuple(siblings), share=share, fitted=(), falls=None)
         if len(siblings) < 2:
             return kept
+        shared = one_schedule(siblings)
         errors = [(c, self._left_out(c, siblings, share)) for c in self._eligible(siblings)]
         known = [(c, weight(e)) for c, e in errors if len(e) == len(siblings)]
-        return replace(kept, fitted=tuple((c.fit(siblings, share), w) for c, w in known))
+        fitted = tuple((c.fit(siblings, share), w) for c, w in known)
+        best = max((w for _, w in known), default=0.0)
+        return replace(kept, fitted=fitted, falls=Falls.of(siblings, share, best) if shared else None)
 
     def predict(self, seen: Curve) -> Point:
         """Average the forecasts; without siblings, weighed on the run's own earlier cuts."""
@@ -85,8 +139,16 @@ class Auto(Forecaster):
         step = future_steps(seen)
         paths = np.array([np.log(np.interp(step, p.step, p.loss)) for _, _, p in points])
         weights = np.array([w for _, w, _ in points])
+        path = weights @ paths / total
         notes = {p.note: None for _, w, p in points if p.note and w > 0.05 * total}
-        return Point(final, step, np.exp(weights @ paths / total), used, "; ".join(notes))
+        if self.falls is not None and self.fitted:
+            now = level_and_slope(seen.step, seen.loss)[0]
+            kept = self.falls.kept(math.log(final) - now)
+            final = math.exp(now + kept * (math.log(final) - now))
+            path = now + kept * (path - now)
+            if kept != 1.0:
+                notes[f"{kept:.0%} of the average's fall: {self.falls.why}"] = None
+        return Point(final, step, np.exp(path), used, "; ".join(notes))
 
     def _points(
         self, fitted: Sequence[tuple[Forecaster, float]], seen: Curve
