@@ -37,8 +37,11 @@ _EXACT = 1e-5
 REACH = 1.0
 """How far the average may leave the siblings' falls, in units of their span."""
 
-DOUBT = 0.5
-"""Where no candidate's left-out error is below this share of the last value's, the forecast goes half way."""
+DOUBT = 3.0
+"""The forecast fall is shrunk by 1 - DOUBT / k x (least rms of a candidate / rms fall)^2 of k siblings."""
+
+_NOTED = 0.9
+_HELD_BACK = "on the siblings no method was much more exact than the current loss, or they fell otherwise"
 
 
 def default_candidates() -> tuple[Forecaster, ...]:
@@ -53,34 +56,31 @@ class Falls:
 
     least: float
     most: float
-    doubted: bool
+    trusted: float
 
     @classmethod
     def of(cls, siblings: Sequence[Curve], share: float, best: float) -> Self:
-        """Read the siblings' falls; `best` is the greatest weight among the candidates."""
-        cuts = [s.seen(share * s.horizon) for s in siblings]
+        """Read the siblings' falls; `best` is the greatest weight among the candidates.
+
+        `trusted` = 1 - DOUBT / k (rms error of the best candidate / rms fall)^2, 0 at least: the shrinkage of
+        James and Stein towards a loss that stays.
+        """
+        cuts = [(s, s.seen(share * s.horizon)) for s in siblings]
         falls = [
-            math.log(s.final_loss()) - level_and_slope(c.step, c.loss)[0]
-            for s, c in zip(siblings, cuts, strict=True)
-            if len(c.step)
+            math.log(s.final_loss()) - level_and_slope(cut.step, cut.loss)[0]
+            for s, cut in cuts
+            if len(cut.step)
         ]
-        if not falls:
-            return cls(-math.inf, math.inf, False)
+        if not falls or not best > 0:
+            return cls(-math.inf, math.inf, 1.0)
         span = max(falls) - min(falls)
-        doubted = best < DOUBT**-POWER * weight(falls)
-        return cls(min(falls) - REACH * span, max(falls) + REACH * span, doubted)
+        ratio = (weight(falls) / best) ** (2 / POWER)
+        trusted = max(0.0, 1.0 - DOUBT / len(falls) * ratio)
+        return cls(min(falls) - REACH * span, max(falls) + REACH * span, trusted)
 
     def kept(self, fall: float) -> float:
         """Return the share of a forecast change of the log loss that is kept."""
-        if fall == 0.0:
-            return 1.0
-        return (0.5 if self.doubted else 1.0) * min(max(fall, self.least), self.most) / fall
-
-    @property
-    def why(self) -> str:
-        """What held a forecast back."""
-        doubt = "on the siblings no method was twice as exact as the current loss"
-        return doubt if self.doubted else "the siblings' losses changed otherwise"
+        return self.trusted * min(max(fall, self.least), self.most) / fall if fall != 0.0 else 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,8 +89,8 @@ class Auto(Forecaster):
 
     Each candidate forecasts every sibling from the others at the same share of training; one that fails on
     any of them has no weight. The run falls by no more and no less than its siblings did from the same share
-    on, by the span of their falls at most; and by half as much where no candidate was twice as exact on them
-    as their current losses were (`Falls`). With fewer than two siblings the errors come from earlier cuts of the run
+    on, by the span of their falls at most, and that fall is shrunk as no candidate was more exact on them than
+    their current losses were (`Falls`). With fewer than two siblings the errors come from earlier cuts of the run
     itself. The laws of the learning rate enter only where siblings follow different schedules or there are
     none: on one shared schedule a regression on siblings needs no law.
     """
@@ -146,8 +146,8 @@ class Auto(Forecaster):
             kept = self.falls.kept(math.log(final) - now)
             final = math.exp(now + kept * (math.log(final) - now))
             path = now + kept * (path - now)
-            if kept != 1.0:
-                notes[f"{kept:.0%} of the average's fall: {self.falls.why}"] = None
+            if kept < _NOTED:
+                notes[f"{kept:.0%} of the average's fall: {_HELD_BACK}"] = None
         return Point(final, step, np.exp(path), used, "; ".join(notes))
 
     def _points(
