@@ -81,8 +81,8 @@ class Forecast:
     at every `step` (`toposcope.analysis.forecast.band`); empty where there is no curve or no interval. `used`
     are the methods that an average was made of, with their weights.
 
-    `status` is "ok"; "no plan", without an interval, where the rest of the learning rate is unknown and no
-    sibling tells of it (what would hold if the rate went on is in `reason`); "degenerate" without an interval; "failed" without a forecast. `reason` says why.
+    `status` is "ok"; "no plan" where the rest of the learning rate is unknown and no sibling tells of it: `low` is
+    lower by the most that an annealing gained in published runs, and nothing holds with `level`; "degenerate" without an interval; "failed" without a forecast. `reason` says why.
     """
 
     run: str
@@ -175,14 +175,15 @@ def _with_interval(
     elif not any(errors):
         said = [f"{source} were forecast without any error, so that there is no interval"]
         low, high, status = math.nan, math.nan, "degenerate"
-    elif unplanned:
-        said = [*said, _unplanned(point.final, low, high, level)]
-        low, high, status = math.nan, math.nan, "no plan"
-    elif len(point.step) and seen.horizon > seen.last > 0:
-        band = curve_interval(
-            point.step, point.loss, cut=seen.last, end=seen.horizon, paths=[t.path for t in tests],
-            half=half, noise=level_error(seen.step, seen.loss), level=level,
-        )  # fmt: skip
+    else:
+        if len(point.step) and seen.horizon > seen.last > 0:
+            band = curve_interval(
+                point.step, point.loss, cut=seen.last, end=seen.horizon, paths=[t.path for t in tests],
+                half=half, noise=level_error(seen.step, seen.loss), level=level,
+            )  # fmt: skip
+        if unplanned:
+            said, status = [*said, _unplanned(point.final, low, high, level)], "no plan"
+            low *= 1 - ANNEALING_GAIN[1]
     return Forecast(
         seen.run, method.name, seen.last / seen.horizon, point.final, low, high, level, point.step,
         point.loss, source, tuple(errors), status, "; ".join(said), *band, point.used,
@@ -200,9 +201,9 @@ def _may_anneal(seen: Curve) -> bool:
 def _unplanned(final: float, low: float, high: float, level: float) -> str:
     least, most = ANNEALING_GAIN
     return (
-        f"no plan of the learning rate is known (--schedule), so no interval: if the rate goes on as before, "
-        f"{low:.4g} to {high:.4g} ({level:.0%}); an annealing to come would end {least:.1%} to {most:.1%} "
-        f"lower, at {final * (1 - most):.4g} to {final * (1 - least):.4g}"
+        f"no plan of the learning rate is known (--schedule), so the interval is none of {level:.0%}; if the "
+        f"rate goes on as before {low:.4g} to {high:.4g} is; an annealing to come would end {least:.1%} to "
+        f"{most:.1%} lower, at {final * (1 - most):.4g} to {final * (1 - least):.4g}: the lower end is so much lower"
     )
 
 
