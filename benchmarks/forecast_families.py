@@ -1,4 +1,4 @@
-"""Simulated families made to be unkind: python -m benchmarks.forecast_families [FIRST] [LAST] [--cut .3] [--quick].
+"""Unkind simulated families: python -m benchmarks.forecast_families [FIRST] [LAST] [--cut .3] [--quick].
 
 The laws here are none that a forecaster fits: sums of relaxations, sigmoid drops, bumps, logarithms, models
 that cross, ends that the beginning says nothing of. The noise is correlated in part, runs have glitches,

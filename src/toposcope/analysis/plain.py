@@ -23,10 +23,11 @@ _LOGGED = ("tokens", "weight_norm", "loss", "heldout_loss")
 def plain_table(frame: pd.DataFrame, targets: Sequence[str] = ()) -> SeriesTable:
     """Return the series table of a plain one: columns step, features and targets, run and what describes it.
 
-    Columns are also known by the names in `toposcope.sources.losses.ALIASES`, but for named targets. The named
-    targets and the known ones among the columns become targets, the others features. Where `gap`,
-    `efficiency` and `efficiency_flop` are absent they are worked out as in a store: held-out minus smoothed
-    training loss; -dL/dlog tokens (log steps without tokens); the same per FLOP, 6 N per token.
+    Columns are also known by the names in `toposcope.sources.losses.ALIASES`, but for named targets.
+    The named targets and the known ones among the columns become targets, the others features. Where
+    `gap`, `efficiency` and `efficiency_flop` are absent they are worked out as in a store: held-out
+    minus smoothed training loss; -dL/dlog tokens (log steps without tokens); the same per FLOP, 6 N per
+    token.
 
     Raises
     ------

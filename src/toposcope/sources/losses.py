@@ -79,7 +79,7 @@ def canonical(frame: pd.DataFrame, *, keep: Collection[str] = ()) -> pd.DataFram
 
 
 def separated(text: str) -> pd.DataFrame:
-    """Read a table whose columns are separated by what separates most names in its first line: , tab or ;.
+    r"""Read a table whose columns are separated by what separates most names in its first line: , tab or ;.
 
     >>> separated("step;loss\n1;2.5").to_dict("list")
     {'step': [1], 'loss': [2.5]}

@@ -87,12 +87,12 @@ class Falls:
 class Auto(Forecaster):
     """Average of the candidates' log forecasts with weights rms^-4 of their left-out log errors.
 
-    Each candidate forecasts every sibling from the others at the same share of training; one that fails on
-    any of them has no weight. The run falls by no more and no less than its siblings did from the same share
-    on, by the span of their falls at most, and that fall is shrunk as no candidate was more exact on them than
-    their current losses were (`Falls`). With fewer than two siblings the errors come from earlier cuts of the run
-    itself. The laws of the learning rate enter only where siblings follow different schedules or there are
-    none: on one shared schedule a regression on siblings needs no law.
+    Each candidate forecasts every sibling from the others at the same share of training; one that fails
+    on any of them has no weight. The run falls by what its siblings fell from the same share on, give
+    or take the span of their falls, and less where no candidate was much more exact on them than their
+    current losses were (`Falls`). With fewer than two siblings the errors come from earlier cuts of the
+    run itself. The laws of the learning rate enter only where siblings follow different schedules or
+    there are none: on one shared schedule a regression on siblings needs no law.
     """
 
     label: str = "auto"

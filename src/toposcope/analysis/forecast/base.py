@@ -81,8 +81,9 @@ class Forecast:
     at every `step` (`toposcope.analysis.forecast.band`); empty where there is no curve or no interval. `used`
     are the methods that an average was made of, with their weights.
 
-    `status` is "ok"; "no plan" where the rest of the learning rate is unknown and no sibling tells of it: `low` is
-    lower by the most that an annealing gained in published runs, and nothing holds with `level`; "degenerate" without an interval; "failed" without a forecast. `reason` says why.
+    `status` is "ok"; "no plan" where the rest of the learning rate is unknown and no sibling tells of
+    it: `low` is lower by the most that an annealing gained in published runs, and nothing holds with
+    `level`; "degenerate" without an interval; "failed" without a forecast. `reason` says why.
     """
 
     run: str
@@ -203,7 +204,8 @@ def _unplanned(final: float, low: float, high: float, level: float) -> str:
     return (
         f"no plan of the learning rate is known (--schedule), so the interval is none of {level:.0%}; if the "
         f"rate goes on as before {low:.4g} to {high:.4g} is; an annealing to come would end {least:.1%} to "
-        f"{most:.1%} lower, at {final * (1 - most):.4g} to {final * (1 - least):.4g}: the lower end is so much lower"
+        f"{most:.1%} lower, at {final * (1 - most):.4g} to {final * (1 - least):.4g}, "
+        "and the lower end is lowered by the most of that"
     )
 
 
@@ -228,10 +230,10 @@ def half_width(errors: Sequence[float], level: float = LEVEL) -> float:
 def leverage_half_width(tests: Sequence[Backtest], at: float, level: float = LEVEL) -> float:
     """Return the half-width of log loss for a run whose log loss at the cut is `at`.
 
-    That of a regression line's prediction interval, t_(k-2) s sqrt(1 + h), with h = 1/k + (x - mean)^2 / Sxx
-    the leverage of a run at x among its k siblings and s^2 the mean of (1 - h_i) e_i^2: a left-out error at
-    leverage h_i has variance s^2 / (1 - h_i). An end beyond all siblings' is less sure than one between. It is
-    never narrower than `half_width` of the same errors.
+    That of a regression line's prediction interval, t_(k-2) s sqrt(1 + h), with h = 1/k + (x - mean)^2
+    / Sxx the leverage of a run at x among its k siblings and s^2 the mean of (1 - h_i) e_i^2: a left-
+    out error at leverage h_i has variance s^2 / (1 - h_i). An end beyond all siblings' is less sure
+    than one between. It is never narrower than `half_width` of the same errors.
     """
     errors, x = np.array([t.error for t in tests]), np.array([t.level for t in tests])
     k = len(errors)
