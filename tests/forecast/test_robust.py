@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 
 import numpy as np
 import pandas as pd
@@ -134,6 +135,9 @@ def test_without_a_plan_the_row_says_so_and_what_annealing_would_add():
     rows = pd.DataFrame({"step": step, "loss": 2 + 3 * step**-0.4, "learning_rate": 1e-3})
     made = forecast(Auto(), curve_from_metrics("a", rows, horizon=2000))
     assert made.status == "no plan"
+    assert "the interval is none of 90%" in made.reason
+    on = [float(x) for x in re.findall(r"as before ([\d.]+) to ([\d.]+)", made.reason)[0]]
+    assert (made.low, made.high) == pytest.approx((on[0] * 0.972, on[1]), rel=1e-3)
     assert f"at {made.final * 0.972:.4g} to {made.final * 0.987:.4g}" in made.reason
     annealed = rows.assign(learning_rate=np.linspace(1e-3, 1e-5, len(rows)))
     assert forecast(Auto(), curve_from_metrics("a", annealed, horizon=1100)).status == "ok"
@@ -288,6 +292,40 @@ def test_an_unfinished_transformers_run_is_no_finished_sibling(tmp_path):
     (folder / "trainer_state.json").write_text(json.dumps({**state, "global_step": 190}))
     (run,) = open_series(str(tmp_path / "run")).runs
     assert "checkpoint-200 states global_step 190" in run.config["step_conflict"]
+
+
+def test_an_unfinished_lightning_run_is_no_finished_sibling(tmp_path):
+    import torch
+
+    folder = tmp_path / "lightning_logs" / "version_0"
+    (folder / "checkpoints").mkdir(parents=True)
+    state = {"state_dict": {"layer.weight": torch.ones(4, 4)}, "global_step": 200, "epoch": 1}
+    torch.save(state, folder / "checkpoints" / "epoch=1-step=200.ckpt")
+    (folder / "hparams.yaml").write_text("width: 4\nmax_steps: 1000\n")
+    rows = "".join(f"0,{s},{4 - s / 100},\n1,{s},,{5 - s / 100}\n" for s in range(10, 201, 10))
+    (folder / "metrics.csv").write_text("epoch,step,train_loss_step,val_loss\n" + rows)
+    series = open_series(str(folder))
+    (run,) = series.runs
+    assert (run.run, run.config["planned_steps"]) == ("version_0", 1000)
+    losses = series.metrics("version_0")
+    assert losses[["step", "loss", "heldout_loss"]].iloc[0].tolist() == [10, 3.9, 4.9]
+    described = pd.DataFrame([{"run": run.run, "parameters": 16, "config": dict(run.config)}])
+    (read,), problems = gather_curves(losses, described)
+    assert (read.finished, read.horizon, problems) == (False, 1000, [])
+
+
+def test_an_unfinished_nanogpt_run_is_no_finished_sibling(tmp_path):
+    import torch
+
+    content = {"model": {"lm_head.weight": torch.ones(4, 4)}, "iter_num": 600, "config": {"max_iters": 2000}}
+    (tmp_path / "out").mkdir()
+    torch.save(content, tmp_path / "out" / "ckpt.pt")
+    series = open_series(str(tmp_path / "out"))
+    (run,) = series.runs
+    assert [c.step for c in series.checkpoints] == [600]
+    described = pd.DataFrame([{"run": "out", "parameters": 16, "config": dict(run.config)}])
+    (read,), _ = gather_curves(table("out", end=600), described)
+    assert (read.finished, read.horizon) == (False, 2000)
 
 
 def test_numbers_that_are_none_are_left_out_of_the_facts():

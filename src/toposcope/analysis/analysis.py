@@ -23,6 +23,7 @@ from toposcope.analysis.table import SeriesTable, series_table, with_targets
 from toposcope.analysis.target import chosen_target
 from toposcope.analysis.targets import read_targets
 from toposcope.errors import InputError
+from toposcope.sources.losses import read_table
 from toposcope.store import Store
 
 if TYPE_CHECKING:
@@ -233,7 +234,7 @@ def _studies(
     if isinstance(source, pd.DataFrame):
         return [_of_table(source, "run", targets, columns, scores)]
     if isinstance(source, str | Path) and Path(source).is_file():
-        return [_of_table(read_frame(Path(source)), Path(source).stem, targets, columns, scores)]
+        return [_of_table(read_table(Path(source)), Path(source).stem, targets, columns, scores)]
     store = source if isinstance(source, Store) else Store.open(source)
     features = store.features()
     if features.empty:
@@ -321,22 +322,6 @@ def complete_runs(series: SeriesTable) -> pd.DataFrame:
     known["family"] = known["family"].astype(object).where(known["family"].notna(), "").astype(str)
     known["parameters"] = known["parameters"].fillna(0).astype(int)
     return known
-
-
-def read_frame(path: Path) -> pd.DataFrame:
-    """Read a .csv or .parquet file.
-
-    Raises
-    ------
-    InputError
-        When it is another kind of file or cannot be read.
-    """
-    if path.suffix not in (".csv", ".parquet"):
-        raise InputError(f"{path}: neither a store nor a .csv or .parquet table")
-    try:
-        return pd.read_csv(path) if path.suffix == ".csv" else pd.read_parquet(path)
-    except (ValueError, OSError) as error:
-        raise InputError(f"{path} cannot be read as a table: {str(error).splitlines()[0]}") from error
 
 
 def _without(series: SeriesTable, words: str) -> SeriesTable:

@@ -11,6 +11,7 @@ import pandas as pd
 from toposcope.analysis.efficiency import SMOOTH, TARGETS, targets_of_run
 from toposcope.analysis.table import SeriesTable, from_frame
 from toposcope.errors import InputError
+from toposcope.sources.losses import canonical
 
 DESCRIBES = ("family", "parameters", "seed", "schedule", "corpus")
 """Columns that describe a run: constant along it, never features."""
@@ -22,9 +23,11 @@ _LOGGED = ("tokens", "weight_norm", "loss", "heldout_loss")
 def plain_table(frame: pd.DataFrame, targets: Sequence[str] = ()) -> SeriesTable:
     """Return the series table of a plain one: columns step, features and targets, run and what describes it.
 
-    The named targets and the known ones among the columns become targets, the others features. Where `gap`,
-    `efficiency` and `efficiency_flop` are absent they are worked out as in a store: held-out minus smoothed
-    training loss; -dL/dlog tokens (log steps without tokens); the same per FLOP, 6 N per token.
+    Columns are also known by the names in `toposcope.sources.losses.ALIASES`, but for named targets.
+    The named targets and the known ones among the columns become targets, the others features. Where
+    `gap`, `efficiency` and `efficiency_flop` are absent they are worked out as in a store: held-out
+    minus smoothed training loss; -dL/dlog tokens (log steps without tokens); the same per FLOP, 6 N per
+    token.
 
     Raises
     ------
@@ -39,7 +42,7 @@ def plain_table(frame: pd.DataFrame, targets: Sequence[str] = ()) -> SeriesTable
     >>> table.targets, table.columns(), round(float(table.values["efficiency"].iloc[20]), 6)
     (('loss', 'efficiency'), ['mine'], 0.3)
     """
-    frame = frame.copy()
+    frame = canonical(frame, keep=targets)
     if "run" not in frame:
         frame["run"] = "run"
     described = [name for name in DESCRIBES if name in frame and name not in targets]

@@ -11,6 +11,7 @@ import pandas as pd
 
 from toposcope.errors import InputError
 from toposcope.sources.labels import step_of
+from toposcope.sources.losses import SUFFIXES, canonical, meaning, read_table
 
 COLUMNS = ("run", "step", "target", "value", "status", "reason")
 TARGET_LABELS = {
@@ -27,6 +28,7 @@ OWN_TARGETS = ("log_perplexity", "probe_accuracy")
 """Targets that a store of representations brings itself; `probe_accuracy` is that of the last layer."""
 _KEYS = ("run", "step", "revision")
 _LISTED = 5
+_READ = (*SUFFIXES, ".json")
 
 
 def read_targets(path: str | Path) -> pd.DataFrame:
@@ -83,23 +85,18 @@ def read_targets(path: str | Path) -> pd.DataFrame:
 
 
 def _table(path: Path) -> pd.DataFrame:
-    readers = {
-        ".csv": pd.read_csv,
-        ".tsv": lambda file: pd.read_csv(file, sep="\t"),
-        ".parquet": pd.read_parquet,
-        ".jsonl": lambda file: pd.read_json(file, lines=True),
-        ".json": lambda file: pd.DataFrame(json.loads(Path(file).read_text(encoding="utf-8"))),
-    }
-    if path.suffix.lower() not in readers:
-        raise InputError(f"{path}: targets are read from {', '.join(readers)} files")
+    suffix = path.suffix.lower()
+    if suffix not in _READ:
+        raise InputError(f"{path}: targets are read from {', '.join(_READ)} files")
     try:
-        frame = readers[path.suffix.lower()](path)  # type: ignore[operator]
+        frame = read_table(path) if suffix != ".json" else pd.DataFrame(json.loads(path.read_text("utf-8")))
     except (OSError, ValueError, TypeError) as error:
         text = " ".join(str(error).split())[:120]
         raise InputError(f"{path} cannot be read as a table of targets: {text}") from error
     if frame.empty:
         raise InputError(f"{path} has no row")
-    return frame
+    scores = [c for c in frame if meaning(c) not in _KEYS]
+    return canonical(frame, keep=scores if "revision" not in frame else list(frame.columns))
 
 
 def _steps(frame: pd.DataFrame, path: Path) -> pd.Series:

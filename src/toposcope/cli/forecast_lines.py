@@ -59,7 +59,7 @@ def _value(one: Forecast) -> str:
     if not math.isfinite(one.final):
         return "no forecast"
     bounds = f"[{one.low:.4g}, {one.high:.4g}]" if math.isfinite(one.low) else "[no interval]"
-    return f"{one.final:.4g} {bounds}"
+    return f"{one.final:.4g} {bounds}" + (f" not {one.level:.0%}" if one.status == "no plan" else "")
 
 
 def _source(one: Forecast) -> str:

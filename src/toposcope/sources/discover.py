@@ -16,6 +16,7 @@ from toposcope.sources import history
 from toposcope.sources.blobs import Blob, Folder
 from toposcope.sources.formats import config_of, folder_format, is_weights_file, open_checkpoint, open_file
 from toposcope.sources.labels import step_of, step_of_file, tokens_of
+from toposcope.sources.lightning import CHECKPOINTS, is_lightning, lightning_facts, lightning_metrics
 from toposcope.sources.reader import Reader, read_json
 from toposcope.sources.sharded import is_shard
 from toposcope.types import Checkpoint, Run
@@ -128,6 +129,9 @@ def _runs(folder: Folder, depth: int) -> list[Source]:
         if not trained.entries and not depth:
             raise SourceError(f"{folder.label}: this run has no checkpoint yet; train it further")
         return [trained] if trained.entries else []
+    if is_lightning(folder):
+        inner = _runs(folder.sub(CHECKPOINTS), depth + 1)
+        return [_of_lightning(folder, inner[0])] if len(inner) == 1 else inner
     labelled = _labelled(folder, base_name(folder.label))
     if labelled:
         return [_series(folder, labelled)]
@@ -148,6 +152,16 @@ def _runs(folder: Folder, depth: int) -> list[Source]:
         for source in _runs(folder.sub(name), depth + 1)
     ]
     return _unique(found, folder)
+
+
+def _of_lightning(folder: Folder, source: Source) -> Source:
+    """Return the run of a version_N folder: its name, its log and its plan beside its checkpoints."""
+    run = base_name(folder.label)
+    return dataclasses.replace(
+        rename(source, run),
+        metrics=lambda: lightning_metrics(folder, run),
+        facts=lambda: {**source.facts(), **lightning_facts(folder)},
+    )
 
 
 def _may_hold_runs(name: str) -> bool:

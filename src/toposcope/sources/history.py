@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import io
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
@@ -13,7 +12,7 @@ import pandas as pd
 from toposcope.errors import SourceError, did_you_mean
 from toposcope.sources.blobs import Blob, Folder, open_location, read_text
 from toposcope.sources.events import read_events
-from toposcope.sources.losses import ALIASES, plain
+from toposcope.sources.losses import ALIASES, plain, separated
 from toposcope.sources.reader import parse_json, read_json
 from toposcope.store.schema import METRICS
 
@@ -176,8 +175,8 @@ def _read_table(blob: Blob) -> pd.DataFrame:
 
 def _read_csv(blob: Blob) -> pd.DataFrame:
     try:
-        return pd.read_csv(io.StringIO(read_text(blob)), sep=None, engine="python")
-    except (ValueError, csv.Error) as error:
+        return separated(read_text(blob))
+    except ValueError as error:
         raise SourceError(f"{blob.label}: is not a table ({str(error)[:80]}); correct it") from error
 
 

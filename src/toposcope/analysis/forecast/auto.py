@@ -16,10 +16,16 @@ from toposcope.analysis.forecast.base import (
     own_errors,
     sibling_errors,
 )
-from toposcope.analysis.forecast.curve import Curve
+from toposcope.analysis.forecast.curve import Curve, level_and_slope
 from toposcope.analysis.forecast.families import LastValue, Pow3, Pow4, SmoothedPow3
 from toposcope.analysis.forecast.laws import MultiPower, Tissue
-from toposcope.analysis.forecast.siblings import MeanFall, PathTransfer, ShrunkTransfer, SiblingTransfer
+from toposcope.analysis.forecast.siblings import (
+    MeanFall,
+    PathTransfer,
+    ShrunkTransfer,
+    SiblingTransfer,
+    SizeTransfer,
+)
 from toposcope.errors import InputError
 
 POWER = 4.0
@@ -28,27 +34,72 @@ POWER = 4.0
 _EXACT = 1e-5
 """Log errors below this are one another's equals: no method is trusted beyond it."""
 
+REACH = 1.0
+"""How far the average may leave the siblings' falls, in units of their span."""
+
+DOUBT = 3.0
+"""The forecast fall is shrunk by 1 - DOUBT / k x (least rms of a candidate / rms fall)^2 of k siblings."""
+
+_NOTED = 0.9
+_HELD_BACK = "on the siblings no method was much more exact than the current loss, or they fell otherwise"
+
 
 def default_candidates() -> tuple[Forecaster, ...]:
     """Return what `Auto` averages: transfers from siblings, laws of the rate, the run's own curve."""
-    from_siblings = (SiblingTransfer(), ShrunkTransfer(), MeanFall(), PathTransfer())
+    from_siblings = (SiblingTransfer(), ShrunkTransfer(), MeanFall(), SizeTransfer(), PathTransfer())
     return (*from_siblings, MultiPower(), Tissue(), Pow3(), SmoothedPow3(), Pow4(), LastValue())
+
+
+@dataclass(frozen=True, slots=True)
+class Falls:
+    """How log losses of siblings changed from the cut to the end, and how far an average may leave that."""
+
+    least: float
+    most: float
+    trusted: float
+
+    @classmethod
+    def of(cls, siblings: Sequence[Curve], share: float, best: float) -> Self:
+        """Read the siblings' falls; `best` is the greatest weight among the candidates.
+
+        `trusted` = 1 - DOUBT / k (rms error of the best candidate / rms fall)^2, 0 at least: the shrinkage of
+        James and Stein towards a loss that stays.
+        """
+        cuts = [(s, s.seen(share * s.horizon)) for s in siblings]
+        falls = [
+            math.log(s.final_loss()) - level_and_slope(cut.step, cut.loss)[0]
+            for s, cut in cuts
+            if len(cut.step)
+        ]
+        if not falls or not best > 0:
+            return cls(-math.inf, math.inf, 1.0)
+        span = max(falls) - min(falls)
+        ratio = (weight(falls) / best) ** (2 / POWER)
+        trusted = max(0.0, 1.0 - DOUBT / len(falls) * ratio)
+        return cls(min(falls) - REACH * span, max(falls) + REACH * span, trusted)
+
+    def kept(self, fall: float) -> float:
+        """Return the share of a forecast change of the log loss that is kept."""
+        return self.trusted * min(max(fall, self.least), self.most) / fall if fall != 0.0 else 1.0
 
 
 @dataclass(frozen=True, slots=True)
 class Auto(Forecaster):
     """Average of the candidates' log forecasts with weights rms^-4 of their left-out log errors.
 
-    Each candidate forecasts every sibling from the others at the same share of training; one that fails on
-    any of them has no weight. With fewer than two siblings the errors come from earlier cuts of the run
-    itself. The laws of the learning rate enter only where siblings follow different schedules or there are
-    none: on one shared schedule a regression on siblings needs no law.
+    Each candidate forecasts every sibling from the others at the same share of training; one that fails
+    on any of them has no weight. The run falls by what its siblings fell from the same share on, give
+    or take the span of their falls, and less where no candidate was much more exact on them than their
+    current losses were (`Falls`). With fewer than two siblings the errors come from earlier cuts of the
+    run itself. The laws of the learning rate enter only where siblings follow different schedules or
+    there are none: on one shared schedule a regression on siblings needs no law.
     """
 
     label: str = "auto"
     candidates: tuple[Forecaster, ...] = field(default_factory=default_candidates)
     siblings: Sequence[Curve] = ()
     share: float = 0.0
+    falls: Falls | None = None
     fitted: tuple[tuple[Forecaster, float], ...] = ()
     known: dict[tuple[object, ...], tuple[float, ...]] = field(default_factory=dict, repr=False)
     """Errors of methods that learn from no sibling, kept so that leaving others out does not repeat them."""
@@ -67,12 +118,15 @@ class Auto(Forecaster):
 
     def fit(self, siblings: Sequence[Curve], share: float) -> Self:
         """Weigh the candidates on the siblings and fit those that have a weight."""
-        kept = replace(self, siblings=tuple(siblings), share=share, fitted=())
+        kept = replace(self, siblings=tuple(siblings), share=share, fitted=(), falls=None)
         if len(siblings) < 2:
             return kept
+        shared = one_schedule(siblings)
         errors = [(c, self._left_out(c, siblings, share)) for c in self._eligible(siblings)]
         known = [(c, weight(e)) for c, e in errors if len(e) == len(siblings)]
-        return replace(kept, fitted=tuple((c.fit(siblings, share), w) for c, w in known))
+        fitted = tuple((c.fit(siblings, share), w) for c, w in known)
+        best = max((w for _, w in known), default=0.0)
+        return replace(kept, fitted=fitted, falls=Falls.of(siblings, share, best) if shared else None)
 
     def predict(self, seen: Curve) -> Point:
         """Average the forecasts; without siblings, weighed on the run's own earlier cuts."""
@@ -85,8 +139,16 @@ class Auto(Forecaster):
         step = future_steps(seen)
         paths = np.array([np.log(np.interp(step, p.step, p.loss)) for _, _, p in points])
         weights = np.array([w for _, w, _ in points])
+        path = weights @ paths / total
         notes = {p.note: None for _, w, p in points if p.note and w > 0.05 * total}
-        return Point(final, step, np.exp(weights @ paths / total), used, "; ".join(notes))
+        if self.falls is not None and self.fitted:
+            now = level_and_slope(seen.step, seen.loss)[0]
+            kept = self.falls.kept(math.log(final) - now)
+            final = math.exp(now + kept * (math.log(final) - now))
+            path = now + kept * (path - now)
+            if kept < _NOTED:
+                notes[f"{kept:.0%} of the average's fall: {_HELD_BACK}"] = None
+        return Point(final, step, np.exp(path), used, "; ".join(notes))
 
     def _points(
         self, fitted: Sequence[tuple[Forecaster, float]], seen: Curve

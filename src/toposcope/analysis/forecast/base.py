@@ -81,8 +81,9 @@ class Forecast:
     at every `step` (`toposcope.analysis.forecast.band`); empty where there is no curve or no interval. `used`
     are the methods that an average was made of, with their weights.
 
-    `status` is "ok"; "no plan" where the rest of the learning rate is unknown and nothing tells of it;
-    "degenerate" without an interval; "failed" without a forecast. `reason` says why.
+    `status` is "ok"; "no plan" where the rest of the learning rate is unknown and no sibling tells of
+    it: `low` is lower by the most that an annealing gained in published runs, and nothing holds with
+    `level`; "degenerate" without an interval; "failed" without a forecast. `reason` says why.
     """
 
     run: str
@@ -133,7 +134,9 @@ def forecast(
     share = seen.last / seen.horizon
     if seen.endless:
         return _failed(method, seen, math.nan, level, seen.endless)
-    finished = [curve for curve in siblings if curve.finished and curve.run != seen.run]
+    ended = [curve for curve in siblings if curve.finished and curve.run != seen.run]
+    finished = [curve for curve in ended if not curve.rose()]
+    risen = [curve.run for curve in ended if curve.rose()]
     seen, lender = with_borrowed_plan(seen, finished)
     borrowed = f"planned rate taken from {lender}" if lender and "schedule" in method.needs else ""
     try:
@@ -145,35 +148,46 @@ def forecast(
             )
     except (InputError, np.linalg.LinAlgError) as error:
         return _failed(method, seen, share, level, str(error))
-    tests = _sibling_backtests(method, finished, share)
-    source = f"{len(tests)} held-out siblings"
-    if len(tests) < 3:
-        tests, source = _own_backtests(method, seen, finished), "earlier cuts of the same run"
-    said = "; ".join(note for note in (borrowed, point.note) if note)
-    errors = [test.error for test in tests]
-    none = np.empty(0)
-    band = (none, none)
-    low, high, status = math.nan, math.nan, "degenerate"
-    if len(errors) < 3:
-        why, source = "too few siblings and too short a run for an interval", "nothing"
-        said = f"{said}; {why}" if said else why
-    elif not any(errors):
-        said = f"{source} were forecast without any error, so that there is no interval"
+    tests, source = _sibling_backtests(method, finished, share), ""
+    if len(tests) >= 3:
+        source = f"{len(tests)} held-out siblings"
+        half = leverage_half_width(tests, level_and_slope(seen.step, seen.loss)[0], level)
     else:
-        half = half_width(errors, level)
-        if source.endswith("siblings"):
-            half = leverage_half_width(tests, level_and_slope(seen.step, seen.loss)[0], level)
-        low, high, status = point.final * math.exp(-half), point.final * math.exp(half), "ok"
-        if not source.endswith("siblings") and _may_anneal(seen):
-            status, said = "no plan", _unplanned(point.final)
+        tests = _own_backtests(method, seen, finished)
+        half = half_width([test.error for test in tests], level) if tests else math.nan
+    left = f"left out, as they ended above their first loss: {', '.join(risen)}" if risen else ""
+    said = [note for note in (borrowed, point.note, left) if note]
+    return _with_interval(method, seen, point, tests, half, source, said, level)
+
+
+def _with_interval(
+    method: Forecaster, seen: Curve, point: Point, tests: Sequence[Backtest], half: float, source: str,
+    said: list[str], level: float,
+) -> Forecast:  # fmt: skip
+    """Return the forecast with final * exp(-+ half), or with the reason why nothing bounds it."""
+    errors, none = [test.error for test in tests], np.empty(0)
+    unplanned = not source and _may_anneal(seen)
+    source = source or "earlier cuts of the same run"
+    low, high = point.final * math.exp(-half), point.final * math.exp(half)
+    band, status = (none, none), "ok"
+    if len(errors) < 3:
+        said, source = [*said, "too few siblings and too short a run for an interval"], "nothing"
+        low, high, status = math.nan, math.nan, "degenerate"
+    elif not any(errors):
+        said = [f"{source} were forecast without any error, so that there is no interval"]
+        low, high, status = math.nan, math.nan, "degenerate"
+    else:
         if len(point.step) and seen.horizon > seen.last > 0:
             band = curve_interval(
                 point.step, point.loss, cut=seen.last, end=seen.horizon, paths=[t.path for t in tests],
-                half=math.log(high / point.final), noise=level_error(seen.step, seen.loss), level=level,
+                half=half, noise=level_error(seen.step, seen.loss), level=level,
             )  # fmt: skip
+        if unplanned:
+            said, status = [*said, _unplanned(point.final, low, high, level)], "no plan"
+            low *= 1 - ANNEALING_GAIN[1]
     return Forecast(
-        seen.run, method.name, share, point.final, low, high, level, point.step, point.loss, source,
-        tuple(errors), status, said, *band, point.used,
+        seen.run, method.name, seen.last / seen.horizon, point.final, low, high, level, point.step,
+        point.loss, source, tuple(errors), status, "; ".join(said), *band, point.used,
     )  # fmt: skip
 
 
@@ -185,12 +199,13 @@ def _may_anneal(seen: Curve) -> bool:
     return not len(known) or bool(known[-1] > ANNEALED * known.max())
 
 
-def _unplanned(final: float) -> str:
-    low, high = (final * (1 - gain) for gain in reversed(ANNEALING_GAIN))
+def _unplanned(final: float, low: float, high: float, level: float) -> str:
     least, most = ANNEALING_GAIN
     return (
-        f"no plan of the learning rate is known (--schedule): the interval holds if it goes on as before; an "
-        f"annealing to come would end {least:.1%} to {most:.1%} lower, at {low:.4g} to {high:.4g}"
+        f"no plan of the learning rate is known (--schedule), so the interval is none of {level:.0%}; if the "
+        f"rate goes on as before {low:.4g} to {high:.4g} is; an annealing to come would end {least:.1%} to "
+        f"{most:.1%} lower, at {final * (1 - most):.4g} to {final * (1 - least):.4g}, "
+        "and the lower end is lowered by the most of that"
     )
 
 
@@ -215,9 +230,10 @@ def half_width(errors: Sequence[float], level: float = LEVEL) -> float:
 def leverage_half_width(tests: Sequence[Backtest], at: float, level: float = LEVEL) -> float:
     """Return the half-width of log loss for a run whose log loss at the cut is `at`.
 
-    That of a regression line's prediction interval, t_(k-2) s sqrt(1 + h), with h = 1/k + (x - mean)^2 / Sxx
-    the leverage of a run at x among its k siblings and s^2 the mean of (1 - h_i) e_i^2: a left-out error at
-    leverage h_i has variance s^2 / (1 - h_i). An end beyond all siblings' is less sure than one between.
+    That of a regression line's prediction interval, t_(k-2) s sqrt(1 + h), with h = 1/k + (x - mean)^2
+    / Sxx the leverage of a run at x among its k siblings and s^2 the mean of (1 - h_i) e_i^2: a left-
+    out error at leverage h_i has variance s^2 / (1 - h_i). An end beyond all siblings' is less sure
+    than one between. It is never narrower than `half_width` of the same errors.
     """
     errors, x = np.array([t.error for t in tests]), np.array([t.level for t in tests])
     k = len(errors)
@@ -225,7 +241,8 @@ def leverage_half_width(tests: Sequence[Backtest], at: float, level: float = LEV
     reach = (lambda values: (values - x.mean()) ** 2 / spread) if spread > 1e-12 else np.zeros_like
     s = math.sqrt(float(np.mean(errors**2 * (1 - 1 / k - reach(x)))))
     h = 1 / k + float(reach(np.array(at)))
-    return float(stats.t.ppf(0.5 + level / 2, k - 2)) * s * math.sqrt(1 + h)
+    line = float(stats.t.ppf(0.5 + level / 2, k - 2)) * s * math.sqrt(1 + h)
+    return max(line, half_width(list(errors), level))
 
 
 def sibling_errors(method: Forecaster, siblings: Sequence[Curve], share: float) -> list[float]:

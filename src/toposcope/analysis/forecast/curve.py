@@ -72,6 +72,10 @@ class Curve:
             return float("nan")
         return float(self.loss[self.step > self.horizon * (1 - FINAL_SHARE)].mean())
 
+    def rose(self) -> bool:
+        """Return whether a finished run ended above its first loss by more than 5%: it teaches no other."""
+        return self.finished and self.final_loss() > 1.05 * float(self.loss[0])
+
     def planned(self) -> Curve:
         """Return the curve with its plan fixed: what a finished run logged was its plan all along."""
         return replace(self, schedule=self.plan())

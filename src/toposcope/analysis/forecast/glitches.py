@@ -13,6 +13,8 @@ LEAST = 0.25
 """Log loss by which it leaves it at least: losses within 28% of their neighbours are noise."""
 MOST_IN_A_ROW = 2
 """More deviating values in a row are a spike, which training itself may make, and stay."""
+FEWEST = 30
+"""Losses below which nothing is called a glitch: their spread is not known well enough."""
 _FIRST = np.log(20.0)
 
 
@@ -36,7 +38,7 @@ def glitches(loss: np.ndarray) -> np.ndarray:
     """
     n = len(loss)
     found = np.zeros(n, dtype=bool)
-    if n < 2 * HALF_WINDOW:
+    if n < FEWEST:
         return found
     log = pd.Series(np.log(loss))
     off = log - log.rolling(2 * HALF_WINDOW + 1, center=True, min_periods=HALF_WINDOW + 1).median()

@@ -18,6 +18,8 @@ PENALTIES = np.geomspace(1e-6, 1.0, 13)
 SHRINKAGE = np.geomspace(1e-3, 1e3, 13)
 """Penalties on a slope's distance from 1, in units of the variance of the levels."""
 
+_NO_SPREAD = 1e-9
+
 
 @dataclass(frozen=True, slots=True)
 class SiblingTransfer(Forecaster):
@@ -120,6 +122,48 @@ class ShrunkTransfer(Forecaster):
             column.mean() + kept * (_line(self.level, column, x) - column.mean()) for column in self.falls.T
         ]
         return Point(math.exp(x + fall), self.shares * seen.horizon, np.exp(x + np.array(paths)))
+
+
+@dataclass(frozen=True, slots=True)
+class SizeTransfer(Forecaster):
+    """The fall to the end by ridge regression on the current log loss and the log number of parameters.
+
+    Both in units of their standard deviation over the siblings; the penalty is the one of least
+    leave-one-sibling-out error. Runs of one level can fall differently because their sizes differ.
+    """
+
+    name: ClassVar[str] = "transfer by loss and size"
+    needs: ClassVar[frozenset[str]] = frozenset({"siblings"})
+    least_siblings: ClassVar[int] = 3
+    least_seen: ClassVar[int] = 3
+    known: np.ndarray = field(default_factory=lambda: np.empty((0, 2)), repr=False)
+    shares: np.ndarray = field(default_factory=lambda: np.empty(0), repr=False)
+    falls: np.ndarray = field(default_factory=lambda: np.empty(0), repr=False)
+    fall: np.ndarray = field(default_factory=lambda: np.empty(0), repr=False)
+
+    def fit(self, siblings: Sequence[Curve], share: float) -> Self:
+        """Read every sibling's level at `share`, its size, and how much it fell from there."""
+        level, shares, later, final = _read(siblings, share)
+        known = np.column_stack([level, [self._size(s) for s in siblings]])
+        falls = (later - level[:, None]).mean(axis=0)
+        return replace(self, known=known, shares=shares, falls=falls, fall=final - level)
+
+    def predict(self, seen: Curve) -> Point:
+        """Put the run's own level and size into the regression; the path is the mean one, tilted to it."""
+        x = level_and_slope(seen.step, seen.loss)[0]
+        spread = self.known.std(axis=0)
+        scale = np.where(spread > _NO_SPREAD, spread, 1.0)
+        centre = self.known.mean(axis=0)
+        at = (np.array([[x, self._size(seen)]]) - centre) / scale
+        fall = ridge_predict((self.known - centre) / scale, self.fall, at, penalties=SHRINKAGE)[0]
+        ahead = np.log(self.shares / self.shares[0]) / np.log(1.0 / self.shares[0])
+        path = x + self.falls + (fall - self.fall.mean()) * ahead
+        return Point(float(np.exp(x + fall)), self.shares * seen.horizon, np.exp(path))
+
+    def _size(self, curve: Curve) -> float:
+        if curve.parameters <= 0:
+            raise InputError(f"{self.name}: the size of {curve.run} is unknown; give its parameters")
+        return math.log(curve.parameters)
 
 
 def _read(siblings: Sequence[Curve], share: float) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
