@@ -12,12 +12,15 @@ __version__ = "0.1.0"
 
 _HOME = {
     "Checkpoint": "toposcope.types",
-    "Cloud": "toposcope.types",
     "Diagram": "toposcope.types",
+    "Feature": "toposcope.types",
     "InputError": "toposcope.errors",
+    "Kind": "toposcope.types",
     "Matrix": "toposcope.types",
+    "Probe": "toposcope.probes.base",
     "Row": "toposcope.types",
     "Run": "toposcope.types",
+    "Scope": "toposcope.types",
     "Status": "toposcope.types",
     "Store": "toposcope.store",
     "neural_persistence": "toposcope.topology",

@@ -7,6 +7,7 @@ import pandas as pd
 import pytest
 
 from toposcope.analysis.forecast.compare import COLUMNS
+from toposcope.probes.catalogue import own_catalogue
 from toposcope.report import write_studies
 from toposcope.report.weights.study import build
 
@@ -21,7 +22,15 @@ def _features(runs, steps, *, above_null, draws):
     for i, run in enumerate(runs):
         for step in steps:
             part = step / max(max(steps), 1)
-            base = {"run": run, "step": step, "name": "model", "role": "model", "layer": None, "draw": None}
+            base = {
+                "run": run,
+                "step": step,
+                "scope": "model",
+                "name": "model",
+                "role": "model",
+                "layer": None,
+                "draw": None,
+            }
             base |= {"status": "ok", "note": ""}
             persistence = {**base, "probe": "neural_persistence", "filtration": "seed004"}
             value = 0.4 + 0.1 * part
@@ -30,7 +39,7 @@ def _features(runs, steps, *, above_null, draws):
                 null = value - (0.05 if above_null else 0.0) + 0.01 * (draw - 2)
                 feature = "neural_persistence_shuffled"
                 rows.append({**persistence, "feature": feature, "draw": draw, "value": null})
-            cloud = {**base, "probe": "rips", "filtration": "euclidean", "name": "pooled"}
+            cloud = {**base, "probe": "rips", "filtration": "euclidean", "name": "pooled", "scope": "pooled"}
             for draw in range(draws):
                 total = (10 + i) * (1 + part**2) + 0.01 * draw
                 rows.append({**cloud, "feature": "h0_total", "draw": draw, "value": total})
@@ -57,7 +66,7 @@ def _trends(runs, verdicts):
          "seed_low": -1.0, "seed_high": -0.7, "effective_n": 5.0, "block_low": -1.0,
          "block_high": 0.1, "partial_step": 0.05, "partial_norm": np.nan, "walk_p": 0.2, "innovation_r": 0.1,
          "innovation_low": -0.3, "innovation_high": 0.5, "innovation_holm": 1.0,
-         "verdict": verdicts.get(column, "nothing beyond the trend")}
+         "verdict": verdicts.get(column, "trend only")}
         for run in runs
         for column in (H0, NP, "baselines/weight_norm")
     ]  # fmt: skip
@@ -114,6 +123,7 @@ def make_study():
             _metrics(names, steps),
             runs,
             audit=audit,
+            catalogue=own_catalogue(),
             results=results,
             provenance={"toposcope": "0.1.0", "recipe": {"points": 200, "without": []}},
         )

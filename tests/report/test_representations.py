@@ -13,6 +13,7 @@ from toposcope.analysis.targets import read_targets
 from toposcope.cli.main import main
 from toposcope.cli.report import command
 from toposcope.errors import InputError
+from toposcope.probes.catalogue import DECLARED, own_catalogue
 from toposcope.report import studies_of, write_report
 from toposcope.report.representations.facts import beside_null, fixed_phases, strengths
 from toposcope.report.representations.rows import QUALITY, TOTAL
@@ -22,7 +23,7 @@ from toposcope.report.representations.words import answers
 from toposcope.report.target import chosen_target
 from toposcope.store import KeptDiagram, Result, Store, Unit
 from toposcope.store.report_files import tidy_rows
-from toposcope.types import Diagram, Role, Row, Run, Status
+from toposcope.types import Diagram, Role, Row, Run, Scope, Status
 
 STEPS = (0, 1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1000, 2000, 3000)
 MODELS = {"small": 1_000, "large": 9_000}
@@ -37,6 +38,7 @@ def _noise(*axes):
 def _row(run, step, feature, value, **more):
     base = {
         "run": run, "step": step, "tokens": 10 * step, "probe": "representations", "name": "hidden",
+        "scope": Scope.LAYER,
         "role": Role.MODEL, "layer": None, "head": None, "filtration": "", "draw": None, "status": Status.OK,
         "note": "",
     }  # fmt: skip
@@ -83,20 +85,26 @@ def _hidden(run, step, layer, parts):
 
 def _of_model(run, step, parts):
     part = np.log1p(step) / np.log1p(3000)
-    model = {"name": "model"}
+    model = {"name": "model", "scope": Scope.MODEL}
     if "perplexity" in parts:
         yield _row(run, step, "perplexity", 2000.0 * np.exp(-3.5 * part + 0.1 * _noise(run, step)), **model)
     if "probe" in parts:
         yield _row(run, step, "majority_accuracy", 0.55, **model)
     if "attention" in parts:
         for layer, head in np.ndindex(2, 2):
-            at = {"name": "attention", "role": Role.ATTENTION, "layer": layer, "head": head}
+            at = {
+                "name": "attention",
+                "role": Role.ATTENTION,
+                "layer": layer,
+                "head": head,
+                "scope": Scope.HEAD,
+            }
             yield _row(run, step, "attention_h0", 0.9 - 0.1 * layer * part, filtration="attention", **at)
     if "gradients" in parts:
-        cloud = {"probe": "gradient_rips", "name": "pooled", "filtration": "euclidean"}
+        cloud = {"probe": "gradient_rips", "name": "pooled", "scope": Scope.POOLED, "filtration": "euclidean"}
         yield _row(run, step, "h0_total", 3.0 - part + 0.1 * _noise(run, step, "g"), **cloud)
     if "weights" in parts:
-        at = {"probe": "rips", "name": "pooled", "filtration": "euclidean"}
+        at = {"probe": "rips", "name": "pooled", "scope": Scope.POOLED, "filtration": "euclidean"}
         yield _row(run, step, "h0_total", 10 + part, **at)
 
 
@@ -110,11 +118,15 @@ def _sensitivity(run, step):
     part = np.log1p(step) / np.log1p(3000)
     for i, setting in enumerate(("pca25/texts100", "pca50/texts100")):
         value = 5 + 3 * part + i + 0.1 * _noise(run, step, setting)
-        yield _row(run, step, "h1_total", value, probe="sensitivity", name=setting, draw=0)
+        yield _row(
+            run, step, "h1_total", value, probe="sensitivity", name=setting, scope=Scope.SETTING, draw=0
+        )
 
 
 def _write(path, parts, layers=LAYERS, steps=STEPS):
     store = Store.create(path, recipe={"points": 200})
+    for probe in ("representations", "gradient_rips", "rips", "sensitivity"):
+        store.write_catalogue(probe, DECLARED[probe])
     store.write_runs(Run(run, "neox", n, 1, "cosine", "texts", f"runs/{run}") for run, n in MODELS.items())
     for run in MODELS:
         results = []
@@ -124,7 +136,11 @@ def _write(path, parts, layers=LAYERS, steps=STEPS):
             if "sensitivity" in parts:
                 rows += list(_sensitivity(run, step))
             bars = Diagram(1, np.array([1.0, 1.2]), np.array([1.5, 2.0 + step / 3000]))
-            kept = (KeptDiagram(bars, "hidden", Role.MODEL, layers[-1]),) if "diagrams" in parts else ()
+            kept = (
+                (KeptDiagram(bars, "hidden", Role.MODEL, layers[-1], scope=Scope.LAYER),)
+                if "diagrams" in parts
+                else ()
+            )
             unit = Unit(run, step, "representations", 1, f"{run}{step}")
             results.append(Result(unit, tuple(rows), kept, 1.0))
         store.write_results(results, keep_diagrams="diagrams" in parts)
@@ -222,7 +238,7 @@ def _with_verdicts(study, verdict, *, columns=None):
 
 
 def test_the_headline_follows_the_verdicts(study):
-    nothing = _with_verdicts(study, "nothing beyond the trend")
+    nothing = _with_verdicts(study, "trend only")
     headline, said = answers(nothing)
     assert headline.startswith("The topology of these representations tells nothing that can be seen beyond")
     assert "In none of" in dict(said)["Does it tell anything beyond the trend?"]
@@ -304,7 +320,13 @@ def test_another_target_is_taken_when_asked_for(full):
 def test_targets_from_a_file_get_a_table_of_their_own(full, tmp_path):
     lines = ["run,step,piqa", *(f"{run},{step},{0.5 + step / 9000}" for run in MODELS for step in STEPS)]
     (tmp_path / "scores.csv").write_text("\n".join(lines))
-    study = build(full.features(), None, full.runs(), targets=read_targets(tmp_path / "scores.csv"))
+    study = build(
+        full.features(),
+        None,
+        full.runs(),
+        catalogue=full.catalogue(),
+        targets=read_targets(tmp_path / "scores.csv"),
+    )
     assert study.target == QUALITY
     assert study.further == ("probe_accuracy", "piqa")
     assert "representation_trends_piqa" in tables(study)
@@ -361,7 +383,7 @@ def test_tidy_rows_of_the_embedding_report_are_enough_for_the_page(study):
     for theirs, ours in names.items():
         lines[theirs] = study.series.values[ours]
     lines["perplexity"] = np.exp(lines["perplexity"])
-    again = build(tidy_rows(lines), None, pd.DataFrame({"run": list(MODELS)}))
+    again = build(tidy_rows(lines), None, pd.DataFrame({"run": list(MODELS)}), catalogue=own_catalogue())
     np.testing.assert_allclose(again.series.values[TOTAL], study.series.values[TOTAL])
     assert again.target == QUALITY
     assert set(again.trends["column"]) == {TOTAL}
@@ -392,7 +414,7 @@ def test_targets_that_do_not_fit_are_listed_and_few_values_are_not_ranked(full, 
 
 
 def test_a_missing_target_is_told_those_that_have_values(full, tmp_path):
-    given = build(full.features(), None, full.runs()).series
+    given = build(full.features(), None, full.runs(), catalogue=full.catalogue()).series
     empty = replace(given, values=given.values.assign(nothing=np.nan), targets=(*given.targets, "nothing"))
     with pytest.raises(InputError, match="no such target; this store has") as refused:
         chosen_target(empty, "nope", preferred=())

@@ -49,7 +49,7 @@ def test_without_a_usable_test_nothing_is_concluded(make_study, trends):
 
 def test_untested_features_do_not_count_as_tests(make_study):
     study = make_study(verdicts={H0: "untested"})
-    counted = verdict_counts(study.trends, study.target)
+    counted = verdict_counts(study.trends, study.target, study.series.catalogue)
     assert (counted.tested, counted.found, counted.untested) == (3, 0, 3)
 
 

@@ -167,7 +167,7 @@ def read_source(source: Path, targets: Sequence[str], target_file: Path | None =
     if features.empty:
         raise InputError(f"{source} has no measured features; run: toposcope weights SERIES --out {source}")
     scores = None if target_file is None else read_targets(target_file)
-    return series_table(features, store.metrics(), store.runs(), targets=scores)
+    return series_table(features, store.metrics(), store.runs(), targets=scores, catalogue=store.catalogue())
 
 
 def _compute(
@@ -184,7 +184,7 @@ def _compute(
             f"features: {', '.join(table.columns(scope='model')[:6])}, ..."
         )
     if name == "trends":
-        return analysis.trend_table(table, targets=wanted, columns=chosen)
+        return analysis.trend_table(table, targets=wanted, columns=chosen, every=True)
     if name == "lags":
         return analysis.lag_table(table, targets=wanted, columns=chosen)
     if name == "exponents":
@@ -253,7 +253,7 @@ def _rates(grid: str) -> dict[str, dict[str, float]]:
 def _show_rates(grid: str) -> None:
     text = "; ".join(f"{test} {r['lowest']:.1%} to {r['highest']:.1%}" for test, r in _rates(grid).items())
     click.echo(
-        "True rates at a nominal 5%, lowest and highest over 15 nulls, at the nearest simulated steps "
+        "True rates at a nominal 5%, lowest and highest over the nulls, at the nearest simulated steps "
         f"({grid}; --calibrate simulates yours): {text}.\n"
     )
 
@@ -264,7 +264,9 @@ def _show_trends(part: pd.DataFrame, rows: int) -> None:
         "Trends, the smallest p of the verdict's test first", order, list(_TREND_SHOWN), rows, _TREND_SHOWN
     )
     adds = int((part["verdict"] == "adds").sum())
-    click.echo(f"{adds} of {len(part)} pairs share more than a trend (Holm over all rows of a target).")
+    click.echo(
+        f"{adds} of {len(part)} pairs share more than a trend (Holm over the confirmatory rows of a target)."
+    )
     odd = part[part["status"] != "ok"]
     for reason, count in odd["reason"].value_counts().head(5).items():
         click.echo(f"{count} rows: {reason}")

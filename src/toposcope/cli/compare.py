@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from toposcope.cli.output import json_option, print_json, print_table
+from toposcope.cli.sweeping import step_pattern_option
 from toposcope.errors import InputError
 
 if TYPE_CHECKING:
@@ -38,6 +39,7 @@ _SHOWN = {
 @click.option(
     "--out", type=click.Path(path_type=Path, dir_okay=False), help="Write the figure here: .png or .svg."
 )
+@step_pattern_option
 @json_option
 def command(
     first: str,
@@ -47,6 +49,7 @@ def command(
     points: int | None,
     draws: int | None,
     out: Path | None,
+    step_pattern: str | None,
     as_json: bool,
 ) -> int:
     """Compare the weights of FIRST and SECOND: a base model and its fine-tuned form, or two data mixes.
@@ -61,7 +64,10 @@ def command(
     from toposcope.sweep.compare import compare
 
     options = preset_options(preset, points=points, draws=draws)
-    sides = [_checkpoint(open_series(uri, split=options.split), uri, step) for uri in (first, second)]
+    sides = [
+        _checkpoint(open_series(uri, split=options.split, step_pattern=step_pattern), uri, step)
+        for uri in (first, second)
+    ]
     table = compare(*sides, options=options)
     labels = [f"{checkpoint.run} step {checkpoint.step}" for _, checkpoint in sides]
     if out is not None:
@@ -109,13 +115,13 @@ def _show(table: pd.DataFrame, labels: list[str]) -> None:
     for row in records:
         title = _SHOWN.get((row["feature"], row["filtration"]))
         if title is not None:
-            name = f"all {row['role']}" if row["name"] == "role" else row["name"]
+            name = f"all {row['role']}" if row["scope"] == "role" else row["name"]
             lines.setdefault(name, {})[title] = _value(row)
     columns = list(_SHOWN.values())
     cells = [[name, *(line.get(column) for column in columns)] for name, line in lines.items()]
     print_table(f"{labels[1]} minus {labels[0]}", ("matrix", *columns), cells)
     for row in records:
-        if row["name"] == "pooled" and row["probe"] == "distances":
+        if row["scope"] == "pooled" and row["probe"] == "distances":
             click.echo(f"pooled {row['feature']}: {_value(row).lstrip('+')}")
     click.echo("± is the standard error over the draws; a difference without it has no draw, not no noise.")
 

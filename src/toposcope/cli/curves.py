@@ -10,13 +10,9 @@ from typing import TYPE_CHECKING
 from toposcope.errors import InputError
 
 if TYPE_CHECKING:
-    import pandas as pd
-
     from toposcope.analysis.forecast import Curve, Schedule
     from toposcope.analysis.forecast.frame import Log
     from toposcope.analysis.forecast.gather import Problem
-
-TABLES = (".csv", ".parquet")
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +29,9 @@ class Reading:
 def read_curves(paths: Sequence[str], reading: Reading) -> tuple[list[Curve], list[Problem], list[str]]:
     """Return the curves of every path, runs that could not be used, and notes on how tables were read."""
     from toposcope.analysis.forecast.gather import gather_curves
+    from toposcope.sources.losses import ALIASES, meaning
 
+    column = meaning(reading.column) if meaning(reading.column) in ALIASES else reading.column
     curves: list[Curve] = []
     problems: list[Problem] = []
     notes: list[str] = []
@@ -48,7 +46,8 @@ def read_curves(paths: Sequence[str], reading: Reading) -> tuple[list[Curve], li
         plan = reading.plan
         found, bad = gather_curves(
             log.metrics, log.runs, features=log.features, diagrams=log.diagrams, wide=log.wide,
-            horizon=reading.horizon, column=reading.column,
+            catalogue=log.catalogue,
+            horizon=reading.horizon, column=column,
             schedules=dict.fromkeys(map(str, known), plan) if plan is not None else None,
         )  # fmt: skip
         curves += [c if c.parameters else replace(c, parameters=reading.parameters) for c in found]
@@ -66,24 +65,6 @@ def refuse_twins(curves: Sequence[Curve]) -> None:
         seen.add(curve.run)
 
 
-def read_table(path: Path) -> pd.DataFrame:
-    """Read a .csv or .parquet file.
-
-    Raises
-    ------
-    InputError
-        When it is another kind of file or cannot be read.
-    """
-    import pandas as pd
-
-    if path.suffix not in TABLES:
-        raise InputError(f"{path}: neither a store nor a {' or '.join(TABLES)} table")
-    try:
-        return pd.read_csv(path) if path.suffix == ".csv" else pd.read_parquet(path)
-    except (ValueError, OSError) as error:
-        raise InputError(f"{path} cannot be read as a table: {str(error).splitlines()[0]}") from error
-
-
 def _table_names(paths: Sequence[str]) -> dict[str, str]:
     """Name a table without a run column by its file, with the folder where two files are called the same."""
     files = [Path(path) for path in paths if Path(path).is_file()]
@@ -99,9 +80,10 @@ def read_log(path: str, name: str, reading: Reading) -> Log:
     import pandas as pd
 
     from toposcope.analysis.forecast.frame import Log, log_from_frame
+    from toposcope.sources.losses import SUFFIXES, read_table
 
-    if Path(path).is_file() and Path(path).suffix in TABLES:
-        table = read_table(Path(path))
+    if Path(path).is_file() and Path(path).suffix in SUFFIXES:
+        table = read_table(path)
         if absent := [old for old in reading.rename if old not in table]:
             listed = ", ".join(map(str, table.columns[:12]))
             raise InputError(f"{path}: --rename {absent[0]}=...: no such column among {listed}")
@@ -111,8 +93,9 @@ def read_log(path: str, name: str, reading: Reading) -> Log:
 
         store = Store.open(path)
         return Log(
-            store.metrics(), store.runs(), features=store.features(), diagrams=store.diagrams(probe="rips")
-        )
+            store.metrics(), store.runs(), features=store.features(), diagrams=store.diagrams(probe="rips"),
+            catalogue=store.catalogue(),
+        )  # fmt: skip
     from toposcope.sources import open_series
 
     series = open_series(path)

@@ -10,7 +10,7 @@ from matplotlib.colors import Normalize
 from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 
-from toposcope.figures.names import is_baseline, leading, readable_name
+from toposcope.analysis.catalogue import is_baseline, label_of, leading
 from toposcope.figures.series import Size, sizes
 from toposcope.figures.style import INK, MUTED, house, new_figure, say_empty
 
@@ -22,7 +22,9 @@ STAGES = (
 _MAP = "RdBu_r"
 
 
-def draw(trends: pd.DataFrame, runs: pd.DataFrame, *, target: str = "loss", most: int = 16) -> Figure:
+def draw(
+    trends: pd.DataFrame, runs: pd.DataFrame, catalogue: pd.DataFrame, *, target: str = "loss", most: int = 16
+) -> Figure:
     """Draw features against model sizes, coloured by their correlation with `target`, in three stages.
 
     Parameters
@@ -31,6 +33,8 @@ def draw(trends: pd.DataFrame, runs: pd.DataFrame, *, target: str = "loss", most
         The trend table: columns run, target, column, spearman, partial_step, innovation_r, verdict.
     runs
         Columns run, family, parameters.
+    catalogue
+        What the columns are: `SeriesTable.catalogue`.
     target
         Which target's rows to draw.
     most
@@ -45,7 +49,7 @@ def draw(trends: pd.DataFrame, runs: pd.DataFrame, *, target: str = "loss", most
         the line: norms and spectra.
     """
     mine = trends[trends["target"] == target]
-    columns = leading(mine["column"], most=most)
+    columns = leading(mine["column"], catalogue, most=most)
     groups = [group for group in sizes(runs) if mine["run"].isin(group.runs).any()]
     stages = [stage for stage in STAGES if mine[mine["column"].isin(columns)][stage[0]].notna().any()]
     with house():
@@ -53,7 +57,7 @@ def draw(trends: pd.DataFrame, runs: pd.DataFrame, *, target: str = "loss", most
         if not columns or not groups or not stages:
             say_empty(axes[0, 0], f"no correlation with {target} could be computed")
             return figure
-        topology = sum(not is_baseline(column) for column in columns)
+        topology = sum(not is_baseline(column, catalogue) for column in columns)
         for ax, (stage, title) in zip(axes[0], stages, strict=True):
             grid = matrix(mine, columns, groups, stage)
             panel(
@@ -64,12 +68,12 @@ def draw(trends: pd.DataFrame, runs: pd.DataFrame, *, target: str = "loss", most
                 outlined=_adds(mine, columns, groups, stage),
                 first_baseline=topology,
             )
-        axes[0, 0].set_yticks(range(len(columns)), [readable_name(column) for column in columns])
+        axes[0, 0].set_yticks(range(len(columns)), [label_of(column, catalogue) for column in columns])
         bar = figure.colorbar(
             ScalarMappable(Normalize(-1, 1), _MAP), ax=axes, pad=0.012, fraction=0.02, aspect=40, shrink=0.7
         )
         bar.set_ticks([-1, -0.5, 0, 0.5, 1])
-        bar.set_label(f"correlation with {readable_name(target)}")
+        bar.set_label(f"correlation with {label_of(target, catalogue)}")
         bar.outline.set_visible(False)
         _fit_numbers(figure, list(axes[0]), len(groups))
     return figure

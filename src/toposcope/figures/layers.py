@@ -21,6 +21,7 @@ from toposcope.figures.style import (
     size_title,
     step_axis,
 )
+from toposcope.types import Scope
 
 ROLES = ("attention", "mlp", "head", "embedding", "other")
 PANELS = 5
@@ -43,7 +44,7 @@ def draw(features: pd.DataFrame, runs: pd.DataFrame, *, filtration: str = "seed0
         Convention of neural persistence, "seed004" or "rieck".
     """
     matrices = select(features, "neural_persistence", probe=PROBE, filtration=filtration)
-    matrices = matrices[(matrices["role"] != "model") & (matrices["name"] != "role")]
+    matrices = matrices[matrices["scope"] == Scope.MATRIX]
     shuffled = select(features, "neural_persistence_shuffled", probe=PROBE, filtration=filtration)
     groups = thin(sizes(runs), PANELS)
     roles = [role for role in ROLES if (matrices["role"] == role).any()]
@@ -78,7 +79,7 @@ def draw(features: pd.DataFrame, runs: pd.DataFrame, *, filtration: str = "seed0
 def panel(ax: Axes, matrices: pd.DataFrame, shuffled: pd.DataFrame, group: Size, colours: list[str]) -> None:
     """Draw the matrices of one role in one size on `ax`."""
     mine = matrices[matrices["run"].isin(group.runs)]
-    null = shuffled[shuffled["run"].isin(group.runs) & (shuffled["name"] != "role")]
+    null = shuffled[shuffled["run"].isin(group.runs) & (shuffled["scope"] == Scope.MATRIX)]
     if len(null):
         mean = null.groupby("step")["value"].mean()
         ax.plot(

@@ -18,6 +18,7 @@ from toposcope.figures.style import (
     size_title,
     step_axis,
 )
+from toposcope.types import Scope
 
 PROBE = "neural_persistence"
 PANELS = 12
@@ -58,7 +59,7 @@ def draw(features: pd.DataFrame, runs: pd.DataFrame, *, filtration: str = "seed0
 
 def panel(ax: Axes, features: pd.DataFrame, group: Size, *, filtration: str) -> None:
     """Draw one size and its null on `ax`."""
-    of_model = {"probe": PROBE, "filtration": filtration, "role": "model"}
+    of_model = {"probe": PROBE, "filtration": filtration, "scope": Scope.MODEL}
     measured = select(features, "neural_persistence", **of_model)
     shuffled = select(features, "neural_persistence_shuffled", **of_model)
     size_title(ax, group.label, group.colour)

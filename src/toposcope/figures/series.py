@@ -65,10 +65,11 @@ def select(
     filtration: str | None = None,
     name: str | None = None,
     role: str | None = None,
+    scope: str | None = None,
 ) -> pd.DataFrame:
     """Return the finite rows of one feature (columns as in the store's features table)."""
     keep = (features["feature"] == feature) & (features["probe"] == probe)
-    for column, wanted in (("filtration", filtration), ("name", name), ("role", role)):
+    for column, wanted in (("filtration", filtration), ("name", name), ("role", role), ("scope", scope)):
         if wanted is not None:
             keep &= features[column] == wanted
     chosen = features[keep]

@@ -7,11 +7,11 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
+from toposcope.analysis.catalogue import is_baseline, leading
 from toposcope.analysis.table import SeriesTable
-from toposcope.figures.names import is_baseline, leading
 
-ADDS, NOTHING = "adds", "nothing beyond the trend"
-"""The verdicts of a test that could be made; a third one, "untested", is left out of all counts."""
+ADDS, NOTHING = "adds", "trend only"
+"""The verdicts of a test that could be made; a third one, "cannot tell", is left out of all counts."""
 
 TESTED = (ADDS, NOTHING)
 
@@ -30,11 +30,13 @@ class Verdicts:
     """Median half-width of the intervals: roughly the smallest correlation that would have been seen."""
 
 
-def verdict_counts(trends: pd.DataFrame, target: str) -> Verdicts:
+def verdict_counts(trends: pd.DataFrame, target: str, catalogue: pd.DataFrame) -> Verdicts:
     """Count the verdicts of the leading topological features with `target` in a trend table."""
     rows = trends[trends["target"] == target]
-    rows = rows[rows["column"].isin(leading(rows["column"]))]
-    baseline = rows["column"].map(is_baseline).astype(bool) if len(rows) else pd.Series([], dtype=bool)
+    rows = rows[rows["column"].isin(leading(rows["column"], catalogue))]
+    baseline = pd.Series(
+        [is_baseline(column, catalogue) for column in rows["column"]], rows.index, dtype=bool
+    )
     topology, other = rows[~baseline], rows[baseline]
     tested = topology[topology["verdict"].isin(TESTED)]
     found = tested[tested["verdict"] == ADDS]

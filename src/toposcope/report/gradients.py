@@ -11,7 +11,6 @@ from matplotlib.figure import Figure
 
 from toposcope.figures import correlations
 from toposcope.figures import gradients as figure_of_gradients
-from toposcope.figures.names import readable_name
 from toposcope.figures.series import size_list
 from toposcope.report.counts import verdict_counts
 from toposcope.report.parts import Caption, Part, Table, drawn
@@ -65,12 +64,15 @@ def gradients_part(given: Gradients) -> Part:
 
 def _figures(study: Study) -> Iterator[tuple[str, Figure]]:
     yield "gradients", figure_of_gradients.draw(study.features, study.runs)
-    yield "gradient_correlations", correlations.draw(study.trends, study.runs, target=study.target)
+    yield (
+        "gradient_correlations",
+        correlations.draw(study.trends, study.runs, study.series.catalogue, target=study.target),
+    )
 
 
 def _headline(study: Study) -> str:
-    counted = verdict_counts(study.trends, study.target)
-    name = readable_name(study.target)
+    counted = verdict_counts(study.trends, study.target, study.series.catalogue)
+    name = study.series.label(study.target)
     if not counted.tested:
         return f"Whether the topology of the gradients tells more than the {name} cannot be concluded."
     n = f"{counted.found} of {counted.tested} tests"
@@ -83,7 +85,7 @@ def _headline(study: Study) -> str:
 
 
 def _beyond(study: Study) -> str:
-    counted = verdict_counts(study.trends, study.target)
+    counted = verdict_counts(study.trends, study.target, study.series.catalogue)
     if not counted.tested:
         return "No run has enough checkpoints for the test on innovations, or no loss is recorded."
     text = f"The correlation of innovations passes its test in {counted.found} of {counted.tested} pairs."
@@ -106,7 +108,7 @@ def _captions(study: Study) -> dict[str, Caption]:
             "Four panels against the optimiser step: gradient norm, H0, scaled H1 and neural persistence.",
         ),
         "gradient_correlations": Caption(
-            f"Correlation of gradient features with the {readable_name(study.target)}",
+            f"Correlation of gradient features with the {study.series.label(study.target)}",
             "Spearman's rho over checkpoints, the same given log step where it exists, and the correlation "
             "of innovations; outlined cells passed the test after correction for their number.",
             "Only outlined cells speak of a relation beyond a shared trend.",

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pandas as pd
 
-from toposcope.figures.names import leading, readable_name
+from toposcope.analysis.catalogue import label_of, leading
 from toposcope.report.cells import interval, number, whole
 from toposcope.report.parts import Table
 
 
-def replicates_table(replicates: pd.DataFrame, target: str) -> Table:
+def replicates_table(replicates: pd.DataFrame, target: str, catalogue: pd.DataFrame) -> Table:
     """Return what holds across seeds, where a size was trained more than once.
 
     `replicates` is what `toposcope.analysis.seed_table` returns.
@@ -17,7 +17,7 @@ def replicates_table(replicates: pd.DataFrame, target: str) -> Table:
     mine = replicates[replicates["target"] == target]
     rows = [
         (
-            readable_name(column),
+            label_of(column, catalogue),
             str(line["family"]),
             whole(line["seeds"]),
             number(line["mean_rho"], "{:+.2f}"),
@@ -27,16 +27,16 @@ def replicates_table(replicates: pd.DataFrame, target: str) -> Table:
             number(line.get("pairing_holm"), "{:.2g}"),
             number(line.get("smallest_p"), "{:.2g}"),
         )
-        for column in leading(mine["column"])
+        for column in leading(mine["column"], catalogue)
         for line in mine[mine["column"] == column].to_dict("records")
     ]
     return Table(
         "replicates",
         "Across seeds",
-        f"Mean rank correlation with the {readable_name(target)} over the seeds of a size, with Student's "
-        "interval over seeds: how reproducible the drift is. The pairing test asks whether a run's feature "
-        "goes with its own values more than with another seed's; the last column is the smallest p that this "
-        "many seeds can give, sizes pooled where several have seeds.",
+        f"Mean rank correlation with the {label_of(target, catalogue)} over the seeds of a size, with "
+        "Student's interval over seeds: how reproducible the drift is. The pairing test asks whether a run's "
+        "feature goes with its own values more than with another seed's; the last column is the smallest p "
+        "that this many seeds can give, sizes pooled where several have seeds.",
         (
             "feature", "sizes", "seeds", "mean ρ", "95%", "own minus other", "p, pairing", "p, Holm",
             "smallest p",

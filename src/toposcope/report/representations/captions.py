@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 
-from toposcope.figures.names import readable_name
 from toposcope.figures.series import sizes
 from toposcope.report.cells import listed
 from toposcope.report.counts import verdict_counts
@@ -90,7 +89,7 @@ def _topology(study: Representations) -> Caption:
 def _null(study: Representations) -> Caption:
     found = beside_null(study)
     lines = [
-        f"{readable_name('representations/hidden/' + one.feature)} is above its band in {one.above} and "
+        f"{study.series.feature_label(PROBE, one.feature)} is above its band in {one.above} and "
         f"below it in {one.below} of {one.sizes} models"
         for one in found
     ]
@@ -137,11 +136,11 @@ def _against(study: Representations) -> Caption:
     can = "That the quantities move in step order, and where one moves while the other stands still."
     if topology and spectrum:
         can += (
-            f" The strongest mean |ρ| is {topology[1]:.2f} with topology ({readable_name(topology[0])}) and "
-            f"{spectrum[1]:.2f} without ({readable_name(spectrum[0])})."
+            f" The strongest mean |ρ| is {topology[1]:.2f} with topology ({study.series.label(topology[0])}) "
+            f"and {spectrum[1]:.2f} without ({study.series.label(spectrum[0])})."
         )
     return Caption(
-        f"Features against the {readable_name(study.target).removeprefix('log ')}",
+        f"Features against the {study.series.label(study.target).removeprefix('log ')}",
         "Each point is a checkpoint, each line a model through time; the large point is the last one. Below "
         "each panel: mean of |ρ| over the models.",
         can,
@@ -151,7 +150,7 @@ def _against(study: Representations) -> Caption:
 
 
 def _strength(study: Representations) -> Caption:
-    verdicts = verdict_counts(study.trends, study.target)
+    verdicts = verdict_counts(study.trends, study.target, study.series.catalogue)
     grey = (
         f" Grey: where two independent random walks of this length lie in 95% of cases ({study.chance:.2f})."
         if np.isfinite(study.chance)
@@ -159,7 +158,7 @@ def _strength(study: Representations) -> Caption:
     )
     return Caption(
         "Topological against spectral features",
-        f"Left: |ρ| with the {readable_name(study.target)} over the checkpoints of each model, with the "
+        f"Left: |ρ| with the {study.series.label(study.target)} over the checkpoints of each model, with the "
         f"interval of a moving-block bootstrap.{grey} Right: the correlation of innovations, which is what "
         "neither series' own past explains, with its interval; filled where it passes the test. Topology is "
         "above the line.",
@@ -178,11 +177,12 @@ def _correlations(study: Representations) -> Caption:
     given = (
         "Then the same given log step; a dash where it cannot be computed."
         if mine["partial_step"].notna().any()
-        else f"Given log step nothing can be computed, as the {readable_name(study.target)} ranks the "
+        else f"Given log step nothing can be computed, as the {study.series.label(study.target)} ranks the "
         "checkpoints exactly as the step does."
     )
     return Caption(
-        f"Correlation with the {readable_name(study.target)}: raw, given the step, and beyond both trends",
+        f"Correlation with the {study.series.label(study.target)}: raw, given the step, and beyond both "
+        "trends",
         f"The same with signs. {given} Outlined on the right: passed the test after correction for the "
         "number of tests.",
         "Only outlined cells speak of a relation beyond a shared trend.",

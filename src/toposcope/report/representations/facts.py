@@ -7,14 +7,16 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
+from toposcope.analysis.catalogue import is_baseline, leading
 from toposcope.analysis.statistics import correlation, ranks
 from toposcope.figures.across_layers import pairs
 from toposcope.figures.cloud_null import measured_nulls
-from toposcope.figures.names import REPRESENTATION_BASELINES, REPRESENTATION_TOPOLOGY, is_baseline
 from toposcope.figures.series import curve, null_band, select, sizes
 from toposcope.figures.trajectories import of_layer
 from toposcope.report.representations.rows import PROBE
 from toposcope.report.representations.study import Representations
+
+_MOST = 60
 
 PHASES = (("collapse", 0, 32), ("reorganisation", 32, 1000), ("refinement", 1000, None))
 """The embedding report's phases, by step: it read them off a figure of H1 total persistence."""
@@ -43,7 +45,7 @@ def strengths(study: Representations) -> pd.DataFrame:
         lines.append(
             {
                 "column": str(column),
-                "baseline": is_baseline(str(column)),
+                "baseline": is_baseline(str(column), study.series.catalogue),
                 "runs": len(known),
                 "raw": known.mean(),
                 "raw_low": known.min(),
@@ -53,7 +55,7 @@ def strengths(study: Representations) -> pd.DataFrame:
                     for name in ("partial_step", "given_top", "given_count")
                 },
                 "adds": int((rows["verdict"] == "adds").sum()),
-                "tested": int((rows["verdict"] != "untested").sum()),
+                "tested": int((rows["verdict"] != "cannot tell").sum()),
             }
         )
     columns = ["column", "baseline", "runs", "raw", "raw_low", "usual_p", "partial_step", "given_top",
@@ -152,7 +154,9 @@ def settings(study: Representations) -> pd.DataFrame:
     table = study.sensitivity
     if table.empty:
         return table
-    known = [column.rpartition("/")[2] for column in (*REPRESENTATION_TOPOLOGY, *REPRESENTATION_BASELINES)]
+    catalogue = study.series.catalogue
+    own = catalogue[catalogue["probe"] == PROBE].set_index("column")["feature"]
+    known = list(own[leading(own.index, catalogue, most=_MOST)])
     places = table["feature"].map({name: i for i, name in enumerate(known)})
     return (
         table[places.notna()].assign(place=places).sort_values("place", kind="stable").drop(columns="place")

@@ -21,7 +21,6 @@ from toposcope.figures import (
     strength,
     trajectories,
 )
-from toposcope.figures.names import readable_name
 from toposcope.report.cells import number
 from toposcope.report.parts import Picture, drawn
 from toposcope.report.representations.captions import captions
@@ -60,11 +59,13 @@ def _figures(study: Representations) -> Iterator[tuple[str, Figure]]:
         yield "topology_against_target", _against(study)
         yield (
             "topological_against_spectral",
-            strength.draw(study.trends, runs, target=study.target, chance=study.chance, most=24),
+            strength.draw(
+                study.trends, runs, study.series.catalogue, target=study.target, chance=study.chance, most=24
+            ),
         )
         yield (
             "representation_correlations",
-            correlations.draw(study.trends, runs, target=study.target, most=24),
+            correlations.draw(study.trends, runs, study.series.catalogue, target=study.target, most=24),
         )
     if study.has("wasserstein1_h1"):
         yield "rate_of_change", trajectories.draw(features, runs, _present(study, trajectories.CHANGE))
@@ -77,7 +78,7 @@ def _figures(study: Representations) -> Iterator[tuple[str, Figure]]:
 
 def _by_layer(study: Representations) -> Iterator[tuple[str, Figure]]:
     features, runs = study.features, study.runs
-    hidden = features[(features["probe"] == PROBE) & (features["name"] == "hidden")]
+    hidden = features[(features["probe"] == PROBE) & (features["scope"] == "layer")]
     if hidden["layer"].nunique() > 1:
         for feature, title in MAPS:
             if study.has(feature):
@@ -100,7 +101,7 @@ def _present(
 def _against(study: Representations) -> Figure:
     quality = study.target == QUALITY
     targets = perplexities(study.features) if quality else _target_values(study)
-    unit = "perplexity" if quality else readable_name(study.target)
+    unit = "perplexity" if quality else study.series.label(study.target)
     panels = _present(study, against_target.PANELS)
     return against_target.draw(
         study.features, targets, study.runs, panels, unit=unit, log=quality, notes=rho_notes(study)

@@ -9,11 +9,12 @@ import numpy as np
 import pandas as pd
 
 from toposcope.analysis import seed_table, segment_table, trend_table
+from toposcope.analysis.catalogue import leading
+from toposcope.analysis.derived import with_derived
 from toposcope.analysis.sensitivity import sensitivity_table
 from toposcope.analysis.table import SeriesTable, series_table
 from toposcope.analysis.trends.confounds import confound_table, walk_bound
 from toposcope.errors import InputError
-from toposcope.figures.names import leading
 from toposcope.report.manifest import complete_runs, manifest
 from toposcope.report.representations.rows import (
     COUNT,
@@ -24,7 +25,6 @@ from toposcope.report.representations.rows import (
     TOP,
     TOTAL,
     belongs,
-    derived,
 )
 from toposcope.report.target import chosen_target
 from toposcope.store import Store
@@ -92,6 +92,7 @@ def gather(
         provenance=manifest(store),
         target=target,
         targets=targets,
+        catalogue=store.catalogue(),
     )
 
 
@@ -105,21 +106,24 @@ def build(
     provenance: Mapping[str, object] | None = None,
     target: str | None = None,
     targets: pd.DataFrame | None = None,
+    catalogue: pd.DataFrame | None = None,
 ) -> Representations:
     """Analyse tidy rows of representations (the store's features table), wherever they come from.
 
     `target` names what correlations are taken with; `targets` are further ones, as `read_targets` returns
-    them.
+    them; `catalogue` is the store's.
     """
     features = features[belongs(features)]
-    wide = derived(features)
-    series = series_table(wide, metrics, runs, targets=targets)
+    wide = with_derived(features, catalogue)
+    series = series_table(wide, metrics, runs, targets=targets, catalogue=catalogue)
     chosen = chosen_target(series, target, preferred=_TARGETS)
     given = [] if targets is None else list(dict.fromkeys(targets["target"]))
     further = tuple(name for name in series.targets if name in ("probe_accuracy", *given) and name != chosen)
     wanted = [chosen, *further] if chosen else list(further)
-    columns = [column for column in leading(series.columns(), most=60) if column not in wanted]
-    trends = trend_table(series, targets=wanted, columns=columns)
+    columns = [
+        column for column in leading(series.columns(), series.catalogue, most=60) if column not in wanted
+    ]
+    trends = trend_table(series, targets=wanted, columns=columns, every=True)
     controls = {name: column for name, column in CONTROLS.items() if column in series.values}
     confounds = [confound_table(series, name, columns, controls).assign(target=name) for name in wanted]
     counted = trends["n"].max() if len(trends) else np.nan

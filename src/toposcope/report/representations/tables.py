@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 
-from toposcope.figures.names import readable_name
 from toposcope.figures.series import sizes
 from toposcope.report.cells import number, trend_cell
 from toposcope.report.counts import NOTHING
@@ -62,7 +61,7 @@ def tables(study: Representations) -> dict[str, Table]:
         last_table(study),
         correlation_table(study, study.target),
         against_table(study),
-        replicates_table(study.replicates, study.target),
+        replicates_table(study.replicates, study.target, study.series.catalogue),
         phases_table(study),
         trajectory_table(study),
         layers_table(study),
@@ -151,7 +150,7 @@ def correlation_table(study: Representations, target: str) -> Table:
     shown = [spec for spec in _TREND if all(part in mine for part in spec[0].split())]
     rows = [
         (
-            readable_name(str(line["column"])),
+            study.series.label(str(line["column"])),
             str(line["run"]),
             *(trend_cell(line, spec, form) for spec, _, form in shown),
             "trend only" if line["verdict"] == NOTHING else str(line["verdict"]),
@@ -160,7 +159,7 @@ def correlation_table(study: Representations, target: str) -> Table:
     ]
     return Table(
         "representation_trends" + ("" if target == study.target else f"_{slug(target)}"),
-        f"Correlation with the {readable_name(target)}",
+        f"Correlation with the {study.series.label(target)}",
         "Spearman's rho over the checkpoints of a model. The first group is what is usually reported; the "
         "second says what two drifting curves do by themselves; the third takes out the step, the top "
         "covariance eigenvalue or the number of H1 bars, each alone. Only the last group tests for more than "
@@ -184,7 +183,7 @@ def against_table(study: Representations) -> Table:
         rows += [
             (
                 kind,
-                readable_name(str(line["column"])),
+                study.series.label(str(line["column"])),
                 number(line["raw"], "{:.3f}"),
                 number(line["raw_low"], "{:.2f}"),
                 f"{line['usual_p']} of {line['runs']}",
@@ -195,7 +194,7 @@ def against_table(study: Representations) -> Table:
         ]
     return Table(
         "spectral_against_topological",
-        f"Topological against spectral features as companions of the {readable_name(study.target)}",
+        f"Topological against spectral features as companions of the {study.series.label(study.target)}",
         f"Means of |ρ| over {runs} models, strongest first. Partial correlations are means of absolute "
         "values too, so noise alone does not give 0. p < .05 counts models as if checkpoints were "
         "independent, which they are not; the last column counts verdicts.",

@@ -6,7 +6,6 @@ import numpy as np
 import pandas as pd
 
 from toposcope.figures.dimensions import noted_interval
-from toposcope.figures.names import readable_name
 from toposcope.figures.series import select, sizes
 from toposcope.figures.trajectories import DIMENSION, of_layer
 from toposcope.report.cells import interval, minus, number, whole
@@ -35,7 +34,7 @@ def phases_table(study: Representations) -> Table:
     for column in (TOTAL, RANK):
         if column not in study.series.values:
             continue
-        name = readable_name(column)
+        name = study.series.label(column)
         fixed = fixed_phases(study, column)
         found = study.segments[study.segments["column"] == column]
         frames += [fixed.assign(rule="fixed steps"), found.assign(rule="changepoints")]
@@ -90,7 +89,7 @@ def _runs(study: Representations) -> list[str]:
 def layers_table(study: Representations) -> Table:
     """Return every hidden state at the last checkpoint; empty when there is only one."""
     last = _last_rows(study)
-    hidden = last[last["name"] == "hidden"]
+    hidden = last[last["scope"] == "layer"]
     frame = hidden.pivot_table(index=["run", "layer"], columns="feature", values="value", aggfunc="mean")
     shown = [spec for spec in _LAYER if spec[0] in frame]
     rows = [
@@ -206,7 +205,7 @@ def sensitivity_table(study: Representations) -> Table:
     """Return how far every feature moves with the settings, beside how far it moves with training."""
     rows = [
         (
-            readable_name(f"representations/hidden/{line['feature']}"), str(line["run"]),
+            study.series.feature_label(PROBE, line["feature"]), str(line["run"]),
             whole(line.get("settings")), whole(line.get("draws")),
             number(line.get("settings_spread"), "{:.2f}"), number(line.get("draw_spread"), "{:.2f}"),
             number(line.get("rho"), "{:+.2f}"), interval(line, "rho_low", "rho_high", "{:+.2f}"),

@@ -5,14 +5,14 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 
+from toposcope.analysis.catalogue import is_baseline
 from toposcope.analysis.trends.replicates import POOLED
-from toposcope.figures.names import is_baseline, readable_name
 from toposcope.figures.series import sizes
 from toposcope.figures.style import short
 from toposcope.report.cells import listed, span
 from toposcope.report.counts import Verdicts, first_last, verdict_counts
 from toposcope.report.representations.facts import beside_null, spearman, strengths, strongest
-from toposcope.report.representations.rows import COUNT, ENTROPY, QUALITY, RANK, TOP, TOTAL
+from toposcope.report.representations.rows import COUNT, ENTROPY, PROBE, QUALITY, RANK, TOP, TOTAL
 from toposcope.report.representations.study import Representations
 from toposcope.report.representations.words_more import across, phases, settings, size_order
 
@@ -24,7 +24,7 @@ Answers = tuple[tuple[str, str], ...]
 
 def answers(study: Representations) -> tuple[str, Answers]:
     """Return the headline, and a paragraph for each question that the store can say something about."""
-    verdicts = verdict_counts(study.trends, study.target)
+    verdicts = verdict_counts(study.trends, study.target, study.series.catalogue)
     said = (
         ("What changed", changed(study)),
         (f"Does topology follow {_the(study)} more closely than the spectrum?", compared(study)),
@@ -39,7 +39,7 @@ def answers(study: Representations) -> tuple[str, Answers]:
 
 def target_name(study: Representations) -> str:
     """Return what the target is called in a sentence."""
-    return readable_name(study.target) if study.target else "perplexity"
+    return study.series.label(study.target) if study.target else "perplexity"
 
 
 def target_counts(study: Representations) -> pd.Series:
@@ -129,7 +129,7 @@ def _null(study: Representations) -> str:
         where = [f"{word} it in {k}" for word, k in (("above", one.above), ("below", one.below)) if k]
         inside = one.sizes - one.above - one.below
         where += [f"inside it in {inside}"] if inside else []
-        name = readable_name(f"representations/hidden/{one.feature}")
+        name = study.series.feature_label(PROBE, one.feature)
         lines.append(f"{name} lies {listed(where)} of {one.sizes} (median ratio {one.ratio:.2f})")
     return (
         "Against the 95% band of Gaussian clouds with the same covariance, at the last checkpoint: "
@@ -146,8 +146,8 @@ def compared(study: Representations) -> str:
     runs = int(table["runs"].max())
     text = (
         f"As means of |ρ| over {runs} model{'s' if runs != 1 else ''}: the strongest topological feature is "
-        f"{readable_name(topology[0])} ({topology[1]:.2f}), the strongest without topology "
-        f"{readable_name(spectrum[0])} ({spectrum[1]:.2f})"
+        f"{study.series.label(topology[0])} ({topology[1]:.2f}), the strongest without topology "
+        f"{study.series.label(spectrum[0])} ({spectrum[1]:.2f})"
     )
     top = table[table["column"] == TOP]
     if len(top) and spectrum[0] != TOP:
@@ -203,13 +203,14 @@ def beyond(study: Representations, verdicts: Verdicts) -> str:
 def _across_seeds(study: Representations) -> str:
     """Say whether a run's topology goes with its own perplexity more than with another seed's."""
     mine = study.replicates[study.replicates["target"] == study.target]
-    mine = mine[~mine["column"].map(is_baseline).astype(bool) & (mine["status"] == "ok")]
+    baseline = [is_baseline(column, study.series.catalogue) for column in mine["column"]]
+    mine = mine[~np.array(baseline, dtype=bool) & (mine["status"] == "ok")]
     if mine.empty:
         return ""
     pooled = mine[mine["family"] == POOLED]
     shown = pooled if len(pooled) else mine
     found = shown[shown["pairing_holm"] < 0.05]
-    named = [readable_name(str(column)) for column in found["column"].head(4)]
+    named = [study.series.label(str(column)) for column in found["column"].head(4)]
     which = f" ({listed(named)})" if named else ""
     return (
         f"Across seeds, where the shared trend cancels exactly, {len(found)} of {len(shown)} features go "
@@ -232,7 +233,7 @@ def _given_step(study: Representations) -> str:
     mine = of_target[of_target["column"].isin((ENTROPY, COUNT, TOTAL))]
     known = mine.groupby("column", sort=False)["partial_step"].apply(lambda rows: list(rows.dropna()))
     given = [
-        f"{span(pd.Series(values), '{:+.2f}')} ({readable_name(str(column))})"
+        f"{span(pd.Series(values), '{:+.2f}')} ({study.series.label(str(column))})"
         for column, values in known.items()
         if values
     ]
@@ -264,7 +265,7 @@ def _verdict(study: Representations, verdicts: Verdicts) -> str:
                 f"{min(verdicts.detectable, 1.0):.2f} would not have been seen."
             )
         return text + (_plain(verdicts) if verdicts.baselines_found else "")
-    named = listed([readable_name(column) for column in verdicts.features_found[:4]])
+    named = listed([study.series.label(column) for column in verdicts.features_found[:4]])
     where = f"{verdicts.found} of {verdicts.tested} pairs ({named})"
     text = f"{test[0].upper()}{test[1:]} finds something in {where}."
     return text + (_plain(verdicts) if verdicts.baselines_tested else "")

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 
 from toposcope.analysis.scaling.power_law import spearman_exact
-from toposcope.figures.names import readable_name
 from toposcope.report.cells import interval, listed, number, span
 from toposcope.report.representations.facts import carried, fixed_phases, last_values, spearman
 from toposcope.report.representations.facts import settings as leading_settings
@@ -40,8 +39,8 @@ def _segments(study: Representations) -> str:
     with_any = int((counts > 1).sum())
     rate = rows["false_alarm_rate"].median()
     text = (
-        f"A changepoint search that lets {rate:.0%} of random walks show a boundary finds one in {with_any} "
-        f"of {len(counts)} models"
+        f"A search for bends beyond a smooth trend, with false alarms in at most {rate:.0%} of simulated "
+        f"plain curves at these steps, finds one in {with_any} of {len(counts)} models"
     )
     later = rows[rows["segment"] > 0]
     listing = [
@@ -64,7 +63,7 @@ def size_order(study: Representations) -> str:
         both = known[["parameters", column]].dropna().to_numpy(float)
         rho, p = spearman_exact(both[:, 0], both[:, 1])
         how = f"ρ = {number(rho, '{:+.2f}')}, p = {number(p, '{:.2g}')}"
-        lines.append(f"{readable_name(str(column))} ({how}, {span(known[column], '{:.3g}')})")
+        lines.append(f"{study.series.label(str(column))} ({how}, {span(known[column], '{:.3g}')})")
     text = (
         f"Rank correlation with size over {len(known)} models of {n_sizes} sizes at their last checkpoint: "
         f"{listed(lines)}."

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 
-from toposcope.figures.names import readable_name
 from toposcope.figures.series import select, sizes
 from toposcope.report.parts import Caption
 from toposcope.report.weights import forecasts
@@ -158,7 +157,8 @@ def _loss_against_h0(study: Study) -> Caption:
 
 def _correlations(study: Study) -> Caption:
     return Caption(
-        f"Correlation with the {readable_name(study.target)}: raw, given the step, and beyond both trends",
+        f"Correlation with the {study.series.label(study.target)}: raw, given the step, and beyond both "
+        "trends",
         "Left: Spearman's rho over checkpoints. Middle: the same given log step. Right: the correlation "
         "of innovations, that is of what the past of the two series does not explain; outlined cells "
         "passed that test after correction for the number of tests. A dash: not computable, for instance "
@@ -176,7 +176,7 @@ def _scaling(study: Study) -> Caption:
     fits = study.fits
     n = int(fits["n_sizes"].max()) if len(fits) else 0
     clear = [
-        readable_name(quantity)
+        study.series.label(quantity)
         for quantity, low, high in fits[["quantity", "low", "high"]].itertuples(index=False)
         if np.isfinite(low) and np.isfinite(high) and (low > 0 or high < 0)
     ]

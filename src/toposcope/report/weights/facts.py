@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from toposcope.figures.series import curve, null_band, select, sizes
 from toposcope.report.weights.study import Study
+from toposcope.types import Scope
 
 
 def above_null(study: Study) -> tuple[int, int, int]:
     """Return in how many sizes the last neural persistence is above, below its null band, and of how many."""
-    of_model = {"probe": "neural_persistence", "filtration": study.filtration, "role": "model"}
+    of_model = {"probe": "neural_persistence", "filtration": study.filtration, "scope": Scope.MODEL}
     measured = select(study.features, "neural_persistence", **of_model)
     shuffled = select(study.features, "neural_persistence_shuffled", **of_model)
     above = below = n = 0

@@ -37,7 +37,15 @@ def _figures(study: Study) -> Iterator[tuple[str, Figure]]:
     yield (
         "overview",
         overview.draw(
-            features, metrics, runs, main, study.fits, filtration=filtration, quantity=h0, name=cloud
+            features,
+            metrics,
+            runs,
+            main,
+            study.fits,
+            study.series.catalogue,
+            filtration=filtration,
+            quantity=h0,
+            name=cloud,
         ),
     )
     yield "loss", loss_curves.draw(metrics, runs)
@@ -45,9 +53,9 @@ def _figures(study: Study) -> Iterator[tuple[str, Figure]]:
     yield "vietoris_rips", vietoris_rips.draw(features, runs, name=cloud)
     notes = rho_notes(study.trends, runs, target=study.target, column=h0)
     yield "loss_against_h0", loss_against_h0.draw(features, metrics, runs, name=cloud, notes=notes)
-    yield "correlations", correlations.draw(study.trends, runs, target=study.target)
+    yield "correlations", correlations.draw(study.trends, runs, study.series.catalogue, target=study.target)
     yield "forecast", forecast.draw(study.forecasts)
-    yield "scaling", scaling.draw(main, study.fits, runs)
+    yield "scaling", scaling.draw(main, study.fits, runs, study.series.catalogue)
     yield "layers", layers.draw(features, runs, filtration=filtration)
 
 

@@ -98,10 +98,10 @@ def gather(store: Store, *, target: str | None = None, targets: pd.DataFrame | N
             f"{store.path} has no measured features; run: toposcope weights SERIES --out {store.path}"
         )
     features = features[~features["probe"].isin(_ELSEWHERE)]
-    series = series_table(features, metrics, runs, targets=targets)
+    series = series_table(features, metrics, runs, targets=targets, catalogue=store.catalogue())
     results = {
         **analyse(series, target=target),
-        "forecasts": forecast_table(Log(metrics, runs, features=features)),
+        "forecasts": forecast_table(Log(metrics, runs, features=features, catalogue=store.catalogue())),
     }
     return build(
         features,
@@ -121,13 +121,14 @@ def build(
     runs: pd.DataFrame,
     *,
     series: SeriesTable | None = None,
+    catalogue: pd.DataFrame | None = None,
     audit: pd.DataFrame | None = None,
     results: Mapping[str, pd.DataFrame] | None = None,
     provenance: Mapping[str, object] | None = None,
     wanted: str | None = None,
 ) -> Study:
     """Put a study together from tables; `results` holds what `analyse` returns."""
-    series = series_table(features, metrics, runs) if series is None else series
+    series = series_table(features, metrics, runs, catalogue=catalogue) if series is None else series
     given = dict(results or {})
     empty = {name: pd.DataFrame(columns=list(columns)) for name, columns in _EMPTY_COLUMNS.items()}
     quantities = _quantities(series, np_filtration(features))
@@ -174,7 +175,7 @@ def analyse(series: SeriesTable, *, target: str | None = None) -> dict[str, pd.D
     targets = None if target is None else [main_target(series, target)]
     columns = [column for column in default_columns(series) if column not in (targets or ())]
     return {
-        "trends": analysis.trend_table(series, targets=targets, columns=columns),
+        "trends": analysis.trend_table(series, targets=targets, columns=columns, every=True),
         "replicates": analysis.seed_table(series, targets=targets),
         "phases": analysis.phase_table(series),
         "segments": analysis.segment_table(series),

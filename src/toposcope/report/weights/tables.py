@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 
-from toposcope.figures.names import leading, readable_name
+from toposcope.analysis.catalogue import leading
 from toposcope.figures.series import sizes
 from toposcope.report.cells import NONE, interval, number, step_and_part, trend_cell, whole
 from toposcope.report.counts import NOTHING, first_last
@@ -21,7 +21,7 @@ def tables(study: Study) -> dict[str, Table]:
         runs_table(study),
         trends_table(study, headline=True),
         trends_table(study, headline=False),
-        replicates_table(study.replicates, study.target),
+        replicates_table(study.replicates, study.target, study.series.catalogue),
         phases_table(study),
         segments_table(study),
         scaling_table(study),
@@ -58,7 +58,14 @@ def runs_table(study: Study) -> Table:
         "runs",
         "What was measured",
         "First and last checkpoint of every run.",
-        ("run", "parameters", "seed", "checkpoints", "last step", *(readable_name(name) for name in forms)),
+        (
+            "run",
+            "parameters",
+            "seed",
+            "checkpoints",
+            "last step",
+            *(study.series.label(name) for name in forms),
+        ),
         tuple(rows),
         frame=frame.reset_index(),
     )
@@ -90,7 +97,9 @@ def trends_table(study: Study, *, headline: bool) -> Table:
     """Return correlations with the loss: of H0, neural persistence and H1, or of the other features."""
     first = [study.column(column) for column in (H0, NP, H1)]
     mine = study.trends[study.trends["target"] == study.target]
-    others = [column for column in leading(mine["column"], most=40) if column not in first]
+    others = [
+        column for column in leading(mine["column"], study.series.catalogue, most=40) if column not in first
+    ]
     columns = first if headline else others
     mine = mine[mine["column"].isin(columns)]
     places = {run: i for i, run in enumerate(_ordered_runs(study))}
@@ -98,7 +107,7 @@ def trends_table(study: Study, *, headline: bool) -> Table:
     shown = [spec for spec in _TREND_COLUMNS if all(part in mine for part in spec[0].split())]
     rows = [
         (
-            readable_name(str(line["column"])),
+            study.series.label(str(line["column"])),
             str(line["run"]),
             *(trend_cell(line, spec, form) for spec, _, form in shown),
             "trend only" if line["verdict"] == NOTHING else str(line["verdict"]),
@@ -107,7 +116,8 @@ def trends_table(study: Study, *, headline: bool) -> Table:
     ]
     return Table(
         "trends" if headline else "trends_more",
-        f"Correlation with the {readable_name(study.target)}" + ("" if headline else ": the other features"),
+        f"Correlation with the {study.series.label(study.target)}"
+        + ("" if headline else ": the other features"),
         "Spearman's rho over checkpoints and what remains of it. Only the last group tests for more than "
         "a shared drift; the columns before it are there because they are usually reported.",
         ("feature", "run", *(heading for _, heading, _ in shown), "verdict"),
@@ -124,7 +134,7 @@ def phases_table(study: Study) -> Table:
     wanted = [study.column(NP), study.column(H0)]
     rows = [
         (
-            readable_name(str(line["column"])),
+            study.series.label(str(line["column"])),
             str(line["run"]),
             str(line["rule"]),
             step_and_part(line, "peak"),
@@ -160,7 +170,7 @@ def segments_table(study: Study) -> Table:
         )
         rows.append(
             (
-                readable_name(str(line["column"])),
+                study.series.label(str(line["column"])),
                 str(line["run"]),
                 whole(line["segment"]),
                 start.strip(),
@@ -173,9 +183,9 @@ def segments_table(study: Study) -> Table:
     return Table(
         "segments",
         "Segments between changepoints",
-        "Changepoints of the rate of change in log step, with the interval of each boundary where one "
-        "could be given. The false-alarm rate is the chance that a run without any change would have "
-        "shown one.",
+        "Bends: where the slope on log step leaves every smooth trend, with the interval of each. False "
+        "alarms are simulated for these steps: the highest share in which one of five kinds of plain curve "
+        "shows a bend.",
         (
             "feature",
             "run",
@@ -200,7 +210,7 @@ def scaling_table(study: Study) -> Table:
         rho, p = number(line["spearman"], "{:+.2f}"), number(line["spearman_p"], "{:.2g}")
         rows.append(
             (
-                readable_name(str(line["quantity"])),
+                study.series.label(str(line["quantity"])),
                 number(line["exponent"], "{:+.3f}"),
                 interval(line, "low", "high", "{:+.3f}"),
                 number(line["r2"], "{:.3f}"),
@@ -212,9 +222,11 @@ def scaling_table(study: Study) -> Table:
     return Table(
         "scaling",
         "Power laws in the number of parameters",
-        "Least squares in log-log on each size's mean at the last checkpoint, with Student's interval of "
-        "the exponent; the p-value of rho is exact up to eight points, Student's approximation beyond. Sizes "
-        "is how many distinct model sizes carry the exponent.",
+        "Each size's mean at the last checkpoint. A loss has a floor E, so its law is a N^b + E with a "
+        "profile interval of b; where the sizes cannot tell E there is no exponent, and the note says which "
+        "go with it. A feature's law is a N^b, by least squares in log-log with Student's interval. The "
+        "p-value of rho is exact up to eight points, Student's approximation beyond. Sizes is how many "
+        "distinct model sizes carry it.",
         ("quantity", "exponent", "95%", "R²", "ρ (p)", "sizes", "note"),
         tuple(rows),
         frame=study.fits,

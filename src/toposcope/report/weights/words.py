@@ -8,7 +8,6 @@ import numpy as np
 import pandas as pd
 
 from toposcope.analysis.table import SeriesTable
-from toposcope.figures.names import readable_name
 from toposcope.figures.series import sizes
 from toposcope.figures.style import short
 from toposcope.report.cells import listed, span, steps_span
@@ -33,7 +32,7 @@ class Answer:
 
 def answer(study: Study) -> Answer:
     """Word the findings of `study`; every sentence is computed, and says where nothing can be concluded."""
-    verdicts = verdict_counts(study.trends, study.target)
+    verdicts = verdict_counts(study.trends, study.target, study.series.catalogue)
     return Answer(headline(study, verdicts), changed(study), when(study), adds(study, verdicts))
 
 
@@ -88,7 +87,7 @@ def _loss_change(study: Study) -> str:
     ends = first_last(study.series, study.target)
     if ends.empty:
         return "No loss is recorded in this store, so nothing below relates topology to it."
-    kind = readable_name(study.target)
+    kind = study.series.label(study.target)
     rose = int((ends["last"] >= ends["first"]).sum())
     text = (
         f"The {kind} went from {span(ends['first'], '{:.2f}')} to {span(ends['last'], '{:.2f}')} nats "
@@ -195,7 +194,7 @@ def _raw_sentence(study: Study) -> str:
     rows = rows[np.isfinite(rows["spearman"].to_numpy(dtype=np.float64))]
     if rows.empty:
         return ""
-    kind = readable_name(study.target)
+    kind = study.series.label(study.target)
     text = (
         f"H0 total and the {kind} are correlated with ρ = {span(rows['spearman'], '{:+.2f}')} over the "
         "checkpoints"
@@ -221,7 +220,7 @@ def _verdict_sentence(study: Study, verdicts: Verdicts) -> str:
                 "seen."
             )
         return text
-    named = listed([readable_name(column) for column in verdicts.features_found[:4]])
+    named = listed([study.series.label(column) for column in verdicts.features_found[:4]])
     text = (
         f"{test[0].upper()}{test[1:]} finds something in {verdicts.found} of {verdicts.tested} "
         f"feature-run pairs ({named})."

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from toposcope.errors import SourceError
-from toposcope.probes.representations.models import gradient_arrays
+from toposcope.errors import InputError, SourceError
+from toposcope.models.protocol import module_digest, next_token_losses
 from toposcope.recipes import TrainingRecipe, load_training_recipe
 from toposcope.sources.layout import RunFolder
 
@@ -25,40 +25,66 @@ def recipe_shape(recipe: TrainingRecipe) -> GPTShape:
     """Return the shape of the model that a run's recipe trains."""
     from toposcope.train.shapes import GPTShape
 
-    return GPTShape.of(recipe.models[0], vocabulary=recipe.vocabulary, context=recipe.context)
+    return GPTShape.in_recipe(recipe.models[0], recipe)
 
 
-class RunModel:
-    """A checkpoint of a run folder; the recipe gives the shape, its tokenizer or characters the tokens."""
+class GPTModel:
+    """A model of the project's own family; without `encode` it reads token ids only."""
 
     causal = True
 
-    def __init__(self, folder: RunFolder, weights: Path, *, device: str = "cpu") -> None:
+    def __init__(
+        self, module: GPT, encode: Callable[[str], Sequence[int]] | None = None, *, device: str = "cpu"
+    ) -> None:
         import torch
+
+        shape = module.shape
+        self.device = torch.device(device)
+        self.n_layers, self.width = shape.layers, shape.width
+        self.vocabulary, self.context, self.last_only = shape.vocabulary, shape.context, shape.last_only
+        self._encode = encode
+        self._model = module.to(self.device).eval()
+
+    @classmethod
+    def of_run(cls, folder: RunFolder, weights: Path, *, device: str = "cpu") -> GPTModel:
+        """Open a checkpoint of a run folder, whose recipe gives the shape and the tokenizer.
+
+        Raises
+        ------
+        SourceError
+            When the weights are not those of the recipe's model.
+        """
         from safetensors import SafetensorError
         from safetensors.torch import load_file
 
         from toposcope.train.model import GPT
 
         recipe = load_training_recipe(str(folder.recipe_file))
-        shape = recipe_shape(recipe)
-        self.device = torch.device(device)
-        self.n_layers, self.width = shape.layers, shape.width
-        self.vocabulary, self.context = shape.vocabulary, shape.context
-        self._encode = _encoder(folder, recipe.tokenizer, recipe.vocabulary)
-        self._model: GPT = GPT(shape)
+        module = GPT(recipe_shape(recipe))
         try:
-            self._model.load_state_dict(load_file(weights))
+            module.load_state_dict(load_file(weights))
         except (OSError, RuntimeError, SafetensorError) as error:
             raise SourceError(
                 f"{weights} does not fit the run's recipe: {str(error).splitlines()[0]}"
             ) from error
-        self._model.to(self.device).eval()
+        return cls(module, _encoder(folder, recipe.tokenizer, recipe.vocabulary), device=device)
+
+    @property
+    def module(self) -> GPT:
+        """The module whose parameters the model reads."""
+        return self._model
+
+    @property
+    def digest(self) -> str:
+        """The first 16 hexadecimal digits of the SHA-256 of the parameters."""
+        return module_digest(self._model)
 
     def encode(self, texts: Sequence[str], max_length: int) -> list[list[int]]:
         """Return the token ids of every text, cut at the smaller of `max_length` and the context."""
+        if self._encode is None:
+            raise InputError("this model has no tokenizer: give a Batch of token ids in place of texts")
         length = min(max_length, self.context)
-        return [self._encode(text)[:length] for text in texts]
+        return [list(self._encode(text))[:length] for text in texts]
 
     def hidden_states(self, ids: torch.Tensor, mask: torch.Tensor) -> list[torch.Tensor]:
         """Return all hidden states, the last one after the final norm."""
@@ -70,9 +96,17 @@ class RunModel:
             states.append(x)
         return [*states[:-1], model.ln_f(x)]
 
+    def final_states(self, ids: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
+        """Return the features before the head, after the final norm."""
+        return self._model.hidden(ids)
+
     def logits(self, hidden: torch.Tensor) -> torch.Tensor:
         """Return next-token logits through the tied head."""
         return self._model.head(hidden)
+
+    def token_losses(self, ids: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
+        """Return the loss of every next token in nats, (batch, length - 1); 0 where it is padding."""
+        return next_token_losses(self, ids, mask)
 
     def attentions(self, ids: Sequence[int]) -> list[np.ndarray]:
         """Return the attention weights of one text, (heads, length, length) for each layer."""
@@ -86,13 +120,6 @@ class RunModel:
                 found.append(_attention_of(block, x))  # type: ignore[arg-type]
                 x = block(x)
         return found
-
-    def gradients(self, windows: np.ndarray) -> dict[str, np.ndarray]:
-        """Return the gradient of the mean loss on windows of (batch, time + 1) tokens, by parameter name."""
-        import torch
-
-        self._model.loss(torch.as_tensor(windows, dtype=torch.long, device=self.device)).backward()
-        return gradient_arrays(self._model)
 
     def widen(self) -> None:
         """Do nothing: the run's weights are float32."""

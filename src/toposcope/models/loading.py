@@ -6,14 +6,17 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
-from toposcope.errors import SourceError
-from toposcope.probes.representations.gpt import RunModel, recipe_shape
-from toposcope.probes.representations.models import TransformersModel, config_and_tokenizer
+from toposcope.errors import InputError, SourceError
+from toposcope.models.gpt import GPTModel, recipe_shape
+from toposcope.models.pretrained import TransformersModel, config_and_tokenizer
 from toposcope.recipes import load_training_recipe
 from toposcope.sources.layout import RunFolder, is_run_folder
 from toposcope.types import Checkpoint
+
+if TYPE_CHECKING:
+    from toposcope.models.protocol import LanguageModel
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +28,7 @@ class ModelLoader:
     half: bool = False
 
     @contextmanager
-    def open(self, checkpoint: Checkpoint) -> Iterator[Any]:
+    def open(self, checkpoint: Checkpoint) -> Iterator[LanguageModel]:
         """Yield the model of a checkpoint; what was fetched for it is removed at the end.
 
         Raises
@@ -35,7 +38,7 @@ class ModelLoader:
         """
         path, run = local_path(checkpoint), run_folder_of(checkpoint)
         if run is not None:
-            yield RunModel(run, path, device=self.device)
+            yield GPTModel.of_run(run, path, device=self.device)
         elif (path / "config.json").is_file():
             yield self._transformers(path)
         elif checkpoint.uri.startswith("hf://"):
@@ -46,8 +49,10 @@ class ModelLoader:
         else:
             raise _no_model(checkpoint)
 
-    def n_layers(self, checkpoint: Checkpoint) -> int:
-        """Return how many blocks a local checkpoint's model has, without reading its weights.
+    def n_layers(self, checkpoint: Checkpoint) -> int | None:
+        """Return how many blocks a checkpoint's model has, without reading its weights.
+
+        None for one of the hub, which would have to be fetched first.
 
         Raises
         ------
@@ -57,6 +62,8 @@ class ModelLoader:
         path, run = local_path(checkpoint), run_folder_of(checkpoint)
         if run is not None:
             return recipe_shape(load_training_recipe(str(run.recipe_file))).layers
+        if checkpoint.uri.startswith("hf://"):
+            return None
         if not (path / "config.json").is_file():
             raise _no_model(checkpoint)
         return int(config_and_tokenizer(path, tokenizer=self._tokenizer_of(path))[0].num_hidden_layers)
@@ -85,6 +92,30 @@ def _no_model(checkpoint: Checkpoint) -> SourceError:
     return SourceError(
         f"{checkpoint.uri} holds weights but no model: representations need a run folder or a folder with "
         "config.json"
+    )
+
+
+def model_of(module: object, *, tokenizer: Path | None = None, device: str = "cpu") -> LanguageModel:
+    """Return a copy of a module in memory as a language model: one of the GPT family, or of transformers.
+
+    Without a tokenizer the model reads token ids only.
+
+    Raises
+    ------
+    InputError
+        When it is neither.
+    """
+    import copy
+
+    from toposcope.train.model import GPT
+
+    if isinstance(module, GPT):
+        return GPTModel(copy.deepcopy(module), device=device)
+    if type(module).__module__.startswith("transformers."):
+        return TransformersModel.of_module(copy.deepcopy(module), tokenizer=tokenizer, device=device)
+    raise InputError(
+        f"a {type(module).__name__} is no language model that is known here: give a GPT of toposcope or a "
+        "model of transformers, or measure its weights alone"
     )
 
 
