@@ -21,7 +21,7 @@ from pathlib import Path
 
 from toposcope.errors import InputError
 from toposcope.sources.blobs import open_location
-from toposcope.sources.discover import Entry, discover
+from toposcope.sources.discover import Entry, Source, discover
 from toposcope.types import Checkpoint
 
 TRACKERS = ("latest_checkpointed_iteration.txt", "latest", "latest.txt")
@@ -100,6 +100,12 @@ class Follower:
         self._reported: dict[str, tuple[Stamp, ...]] = {}
         self._open: dict[str, Checkpoint] = {}
         self._kinds: dict[str, frozenset[str]] = {}
+        self.sources: dict[str, Source] = {}
+        """The runs of the latest look, by name."""
+
+    def restore(self, checkpoint: Checkpoint, files: tuple[Stamp, ...]) -> None:
+        """Take a checkpoint as reported, with the files that it had then: after a restart."""
+        self._report(checkpoint, files, Look())
 
     def look(self) -> Look:
         """List the folder once and return what is new."""
@@ -128,6 +134,7 @@ class Follower:
             sources = discover(open_location(str(self.folder)))
         except (InputError, OSError):
             return []  # nothing there yet, or nothing that can be told apart yet
+        self.sources = {source.run.run: source for source in sources}
         return [entry for source in sources for entry in source.entries]
 
     def _report(self, checkpoint: Checkpoint, files: tuple[Stamp, ...], found: Look) -> None:
