@@ -26,7 +26,9 @@ def _save(run, step, *, seed=None, loss=2.0):
     path.mkdir(parents=True)
     random = np.random.default_rng(step if seed is None else seed)
     names = ("layers.0.mlp.fc1.weight", "layers.1.mlp.fc1.weight")
-    save_file({name: random.normal(size=(8, 6)).astype(np.float32) for name in names}, path / "model.safetensors")
+    save_file(
+        {name: random.normal(size=(8, 6)).astype(np.float32) for name in names}, path / "model.safetensors"
+    )
     history = [{"step": one, "loss": loss} for one in range(0, step + 1, 5)]
     (path / "trainer_state.json").write_text(json.dumps({"global_step": step, "log_history": history}))
     return path

@@ -30,7 +30,9 @@ _SHOWN = ("alarm", "notice", "segment", "vanished", "skipped", "waiting", "measu
 @click.option(
     "--cpu-share", type=float, default=0.25, show_default=True, help="Share of one core, on average."
 )
-@click.option("--bytes-per-step", type=int, help="Weights measured at each step; above it matrices take turns.")
+@click.option(
+    "--bytes-per-step", type=int, help="Weights measured at each step; above it matrices take turns."
+)
 @click.option("--features", default="cheap,updates", show_default=True, help="As for toposcope weights.")
 @click.option("--once", is_flag=True, help="Look once and stop; exit 1 when an alarm or a problem is listed.")
 @json_option

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
@@ -30,7 +30,7 @@ _OF_ONE = (Scope.MATRIX, Scope.HEAD)
 
 @dataclass(frozen=True, slots=True)
 class Turn:
-    """Which tensors are measured at one step: `names` None means all of them; `start` begins the next turn."""
+    """Which tensors are measured at one step, None for all of them, and where the next turn starts."""
 
     names: tuple[str, ...] | None
     start: str = ""
@@ -118,6 +118,10 @@ class GrowingSeries:
         """Return what is known of a checkpoint's run."""
         return self._series[checkpoint][0].runs[0]
 
+    def config(self, run: str) -> Mapping[str, object]:
+        """Return the configuration of a run's model."""
+        return next((self.describe(at).config for at in self._series if at.run == run), {})
+
     @property
     def runs(self) -> tuple[Run, ...]:
         """What is known of the runs at hand."""
@@ -167,6 +171,7 @@ class OfMatrices(Probe):
     def __init__(self, inner: Probe) -> None:
         self.inner = inner
         self.name, self.features = inner.name, inner.features
+        self.options = getattr(inner, "options", None)
         self.version, self.reads = inner.version, inner.reads  # type: ignore[misc]
 
     def measure(self, snapshot: Snapshot) -> Measured:

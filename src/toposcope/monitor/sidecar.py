@@ -1,4 +1,4 @@
-"""The sidecar: follows a folder that a trainer writes, measures each checkpoint, and never touches a file of it.
+"""The sidecar: follows a folder that a trainer writes and measures each checkpoint; touches no file of it.
 
 One pass is `Sidecar.look`. What it did is in the store before it is in the journal, and in the journal
 before a link is removed, so that it may be killed at any moment: a new one goes on from the journal.
@@ -124,9 +124,7 @@ class Sidecar:
         for sighting, held in [(sighting, hold(sighting, self._held_in)) for sighting in found.ready]:
             at = sighting.checkpoint
             if held is None:
-                events.append(
-                    self.journal.append("vanished", at.run, at.step, why="gone before it was held")
-                )
+                events.append(self.journal.append("vanished", at.run, at.step, why="gone before it was held"))
             else:
                 events += self._take(sighting, held)
         events += self._copy_losses()
@@ -314,7 +312,9 @@ def alone(store: Path) -> Iterator[None]:
         fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
         os.close(handle)
-        raise InputError(f"{store}: another process watches into it; end that one, or choose another --out") from None
+        raise InputError(
+            f"{store}: another process watches into it; end that one, or choose another --out"
+        ) from None
     try:
         yield
     finally:

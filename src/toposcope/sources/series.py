@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
 from typing import TYPE_CHECKING
@@ -104,6 +104,10 @@ class Series:
     def names(self) -> tuple[str, ...]:
         """The names of the runs."""
         return tuple(self._sources)
+
+    def config(self, run: str) -> Mapping[str, object]:
+        """Return the configuration of a run's model; empty where nothing states it."""
+        return next((known.config for known in self.runs if known.run == run), {})
 
     def identity(self, checkpoint: Checkpoint) -> dict[str, str] | None:
         """Return what a store of checkpoints says of its files (name -> hash) without fetching them."""
