@@ -17,6 +17,7 @@ _HOME = {
     "InputError": "toposcope.errors",
     "Kind": "toposcope.types",
     "Matrix": "toposcope.types",
+    "Monitor": "toposcope.monitor.inside",
     "Probe": "toposcope.probes.base",
     "Row": "toposcope.types",
     "Run": "toposcope.types",

@@ -8,9 +8,8 @@ from dataclasses import dataclass
 from typing import Generic, TypeVar
 
 import numpy as np
-from scipy.stats import t as student
 
-from toposcope.analysis.alarms.residuals import tail_degrees
+from toposcope.analysis.alarms.residuals import tail_degrees, upper_tail
 
 FEWEST = 6
 """Past values of a series before it is judged."""
@@ -113,5 +112,4 @@ def _two_sided(size: float, known: np.ndarray) -> float:
     middle = float(np.median(known))
     if middle <= 0:
         return 1.0
-    degrees = tail_degrees(known, middle)
-    return 2.0 * float(student.sf(size * student.ppf(0.75, degrees) / middle, degrees))
+    return 2.0 * upper_tail(size, middle, tail_degrees(known, middle))
