@@ -115,7 +115,7 @@ class RunWatch:
         if judged is not None and judged.p <= self._level("matrix or head"):
             found += self._tell(
                 "matrix or head", step,
-                f"{_who(judged.moves[0].key)} moved by {abs(judged.moves[0].size):.0f} of its standard deviations",
+                f"{_who(judged.moves[0].key)} moved by {abs(judged.moves[0].size):.0f} standard deviations",
                 p=judged.p,
             )  # fmt: skip
         return found
