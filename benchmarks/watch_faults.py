@@ -19,6 +19,7 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
+
 from toposcope.monitor.alarms import Watchman
 from toposcope.probes.registry import weight_probes
 from toposcope.probes.weights.options import WeightOptions
