@@ -5,8 +5,13 @@ from __future__ import annotations
 import enum
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 import numpy as np
+import numpy.typing
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 
 class Status(enum.StrEnum):
@@ -184,6 +189,33 @@ class Diagram:
     def __len__(self) -> int:
         """Return the number of pairs."""
         return len(self.birth)
+
+    @property
+    def pairs(self) -> np.ndarray:
+        """The pairs as one float64 array of shape (n, 2): birth, death. gudhi and persim take it as it is.
+
+        >>> Diagram(1, np.array([1.0]), np.array([2.0])).pairs.tolist()
+        [[1.0, 2.0]]
+        """
+        return np.column_stack([self.birth, self.death]).astype(np.float64, copy=False)
+
+    def __array__(self, dtype: np.typing.DTypeLike | None = None, copy: bool | None = None) -> np.ndarray:
+        """Return `pairs`, so that the diagram can stand wherever an array of pairs can."""
+        return self.pairs if dtype is None else self.pairs.astype(dtype)
+
+    def triples(self) -> np.ndarray:
+        """Return birth, death and dimension, shape (n, 3): a row of giotto-tda's arrays of diagrams.
+
+        >>> Diagram(1, np.array([1.0]), np.array([2.0])).triples().tolist()
+        [[1.0, 2.0, 1.0]]
+        """
+        return np.column_stack([self.birth, self.death, np.full(len(self), float(self.dim))])
+
+    def plot(self, ax: Axes | None = None) -> Axes:
+        """Draw death against birth, pairs that never die at the edge, and return the axes."""
+        from toposcope.figures.diagram import draw_diagram
+
+        return draw_diagram(self, ax)
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,6 +21,7 @@ from toposcope.analysis.trends.nulls import NULLS
 KNOWN_LIBERAL = {
     ("26 even", "jumps + 1% noise"),
     ("26 even", "equal periods of 7, own phases"),
+    ("51, 12 missing", "AR(2) cycles of 5"),
 }
 """Cells above 7% by more than two standard errors; the documentation names them."""
 

@@ -19,7 +19,8 @@ def with_derived(features: pd.DataFrame, catalogue: pd.DataFrame | None) -> pd.D
     known = set(zip(features["probe"], features["feature"], strict=True))
     more = []
     for line in catalogue.to_dict("records"):
-        if (line["probe"], line["feature"]) in known:
+        source = (line["probe"], line["excess_of"] or line["per_log_step_of"])
+        if source not in known or (line["probe"], line["feature"]) in known:
             continue
         rows = features[features["probe"] == line["probe"]]
         if line["excess_of"]:

@@ -29,11 +29,12 @@ def command(
 
     Exits with 1 when something is found.
     """
-    from toposcope.sources import audit, open_series
+    from toposcope.api import audit
+    from toposcope.sources import open_series
 
     opened = open_series(list(series), revisions=revisions, steps=steps, step_pattern=step_pattern)
     left_out = opened.left_out()
-    findings = audit(opened, cheap=cheap, quiet=as_json)
+    findings = audit(opened, cheap=cheap, quiet=as_json).findings
     if as_json:
         print_json(
             {

@@ -14,8 +14,7 @@ from toposcope.errors import InputError
 if TYPE_CHECKING:
     import pandas as pd
 
-    from toposcope.sources import Series
-    from toposcope.types import Checkpoint
+    from toposcope.api import Comparison
 
 _SHOWN = {
     ("neural_persistence", "rieck"): "NP",
@@ -59,19 +58,14 @@ def command(
     """
     if out is not None and out.suffix not in (".png", ".svg"):
         raise InputError(f"--out {out}: the figure is written as .png or .svg")
-    from toposcope.probes.weights.options import preset as preset_options
-    from toposcope.sources import open_series
-    from toposcope.sweep.compare import compare
+    from toposcope import api
 
-    options = preset_options(preset, points=points, draws=draws)
-    sides = [
-        _checkpoint(open_series(uri, split=options.split, step_pattern=step_pattern), uri, step)
-        for uri in (first, second)
-    ]
-    table = compare(*sides, options=options)
-    labels = [f"{checkpoint.run} step {checkpoint.step}" for _, checkpoint in sides]
+    compared = api.compare(
+        first, second, step=step, preset=preset, points=points, draws=draws, step_pattern=step_pattern
+    )
+    table, labels = compared.table, [compared.first, compared.second]
     if out is not None:
-        _draw(table, labels, out)
+        _draw(compared, out)
     if as_json:
         print_json({"first": labels[0], "second": labels[1], "rows": _records(table)})
     else:
@@ -81,26 +75,10 @@ def command(
     return 0
 
 
-def _checkpoint(series: Series, uri: str, step: int | None) -> tuple[Series, Checkpoint]:
-    checkpoints = list(series)
-    runs = sorted({checkpoint.run for checkpoint in checkpoints})
-    if len(runs) > 1:
-        raise InputError(f"{uri} holds {len(runs)} runs ({', '.join(runs[:5])}); name one of them")
-    if step is None:
-        return series, checkpoints[-1]
-    found = [checkpoint for checkpoint in checkpoints if checkpoint.step == step]
-    if not found:
-        raise InputError(
-            f"--step {step}: {uri} has the steps {checkpoints[0].step} to {checkpoints[-1].step}"
-        )
-    return series, found[0]
-
-
-def _draw(table: pd.DataFrame, labels: list[str], out: Path) -> None:
-    from toposcope.figures.comparison import comparison
+def _draw(compared: Comparison, out: Path) -> None:
     from toposcope.figures.style import to_png, to_svg
 
-    figure = comparison(table, first=labels[0], second=labels[1])
+    figure = compared.plot()
     out.parent.mkdir(parents=True, exist_ok=True)
     out.write_bytes(to_svg(figure) if out.suffix == ".svg" else to_png(figure))
 

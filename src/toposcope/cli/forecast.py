@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from toposcope.cli.curves import Reading, read_curves, refuse_twins
+from toposcope.analysis.forecast.reading import Reading, read_curves, refuse_twins
 from toposcope.cli.forecast_lines import (
     record,
     show_ablation,

@@ -14,11 +14,8 @@ from toposcope.analysis.catalogue import is_baseline, label_of, leading
 from toposcope.figures.series import Size, sizes
 from toposcope.figures.style import INK, MUTED, house, new_figure, say_empty
 
-STAGES = (
-    ("spearman", "Raw rho"),
-    ("partial_step", "Given log step"),
-    ("innovation_r", "Innovations"),
-)
+BESIDE = (("departure_rho", "Departures from the trend"), ("partial_step", "Given log step"))
+"""What the middle panel shows: the first of these that the table has."""
 _MAP = "RdBu_r"
 
 
@@ -43,15 +40,15 @@ def draw(
     Returns
     -------
     Figure
-        Left to right: Spearman's rho; the same given log step; the correlation of what neither series'
-        own past predicts. Cells are means over the seeds of a size. Outlined on the right: the verdict
-        "adds" in every seed of the size. Dash: not computable; a stage without a number is left out. Below
-        the line: norms and spectra.
+        Left to right: Spearman's rho; the same for the departures from each one's smooth trend (given log
+        step, where the table lacks them); the correlation of what neither series' own past predicts. Cells
+        are means over the seeds of a size. Outlined on the right: the verdict "adds" in every seed of the
+        size. Dash: not computable; a stage without a number is left out. Below the line: norms and spectra.
     """
     mine = trends[trends["target"] == target]
     columns = leading(mine["column"], catalogue, most=most)
     groups = [group for group in sizes(runs) if mine["run"].isin(group.runs).any()]
-    stages = [stage for stage in STAGES if mine[mine["column"].isin(columns)][stage[0]].notna().any()]
+    stages = _stages(mine[mine["column"].isin(columns)])
     with house():
         figure, axes = new_figure(0.25 * max(len(columns), 4) + 1.5, columns=max(len(stages), 1), sharey=True)
         if not columns or not groups or not stages:
@@ -77,6 +74,14 @@ def draw(
         bar.outline.set_visible(False)
         _fit_numbers(figure, list(axes[0]), len(groups))
     return figure
+
+
+def _stages(trends: pd.DataFrame) -> list[tuple[str, str]]:
+    """Return the columns that have a number, and the titles of their panels."""
+    known = [name for name in trends.columns if trends[name].notna().any()]
+    beside = [stage for stage in BESIDE if stage[0] in known][:1]
+    every = [("spearman", "Raw rho"), *beside, ("innovation_r", "Innovations")]
+    return [stage for stage in every if stage[0] in known]
 
 
 def _fit_numbers(figure: Figure, panels: list[Axes], columns: int) -> None:

@@ -9,8 +9,10 @@ from matplotlib.cm import ScalarMappable
 from matplotlib.colors import Normalize
 from matplotlib.figure import Figure
 
-from toposcope.figures.series import select, sizes
-from toposcope.figures.style import house, new_figure, say_empty, short
+from toposcope.analysis.groups import short
+from toposcope.analysis.lines import select
+from toposcope.figures.series import sizes
+from toposcope.figures.style import house, new_figure, say_empty
 from toposcope.types import Scope
 
 _MAP = "viridis"

@@ -8,8 +8,9 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
+from toposcope.analysis.lines import select
 from toposcope.figures.neural_persistence import PROBE, thin
-from toposcope.figures.series import Size, select, sizes
+from toposcope.figures.series import Size, binned, sizes
 from toposcope.figures.style import (
     INK,
     NULL,
@@ -25,6 +26,10 @@ from toposcope.types import Scope
 
 ROLES = ("attention", "mlp", "head", "embedding", "other")
 PANELS = 5
+POINTS = 120
+"""Points of a line; longer series are averaged in log-spaced bins."""
+MOST_DRAWN = 40
+"""Matrices of a role that are drawn as lines; more are painted, so that the page stays small."""
 _OUTSIDE = OKABE_ITO[1]
 """Colour of matrices that belong to no layer (head, embedding)."""
 
@@ -85,11 +90,15 @@ def panel(ax: Axes, matrices: pd.DataFrame, shuffled: pd.DataFrame, group: Size,
         ax.plot(
             mean.index, mean, color=NULL, linewidth=1.1, linestyle=(0, (1.5, 1.2)), label="shuffled", zorder=3
         )
+    painted = matrices["name"].nunique() > MOST_DRAWN
     for name, of_matrix in mine.groupby("name", sort=True):
         line = of_matrix.groupby("step")["value"].mean()
         layer = of_matrix["layer"].iloc[0]
         colour = _OUTSIDE if pd.isna(layer) else colours[int(layer)]
-        ax.plot(line.index, line, color=colour, linewidth=1.0, label=str(name))
+        shown = binned(line.index.to_numpy(), line.to_numpy(float), bins=POINTS)
+        ax.plot(
+            shown["step"], shown["mean"], color=colour, linewidth=1.0, label=str(name), rasterized=painted
+        )
     if mine.empty:
         ax.text(
             0.5, 0.5, "no matrix", transform=ax.transAxes, ha="center", va="center", fontsize=7, color=NULL

@@ -7,17 +7,10 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from toposcope.analysis.lines import curve, null_band, select
 from toposcope.figures.lines import draw_sizes
-from toposcope.figures.series import Size, curve, null_band, select, sizes
-from toposcope.figures.style import (
-    MUTED,
-    NULL,
-    house,
-    new_figure,
-    say_empty,
-    size_title,
-    step_axis,
-)
+from toposcope.figures.series import Size, sizes
+from toposcope.figures.style import MUTED, NULL, house, new_figure, say_empty, size_title, step_axis
 from toposcope.types import Scope
 
 PROBE = "neural_persistence"

@@ -12,8 +12,10 @@ from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
 from scipy.stats import t as student
 
 from toposcope.analysis.catalogue import label_of
-from toposcope.figures.series import LEVEL, Size, sizes
-from toposcope.figures.style import INK, MUTED, OKABE_ITO, house, new_figure, say_empty, short
+from toposcope.analysis.groups import short
+from toposcope.analysis.lines import LEVEL
+from toposcope.figures.series import Size, sizes
+from toposcope.figures.style import INK, MUTED, OKABE_ITO, house, new_figure, say_empty
 
 
 def draw(finals: pd.DataFrame, fits: pd.DataFrame, runs: pd.DataFrame, catalogue: pd.DataFrame) -> Figure:

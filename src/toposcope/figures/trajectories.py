@@ -10,10 +10,11 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from toposcope.analysis.hidden import of_layer
+from toposcope.analysis.lines import select
 from toposcope.figures.lines import draw_sizes
-from toposcope.figures.series import Size, select, sizes
+from toposcope.figures.series import Size, sizes
 from toposcope.figures.style import house, new_figure, say_empty
-from toposcope.types import Scope
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,17 +95,6 @@ def draw(
             else:
                 ax.set_axis_off()
     return figure
-
-
-def of_layer(features: pd.DataFrame, layer: int | None) -> pd.DataFrame:
-    """Return the rows of one hidden state (None: each run's last one), and those of the whole model."""
-    hidden = features["scope"] == Scope.LAYER
-    if layer is None:
-        last = features[hidden].groupby("run")["layer"].transform("max")
-        chosen = features[hidden][features[hidden]["layer"] == last]
-    else:
-        chosen = features[hidden & (features["layer"] == layer)]
-    return pd.concat([chosen, features[features["scope"] == Scope.MODEL]], ignore_index=True)
 
 
 def _panel(ax: Axes, rows: pd.DataFrame, groups: list[Size], panel: Panel, *, probe: str) -> None:

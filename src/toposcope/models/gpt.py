@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -108,6 +108,14 @@ class GPTModel:
         """Return the loss of every next token in nats, (batch, length - 1); 0 where it is padding."""
         return next_token_losses(self, ids, mask)
 
+    def token_losses_at(
+        self, parameters: Mapping[str, torch.Tensor], ids: torch.Tensor, mask: torch.Tensor
+    ) -> torch.Tensor:
+        """Return `token_losses` at several parameters at once, (points, batch, length - 1)."""
+        from toposcope.models.gpt_batched import token_losses_at
+
+        return token_losses_at(self._model.shape, parameters, ids) * mask[:, 1:]
+
     def attentions(self, ids: Sequence[int]) -> list[np.ndarray]:
         """Return the attention weights of one text, (heads, length, length) for each layer."""
         import torch
@@ -120,6 +128,10 @@ class GPTModel:
                 found.append(_attention_of(block, x))  # type: ignore[arg-type]
                 x = block(x)
         return found
+
+    def exchange(self, module: Any) -> None:
+        """Read another module of the same class from now on."""
+        self._model = module
 
     def widen(self) -> None:
         """Do nothing: the run's weights are float32."""

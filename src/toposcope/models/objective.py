@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
+from copy import copy, deepcopy
 from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -11,6 +12,13 @@ import numpy as np
 
 from toposcope.errors import InputError
 from toposcope.models.batch import Batch
+from toposcope.models.curvature import (
+    KEEP_BYTES,
+    GaussNewtonProduct,
+    HessianProduct,
+)
+from toposcope.models.protocol import with_parameters
+from toposcope.sources.names import family_of, place
 
 if TYPE_CHECKING:
     import torch
@@ -62,6 +70,7 @@ class Objective:
         self._parameters: dict[str, torch.Tensor] = {
             name: parameter.detach() for name, parameter in model.module.named_parameters()
         }
+        self._fixed: dict[str, torch.Tensor] = {}
 
     @property
     def n_parameters(self) -> int:
@@ -81,8 +90,15 @@ class Objective:
     @property
     def digest(self) -> str:
         """The first 16 hexadecimal digits of the SHA-256 of the parameters and the batch."""
-        values = self.parameters.cpu().numpy()
-        return hashlib.sha256(values.tobytes() + self.batch.digest.encode()).hexdigest()[:16]
+        import torch
+
+        digest = hashlib.sha256(self.batch.digest.encode())
+        for part in (self._parameters, self._fixed):
+            for name, value in part.items():
+                digest.update(f"{name}\0{value.dtype}".encode())
+                digest.update(value.contiguous().reshape(-1).cpu().view(torch.uint8).numpy().data)
+            digest.update(b"fixed")
+        return digest.hexdigest()[:16]
 
     def at(self, parameters: torch.Tensor | Mapping[str, torch.Tensor]) -> Objective:
         """Return the same objective at other parameters, flat or by name; the model stays as it is.
@@ -99,11 +115,38 @@ class Objective:
                 raise InputError(
                     f"parameter {name!r} is {found}, the model's is {tuple(own.shape)}: give its own"
                 )
-        moved = Objective(self.model, self.batch, tokens_at_once=self._at_once)
+        moved = copy(self)
         moved._parameters = {
             name: named[name].detach().to(own.device, own.dtype) for name, own in self._parameters.items()
         }
         return moved
+
+    def block(self, names: Collection[str]) -> Objective:
+        """Return the objective as a function of some parameters alone; the others stay as they are.
+
+        Raises
+        ------
+        InputError
+            When a name is no parameter, or there is none.
+        """
+        unknown = sorted(set(names) - set(self._parameters))
+        if unknown or not names:
+            what = f"parameter {unknown[0]!r} is none of them" if unknown else "no parameter is named"
+            raise InputError(f"{what}; the objective has {', '.join(list(self._parameters)[:3])}, ...")
+        part = copy(self)
+        part._parameters = {name: value for name, value in self._parameters.items() if name in names}
+        others = {name: value for name, value in self._parameters.items() if name not in names}
+        part._fixed = self._fixed | others
+        return part
+
+    def layer_blocks(self) -> dict[str, Objective]:
+        """Return the objective of each layer's parameters alone: "layer 0", ...; "outside" has the rest."""
+        family = family_of({name: shape for name, shape in self.shapes.items() if len(shape) > 1})
+        names: dict[str, list[str]] = {}
+        for name in self._parameters:
+            layer = place(family, name).layer
+            names.setdefault("outside" if layer is None else f"layer {layer}", []).append(name)
+        return {label: self.block(found) for label, found in names.items()}
 
     def named(self, vector: torch.Tensor) -> dict[str, torch.Tensor]:
         """Return a flat vector as views by parameter name.
@@ -145,9 +188,54 @@ class Objective:
                 found[part.members] = losses / self.batch.counts[part.members]
         return found
 
+    def per_sequence_losses_at(self, points: torch.Tensor) -> np.ndarray:
+        """Return the losses of every sequence at several flat parameter vectors, in one pass over the batch.
+
+        Parameters
+        ----------
+        points : tensor of shape (points, parameters)
+
+        Returns
+        -------
+        float64 array of shape (points, sequences)
+        """
+        import torch
+
+        stacked, start = {}, 0
+        for name, own in self._parameters.items():
+            stacked[name] = points[:, start : start + own.numel()].reshape(len(points), *own.shape)
+            start += own.numel()
+        stacked |= {name: value.expand(len(points), *value.shape) for name, value in self._fixed.items()}
+        found = np.empty((len(points), len(self.batch)))
+        with torch.no_grad():
+            for part in self.pieces:
+                losses = (self.model.token_losses_at(stacked, part.ids, part.mask) * part.scored).sum(2)
+                found[:, part.members] = losses.double().cpu().numpy() / self.batch.counts[part.members]
+        return found
+
+    def movable(self) -> Movable:
+        """Return a copy of the model whose parameters are one flat buffer, for evaluating many points."""
+        return Movable(self)
+
     def gradient(self) -> torch.Tensor:
         """Return the gradient of the loss, flat."""
         return self.flat(self._gradients())
+
+    def hvp(self, vector: torch.Tensor) -> torch.Tensor:
+        """Return the Hessian's product with a flat vector; for many, `hessian` keeps the graph."""
+        return self.hessian(keep_bytes=0)(vector)
+
+    def ggnvp(self, vector: torch.Tensor) -> torch.Tensor:
+        """Return the Gauss-Newton product with a flat vector; for many, `gauss_newton` keeps the graph."""
+        return self.gauss_newton(keep_bytes=0)(vector)
+
+    def hessian(self, *, keep_bytes: int = KEEP_BYTES) -> HessianProduct:
+        """Return the Hessian as what multiplies vectors."""
+        return HessianProduct(self, keep_bytes=keep_bytes)
+
+    def gauss_newton(self, *, keep_bytes: int = KEEP_BYTES) -> GaussNewtonProduct:
+        """Return the Gauss-Newton matrix as what multiplies vectors."""
+        return GaussNewtonProduct(self, keep_bytes=keep_bytes)
 
     def gradient_arrays(self) -> dict[str, np.ndarray]:
         """Return the gradient of the loss by name, float32; a parameter that is not read is left out."""
@@ -173,8 +261,8 @@ class Objective:
         )
 
     def leaves(self) -> dict[str, torch.Tensor]:
-        """Return the parameters as leaves of a graph."""
-        return {name: value.detach().requires_grad_() for name, value in self._parameters.items()}
+        """Return a copy of the parameters as leaves of a graph, which going on with training leaves alone."""
+        return {name: value.detach().clone().requires_grad_() for name, value in self._parameters.items()}
 
     @cached_property
     def pieces(self) -> list[Part]:
@@ -198,25 +286,40 @@ class Objective:
         *arguments: torch.Tensor,
     ) -> torch.Tensor:
         """Return `function(*arguments)` while the model's module holds `parameters`."""
-        from torch.func import functional_call
-
-        caller = _caller(self.model.module, function)
-        return functional_call(caller, {f"module.{name}": v for name, v in parameters.items()}, arguments)
+        return with_parameters(self.model.module, self._fixed | dict(parameters), function, *arguments)
 
 
-def _caller(module: torch.nn.Module, function: Callable[..., torch.Tensor]) -> torch.nn.Module:
-    """Return a module whose forward pass is `function`, so that torch can exchange what `function` reads."""
-    import torch
+class Movable:
+    """A copy of a model whose parameters lie in one flat buffer, so that moving it is one copy of numbers."""
 
-    class Caller(torch.nn.Module):
-        def __init__(self) -> None:
-            super().__init__()
-            self.module = module
+    def __init__(self, objective: Objective) -> None:
+        self._objective = objective
+        from toposcope.kernels.torch_products import read_with_onednn
 
-        def forward(self, *arguments: torch.Tensor) -> torch.Tensor:
-            return function(*arguments)
+        self._model = copy(objective.model)
+        module = deepcopy(objective.model.module).requires_grad_(False)
+        read_with_onednn(module)
+        self._model.exchange(module)
+        self._buffer = objective.parameters.clone()
+        views = objective.named(self._buffer)
+        fixed = objective._fixed
+        for name, parameter in module.named_parameters():
+            parameter.data = views[name] if name in views else fixed[name].clone()
 
-    return Caller()
+    def per_sequence_losses(self, point: torch.Tensor) -> np.ndarray:
+        """Return the losses of every sequence at a flat parameter vector, float64 of shape (sequences,)."""
+        import torch
+
+        batch = self._objective.batch
+        found = np.empty(len(batch))
+        with torch.inference_mode():
+            self._buffer.copy_(point)
+            for part in self._objective.pieces:
+                losses = self._model.token_losses(part.ids, part.mask)
+                if batch.last_only:
+                    losses = losses * part.scored
+                found[part.members] = losses.sum(1).double().cpu().numpy() / batch.counts[part.members]
+        return found
 
 
 def _check(model: LanguageModel, batch: Batch) -> None:

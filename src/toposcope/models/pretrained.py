@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from toposcope.errors import InputError, MissingExtraError, SourceError
-from toposcope.models.protocol import module_digest, next_token_losses
+from toposcope.models.protocol import mapped_token_losses, module_digest, next_token_losses
 
 if TYPE_CHECKING:
     import numpy as np
@@ -103,6 +103,12 @@ class TransformersModel:
             raise InputError("this model has no output embedding, so it has no perplexity")
         return _adjusted(head(hidden), self._model.config)
 
+    def token_losses_at(
+        self, parameters: Mapping[str, torch.Tensor], ids: torch.Tensor, mask: torch.Tensor
+    ) -> torch.Tensor:
+        """Return `token_losses` at several parameters at once, (points, batch, length - 1)."""
+        return mapped_token_losses(self, parameters, ids, mask)
+
     def attentions(self, ids: Sequence[int]) -> list[np.ndarray]:
         """Return the attention weights of one text, (heads, length, length) for each layer."""
         import torch
@@ -116,6 +122,10 @@ class TransformersModel:
     def token_losses(self, ids: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
         """Return the loss of every next token in nats, (batch, length - 1); 0 where it is padding."""
         return next_token_losses(self, ids, mask)
+
+    def exchange(self, module: Any) -> None:
+        """Read another module of the same class from now on."""
+        self._model = module
 
     def widen(self) -> None:
         """Load the weights again in float32: a weight beyond 65504 is lost in half precision."""

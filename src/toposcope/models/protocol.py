@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Protocol
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
     import numpy as np
@@ -50,8 +50,16 @@ class LanguageModel(Protocol):
     def token_losses(self, ids: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
         """Return the loss of every next token in nats, (batch, length - 1); 0 where it is padding."""
 
+    def token_losses_at(
+        self, parameters: Mapping[str, torch.Tensor], ids: torch.Tensor, mask: torch.Tensor
+    ) -> torch.Tensor:
+        """Return `token_losses` at several parameters, each stacked: (points, ...) to (points, ...)."""
+
     def attentions(self, ids: Sequence[int]) -> Sequence[np.ndarray]:
         """Return the attention weights of one text, (heads, length, length) for each layer."""
+
+    def exchange(self, module: Any) -> None:
+        """Read another module of the same class from now on."""
 
     def widen(self) -> None:
         """Switch to float32, for weights that overflow in half precision."""
@@ -61,9 +69,50 @@ def next_token_losses(model: LanguageModel, ids: torch.Tensor, mask: torch.Tenso
     """Return what `LanguageModel.token_losses` promises, by the model's own final states and logits."""
     from torch.nn.functional import cross_entropy
 
-    logits = model.logits(model.final_states(ids[:, :-1], mask[:, :-1])).float()
-    losses = cross_entropy(logits.transpose(1, 2), ids[:, 1:], reduction="none")
-    return losses * mask[:, 1:]
+    logits = widened(model.logits(model.final_states(ids[:, :-1], mask[:, :-1])))
+    targets = ids[:, 1:]
+    losses = cross_entropy(logits.reshape(-1, logits.shape[-1]), targets.reshape(-1), reduction="none")
+    return losses.view(targets.shape) * mask[:, 1:]
+
+
+def with_parameters(
+    module: torch.nn.Module,
+    parameters: Mapping[str, torch.Tensor],
+    function: Callable[..., torch.Tensor],
+    *arguments: torch.Tensor,
+) -> torch.Tensor:
+    """Return `function(*arguments)` while `module`, which the function reads, holds other parameters."""
+    import torch
+    from torch.func import functional_call
+
+    class Caller(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.module = module
+
+        def forward(self, *arguments: torch.Tensor) -> torch.Tensor:
+            return function(*arguments)
+
+    return functional_call(Caller(), {f"module.{name}": v for name, v in parameters.items()}, arguments)
+
+
+def mapped_token_losses(
+    model: LanguageModel, parameters: Mapping[str, torch.Tensor], ids: torch.Tensor, mask: torch.Tensor
+) -> torch.Tensor:
+    """Return what `LanguageModel.token_losses_at` promises, for any module that torch can map over."""
+    from torch.func import vmap
+    from torch.nn.attention import SDPBackend, sdpa_kernel
+
+    def one(named: dict[str, torch.Tensor]) -> torch.Tensor:
+        return with_parameters(model.module, named, model.token_losses, ids, mask)
+
+    with sdpa_kernel(SDPBackend.MATH):  # the fused kernels have no rule for a mapped axis
+        return vmap(one)(dict(parameters))
+
+
+def widened(logits: torch.Tensor) -> torch.Tensor:
+    """Return 16-bit logits in float32, others as they are: a softmax needs the range."""
+    return logits.float() if logits.element_size() < 4 else logits
 
 
 def module_digest(module: torch.nn.Module) -> str:

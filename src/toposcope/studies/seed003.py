@@ -91,13 +91,15 @@ def write_rows_report(folder: Path, out: Path) -> Path:
     InputError
         When the rows cannot be read, or `out` holds something that is not a report.
     """
+    from toposcope.analysis.analysis import study_of_rows
+    from toposcope.analysis.subjects import REPRESENTATIONS
     from toposcope.probes.catalogue import own_catalogue
     from toposcope.report import write_studies
-    from toposcope.report.representations.study import build
     from toposcope.store.report_files import tidy_rows
 
     rows = read_rows(folder)
-    study = build(tidy_rows(rows), None, rows[["run"]].drop_duplicates(), catalogue=own_catalogue())
+    runs = rows[["run"]].drop_duplicates()
+    study = study_of_rows(REPRESENTATIONS, tidy_rows(rows), None, runs, catalogue=own_catalogue())
     return write_studies([study], out, title="The embedding report, from its stored rows")
 
 

@@ -29,7 +29,7 @@ ALPHA = 0.05
 RESAMPLES = 200
 PLANTED = (0.3, 0.5, 0.7)
 VERDICT = "innovations"
-REFUSED = "too smooth to test"
+REFUSED = "not tested"
 COLUMNS = ("kind", "case", "test", "columns", "rate", "error", "draws", "n")
 TESTS = {
     "Spearman's own p": "seed_p",

@@ -10,7 +10,8 @@ are added checkpoint by checkpoint, and one sign flips all runs of a checkpoint,
 same batches need not be independent of one another.
 
 Where both series take as many trend functions as there are, what is left of them may still be trend, and
-the pair is not tested ("too smooth to test").
+the pair is not tested ("too smooth to test"); nor where checkpoints are missing and both have a persistence
+of order two or more ("too uneven to test").
 """
 
 from __future__ import annotations
@@ -28,6 +29,8 @@ from toposcope.seeding import rng
 LEVERAGE_POWER = 0.375
 LEAST_LENGTH = 12
 LEVEL = 0.95
+TOO_FEW = "too few checkpoints"
+TOO_SMOOTH, TOO_UNEVEN = "too smooth to test", "too uneven to test"
 _SIMULATED = 400
 
 
@@ -35,8 +38,8 @@ _SIMULATED = 400
 class Innovations:
     """Per pair: `r`, its interval [`low`, `high`] and the two-sided `p`.
 
-    `least` is the p that products of these sizes can reach; where both series are too `smooth` to test, p is
-    NaN.
+    `least` is the p that products of these sizes can reach; where a pair is too `smooth` (or its steps too
+    uneven) to test, p is NaN.
     """
 
     r: np.ndarray
@@ -61,9 +64,17 @@ def innovation_test(x: Whitened, y: Whitened, *, intervals: bool = True) -> Inno
     >>> bool(result.p[0] < 0.001), bool(result.low[0] > 0.3)
     (True, True)
     """
-    smooth = x.exhausted & y.exhausted
+    smooth = untestable(x, y) != ""
     product, square, weight = pair_products(x.e, y.e, np.sqrt(x.left * y.left))
     return product_test(product, square, weight, smooth, intervals=intervals)
+
+
+def untestable(x: Whitened, y: Whitened) -> np.ndarray:
+    """Return for each pair why it is not tested, or an empty string."""
+    smooth, uneven = x.exhausted & y.exhausted, x.uneven & y.uneven
+    if x.choices == 1:
+        return np.full(len(smooth), f"{TOO_FEW}: no choice of trends", dtype=object)
+    return np.where(smooth, TOO_SMOOTH, np.where(uneven, TOO_UNEVEN, "")).astype(object)
 
 
 def pair_products(

@@ -14,6 +14,7 @@ from toposcope.analysis.trends.innovations import (
     LEVERAGE_POWER,
     pair_products,
     product_test,
+    untestable,
 )
 from toposcope.analysis.trends.verdicts import DEFAULT_TARGETS, default_columns
 from toposcope.analysis.trends.whitening import whiten
@@ -50,8 +51,8 @@ def lag_statistics(
     lags alone.
     """
     first, last = whiten(x, steps, rate), whiten(y, steps, rate)
-    e, f, smooth = first.e, last.e, first.exhausted & last.exhausted
-    n, reach = len(steps), most_lags(len(steps))
+    e, f, smooth = first.e, last.e, untestable(first, last) != ""
+    n, reach = len(e), most_lags(len(steps))
     lags = np.arange(-reach, reach + 1)
     r, p = np.empty((len(lags), x.shape[1])), np.empty((len(lags), x.shape[1]))
     products, z = np.zeros((len(lags), n, x.shape[1])), np.empty((len(lags), x.shape[1]))

@@ -64,9 +64,10 @@ def pair_statistics(
     good = np.flatnonzero(~flat)
     if len(good):
         x, y = x[:, good], np.ascontiguousarray(y[:, good])
-        found: dict[str, np.ndarray | float] = dict(_default(x, y, steps, draws))
+        default = _default(x, y, steps, draws)
+        found: dict[str, np.ndarray | float] = {**default}
         if every:
-            more, notes = _others(x, y, steps, norm, draws, np.asarray(found["spearman"]))
+            more, notes = _others(x, y, steps, norm, draws, default["spearman"])
             found |= more
             out.loc[good, "reason"] = notes
             out.loc[good, "status"] = np.where(notes == COLLINEAR_STEP, "partial", "ok")

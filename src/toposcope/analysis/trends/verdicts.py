@@ -12,10 +12,12 @@ from toposcope.analysis.table import SeriesTable
 from toposcope.analysis.trends.confirmatory import primary_columns
 from toposcope.analysis.trends.innovations import (
     LEAST_LENGTH,
+    TOO_FEW,
     Innovations,
     detectable_r,
     pair_products,
     product_test,
+    untestable,
 )
 from toposcope.analysis.trends.usual import (
     DEFAULT,
@@ -34,9 +36,9 @@ __all__ = ["DEFAULT_TARGETS", "LEAST_POINTS", "Draws", "default_columns", "famil
 DEFAULT_TARGETS = ("loss", "heldout_loss", "gap", "efficiency", "efficiency_flop", "log_perplexity")
 """Targets that are tested unless others are named; Holm's method runs over each one's rows alone."""
 ADDS, TREND, UNKNOWN = "adds", "trend only", "cannot tell"
-TOO_SMOOTH, TOO_FEW = "too smooth to test", "too few checkpoints"
 _TEST = ("r", "r_low", "r_high", "p")
 _JUDGED = ("p_holm", "q", "confirmatory", "family_size", "detectable_r", "verdict")
+_NOTHING_LEFT = "a smooth trend explains a series completely: no innovations"
 _IDENTITY = ("run", "target", "column", "probe", "scope", "feature", "n")
 FAMILY_COLUMNS = ("target", "column", "runs", "n", *_TEST, "departure_rho", *_JUDGED, "reason")
 _FORMER = {
@@ -258,6 +260,8 @@ def _of_run(
             norm = frame.set_index("step")["weight_norm"].reindex(steps).to_numpy(float)
         block = pair_statistics(x, y, steps, norm, draws, every=every)
         tested = _tested(x, y, steps, rate)
+        if len(steps) < LEAST_POINTS:
+            tested["why"] = ""  # the statistics above have said it
         bare = tested["why"].to_numpy() != ""
         block = pd.concat([block, tested], axis=1)
         block.loc[bare & (block["status"] == "ok"), "status"] = "partial"
@@ -275,10 +279,10 @@ def _of_run(
 class _Part:
     """The products of one run's innovations for one feature; `why` says why there are none."""
 
-    __slots__ = ("departure", "free", "product", "square", "steps", "weight", "why")
+    __slots__ = ("departure", "free", "n", "product", "square", "steps", "weight", "why")
 
     def __init__(self, steps: np.ndarray, why: str, departure: float = np.nan) -> None:
-        self.steps, self.why, self.departure, self.free = steps, why, departure, 0
+        self.steps, self.why, self.departure, self.free, self.n = steps, why, departure, 0, len(steps)
         self.product = self.square = self.weight = np.empty(0)
 
 
@@ -297,7 +301,16 @@ def _whitened(
 
 
 def _taken(white: Whitened, at: np.ndarray) -> Whitened:
-    return Whitened(white.e[:, at], white.left[:, at], white.trends[at], white.order[at], white.exhausted[at])
+    return Whitened(
+        white.e[:, at],
+        white.left[:, at],
+        white.trends[at],
+        white.order[at],
+        white.exhausted[at],
+        white.steps,
+        white.uneven[at],
+        white.choices,
+    )
 
 
 def _tested(x: np.ndarray, y: np.ndarray, steps: np.ndarray, rate: np.ndarray | None) -> pd.DataFrame:
@@ -307,17 +320,17 @@ def _tested(x: np.ndarray, y: np.ndarray, steps: np.ndarray, rate: np.ndarray | 
         nothing = dict.fromkeys((*_TEST, "least"), np.full(count, np.nan))
         return pd.DataFrame({**nothing, "free": 0, "why": _too_few(n)})
     a, b = _whitened(x, y, steps, rate)
-    test = product_test(*pair_products(a.e, b.e, np.sqrt(a.left * b.left)), a.exhausted & b.exhausted)
+    test = product_test(*pair_products(a.e, b.e, np.sqrt(a.left * b.left)), untestable(a, b) != "")
     return pd.DataFrame({
         "r": test.r, "r_low": test.low, "r_high": test.high, "p": test.p, "least": test.least,
-        "free": n - np.maximum(a.trends, b.trends), "why": _reasons(test, b),
+        "free": np.where(np.isfinite(test.p), n - np.maximum(a.trends, b.trends), 0),
+        "why": _reasons(test, untestable(a, b)),
     })  # fmt: skip
 
 
-def _reasons(test: Innovations, other: Whitened) -> list[str]:
+def _reasons(test: Innovations, why: np.ndarray) -> list[str]:
     gone = ~np.isfinite(test.r)
-    text = "a smooth trend explains a series completely: no innovations"
-    return [text if a else TOO_SMOOTH if b else "" for a, b in zip(gone, test.smooth, strict=True)]
+    return [_NOTHING_LEFT if a else b for a, b in zip(gone, why, strict=True)]
 
 
 def _parts(x: np.ndarray, y: np.ndarray, steps: np.ndarray, rate: np.ndarray | None) -> list[_Part]:
@@ -327,12 +340,11 @@ def _parts(x: np.ndarray, y: np.ndarray, steps: np.ndarray, rate: np.ndarray | N
     departure = departure_correlation(x, np.repeat(y[:, None], count, axis=1), steps)
     a, b = _whitened(x, y, steps, rate)
     product, square, weight = pair_products(a.e, b.e, np.sqrt(a.left * b.left))
-    out = []
+    out, reasons = [], untestable(a, b)
     for j in range(count):
-        why = TOO_SMOOTH if a.exhausted[j] and b.exhausted[j] else ""
-        if not np.isfinite(product[:, j]).all():
-            why = "a smooth trend explains a series completely: no innovations"
-        part = _Part(steps, why, departure[j])
+        why = reasons[j] if np.isfinite(product[:, j]).all() else _NOTHING_LEFT
+        part = _Part(a.steps, why, departure[j])
+        part.n = n
         part.product, part.square, part.weight = product[:, j], square[:, j], weight[:, j]
         part.free = n - int(max(a.trends[j], b.trends[j]))
         out.append(part)
@@ -344,14 +356,14 @@ def _pooled(parts: list[_Part]) -> dict[str, object]:
     used = [part for part in parts if not part.why]
     departures = [part.departure for part in parts if np.isfinite(part.departure)]
     out: dict[str, object] = dict.fromkeys((*_TEST, "least"), np.nan)
-    out |= {"runs": len(used), "n": sum(len(part.steps) for part in used), "free": 0, "why": "", "reason": ""}
+    out |= {"runs": len(used), "n": sum(part.n for part in used), "free": 0, "why": "", "reason": ""}
     out["departure_rho"] = float(np.mean(departures)) if departures else np.nan
     left = [part.why for part in parts if part.why]
     if left:
         out["reason"] = f"{len(left)} of {len(parts)} runs left out: {left[0]}" if used else ""
     if not used:
         out["why"] = left[0] if left else TOO_FEW
-        out["n"] = sum(len(part.steps) for part in parts)
+        out["n"] = sum(part.n for part in parts)
         return out
     steps = np.unique(np.concatenate([part.steps for part in used]))
     sums = np.zeros((4, len(steps)))

@@ -15,6 +15,10 @@ out says much (Box and Jenkins 1970; Haugh 1976). For every series alone:
 4. How many functions of the nested family are taken is chosen by a penalised likelihood of the whole model: a
    smooth series takes many, a noisy one none.
 
+Where checkpoints are missing from an even grid, a persistence counted in checkpoints would be wrong. The
+series is then laid out on the whole grid, and every hole has a regressor of its own: least squares with
+missing values.
+
 The result is the standardised innovations e (n,) and h (n,), the part of each that the projection left.
 """
 
@@ -36,6 +40,8 @@ _EXTRA = (0, 2, 4, 7, 11, 16, 22)
 MOST_ORDER = 12
 ROUNDS = 3
 """Times that persistence and trend are estimated in turn."""
+CYCLIC = 2
+"""Where checkpoints are missing, a persistence of this order is not estimated well enough to be taken out."""
 PENALTY = 3.0
 """What a parameter costs in -2 log likelihood, times n / (n - parameters - 1): AICc has 2, BIC log n."""
 
@@ -44,7 +50,9 @@ PENALTY = 3.0
 class Whitened:
     """Innovations `e` and what the projection `left` of each, both (n, columns).
 
-    Per column the number of `trends`, the `order`, and whether the family of trends was `exhausted`.
+    n counts the places of `steps`, holes included. Per column the number of `trends`, the `order`, and
+    whether the family of trends was `exhausted`, or the
+    steps too `uneven` for its persistence; `choices` is how many sizes of trend there were to choose from.
     """
 
     e: np.ndarray
@@ -52,6 +60,9 @@ class Whitened:
     trends: np.ndarray
     order: np.ndarray
     exhausted: np.ndarray
+    steps: np.ndarray
+    uneven: np.ndarray
+    choices: int
 
 
 def whiten(values: np.ndarray, steps: np.ndarray, rate: np.ndarray | None = None) -> Whitened:
@@ -60,16 +71,48 @@ def whiten(values: np.ndarray, steps: np.ndarray, rate: np.ndarray | None = None
     `rate` (n,) is the learning rate, or None. A column that its trend explains to rounding has no
     innovations: NaN.
     """
-    basis, sizes = trend_family(steps, rate)
+    steps = np.asarray(steps, float)
+    there, basis, sizes = _layout(steps, rate)
     centred = values - values.mean(axis=0)
     scale = np.sqrt(np.mean(centred**2, axis=0))
-    safe = np.where(scale > 0, scale, 1.0)
-    e, left, place, order, kept = _whiten(
-        np.ascontiguousarray((centred / safe).T), basis, sizes, most_order(len(steps))
-    )
+    whole = np.zeros((values.shape[1], len(there)))
+    whole[:, there] = (centred / np.where(scale > 0, scale, 1.0)).T
+    holes = int(np.count_nonzero(~there))
+    e, left, place, order, kept = _whiten(whole, basis, sizes + holes, most_order(len(steps)), holes)
     dust = (kept <= 1e-20) | ~(scale > 0)
     e[dust] = np.nan
-    return Whitened(e.T, left.T, sizes[place], order, place == len(sizes) - 1)
+    uneven = (holes > 0) & (order >= CYCLIC)
+    return Whitened(
+        e.T, left.T, sizes[place], order, place == len(sizes) - 1, full_steps(steps), uneven, len(sizes)
+    )
+
+
+def full_steps(steps: np.ndarray) -> np.ndarray:
+    """Return the steps with those that an even grid of at most twice as many would have between them.
+
+    >>> full_steps(np.array([0.0, 100.0, 300.0])).tolist()
+    [0.0, 100.0, 200.0, 300.0]
+    """
+    gap = np.diff(steps).min()
+    place = (steps - steps[0]) / gap
+    whole = np.rint(place)
+    if np.abs(place - whole).max() > 1e-6 or whole[-1] + 1 > 2 * len(steps):
+        return steps
+    full = steps[0] + gap * np.arange(int(whole[-1]) + 1)
+    full[whole.astype(int)] = steps
+    return full
+
+
+def _layout(steps: np.ndarray, rate: np.ndarray | None) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return which of the full steps are there, the trends on them behind one row per hole, and the sizes."""
+    basis, sizes = trend_family(steps, rate)
+    there = np.isin(full_steps(steps), steps)
+    if there.all():
+        return there, basis, sizes
+    whole = np.zeros((np.count_nonzero(~there) + len(basis), len(there)))
+    whole[np.arange(np.count_nonzero(~there)), np.flatnonzero(~there)] = 1.0
+    whole[np.count_nonzero(~there) :, there] = basis
+    return there, whole, sizes
 
 
 def most_order(n: int) -> int:
@@ -150,7 +193,7 @@ def _sigmoid(x: np.ndarray) -> np.ndarray:
 
 
 @njit(cache=True)
-def _whiten(values, basis, sizes, most):  # type: ignore[no-untyped-def]
+def _whiten(values, basis, sizes, most, holes):  # type: ignore[no-untyped-def]
     """Whiten each row of `values` (columns, n) under every size of trend; keep the least score."""
     columns, n = values.shape
     e, left = np.empty((columns, n)), np.empty((columns, n))
@@ -159,7 +202,7 @@ def _whiten(values, basis, sizes, most):  # type: ignore[no-untyped-def]
     for j in range(columns):
         best = np.inf
         for i in range(len(sizes)):
-            score, p, w, h, power = _fitted(values[j], basis, sizes[i], most)
+            score, p, w, h, power = _fitted(values[j], basis, sizes[i], most, holes)
             if i == 0:
                 kept[j] = power
             if score < best:
@@ -169,7 +212,7 @@ def _whiten(values, basis, sizes, most):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True)
-def _fitted(x, basis, size, most):  # type: ignore[no-untyped-def]
+def _fitted(x, basis, size, most, holes):  # type: ignore[no-untyped-def]
     """Return score, order, innovations, what is left of each, and the power that the trend leaves of x."""
     n = len(x)
     w = np.empty((size + 1, n))
@@ -200,9 +243,9 @@ def _fitted(x, basis, size, most):  # type: ignore[no-untyped-def]
     for m in range(p - 1, -1, -1):
         scale /= 1.0 - reflection[m] ** 2
         determinant += np.log(scale)
-    count = size + p + 1
-    score = n * np.log(np.dot(w[size], w[size]) / n) + determinant
-    score += PENALTY * count * n / max(n - count - 1, 0.1)
+    count, known = size - holes + p + 1, n - holes
+    score = known * np.log(np.dot(w[size], w[size]) / known) + determinant
+    score += PENALTY * count * known / max(known - count - 1, 0.1)
     return score, p, w[size], h, power
 
 
