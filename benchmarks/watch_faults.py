@@ -211,11 +211,13 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--runs", type=Path, required=True)
     parser.add_argument("--seeds", type=int, default=6)
+    parser.add_argument("--as-they-are", action="store_true", help="Train nothing: take the runs there are.")
     chosen = parser.parse_args()
-    train_runs(chosen.runs, chosen.seeds)
+    if not chosen.as_they_are:
+        train_runs(chosen.runs, chosen.seeds)
     results = []
     for kind in ("healthy", "bad batch", "learning rate x 10"):
-        for folder in sorted((chosen.runs / kind).iterdir()):
+        for folder in sorted((chosen.runs / kind).glob("*")):
             config = json.loads((folder / "run.json").read_text())["config"]
             run, metrics = states(folder), open_series(folder).metrics(folder.name)
             faults = [(kind, run, "")]

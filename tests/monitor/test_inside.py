@@ -109,7 +109,8 @@ def test_nothing_is_ever_raised_into_training(tmp_path):
     with Monitor(tmp_path / "s", every=1) as monitor:
         monitor.observe(Broken(), 0, loss=1.0)
         monitor.observe(None, 1, loss="no number")
-    told = [event.data["sentence"] for event in Journal.of(monitor.store.path).read() if event.kind == "notice"]
+    events = Journal.of(monitor.store.path).read()
+    told = [event.data["sentence"] for event in events if event.kind == "notice"]
     assert any("device lost" in one for one in told)
     assert len(told) == 2
 

@@ -16,10 +16,9 @@ from toposcope.errors import InputError
 
 if TYPE_CHECKING:
     from toposcope.monitor.journal import Event
-    from toposcope.monitor.sidecar import Sidecar
+    from toposcope.monitor.sidecar import Budget, Sidecar
     from toposcope.store import Store
 
-_REST = 5.0
 _SHOWN = ("alarm", "notice", "segment", "vanished", "skipped", "waiting", "measured")
 
 
@@ -34,6 +33,9 @@ _SHOWN = ("alarm", "notice", "segment", "vanished", "skipped", "waiting", "measu
     "--bytes-per-step", type=int, help="Weights measured at each step; above it matrices take turns."
 )
 @click.option("--features", default="cheap,updates", show_default=True, help="As for toposcope weights.")
+@click.option(
+    "--rest", type=float, default=5.0, show_default=True, help="Seconds that files must not have changed for."
+)
 @click.option("--once", is_flag=True, help="Look once and stop; exit 1 when an alarm or a problem is listed.")
 @json_option
 def command(
@@ -43,6 +45,7 @@ def command(
     cpu_share: float,
     bytes_per_step: int | None,
     features: str,
+    rest: float,
     once: bool,
     as_json: bool,
 ) -> int:
@@ -61,7 +64,7 @@ def command(
     store = _store(place, folder)
     with alone(store.path):
         _be_small()
-        watch = _Watch(store, _sidecar(folder, store, features, budget), as_json=as_json)
+        watch = _Watch(store, _sidecar(folder, store, features, budget, rest), rest, as_json=as_json)
         if once:
             return watch.once()
         watch.go_on(budget.pause, every)
@@ -93,18 +96,19 @@ def _store(place: Path, folder: Path | None) -> Store:
     return Store.create(place, recipe=WeightOptions().recipe())
 
 
-def _sidecar(folder: Path | None, store: Store, features: str, budget: object) -> Sidecar | None:
+def _sidecar(
+    folder: Path | None, store: Store, features: str, budget: Budget, rest: float
+) -> Sidecar | None:
     from toposcope.monitor.follow import Follower
-    from toposcope.monitor.sidecar import Budget, Sidecar
+    from toposcope.monitor.sidecar import Sidecar
     from toposcope.probes.registry import weight_probes
     from toposcope.probes.weights.options import WeightOptions
 
-    assert isinstance(budget, Budget)
     if folder is None:
         return None
     options = WeightOptions()
     probes = weight_probes([name.strip() for name in features.split(",")], options)
-    return Sidecar(Follower(folder, rest=_REST), store, probes, budget=budget, split=options.split)
+    return Sidecar(Follower(folder, rest=rest, patience=max(60.0, rest)), store, probes, budget=budget, split=options.split)
 
 
 def _be_small() -> None:
@@ -123,6 +127,7 @@ class _Watch:
 
     store: Store
     sidecar: Sidecar | None
+    rest: float
     as_json: bool
 
     def __post_init__(self) -> None:
@@ -139,7 +144,7 @@ class _Watch:
         """Do one pass, after the files have had time to rest, and print the answer."""
         events = self.pass_once()
         if self.sidecar is not None and self.sidecar.settling:
-            time.sleep(_REST)
+            time.sleep(self.rest)
             events += self.pass_once()
         alarms = [event for event in self.watchman.journal.read() if event.kind == "alarm"]
         problems = _problems(events)

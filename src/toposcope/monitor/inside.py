@@ -175,7 +175,7 @@ class Monitor:
             name: _copied(one) if turn.names is None or name in turn.names else _placeholder(one)
             for name, one in tensors.items()
         }
-        config = getattr(getattr(model, "config", None), "to_dict", dict)()
+        config: dict[str, Any] = getattr(getattr(model, "config", None), "to_dict", dict)()
         self._work.put_nowait(_Copy(step, held, turn, config))
 
     def _complain(self, what: str) -> None:

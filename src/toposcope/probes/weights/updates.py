@@ -78,7 +78,7 @@ class Updates(Probe):
         """Return what changed since the checkpoint before."""
         found, at = Measured(), snapshot.checkpoint
         before = snapshot.previous
-        if before is not None and unless_unreadable(lambda: _first(before)) is None:
+        if before is not None and not _readable(before):
             found.alone, before = True, None
         attention = Attention(heads_of(snapshot.config))
         squares = np.zeros(2)
@@ -128,8 +128,8 @@ def _ratio(above: float, below: float) -> float:
     return float(above / below) if below > 0 else math.nan
 
 
-def _first(snapshot: Snapshot) -> Matrix | None:
-    return next(iter(snapshot.matrices()), None)
+def _readable(snapshot: Snapshot) -> bool:
+    return unless_unreadable(lambda: next(iter(snapshot.matrices()), None)) is not None
 
 
 def _pairs(
