@@ -1,0 +1,119 @@
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pytest
+from safetensors.numpy import save_file
+
+from toposcope.cli.main import main
+from toposcope.monitor.journal import Journal
+from toposcope.store import Store
+
+NAMES = [f"layers.{i}.mlp.fc{j}.weight" for i in range(3) for j in (1, 2)]
+
+
+def _save(run, step, fault=False):
+    path = run / f"checkpoint-{step}"
+    path.mkdir(parents=True)
+    random = np.random.default_rng(0)
+    state = {name: random.normal(size=(12, 10)) for name in NAMES}
+    for _ in range(step // 10):
+        state = {name: value + 0.01 * random.normal(size=value.shape) for name, value in state.items()}
+    if fault:
+        state[NAMES[3]][0] = np.nan
+    save_file({name: value.astype(np.float32) for name, value in state.items()}, path / "model.safetensors")
+
+
+def _watch(capsys, *words):
+    with pytest.raises(SystemExit) as ended:
+        main(["watch", *map(str, words)])
+    return ended.value.code, capsys.readouterr()
+
+
+def _options(tmp_path):
+    return ["--out", tmp_path / "store", "--once", "--rest", "0", "--features", "updates"]
+
+
+def test_once_answers_first_and_goes_on_from_the_store(tmp_path, capsys):
+    for step in (10, 20):
+        _save(tmp_path / "run", step)
+    code, printed = _watch(capsys, tmp_path / "run", *_options(tmp_path))
+    assert code == 0
+    assert printed.out.splitlines()[0] == "no alarm"
+    assert "measured: run step 20" in printed.out
+    _save(tmp_path / "run", 30)
+    code, printed = _watch(
+        capsys, tmp_path / "store", "--once", "--rest", 0, "--json", "--features", "updates"
+    )
+    told = json.loads(printed.out)
+    assert (code, told["answer"], told["alarms"]) == (0, "no alarm", [])
+    assert [event["step"] for event in told["events"] if event["kind"] == "measured"] == [30]
+
+
+def test_an_alarm_is_the_exit_code_and_names_its_culprit(tmp_path, capsys):
+    for step in (10, 20, 30):
+        _save(tmp_path / "run", step, fault=step == 30)
+    code, printed = _watch(capsys, tmp_path / "run", *_options(tmp_path), "--json")
+    told = json.loads(printed.out)
+    assert code == 1
+    assert told["alarms"][0]["culprits"][0]["name"] == NAMES[3]
+    assert told["alarms"][0]["last_good"] == 20
+    assert told["answer"].startswith(f"alarm: {NAMES[3]} holds NaN")
+
+
+@pytest.mark.parametrize(
+    ("words", "match"),
+    [
+        (["--cpu-share", "2"], "cpu-share is 2"),
+        (["--every", "0"], "every is 0"),
+        (["--rest", "-1"], "rest is -1"),
+        (["--out", "RUN/inside"], "lies in the folder that is watched"),
+        (["--features", "holes"], "no such probe"),
+    ],
+)
+def test_bad_options_are_one_line(tmp_path, capsys, words, match):
+    _save(tmp_path / "run", 10)
+    words = [word.replace("RUN", str(tmp_path / "run")) for word in words]
+    code, printed = _watch(capsys, tmp_path / "run", *words, "--once")
+    assert code == 2
+    assert match in printed.err
+    assert len(printed.err.splitlines()) == 1
+
+
+def test_a_file_is_no_folder_to_watch(tmp_path, capsys):
+    (tmp_path / "file").write_text("x")
+    code, printed = _watch(capsys, tmp_path / "file", "--once")
+    assert code == 2
+    assert "is a file" in printed.err
+
+
+def test_killed_again_and_again_it_ends_with_the_same_store(tmp_path, capsys):
+    run = tmp_path / "run"
+    command = [
+        sys.executable, "-c", "from toposcope.cli.main import main; main()",
+        "watch", str(run), "--out", str(tmp_path / "store"), "--rest", "0", "--every", "0.01", "--cpu-share", "1", "--features", "updates",
+    ]  # fmt: skip
+    for step in (10, 20, 30):
+        _save(run, step)
+        process = subprocess.Popen(command, env=dict(os.environ), stderr=subprocess.DEVNULL)
+        limit = time.monotonic() + 120
+        journal = Journal.of(tmp_path / "store")
+        while not any(event.kind == "measured" and event.step == step for event in journal.read()):
+            assert process.poll() is None
+            assert time.monotonic() < limit
+            time.sleep(0.02)
+        process.send_signal(signal.SIGKILL)
+        process.wait()
+        if step > 10:
+            shutil.rmtree(run / f"checkpoint-{step - 10}")
+    table = Store.open(tmp_path / "store").features("updates", "update_norm")
+    model = table[table["scope"] == "model"]
+    assert model["step"].tolist() == [20, 30]
+    assert (table["status"] == "ok").all()
+    code, _ = _watch(capsys, run, *_options(tmp_path))
+    assert code == 0
