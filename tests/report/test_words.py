@@ -94,7 +94,7 @@ def test_what_changed_counts_runs_and_gives_ranges(study):
     text = said(study, "changed").text
     assert "3 runs of 3 model sizes (1K to 100K parameters) with 13 checkpoints each were measured" in text
     assert (
-        "The minibatch loss went from 5.00 to 2.00 nats per token; H0 total (pooled) rose in 3 of 3" in text
+        "The minibatch loss went from 5.00 to 2.00; H0 total (pooled) rose in 3 of 3" in text
     )
     assert "H0 total (pooled) rose in 3 of 3 runs (from 10.01–12.01 to 20.01–24.01)" in text
     assert "H0 total / median distance (pooled) fell in 3 of 3 runs" in text
@@ -137,7 +137,7 @@ def test_two_checkpoints_say_nothing_about_when(make_study):
 
 def test_a_forecast_that_loses_to_its_control_needs_no_topology(study):
     text = said(study, "end").text
-    assert "is off by 0.030 / 0.030 nats on average, against 0.400 / 0.400" in text
+    assert "is off by 0.030 / 0.030 on average, against 0.400 / 0.400" in text
     assert "6 of 6 intervals of 90% held" in text
     assert (
         "change the error by +0.010 [+0.010, +0.010] / +0.010 [+0.010, +0.010]: topology adds nothing" in text

@@ -75,6 +75,9 @@ def end(study: Study) -> Finding | None:
     if found is None:
         return Finding("end", "unscored", {"reason": str(next(iter(scores["reason"]), ""))})
     auto = next((m for m in found.mae if m.startswith("auto")), BY_SIBLINGS)
+    if auto not in found.mae:
+        why = scores.loc[scores["method"].str.startswith("auto") & (scores["status"] == "failed"), "reason"]
+        return Finding("end", "unscored", {"reason": str(next(iter(why), ""))})
     tested = found.worth[found.worth["method"].isin(TOPOLOGY) & (found.worth["status"] == "ok")]
     of_topology = tested[tested["method"] == TOPOLOGY[0]]
     numbers = {
