@@ -93,9 +93,7 @@ def test_every_answer_begins_with_a_line_and_the_terminal_holds_it(make_study, v
 def test_what_changed_counts_runs_and_gives_ranges(study):
     text = said(study, "changed").text
     assert "3 runs of 3 model sizes (1K to 100K parameters) with 13 checkpoints each were measured" in text
-    assert (
-        "The minibatch loss went from 5.00 to 2.00; H0 total (pooled) rose in 3 of 3" in text
-    )
+    assert "The minibatch loss went from 5.00 to 2.00; H0 total (pooled) rose in 3 of 3" in text
     assert "H0 total (pooled) rose in 3 of 3 runs (from 10.01–12.01 to 20.01–24.01)" in text
     assert "H0 total / median distance (pooled) fell in 3 of 3 runs" in text
 

@@ -171,8 +171,8 @@ def forecasts_table(study: Study) -> Table:
     return Table(
         "forecasts",
         "Forecasts of the final loss",
-        "Every finished run forecast from the others: mean absolute error (MAE, in units of the loss) by the part "
-        "of the run that was seen, and how many intervals of 90% held; auto is what toposcope forecast uses. "
+        "Every finished run forecast from the others: mean absolute error (MAE, in units of the loss) by "
+        "the part of the run that was seen, and how many intervals of 90% held; auto is what toposcope forecast uses. "
         "Minus its control: the change of the error against the same forecast without topology (for the "
         "published rules: with the last loss in its place), paired by run, with Student's 95% interval; "
         "negative is better.",
