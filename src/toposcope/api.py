@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     Where = str | Path | Series | Sequence[str | Path]
 
 
+_ROUNDING = 1e-6
+"""Relative difference below which two numbers of a comparison are one number twice."""
 _MOST_KINDS = 6
 """Kinds of matrices that a comparison names in its line."""
 
@@ -72,7 +74,8 @@ class Comparison:
     def changed(self) -> tuple[str, ...]:
         """The matrices in which some number differs by more than twice the noise of its draws."""
         rows = self.table[(self.table["scope"] == "matrix") & (self.table["status"] == "ok")]
-        beyond = rows["difference"].abs() > 2 * rows["standard_error"].fillna(0.0)
+        size = rows[["first", "second"]].abs().max(axis=1).fillna(0.0).clip(lower=1e-3)
+        beyond = rows["difference"].abs() > 2 * rows["standard_error"].fillna(0.0) + _ROUNDING * size
         return tuple(dict.fromkeys(rows.loc[beyond, "name"].astype(str)))
 
     @property

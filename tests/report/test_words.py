@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -180,3 +182,34 @@ def test_a_gain_that_may_be_chance_is_not_called_a_win(make_study):
     study.forecasts.loc[rows & (study.forecasts["run"] == "large"), "error"] = 0.055
     assert "topology adds nothing to the forecast that these runs could show" in said(study, "end").text
     assert words.headline(study.findings).endswith("; forecasts do not profit from it.")
+
+
+def test_a_run_that_diverges_is_not_told_that_it_ended_well(make_study):
+    study = make_study()
+    sick = study.log.metrics.copy()
+    late = sick["run"].eq("small") & (sick["step"] > 900)
+    sick.loc[late, "loss"] += 0.01 * (sick.loc[late, "step"] - 900)
+    found = dataclasses.replace(study, log=dataclasses.replace(study.log, metrics=sick)).findings
+    assert found["on"].strength == "ill"
+    assert words.said(found, found["on"]).act.startswith("Run small: diverging: the loss rose from")
+    assert "Health:   Run small: diverging" in found.as_text()
+    assert "Forecast:" not in found.as_text()
+    assert len(found.as_text().splitlines()) <= 15
+    assert study.findings["on"].strength == "finished"
+
+
+def test_a_forecast_without_the_default_method_is_unscored_with_its_reason(make_study):
+    study = make_study()
+    scores = study.forecasts.copy()
+    default = scores["method"].isin(["auto", "sibling transfer"])
+    scores.loc[default, "error"] = float("nan")
+    scores.loc[default, ["status", "reason"]] = ["failed", "too few siblings"]
+    found = study.with_tables(forecasts=scores).findings["end"]
+    assert (found.strength, found.numbers["reason"]) == ("unscored", "too few siblings")
+
+
+def test_words_need_no_bootstrap(study):
+    rows = dataclasses.replace(study, given={}).strengths
+    assert "spearman" in rows
+    assert rows["block_low"].isna().all()
+    assert set(rows["target"]) == {"loss"}

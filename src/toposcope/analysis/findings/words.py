@@ -13,8 +13,6 @@ from toposcope.analysis import forms
 from toposcope.analysis.findings.base import Finding, Findings
 
 WIDTH = 80
-_FIRST = {"changed": "Changed", "when": "When", "end": "Forecast"}
-"""Questions whose one line stands in a terminal below the verdict, each with its mark."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +62,8 @@ def as_text(findings: Findings, *, width: int = WIDTH) -> str:
     for mark, text in (("Ground", lead.ground), ("Limits", lead.limits)):
         lines += _hanging(mark, text, width)
     ill = "on" in findings and findings["on"].strength == "ill"
-    for question, mark in (*_FIRST.items(), *((("on", "Health"),) if ill else ())):
+    last = ("on", "Health") if ill else ("end", "Forecast")  # health comes before any forecast
+    for question, mark in (("changed", "Changed"), ("when", "When"), last):
         if question in findings and findings[question] is not findings.lead:
             lines += _hanging(mark, said(findings, findings[question]).act, width)
     return "\n".join(lines)
