@@ -149,7 +149,7 @@ def test_compare_two_runs(runs: Path, tmp_path: Path, call: Call) -> None:
     code, out, _ = call("compare", runs / "one", runs / "two", "--out", figure, *options)
     assert code == 0
     assert out.startswith(
-        "3 of 3 matrices differ beyond twice the noise of the draws: token_emb, fc1, head\n"
+        "3 of 3 matrices differ beyond twice the noise of the draws: head, fc1, token_emb\n"
     )
     assert "two step 30 minus one step 30" in out
     assert "±" in out

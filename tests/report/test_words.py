@@ -150,7 +150,10 @@ def test_a_forecast_that_topology_makes_better_is_said_to(make_study):
     better = make_study(errors={"sibling transfer + topology": 0.01}, verdicts={H0: "adds"})
     text = said(better, "end").text
     assert "−0.040 [−0.040, −0.040]" in text
-    assert "clear of zero, all cuts taken together, at 20% (sibling transfer + topology), 50%" in text
+    assert (
+        "clear of zero after Holm's correction for all 2 comparisons, at 20% (sibling transfer + topology), 50%"
+        in text
+    )
     assert words.headline(better.findings).endswith("; forecasts with topology beat their control.")
 
 
@@ -180,7 +183,10 @@ def test_a_gain_that_may_be_chance_is_not_called_a_win(make_study):
     study = make_study(errors={"sibling transfer + topology": 0.04}, verdicts={H0: "adds"})
     rows = study.forecasts["method"] == "sibling transfer + topology"
     study.forecasts.loc[rows & (study.forecasts["run"] == "large"), "error"] = 0.055
-    assert "topology adds nothing to the forecast that these runs could show" in said(study, "end").text
+    found = said(study, "end").text
+    assert (
+        "topology adds nothing to the forecast that these runs could show, by Holm's method over all" in found
+    )
     assert words.headline(study.findings).endswith("; forecasts do not profit from it.")
 
 
