@@ -24,6 +24,12 @@ if TYPE_CHECKING:
     Where = str | Path | Series | Sequence[str | Path]
 
 
+_ROUNDING = 1e-6
+"""Relative difference below which two numbers of a comparison are one number twice."""
+_MOST_KINDS = 6
+"""Kinds of matrices that a comparison names in its line."""
+
+
 @dataclass(frozen=True)
 class Audit:
     """What an audit of a series found: `findings`, and `table` with a row for each of them."""
@@ -64,6 +70,26 @@ class Comparison:
     second: str
     table: pd.DataFrame
 
+    @property
+    def changed(self) -> tuple[str, ...]:
+        """The matrices in which some number differs by more than twice the noise of its draws."""
+        rows = self.table[(self.table["scope"] == "matrix") & (self.table["status"] == "ok")]
+        size = rows[["first", "second"]].abs().max(axis=1).fillna(0.0).clip(lower=1e-3)
+        beyond = rows["difference"].abs() > 2 * rows["standard_error"].fillna(0.0) + _ROUNDING * size
+        return tuple(dict.fromkeys(rows.loc[beyond, "name"].astype(str)))
+
+    @property
+    def headline(self) -> str:
+        """What changed in one line: how many of the matrices, and what they are."""
+        matrices = self.table.loc[self.table["scope"] == "matrix", "name"].nunique()
+        found = self.changed
+        said = f"{len(found)} of {matrices} matrices differ beyond twice the noise of the draws"
+        if not found:
+            return said
+        kinds = list(dict.fromkeys(_kind(name) for name in found))
+        more = f" and {len(kinds) - _MOST_KINDS} more kinds" if len(kinds) > _MOST_KINDS else ""
+        return f"{said}: {', '.join(kinds[:_MOST_KINDS])}{more}"
+
     def plot(self) -> Figure:
         """Draw the differences layer by layer."""
         from toposcope.figures.comparison import comparison
@@ -71,12 +97,19 @@ class Comparison:
         return comparison(self.table, first=self.first, second=self.second)
 
     def __repr__(self) -> str:
-        """Return what was compared, and the rows with the largest change beyond their noise."""
-        known = self.table.dropna(subset=["difference"])
-        return f"{self.second} minus {self.first}: {len(known)} numbers; .table has them, .plot() draws them"
+        """Return what changed, and between what."""
+        return (
+            f"{self.headline}\n{self.second} minus {self.first}; .table has the numbers, .plot() draws them"
+        )
 
     def _repr_html_(self) -> str:
         return f"<p><strong>{escape(repr(self))}</strong></p>{self.table.head(40).to_html(index=False)}"
+
+
+def _kind(name: str) -> str:
+    """Return what a matrix is whatever its layer: "model.layers.3.attn.q_proj.weight" is a q_proj."""
+    parts = [part for part in name.split(".") if part != "weight" and not part.isdigit()]
+    return parts[-1] if parts else name
 
 
 @dataclass(frozen=True)

@@ -148,6 +148,9 @@ def test_compare_two_runs(runs: Path, tmp_path: Path, call: Call) -> None:
     options = ("--points", 12, "--draws", 3)
     code, out, _ = call("compare", runs / "one", runs / "two", "--out", figure, *options)
     assert code == 0
+    assert out.startswith(
+        "3 of 3 matrices differ beyond twice the noise of the draws: head, fc1, token_emb\n"
+    )
     assert "two step 30 minus one step 30" in out
     assert "±" in out
     assert figure.read_bytes().startswith(b"\x89PNG")
@@ -162,7 +165,10 @@ def test_compare_two_runs(runs: Path, tmp_path: Path, call: Call) -> None:
 
 def test_a_checkpoint_compared_with_itself_differs_nowhere(runs: Path, call: Call) -> None:
     out = call("compare", runs / "one", runs / "one", "--json", "--points", 12)[1]
-    table = pd.DataFrame(json.loads(out)["rows"])
+    stated = json.loads(out)
+    assert stated["headline"] == "0 of 3 matrices differ beyond twice the noise of the draws"
+    assert stated["changed"] == []
+    table = pd.DataFrame(stated["rows"])
     assert table["difference"].dropna().abs().max() < 1e-6
     assert len(table["difference"].dropna()) > 100
 

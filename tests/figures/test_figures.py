@@ -112,7 +112,7 @@ def test_loss_against_h0_pairs_each_checkpoint_with_its_loss(features, metrics, 
         pytest.approx(pair) for pair in ([10, 5.1], [11, 4.6], [12, 4.1], [14, 3.1])
     ]
     assert np.asarray(points.get_array()).tolist() == [0, 100, 200, 400]
-    assert figure.axes[0].get_ylabel() == "held-out loss (nats per token)"
+    assert figure.axes[0].get_ylabel() == "held-out loss"
     assert "ρ −.9" in _texts(figure)
 
 

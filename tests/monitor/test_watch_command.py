@@ -96,7 +96,8 @@ def test_killed_again_and_again_it_ends_with_the_same_store(tmp_path, capsys):
     run = tmp_path / "run"
     command = [
         sys.executable, "-c", "from toposcope.cli.main import main; main()",
-        "watch", str(run), "--out", str(tmp_path / "store"), "--rest", "0", "--every", "0.01", "--cpu-share", "1", "--features", "updates",
+        "watch", str(run), "--out", str(tmp_path / "store"), "--rest", "0",
+        "--every", "0.01", "--cpu-share", "1", "--features", "updates",
     ]  # fmt: skip
     for step in (10, 20, 30):
         _save(run, step)

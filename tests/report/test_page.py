@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import dataclasses
 import html
 import re
 from html.parser import HTMLParser
@@ -15,7 +16,7 @@ from toposcope.report import parts as parts_module
 from toposcope.report import write_studies
 from toposcope.report.parts import Caption, Picture
 from toposcope.report.weights.captions import captions
-from toposcope.report.weights.pictures import rho_notes
+from toposcope.report.weights.pictures import figures, rho_notes
 
 HOSTILE = '<script>alert("x")</script>|`*'
 
@@ -82,6 +83,43 @@ def test_every_table_has_a_caption_and_every_figure_its_two_conclusions(written)
     text = (written / "index.html").read_text()
     assert text.count("<caption>") == _outline(written).tables
     assert text.count("Can be concluded:") == text.count("Cannot be concluded:") == 9
+
+
+def test_every_question_has_a_card_with_its_picture_and_the_numbers_behind_it(written, study):
+    text = (written / "index.html").read_text()
+    cards = re.findall(r'<article class="card">(.*?)</article>', text, re.S)
+    asked = [study.findings.title(one) for one in study.findings if one is not study.findings.lead]
+    assert [html.unescape(re.search(r"<h3>(.*?)</h3>", card)[1]) for card in cards] == asked
+    shown = {
+        re.search(r"<h3>(.*?)</h3>", card)[1]: re.findall(r'href="#figure-(\w+)"', card) for card in cards
+    }
+    assert shown["What changed?"] == ["overview"]
+    assert shown["Where will it end?"] == ["forecast"]
+    assert shown["Does it scale?"] == ["scaling"]
+    assert shown["Are the measurements sound?"] == []
+    for card in cards:
+        assert (
+            card.count('class="thumb"')
+            == card.count("data:image/png;base64,")
+            == len(re.findall(r'href="#figure-', card))
+        )
+    assert text.count("The numbers behind it") >= len(cards) - 2
+
+
+def test_the_page_defines_the_words_that_it_uses_and_no_others(written):
+    for name in ("index.html", "report.md"):
+        text = (written / name).read_text()
+        assert "Loops of a cloud of points" in text
+        assert "What a series' smooth trend and its own past do not explain" in html.unescape(text)
+        assert "Centred kernel alignment" not in text
+
+
+def test_a_store_without_losses_has_no_figure_of_them(make_study, tmp_path):
+    study = make_study(trends=False, errors={})
+    study.metrics.drop(study.metrics.index, inplace=True)
+    bare = dataclasses.replace(study, target="")
+    drawn = [name for name, _ in figures(bare)]
+    assert drawn == ["overview", "neural_persistence", "vietoris_rips", "scaling", "layers"]
 
 
 def test_every_figure_and_table_is_a_file(written):

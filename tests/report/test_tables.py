@@ -48,6 +48,18 @@ def test_more_seeds_are_no_more_sizes(make_study):
     assert set(fits["n"]) == set(fits["n_sizes"]) == {3}
 
 
+def test_families_share_no_law(make_study):
+    finals = make_study({"a": 1_000, "b": 10_000, "c": 100_000, "d": 1_000_000}).finals
+    assert fits_table(finals)["exponent"].notna().any()
+    mixed = fits_table(
+        finals.assign(family=finals["run"].map({"a": "gpt", "b": "gpt", "c": "rnn", "d": "rnn"}))
+    )
+    assert mixed["exponent"].isna().all()
+    assert mixed["spearman"].isna().all()
+    assert set(mixed["status"]) == {"failed"}
+    assert mixed["reason"].str.startswith("2 families (gpt, rnn) share no law; fit each apart").all()
+
+
 def test_a_run_of_unknown_size_has_finals_but_no_part_in_a_fit(make_study):
     study = make_study({"small": 1_000, "medium": 10_000, "unknown": 0})
     finals = finals_table(study.series, ["loss"])

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -93,9 +95,7 @@ def test_every_answer_begins_with_a_line_and_the_terminal_holds_it(make_study, v
 def test_what_changed_counts_runs_and_gives_ranges(study):
     text = said(study, "changed").text
     assert "3 runs of 3 model sizes (1K to 100K parameters) with 13 checkpoints each were measured" in text
-    assert (
-        "The minibatch loss went from 5.00 to 2.00 nats per token; H0 total (pooled) rose in 3 of 3" in text
-    )
+    assert "The minibatch loss went from 5.00 to 2.00; H0 total (pooled) rose in 3 of 3" in text
     assert "H0 total (pooled) rose in 3 of 3 runs (from 10.01–12.01 to 20.01–24.01)" in text
     assert "H0 total / median distance (pooled) fell in 3 of 3 runs" in text
 
@@ -137,7 +137,7 @@ def test_two_checkpoints_say_nothing_about_when(make_study):
 
 def test_a_forecast_that_loses_to_its_control_needs_no_topology(study):
     text = said(study, "end").text
-    assert "is off by 0.030 / 0.030 nats on average, against 0.400 / 0.400" in text
+    assert "is off by 0.030 / 0.030 on average, against 0.400 / 0.400" in text
     assert "6 of 6 intervals of 90% held" in text
     assert (
         "change the error by +0.010 [+0.010, +0.010] / +0.010 [+0.010, +0.010]: topology adds nothing" in text
@@ -150,7 +150,8 @@ def test_a_forecast_that_topology_makes_better_is_said_to(make_study):
     better = make_study(errors={"sibling transfer + topology": 0.01}, verdicts={H0: "adds"})
     text = said(better, "end").text
     assert "−0.040 [−0.040, −0.040]" in text
-    assert "clear of zero, all cuts taken together, at 20% (sibling transfer + topology), 50%" in text
+    clear = "clear of zero after Holm's correction for all 2 comparisons"
+    assert f"{clear}, at 20% (sibling transfer + topology), 50%" in text
     assert words.headline(better.findings).endswith("; forecasts with topology beat their control.")
 
 
@@ -180,5 +181,39 @@ def test_a_gain_that_may_be_chance_is_not_called_a_win(make_study):
     study = make_study(errors={"sibling transfer + topology": 0.04}, verdicts={H0: "adds"})
     rows = study.forecasts["method"] == "sibling transfer + topology"
     study.forecasts.loc[rows & (study.forecasts["run"] == "large"), "error"] = 0.055
-    assert "topology adds nothing to the forecast that these runs could show" in said(study, "end").text
+    found = said(study, "end").text
+    assert (
+        "topology adds nothing to the forecast that these runs could show, by Holm's method over all" in found
+    )
     assert words.headline(study.findings).endswith("; forecasts do not profit from it.")
+
+
+def test_a_run_that_diverges_is_not_told_that_it_ended_well(make_study):
+    study = make_study()
+    sick = study.log.metrics.copy()
+    late = sick["run"].eq("small") & (sick["step"] > 900)
+    sick.loc[late, "loss"] += 0.01 * (sick.loc[late, "step"] - 900)
+    found = dataclasses.replace(study, log=dataclasses.replace(study.log, metrics=sick)).findings
+    assert found["on"].strength == "ill"
+    assert words.said(found, found["on"]).act.startswith("Run small: diverging: the loss rose from")
+    assert "Health:   Run small: diverging" in found.as_text()
+    assert "Forecast:" not in found.as_text()
+    assert len(found.as_text().splitlines()) <= 15
+    assert study.findings["on"].strength == "finished"
+
+
+def test_a_forecast_without_the_default_method_is_unscored_with_its_reason(make_study):
+    study = make_study()
+    scores = study.forecasts.copy()
+    default = scores["method"].isin(["auto", "sibling transfer"])
+    scores.loc[default, "error"] = float("nan")
+    scores.loc[default, ["status", "reason"]] = ["failed", "too few siblings"]
+    found = study.with_tables(forecasts=scores).findings["end"]
+    assert (found.strength, found.numbers["reason"]) == ("unscored", "too few siblings")
+
+
+def test_words_need_no_bootstrap(study):
+    rows = dataclasses.replace(study, given={}).strengths
+    assert "spearman" in rows
+    assert rows["block_low"].isna().all()
+    assert set(rows["target"]) == {"loss"}

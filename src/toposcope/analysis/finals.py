@@ -10,6 +10,7 @@ import pandas as pd
 from scipy.stats import t as student
 
 from toposcope.analysis.scaling import fit_loss_law, fit_power_law
+from toposcope.analysis.scaling.power_law import PowerLaw
 from toposcope.analysis.table import SeriesTable
 from toposcope.analysis.trends.verdicts import default_columns
 
@@ -17,7 +18,7 @@ LOSSES = ("loss", "heldout_loss", "loss_smooth")
 LEVEL = 0.95
 FINISHED = 0.98
 """A run is compared at its end where it reached this share of its family's last step."""
-FINALS = ("run", "parameters", "quantity", "step", "value", "low", "high", "finished")
+FINALS = ("run", "parameters", "quantity", "step", "value", "low", "high", "finished", "family")
 _FITTED = (
     "scale", "exponent", "low", "high", "r2", "sigma", "spearman", "spearman_p", "n", "n_sizes"
 )  # fmt: skip
@@ -47,12 +48,14 @@ def scaling_table(table: SeriesTable, *, columns: Sequence[str] | None = None) -
 def finals_table(table: SeriesTable, quantities: Sequence[str]) -> pd.DataFrame:
     """Return each quantity at each run's last checkpoint that has it, with the interval over its draws.
 
-    Columns run, parameters (0: unknown), quantity, step, value, low, high (NaN without draws), and
-    `finished`: whether that step is at least 98% of the last one that any run of its family has.
+    Columns run, parameters (0: unknown), quantity, step, value, low, high (NaN without draws), `finished`
+    (whether that step is at least 98% of the last one that any run of its family has), `family` ("":
+    unknown).
     """
     ends = {quantity: _family_ends(table, quantity) for quantity in quantities}
     draws = dict(zip(table.catalogue["column"], table.catalogue["draws"], strict=True))
     parameters = table.parameters()
+    families = _families(table)
     rows = []
     for run in table.run_names:
         mine = table.of_run(run)
@@ -67,7 +70,8 @@ def finals_table(table: SeriesTable, quantities: Sequence[str]) -> pd.DataFrame:
                 half = float(student.ppf(0.5 + LEVEL / 2, n - 1) * spread[quantity][last] / np.sqrt(n))
             step = int(mine["step"][last])
             size, done = parameters.get(run, 0), step >= FINISHED * ends[quantity][run]
-            rows.append((run, size, quantity, step, value, value - half, value + half, done))
+            family = families.get(run, "")
+            rows.append((run, size, quantity, step, value, value - half, value + half, done, family))
     return pd.DataFrame(rows, columns=list(FINALS))
 
 
@@ -75,14 +79,19 @@ def _family_ends(table: SeriesTable, quantity: str) -> dict[str, float]:
     """Return the last step at which each run's family (all runs where none is stated) has the quantity."""
     known = table.values[table.values[quantity].notna()]
     last = {str(run): float(step) for run, step in known.groupby("run")["step"].max().items()}
-    family: dict[str, str] = {}
-    if "family" in table.runs:
-        family = dict(zip(table.runs["run"], table.runs["family"].fillna("").astype(str), strict=True))
+    family = _families(table)
     ends: dict[str, float] = {}
     for run, step in last.items():
         name = family.get(run, "")
         ends[name] = max(step, ends.get(name, 0.0))
     return {run: ends[family.get(run, "")] for run in last}
+
+
+def _families(table: SeriesTable) -> dict[str, str]:
+    """Return the family of each run, "" where none is stated."""
+    if "family" not in table.runs:
+        return {}
+    return dict(zip(table.runs["run"], table.runs["family"].fillna("").astype(str), strict=True))
 
 
 def fits_table(finals: pd.DataFrame, quantities: Sequence[str] | None = None) -> pd.DataFrame:
@@ -95,7 +104,8 @@ def fits_table(finals: pd.DataFrame, quantities: Sequence[str] | None = None) ->
     Runs of one size are averaged first: a law is carried by its sizes, and more seeds are no more sizes. `n`
     counts sizes, `runs` the runs behind them; `seed_sd` is the standard deviation within sizes, pooled over
     the sizes that have several runs (NaN: none has). Runs that are not `finished` are left out, and the
-    reason names them: a loss half-way is no final loss.
+    reason names them: a loss half-way is no final loss. Runs of several families share no law: each family's
+    corpus and tokeniser set its own floor and scale, so that such a row has no exponent either.
     """
     quantities = list(dict.fromkeys(finals["quantity"])) if quantities is None else list(quantities)
     rows = []
@@ -107,7 +117,12 @@ def fits_table(finals: pd.DataFrame, quantities: Sequence[str] | None = None) ->
         means = groups.mean()
         floor = quantity in LOSSES
         fit = fit_loss_law if floor else fit_power_law
+        mixed = sorted(set(known["family"]) - {""}) if "family" in known else []
         law = fit(means.index.to_numpy(float), means.to_numpy())
+        if len(mixed) > 1:
+            law = _without_law(
+                law, f"{len(mixed)} families ({', '.join(mixed[:4])}) share no law; fit each apart"
+            )
         free = groups.size() - 1
         squares = float((groups.var(ddof=1).fillna(0.0) * free).sum())
         within = float(np.sqrt(squares / free.sum())) if free.sum() > 0 else np.nan
@@ -119,3 +134,9 @@ def fits_table(finals: pd.DataFrame, quantities: Sequence[str] | None = None) ->
         form = "a N^b + E" if floor else "a N^b"
         rows.append((quantity, *fitted, len(known), within, law.status, reason, form, law.offset))
     return pd.DataFrame(rows, columns=list(FITS))
+
+
+def _without_law(law: PowerLaw, reason: str) -> PowerLaw:
+    """Return the counts of a fit without its numbers."""
+    gone = dict.fromkeys(("scale", "exponent", "low", "high", "r2", "sigma", "offset"), np.nan)
+    return replace(law, **gone, spearman=np.nan, spearman_p=np.nan, status="failed", reason=reason)

@@ -21,6 +21,7 @@ from toposcope.analysis.labels import Labels
 from toposcope.analysis.subjects import Subject
 from toposcope.analysis.table import SeriesTable
 from toposcope.analysis.trends.confounds import confound_table, walk_bound
+from toposcope.analysis.trends.usual import DEFAULT_DRAWS, Draws
 from toposcope.analysis.trends.verdicts import (
     DEFAULT_TARGETS,
     LEAST_POINTS,
@@ -98,9 +99,19 @@ class Study:
         """The rows of `trends` that pages read: primary features, then what leads; targets with a table."""
         if "trends" in self.given or "trends" in self.__dict__:
             return self.trends
+        return self._leading(DEFAULT_DRAWS)
+
+    @cached_property
+    def strengths(self) -> pd.DataFrame:
+        """The rows of `leading` for the words, which quote no bootstrap: most of the time goes into those."""
+        if "leading" in self.__dict__ or "trends" in self.given or "trends" in self.__dict__:
+            return self.leading
+        return self._leading(replace(DEFAULT_DRAWS, block=0))
+
+    def _leading(self, draws: Draws) -> pd.DataFrame:
         columns = self.labels.leading(self.columns, most=SHOWN) or self.columns
         chosen = [name for name in (self.target, *self.further) if name]
-        return tables.trend_table(self.series, targets=chosen, columns=columns)
+        return tables.trend_table(self.series, targets=chosen, columns=columns, draws=draws)
 
     @cached_property
     def bends(self) -> pd.DataFrame:
@@ -209,7 +220,7 @@ class Study:
     @cached_property
     def chance(self) -> float:
         """The |rho| that 5% of pairs of random walks of this length exceed."""
-        counted = self.leading["n"].max() if len(self.leading) else np.nan
+        counted = self.strengths["n"].max() if len(self.strengths) else np.nan
         return walk_bound(int(counted)) if np.isfinite(counted) else float("nan")
 
     @cached_property
@@ -220,9 +231,10 @@ class Study:
     @property
     def problems(self) -> tuple[str, ...]:
         """What was merged or left out, and which runs could not be judged."""
-        if not len(self.leading) or "status" not in self.leading:
+        judged = self.strengths
+        if not len(judged) or "status" not in judged:
             return self.series.problems
-        lost = self.leading.groupby("run", sort=False).filter(lambda rows: (rows["status"] == "failed").all())
+        lost = judged.groupby("run", sort=False).filter(lambda rows: (rows["status"] == "failed").all())
         first = lost.drop_duplicates("run")
         failed = (f"run {r}: failed: {why}" for r, why in zip(first["run"], first["reason"], strict=True))
         return (*self.series.problems, *failed)

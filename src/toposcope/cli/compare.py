@@ -68,8 +68,10 @@ def command(
     if out is not None:
         _draw(compared, out)
     if as_json:
-        print_json({"first": labels[0], "second": labels[1], "rows": _records(table)})
+        stated = {"headline": compared.headline, "changed": list(compared.changed)}
+        print_json({"first": labels[0], "second": labels[1], **stated, "rows": _records(table)})
     else:
+        click.echo(compared.headline)
         _show(table, labels)
         if out is not None:
             click.echo(str(out))

@@ -96,9 +96,7 @@ def _store(place: Path, folder: Path | None) -> Store:
     return Store.create(place, recipe=WeightOptions().recipe())
 
 
-def _sidecar(
-    folder: Path | None, store: Store, features: str, budget: Budget, rest: float
-) -> Sidecar | None:
+def _sidecar(folder: Path | None, store: Store, features: str, budget: Budget, rest: float) -> Sidecar | None:
     from toposcope.monitor.follow import Follower
     from toposcope.monitor.sidecar import Sidecar
     from toposcope.probes.registry import weight_probes
@@ -108,7 +106,13 @@ def _sidecar(
         return None
     options = WeightOptions()
     probes = weight_probes([name.strip() for name in features.split(",")], options)
-    return Sidecar(Follower(folder, rest=rest, patience=max(60.0, rest)), store, probes, budget=budget, split=options.split)
+    return Sidecar(
+        Follower(folder, rest=rest, patience=max(60.0, rest)),
+        store,
+        probes,
+        budget=budget,
+        split=options.split,
+    )
 
 
 def _be_small() -> None:

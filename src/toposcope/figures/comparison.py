@@ -18,6 +18,8 @@ PANELS = (
     ("wasserstein1_np", "weights", "W1 of weight diagrams"),
 )
 """Feature, filtration and title of the panels: two differences and one distance."""
+MOST = 32
+"""Matrices that have a line; of more, those with the largest distances between their weights."""
 
 
 def comparison(table: pd.DataFrame, *, first: str, second: str) -> Figure:
@@ -27,7 +29,8 @@ def comparison(table: pd.DataFrame, *, first: str, second: str) -> Figure:
     its absence says that nothing was drawn, not that there is no noise.
     """
     matrices = table[(table["scope"] == Scope.MATRIX) & (table["status"] == "ok")]
-    names = list(dict.fromkeys(matrices["name"]))
+    every = list(dict.fromkeys(matrices["name"]))
+    names = _most_different(matrices, every)
     with house():
         figure, axes = new_figure(max(2.4, 0.24 * len(names) + 1.2), columns=len(PANELS), sharey=True)
         for ax, (feature, filtration, title) in zip(axes[0], PANELS, strict=True):
@@ -36,8 +39,20 @@ def comparison(table: pd.DataFrame, *, first: str, second: str) -> Figure:
             ax.set_title(title)
         axes[0, 0].set_yticks(range(len(names)), names)
         axes[0, 0].invert_yaxis()
-        figure.suptitle(f"{second} minus {first}", x=0.01, ha="left", fontsize=9.5)
+        cut = f" ({len(names)} of {len(every)} matrices)" if len(names) < len(every) else ""
+        figure.suptitle(f"{second} minus {first}{cut}", x=0.01, ha="left", fontsize=9.5)
     return figure
+
+
+def _most_different(matrices: pd.DataFrame, names: list[str]) -> list[str]:
+    """Return at most `MOST` of the names, in their order: those whose weights moved farthest."""
+    if len(names) <= MOST:
+        return names
+    feature, filtration, _ = PANELS[-1]
+    moved = matrices[(matrices["feature"] == feature) & (matrices["filtration"] == filtration)]
+    size = moved.set_index("name")["difference"].abs().reindex(names).fillna(0.0)
+    chosen = set(size.sort_values(ascending=False, kind="stable").index[:MOST])
+    return [name for name in names if name in chosen]
 
 
 def _panel(ax: Axes, panel: pd.DataFrame, names: Sequence[str]) -> None:

@@ -21,7 +21,7 @@ def draw(forecasts: pd.DataFrame) -> Figure:
     ----------
     forecasts
         One row per run, cut and method: columns run, cut (share of the run that was seen), method,
-        error (predicted minus actual final loss, or its absolute value; nats per token). A method whose
+        error (predicted minus actual final loss, or its absolute value). A method whose
         name contains "control" is the control: grey, with a line through all others.
 
     Returns
@@ -88,4 +88,4 @@ def panel(ax: Axes, forecasts: pd.DataFrame, methods: list[str]) -> None:
     ax.xaxis.set_minor_formatter(NullFormatter())
     ax.grid(axis="y", visible=False)
     ax.set_ylim(-0.6, len(methods) - 0.5)
-    ax.set_xlabel("absolute error (nats, log)")
+    ax.set_xlabel("absolute error (in units of the loss, log)")

@@ -18,7 +18,7 @@ def draw(metrics: pd.DataFrame, runs: pd.DataFrame) -> Figure:
     Parameters
     ----------
     metrics
-        Columns run, step, loss, heldout_loss (nats per token; NaN where not measured).
+        Columns run, step, loss, heldout_loss (in one unit; NaN where not measured).
     runs
         Columns run, family, parameters.
 
@@ -63,7 +63,7 @@ def training(ax: Axes, metrics: pd.DataFrame, groups: list[Size]) -> None:
         if ends:
             labels.append((float(np.mean(ends)), group.label, group.colour))
     step_axis(ax, measured["step"].unique())
-    ax.set_ylabel("loss (nats per token)")
+    ax.set_ylabel("loss")
     end_labels(ax, labels)
 
 

@@ -40,7 +40,7 @@ def loss_at_checkpoints(metrics: pd.DataFrame, steps: pd.DataFrame) -> tuple[pd.
     table = joined.rename(columns={column: "chosen"})[["run", "step", "chosen"]].rename(
         columns={"chosen": "loss"}
     )
-    return table.dropna().sort_values(["run", "step"], ignore_index=True), f"{kind} (nats per token)"
+    return table.dropna().sort_values(["run", "step"], ignore_index=True), kind
 
 
 def binned(steps: np.ndarray, values: np.ndarray, *, bins: int = 220) -> pd.DataFrame:

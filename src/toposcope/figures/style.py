@@ -236,6 +236,17 @@ def to_png(figure: Figure) -> bytes:
     return _render(figure, "png", {"Software": None})
 
 
+def thumbnail(png: bytes, width: int = 560) -> bytes:
+    """Return a PNG scaled down to `width` pixels, in 64 colours: what a card shows of a figure."""
+    from PIL import Image
+
+    image = Image.open(io.BytesIO(png)).convert("RGB")
+    small = image.resize((width, round(image.height * width / image.width)), Image.Resampling.LANCZOS)
+    buffer = io.BytesIO()
+    small.quantize(64).save(buffer, format="png", optimize=True)
+    return buffer.getvalue()
+
+
 def _render(figure: Figure, kind: str, metadata: dict[str, None]) -> bytes:
     buffer = io.BytesIO()
     with house():

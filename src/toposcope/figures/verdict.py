@@ -38,7 +38,7 @@ def draw_intervals(names: Sequence[str], values: np.ndarray, ax: Axes | None = N
         say_empty(ax, "nothing to forecast")
         return ax
     _bars(ax, names, values, np.ones(len(names), dtype=bool))
-    ax.set_xlabel("final loss (nats per token)")
+    ax.set_xlabel("final loss")
     return ax
 
 

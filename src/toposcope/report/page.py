@@ -12,6 +12,7 @@ from pathlib import Path
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from toposcope.errors import InputError
+from toposcope.report.glossary import defined
 from toposcope.report.parts import Page, Picture
 from toposcope.tabular import escape_markdown
 
@@ -93,12 +94,12 @@ def _html() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters["data_url"] = data_url
+    environment.filters |= {"data_url": data_url, "thumbnail_url": thumbnail_url, "defined": defined}
     return environment
 
 
 def _markdown() -> Environment:
-    return Environment(
+    environment = Environment(
         loader=PackageLoader("toposcope.report"),
         autoescape=False,  # Markdown: every value goes through escape_markdown instead
         finalize=_escaped,
@@ -107,11 +108,18 @@ def _markdown() -> Environment:
         lstrip_blocks=True,
         keep_trailing_newline=True,
     )
+    environment.filters["defined"] = defined
+    return environment
 
 
 def data_url(picture: Picture) -> str:
     """Return the picture's SVG as a data URL."""
     return "data:image/svg+xml;base64," + base64.b64encode(picture.svg).decode()
+
+
+def thumbnail_url(picture: Picture) -> str:
+    """Return the picture's thumbnail as a data URL."""
+    return "data:image/png;base64," + base64.b64encode(picture.thumbnail).decode()
 
 
 def _escaped(value: object) -> object:

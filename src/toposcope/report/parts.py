@@ -10,8 +10,21 @@ from matplotlib.figure import Figure
 from toposcope.analysis.findings import words
 from toposcope.analysis.groups import size_list
 from toposcope.analysis.study import Study
-from toposcope.figures.style import to_png, to_svg
+from toposcope.figures.style import thumbnail, to_png, to_svg
 from toposcope.tabular import Table
+
+SHOWN: Mapping[str, tuple[str, ...]] = {
+    "changed": ("overview", "representations", "topology_of_representations", "gradients"),
+    "when": ("vietoris_rips", "perplexity", "rate_of_change"),
+    "rivals": (
+        "correlations", "topological_against_spectral", "gradient_correlations", "table_correlations",
+    ),
+    "end": ("forecast", "table_forecast"),
+    "on": ("loss",),
+    "scale": ("scaling",),
+    "layers": ("across_layers", "layers"),
+}  # fmt: skip
+"""The figures that may stand on the card of a question, the first that was drawn."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,13 +46,23 @@ class Picture:
     svg: bytes
     png: bytes
     caption: Caption
+    thumbnail: bytes = b""
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """One question with its answer in words, and the figure that shows it (None where none does)."""
+
+    question: str
+    said: words.Said
+    picture: Picture | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class PagePart:
     """What a page says about one kind of object: weights, gradients or representations.
 
-    `said` is its answer: one line, its ground, its limits; `answers` pairs of a question and a paragraph.
+    `said` is its answer: one line, its ground, its limits; `answers` are those to the other questions.
     `lead` is the table that stands under the answer. Figures and tables have names that no other part uses:
     they are files.
     """
@@ -48,7 +71,7 @@ class PagePart:
     heading: str
     subject: str
     said: words.Said
-    answers: tuple[tuple[str, str], ...]
+    answers: tuple[Answer, ...]
     pictures: tuple[Picture, ...]
     tables: Mapping[str, Table]
     lead: str
@@ -79,20 +102,26 @@ def part_of(
 ) -> PagePart:
     """Put the part on one study together; tables without a row are left out."""
     found = study.findings
+    pictures = {picture.name: picture for picture in drawn(figures, captions)}
     return PagePart(
         name=study.subject.name,
         heading=study.subject.heading,
         subject=f"{study.subject.title} Model sizes: {size_list(study.runs)}.",
         said=words.said(found, found.lead),
         answers=tuple(
-            (found.title(one), text)
+            Answer(found.title(one), answer, _shown(one.question, pictures))
             for one in found
-            if one is not found.lead and (text := words.said(found, one).text)
+            if one is not found.lead and (answer := words.said(found, one)).text
         ),
-        pictures=tuple(drawn(figures, captions)),
+        pictures=tuple(pictures.values()),
         tables={table.name: table for table in tables if table.rows},
         lead="families",
     )
+
+
+def _shown(question: str, pictures: Mapping[str, Picture]) -> Picture | None:
+    """Return the picture of a question's card: the first of those it may have that was drawn."""
+    return next((pictures[name] for name in SHOWN.get(question, ()) if name in pictures), None)
 
 
 def drawn(figures: Iterable[tuple[str, Figure]], captions: Mapping[str, Caption]) -> Iterator[Picture]:
@@ -100,4 +129,5 @@ def drawn(figures: Iterable[tuple[str, Figure]], captions: Mapping[str, Caption]
     for name, figure in figures:
         svg = to_svg(figure)
         figure.set_layout_engine("none")  # the layout is settled; finding it again takes most of the time
-        yield Picture(name, svg, to_png(figure), captions[name])
+        png = to_png(figure)
+        yield Picture(name, svg, png, captions[name], thumbnail(png))

@@ -79,7 +79,8 @@ def families_table(study: Study) -> Table:
 
 def correlation_table(study: Study, target: str, name: str) -> Table:
     """Return the correlation of every leading feature with `target` in every run, and what it is worth."""
-    mine = worth(study, target)
+    every = study.leading[study.leading["target"] == target]
+    mine = worth(study, every)
     order = list(dict.fromkeys(study.leading["column"]))
     places = {run: i for i, run in enumerate(study.ordered)}
     if len(mine):
@@ -93,7 +94,6 @@ def correlation_table(study: Study, target: str, name: str) -> Table:
         )
         for line in mine.to_dict("records")
     ]
-    every = study.leading[study.leading["target"] == target]
     return Table(
         name + ("" if target == study.target else f"_{slug(target)}"),
         f"Correlation with the {study.labels.label(target)}, run by run",
@@ -171,11 +171,11 @@ def forecasts_table(study: Study) -> Table:
     return Table(
         "forecasts",
         "Forecasts of the final loss",
-        "Every finished run forecast from the others: mean absolute error (MAE, nats per token) by the part "
-        "of the run that was seen, and how many intervals of 90% held; auto is what toposcope forecast uses. "
-        "Minus its control: the change of the error against the same forecast without topology (for the "
-        "published rules: with the last loss in its place), paired by run, with Student's 95% interval; "
-        "negative is better.",
+        "Every finished run forecast from the others: mean absolute error (MAE, in units of the loss) by "
+        "the part of the run that was seen, and how many intervals of 90% held; auto is what toposcope "
+        "forecast uses. Minus its control: the change of the error against the same forecast without "
+        "topology (for the published rules: with the last loss in its place), paired by run, with Student's "
+        "95% interval, not corrected for how many stand here (the answer in words is); negative is better.",
         ("seen", "method", "MAE", "mean error", "held", "minus its control", "runs", "note"),
         tuple(rows),
         frame=scores,

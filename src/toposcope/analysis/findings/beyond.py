@@ -83,7 +83,8 @@ def _forecast(study: Study) -> str:
 def _lead(study: Study) -> dict[str, object]:
     """Return the raw correlation of the feature that leads, and what is left of it, over the runs."""
     names = [study.column(column) for column in study.subject.moved]
-    mine = study.leading[study.leading["target"] == study.target] if len(study.leading) else study.leading
+    known = study.strengths
+    mine = known[known["target"] == study.target] if len(known) else known
     for column in names:
         rows = mine[mine["column"] == column]
         raw = extent(rows["spearman"].astype(float)) if len(rows) else []

@@ -70,8 +70,6 @@ def _quality(study: Study) -> dict[str, object] | None:
     first, last, label, unit = ends["first"], ends["last"], study.labels.label(column), ""
     if column == QUALITY:
         first, last, label, unit = np.exp(first), np.exp(last), "perplexity", "per token"
-    elif column.endswith("loss"):
-        unit = "nats per token"
     rose = int((ends["last"] >= ends["first"]).sum())
     return {
         "label": label, "unit": unit, "first": extent(first), "last": extent(last), "rose": rose,

@@ -10,6 +10,7 @@ import pandas as pd
 
 from toposcope.analysis.findings.base import Finding
 from toposcope.analysis.forecast.compare import BY_RULE, BY_SIBLINGS, worth_of_features
+from toposcope.analysis.forecast.gather import gather_curves
 from toposcope.analysis.statistics import holm
 
 if TYPE_CHECKING:
@@ -75,6 +76,9 @@ def end(study: Study) -> Finding | None:
     if found is None:
         return Finding("end", "unscored", {"reason": str(next(iter(scores["reason"]), ""))})
     auto = next((m for m in found.mae if m.startswith("auto")), BY_SIBLINGS)
+    if auto not in found.mae:
+        why = scores.loc[scores["method"].str.startswith("auto") & (scores["status"] == "failed"), "reason"]
+        return Finding("end", "unscored", {"reason": str(next(iter(why), ""))})
     tested = found.worth[found.worth["method"].isin(TOPOLOGY) & (found.worth["status"] == "ok")]
     of_topology = tested[tested["method"] == TOPOLOGY[0]]
     numbers = {
@@ -93,10 +97,24 @@ def end(study: Study) -> Finding | None:
 
 
 def go_on(study: Study) -> Finding | None:
-    """Strength: "finished" (nothing to decide) or "begun"; None where no loss was logged."""
+    """Strength: "ill" (a log shows what overrides any forecast), "finished", "begun"; None without a loss."""
     scores = study.forecasts
     if not len(scores):
         return None
+    ill = _symptoms(study)
     reasons = scores.loc[scores["cut"].isna(), ["run", "reason"]].astype(str)
     begun = list(reasons.loc[reasons["reason"].str.startswith("not finished"), "run"])
-    return Finding("on", "begun" if begun else "finished", {"begun": begun, "runs": len(study.runs)})
+    numbers = {"begun": begun, "runs": len(study.runs), "ill": ill}
+    return Finding("on", "ill" if ill else "begun" if begun else "finished", numbers, "health of the logs")
+
+
+def _symptoms(study: Study) -> list[dict[str, str]]:
+    """Return what the logs show to be wrong, a line for each run and symptom, the gravest first."""
+    if study.log is None:
+        return []
+    curves, _ = gather_curves(study.log.metrics, study.log.runs)
+    found = [(s.grave, curve.run, s) for curve in curves for s in curve.symptoms]
+    found.sort(key=lambda one: not one[0])
+    return [
+        {"run": run, "kind": s.kind, "ground": s.ground, "remedy": s.remedy} for _, run, s in found
+    ]  # fmt: skip

@@ -32,12 +32,11 @@ def rivals(study: Study) -> Finding | None:
     return Finding("rivals", strength, numbers, "mean over runs of Spearman's |rho|, no test")
 
 
-def worth(study: Study, target: str) -> pd.DataFrame:
-    """Return the leading rows of one target with what is left of them given each confound."""
-    mine = study.leading[study.leading["target"] == target]
+def worth(study: Study, rows: pd.DataFrame) -> pd.DataFrame:
+    """Return rows of a trend table with what is left of them given each confound."""
     if study.confounds.empty:
-        return mine
-    return mine.merge(study.confounds, on=["run", "column", "target"], how="left")
+        return rows
+    return rows.merge(study.confounds, on=["run", "column", "target"], how="left")
 
 
 def strengths(study: Study) -> pd.DataFrame:
@@ -48,7 +47,9 @@ def strengths(study: Study) -> pd.DataFrame:
     """
     verdicts = study.families[study.families["target"] == study.target].set_index("column")["verdict"]
     lines = []
-    for column, rows in worth(study, study.target).groupby("column", sort=False):
+    told = study.strengths
+    mine = worth(study, told[told["target"] == study.target] if len(told) else told)
+    for column, rows in mine.groupby("column", sort=False):
         known = rows["spearman"].dropna().abs()
         if known.empty:
             continue

@@ -13,8 +13,6 @@ from toposcope.analysis import forms
 from toposcope.analysis.findings.base import Finding, Findings
 
 WIDTH = 80
-_FIRST = ("changed", "when", "end")
-"""Questions whose one line stands in a terminal below the verdict."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,12 +61,11 @@ def as_text(findings: Findings, *, width: int = WIDTH) -> str:
     lines = textwrap.wrap(lead.act, width)
     for mark, text in (("Ground", lead.ground), ("Limits", lead.limits)):
         lines += _hanging(mark, text, width)
-    for question in _FIRST:
+    ill = "on" in findings and findings["on"].strength == "ill"
+    last = ("on", "Health") if ill else ("end", "Forecast")  # health comes before any forecast
+    for question, mark in (("changed", "Changed"), ("when", "When"), last):
         if question in findings and findings[question] is not findings.lead:
-            lines += _hanging(
-                {"changed": "Changed", "when": "When", "end": "Forecast"}[question],
-                said(findings, findings[question]).act, width,
-            )  # fmt: skip
+            lines += _hanging(mark, said(findings, findings[question]).act, width)
     return "\n".join(lines)
 
 

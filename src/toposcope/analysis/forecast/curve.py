@@ -61,7 +61,9 @@ class Curve:
         keep = self.step <= cut
         features = self.features
         if len(features):
-            features = features[features["step"] <= cut]
+            known = features["step"].to_numpy() <= cut
+            count = int(known.sum())  # a slice where steps ascend: thousands of these are taken
+            features = features.iloc[:count] if known[:count].all() else features[known]
         return replace(
             self, step=self.step[keep], loss=self.loss[keep], rate=self.rate[keep], features=features
         )

@@ -79,25 +79,25 @@ class FeatureTransfer(Forecaster):
             raise InputError(
                 f"{self.name}: {seen.run} has no feature {missing[0]!r}; measure it or leave it out"
             )
-        rows = seen.features[["step", *self.columns]].dropna()
+        rows = seen.features[["step", *self.columns]].to_numpy(float)
+        rows = rows[~np.isnan(rows).any(axis=1)]
         least = LEAST_POINTS if self.kind == "saturation" else 3
         if len(rows) < least:
             seen_so_far = f"{len(rows)} measured checkpoints of {seen.run} seen"
             raise InputError(f"{self.name}: {seen_so_far}; it needs {least}")
-        values = rows[list(self.columns)].to_numpy(float)
+        measured, values = rows[:, 0], rows[:, 1:]
         if self.kind == "vector":
             return values[-1]
         if self.kind == "saturation":
-            steps = rows["step"].to_numpy(float)
-            fits = [_saturating(steps.tobytes(), column.tobytes()) for column in values.T]
+            fits = [_saturating(measured.tobytes(), column.tobytes()) for column in values.T]
             if still := [c for c, fit in zip(self.columns, fits, strict=True) if not np.isfinite(fit).all()]:
                 raise InputError(
                     f"{self.name}: {still[0]} of {seen.run} is constant so far; nothing saturates"
                 )
             return np.concatenate(fits)
         values = np.where((values > 0).all(axis=0), np.log(np.maximum(values, 1e-300)), values)
-        late = rows["step"].to_numpy(float) >= min(seen.last / 2, float(rows["step"].iloc[-3]))
-        u = np.log(rows["step"].to_numpy(float)[late] + 1.0)
+        late = measured >= min(seen.last / 2, float(measured[-3]))
+        u = np.log(measured[late] + 1.0)
         slopes = np.polyfit(u, values[late], 1)[0]
         return np.concatenate([values[-1], slopes])
 

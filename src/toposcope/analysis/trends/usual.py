@@ -27,7 +27,7 @@ _SAME_NORM = "the weight norm ranks the checkpoints as the step does: as a contr
 
 @dataclass(frozen=True, slots=True)
 class Draws:
-    """How many resamples and simulations a trend table uses."""
+    """How many resamples and simulations a trend table uses; without `block` draws it has no intervals."""
 
     iid: int = 1000
     block: int = 10_000
@@ -79,9 +79,10 @@ def pair_statistics(
 def _default(x: np.ndarray, y: np.ndarray, steps: np.ndarray, draws: Draws) -> dict[str, np.ndarray]:
     n = len(x)
     rho = stat.correlation(stat.ranks(x), stat.ranks(y))
-    blocks = res.block_indices(n, draws.block, res.block_length(n))
-    low, high = res.bootstrap_interval(x, y, blocks)
-    found = {"spearman": rho, "naive_p": stat.t_p_value(rho, n - 2.0), "block_low": low, "block_high": high}
+    found = {"spearman": rho, "naive_p": stat.t_p_value(rho, n - 2.0)}
+    if draws.block:
+        blocks = res.block_indices(n, draws.block, res.block_length(n))
+        found["block_low"], found["block_high"] = res.bootstrap_interval(x, y, blocks)
     return found | {"departure_rho": departure_correlation(x, y, steps)}
 
 

@@ -58,7 +58,7 @@ def _loss(study: Study) -> Caption:
         + (", and the loss on fixed held-out batches at each checkpoint." if held else "."),
         can,
         cannot + " Also, " + of_seeds(study) + ".",
-        "Loss in nats per token against the optimiser step on a log axis, for "
+        "Loss, in the unit it was logged in, against the optimiser step on a log axis, for "
         f"{len(sizes(study.runs))} model sizes.",
     )
 

@@ -28,7 +28,7 @@ from toposcope.figures import (
 
 
 def figures(study: Study) -> Iterator[tuple[str, Figure]]:
-    """Draw every figure on weights, in reading order."""
+    """Draw every figure on weights that the study has the numbers for, in reading order."""
     features, metrics, runs = study.features, study.metrics, study.runs
     h0, cloud, filtration = study.column(H0), study.cloud, study.filtration
     null = nulls_by_feature(study.series.catalogue, neural_persistence.PROBE).get("neural_persistence")
@@ -47,15 +47,33 @@ def figures(study: Study) -> Iterator[tuple[str, Figure]]:
             name=cloud,
         ),
     )
-    yield "loss", loss_curves.draw(metrics, runs)
-    yield "neural_persistence", neural_persistence.draw(features, runs, filtration=filtration, null=null)
-    yield "vietoris_rips", vietoris_rips.draw(features, runs, name=cloud)
-    notes = rho_notes(study.leading, runs, target=study.target, column=h0)
-    yield "loss_against_h0", loss_against_h0.draw(features, metrics, runs, name=cloud, notes=notes)
-    yield "correlations", _correlations(study)
-    yield "forecast", forecast.draw(study.forecasts)
-    yield "scaling", scaling.draw(main, study.fits, runs, study.series.catalogue)
-    yield "layers", layers.draw(features, runs, filtration=filtration, null=null)
+    yield from _of_losses(study)
+    if _measured(study, "neural_persistence"):
+        yield "neural_persistence", neural_persistence.draw(features, runs, filtration=filtration, null=null)
+    if _measured(study, "h0_total"):
+        yield "vietoris_rips", vietoris_rips.draw(features, runs, name=cloud)
+    if len(metrics) and _measured(study, "h0_total"):
+        notes = rho_notes(study.leading, runs, target=study.target, column=h0)
+        yield "loss_against_h0", loss_against_h0.draw(features, metrics, runs, name=cloud, notes=notes)
+    if study.target:
+        yield "correlations", _correlations(study)
+    if np.isfinite(study.forecasts["error"].to_numpy(float)).any():
+        yield "forecast", forecast.draw(study.forecasts)
+    if runs.loc[runs["parameters"] > 0, "parameters"].nunique() > 1:
+        yield "scaling", scaling.draw(main, study.fits, runs, study.series.catalogue)
+    if _measured(study, "neural_persistence"):
+        yield "layers", layers.draw(features, runs, filtration=filtration, null=null)
+
+
+def _of_losses(study: Study) -> Iterator[tuple[str, Figure]]:
+    if len(study.metrics) and study.metrics[["loss", "heldout_loss"]].notna().any(axis=None):
+        yield "loss", loss_curves.draw(study.metrics, study.runs)
+
+
+def _measured(study: Study, feature: str) -> bool:
+    """Return whether any checkpoint has this feature: a figure of nothing is left out."""
+    mine = study.features[study.features["feature"] == feature]
+    return bool(np.isfinite(mine["value"].to_numpy(float)).any())
 
 
 def gradient_figures(study: Study) -> Iterator[tuple[str, Figure]]:

@@ -1,0 +1,49 @@
+"""The pages on adding a figure and a forecaster: their code runs as it stands there."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+DOCS = Path(__file__).parents[1] / "docs"
+
+
+def _run(page: str, folder: Path) -> str:
+    text = (DOCS / page).read_text(encoding="utf-8")
+    for block in re.findall(r"```python\n(.*?)```", text, flags=re.S):
+        name = re.match(r"# (\w+\.py)\n", block)
+        assert name is not None
+        (folder / name[1]).write_text(block, encoding="utf-8")
+    done = subprocess.run(
+        [sys.executable, "-W", "error", "use.py"], cwd=folder, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+@pytest.fixture(autouse=True)
+def _documented() -> None:
+    if not DOCS.is_dir():
+        pytest.skip("the documentation is not beside the tests")
+
+
+def test_a_forecaster_is_one_class_and_gets_its_interval_and_its_score(tmp_path: Path) -> None:
+    out = _run("add-a-forecaster.md", tmp_path)
+    errors = {
+        line.rsplit(maxsplit=1)[0].strip(): float(line.split()[-1])
+        for line in out.splitlines()
+        if line.startswith(("geometric", "last value"))
+    }
+    assert 0 < errors["geometric"] < 0.5 * errors["last value"]
+    assert "status='ok'" in out
+
+
+def test_a_figure_is_one_function_of_a_table(tmp_path: Path) -> None:
+    _run("add-a-figure.md", tmp_path)
+    assert (tmp_path / "margins.png").read_bytes().startswith(b"\x89PNG")
+    svg = (tmp_path / "margins.svg").read_text(encoding="utf-8")
+    assert svg.startswith("<?xml")
