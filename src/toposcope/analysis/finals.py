@@ -138,5 +138,7 @@ def fits_table(finals: pd.DataFrame, quantities: Sequence[str] | None = None) ->
 
 def _without_law(law: PowerLaw, reason: str) -> PowerLaw:
     """Return the counts of a fit without its numbers."""
-    gone = dict.fromkeys(("scale", "exponent", "low", "high", "r2", "sigma", "offset"), np.nan)
-    return replace(law, **gone, spearman=np.nan, spearman_p=np.nan, status="failed", reason=reason)
+    return replace(
+        law, scale=np.nan, exponent=np.nan, low=np.nan, high=np.nan, r2=np.nan, sigma=np.nan, offset=np.nan,
+        spearman=np.nan, spearman_p=np.nan, status="failed", reason=reason,
+    )  # fmt: skip

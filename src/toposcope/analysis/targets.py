@@ -95,8 +95,9 @@ def _table(path: Path) -> pd.DataFrame:
         raise InputError(f"{path} cannot be read as a table of targets: {text}") from error
     if frame.empty:
         raise InputError(f"{path} has no row")
-    scores = [c for c in frame if meaning(c) not in _KEYS]
-    return canonical(frame, keep=scores if "revision" not in frame else list(frame.columns))
+    names = [str(c) for c in frame]
+    scores = [name for name in names if meaning(name) not in _KEYS]
+    return canonical(frame, keep=scores if "revision" not in frame else names)
 
 
 def _steps(frame: pd.DataFrame, path: Path) -> pd.Series:

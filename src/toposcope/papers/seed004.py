@@ -89,17 +89,19 @@ def reproduce(runs: str | Path, folder: Path, *, jobs: int = 1, quiet: bool = Fa
 
 def measure(runs: str | Path, folder: Path, *, jobs: int = 1, quiet: bool = False) -> Measured:
     """Sweep the runs twice, by the preset and by the text's definitions, and join the losses."""
-    from toposcope.probes.weights.options import WeightOptions, preset
+    from toposcope.probes.weights.options import WeightOptions
+    from toposcope.probes.weights.options import preset as preset_options
+    from toposcope.types import Normalization
 
     text = WeightOptions(
         preset="text",
         nulls=0,
         confounds=False,
-        conventions=("rieck",),
+        conventions=(Normalization.NETWORK,),
         clouds=("matrix",),
         without=("ln", "emb"),
     )
-    by_preset, problems = _swept(runs, folder / "seed004", preset("seed004"), jobs, quiet)
+    by_preset, problems = _swept(runs, folder / "seed004", preset_options("seed004"), jobs, quiet)
     by_text, more = _swept(runs, folder / "text", text, jobs, quiet)
     features, metrics, known = by_preset
     preset = series_table(features, metrics, known)

@@ -212,7 +212,7 @@ def phases(measured: Measured) -> Section:
     rows = []
     for run, model in measured.models.items():
         stated = printed()["phases"][str(model["parameters"])]
-        coded, written = table.loc[(run, "coded")], table.loc[(run, "written")]
+        coded, written = table.loc[[(run, "coded")]].iloc[0], table.loc[[(run, "written")]].iloc[0]
         agree = coded["peak_step"] == stated["peak"] and coded["diminishing_step"] == stated["diminishing"]
         rows.append(
             (
