@@ -49,7 +49,7 @@ def finals_table(table: SeriesTable, quantities: Sequence[str]) -> pd.DataFrame:
     """Return each quantity at each run's last checkpoint that has it, with the interval over its draws.
 
     Columns run, parameters (0: unknown), quantity, step, value, low, high (NaN without draws), `finished`
-    (whether that step is at least 98% of the last one that any run of its family has), `family` ("": unknown).
+    (whether that step is at least 98% of the last one that any run of its family has), `family` ("": none).
     """
     ends = {quantity: _family_ends(table, quantity) for quantity in quantities}
     draws = dict(zip(table.catalogue["column"], table.catalogue["draws"], strict=True))
