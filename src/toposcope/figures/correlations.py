@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import textwrap
+
 import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
@@ -46,7 +48,9 @@ def draw(
         size. Dash: not computable; a stage without a number is left out. Below the line: norms and spectra.
     """
     mine = trends[trends["target"] == target]
-    columns = leading(mine["column"], catalogue, most=most)
+    numbers = [name for name in ("spearman", *(stage for stage, _ in BESIDE), "innovation_r") if name in mine]
+    known = mine.loc[mine[numbers].notna().any(axis=1), "column"]  # a row of dashes alone says nothing
+    columns = leading(known, catalogue, most=most)
     groups = [group for group in sizes(runs) if mine["run"].isin(group.runs).any()]
     stages = _stages(mine[mine["column"].isin(columns)])
     with house():
@@ -123,7 +127,7 @@ def panel(
     first_baseline: int = 0,
 ) -> None:
     """Draw one matrix as coloured cells with their numbers on `ax`, a line above row `first_baseline`."""
-    ax.set_title(title)
+    ax.set_title(textwrap.fill(title, 16))  # three panels: longer ones run into each other
     ax.imshow(grid, cmap=_MAP, vmin=-1, vmax=1, aspect="auto")
     ax.set_xticks(
         range(len(groups)), [group.label for group in groups], rotation=35, ha="right", rotation_mode="anchor"

@@ -88,4 +88,4 @@ def panel(ax: Axes, forecasts: pd.DataFrame, methods: list[str]) -> None:
     ax.xaxis.set_minor_formatter(NullFormatter())
     ax.grid(axis="y", visible=False)
     ax.set_ylim(-0.6, len(methods) - 0.5)
-    ax.set_xlabel("absolute error (in units of the loss, log)")
+    ax.set_xlabel("absolute error (log)")

@@ -64,7 +64,7 @@ def panel(
     if known.empty:
         say_empty(ax, "model sizes or values unknown")
         return
-    if len(fits) and fits["status"].iloc[0] != "failed":
+    if len(fits) and np.isfinite(fits["exponent"].iloc[0]):
         _line(ax, known, fits.iloc[0])
     for run, n, value, low, high in known[["run", "parameters", "value", "low", "high"]].itertuples(
         index=False
