@@ -43,7 +43,7 @@ def merge_lattice(order: np.ndarray, offsets: np.ndarray, n: int) -> _Sweep:
 
 @njit(cache=True, nogil=True)
 def merge_graph(order: np.ndarray, starts: np.ndarray, ends: np.ndarray) -> _Sweep:
-    """Return what `merge_lattice` does for a graph: the neighbours of v are ends[starts[v] : starts[v + 1]]."""
+    """Return what `merge_lattice` does for a graph: v has the neighbours ends[starts[v] : starts[v + 1]]."""
     place, arc, basin, parent, size, owner, edge = _state(order, starts.size - 1)
     near = np.empty(max(1, np.max(np.diff(starts))), np.int64)
     branches, merges = _tables(64)

@@ -14,7 +14,7 @@ from toposcope.kernels import merge_tree as kernel
 from toposcope.types import Diagram
 
 Graph = Literal["lattice", "kuhn"]
-"""Which places of a lattice are neighbours: the 2 n along the axes, or the 2 (2^n - 1) of Kuhn's triangulation."""
+"""Neighbours on a lattice: the 2 d along the axes, or the 2 (2^d - 1) of Kuhn's triangulation."""
 
 _MOST = 2**31 - 2
 """Places are 32-bit numbers in the kernel."""
@@ -32,9 +32,9 @@ class MergeTree:
     `values` (n,) float64, NaN where a vertex is masked; `minimum`, `saddle`, `parent`, `size` (b,) int64: the
     vertex of the minimum, the vertex where the branch ends, the branch that survives there (both -1 for a
     branch that never ends) and the vertices it holds then. `merges` (b - components, 5) has the columns
-    saddle, surviving and ending branch, and the two arcs that end there; `arc` (n,) says which arc of the tree
-    each vertex lies on: below b the leaf of a branch, b + j what lies above merge j; -1 where masked. `basin` (n,)
-    is the branch that steepest descent leads to. `shape` is the lattice's; () for a graph.
+    saddle, surviving and ending branch, and the two arcs that end there. `arc` (n,) says which arc of the
+    tree each vertex lies on: below b the leaf of a branch, b + j what lies above merge j. `basin` (n,) is
+    the branch that steepest descent leads to. Both are -1 where masked. `shape` is the lattice's; () for a graph.
     """
 
     values: np.ndarray
@@ -58,12 +58,12 @@ class MergeTree:
 
     @cached_property
     def persistence(self) -> np.ndarray:
-        """Value of the saddle minus value of the minimum, (b,) float64; infinite for branches that never end."""
+        """Value of the saddle minus that of the minimum, (b,) float64; infinite where a branch never ends."""
         return self._death - self.values[self.minimum]
 
     @cached_property
     def depth(self) -> np.ndarray:
-        """Height of each leaf, (b,): from its minimum to the first saddle above it; the range if there is none."""
+        """Height of each leaf, (b,): minimum to first saddle above it; the range where there is none."""
         first = self.arc_end[: len(self)]
         top = np.where(first >= 0, self.values[first], np.nanmax(self.values))
         return top - self.values[self.minimum]
@@ -100,8 +100,8 @@ def merge_tree(values: np.ndarray, *, graph: Graph = "lattice") -> MergeTree:
     values : array_like, shape (r_1, ..., r_d), d = 1, 2 or 3
         NaN masks a place: it belongs to no sublevel set and nothing is filled in.
     graph : {"lattice", "kuhn"}
-        The 2 d neighbours along the axes, or those of Kuhn's triangulation (all steps of 0 or 1 along the axes,
-        and their negatives).
+        The 2 d neighbours along the axes, or those of Kuhn's triangulation (all steps of 0 or 1 along the
+        axes, and their negatives).
 
     Raises
     ------
@@ -196,7 +196,7 @@ def check_surface(values: np.ndarray) -> np.ndarray:
         raise InputError(f"values has {field.size} places; give between 1 and {_MOST}")
     if np.isinf(field).any():
         raise InputError(
-            f"values has {int(np.isinf(field).sum())} infinite places; narrow the range, or mask them with NaN"
+            f"values has {int(np.isinf(field).sum())} infinite places; narrow the range or mask them with NaN"
         )
     if np.isnan(field).all():
         raise InputError("values is NaN everywhere; narrow the range until the loss is finite")

@@ -81,8 +81,9 @@ def _simplices(field: np.ndarray) -> dict[int, np.ndarray]:
         reach = chain[-1]
         if any(n <= r for n, r in zip(field.shape, reach, strict=True)):
             continue
+        extent = [n - r for n, r in zip(field.shape, reach, strict=True)]
         corners = [
-            places[tuple(slice(o, n - r + o) for o, n, r in zip(offset, field.shape, reach, strict=True))].ravel()
+            places[tuple(slice(o, o + n) for o, n in zip(offset, extent, strict=True))].ravel()
             for offset in chain
         ]
         found.setdefault(len(chain), []).append(np.stack(corners, axis=1))
