@@ -34,7 +34,8 @@ class MergeTree:
     branch that never ends) and the vertices it holds then. `merges` (b - components, 5) has the columns
     saddle, surviving and ending branch, and the two arcs that end there. `arc` (n,) says which arc of the
     tree each vertex lies on: below b the leaf of a branch, b + j what lies above merge j. `basin` (n,) is
-    the branch that steepest descent leads to. Both are -1 where masked. `shape` is the lattice's; () for a graph.
+    the branch that steepest descent leads to. Both are -1 where masked. `shape` is the lattice's, () for a
+    graph.
     """
 
     values: np.ndarray

@@ -28,7 +28,8 @@ def landscape_profile(tree: MergeTree) -> list[Basin]:
 
     An arc is as wide at height v as the number of places at or below v in its subtree, mirrored about its
     centre; it is closed at the value of the saddle where it ends (at its highest place if it never ends).
-    The arcs that meet at its foot are packed from left to right, wider ones first, and centred in it. Trees of a forest stand side by side.
+    The arcs that meet at its foot are packed from left to right, wider ones first, and centred in it.
+    Trees of a forest stand side by side.
 
     References
     ----------
