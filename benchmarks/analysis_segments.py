@@ -1,9 +1,8 @@
-"""How often the phase detectors cry wolf: python benchmarks/analysis_segments.py [--draws N] [--json FILE].
+"""How often the search for bends cries wolf, and what it finds: python benchmarks/analysis_segments.py.
 
-Series without a change of slope on log(step), with noise that wanes, grows, persists or has heavy tails: the
-share in which the segment search finds a boundary, and in which the online detector raises an alarm (a
-quarter of the draws). Then kinks at a third of the checkpoints: power, and how often a boundary's 95% set
-holds it.
+Plain curves that its reference was not made of, on five grids of steps: the share in which it finds a bend,
+and in which the online detector raises an alarm (a fifth of the draws). Then kinks at a third of the
+checkpoints, in steps of a random walk and in standard deviations of white noise per unit of log(step).
 """
 
 from __future__ import annotations
@@ -15,60 +14,80 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
+from toposcope.analysis.phases.bends import design, scans
 from toposcope.analysis.phases.online import OnlineDetector
-from toposcope.analysis.phases.segments import segments
+from toposcope.analysis.phases.reference import FALSE_ALARMS, autoregressions, reference
 from toposcope.progress import track
 
+EVEN = np.arange(100.0, 5101.0, 100.0)
 GRIDS = {
-    "50 even": np.arange(100.0, 5001.0, 100.0),
+    "26 even": EVEN[:26] * 2,
+    "51 even": EVEN,
+    "154 Pythia": np.r_[2.0 ** np.arange(10), np.arange(1000.0, 143_001.0, 1000.0)],
+    "51, 12 missing": np.sort(np.random.default_rng(5).permutation(EVEN)[:39]),
     "48 log": np.unique(np.geomspace(1, 143_000, 51).round()),
 }
 
 
-def autoregression(g: np.random.Generator, shape: tuple[int, int], phi: float) -> np.ndarray:
-    x = g.standard_normal(shape)
-    x[:, 0] /= np.sqrt(1.0 - phi * phi)
-    for i in range(1, shape[1]):
-        x[:, i] += phi * x[:, i - 1]
-    return x
+def plain(steps: np.ndarray, draws: int) -> Iterator[tuple[str, np.ndarray]]:
+    g, n = np.random.default_rng(8), len(steps)
+    shape = (draws, n)
+    t, part = (steps - steps[0]) / np.diff(steps).min() + 1.0, (steps - steps[0]) / np.ptp(steps)
+    powers = t ** -g.uniform(0.1, 1.5, (draws, 1))
+    powers = (powers - powers.min(axis=1, keepdims=True)) / np.ptp(powers, axis=1)[:, None]
+    falls = np.exp(-part / g.uniform(0.05, 0.5, (draws, 1)))
+    rises = 1.0 / (1.0 + np.exp(-(part - g.uniform(0.2, 0.8, (draws, 1))) / g.uniform(0.05, 0.2, (draws, 1))))
 
+    def noise() -> np.ndarray:
+        return g.standard_normal(shape)
 
-def quiet(steps: np.ndarray, draws: int) -> Iterator[tuple[str, np.ndarray]]:
-    g = np.random.default_rng(5)
-    shape, t = (draws, len(steps)), steps / steps[0]
-    part = (steps - steps[0]) / (steps[-1] - steps[0])
-    cosine, early = 0.51 + 0.5 * np.cos(np.pi * part), np.where(part < 0.2, 5.0, 1.0)
-    yield "random walk", g.standard_normal(shape).cumsum(1)
+    def drift(phi: float) -> np.ndarray:
+        return autoregressions(g, np.full(draws, phi), n)
+
+    for size in (0.1, 0.01, 0.001):
+        yield f"power law + {size:.1%} noise", powers + size * noise()
+    yield "straight line + 1% noise", part + 0.01 * noise()
+    yield "random walk", noise().cumsum(1)
     yield "walk, t(3) steps", g.standard_t(3, shape).cumsum(1)
-    yield "white noise", g.standard_normal(shape)
-    yield "AR(1) 0.5", autoregression(g, shape, 0.5)
-    yield "AR(1) 0.9", autoregression(g, shape, 0.9)
-    for name, size in (
-        ("walk, steps wane like t^-1/2", t**-0.5), ("walk, steps wane like 1/t", t**-1.0),
-        ("walk, steps grow like t^1/2", t**0.5), ("walk, cosine steps", cosine),
-        ("walk, first fifth five times as large", early),
-    ):  # fmt: skip
-        yield name, (g.standard_normal(shape) * size).cumsum(1)
-    yield "white noise, wanes like 1/t", g.standard_normal(shape) / t
-    yield "walk, steps AR(1) 0.5", autoregression(g, shape, 0.5).cumsum(1)
+    yield "walk, steps AR(1) .5", drift(0.5).cumsum(1)
+    yield "walk, steps AR(1) .8", drift(0.8).cumsum(1)
+    yield "walk of whole numbers", np.round(0.7 * noise().cumsum(1))
+    yield "walk of whole numbers, sparse", np.round(0.4 * noise().cumsum(1))
+    yield "white noise", noise()
+    yield "AR(1) .9", drift(0.9)
+    yield "AR(1) -.8", drift(-0.8)
+    yield "walk, cosine steps", (noise() * (0.51 + 0.5 * np.cos(np.pi * part))).cumsum(1)
+    yield "walk, first fifth five times as large", (noise() * np.where(part < 0.2, 5.0, 1.0)).cumsum(1)
+    yield "walk, steps wane like 1/t", (noise() / t).cumsum(1)
+    yield "walk, steps grow like t^1/2", (noise() * t**0.5).cumsum(1)
+    yield "white noise, wanes like 1/t", noise() / t
+    yield "outside: exponential + 1% noise", falls + 0.01 * noise()
+    yield "outside: sigmoid + 1% noise", rises + 0.01 * noise()
 
 
-def alarm(steps: np.ndarray, values: np.ndarray) -> bool:
-    detector = OnlineDetector(steps)
-    return any(detector.update(s, v) is not None for s, v in zip(steps, values, strict=True))
-
-
-def kinks(steps: np.ndarray, draws: int) -> Iterator[dict[str, object]]:
+def kinks(steps: np.ndarray, draws: int) -> Iterator[tuple[str, np.ndarray]]:
     g, turn = np.random.default_rng(7), steps[len(steps) // 3]
+    hinge = np.where(steps < turn, 0.0, np.log(steps / turn))
     for size in (20.0, 30.0, 40.0):
-        trend = size * np.where(steps < turn, 0.0, np.log(steps / turn))
-        rows = [segments(steps, trend + g.standard_normal(len(steps)).cumsum()) for _ in range(draws)]
-        one = [row for row in rows if len(row) == 2]
-        inside = [float(row[1][6]) <= turn <= float(row[1][7]) for row in one]  # type: ignore[arg-type]
-        yield {
-            "kink, in steps of the walk": size, "found": np.mean([len(row) > 1 for row in rows]),
-            "in the 95% set": np.mean(inside) if inside else np.nan, "of": len(one),
-        }  # fmt: skip
+        yield (
+            f"kink of {size:.0f} walk steps",
+            size * hinge + g.standard_normal((draws, len(steps))).cumsum(1),
+        )
+        yield f"kink of {size:.0f} sd of white noise", size * hinge + g.standard_normal((draws, len(steps)))
+
+
+def found(steps: np.ndarray, series: np.ndarray) -> float:
+    known = reference(steps)
+    scanned = scans(design(steps), np.diff(series, axis=1))
+    return 100.0 * float(np.mean([min(known.p_values(*row)) <= FALSE_ALARMS for row in scanned]))
+
+
+def alarmed(steps: np.ndarray, series: np.ndarray) -> float:
+    def one(values: np.ndarray) -> bool:
+        detector = OnlineDetector(steps)
+        return any(detector.update(s, v) is not None for s, v in zip(steps, values, strict=True))
+
+    return 100.0 * float(np.mean([one(values) for values in series]))
 
 
 def main() -> None:
@@ -76,17 +95,16 @@ def main() -> None:
     parser.add_argument("--draws", type=int, default=800)
     parser.add_argument("--json", type=Path)
     options = parser.parse_args()
-    rows: list[dict[str, object]] = []
+    rows = []
     for grid, steps in GRIDS.items():
-        for name, series in track(list(quiet(steps, options.draws)), grid):
-            found = [len(segments(steps, values)) > 1 for values in series]
-            alarms = [alarm(steps, values) for values in series[: options.draws // 4]]
-            rows.append(
-                {"steps": grid, "series": name, "segments": np.mean(found), "online": np.mean(alarms)}
-            )
-    power = pd.DataFrame([{"steps": g, **row} for g, s in GRIDS.items() for row in kinks(s, options.draws)])
+        cases = [*plain(steps, options.draws), *kinks(steps, options.draws)]
+        for name, series in track(cases, grid):
+            online = alarmed(steps, series[: options.draws // 5])
+            rows.append({"series": name, "steps": grid, "bends": found(steps, series), "online": online})
     table = pd.DataFrame(rows)
-    print(table.round(3).to_string(index=False), power.round(3).to_string(index=False), sep="\n\n")
+    for column in ("bends", "online"):
+        wide = table.pivot(index="series", columns="steps", values=column)
+        print(column, wide.loc[table["series"].unique(), list(GRIDS)].round(1).to_string(), sep="\n")
     if options.json:
         table.to_json(options.json, orient="records", indent=1)
 

@@ -205,7 +205,7 @@ def compare(scratch: Path, given: argparse.Namespace) -> dict:
 
 
 def _texts(source: str | None) -> list[str]:
-    from toposcope.probes.representations.texts import load_texts
+    from toposcope.models.texts import load_texts
 
     if source is not None:
         return list(load_texts(source, limit=N_TEXTS, min_chars=100).items)

@@ -1,4 +1,4 @@
-"""Damage good checkpoints at random and read them: one clear error or data, never anything else.
+"""Damage good and hostile checkpoints at random and read them: one clear error or data, nothing else.
 
     python benchmarks/mutants.py --count 10000
 
@@ -54,7 +54,7 @@ def batch(first: int, count: int) -> Counter[str]:
     """Read the mutants `first` to `first + count`; return how each kind of file ended."""
     resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
     hostile = _hostile()
-    files = list(hostile.good_files().items())
+    files = list(hostile.good_files().items()) + list(hostile.hostile_files().items())
     ends: Counter[str] = Counter()
     with tempfile.TemporaryDirectory() as folder:
         for seed in range(first, first + count):

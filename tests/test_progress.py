@@ -27,3 +27,54 @@ def test_quiet_is_silent_whatever_it_takes(capsys, monkeypatch):
     with Progress("measuring", 2, quiet=True) as progress:
         progress.advance()
     assert capsys.readouterr().err == ""
+
+
+def test_weighed_progress_moves_between_two_counts(capsys, monkeypatch):
+    now = [0.0]
+    monkeypatch.setattr(shown.time, "monotonic", lambda: now[0])
+    monkeypatch.setattr(shown.threading.Thread, "start", lambda self: None)
+    with Progress("measuring", 4, weighed=True) as progress:
+        progress.expect(0.0, 400.0)
+        assert progress.standing() == (0.0, 400.0)
+        now[0] = 100.0
+        assert progress.standing() == (0.25, 300.0)
+        progress.advance()
+        assert capsys.readouterr().err == "measuring: 25%, 1/4 units, 5 min left\n"
+        now[0] = 1000.0  # a unit that takes longer than everything was to take
+        assert progress.standing() == (0.9, 40.0)
+        progress.expect(1000.0, 3000.0)
+        assert progress.standing() == (0.25, 3000.0)
+
+
+def test_a_weighed_progress_without_work_is_done():
+    with Progress("measuring", 0, quiet=True, weighed=True) as progress:
+        progress.expect(0.0, 0.0)
+        assert progress.standing() == (1.0, 0.0)
+
+
+def test_compiling_is_not_counted(capsys, monkeypatch):
+    now = [0.0]
+    monkeypatch.setattr(shown.time, "monotonic", lambda: now[0])
+    with Progress("training steps", 1000, warms_up=True) as progress:
+        now[0] = 30.0  # compiles, then ten steps a second
+        progress.advance()
+        assert "left" not in capsys.readouterr().err
+        for step in range(199):
+            now[0] = 30.1 + step * 0.1
+            progress.advance()
+        first, *_ = capsys.readouterr().err.splitlines()
+    assert first.startswith("training steps: 102/1000, 10.0/s, 90 s left")
+
+
+def test_steps_done_before_a_resumed_run_are_not_counted(capsys, monkeypatch):
+    now = [0.0]
+    monkeypatch.setattr(shown.time, "monotonic", lambda: now[0])
+    with Progress("training steps", 1000, warms_up=True) as progress:
+        now[0] = 1.0
+        progress.advance(500)
+        for step in range(100):
+            now[0] = 2.0 + step
+            progress.advance()
+    lines = capsys.readouterr().err.splitlines()
+    assert "left" not in lines[0]
+    assert lines[-1].startswith("training steps: 600/1000, 1.0/s, 400 s left")

@@ -1,38 +1,97 @@
 """See the shape of language-model training.
 
 Names are loaded on first use, so `import toposcope` costs next to nothing.
+
+    series = toposcope.open_series("runs/")              checkpoints in any format, as a stream
+    store = toposcope.measure(series, "store")           their weights, measured; resumable
+    analysis = toposcope.analyze("store")                what that tells beyond the loss: print it
+    toposcope.report(analysis, "report")                 the same as a page
 """
 
 from __future__ import annotations
 
 import importlib
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from toposcope.analysis.analysis import Analysis, analyze
+    from toposcope.api import audit, compare, forecast, measure, report
+    from toposcope.errors import InputError
+    from toposcope.probes.base import Probe
+    from toposcope.sources import Series, open_series
+    from toposcope.store import Store
+    from toposcope.topology import neural_persistence, rips, weight_diagram
+    from toposcope.train.api import train
+    from toposcope.types import Checkpoint, Diagram, Feature, Kind, Matrix, Row, Run, Scope, Status
 
 __version__ = "0.1.0"
 
-_HOME = {
-    "Checkpoint": "toposcope.types",
-    "Cloud": "toposcope.types",
-    "Diagram": "toposcope.types",
-    "InputError": "toposcope.errors",
-    "Matrix": "toposcope.types",
-    "Row": "toposcope.types",
-    "Run": "toposcope.types",
-    "Status": "toposcope.types",
-    "Store": "toposcope.store",
-    "neural_persistence": "toposcope.topology",
-    "open_series": "toposcope.sources",
-    "rips": "toposcope.topology",
-    "weight_diagram": "toposcope.topology",
-}
+__all__ = [
+    "Analysis",
+    "Checkpoint",
+    "Diagram",
+    "Feature",
+    "InputError",
+    "Kind",
+    "Matrix",
+    "Probe",
+    "Row",
+    "Run",
+    "Scope",
+    "Series",
+    "Status",
+    "Store",
+    "__version__",
+    "analyze",
+    "audit",
+    "compare",
+    "forecast",
+    "measure",
+    "neural_persistence",
+    "open_series",
+    "report",
+    "rips",
+    "train",
+    "weight_diagram",
+]
 
-__all__ = ["__version__", *sorted(_HOME)]
+_HOME = {
+    "Analysis": "analysis.analysis",
+    "Checkpoint": "types",
+    "Diagram": "types",
+    "Feature": "types",
+    "InputError": "errors",
+    "Kind": "types",
+    "Matrix": "types",
+    "Probe": "probes.base",
+    "Row": "types",
+    "Run": "types",
+    "Scope": "types",
+    "Series": "sources",
+    "Status": "types",
+    "Store": "store",
+    "analyze": "analysis.analysis",
+    "audit": "api",
+    "compare": "api",
+    "forecast": "api",
+    "measure": "api",
+    "neural_persistence": "topology",
+    "open_series": "sources",
+    "report": "api",
+    "rips": "topology",
+    "train": "train.api",
+    "weight_diagram": "topology",
+}
+_CALLED = ("report", "train")
+"""Packages that are called as the function of their name (`toposcope.callables`)."""
 
 
 def __getattr__(name: str) -> Any:
     if name not in _HOME:
         raise AttributeError(f"module 'toposcope' has no attribute {name!r}")
-    value = getattr(importlib.import_module(_HOME[name]), name)
+    if name in _CALLED:
+        return importlib.import_module(f"toposcope.{name}")
+    value = getattr(importlib.import_module(f"toposcope.{_HOME[name]}"), name)
     globals()[name] = value
     return value
 

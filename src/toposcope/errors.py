@@ -1,8 +1,25 @@
 """What can go wrong with a call or an input, each with a one-line message that names the remedy.
 
 Every class here is a `ValueError`, so library users catch one thing; the command line prints the
-message on one line and exits with 2.
+message on one line and exits with 2, or with 1 for what was begun and broke off.
 """
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+
+
+def did_you_mean(word: str, known: Iterable[str]) -> str:
+    """Return the end of an error message that names the known word nearest to `word`; empty without one.
+
+    >>> did_you_mean("wieghts", ["weights", "train"])
+    "; did you mean 'weights'?"
+    >>> did_you_mean("xyz", ["weights", "train"])
+    ''
+    """
+    near = difflib.get_close_matches(word, [str(one) for one in known], n=1)
+    return f"; did you mean {near[0]!r}?" if near else ""
 
 
 class InputError(ValueError):
@@ -19,6 +36,10 @@ class StoreError(InputError):
 
 class RecipeError(InputError):
     """A recipe has an unknown key, a missing value or a value of the wrong type."""
+
+
+class BrokenOffError(InputError):
+    """The work was begun and could not be finished; what was done is kept, and repeating goes on."""
 
 
 class MissingExtraError(InputError):

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import bisect
 import sys
+import threading
 import time
 from collections.abc import Iterable, Iterator
 from typing import Any, Self, TypeVar
@@ -18,23 +20,72 @@ class Progress:
 
     On a terminal it is a live bar with rate and remaining time; elsewhere it prints a plain line at
     most every ten seconds, and nothing at all when the work ends within two.
+
+    `weighed` work goes by seconds rather than by counts: both go on between two counts, from what `expect`
+    was last told. Work that `warms_up` (compiles, say) is timed over the later half of the time since its
+    first count, and the time left is withheld until a fiftieth of the work has been seen after that.
     """
 
-    def __init__(self, label: str, total: int | None = None, *, quiet: bool = False) -> None:
+    def __init__(
+        self,
+        label: str,
+        total: int | None = None,
+        *,
+        quiet: bool = False,
+        weighed: bool = False,
+        warms_up: bool = False,
+    ) -> None:
         self.label = label
         self.total = total
         self.done = 0
         self.failed = 0
         self._quiet = quiet
+        self._weighed = weighed
+        self._warms_up = warms_up
+        self._passed: list[tuple[float, int]] = []
         self._start = self._last = time.monotonic()
         self._bar: tuple[Any, Any] | None = None
+        self._expected: tuple[float, float, float] | None = None
+        self._note = ""
+        self._over = threading.Event()
 
     def __enter__(self) -> Self:
         if not self._quiet and sys.stderr.isatty():
-            self._bar = _terminal_bar(self.label, self.total)
+            self._bar = _terminal_bar(self.label, self.total, self._weighed)
         return self
 
+    def expect(self, done: float, left: float) -> None:
+        """Say how many seconds the finished work took and the rest will take, as of now.
+
+        From the first call on, the share done and the time left are read off these rather than off the
+        count, and a plain line comes every ten seconds, whether or not a unit ends.
+        """
+        first = self._expected is None
+        self._expected = (done, left, time.monotonic())
+        if first and not self._quiet:
+            threading.Thread(target=self._go_on, daemon=True).start()
+
+    def standing(self) -> tuple[float, float] | None:
+        """Return the share done (0 to 1) and the seconds left, between counts too; None without `expect`.
+
+        Time that passes moves both, but no further than nine tenths of what was left at the last count.
+        """
+        if self._expected is None:
+            return None
+        done, left, at = self._expected
+        since = min(time.monotonic() - at, 0.9 * left)
+        return (done + since) / (done + left) if done + left > 0 else 1.0, left - since
+
+    def _go_on(self) -> None:
+        while not self._over.wait(_PLAIN_EVERY_SECONDS if self._bar is None else 1.0):
+            if self._bar is not None:
+                self._move_bar()
+            elif time.monotonic() - self._last > _PLAIN_EVERY_SECONDS:
+                self._last = time.monotonic()
+                self._line(self._note)
+
     def __exit__(self, *_: object) -> None:
+        self._over.set()
         if self._bar is not None:
             self._bar[0].stop()
         elif not self._quiet and time.monotonic() - self._start > _SHOW_AFTER_SECONDS:
@@ -43,31 +94,79 @@ class Progress:
     def advance(self, n: int = 1, *, note: str = "", failed: bool = False) -> None:
         """Count `n` more units done, `note` shown beside the bar."""
         self.done += n
+        if self._warms_up:
+            self._passed.append((time.monotonic(), self.done))
         self.failed += n if failed else 0
         if self._bar is not None:
             bar, task = self._bar
-            bar.update(task, advance=n, note=note + self._failures())
+            if self._expected is None:
+                bar.update(task, advance=n, note=note + self._failures())
+            else:
+                self._note = note
+                self._move_bar()
         elif not self._quiet and time.monotonic() - self._last > _PLAIN_EVERY_SECONDS:
             self._last = time.monotonic()
             self._line(note)
+
+    def _late_rate(self) -> float:
+        """Return the counts per second over the later half of the time since the first; 0 when not known."""
+        if len(self._passed) < 2:
+            return 0.0
+        (start, first), (now, done) = self._passed[0], self._passed[-1]
+        if done - first < (self.total or 0) / 50:
+            return 0.0
+        at = bisect.bisect_left(self._passed, (start + now) / 2, key=lambda passed: passed[0])
+        then, before = self._passed[min(at, len(self._passed) - 2)]
+        return (done - before) / (now - then) if now > then else 0.0
+
+    def _move_bar(self) -> None:
+        """Put the bar at the share of the work, and the time left beside the count."""
+        standing = self.standing()
+        if self._bar is None or standing is None:
+            return
+        bar, task = self._bar
+        left = f"{self.done}/{self.total}, {duration(standing[1])} left"
+        note = f"{left} {self._note}{self._failures()}".rstrip()
+        bar.update(task, completed=standing[0] * (self.total or 0), note=note)
 
     def _failures(self) -> str:
         return f" ({self.failed} failed)" if self.failed else ""
 
     def _line(self, note: str = "") -> None:
         seconds = time.monotonic() - self._start
-        rate = self.done / seconds if seconds else 0.0
+        rate = self._late_rate() if self._warms_up else self.done / seconds if seconds else 0.0
         of = f"/{self.total}" if self.total else ""
         left = (
             f", {(self.total - self.done) / rate:.0f} s left"
             if self.total and rate and self.done < self.total
             else ""
         )
-        text = f"{self.label}: {self.done}{of}{self._failures()}, {rate:.1f}/s{left} {note}".rstrip()
+        standing = self.standing()
+        if standing is not None and self.done != self.total:
+            share, seconds_left = standing
+            count = f"{self.done}{of} units{self._failures()}"
+            text = f"{self.label}: {share:.0%}, {count}, {duration(seconds_left)} left {note}"
+            print(text.rstrip(), file=sys.stderr, flush=True)
+            return
+        speed = f", {rate:.1f}/s" if rate else ""
+        text = f"{self.label}: {self.done}{of}{self._failures()}{speed}{left} {note}".rstrip()
         print(text, file=sys.stderr, flush=True)
 
 
-def _terminal_bar(label: str, total: int | None) -> tuple[Any, Any]:
+def duration(seconds: float) -> str:
+    """Return a time in words.
+
+    >>> duration(4), duration(600), duration(9000), duration(300000)
+    ('4 s', '10 min', '2.5 h', '3.5 days')
+    """
+    if seconds < 100:
+        return f"{max(1, round(seconds))} s"
+    if seconds < 3600:
+        return f"{seconds / 60:.0f} min"
+    return f"{seconds / 3600:.1f} h" if seconds < 48 * 3600 else f"{seconds / 86400:.1f} days"
+
+
+def _terminal_bar(label: str, total: int | None, weighed: bool) -> tuple[Any, Any]:
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
     from rich.progress import Progress as Bar
@@ -75,8 +174,7 @@ def _terminal_bar(label: str, total: int | None) -> tuple[Any, Any]:
     bar = Bar(
         TextColumn("{task.description}"),
         BarColumn(),
-        MofNCompleteColumn(),
-        TimeRemainingColumn(),
+        *(() if weighed else (MofNCompleteColumn(), TimeRemainingColumn())),
         TextColumn("{task.fields[note]}"),
         console=Console(stderr=True),
     )

@@ -1,12 +1,17 @@
-"""The nouns of the house: frozen, without logic, importing nothing of ours."""
+"""The nouns of the house: frozen, almost without logic, importing nothing of ours."""
 
 from __future__ import annotations
 
 import enum
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 import numpy as np
+import numpy.typing
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 
 class Status(enum.StrEnum):
@@ -30,6 +35,93 @@ class Role(enum.StrEnum):
     OTHER = "other"
     MODEL = "model"
     """Not a matrix: a value of the whole model (pooled clouds, means over matrices, trajectories)."""
+
+
+class Scope(enum.StrEnum):
+    """What a number is about. The widest come first: of those that a feature has, the first speaks for it."""
+
+    MODEL = "model"
+    """All matrices together, or the model as a whole."""
+    POOLED = "pooled"
+    """One cloud of the rows of all matrices."""
+    TRAJECTORY = "trajectory"
+    """The run's path up to the checkpoint."""
+    LAYER = "layer"
+    """One layer's hidden states."""
+    ROLE = "role"
+    """The matrices, or the heads, of one role."""
+    MATRIX = "matrix"
+    HEAD = "head"
+    """One attention head."""
+    SETTING = "setting"
+    """The same number under other settings of its probe: never a column of the analysis."""
+
+
+class Kind(enum.StrEnum):
+    """What a feature is for; analysis, figures and page treat the kinds apart."""
+
+    TOPOLOGY = "topology"
+    """What is under test: a number whose worth beyond the loss is asked for."""
+    BASELINE = "baseline"
+    """A cheap number that topology has to beat: a norm, a spectrum, a dimension of the linear kind."""
+    NULL = "null"
+    """Another feature measured on what has no structure; drawn beside it, never tested."""
+    QUALITY = "quality"
+    """How good the model is: a target, never an explanation."""
+    NOISE = "noise"
+    """A spread or a count that says how firm another feature is."""
+
+
+@dataclass(frozen=True, slots=True)
+class Feature:
+    """What one measured number is: declared once, by its probe, and read by everything that shows it.
+
+    Parameters
+    ----------
+    name : str
+        The store's column `feature`.
+    label : str
+        What figures and tables call it.
+    unit : str
+        Its unit; "" for a pure number.
+    kind : Kind
+        What it is for.
+    null_of : Feature, optional
+        The feature that a null stands beside; such a feature has the kind `NULL`.
+    primary : bool
+        Whether it belongs to the confirmatory family, which is fixed before any run is looked at.
+    description : str
+        One sentence: how it is computed.
+    scopes : tuple of Scope
+        Where it is measured, the scope that speaks for it first; by default the order of `Scope`.
+    filtrations : tuple of str
+        The conventions that it is measured under, the one that speaks for it first.
+    aggregate : str
+        How the values of several matrices become one: "sum" or "mean".
+    excess_of : Feature, optional
+        A feature that no probe measures and the analysis derives: `excess_of` minus its null's mean.
+    per_log_step_of : Feature, optional
+        Derived, too: `per_log_step_of` over the difference of the two steps' logarithms.
+
+    Examples
+    --------
+    >>> total = Feature("h1_total", "H1 total", unit="distance", primary=True)
+    >>> Feature("h1_total_null", "H1 total, Gaussian cloud", kind=Kind.NULL, null_of=total).null_of.label
+    'H1 total'
+    """
+
+    name: str
+    label: str
+    unit: str = ""
+    kind: Kind = Kind.TOPOLOGY
+    null_of: Feature | None = None
+    primary: bool = False
+    description: str = ""
+    scopes: tuple[Scope, ...] = ()
+    filtrations: tuple[str, ...] = ()
+    aggregate: str = "mean"
+    excess_of: Feature | None = None
+    per_log_step_of: Feature | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,28 +171,6 @@ class Matrix:
 
 
 @dataclass(frozen=True, slots=True)
-class Cloud:
-    """A point cloud of shape (n, d): rows of a matrix, embeddings of texts, checkpoints of a run."""
-
-    checkpoint: Checkpoint
-    name: str
-    points: np.ndarray
-    role: Role = Role.MODEL
-    layer: int | None = None
-    head: int | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Surface:
-    """A loss surface sampled on a grid: `values` has one axis per direction, `axes` the coordinates."""
-
-    checkpoint: Checkpoint
-    name: str
-    values: np.ndarray
-    axes: tuple[np.ndarray, ...]
-
-
-@dataclass(frozen=True, slots=True)
 class Diagram:
     """A persistence diagram: `birth` and `death`, float64 arrays of the same length.
 
@@ -120,13 +190,41 @@ class Diagram:
         """Return the number of pairs."""
         return len(self.birth)
 
+    @property
+    def pairs(self) -> np.ndarray:
+        """The pairs as one float64 array of shape (n, 2): birth, death. gudhi and persim take it as it is.
+
+        >>> Diagram(1, np.array([1.0]), np.array([2.0])).pairs.tolist()
+        [[1.0, 2.0]]
+        """
+        return np.column_stack([self.birth, self.death]).astype(np.float64, copy=False)
+
+    def __array__(self, dtype: np.typing.DTypeLike | None = None, copy: bool | None = None) -> np.ndarray:
+        """Return `pairs`, so that the diagram can stand wherever an array of pairs can."""
+        return self.pairs if dtype is None else self.pairs.astype(dtype)
+
+    def triples(self) -> np.ndarray:
+        """Return birth, death and dimension, shape (n, 3): a row of giotto-tda's arrays of diagrams.
+
+        >>> Diagram(1, np.array([1.0]), np.array([2.0])).triples().tolist()
+        [[1.0, 2.0, 1.0]]
+        """
+        return np.column_stack([self.birth, self.death, np.full(len(self), float(self.dim))])
+
+    def plot(self, ax: Axes | None = None) -> Axes:
+        """Draw death against birth, pairs that never die at the edge, and return the axes."""
+        from toposcope.figures.diagram import draw_diagram
+
+        return draw_diagram(self, ax)
+
 
 @dataclass(frozen=True, slots=True)
 class Row:
     """One measured number and where it comes from: a line of the store's `features` table.
 
     `draw` numbers the random subsample or the null's permutation; None marks a value that involves no
-    draw. A value of the whole model has `role` "model". `status` and `note` say how it came to be.
+    draw. `scope` says what the number is about, `name` which one of them; a value of no single role has
+    `role` "model". `status` and `note` say how it came to be.
     """
 
     run: str
@@ -143,3 +241,20 @@ class Row:
     draw: int | None = None
     status: Status = Status.OK
     note: str = ""
+    scope: Scope = Scope.MODEL
+
+
+@dataclass(frozen=True, slots=True)
+class Estimate:
+    """A number with its uncertainty: `value` within [`low`, `high`] at confidence `level`, from `n` data.
+
+    `status` "ok" or why it is not one, `reason` in words; NaN bounds where there is no interval.
+    """
+
+    value: float
+    low: float
+    high: float
+    level: float
+    n: int
+    status: str = "ok"
+    reason: str = ""

@@ -53,7 +53,7 @@ def test_gap_and_efficiencies_are_tested_by_default_and_leave_the_loss_alone() -
     assert set(found["target"]) == {"loss", "heldout_loss", "gap", "efficiency", "efficiency_flop"}
     alone = trend_table(table, targets=("loss",), draws=few)
     mine = found[found["target"] == "loss"]
-    assert mine["innovation_holm"].tolist() == alone["innovation_holm"].tolist()
+    assert mine["p_holm"].tolist() == alone["p_holm"].tolist()
 
 
 def test_what_cannot_be_worked_out_is_named() -> None:
@@ -72,10 +72,10 @@ def test_the_command_takes_a_foreign_table(tmp_path, capsys) -> None:  # type: i
     assert ended.value.code == 0
     found = json.loads(capsys.readouterr().out)
     assert {row["target"] for row in found["trends"]} == {"gap", "efficiency"}
-    assert {"innovation_holm", "innovation_bh"} <= set(found["trends"][0])
+    assert {"p_holm", "q"} <= set(found["trends"][0])
     assert {row["seeds"] for row in found["replicates"]} == {3}
     assert len(found["lags"]) == 6
-    assert found["true_rates_of"] == "25 even"
+    assert found["true_rates_of"] == "26 even"
 
 
 def ended(arguments: list[str], capsys) -> tuple[int, str, str]:  # type: ignore[no-untyped-def]

@@ -13,6 +13,7 @@ from toposcope.analysis import read_targets, series_table, trend_table
 from toposcope.analysis.table import from_frame, with_targets
 from toposcope.cli.analyze import command
 from toposcope.errors import InputError
+from toposcope.probes.catalogue import own_catalogue
 
 
 @pytest.fixture
@@ -106,10 +107,18 @@ def test_a_store_of_representations_brings_its_own_target(features):
 
 
 def test_layers_nulls_and_quality_are_not_tested_as_features(features):
-    table = series_table(features)
-    assert table.columns(scope="model") == ["representations/euclidean/hidden/h1_total"]
+    features["scope"] = np.where(features["layer"].notna(), "layer", "model")
+    features.loc[features["probe"] == "sensitivity", "scope"] = "setting"
+    table = series_table(features, catalogue=own_catalogue())
+    assert table.columns(scope="model") == [
+        "representations/euclidean/hidden/h1_total_excess",
+        "representations/euclidean/hidden/h1_total",
+    ]
     assert table.of_run("a")["representations/euclidean/hidden/h1_total"].tolist() == [1.0, 2.0, 3.0, 5.0]
-    assert table.columns(scope="layer") == ["representations/euclidean/hidden.0/h1_total"]
+    assert table.columns(scope="layer") == [
+        "representations/euclidean/hidden.0/h1_total_excess",
+        "representations/euclidean/hidden.0/h1_total",
+    ]
     assert set(table.columns(scope="quality")) == {"representations/perplexity", "representations/loss"}
     assert not table.columns(probe="sensitivity")
 

@@ -5,12 +5,15 @@ import sys
 from pathlib import Path
 
 import pytest
+from safetensors.numpy import load_file, save_file
 
 from toposcope.cli.main import main
 from toposcope.sources import audit, open_series
+from toposcope.store import Store
+from toposcope.sweep import Execution, sweep
 
 sys.path.insert(0, str(Path(__file__).parent))
-from planted import CATALOGUE, STEPS, Fault, walk, write
+from planted import CATALOGUE, STEPS, Fault, file, walk, write
 
 KINDS = ("walk", "decay", "stationary")
 
@@ -68,6 +71,31 @@ def test_one_fault_is_one_finding(tmp_path: Path):
     write(folder, walk(3, "walk"))
     next(fault for fault in CATALOGUE if fault.name == "one NaN").plant(folder)
     assert [f.fault for f in audit(open_series(folder))] == ["non-finite"]
+
+
+@pytest.mark.parametrize("cheap", [False, True])
+def test_many_equal_findings_are_one_with_their_number(tmp_path: Path, cheap: bool):
+    folder = tmp_path / "run"
+    write(folder, walk(0, "walk"))
+    for step in STEPS:
+        path = file(folder, step)
+        save_file(load_file(path), path, metadata={"step": str(step + 7)})
+    found = [f for f in audit(open_series(folder), cheap=cheap) if f.fault == "step-mismatch"]
+    assert len(found) == 1
+    assert found[0].step == STEPS[0]
+    assert found[0].message == (
+        f"its file says step {STEPS[0] + 7} "
+        f"(and so at {len(STEPS) - 1} more steps, the last of them {STEPS[-1]})"
+    )
+
+
+def test_a_sweep_finds_exchanged_steps_before_it_measures(tmp_path: Path):
+    folder = tmp_path / "run"
+    write(folder, walk(3, "walk"))
+    next(fault for fault in CATALOGUE if fault.name == "two steps exchanged").plant(folder)
+    store = Store.create(tmp_path / "store", recipe={})
+    sweep(open_series(folder), [], store, execution=Execution(quiet=True))
+    assert [tuple(row) for row in store.audit()[["fault", "step"]].to_numpy()] == [("out-of-order", 900)]
 
 
 def test_the_command_prints_a_table_and_exits_with_1(tmp_path: Path, capsys: pytest.CaptureFixture[str]):

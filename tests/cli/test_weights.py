@@ -194,7 +194,8 @@ def test_models_without_a_common_matrix(runs: Path, tmp_path: Path, call: Call) 
 def test_export_long(store: Path, tmp_path: Path, call: Call, kind: str) -> None:
     code, out, _ = call("export", store, "--out", tmp_path / "x", "--format", kind)
     assert code == 0
-    assert len(out.split()) == 5
+    tables = ["audit", "catalogue", "diagrams", "features", "metrics", "runs"]
+    assert sorted(Path(file).name for file in out.split()) == [f"{name}.{kind}" for name in tables]
     path = tmp_path / "x" / f"features.{kind}"
     table = pd.read_csv(path) if kind == "csv" else pd.DataFrame(json.loads(path.read_text()))
     features = Store.open(store).features()
@@ -288,3 +289,57 @@ def test_gradients_without_a_batch_are_one_line_and_no_store(tmp_path: Path, cal
     assert (code, err.count("\n")) == (2, 1)
     assert "--gradients: only run folders bring a batch; give --texts FILE" in err
     assert not (tmp_path / "store").exists()
+
+
+@pytest.fixture
+def slow(monkeypatch: pytest.MonkeyPatch) -> Callable[[float], None]:
+    """Return a function that makes every unit be expected to take so many seconds."""
+    from toposcope.probes.weights.baselines import Baselines
+
+    def say(seconds: float) -> None:
+        monkeypatch.setattr(Baselines, "expected_seconds", lambda self, shapes: seconds)
+
+    return say
+
+
+def test_a_plan_above_an_hour_is_told_the_cheaper_way(
+    runs: Path, tmp_path: Path, call: Call, slow: Callable[[float], None]
+) -> None:
+    slow(3600.0)
+    out = tmp_path / "store"
+    code, _, err = call("weights", runs, "--out", out, "--features", "baselines")
+    assert code == 0
+    assert "This takes about 8.0 h. Cheaper: toposcope weights" in err
+    assert f"{runs} --out {out} --features baselines --steps log (about" in err
+
+
+def test_a_plan_above_a_day_needs_a_yes(
+    runs: Path, tmp_path: Path, call: Call, slow: Callable[[float], None]
+) -> None:
+    slow(86400.0)
+    out = tmp_path / "store"
+    code, _, err = call("weights", runs, "--out", out, "--features", "baselines", "--steps", "0:30")
+    assert code == 2
+    assert "takes about 8.0 days: repeat it with --yes, or measure less:" in err
+    assert "--steps last (about 2.0 days)" in err
+    assert "0:30" not in err
+    assert not out.exists()
+    code, _, _ = call("weights", runs, "--out", out, "--features", "baselines", "--yes")
+    assert code == 0
+
+
+def test_near_names_are_suggested(runs: Path, tmp_path: Path, call: Call) -> None:
+    for arguments, near in [
+        (("wieghts",), "did you mean 'weights'"),
+        (("weights", runs, "--out", tmp_path / "s", "--features", "baseline"), "did you mean 'baselines'"),
+        (("weights", runs, "--uot", "x"), "Did you mean"),
+    ]:
+        code, _, err = call(*arguments)
+        assert code == 2
+        assert near.lower() in err.lower()
+
+
+def test_a_rename_that_is_none(runs: Path, tmp_path: Path, call: Call) -> None:
+    code, _, err = call("weights", runs, "--out", tmp_path / "s", "--rename", "loss")
+    assert code == 2
+    assert "--rename 'loss' is not OLD=NEW" in err

@@ -18,7 +18,15 @@ def runs():
 
 
 def _row(run, step, probe, feature, value, **more):
-    base = {"name": "model", "role": "model", "layer": None, "filtration": "", "draw": None, "status": "ok"}
+    base = {
+        "scope": "model",
+        "name": "model",
+        "role": "model",
+        "layer": None,
+        "filtration": "",
+        "draw": None,
+        "status": "ok",
+    }
     return {"run": run, "step": step, "probe": probe, "feature": feature, "value": value, **base, **more}
 
 
@@ -30,10 +38,16 @@ def _neural_persistence(run, step, bump):
         shuffled = 0.3 + 0.01 * (draw - 2)
         yield _row(run, step, "neural_persistence", "neural_persistence_shuffled", shuffled, draw=draw, **at)
     for layer in (0, 1):
-        matrix = {**at, "name": f"layers.{layer}.mlp.fc1.weight", "role": "mlp", "layer": layer}
+        matrix = {
+            **at,
+            "name": f"layers.{layer}.mlp.fc1.weight",
+            "role": "mlp",
+            "layer": layer,
+            "scope": "matrix",
+        }
         yield _row(run, step, "neural_persistence", "neural_persistence", value + layer, **matrix)
         yield _row(run, step, "neural_persistence", "neural_persistence_shuffled", 0.25, draw=0, **matrix)
-    head = {**at, "name": "head.weight", "role": "head"}
+    head = {**at, "name": "head.weight", "role": "head", "scope": "matrix"}
     yield _row(run, step, "neural_persistence", "neural_persistence", value + 2, **head)
 
 
@@ -48,6 +62,7 @@ def features():
                     value = factor * (10 * (bump + 1) + step / 100 + draw - 1)
                     cloud = {
                         "name": "pooled",
+                        "scope": "pooled",
                         "filtration": "euclidean",
                         "draw": draw,
                         "status": "subsampled",

@@ -8,6 +8,7 @@ import pytest
 from matplotlib.collections import FillBetweenPolyCollection, PathCollection
 from scipy.stats import t
 
+from tests.columns import catalogue_of
 from toposcope.figures import (
     correlations,
     forecast,
@@ -23,6 +24,7 @@ from toposcope.figures.style import NULL, to_png
 
 H0 = "rips/euclidean/pooled/h0_total"
 NP = "neural_persistence/seed004/neural_persistence"
+CATALOGUE = catalogue_of([H0, NP, "baselines/weight_norm"])
 
 
 def _band(ax, index=0):
@@ -127,7 +129,7 @@ def trends():
     rows = [
         {"run": run, "target": target, "column": column, "spearman": raw, "partial_step": raw / 2,
          "innovation_r": raw / 10,
-         "verdict": "adds" if (run, column) == ("large", H0) else "nothing beyond the trend"}
+         "verdict": "adds" if (run, column) == ("large", H0) else "trend only"}
         for target in ("loss", "heldout_loss")
         for run, sign in (("small", 1), ("large", -1))
         for column, raw in ((H0, -0.9 * sign), (NP, 0.4), ("baselines/weight_norm", -0.95))
@@ -136,7 +138,7 @@ def trends():
 
 
 def test_the_heat_map_puts_raw_beside_partial(trends, runs):
-    figure = correlations.draw(trends, runs)
+    figure = correlations.draw(trends, runs, CATALOGUE)
     raw, partial, innovation = (np.asarray(ax.images[0].get_array()) for ax in figure.axes[:3])
     names = [label.get_text() for label in figure.axes[0].get_yticklabels()]
     assert names == ["neural persistence (seed004)", "H0 total (pooled)", "weight norm"]
@@ -146,26 +148,28 @@ def test_the_heat_map_puts_raw_beside_partial(trends, runs):
 
 
 def test_the_heat_map_outlines_only_what_adds(trends, runs):
-    figure = correlations.draw(trends, runs)
+    figure = correlations.draw(trends, runs, CATALOGUE)
     assert [len(ax.patches) for ax in figure.axes[:3]] == [0, 0, 1]
     assert figure.axes[2].patches[0].get_xy() == pytest.approx((1 - 0.46, 1 - 0.44))
 
 
 def test_seeds_of_a_size_are_averaged_and_must_agree_to_be_outlined(trends):
     runs = pd.DataFrame({"run": ["small", "large"], "family": "f", "parameters": 500})
-    figure = correlations.draw(trends, runs)
+    figure = correlations.draw(trends, runs, CATALOGUE)
     assert np.asarray(figure.axes[0].images[0].get_array())[1].tolist() == pytest.approx([0.0])
     assert not figure.axes[2].patches
 
 
 def test_what_could_not_be_computed_is_a_dash(trends, runs):
     trends.loc[0, "spearman"] = np.nan
-    figure = correlations.draw(trends, runs)
+    figure = correlations.draw(trends, runs, CATALOGUE)
     assert "–" in [text.get_text() for text in figure.axes[0].texts]
 
 
 def test_a_heat_map_of_nothing_says_so(trends, runs):
-    assert "no correlation with loss could be computed" in _texts(correlations.draw(trends.iloc[:0], runs))
+    assert "no correlation with loss could be computed" in _texts(
+        correlations.draw(trends.iloc[:0], runs, CATALOGUE)
+    )
 
 
 # ---- forecast -------------------------------------------------------------------------------------
@@ -228,7 +232,7 @@ def fits():
 
 
 def test_scaling_draws_the_fitted_line_and_its_interval(finals, fits, runs):
-    ax = scaling.draw(finals, fits, runs).axes[0]
+    ax = scaling.draw(finals, fits, runs, CATALOGUE).axes[0]
     line = ax.lines[0]
     assert line.get_ydata() == pytest.approx(2 * line.get_xdata() ** 0.5)
     assert "exponent +0.500 [+0.40, +0.60]\nR² 1.00, 3 sizes" in [text.get_text() for text in ax.texts]
@@ -244,18 +248,20 @@ def test_scaling_draws_the_fitted_line_and_its_interval(finals, fits, runs):
 
 
 def test_scaling_draws_points_alone_where_no_law_was_fitted(finals, fits, runs):
-    ax = scaling.draw(finals, fits.assign(status="failed", exponent=np.nan), runs).axes[0]
+    ax = scaling.draw(finals, fits.assign(status="failed", exponent=np.nan), runs, CATALOGUE).axes[0]
     assert not ax.lines
     assert len(ax.collections) == 3
 
 
 def test_scaling_of_negative_values_keeps_a_linear_axis(finals, fits, runs):
-    ax = scaling.draw(finals.assign(value=[-1.0, 1.0, 2.0]), fits.iloc[:0], runs).axes[0]
+    ax = scaling.draw(finals.assign(value=[-1.0, 1.0, 2.0]), fits.iloc[:0], runs, CATALOGUE).axes[0]
     assert ax.get_yscale() == "linear"
 
 
 def test_scaling_without_known_sizes_says_so(finals, fits, runs):
-    assert _texts(scaling.draw(finals.assign(parameters=0), fits, runs)) == ["model sizes or values unknown"]
+    assert _texts(scaling.draw(finals.assign(parameters=0), fits, runs, CATALOGUE)) == [
+        "model sizes or values unknown"
+    ]
 
 
 # ---- layers and overview --------------------------------------------------------------------------
@@ -278,7 +284,7 @@ def test_layers_without_matrices_say_so(features, runs):
 
 
 def test_the_overview_has_four_panels(features, metrics, runs, finals, fits):
-    figure = overview.draw(features, metrics, runs, finals, fits)
+    figure = overview.draw(features, metrics, runs, finals, fits, CATALOGUE)
     titles = [ax.get_title(loc="left") for ax in figure.axes]
     assert titles == [
         "Training minibatch",
@@ -295,14 +301,14 @@ def test_the_overview_has_four_panels(features, metrics, runs, finals, fits):
 def test_every_figure_renders_with_nothing_to_show(features, metrics, runs, trends, forecasts, finals, fits):
     none = features.iloc[:0]
     for figure in (
-        overview.draw(none, metrics.iloc[:0], runs, finals.iloc[:0], fits.iloc[:0]),
+        overview.draw(none, metrics.iloc[:0], runs, finals.iloc[:0], fits.iloc[:0], CATALOGUE),
         loss_curves.draw(metrics.iloc[:0], runs),
         neural_persistence.draw(none, runs),
         vietoris_rips.draw(none, runs),
         loss_against_h0.draw(none, metrics.iloc[:0], runs),
-        correlations.draw(trends.iloc[:0], runs),
+        correlations.draw(trends.iloc[:0], runs, CATALOGUE),
         forecast.draw(forecasts.iloc[:0]),
-        scaling.draw(finals.iloc[:0], fits.iloc[:0], runs),
+        scaling.draw(finals.iloc[:0], fits.iloc[:0], runs, CATALOGUE),
         layers.draw(none, runs),
     ):
         assert len(to_png(figure)) > 1000

@@ -7,6 +7,7 @@ import pandas as pd
 import pytest
 from matplotlib.colors import to_hex
 
+from tests.columns import catalogue_of
 from toposcope.figures import (
     across_layers,
     against_target,
@@ -23,6 +24,7 @@ from toposcope.figures import (
 
 STEPS = (0, 1, 8, 64)
 HIDDEN = "representations/euclidean/hidden/"
+CATALOGUE = catalogue_of([f"{HIDDEN}h1_total", "representations/hidden/top_eigenvalue"])
 
 
 @pytest.fixture
@@ -32,7 +34,8 @@ def runs():
 
 def _frame(rows):
     base = {
-        "probe": "representations", "name": "hidden", "role": "model", "layer": 1.0, "head": np.nan,
+        "probe": "representations", "scope": "layer", "name": "hidden", "role": "model", "layer": 1.0,
+        "head": np.nan,
         "filtration": "", "draw": np.nan, "note": "", "status": "ok",
     }  # fmt: skip
     return pd.DataFrame([{**base, **row} for row in rows])
@@ -77,7 +80,7 @@ def _trends():
     rows = []
     for run, sign in (("a", 1), ("b", -1)):
         for column in (f"{HIDDEN}h1_total", "representations/hidden/top_eigenvalue"):
-            verdict = "adds" if run == "a" and "total" in column else "nothing beyond the trend"
+            verdict = "adds" if run == "a" and "total" in column else "trend only"
             rows.append(
                 {"run": run, "target": "loss", "column": column, "spearman": 0.8 * sign, "block_low": -0.2,
                  "block_high": 0.9, "partial_step": np.nan, "innovation_r": 0.5 * sign,
@@ -87,7 +90,7 @@ def _trends():
 
 
 def test_strength_draws_absolute_values_and_fills_what_adds(runs):
-    figure = strength.draw(_trends(), runs, target="loss", chance=0.7)
+    figure = strength.draw(_trends(), runs, CATALOGUE, target="loss", chance=0.7)
     raw, rest = figure.axes[:2]
     points = [line for line in raw.lines if len(line.get_xdata()) == 1]
     assert [float(line.get_xdata()[0]) for line in points] == [0.8] * 4
@@ -107,7 +110,7 @@ def test_an_interval_that_holds_zero_starts_at_zero_in_absolute_value():
 
 
 def test_a_stage_that_cannot_be_computed_is_left_out(runs):
-    figure = correlations.draw(_trends(), runs, target="loss")
+    figure = correlations.draw(_trends(), runs, CATALOGUE, target="loss")
     titles = [ax.get_title(loc="left") for ax in figure.axes]
     assert titles[:2] == ["Raw rho", "Innovations"]
 
@@ -188,14 +191,6 @@ def test_dimensions_have_the_band_their_note_states(runs):
     assert (band.min(), band.max()) == (8.0, 13.0)
     assert "not measured" in _texts(figure.axes[1])
     assert all(np.isnan(dimensions.noted_interval("too few points")))
-
-
-def test_rates_divide_by_the_log_of_the_ratio_of_steps():
-    features = _frame(_series("wasserstein1_h1", lambda *_: 6.0))
-    rows = trajectories.with_rates(features)
-    rates = rows[(rows["feature"] == "wasserstein1_h1_rate") & (rows["run"] == "a")].set_index("step")
-    assert list(rates.index) == [8, 64]
-    np.testing.assert_allclose(rates["value"], 6.0 / np.log(8.0))
 
 
 def test_gradients_are_read_from_their_own_probes(runs):

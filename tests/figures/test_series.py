@@ -5,6 +5,7 @@ import pandas as pd
 import pytest
 from scipy.stats import t
 
+from toposcope.analysis import lines
 from toposcope.figures import series
 
 
@@ -29,7 +30,7 @@ def test_sizes_of_two_families_are_kept_apart():
 
 def test_the_interval_of_one_run_is_students_over_its_draws():
     values = [1.0, 2.0, 6.0]
-    line = series.curve(_rows([("a", 0, i, v) for i, v in enumerate(values)]), ("a",))
+    line = lines.curve(_rows([("a", 0, i, v) for i, v in enumerate(values)]), ("a",))
     half = t.ppf(0.975, 2) * np.std(values, ddof=1) / np.sqrt(3)
     assert line.loc[0, ["mean", "low", "high"]].tolist() == pytest.approx([3.0, 3.0 - half, 3.0 + half])
     assert line.loc[0, "draws"] == 3
@@ -37,14 +38,14 @@ def test_the_interval_of_one_run_is_students_over_its_draws():
 
 def test_the_interval_of_several_runs_is_over_seeds_not_draws():
     rows = _rows([(run, 0, draw, base + draw) for run, base in (("a", 1.0), ("b", 3.0)) for draw in (0, 1)])
-    line = series.curve(rows, ("a", "b"))
+    line = lines.curve(rows, ("a", "b"))
     half = t.ppf(0.975, 1) * np.std([1.5, 3.5], ddof=1) / np.sqrt(2)
     assert line.loc[0, ["mean", "high"]].tolist() == pytest.approx([2.5, 2.5 + half])
     assert line.loc[0, "seeds"] == 2
 
 
 def test_without_repeats_there_is_no_interval():
-    line = series.curve(_rows([("a", 0, None, 1.0), ("a", 1, None, 2.0)]), ("a",))
+    line = lines.curve(_rows([("a", 0, None, 1.0), ("a", 1, None, 2.0)]), ("a",))
     assert line["mean"].tolist() == [1.0, 2.0]
     assert line[["low", "high"]].isna().all(axis=None)
 
@@ -53,7 +54,7 @@ def test_the_null_band_holds_one_more_draw_as_often_as_it_says():
     rng = np.random.default_rng(5)
     draws = rng.normal(size=(4000, 6))
     rows = _rows([("a", i, j, draws[i, j]) for i in range(4000) for j in range(5)])
-    band = series.null_band(rows, ("a",))
+    band = lines.null_band(rows, ("a",))
     inside = (draws[:, 5] > band["low"]) & (draws[:, 5] < band["high"])
     assert abs(inside.mean() - 0.95) < 0.012
 

@@ -110,7 +110,7 @@ def test_duplicate_steps_are_averaged_and_said():
 @pytest.mark.parametrize(
     ("table", "options", "message"),
     [
-        (metrics().iloc[:1], {}, "1 usable losses; a forecast needs at least 8"),
+        (metrics().iloc[:1], {}, "1 usable losses; a forecast needs at least 3"),
         (metrics(loss=np.nan), {}, "0 usable losses"),
         (metrics().drop(columns="loss"), {}, "no 'loss' by step"),
         (metrics(), {"horizon": 5}, "horizon 5 is before its last logged step 19"),

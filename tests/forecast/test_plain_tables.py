@@ -210,7 +210,7 @@ def test_a_begun_run_whose_main_forecast_fails_ends_with_one(call, family, tmp_p
     monkeypatch.setattr(Auto, "predict", refuse)
     code, out, _ = call(*call_it)
     status = {row["method"]: row["status"] for row in json.loads(out)["forecasts"]}
-    assert (code, status["auto"], status["pow3"]) == (1, "failed", "ok")
+    assert (code, status["auto"], status["pow3"]) == (1, "failed", "no plan")
 
 
 def test_infinite_cells_are_left_out_and_listed(call, family, tmp_path):

@@ -6,9 +6,14 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from toposcope.analysis.analysis import study_of_rows
 from toposcope.analysis.forecast.compare import COLUMNS
+from toposcope.analysis.subjects import WEIGHTS
+from toposcope.analysis.table import from_frame
+from toposcope.analysis.trends.verdicts import FAMILY_COLUMNS as FAMILIES
+from toposcope.analysis.trends.verdicts import trend_table
+from toposcope.probes.catalogue import own_catalogue
 from toposcope.report import write_studies
-from toposcope.report.weights.study import build
 
 H0 = "rips/euclidean/pooled/h0_total"
 NP = "neural_persistence/seed004/neural_persistence"
@@ -21,7 +26,15 @@ def _features(runs, steps, *, above_null, draws):
     for i, run in enumerate(runs):
         for step in steps:
             part = step / max(max(steps), 1)
-            base = {"run": run, "step": step, "name": "model", "role": "model", "layer": None, "draw": None}
+            base = {
+                "run": run,
+                "step": step,
+                "scope": "model",
+                "name": "model",
+                "role": "model",
+                "layer": None,
+                "draw": None,
+            }
             base |= {"status": "ok", "note": ""}
             persistence = {**base, "probe": "neural_persistence", "filtration": "seed004"}
             value = 0.4 + 0.1 * part
@@ -30,7 +43,7 @@ def _features(runs, steps, *, above_null, draws):
                 null = value - (0.05 if above_null else 0.0) + 0.01 * (draw - 2)
                 feature = "neural_persistence_shuffled"
                 rows.append({**persistence, "feature": feature, "draw": draw, "value": null})
-            cloud = {**base, "probe": "rips", "filtration": "euclidean", "name": "pooled"}
+            cloud = {**base, "probe": "rips", "filtration": "euclidean", "name": "pooled", "scope": "pooled"}
             for draw in range(draws):
                 total = (10 + i) * (1 + part**2) + 0.01 * draw
                 rows.append({**cloud, "feature": "h0_total", "draw": draw, "value": total})
@@ -51,13 +64,42 @@ def _metrics(runs, steps):
     )  # fmt: skip
 
 
+def _columns_of_trends():
+    step = np.arange(13.0)
+    frame = pd.DataFrame({"step": step, "loss": np.exp(-step), "mine": np.sqrt(step)})
+    return tuple(trend_table(from_frame(frame), every=True))
+
+
+COLUMNS_OF = {
+    "trends": _columns_of_trends(),
+    "replicates": ("family", "target", "column", "seeds", "mean_rho", "low", "high", "pairing_p", "status"),
+    "phases": ("run", "column", "rule", "peak_step", "diminishing_step"),
+    "segments": ("run", "column", "segment", "start_step", "end_step", "status"),
+    "families": FAMILIES,
+}
+NOTHING = {name: pd.DataFrame(columns=list(columns)) for name, columns in COLUMNS_OF.items()}
+
+
+def _families(verdicts):
+    rows = [
+        {"target": "loss", "column": column, "n": 13, "r": 0.1, "r_low": -0.3, "r_high": 0.5, "p": 0.2,
+         "p_holm": 1.0, "confirmatory": True, "family_size": 3, "detectable_r": 0.4, "departure_rho": 0.05,
+         "verdict": verdicts.get(column, "trend only"),
+         "reason": "too few checkpoints" if verdicts.get(column) == "cannot tell" else ""}
+        for column in (H0, NP, "baselines/weight_norm")
+    ]  # fmt: skip
+    return pd.DataFrame(rows).reindex(columns=list(FAMILIES))
+
+
 def _trends(runs, verdicts):
     rows = [
         {"run": run, "target": "loss", "column": column, "n": 13, "spearman": -0.9, "seed_p": 1e-5,
          "seed_low": -1.0, "seed_high": -0.7, "effective_n": 5.0, "block_low": -1.0,
-         "block_high": 0.1, "partial_step": 0.05, "partial_norm": np.nan, "walk_p": 0.2, "innovation_r": 0.1,
-         "innovation_low": -0.3, "innovation_high": 0.5, "innovation_holm": 1.0,
-         "verdict": verdicts.get(column, "nothing beyond the trend")}
+         "block_high": 0.1, "partial_step": 0.05, "departure_rho": 0.05,
+         "partial_norm": np.nan, "walk_p": 0.2, "r": 0.1,
+         "r_low": -0.3, "r_high": 0.5, "p": 0.2,
+         "innovation_r": 0.1, "innovation_low": -0.3, "innovation_high": 0.5, "innovation_holm": 1.0,
+         "verdict": verdicts.get(column, "trend only")}
         for run in runs
         for column in (H0, NP, "baselines/weight_norm")
     ]  # fmt: skip
@@ -101,22 +143,29 @@ def make_study():
                 "uri": "runs/here",
             }
         )
-        results = {"forecasts": _forecasts(names, {} if errors == {} else {**ERRORS, **(errors or {})})}
+        results = {
+            **NOTHING,
+            "forecasts": _forecasts(names, {} if errors == {} else {**ERRORS, **(errors or {})}),
+        }
         if seeds > 1:
             results["replicates"] = pd.DataFrame(
                 {"family": list(sizes), "target": "loss", "column": H0, "seeds": seeds, "mean_rho": -0.8,
-                 "low": -0.9, "high": -0.7, "own_minus_other": 0.1, "pairing_p": 0.5, "smallest_p": 0.17}
+                 "low": -0.9, "high": -0.7, "own_minus_other": 0.1, "pairing_p": 0.5, "smallest_p": 0.17,
+                 "status": "ok", "pairing_holm": 1.0}
             )  # fmt: skip
         if trends:
             results["trends"] = _trends(names, verdicts or {})
-        return build(
+            results["families"] = _families(verdicts or {})
+        study = study_of_rows(
+            WEIGHTS,
             _features(names, steps, above_null=above_null, draws=draws),
             _metrics(names, steps),
             runs,
-            audit=audit,
-            results=results,
+            audit=pd.DataFrame() if audit is None else audit,
+            catalogue=own_catalogue(),
             provenance={"toposcope": "0.1.0", "recipe": {"points": 200, "without": []}},
         )
+        return study.with_tables(**results)
 
     return make
 

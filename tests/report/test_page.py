@@ -11,9 +11,9 @@ from click.testing import CliRunner
 from toposcope.cli.report import command
 from toposcope.errors import InputError
 from toposcope.report import page as page_module
+from toposcope.report import parts as parts_module
 from toposcope.report import write_studies
 from toposcope.report.parts import Caption, Picture
-from toposcope.report.weights import part as part_module
 from toposcope.report.weights.captions import captions
 from toposcope.report.weights.pictures import rho_notes
 
@@ -48,11 +48,11 @@ class _Outline(HTMLParser):
 def one_picture(monkeypatch):
     """Draw one small figure in the place of all, where a test is about something else."""
 
-    def draw(_):
+    def draw(*_):
         caption = Caption("Title", "Shows.", "This.", "That.", "A picture in words")
         yield Picture("overview", b"<svg/>", b"PNG", caption)
 
-    monkeypatch.setattr(part_module, "pictures", draw)
+    monkeypatch.setattr(parts_module, "drawn", draw)
 
 
 @pytest.fixture
@@ -197,12 +197,12 @@ def test_captions_depend_on_the_data(make_study):
     assert "inside it in 3 of 3" in captions(make_study(above_null=False))["neural_persistence"].can
     assert "3 random subsamples" in one["vietoris_rips"].shows
     few = captions(make_study({"a": 10, "b": 20}))["scaling"]
-    assert few.can.startswith("Nothing: 2 model sizes")
+    assert few.can.startswith("Nothing can be said about scaling: 2 model sizes")
 
 
 def test_notes_in_the_panels_are_the_tables_numbers(study):
     notes = rho_notes(study.trends, study.runs, target="loss", column="rips/euclidean/pooled/h0_total")
-    assert notes["text"].tolist() == ["ρ −0.90\ngiven step +0.05"] * 3
+    assert notes["text"].tolist() == ["ρ −0.90\ndepartures +0.05"] * 3
 
 
 def test_a_store_that_is_none_is_one_clear_error(tmp_path):

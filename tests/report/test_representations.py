@@ -9,24 +9,45 @@ import pandas as pd
 import pytest
 from click.testing import CliRunner
 
+from toposcope.analysis.analysis import analyze, study_of_rows
+from toposcope.analysis.findings import words
+from toposcope.analysis.findings.rivals import strengths
+from toposcope.analysis.findings.when import fixed_phases
+from toposcope.analysis.hidden import QUALITY, TOTAL
+from toposcope.analysis.subjects import REPRESENTATIONS
+from toposcope.analysis.target import chosen_target
 from toposcope.analysis.targets import read_targets
 from toposcope.cli.main import main
 from toposcope.cli.report import command
 from toposcope.errors import InputError
-from toposcope.report import studies_of, write_report
-from toposcope.report.representations.facts import beside_null, fixed_phases, strengths
-from toposcope.report.representations.rows import QUALITY, TOTAL
-from toposcope.report.representations.study import build
-from toposcope.report.representations.tables import tables
-from toposcope.report.representations.words import answers
-from toposcope.report.target import chosen_target
+from toposcope.probes.catalogue import DECLARED, own_catalogue
+from toposcope.report import write_report
+from toposcope.report.representations import part
 from toposcope.store import KeptDiagram, Result, Store, Unit
 from toposcope.store.report_files import tidy_rows
-from toposcope.types import Diagram, Role, Row, Run, Status
+from toposcope.types import Diagram, Role, Row, Run, Scope, Status
 
 STEPS = (0, 1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1000, 2000, 3000)
 MODELS = {"small": 1_000, "large": 9_000}
 LAYERS = (0, 1, 2)
+
+
+def studies_of(store, **more):
+    return analyze(store, **more).studies
+
+
+def tables(study):
+    return {table.name: table for table in part.tables(study) if table.rows}
+
+
+def answers(study):
+    """Return the headline, and every question with its words."""
+    found = study.findings
+    return words.headline(found), {one.question: words.said(found, one).text for one in found}
+
+
+def build(features, metrics, runs, **more):
+    return study_of_rows(REPRESENTATIONS, features, metrics, runs, **more)
 
 
 def _noise(*axes):
@@ -37,6 +58,7 @@ def _noise(*axes):
 def _row(run, step, feature, value, **more):
     base = {
         "run": run, "step": step, "tokens": 10 * step, "probe": "representations", "name": "hidden",
+        "scope": Scope.LAYER,
         "role": Role.MODEL, "layer": None, "head": None, "filtration": "", "draw": None, "status": Status.OK,
         "note": "",
     }  # fmt: skip
@@ -83,20 +105,26 @@ def _hidden(run, step, layer, parts):
 
 def _of_model(run, step, parts):
     part = np.log1p(step) / np.log1p(3000)
-    model = {"name": "model"}
+    model = {"name": "model", "scope": Scope.MODEL}
     if "perplexity" in parts:
         yield _row(run, step, "perplexity", 2000.0 * np.exp(-3.5 * part + 0.1 * _noise(run, step)), **model)
     if "probe" in parts:
         yield _row(run, step, "majority_accuracy", 0.55, **model)
     if "attention" in parts:
         for layer, head in np.ndindex(2, 2):
-            at = {"name": "attention", "role": Role.ATTENTION, "layer": layer, "head": head}
+            at = {
+                "name": "attention",
+                "role": Role.ATTENTION,
+                "layer": layer,
+                "head": head,
+                "scope": Scope.HEAD,
+            }
             yield _row(run, step, "attention_h0", 0.9 - 0.1 * layer * part, filtration="attention", **at)
     if "gradients" in parts:
-        cloud = {"probe": "gradient_rips", "name": "pooled", "filtration": "euclidean"}
+        cloud = {"probe": "gradient_rips", "name": "pooled", "scope": Scope.POOLED, "filtration": "euclidean"}
         yield _row(run, step, "h0_total", 3.0 - part + 0.1 * _noise(run, step, "g"), **cloud)
     if "weights" in parts:
-        at = {"probe": "rips", "name": "pooled", "filtration": "euclidean"}
+        at = {"probe": "rips", "name": "pooled", "scope": Scope.POOLED, "filtration": "euclidean"}
         yield _row(run, step, "h0_total", 10 + part, **at)
 
 
@@ -110,11 +138,15 @@ def _sensitivity(run, step):
     part = np.log1p(step) / np.log1p(3000)
     for i, setting in enumerate(("pca25/texts100", "pca50/texts100")):
         value = 5 + 3 * part + i + 0.1 * _noise(run, step, setting)
-        yield _row(run, step, "h1_total", value, probe="sensitivity", name=setting, draw=0)
+        yield _row(
+            run, step, "h1_total", value, probe="sensitivity", name=setting, scope=Scope.SETTING, draw=0
+        )
 
 
 def _write(path, parts, layers=LAYERS, steps=STEPS):
     store = Store.create(path, recipe={"points": 200})
+    for probe in ("representations", "gradient_rips", "rips", "sensitivity"):
+        store.write_catalogue(probe, DECLARED[probe])
     store.write_runs(Run(run, "neox", n, 1, "cosine", "texts", f"runs/{run}") for run, n in MODELS.items())
     for run in MODELS:
         results = []
@@ -124,7 +156,11 @@ def _write(path, parts, layers=LAYERS, steps=STEPS):
             if "sensitivity" in parts:
                 rows += list(_sensitivity(run, step))
             bars = Diagram(1, np.array([1.0, 1.2]), np.array([1.5, 2.0 + step / 3000]))
-            kept = (KeptDiagram(bars, "hidden", Role.MODEL, layers[-1]),) if "diagrams" in parts else ()
+            kept = (
+                (KeptDiagram(bars, "hidden", Role.MODEL, layers[-1], scope=Scope.LAYER),)
+                if "diagrams" in parts
+                else ()
+            )
             unit = Unit(run, step, "representations", 1, f"{run}{step}")
             results.append(Result(unit, tuple(rows), kept, 1.0))
         store.write_results(results, keep_diagrams="diagrams" in parts)
@@ -164,7 +200,7 @@ FIGURES = {
 }  # fmt: skip
 TRENDS = "representation_trends"
 TABLES = {
-    "last_checkpoint", TRENDS, f"{TRENDS}_probe_accuracy",
+    "families", "last_checkpoint", TRENDS, f"{TRENDS}_probe_accuracy",
     "spectral_against_topological", "representation_phases", "trajectories", "layers_of_representations",
     "attention_graphs", "dimensions", "linear_probe", "sensitivity",
 }  # fmt: skip
@@ -176,9 +212,9 @@ def test_the_page_has_every_figure_and_table_as_a_file(page):
     text, twin = (page / "index.html").read_text(), (page / "report.md").read_text()
     assert text.count("<figure") == len(FIGURES)
     assert text.count("<caption>") == len(TABLES) + 1 + (1 if "What could not be measured" in text else 0)
-    for words in ("What changed", "beyond the trend?", "Are there phases?", "from layer to layer?"):
-        assert words in text
-        assert words in twin
+    for question in ("What changed?", "more closely than plain numbers?", "When?", "from layer to layer?"):
+        assert question in text
+        assert question in twin
 
 
 @pytest.mark.parametrize(
@@ -202,57 +238,68 @@ def test_what_was_not_measured_loses_its_sections_and_nothing_else(
 def test_an_encoder_without_perplexity_is_described_and_not_judged(tmp_path):
     (study,) = studies_of(_write(tmp_path / "store", ()))
     headline, said = answers(study)
-    assert "no perplexity or other target" in headline
-    assert "No perplexity was measured" in dict(said)["What changed"]
-    assert not any("beyond" in question for question, _ in said)
+    assert "no loss, perplexity or other target" in headline
+    assert "No perplexity was measured" in said["changed"]
+    assert "rivals" not in said
     assert "representation_trends" not in tables(study)
 
 
 def test_one_layer_has_no_layer_sections(tmp_path):
     (study,) = studies_of(_write(tmp_path / "store", ("perplexity",), layers=(0,)))
     assert "layers_of_representations" not in tables(study)
-    assert not any("layer to layer" in question for question, _ in answers(study)[1])
+    assert "layers" not in answers(study)[1]
 
 
 def _with_verdicts(study, verdict, *, columns=None):
-    trends = study.trends.copy()
-    mine = trends["column"].isin(columns) if columns else trends["column"].notna()
-    trends.loc[mine, "verdict"] = verdict
-    return replace(study, trends=trends)
+    families = study.families.copy()
+    mine = families["column"].isin(columns) if columns else families["column"].notna()
+    if columns:  # as if these had been declared primary
+        families.loc[mine, "confirmatory"] = True
+    families.loc[mine & families["confirmatory"].astype(bool), "verdict"] = verdict
+    return study.with_tables(families=families)
 
 
 def test_the_headline_follows_the_verdicts(study):
-    nothing = _with_verdicts(study, "nothing beyond the trend")
+    nothing = _with_verdicts(study, "trend only")
+    both_kinds = [TOTAL, "representations/hidden/top_eigenvalue"]
+    nothing = _with_verdicts(nothing, "trend only", columns=both_kinds)
     headline, said = answers(nothing)
-    assert headline.startswith("The topology of these representations tells nothing that can be seen beyond")
-    assert "In none of" in dict(said)["Does it tell anything beyond the trend?"]
+    assert headline.startswith(
+        "Nothing shows that the topology of these representations tells more than the log perplexity: all "
+    )
+    assert "In none of" in said["beyond"]
     found = _with_verdicts(nothing, "adds", columns=[TOTAL])
     headline, said = answers(found)
-    assert headline.startswith("Some topology moves with the log perplexity beyond their shared trend (2 of ")
-    assert headline.endswith("and the spectrum does not.")
-    assert "(H1 total)" in dict(said)["Does it tell anything beyond the trend?"]
+    assert headline.startswith(
+        "Some of the topology of these representations moves with the log perplexity beyond their shared "
+        "trend (1 of "
+    )
+    assert "and plain norms and spectra do not" in headline
+    assert "H1 total: r = " in said["beyond"]
     both = _with_verdicts(found, "adds", columns=["representations/hidden/top_eigenvalue"])
-    assert "and so does the spectrum (2 of" in answers(both)[0]
-    untested = _with_verdicts(study, "untested")
-    assert "cannot be concluded" in answers(untested)[0]
+    assert "and so do plain norms and spectra (1 of" in answers(both)[0]
+    untested = _with_verdicts(study, "cannot tell")
+    assert answers(untested)[0].startswith("This design cannot tell whether the topology of these")
 
 
 def test_the_numbers_in_the_words_are_those_of_the_tables(study):
-    words = dict(answers(study)[1])
-    changed = words["What changed"]
-    assert "2 models of 1K to 9K parameters with 14 checkpoints each from step 0 to step 3,000" in changed
-    assert "H1 total persistence rose in 2 of 2" in changed
+    said = answers(study)[1]
+    assert (
+        "2 runs of 2 model sizes (1K to 9K parameters) with 14 checkpoints each were measured, from step 0 "
+        "to step 3,000" in said["changed"]
+    )
+    assert "H1 total rose in 2 of 2 runs" in said["changed"]
     table = strengths(study)
-    best = table[~table["baseline"]]["raw"].max()
-    compared = words["Does topology follow the log perplexity more closely than the spectrum?"]
+    best = table[~table["baseline"].astype(bool)]["raw"].max()
+    compared = said["rivals"]
     assert f"({best:.2f}), the strongest without topology" in compared
 
 
 def test_a_cloud_below_its_null_is_said_to_be_below(study):
-    (one,) = beside_null(study)
-    assert (one.feature, one.above, one.below, one.sizes) == ("h1_total", 0, 2, 2)
-    assert one.ratio == pytest.approx(1 / 2.02, rel=1e-6)
-    assert "H1 total lies below it in 2 of 2 (median ratio 0.50)" in dict(answers(study)[1])["What changed"]
+    (one,) = study.findings["changed"].numbers["nulls"]
+    assert (one["feature"], one["above"], one["below"], one["sizes"]) == ("h1_total", 0, 2, 2)
+    assert one["ratio"] == pytest.approx(1 / 2.02, rel=1e-6)
+    assert "H1 total lies below it in 2 of 2 sizes (median ratio 0.50)" in answers(study)[1]["changed"]
 
 
 def test_the_excess_over_the_null_is_a_feature(study):
@@ -279,7 +326,7 @@ def test_gradients_are_in_the_correlation_table_and_break_nothing(study):
 
 def test_confounds_are_columns_and_not_given_themselves(study):
     table = tables(study)["representation_trends"]
-    assert {"top eigenvalue", "H1 count", "log step"} <= set(table.columns)
+    assert {"top eigenvalue", "H1 count"} <= set(table.columns)
     row = next(row for row in table.rows if row[0] == "H1 count")
     assert row[table.columns.index("H1 count")] == "–"
     assert row[table.columns.index("top eigenvalue")] != "–"
@@ -293,18 +340,24 @@ def test_last_values_are_of_the_last_layer(study, full):
 
 
 def test_another_target_is_taken_when_asked_for(full):
-    (study,) = studies_of(full, target="probe_accuracy")
+    (study,) = studies_of(full, targets="probe_accuracy")
     assert study.target == "probe_accuracy"
     assert set(study.trends["target"]) == {"probe_accuracy"}
     assert "linear probe accuracy" in answers(study)[0]
     with pytest.raises(InputError, match="--target nonsense: no such target; this store has"):
-        studies_of(full, target="nonsense")
+        studies_of(full, targets="nonsense")
 
 
 def test_targets_from_a_file_get_a_table_of_their_own(full, tmp_path):
     lines = ["run,step,piqa", *(f"{run},{step},{0.5 + step / 9000}" for run in MODELS for step in STEPS)]
     (tmp_path / "scores.csv").write_text("\n".join(lines))
-    study = build(full.features(), None, full.runs(), targets=read_targets(tmp_path / "scores.csv"))
+    study = build(
+        full.features(),
+        None,
+        full.runs(),
+        catalogue=full.catalogue(),
+        scores=read_targets(tmp_path / "scores.csv"),
+    )
     assert study.target == QUALITY
     assert study.further == ("probe_accuracy", "piqa")
     assert "representation_trends_piqa" in tables(study)
@@ -342,7 +395,7 @@ def test_gradients_alone_get_a_part_of_their_own(tmp_path, unprinted):
     page = write_report(store, tmp_path / "report")
     text = page.read_text()
     assert "Persistent homology of the loss gradients" in text
-    assert "The topology of the gradients tells nothing that can be seen beyond the trend: 0 of 2" in text
+    assert "Nothing shows that the topology of the gradients tells more than the minibatch loss" in text
     figures = {path.stem for path in (page.parent / "figures").iterdir()}
     assert figures == {"gradients", "gradient_correlations"}
     table = pd.read_csv(page.parent / "tables" / "gradient_trends.csv")
@@ -361,10 +414,10 @@ def test_tidy_rows_of_the_embedding_report_are_enough_for_the_page(study):
     for theirs, ours in names.items():
         lines[theirs] = study.series.values[ours]
     lines["perplexity"] = np.exp(lines["perplexity"])
-    again = build(tidy_rows(lines), None, pd.DataFrame({"run": list(MODELS)}))
+    again = build(tidy_rows(lines), None, pd.DataFrame({"run": list(MODELS)}), catalogue=own_catalogue())
     np.testing.assert_allclose(again.series.values[TOTAL], study.series.values[TOTAL])
     assert again.target == QUALITY
-    assert set(again.trends["column"]) == {TOTAL}
+    assert set(again.leading["column"]) == {TOTAL}
 
 
 def _report(capsys, *arguments):
@@ -386,13 +439,13 @@ def test_targets_that_do_not_fit_are_listed_and_few_values_are_not_ranked(full, 
         assert line in printed.out
         assert line in page
         assert line in (tmp_path / "r" / "index.html").read_text(encoding="utf-8")
-    assert "No model has the 4 values of the score" in page
-    assert "with the score for the test on innovations (2 are the most)" in page
+    assert "No run has the 4 values of the score" in page
+    assert "No primary feature can be tested with 2 checkpoints of the score" in page
     assert "The step itself has" not in page
 
 
 def test_a_missing_target_is_told_those_that_have_values(full, tmp_path):
-    given = build(full.features(), None, full.runs()).series
+    given = build(full.features(), None, full.runs(), catalogue=full.catalogue()).series
     empty = replace(given, values=given.values.assign(nothing=np.nan), targets=(*given.targets, "nothing"))
     with pytest.raises(InputError, match="no such target; this store has") as refused:
         chosen_target(empty, "nope", preferred=())

@@ -5,9 +5,28 @@ import pandas as pd
 import pytest
 
 from toposcope.analysis.finals import finals_table, fits_table
+from toposcope.analysis.subjects import WEIGHTS
+from toposcope.analysis.target import chosen_target
 from toposcope.report.closing import MOST_LINES, failures, findings, provenance
-from toposcope.report.weights import tables as t
-from toposcope.report.weights.study import main_target
+from toposcope.report.tables import forecasts_table
+from toposcope.report.weights import part as part_module
+from toposcope.report.weights.part import weights_part
+
+H0 = "rips/euclidean/pooled/h0_total"
+
+
+@pytest.fixture(autouse=True)
+def undrawn(monkeypatch):
+    """Leave the figures out: these tests are about tables."""
+    monkeypatch.setattr(part_module, "figures", lambda _: iter(()))
+
+
+def tables(study):
+    return dict(weights_part(study).tables)
+
+
+def main_target(series):
+    return chosen_target(series, None, preferred=WEIGHTS.targets)
 
 
 def test_finals_carry_the_interval_of_their_draws(study):
@@ -21,7 +40,7 @@ def test_fits_state_how_many_sizes_carry_them(make_study):
     assert set(make_study().fits["n_sizes"]) == {3}
     one = make_study({"only": 1_000}).fits
     assert (one["status"] == "failed").all()
-    assert "needs at least 2" in one["reason"].iloc[0]
+    assert one["reason"].str.contains("law needs at least 3").all()
 
 
 def test_more_seeds_are_no_more_sizes(make_study):
@@ -50,17 +69,30 @@ def test_the_target_is_held_out_loss_only_when_every_run_has_it(make_study):
     assert main_target(study.series) == "loss"
 
 
+def test_the_verdict_stands_first_and_says_over_how_many_rows_it_was_corrected(make_study):
+    made = tables(make_study(verdicts={H0: "adds"}))
+    table = made["families"]
+    assert next(iter(made)) == "families"
+    assert table.rows[0] == (
+        "H0 total (pooled)", "13", "+0.10", "[−0.30, +0.50]", "1", "0.40", "+0.05", "adds", "",
+    )  # fmt: skip
+    assert [row[-2] for row in table.rows] == ["adds", "trend only", "trend only"]
+    assert "Holm's method over 3 rows" in table.caption
+
+
 def test_trend_rows_print_what_the_table_says(study):
-    table = t.tables(study)["trends"]
+    table = tables(study)["trends"]
     assert sum(span for _, span in table.groups) == len(table.columns) - 1
-    assert table.rows[0][:6] == ("H0 total (pooled)", "small", "13", "−0.90", "1e−05", "[−1.00, −0.70]")
-    assert table.rows[0][-1] == "trend only"
-    assert "–" in table.rows[0]
+    row = next(row for row in table.rows if row[:2] == ("H0 total (pooled)", "small"))
+    assert row[2:6] == ("13", "−0.90", "1e−05", "[−1.00, +0.10]")
+    assert row[-3:] == ("+0.10", "[−0.30, +0.50]", "0.2")
     assert [row[1] for row in table.rows[:3]] == ["small", "medium", "large"]
+    assert table.frame is not None
+    assert {"seed_low", "walk_p", "partial_step", "effective_n"} <= set(table.frame)
 
 
 def test_forecasts_are_paired_each_with_its_control(study):
-    rows = {row[:2]: row for row in t.tables(study)["forecasts"].rows}
+    rows = {row[:2]: row for row in tables(study)["forecasts"].rows}
     assert rows[("20%", "published: combined")] == (
         "20%", "published: combined", "0.1000", "+0.1000", "3 of 3", "+0.0500 [+0.0500, +0.0500]", "3", "",
     )  # fmt: skip
@@ -70,24 +102,25 @@ def test_forecasts_are_paired_each_with_its_control(study):
 
 def test_runs_that_could_not_be_forecast_are_listed_with_their_reason(study):
     lost = pd.DataFrame([{"run": "large", "method": "auto", "status": "failed", "reason": "too short"}])
-    table = t.forecasts_table(pd.concat([study.forecasts, lost.reindex(columns=study.forecasts.columns)]))
+    scores = pd.concat([study.forecasts, lost.reindex(columns=study.forecasts.columns)])
+    table = forecasts_table(study.with_tables(forecasts=scores))
     assert table.rows[-1] == ("–", "large", "–", "–", "–", "–", "0", "too short")
 
 
 def test_runs_are_listed_smallest_first_with_first_and_last_values(study):
-    table = t.tables(study)["runs"]
+    table = tables(study)["runs"]
     assert [row[0] for row in table.rows] == ["small", "medium", "large"]
     assert table.rows[0][1:6] == ("1,000", "1", "13", "1,200", "5.000 → 2.000")
 
 
 def test_tables_with_nothing_to_say_are_left_out(make_study):
-    assert set(t.tables(make_study(trends=False, errors={}))) == {"runs", "scaling"}
+    assert set(tables(make_study(trends=False, errors={}))) == {"runs", "scaling"}
 
 
 def test_seeds_have_their_table_where_there_are_any(make_study):
-    assert "replicates" not in t.tables(make_study())
-    rows = t.tables(make_study(seeds=2))["replicates"].rows
-    expected = ("H0 total (pooled)", "small", "2", "−0.80", "[−0.90, −0.70]", "+0.100", "0.5", "–", "0.17")
+    assert "replicates" not in tables(make_study())
+    rows = tables(make_study(seeds=2))["replicates"].rows
+    expected = ("H0 total (pooled)", "small", "2", "−0.80", "[−0.90, −0.70]", "+0.100", "0.5", "1", "0.17")
     assert rows[0] == expected
 
 

@@ -6,62 +6,98 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from toposcope.report.counts import half_steps, verdict_counts
-from toposcope.report.weights import forecasts
-from toposcope.report.weights.facts import above_null
-from toposcope.report.weights.words import answer
+from toposcope.analysis.ends import half_steps
+from toposcope.analysis.findings import words
+from toposcope.report.weights.captions import captions
 
 H0 = "rips/euclidean/pooled/h0_total"
+NP = "neural_persistence/seed004/neural_persistence"
+NORM = "baselines/weight_norm"
+
+
+def said(study, question="beyond"):
+    return words.said(study.findings, study.findings[question])
 
 
 def test_nothing_found_is_said_with_what_would_have_been_missed(study):
-    said = answer(study)
-    assert said.headline == (
-        "Topology moved during training, but nothing shows that it tells more than the loss curve."
+    found = said(study)
+    assert found.act == (
+        "Nothing shows that the topology of the weights tells more than the minibatch loss: all 2 primary "
+        "features move with it no more than two unrelated drifting curves would."
     )
-    assert "In none of 6 feature-run pairs" in said.adds
-    assert "below about 0.40 would not have been seen" in said.adds
+    assert found.ground.startswith(
+        "In none of 2 does the correlation of innovations (one test each over 3 runs, "
+    )
+    assert "Holm over 3 rows), which holds its error rate on drifting curves" in found.ground
+    assert found.limits.startswith(
+        "A correlation of innovations below r = 0.40 would have been missed more often than one time in five."
+    )
 
 
 def test_a_finding_is_named_and_counted_beside_the_baselines(make_study):
-    said = answer(make_study(verdicts={H0: "adds"}))
-    assert said.headline.startswith(
-        "Some topology moves with the loss beyond their shared trend (3 of 6 tests)"
+    found = said(make_study(verdicts={H0: "adds"}))
+    assert found.act.startswith(
+        "Some of the topology of the weights moves with the minibatch loss beyond their shared trend "
+        "(1 of 2 primary features), and plain norms and spectra do not"
     )
-    assert "finds something in 3 of 6 feature-run pairs (H0 total (pooled))" in said.adds
-    assert "None of 3 pairs of plain norms and spectra does." in said.adds
+    assert "H0 total (pooled): r = +0.10 [−0.30, +0.50]." in found.ground
 
 
 def test_a_finding_that_plain_norms_share_is_not_credited_to_topology_alone(make_study):
-    said = answer(make_study(verdicts={H0: "adds", "baselines/weight_norm": "adds"}))
-    assert "So do 3 of 3 pairs of plain norms and spectra" in said.adds
+    found = said(make_study(verdicts={H0: "adds", NORM: "adds"}))
+    assert "and so do plain norms and spectra (1 of 1)" in found.act
 
 
 @pytest.mark.parametrize("trends", [True, False])
-def test_without_a_usable_test_nothing_is_concluded(make_study, trends):
-    untested = dict.fromkeys(
-        (H0, "neural_persistence/seed004/neural_persistence", "baselines/weight_norm"), "untested"
+def test_without_a_usable_test_this_design_cannot_tell(make_study, trends):
+    untested = dict.fromkeys((H0, NP, NORM), "cannot tell")
+    study = make_study(verdicts=untested, trends=trends, steps=(0, 100, 200))
+    found = said(study)
+    assert found.act.startswith(
+        "This design cannot tell whether the topology of the weights says more than the minibatch loss"
     )
-    said = answer(make_study(verdicts=untested, trends=trends, steps=(0, 100, 200)))
-    assert "cannot be concluded" in said.headline
-    assert "no run has enough checkpoints" in said.adds
+    assert "trend only" not in study.findings.as_text()
+    assert "nothing" not in found.text.lower()
+    if trends:
+        assert found.act.endswith(": too few checkpoints.")
 
 
 def test_untested_features_do_not_count_as_tests(make_study):
-    study = make_study(verdicts={H0: "untested"})
-    counted = verdict_counts(study.trends, study.target)
-    assert (counted.tested, counted.found, counted.untested) == (3, 0, 3)
+    study = make_study(verdicts={H0: "cannot tell"})
+    numbers = study.findings["beyond"].numbers
+    assert (numbers["tested"], numbers["found"], numbers["cannot"]) == (1, 0, 1)
+    assert "Of 1 more primary feature this design cannot tell (too few checkpoints)." in said(study).limits
+
+
+def test_faults_of_the_checkpoints_lead(make_study):
+    audit = pd.DataFrame(
+        {"run": ["small"], "step": [300], "fault": ["identical"], "tensor": ["head"], "message": ["same"]}
+    )
+    found = make_study(audit=audit).findings
+    assert found.lead.question == "sound"
+    assert words.headline(found).startswith("Look at the checkpoints first: the audit found 1 fault in 1 run")
+    assert make_study().findings.lead.question == "beyond"
+
+
+@pytest.mark.parametrize("verdict", ["adds", "trend only", "cannot tell"])
+def test_every_answer_begins_with_a_line_and_the_terminal_holds_it(make_study, verdict):
+    study = make_study(verdicts=dict.fromkeys((H0, NP, NORM), verdict))
+    for finding in study.findings:
+        assert 0 < len(words.said(study.findings, finding).act.split()) <= 45
+    lines = study.findings.as_text().splitlines()
+    assert len(lines) <= 15
+    assert max(map(len, lines)) <= 80
+    assert study.findings.as_data()["headline"] == words.headline(study.findings)
 
 
 def test_what_changed_counts_runs_and_gives_ranges(study):
-    said = answer(study).changed
-    assert "3 runs of 3 model sizes (1K to 100K parameters) with 13 checkpoints each were measured" in said
-    assert "The minibatch loss went from 5.00 to 2.00 nats per token." in said
+    text = said(study, "changed").text
+    assert "3 runs of 3 model sizes (1K to 100K parameters) with 13 checkpoints each were measured" in text
     assert (
-        "H0 total persistence of the weight cloud rose in 3 of 3 runs (last over first checkpoint: 2.00)"
-        in said
+        "The minibatch loss went from 5.00 to 2.00 nats per token; H0 total (pooled) rose in 3 of 3" in text
     )
-    assert "With distances divided by their median it fell in 3 of 3 runs" in said
+    assert "H0 total (pooled) rose in 3 of 3 runs (from 10.01–12.01 to 20.01–24.01)" in text
+    assert "H0 total / median distance (pooled) fell in 3 of 3 runs" in text
 
 
 def test_a_change_within_the_noise_of_the_draws_is_no_change(make_study):
@@ -69,80 +105,80 @@ def test_a_change_within_the_noise_of_the_draws_is_no_change(make_study):
     noisy = study.series.spread.copy()
     noisy[H0] = 1e6
     object.__setattr__(study.series, "spread", noisy)
-    assert "did not move beyond the noise of its random subsamples in 3" in answer(study).changed
+    assert "did not move beyond the noise of its random subsamples in 3" in said(study, "changed").text
 
 
-@pytest.mark.parametrize(("above", "words"), [(True, "lies above the band"), (False, "In none of 3 sizes")])
-def test_the_null_decides_whether_arrangement_counts(make_study, above, words):
+@pytest.mark.parametrize(("above", "where"), [(True, "above it in 3 of 3"), (False, "inside it in 3 of 3")])
+def test_the_null_decides_whether_arrangement_counts(make_study, above, where):
     study = make_study(above_null=above)
-    assert above_null(study) == ((3, 0, 3) if above else (0, 0, 3))
-    assert words in answer(study).changed
+    (null,) = study.findings["changed"].numbers["nulls"]
+    assert (null["above"], null["below"], null["sizes"]) == ((3, 0, 3) if above else (0, 0, 3))
+    assert where in said(study, "changed").text
 
 
 def test_a_rising_loss_is_not_called_a_fall(make_study):
     study = make_study()
     study.series.values["loss"] = study.series.values["loss"].to_numpy()[::-1]
-    assert "(it did not fall in 3 of 3 runs)" in answer(study).changed
+    assert "(it did not fall in 3 of 3 runs)" in said(study, "changed").text
 
 
 def test_when_gives_half_way_steps_and_how_closely_they_are_known(study):
     assert half_steps(study.series, "loss").tolist() == [300.0] * 3
     assert half_steps(study.series, H0).tolist() == [900.0] * 3
-    said = answer(study).when
-    assert "Half of the loss's change was done by step 300, half of H0's by step 900." in said
-    assert "H0 was later than the loss in 3 and earlier in 0 of 3 runs." in said
-    assert "Checkpoints are 100 steps apart" in said
+    text = said(study, "when").text
+    assert "Half of the minibatch loss's change was done by step 300, half of H0 total (pooled)'s by" in text
+    assert "by step 900. H0 total (pooled) was later than the minibatch loss in 3 and earlier" in text
+    assert "Checkpoints are 100 steps apart" in text
 
 
 def test_two_checkpoints_say_nothing_about_when(make_study):
-    assert "nothing can be said about when" in answer(make_study(steps=(0, 100))).when
+    assert "nothing can be said about when" in said(make_study(steps=(0, 100)), "when").text
 
 
 def test_a_forecast_that_loses_to_its_control_needs_no_topology(study):
-    said = answer(study).adds
-    assert "is off by 0.030 / 0.030 nats on average over 3 runs, against 0.400 / 0.400" in said
-    assert "6 of 6 intervals of 90% held" in said
+    text = said(study, "end").text
+    assert "is off by 0.030 / 0.030 nats on average, against 0.400 / 0.400" in text
+    assert "6 of 6 intervals of 90% held" in text
     assert (
-        "change the error by +0.010 [+0.010, +0.010] / +0.010 [+0.010, +0.010]: topology adds nothing" in said
+        "change the error by +0.010 [+0.010, +0.010] / +0.010 [+0.010, +0.010]: topology adds nothing" in text
     )
-    assert "off by 0.100 / 0.100, with the last loss in its place by 0.050 / 0.050" in said
-    assert "A rank test over 3 runs cannot reach p < .05 (its smallest p is 0.25)" in said
+    assert "off by 0.100 / 0.100, with the last loss in its place by 0.050 / 0.050" in text
+    assert "A rank test over 3 runs cannot reach p < .05 (its smallest p is 0.25)" in text
 
 
 def test_a_forecast_that_topology_makes_better_is_said_to(make_study):
     better = make_study(errors={"sibling transfer + topology": 0.01}, verdicts={H0: "adds"})
-    said = answer(better)
-    assert "-0.040 [-0.040, -0.040]".replace("-", "−") in said.adds
-    assert "clear of zero, all cuts taken together, at 20% (sibling transfer + topology), 50%" in said.adds
-    assert said.headline.endswith("and forecasts with topology beat their control.")
+    text = said(better, "end").text
+    assert "−0.040 [−0.040, −0.040]" in text
+    assert "clear of zero, all cuts taken together, at 20% (sibling transfer + topology), 50%" in text
+    assert words.headline(better.findings).endswith("; forecasts with topology beat their control.")
 
 
 def test_no_forecasts_no_comparison(make_study):
     study = make_study()
     none = study.forecasts.assign(error=np.nan, status="failed", reason="2 finished runs").iloc[:1]
-    said = forecasts.sentence(none)
-    assert said == "The final loss could not be forecast from other runs: 2 finished runs."
-    assert forecasts.sentence(none.iloc[:0]) == "The final loss could not be forecast from other runs."
-    assert forecasts.caption(none).can == "Nothing: no forecast could be made."
+    without = study.with_tables(forecasts=none)
+    text = said(without, "end").act
+    assert text == "The final loss could not be forecast from other runs: 2 finished runs."
+    assert "end" not in study.with_tables(forecasts=none.iloc[:0]).findings
+    assert captions(without)["forecast"].can == "Nothing: no forecast could be made."
 
 
 def test_single_seeds_are_named_as_a_limit_and_several_are_not(make_study):
-    assert "Every size was trained once" in answer(make_study()).adds
-    assert "Every size was trained once" not in answer(make_study(seeds=2)).adds
+    assert "Every size was trained once" in said(make_study()).more
+    assert "Every size was trained once" not in said(make_study(seeds=2)).text
 
 
 def test_a_store_without_losses_relates_nothing(make_study):
     study = make_study()
     study.series.values["loss"] = float("nan")
-    said = answer(study)
-    assert "No loss is recorded" in said.changed
-    assert not pd.isna(said.headline)
+    assert "No loss is recorded" in said(study, "changed").text
+    assert words.headline(study.findings)
 
 
 def test_a_gain_that_may_be_chance_is_not_called_a_win(make_study):
     study = make_study(errors={"sibling transfer + topology": 0.04}, verdicts={H0: "adds"})
     rows = study.forecasts["method"] == "sibling transfer + topology"
     study.forecasts.loc[rows & (study.forecasts["run"] == "large"), "error"] = 0.055
-    said = answer(study)
-    assert "topology adds nothing to the forecast that these runs could show" in said.adds
-    assert said.headline.endswith("but forecasts do not profit from it.")
+    assert "topology adds nothing to the forecast that these runs could show" in said(study, "end").text
+    assert words.headline(study.findings).endswith("; forecasts do not profit from it.")

@@ -9,13 +9,13 @@ import pytest
 from scipy.sparse.csgraph import minimum_spanning_tree
 
 from toposcope.errors import InputError
+from toposcope.models.texts import load_texts
 from toposcope.probes.representations.across_layers import carried_over, linear_cka
 from toposcope.probes.representations.attention import attention_h0
 from toposcope.probes.representations.clouds import measure_layer
 from toposcope.probes.representations.null import gaussian_twins
 from toposcope.probes.representations.options import RepresentationOptions
 from toposcope.probes.representations.reduce import reduce_cloud
-from toposcope.probes.representations.texts import load_texts
 from toposcope.types import Checkpoint, Diagram
 
 

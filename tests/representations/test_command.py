@@ -209,7 +209,7 @@ def test_a_new_feature_needs_no_second_pass(inputs, tmp_path, capsys, monkeypatc
     def refuse(*_):
         raise AssertionError("the model was opened again")
 
-    monkeypatch.setattr("toposcope.probes.representations.loading.ModelLoader.open", refuse)
+    monkeypatch.setattr("toposcope.models.loading.ModelLoader.open", refuse)
     code, out, _ = _kept(inputs, tmp_path, capsys, "--out", tmp_path / "two", "--maxdim", 2)
     assert (code, json.loads(out)["measured"]) == (0, 2)
     assert "h2_total" in set(_rows(tmp_path / "two").feature)
@@ -304,3 +304,12 @@ def test_kept_folders_are_checked(inputs, tmp_path, capsys):
     shutil.copy(other / name, tmp_path / "kept" / name)
     _, _, err = _run(capsys, "--from-kept", tmp_path / "kept", "--out", tmp_path / "three")
     assert "was read from other texts or otherwise" in err
+
+
+def test_an_unknown_probe_is_refused(tmp_path, capsys):
+    code, _, err = _run(
+        capsys, "series", "--texts", "texts.txt", "--features", "holes", "--out", tmp_path / "store"
+    )
+    assert code == 2
+    assert "--features holes: no such probe; use representations, sensitivity, or MODULE:CLASS" in err
+    assert not (tmp_path / "store").exists()

@@ -13,8 +13,8 @@ from toposcope.figures import layer_map, trajectories
 def features():
     rows = [
         {
-            "run": run, "step": step, "probe": "representations", "name": "hidden", "role": "model",
-            "layer": layer, "filtration": "", "draw": draw, "feature": "h1_total",
+            "run": run, "step": step, "probe": "representations", "scope": "layer", "name": "hidden",
+            "role": "model", "layer": layer, "filtration": "", "draw": draw, "feature": "h1_total",
             "value": 10.0 * layer + step + 0.1 * draw,
         }
         for run in ("a", "b")

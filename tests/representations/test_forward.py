@@ -8,8 +8,8 @@ import torch
 
 from tests.representations.conftest import TEXTS, write_causal_model
 from toposcope.errors import InputError, SourceError
+from toposcope.models.pretrained import TransformersModel
 from toposcope.probes.representations.forward import Reading, _batches, _chosen_tokens, read, resolve_layers
-from toposcope.probes.representations.models import TransformersModel
 
 
 def _plain_states(folder, layer, length, *, auto):

@@ -8,9 +8,9 @@ import torch
 
 from tests.representations.conftest import TEXTS, write_causal_model
 from toposcope.errors import InputError
-from toposcope.probes.gradients import GradientSeries, gradient_probes
+from toposcope.models.texts import Texts
+from toposcope.probes.gradients import GradientBatch, gradient_probes, gradient_series
 from toposcope.probes.registry import weight_probes
-from toposcope.probes.representations.texts import Texts
 from toposcope.probes.weights.options import WeightOptions
 from toposcope.sources import open_series
 from toposcope.sources.layout import RunFolder
@@ -32,7 +32,7 @@ def run_folder(tmp_path_factory):
 
 
 def test_kept_and_recomputed_gradients_agree(run_folder):
-    series = GradientSeries(open_series(str(run_folder)))
+    series = gradient_series(open_series(str(run_folder)))
     last = list(series)[-1]
     kept = {matrix.name: matrix.values for matrix in series.matrices(last)}
     RunFolder(run_folder).gradients(last.step).rename(run_folder / "aside")
@@ -48,7 +48,7 @@ def test_a_transformers_models_gradients_are_autograds(tmp_path):
 
     write_causal_model(tmp_path / "step0")
     texts = Texts("words", tuple(TEXTS[:3]))
-    series = GradientSeries(open_series(str(tmp_path)), texts=texts, length=10)
+    series = gradient_series(open_series(str(tmp_path)), GradientBatch(texts=texts, length=10))
     found = {matrix.name: matrix.values for matrix in series.matrices(next(iter(series)))}
     model = AutoModelForCausalLM.from_pretrained(tmp_path / "step0")
     tokenizer = AutoTokenizer.from_pretrained(tmp_path / "step0")
@@ -64,7 +64,7 @@ def test_probes_measure_gradients_under_their_own_names(run_folder, tmp_path):
     options = WeightOptions(nulls=1)
     store = Store.create(tmp_path / "store", recipe=options.recipe())
     probes = gradient_probes(weight_probes(["neural_persistence", "baselines"], options))
-    report = sweep(GradientSeries(open_series(str(run_folder))), probes, store)
+    report = sweep(gradient_series(open_series(str(run_folder))), probes, store)
     assert report.failures == []
     rows = store.features()
     assert set(rows.probe) == {"gradient_neural_persistence", "gradient_baselines"}
@@ -73,7 +73,7 @@ def test_probes_measure_gradients_under_their_own_names(run_folder, tmp_path):
 
 def test_a_model_folder_without_texts_says_what_it_needs(tmp_path):
     write_causal_model(tmp_path / "step0")
-    series = GradientSeries(open_series(str(tmp_path)))
+    series = gradient_series(open_series(str(tmp_path)))
     with pytest.raises(InputError, match="--texts FILE"):
         list(series.matrices(next(iter(series))))
 

@@ -9,8 +9,8 @@ import pytest
 torch = pytest.importorskip("torch")
 transformers = pytest.importorskip("transformers")
 
+from toposcope.models.pretrained import TransformersModel  # noqa: E402
 from toposcope.probes.representations.forward import Reading, read  # noqa: E402
-from toposcope.probes.representations.models import TransformersModel  # noqa: E402
 
 from .conftest import write_tokenizer  # noqa: E402
 

@@ -14,7 +14,7 @@ import pytest
 from tests.representations.conftest import TEXTS, write_causal_model
 from toposcope.cli.main import main
 from toposcope.errors import InputError
-from toposcope.probes.representations.texts import load_texts
+from toposcope.models.texts import load_texts
 
 pytest.importorskip("huggingface_hub")
 SIZES = ("70m", "160m", "410m")

@@ -49,11 +49,11 @@ def test_bad_labelled_files_are_named(tmp_path, text, message):
 
 def test_every_layer_gets_an_accuracy(tmp_path):
     from tests.representations.conftest import TEXTS, write_causal_model
-    from toposcope.probes.representations.loading import ModelLoader
+    from toposcope.models.loading import ModelLoader
+    from toposcope.models.texts import Texts
     from toposcope.probes.representations.options import RepresentationOptions
     from toposcope.probes.representations.probe import Representations
     from toposcope.probes.representations.source import StateSource
-    from toposcope.probes.representations.texts import Texts
     from toposcope.sources import open_series
     from toposcope.store import Store
     from toposcope.sweep.loop import sweep

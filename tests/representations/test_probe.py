@@ -7,11 +7,11 @@ import pytest
 
 from tests.representations.conftest import TEXTS, write_causal_model
 from toposcope.errors import InputError, SourceError
-from toposcope.probes.representations.loading import ModelLoader
+from toposcope.models.loading import ModelLoader
+from toposcope.models.texts import Texts
 from toposcope.probes.representations.options import PRESETS, RepresentationOptions, preset
 from toposcope.probes.representations.probe import Representations
 from toposcope.probes.representations.source import StateSource
-from toposcope.probes.representations.texts import Texts
 from toposcope.sources import open_series
 from toposcope.store import Store
 from toposcope.sweep.loop import sweep

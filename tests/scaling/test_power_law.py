@@ -57,7 +57,7 @@ def test_repeated_sizes_are_not_counted_as_sizes():
     [
         ([1e3], [2.0], False, "1 distinct sizes"),
         ([1e3, 1e3], [2.0, 3.0], False, "1 distinct sizes"),
-        ([1e3, 1e4], [2.0, 1.0], True, "at least 3"),
+        ([1e3, 1e4], [2.0, 1.0], True, "at least 4"),
         ([1e3, 1e4, 1e5], [2.0, 2.0, 2.0], False, "constant"),
         ([1e3, 1e4, 1e5], [2.0, 0.0, 1.0], False, "<= 0"),
         ([1e3, 1e4, np.nan], [2.0, np.nan, 1.0], False, "1 distinct sizes"),
@@ -71,10 +71,11 @@ def test_bad_input_is_a_failed_law_with_its_reason(sizes, values, offset, reason
     assert math.isnan(law.exponent)
 
 
-def test_two_points_give_an_exponent_but_no_interval():
+def test_two_sizes_give_no_exponent():
     law = fit_power_law(np.array([1e3, 1e4]), np.array([2.0, 1.0]))
-    assert law.status == "degenerate"
-    assert math.isinf(law.high)
+    assert law.status == "failed"
+    assert "2 distinct sizes; the law needs at least 3" in law.reason
+    assert math.isnan(law.exponent)
 
 
 def test_spearman_p_is_exact_for_few_points():

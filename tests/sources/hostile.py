@@ -136,10 +136,60 @@ def pickles(folder: Path) -> dict[str, bytes]:
         "tensor that overlaps itself": _tensor_pickle(shape=(2**20, 2**20), strides=(0, 0)),
         "tensor of a missing storage": _tensor_pickle(key="9"),
         "storage path trick": _tensor_pickle(key="../../../../etc/passwd"),
+    } | costly_pickles()
+
+
+MERSENNE = 2**61 - 1
+"""The modulus of Python's hash of integers: multiples of it collide."""
+
+
+def costly_pickles() -> dict[str, bytes]:
+    """Return small pickles that would hold a careless reader for minutes, or end in a RecursionError."""
+
+    def number(value: int) -> bytes:
+        data = value.to_bytes(value.bit_length() // 8 + 1, "little", signed=True)
+        return b"\x8a" + bytes([len(data)]) + data
+
+    colliding = [number(MERSENNE * n) for n in range(1, 60_000)]
+    # a pair of itself, forty times over: 2^40 leaves in 300 bytes
+    doubled = b")q\x00" + b"".join(
+        b"h" + bytes([i]) + b"h" + bytes([i]) + b"\x86q" + bytes([i + 1]) for i in range(40)
+    )
+    deep = b")" + b"\x85" * 100_000
+    many = b"(" + b"K\x01" * 100_000 + b"tq\x00"
+    ordered = _global("collections", "OrderedDict")
+    return {
+        "colliding keys": b"\x80\x02}(" + b"N".join(colliding) + b"Nu.",
+        "colliding items of a set": b"\x80\x04\x8f(" + b"".join(colliding) + b"\x90.",
+        "colliding items of a frozen set": b"\x80\x04(" + b"".join(colliding) + b"\x91.",
+        "colliding pairs": b"\x80\x02" + ordered + b"](" + b"N\x86".join(colliding) + b"N\x86e\x85R.",
+        "colliding memo": b"\x80\x02N" + b"".join(b"p%d\n" % (MERSENNE * n) for n in range(1, 9)) + b".",
+        "a symbol that is a structure": b"\x80\x02" + doubled + b")R.",
+        "a key that is a structure": b"\x80\x02" + doubled + b"}h\x28Ns.",
+        "a storage that is a structure": b"\x80\x02" + doubled + b"Q.",
+        "a shape that is a structure": _tensor_pickle(shape_data=doubled),
+        "deep key": b"\x80\x02}" + deep + b"Ns.",
+        "deep symbol": b"\x80\x02" + deep + b")R.",
+        "deep tree": b"\x80\x02" + deep + b".",
+        "deep parameters": b"\x80\x02N"
+        + (_global("torch._utils", "_rebuild_parameter") + b"q\x00" + b"0")
+        + b"".join(b"q\x01h\x00h\x01\x85R" for _ in range(5000))
+        + b".",
+        "long copies": b"\x80\x02"
+        + many
+        + _global("torch", "Size")
+        + b"q\x01"
+        + b"h\x01h\x00\x85R0" * 20_000
+        + b"N.",
+        "long keys": b"\x80\x02" + many + b"}q\x01" + b"h\x00Ns" * 20_000 + b".",
+        "long names": b"\x80\x02}X\x88\x13\x00\x00" + b"a" * 5000 + _tensor_pickle()[11:],
+        "a name that is no text": b"\x80\x02}X\x03\x00\x00\x00\xed\xa0\x80" + _tensor_pickle()[6:],
     }
 
 
-def _tensor_pickle(shape=(2, 2), strides=(2, 1), offset: int = 0, key: str = "0") -> bytes:
+def _tensor_pickle(
+    shape=(2, 2), strides=(2, 1), offset: int = 0, key: str = "0", shape_data: bytes = b""
+) -> bytes:
     def number(n: int) -> bytes:
         return b"J" + struct.pack("<i", n)
 
@@ -149,7 +199,9 @@ def _tensor_pickle(shape=(2, 2), strides=(2, 1), offset: int = 0, key: str = "0"
     storage = (
         b"(Vstorage\n" + _global("torch", "FloatStorage") + f"V{key}\nVcpu\n".encode() + number(4) + b"tQ"
     )
-    arguments = b"(" + storage + number(offset) + numbers(shape) + numbers(strides) + b"\x89}t"
+    arguments = (
+        b"(" + storage + number(offset) + (shape_data or numbers(shape)) + numbers(strides) + b"\x89}t"
+    )
     return b"\x80\x02}Vw\n" + _global("torch._utils", "_rebuild_tensor_v2") + arguments + b"Rs."
 
 
@@ -181,6 +233,15 @@ def good_files() -> dict[str, bytes]:
         struct.pack("<7i", dim, hidden, 1, 2, 2, vocabulary, 4) + np.arange(count, dtype=np.float32).tobytes()
     )
     return out
+
+
+def hostile_files() -> dict[str, bytes]:
+    """Return the small hostile pickles as PyTorch files, to be damaged further."""
+    return {
+        f"{name.replace(' ', '-')}.pt": torch_zip(data, {"0": bytes(16)})
+        for name, data in pickles(Path("nowhere")).items()
+        if len(data) < 2000
+    }
 
 
 EXTREMES = (0, 1, 2**31 - 1, 2**32 - 1, 2**62, 2**64 - 1)

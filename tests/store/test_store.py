@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import errno
 import json
+import os
 import shutil
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import numpy as np
@@ -17,7 +19,7 @@ import pytest
 import toposcope
 from toposcope.errors import StoreError
 from toposcope.store import KeptDiagram, Result, Store, Unit, parts
-from toposcope.types import Diagram, Role, Row, Run, Status
+from toposcope.types import Diagram, Feature, Kind, Role, Row, Run, Scope, Status
 
 RECIPE = {"points": 200, "draws": 5}
 
@@ -209,28 +211,89 @@ def test_an_older_unit_compacted_late_does_not_come_back(
     assert set(store.features().content_hash) == {"new"}
 
 
-def test_packs_of_an_older_toposcope_are_superseded_too(
+def _touch(folder: Path, *, backwards: bool) -> None:
+    """Give every file another time: all the same, or the newest the oldest."""
+    files = sorted(folder.rglob("*.parquet"), key=lambda path: path.stat().st_mtime_ns)
+    for place, path in enumerate(files):
+        at = 10**18 - place * 10**9 if backwards else 10**18
+        os.utime(path, ns=(at, at))
+
+
+@pytest.mark.parametrize("backwards", [False, True])
+@pytest.mark.parametrize("packed", [False, True])
+def test_a_store_reads_the_same_with_other_file_times(
+    store: Store, tmp_path: Path, packed: bool, backwards: bool
+) -> None:
+    fill(store, range(2), runs=("a",))
+    store.write(unit(3, content="old"), rows(3), [diagram(1.0)])
+    if packed:
+        store.compact()
+    store.write(unit(3, content="new"), rows(3, scale=2.0), [diagram(2.0)])
+    before, kept = store.features(), store.diagrams()
+    assert set(before[before.step == 3].content_hash) == {"new"}
+    copy = tmp_path / "copy"
+    shutil.copytree(store.path, copy, copy_function=shutil.copyfile)
+    _touch(copy, backwards=backwards)
+    again = Store.open(copy)
+    same(before, again.features())
+    same(kept, again.diagrams())
+    assert again.has(unit(3, content="new"), diagrams=True)
+    assert not again.has(unit(3, content="old"))
+    again.compact()
+    _touch(copy, backwards=backwards)
+    same(before, Store.open(copy).features())
+    plain = pd.read_parquet(copy / "features")
+    assert set(plain[plain.step == 3].content_hash) == {"new"}
+
+
+def test_a_store_whose_removals_were_interrupted_reads_the_same_when_copied(
+    store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fill(store, runs=("a",))
+    before = store.features()
+    with monkeypatch.context() as patch:
+        patch.setattr(Path, "unlink", lambda *_, **__: None)
+        store.compact()
+    assert len(list((store.path / "features").glob("*.parquet"))) == 5
+    copy = tmp_path / "copy"
+    shutil.copytree(store.path, copy, copy_function=shutil.copyfile)
+    _touch(copy, backwards=True)
+    same(before, Store.open(copy).features())
+    assert Store.open(copy).compact() > 0
+    assert len(list((copy / "features").glob("*.parquet"))) == 1
+    same(before, Store.open(copy).features())
+
+
+def test_a_clock_that_is_behind_does_not_bring_the_old_back(
     store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    write = parts.write_atomically
-
-    def before(table: object, path: Path, noted: dict[str, object], **more: object) -> None:
-        write(table, path, {k: v for k, v in noted.items() if k != "units"}, **more)
-
-    old, new, empty = unit(3, content="old"), unit(3, content="new"), unit(7)
+    store.write(unit(3, content="old"), rows(3))
     with monkeypatch.context() as patch:
-        patch.setattr(parts, "write_atomically", before)
-        results = [Result(unit(0), tuple(rows(0))), Result(old, tuple(rows(3))), Result(empty, ())]
-        store.write_results(results, keep_diagrams=False)
-    store = Store.open(store.path)
-    assert all(store.has(one) for one in (unit(0), old, empty))
-    store.write(new, rows(3, scale=2.0))
-    for _ in range(2):
-        assert store.features().content_hash.tolist().count("new") == 4
-        assert len(store.features()) == 8
-        again = Store.open(store.path)
-        assert [again.has(one) for one in (unit(0), old, new, empty)] == [True, False, True, True]
-        store.compact()
+        patch.setattr(parts.time, "time_ns", lambda: 5)
+        Store.open(store.path).write(unit(3, content="new"), rows(3, scale=2.0))
+        Store.open(store.path).compact()
+    assert set(store.features().content_hash) == {"new"}
+
+
+def test_diagrams_that_a_newer_unit_superseded_go_with_the_compaction(store: Store) -> None:
+    store.write(unit(0, content="old"), rows(0), [diagram()])
+    store.compact()
+    store.write(unit(0, content="new"), rows(0))
+    store.compact()
+    assert store.diagrams().empty
+    assert pd.read_parquet(store.path / "diagrams").empty
+
+
+def test_what_the_probes_declare_is_read_back(store: Store) -> None:
+    total = Feature("h1_total", "H1 total", "weight", primary=True, scopes=(Scope.POOLED, Scope.MODEL))
+    null = Feature("h1_total_null", "H1 total, null", kind=Kind.NULL, null_of=total)
+    store.write_catalogue("mine", [total, null])
+    store.write_catalogue("mine", [total, null])
+    table = Store.open(store.path).catalogue()
+    assert table["feature"].tolist() == ["h1_total", "h1_total_null"]
+    assert table["null_of"].tolist() == ["", "h1_total"]
+    assert table["primary"].tolist() == [True, False]
+    assert list(table["scopes"][0]) == ["pooled", "model"]
 
 
 def test_readers_are_safe_between_the_steps_of_a_compaction(
@@ -282,7 +345,7 @@ def test_the_files_say_where_they_come_from(store: Store) -> None:
     fill(store, runs=("a",))
     store.compact()
     noted = parts.file_metadata(next((store.path / "features").iterdir()))
-    assert noted["schema_version"] == 1
+    assert noted["schema_version"] == 2
     assert noted["toposcope"] == toposcope.__version__
     assert noted["numpy"] == np.__version__
     assert noted["recipe"] == RECIPE
@@ -355,7 +418,7 @@ def test_another_schema_version(store: Store) -> None:
         json.dumps(json.loads(manifest.read_text()) | {"schema_version": 99, "toposcope": "9.0"})
     )
     with pytest.raises(
-        StoreError, match=r"schema version 99 \(written by toposcope 9.0\), this one reads version 1"
+        StoreError, match=r"schema version 99 \(written by toposcope 9.0\), this one reads version 2"
     ):
         Store.open(store.path)
 
@@ -431,6 +494,9 @@ def test_a_writer_killed_anywhere_leaves_whole_units(store: Store) -> None:
         writer = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
         assert writer.stdout is not None
         assert writer.stdout.readline() == "ready\n"
+        while not any((store.path / "features").glob("[!.]*.parquet")):
+            assert writer.poll() is None
+            time.sleep(0.01)
         with pytest.raises(subprocess.TimeoutExpired):
             writer.wait(wait)
         writer.kill()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -12,15 +13,39 @@ from safetensors.numpy import save_file
 
 from toposcope.cli.main import main
 from toposcope.errors import InputError
-from toposcope.studies import grokking, grokking_tables
-from toposcope.studies.grokking import GrokkingRun, fourier_bars, key_frequencies, read_runs, study_run
+from toposcope.seeding import rng
+from toposcope.sources import open_series
+from toposcope.studies import fourier, grokking, grokking_tables
+from toposcope.studies.fourier import fourier_bars, key_frequencies
 
 P, WIDTH, KEYS = 31, 24, (2, 5, 7, 11, 13)
 STEPS = np.arange(0.0, 3001.0, 60.0)
 ONSET = 1200.0
 
 
-def planted(*, circles: bool, growth: bool = False, seed: int = 0) -> GrokkingRun:
+@dataclass(frozen=True)
+class Planted:
+    """What is written or held: steps (n,), embeddings (n, p, width), and the losses at those steps."""
+
+    name: str
+    steps: np.ndarray
+    embeddings: np.ndarray
+    loss: np.ndarray
+    heldout_loss: np.ndarray
+
+
+def studied_run(run: Planted, *, draws: int = 0) -> grokking.StudiedRun:
+    """Measure a planted run from memory."""
+    held = {
+        int(step): {"token_emb.weight": table, "pos_emb.weight": table[:2]}
+        for step, table in zip(run.steps, run.embeddings, strict=True)
+    }
+    losses = pd.DataFrame({"step": run.steps, "loss": run.loss, "heldout_loss": run.heldout_loss})
+    (measured,) = grokking.measure(open_series({run.name: held}, losses=losses), draws=draws, quiet=True)
+    return grokking.study_run(measured)
+
+
+def planted(*, circles: bool, growth: bool = False, seed: int = 0) -> Planted:
     """Return a run of slowly moving noise; five circles grow out of it from `ONSET` on, if asked for."""
     g = np.random.default_rng(seed)
     drift = (
@@ -35,18 +60,18 @@ def planted(*, circles: bool, growth: bool = False, seed: int = 0) -> GrokkingRu
     if growth:
         embeddings *= 1.0 + 9.0 * grown
     loss = 4.0 - 3.0 * grown[:, 0, 0] + 0.01 * g.standard_normal(len(STEPS)).cumsum()
-    return GrokkingRun(f"planted-{seed}", STEPS, embeddings, np.exp(-STEPS / 100.0), loss)
+    return Planted(f"planted-{seed}", STEPS, embeddings, np.exp(-STEPS / 100.0), loss)
 
 
 @pytest.fixture(scope="module")
 def studied() -> grokking.StudiedRun:
-    return study_run(planted(circles=True))
+    return studied_run(planted(circles=True), draws=20)
 
 
 @pytest.mark.parametrize("seed", range(4))
 def test_planted_circles_are_found_within_the_interval(seed: int) -> None:
     """Small circles drown in the noise: two checkpoints late is not an error."""
-    one = study_run(planted(circles=True, seed=seed))
+    one = studied_run(planted(circles=True, seed=seed))
     turn, loss = one.findings["own", "scaled"].first, one.findings["", "heldout_loss"].first
     assert turn is not None
     assert turn.low - 120 <= ONSET <= turn.high
@@ -56,12 +81,12 @@ def test_planted_circles_are_found_within_the_interval(seed: int) -> None:
     raised = one.findings["own", "scaled"].raised
     assert raised is not None
     assert raised > ONSET
-    assert sorted(key_frequencies(one.run.embeddings[-1]).tolist()) == list(KEYS)
+    assert sorted(key_frequencies(one.run.power[-1]).tolist()) == list(KEYS)
 
 
 def test_noise_is_not_taken_for_a_transition() -> None:
     findings = [
-        study_run(planted(circles=False, seed=seed)).findings["own", "scaled"] for seed in range(1, 13)
+        studied_run(planted(circles=False, seed=seed)).findings["own", "scaled"] for seed in range(1, 13)
     ]
     # at 5% a run, three or more of twelve have probability .02
     assert sum(finding.first is not None for finding in findings) <= 2
@@ -69,7 +94,7 @@ def test_noise_is_not_taken_for_a_transition() -> None:
 
 
 def test_growth_alone_moves_the_bars_but_not_their_share_of_the_radius() -> None:
-    one = study_run(planted(circles=False, growth=True, seed=3))
+    one = studied_run(planted(circles=False, growth=True, seed=3))
     bars = one.bars["own"]
     assert bars["longest"].iloc[-1] > 5 * bars["longest"].iloc[0]
     assert bars["scaled"].iloc[-1] < 2 * bars["scaled"].iloc[0]
@@ -80,11 +105,11 @@ def test_a_perfect_circle_reaches_the_mark_and_has_no_second_bar() -> None:
     angles = 2.0 * np.pi * np.outer(np.arange(P), KEYS) / P
     wheel = np.concatenate([np.cos(angles), np.sin(angles)], axis=1)
     table = fourier_bars(np.stack([wheel, 3.0 * wheel]), "own")
-    np.testing.assert_allclose(table["scaled"], grokking.circle_bar(P))
+    np.testing.assert_allclose(table["scaled"], fourier.circle_bar(P))
     np.testing.assert_allclose(table["longest"].iloc[1], 3.0 * table["longest"].iloc[0])
     assert np.isinf(table["ratio"]).all()
     assert (table["second_share"] == 0).all()
-    np.testing.assert_allclose(grokking.power_share(wheel[None], "own"), 1.0)
+    np.testing.assert_allclose(fourier.power_share(wheel[None], "own"), 1.0)
 
 
 def test_the_steps_between_are_those_of_the_two_turns(studied: grokking.StudiedRun) -> None:
@@ -110,7 +135,7 @@ def test_a_control_that_fires_too_often_is_called_out(
 ) -> None:
     counts = {"longest": (9, 0), "scaled": (1, 0), "second_share": (0, 1)}
     monkeypatch.setattr(grokking_tables, "control", lambda *_, **__: counts)
-    section = grokking_tables.false_alarms([studied], 20, True)
+    section = grokking_tables.false_alarms([studied])
     assert [row[-1] for row in section.rows] == ["yes", "no", "no"] * 2
     assert section.rows[0][3] == 0.45
     assert "Beyond the stated rate: longest bar, residues shuffled; longest bar, random" in section.note
@@ -119,14 +144,34 @@ def test_a_control_that_fires_too_often_is_called_out(
 
 def test_the_controls_lose_the_planted_circles(studied: grokking.StudiedRun) -> None:
     for kind in grokking.CONTROLS:
-        fired = grokking.control(studied.run, kind, draws=4, quiet=True)
-        assert fired == grokking.control(studied.run, kind, draws=4, quiet=True)
-    order = np.random.default_rng(0).permutation(P)
-    shuffled = fourier_bars(studied.run.embeddings[-1:, order], "own")["scaled"].item()
-    assert shuffled < 0.6 * fourier_bars(studied.run.embeddings[-1:], "own")["scaled"].item()
+        rows = studied.run.control[studied.run.control["name"] == kind]
+        last = rows[(rows["feature"] == "scaled") & (rows["step"] == STEPS[-1])]
+        assert len(last) == 20
+        assert last["value"].max() < 0.6 * studied.bars["own"]["scaled"].iloc[-1]
 
 
-def write(run: GrokkingRun, folder: Path, *, heldout: bool = True) -> Path:
+def test_what_the_store_gives_is_what_the_embeddings_give(studied: grokking.StudiedRun) -> None:
+    """Every number, bit by bit: the planes of both choices, and the draws of both controls."""
+    run = planted(circles=True)
+    embeddings = run.embeddings.astype(np.float32).astype(float)  # what a series hands out
+    for choice in ("own", "last"):
+        pd.testing.assert_frame_equal(
+            studied.bars[choice], fourier_bars(embeddings, choice), check_exact=True
+        )
+        np.testing.assert_array_equal(
+            grokking.power_of(studied.run, choice), fourier.power_share(embeddings, choice)
+        )
+    rows = studied.run.control.pivot_table(index="step", columns=["name", "feature", "draw"], values="value")
+    order = rng(name="grokking-shuffled", run=run.name, draw=3).permutation(P)
+    shuffled = fourier_bars(embeddings[:, order], "own")
+    np.testing.assert_array_equal(rows["shuffled", "longest", 3], shuffled["longest"])
+    power = fourier.power_share(embeddings[:, order], "own")
+    np.testing.assert_array_equal(rows["shuffled", "power", 3], power)
+    random = fourier.random_bars(embeddings, rng(name="grokking-random", run=run.name, draw=3))
+    np.testing.assert_array_equal(rows["random", "scaled", 3], random["scaled"])
+
+
+def write(run: Planted, folder: Path, *, heldout: bool = True) -> Path:
     """Write a planted run as safetensors files with a loss history beside them."""
     folder.mkdir()
     for step, table in zip(run.steps, run.embeddings, strict=True):
@@ -177,11 +222,11 @@ def test_without_runs_the_recipe_is_trained_first(
 
 def test_runs_that_cannot_be_judged_are_refused(tmp_path: Path) -> None:
     run = planted(circles=True)
-    short = GrokkingRun("s", run.steps[:9], run.embeddings[:9], run.loss[:9], run.heldout_loss[:9])
+    short = Planted("s", run.steps[:9], run.embeddings[:9], run.loss[:9], run.heldout_loss[:9])
     with pytest.raises(InputError, match="has 9 checkpoints; dating a transition needs 14"):
-        read_runs(str(write(short, tmp_path / "short")), quiet=True)
+        grokking.measure(open_series(str(write(short, tmp_path / "short"))), quiet=True)
     with pytest.raises(InputError, match="has a held-out loss at 0 of its checkpoints"):
-        read_runs(str(write(run, tmp_path / "blind", heldout=False)), quiet=True)
-    small = GrokkingRun("s", run.steps, run.embeddings[:, :9], run.loss, run.heldout_loss)
+        grokking.measure(open_series(str(write(run, tmp_path / "blind", heldout=False))), quiet=True)
+    small = Planted("s", run.steps, run.embeddings[:, :9], run.loss, run.heldout_loss)
     with pytest.raises(InputError, match="has 9 rows; 5 frequencies need at least 10"):
-        read_runs(str(write(small, tmp_path / "small")), quiet=True)
+        grokking.measure(open_series(str(write(small, tmp_path / "small"))), quiet=True)

@@ -71,7 +71,7 @@ def test_the_headline_is_worth_what_drift_leaves(reproduced: tuple[Path, dict]) 
     assert rows[0]["walk_p"] == pytest.approx(0.26, abs=0.02)
     assert rows[0]["partial_step"] is None
     assert all(row["effective_n"] < 6.5 for row in rows[1:])
-    assert {row["verdict"] for row in rows} == {"nothing beyond the trend"}
+    assert {row["verdict"] for row in rows} <= {"trend only", "cannot tell"}
 
 
 @pytest.mark.slow

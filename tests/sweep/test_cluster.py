@@ -10,23 +10,23 @@ from typing import Any
 
 import pytest
 
-from toposcope.errors import InputError
-from toposcope.probes.base import Measured, Probe, Reach, Tier
+from toposcope.errors import BrokenOffError, InputError
+from toposcope.probes.base import Measured, Probe
 from toposcope.probes.registry import weight_probes
 from toposcope.probes.snapshot import Snapshot
 from toposcope.probes.weights.options import WeightOptions
 from toposcope.sources import open_series
 from toposcope.store import Store
 from toposcope.sweep import Execution, SweepReport, sweep
-from toposcope.types import Row
+from toposcope.types import Feature, Row
 
 pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore")]
 OPTIONS = WeightOptions(points=12, draws=2, nulls=2)
 
 
 def slow_probe(seconds: float) -> Probe:
-    class Slow:  # local, so that it travels by value
-        name, version, tier, reach = "slow", 1, Tier.CHEAP, Reach.ONE
+    class Slow(Probe):  # local, so that it travels by value
+        name, features = "slow", (Feature("one", "one"),)
 
         def measure(self, snapshot: Snapshot) -> Measured:
             time.sleep(seconds)
@@ -73,6 +73,37 @@ def test_a_node_killed_on_the_way(
     assert killed
     assert 0 < killed[0] < 20  # in the middle
     assert report.failures == []
+    same(tmp_path / "serial", out)
+
+
+@pytest.mark.parametrize("what", ["every node", "the head"])
+def test_a_cluster_that_is_lost_is_one_line_and_the_store_goes_on(
+    cluster: Any,
+    runs: Path,
+    tmp_path: Path,
+    same: Callable[[Path, Path], None],
+    what: str,
+) -> None:
+    node = cluster.add_node(num_cpus=1)
+    out = tmp_path / "ray"
+
+    def kill() -> None:
+        limit = time.monotonic() + 60
+        while not list(out.glob("features/*.parquet")) and time.monotonic() < limit:
+            time.sleep(0.05)
+        if what == "every node":
+            cluster.remove_node(node, allow_graceful=False)
+        else:
+            cluster.head_node.kill_all_processes(check_alive=False, allow_graceful=False)
+
+    assassin = threading.Thread(target=kill)
+    assassin.start()
+    with pytest.raises(BrokenOffError, match=r"the cluster is lost .*; what was finished is in the store"):
+        measure(runs, out, 0.3, cluster.address)
+    assassin.join()
+    assert list(out.glob("features/*.parquet"))
+    measure(runs, out, 0.0, None)
+    measure(runs, tmp_path / "serial", 0.0, None)
     same(tmp_path / "serial", out)
 
 

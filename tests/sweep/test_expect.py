@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
+
+import pytest
 
 from toposcope.probes.registry import weight_probes
 from toposcope.probes.weights.options import WeightOptions
@@ -42,3 +45,28 @@ def test_an_unreadable_first_checkpoint_is_left_to_the_sweep(runs: Path) -> None
     for path in (runs / "one" / "checkpoints").iterdir():
         path.write_bytes(b"")
     assert expect(series, by_run(series), PROBES).bytes == 10 * BYTES
+
+
+def test_memory_and_time_of_a_large_model(tmp_path: Path) -> None:
+    # Headers are enough, and a safetensors file may be mostly holes.
+    shapes = {"embed_tokens.weight": (32000, 2048), "lm_head.weight": (32000, 2048)}
+    for layer in range(22):
+        for part, shape in {"q": (2048, 2048), "k": (256, 2048), "v": (256, 2048), "o": (2048, 2048)}.items():
+            shapes[f"layers.{layer}.self_attn.{part}_proj.weight"] = shape
+        for part, shape in {"gate": (5632, 2048), "up": (5632, 2048), "down": (2048, 5632)}.items():
+            shapes[f"layers.{layer}.mlp.{part}_proj.weight"] = shape
+    header, at = {}, 0
+    for name, shape in shapes.items():
+        size = 2 * shape[0] * shape[1]
+        header[name] = {"dtype": "BF16", "shape": shape, "data_offsets": [at, at + size]}
+        at += size
+    text = json.dumps(header).encode()
+    with (tmp_path / "step_1.safetensors").open("wb") as file:
+        file.write(len(text).to_bytes(8, "little") + text)
+        file.truncate(8 + len(text) + at)
+    series = open_series(tmp_path)
+    cheap = expect(series, by_run(series), weight_probes(["cheap"], WeightOptions()))
+    assert cheap.bytes == at
+    assert cheap.seconds < 180
+    assert 5e8 < cheap.memory_bytes < 3e9
+    assert sum(cheap.each.values()) == pytest.approx(cheap.seconds)

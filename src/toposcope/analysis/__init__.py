@@ -11,19 +11,25 @@ The wide series table (`series_table`, `from_frame`; class `SeriesTable`)
     "neural_persistence/seed004/role=attention/neural_persistence" (mean over the matrices of a role),
     "rips/euclidean/layers.0.attn.qkv.weight/h0_total" (one matrix).
     Draws are averaged; `spread` has their standard deviations under the same keys.
-    `catalogue`: `column`, `probe`, `filtration`, `scope` (model, role, matrix, layer, null,
-    quality), `name`, `role`, `layer`, `feature`, `draws`, `status`.
+    `catalogue`: `column`, `probe`, `filtration`, `scope` (model, role, matrix, head, layer,
+    null, quality, noise), `name`, `role`, `layer`, `feature`, `draws`, `status`, and from what the probes
+    declare: `label`, `unit`, `kind`, `null_of` (a column), `primary` (the confirmatory family).
     Targets: `loss` (minibatch loss at the checkpoint), `heldout_loss`, `loss_smooth`, `gap`
     (held-out minus smoothed training loss), `efficiency` (-dL/dlog tokens), `efficiency_flop`
     (-dL per FLOP, 6 N per token); `log_perplexity` and `probe_accuracy` from a store of representations;
     those of `read_targets`, a file of scores; control: `weight_norm`.
 
-`trend_table`: one row per run, target and feature (`column`)
-    `n`, `spearman`, `pearson`; the seeds' own: `seed_p`, `seed_bonferroni`, `seed_low`, `seed_high`;
-    honest: `effective_n`, `effective_p`, `block_length`, `block_low`, `block_high`, `partial_step`,
-    `partial_step_p`, `partial_norm` (given log-step and weight norm), `partial_norm_p`, `walk_p`,
-    `ar_p`; the verdict: `innovation_r`, `innovation_low`, `innovation_high`, `innovation_p`,
-    `innovation_holm`, `innovation_bh`, `verdict` ("adds", "nothing beyond the trend", "untested").
+`family_table`: one row per target and feature (`column`) over all runs, which carries the verdict
+    `runs`, `n`, `r` (of innovations), `r_low`, `r_high`, `p`, `departure_rho` (rank correlation of the
+    departures from the smooth trend), `p_holm` (over the `family_size` confirmatory rows of the target), `q`
+    (false discovery rate over the exploratory rows), `confirmatory`, `detectable_r` (found with 80% power),
+    `verdict` ("adds", "trend only", "cannot tell"), `reason`.
+
+`trend_table`: one row per run, target and feature: the same columns for each run alone
+    and `spearman`, `seed_p`, `block_low`, `block_high`; with `every`, what else is usually reported:
+    `pearson`, `seed_bonferroni`, `seed_low`, `seed_high`, `effective_n`, `effective_p`, `block_length`,
+    `partial_step`, `partial_step_p`, `partial_norm` (given log-step and weight norm), `partial_norm_p`,
+    `walk_p`, `ar_p`.
 
 `lag_table`: one row per run, target, feature: `lag` (checkpoints by which the feature leads), `lag_steps`,
     `lag_r`, `lag_p` (against the maximum over all lags under the null).
@@ -35,7 +41,7 @@ The wide series table (`series_table`, `from_frame`; class `SeriesTable`)
     `peak_step`, `diminishing_step`, `peak_fraction`, `diminishing_fraction`.
 
 `segment_table`: `run`, `column`, `segment`, `start_step`, `end_step`, `slope` (per unit log step),
-    `slope_low`, `slope_high`, `start_low`, `start_high` (interval of the boundary), `direction`,
+    `slope_low`, `slope_high`, `start_low`, `start_high` (interval of the bend), `kind`, `direction`,
     `spectral_label`, `embedding_label`, `false_alarm_rate`, `boundary_p` (of having any boundary),
     `boundary_holm` (over a run's columns).
 
@@ -61,6 +67,7 @@ from typing import Any
 _HOME = {
     "SeriesTable": "toposcope.analysis.table",
     "calibration_matrix": "toposcope.analysis.trends.calibration",
+    "family_table": "toposcope.analysis.trends.verdicts",
     "from_frame": "toposcope.analysis.table",
     "lag_table": "toposcope.analysis.trends.lags",
     "phase_table": "toposcope.analysis.phases.rules",

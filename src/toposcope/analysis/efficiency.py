@@ -12,7 +12,7 @@ LEAST_POINTS = 8
 SMOOTH = 100
 """Logged steps averaged for the smoothed training loss."""
 FLOP_PER_PARAMETER_TOKEN = 6.0
-_METRIC_COLUMNS = ("tokens", "loss", "heldout_loss", "weight_norm")
+_METRIC_COLUMNS = ("tokens", "loss", "heldout_loss", "weight_norm", "learning_rate")
 
 
 def local_slope(
@@ -88,7 +88,8 @@ def add_targets(
         errors.append(error)
     targets, errors_table = pd.concat(pieces), pd.concat(errors)
     present = tuple(name for name in TARGETS if targets[name].notna().any())
-    lead = ["tokens", "weight_norm", *present]
+    known = [name for name in ("learning_rate",) if targets[name].notna().any()]
+    lead = ["tokens", "weight_norm", *known, *present]
     values = pd.concat([values[["run", "step"]], targets[lead], values.drop(columns=["run", "step"])], axis=1)
     spread = pd.concat([spread, errors_table[[c for c in errors_table if c in present]]], axis=1)
     return values, spread, present, tuple(problems)
@@ -132,7 +133,7 @@ def targets_of_run(
 ) -> tuple[pd.DataFrame, pd.DataFrame]:
     """Return the targets of one run at `steps`, from its log by step, and the efficiencies' errors."""
     at = log.drop_duplicates("step").set_index("step").reindex(steps)
-    out = at[["tokens", "weight_norm", "loss", "heldout_loss"]].reset_index(drop=True)
+    out = at.reindex(columns=list(_METRIC_COLUMNS)).astype(float).reset_index(drop=True)
     logged, loss = log["step"].to_numpy(), log["loss"].to_numpy(float)
     out["loss_smooth"] = _trailing_mean(logged, loss, steps, smooth)
     out["gap"] = out["heldout_loss"] - out["loss_smooth"]

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
 from scipy.stats import t as student
 
-from toposcope.analysis.scaling import fit_power_law
+from toposcope.analysis.scaling import fit_loss_law, fit_power_law
 from toposcope.analysis.table import SeriesTable
 from toposcope.analysis.trends.verdicts import default_columns
 
@@ -20,11 +21,11 @@ FINALS = ("run", "parameters", "quantity", "step", "value", "low", "high", "fini
 _FITTED = (
     "scale", "exponent", "low", "high", "r2", "sigma", "spearman", "spearman_p", "n", "n_sizes"
 )  # fmt: skip
-FITS = ("quantity", *_FITTED, "runs", "seed_sd", "status", "reason")
+FITS = ("quantity", *_FITTED, "runs", "seed_sd", "status", "reason", "law", "offset")
 
 
 def scaling_table(table: SeriesTable, *, columns: Sequence[str] | None = None) -> pd.DataFrame:
-    """Fit a N^b to the last value of every loss and feature; one row each, as `fits_table`.
+    """Fit a N^b + E to the last value of every loss, a N^b to every feature; one row each, as `fits_table`.
 
     Runs that do not state their size or did not get to the end are left out; the row of a quantity that
     cannot be fitted says why.
@@ -32,11 +33,11 @@ def scaling_table(table: SeriesTable, *, columns: Sequence[str] | None = None) -
     Examples
     --------
     >>> from toposcope.analysis.table import from_frame
-    >>> frame = pd.DataFrame({"run": ["a", "b", "c", "d"], "step": 1, "loss": [4.0, 2.05, 0.98, 0.51]})
-    >>> runs = pd.DataFrame({"run": ["a", "b", "c", "d"], "parameters": [10, 100, 1000, 10000]})
+    >>> runs = pd.DataFrame({"run": list("abcdef"), "parameters": 10.0 ** np.arange(3, 9)})
+    >>> frame = pd.DataFrame({"run": list("abcdef"), "step": 1, "loss": [4.99, 3.5, 2.75, 2.374, 2.19, 2.09]})
     >>> row = scaling_table(from_frame(frame, features=[], runs=runs)).iloc[0]
-    >>> row["quantity"], float(round(row["exponent"], 1))
-    ('loss', -0.3)
+    >>> row["quantity"], float(round(row["exponent"], 1)), float(round(row["offset"]))
+    ('loss', -0.3, 2.0)
     """
     columns = default_columns(table, ("model",)) if columns is None else list(columns)
     quantities = [*(name for name in LOSSES if name in table.targets), *columns]
@@ -87,6 +88,10 @@ def _family_ends(table: SeriesTable, quantity: str) -> dict[str, float]:
 def fits_table(finals: pd.DataFrame, quantities: Sequence[str] | None = None) -> pd.DataFrame:
     """Return the power law of every quantity in the number of parameters, one row each.
 
+    A loss has a floor: its law is a N^b + E (`fit_loss_law`). A feature can vanish: its law is a N^b. Where
+    a law leaves no interval (two sizes, or a floor that the sizes cannot tell) the row has no exponent,
+    only the reason.
+
     Runs of one size are averaged first: a law is carried by its sizes, and more seeds are no more sizes. `n`
     counts sizes, `runs` the runs behind them; `seed_sd` is the standard deviation within sizes, pooled over
     the sizes that have several runs (NaN: none has). Runs that are not `finished` are left out, and the
@@ -100,13 +105,17 @@ def fits_table(finals: pd.DataFrame, quantities: Sequence[str] | None = None) ->
         known, begun = known[ended], known[~ended]
         groups = known.groupby("parameters")["value"]
         means = groups.mean()
-        law = fit_power_law(means.index.to_numpy(float), means.to_numpy())
+        floor = quantity in LOSSES
+        fit = fit_loss_law if floor else fit_power_law
+        law = fit(means.index.to_numpy(float), means.to_numpy())
         free = groups.size() - 1
         squares = float((groups.var(ddof=1).fillna(0.0) * free).sum())
         within = float(np.sqrt(squares / free.sum())) if free.sum() > 0 else np.nan
-        fitted = [getattr(law, name) for name in _FITTED]
+        shown = law if law.status == "ok" else replace(law, low=np.nan, high=np.nan)
+        fitted = [getattr(shown, name) for name in _FITTED]
         left = [f"{run} (to step {step})" for run, step in zip(begun["run"], begun["step"], strict=True)]
         reasons = [law.reason, f"left out, unfinished: {', '.join(left)}" if left else ""]
         reason = "; ".join(part for part in reasons if part)
-        rows.append((quantity, *fitted, len(known), within, law.status, reason))
+        form = "a N^b + E" if floor else "a N^b"
+        rows.append((quantity, *fitted, len(known), within, law.status, reason, form, law.offset))
     return pd.DataFrame(rows, columns=list(FITS))

@@ -12,7 +12,8 @@ import numpy as np
 import pandas as pd
 from scipy.optimize import OptimizeWarning, curve_fit
 
-from toposcope.analysis.table import SeriesTable, column_key
+from toposcope.analysis.catalogue import column_key
+from toposcope.analysis.table import SeriesTable
 
 METHODS = ("loss-only", "TDA-only", "combined", "last-loss control")
 FRACTIONS = (0.2, 0.3, 0.5)

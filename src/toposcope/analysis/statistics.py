@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 import numpy as np
 from scipy import special
 from scipy.stats import rankdata
+
+from toposcope.seeding import rng
 
 COLLINEAR = 1e-8
 """A rank residual smaller than this part of the whole is rounding: the control explains the series."""
@@ -118,3 +122,9 @@ def _step(p: np.ndarray, rule) -> np.ndarray:  # type: ignore[no-untyped-def]
         factor, running = rule(np.arange(len(order)), len(order))
         out[order] = np.minimum(running(p[order] * factor), 1.0)
     return out
+
+
+@lru_cache(maxsize=16)
+def signs(draws: int, n: int) -> np.ndarray:
+    """Return random signs, int8 (draws, n)."""
+    return (2 * rng(name="sign flips", n=n, draw=draws).integers(0, 2, (draws, n)) - 1).astype(np.int8)

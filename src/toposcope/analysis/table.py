@@ -8,19 +8,15 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 import pandas as pd
 
+from toposcope.analysis.catalogue import CATALOGUE, column_key, describe, label_of
+from toposcope.analysis.derived import with_derived
 from toposcope.analysis.efficiency import add_targets, averaged
 from toposcope.analysis.targets import join_targets, own_targets
 from toposcope.errors import InputError
+from toposcope.types import Kind, Scope
 
 KEYS = ("run", "step")
-CATALOGUE = ("column", "probe", "filtration", "scope", "name", "role", "layer", "feature", "draws", "status")
-_SETTINGS = "sensitivity"
-_QUALITY = (
-    "perplexity", "loss", "predicted_tokens", "probe_accuracy", "probe_accuracy_sd", "majority_accuracy",
-)  # fmt: skip
-"""Features of the representation probe that say how good a model is, not what shape it has."""
 _GOOD = ("ok", "subsampled", "truncated")
-_WORSE = ("ok", "subsampled", "truncated", "degenerate", "failed")
 
 
 @dataclass(frozen=True)
@@ -57,6 +53,16 @@ class SeriesTable:
             keep = keep[keep["probe"] == probe]
         return list(keep["column"])
 
+    def label(self, column: str) -> str:
+        """Return what a feature's or a target's column is called in figures and tables."""
+        return label_of(column, self.catalogue)
+
+    def feature_label(self, probe: str, feature: str) -> str:
+        """Return what a feature is called where it stands for the whole model."""
+        mine = (self.catalogue["probe"] == probe) & (self.catalogue["feature"] == feature)
+        found = self.catalogue.loc[mine, "column"]
+        return self.label(str(found.iloc[0]) if len(found) else feature)
+
     def of_run(self, run: str) -> pd.DataFrame:
         """Return the rows of one run, by step."""
         return self.values[self.values["run"] == run].reset_index(drop=True)
@@ -76,13 +82,14 @@ def series_table(
     *,
     smooth: int = 100,
     targets: pd.DataFrame | None = None,
+    catalogue: pd.DataFrame | None = None,
 ) -> SeriesTable:
     """Join long feature rows with metrics into one row per (run, step).
 
     A store of representations brings targets of its own, `log_perplexity` and `probe_accuracy`; the rows they
     come from have the scope "quality" and nulls the scope "null", so that neither is tested as a feature. Of
-    several hidden states a run's last one is "hidden", the others are "hidden.0", ... of scope "layer".
-    Rows of the sensitivity probe are the same features under other settings, and stay outside.
+    several layers a run's last one keeps its name, such as "hidden", and stands for the model; the others are
+    "hidden.0", ... of scope "layer". Rows under other settings (scope "setting") stay outside.
 
     Parameters
     ----------
@@ -99,6 +106,9 @@ def series_table(
         Logged steps averaged for `loss_smooth`.
     targets
         Further targets, as `read_targets` returns them.
+    catalogue
+        What the probes declare, as `Store.catalogue` returns it: labels, units, kinds, nulls, and what is
+        derived from the rows. Without it every feature is called as it is written and counts as topology.
 
     Raises
     ------
@@ -114,24 +124,25 @@ def series_table(
     [2.0, 4.0]
     """
     rows = _checked(features)
-    rows = _named_by_layer(rows[rows["probe"] != _SETTINGS])
+    rows = with_derived(rows[rows["scope"] != Scope.SETTING], catalogue)
+    rows = _named_by_layer(rows)
     infinite = rows[np.isinf(rows["value"])]
     rows["value"] = rows["value"].mask(np.isinf(rows["value"]))
     rows = pd.concat([rows, _role_means(rows)], ignore_index=True)
     rows["column"] = _column_keys(rows)
-    catalogue = _catalogue(rows)
+    columns = describe(rows, catalogue)
     good = rows[rows["status"].isin(_GOOD) & np.isfinite(rows["value"])]
     if good.empty:
         raise InputError("features: no finite value is left; look at the rows' status and note")
     grouped = good.groupby(["run", "step", "column"], sort=False)["value"].agg(["mean", "std"])
-    order = list(catalogue["column"])
+    order = list(columns["column"])
     values = grouped["mean"].unstack("column").reindex(columns=order).sort_index().reset_index()
     spread = grouped["std"].unstack("column").reindex(columns=order).sort_index().reset_index()
     runs = pd.DataFrame(columns=["run"]) if runs is None else runs.reset_index(drop=True)
     values, spread, names, problems = add_targets(values, spread, metrics, runs, smooth=smooth)
     odd = infinite.groupby(["probe", "feature"], sort=True).size()
     problems += tuple(f"{p}/{f}: {n} infinite values count as missing" for (p, f), n in odd.items())
-    table = with_targets(SeriesTable(values, spread, catalogue, names, runs, problems), own_targets(rows))
+    table = with_targets(SeriesTable(values, spread, columns, names, runs, problems), own_targets(rows))
     return table if targets is None else with_targets(table, targets)
 
 
@@ -185,7 +196,9 @@ def from_frame(
         other = {"run", "step", "tokens", "weight_norm", "learning_rate", *targets}
         numeric = frame.select_dtypes("number").columns
         features = [str(column) for column in numeric if column not in other]
-    extra = [name for name in ("tokens", "weight_norm") if name in frame and name not in features]
+    extra = [
+        name for name in ("tokens", "weight_norm", "learning_rate") if name in frame and name not in features
+    ]
     lead = list(dict.fromkeys([*extra, *targets]))
     frame, problems = _numbers(frame, list(dict.fromkeys([*lead, *features])))
     frame, repeated = averaged(frame)
@@ -200,9 +213,13 @@ def from_frame(
         ("layer", pd.NA),
         ("draws", 1),
         ("status", "ok"),
+        ("unit", ""),
+        ("kind", str(Kind.TOPOLOGY)),
+        ("null_of", ""),
+        ("primary", True),  # the user named them
     ):
         catalogue[name] = value
-    catalogue["feature"] = catalogue["column"]
+    catalogue["feature"] = catalogue["label"] = catalogue["column"]
     values = frame[[*KEYS, *lead, *features]]
     spread = values[list(KEYS)].copy()
     runs = pd.DataFrame(columns=["run"]) if runs is None else runs
@@ -240,20 +257,6 @@ def _numbers(frame: pd.DataFrame, columns: Sequence[str]) -> tuple[pd.DataFrame,
     return numbers, problems
 
 
-def column_key(
-    *, probe: str, feature: str, filtration: str = "", name: str = "model", role: str = "model"
-) -> str:
-    """Return the column key of a feature (see the package's documentation).
-
-    >>> column_key(probe="rips", filtration="euclidean", name="pooled", feature="h0_total")
-    'rips/euclidean/pooled/h0_total'
-    >>> column_key(probe="baselines", name="role", role="mlp", feature="stable_rank")
-    'baselines/role=mlp/stable_rank'
-    """
-    where = f"role={role}" if name == "role" else ("" if name == "model" else name)
-    return "/".join(part for part in (probe, filtration, where, feature) if part)
-
-
 def _checked(features: pd.DataFrame) -> pd.DataFrame:
     _need(features, ("run", "step", "probe", "feature", "value"), "features")
     rows = features.copy()
@@ -263,20 +266,32 @@ def _checked(features: pd.DataFrame) -> pd.DataFrame:
     for column in ("layer", "draw"):
         if column not in rows:
             rows[column] = np.nan
+    rows["scope"] = rows["scope"].fillna(str(Scope.MODEL)) if "scope" in rows else _scopes(rows)
     rows["value"] = pd.to_numeric(rows["value"], errors="coerce").astype(float)
     return rows
 
 
+def _scopes(rows: pd.DataFrame) -> pd.Series:
+    """Return the scopes of rows that were not read from a store and do not state them."""
+    scope = pd.Series(str(Scope.MODEL), index=rows.index, dtype=object)
+    scope[rows["name"] == str(Scope.POOLED)] = str(Scope.POOLED)
+    scope[rows["layer"].notna()] = str(Scope.LAYER)
+    scope[rows["role"] != "model"] = str(Scope.MATRIX)
+    scope[rows["name"] == str(Scope.ROLE)] = str(Scope.ROLE)
+    return scope
+
+
 def _named_by_layer(rows: pd.DataFrame) -> pd.DataFrame:
-    """Give every hidden state but a run's last a name of its own, so that layers are not averaged."""
-    hidden = (rows["name"] == "hidden") & rows["layer"].notna()
-    if not hidden.any():
+    """Give every layer but a run's last a name of its own, or layers would be averaged; mark the inner."""
+    rows = rows.assign(inner=False)
+    layers = (rows["scope"] == Scope.LAYER) & rows["layer"].notna()
+    if not layers.any():
         return rows
-    last = rows.loc[hidden].groupby(["run", "probe"])["layer"].transform("max")
-    inner = rows.loc[hidden, "layer"] < last
-    names = "hidden." + rows.loc[hidden, "layer"].astype(int).astype(str)
-    rows = rows.copy()
-    rows.loc[hidden, "name"] = rows.loc[hidden, "name"].where(~inner, names)
+    last = rows.loc[layers].groupby(["run", "probe", "name"])["layer"].transform("max")
+    inner = layers & (rows["layer"] < last.reindex(rows.index))
+    rows["inner"] = inner
+    numbers = rows.loc[inner, "layer"].astype(int).astype(str)
+    rows.loc[inner, "name"] = rows.loc[inner, "name"].astype(str) + "." + numbers
     return rows
 
 
@@ -289,55 +304,26 @@ def _need(frame: pd.DataFrame, columns: Sequence[str], what: str) -> None:
 
 def _role_means(rows: pd.DataFrame) -> pd.DataFrame:
     """Return a mean over matrices for every (probe, role, feature) that has none yet."""
-    matrices = rows[(rows["role"] != "model") & (rows["name"] != "role") & rows["status"].isin(_GOOD)]
+    single = rows["scope"].isin([str(Scope.MATRIX), str(Scope.HEAD)])
+    matrices = rows[single & rows["status"].isin(_GOOD)]
     if matrices.empty:
         return rows.iloc[:0]
     cell = ["run", "step", "probe", "filtration", "role", "feature"]
-    have = rows.loc[rows["name"] == "role", cell[2:]].drop_duplicates()
+    have = rows.loc[rows["scope"] == Scope.ROLE, cell[2:]].drop_duplicates()
     per_matrix = matrices.groupby([*cell, "name"], sort=False)["value"].mean()
     means = per_matrix.groupby(level=cell, sort=False).mean().reset_index()
     means = means.merge(have.assign(_have=True), on=cell[2:], how="left")
     means = means[means.pop("_have").isna()]
-    return means.assign(name="role", layer=np.nan, draw=np.nan, status="ok")
+    return means.assign(
+        scope=str(Scope.ROLE), name="role", layer=np.nan, draw=np.nan, status="ok", inner=False
+    )
 
 
 def _column_keys(rows: pd.DataFrame) -> pd.Series:
-    parts = rows[["probe", "filtration", "name", "role", "feature"]].drop_duplicates()
+    fields = ["probe", "filtration", "scope", "name", "role", "feature"]
+    parts = rows[fields].drop_duplicates()
     parts["column"] = [
-        column_key(probe=p, filtration=f, name=n, role=r, feature=x)
-        for p, f, n, r, x in parts.itertuples(index=False)
+        column_key(**{str(k): v for k, v in part.items()}) for part in parts.to_dict("records")
     ]
-    merged = rows[["probe", "filtration", "name", "role", "feature"]].merge(parts, how="left")
+    merged = rows[fields].merge(parts, how="left")
     return merged["column"].set_axis(rows.index)
-
-
-def _catalogue(rows: pd.DataFrame) -> pd.DataFrame:
-    rows = rows.assign(
-        _draw=rows["draw"].fillna(-1),
-        _worst=rows["status"].map({s: i for i, s in enumerate(_WORSE)}).fillna(len(_WORSE) - 1),
-    )
-    first = (
-        rows.groupby("column", sort=False)
-        .agg(
-            probe=("probe", "first"),
-            filtration=("filtration", "first"),
-            name=("name", "first"),
-            role=("role", "first"),
-            layer=("layer", "first"),
-            feature=("feature", "first"),
-            draws=("_draw", "nunique"),
-            _worst=("_worst", "max"),
-        )
-        .reset_index()
-    )
-    first["status"] = [_WORSE[int(i)] for i in first["_worst"]]
-    first["scope"] = np.where(
-        first["name"] == "role", "role", np.where(first["role"] == "model", "model", "matrix")
-    )
-    hidden = first["name"].astype(str).str.startswith("hidden.")
-    first.loc[hidden, "scope"] = "layer"
-    first.loc[first["feature"].astype(str).str.endswith("_null"), "scope"] = "null"
-    first.loc[(first["probe"] == "representations") & first["feature"].isin(_QUALITY), "scope"] = "quality"
-    rank = first["scope"].map({"model": 0, "role": 1, "matrix": 2}).fillna(3)
-    first = first.iloc[np.argsort(rank.to_numpy(), kind="stable")].reset_index(drop=True)
-    return first[list(CATALOGUE)]

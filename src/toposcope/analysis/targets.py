@@ -13,6 +13,16 @@ from toposcope.errors import InputError
 from toposcope.sources.labels import step_of
 
 COLUMNS = ("run", "step", "target", "value", "status", "reason")
+TARGET_LABELS = {
+    "loss": "minibatch loss",
+    "heldout_loss": "held-out loss",
+    "loss_smooth": "smoothed training loss",
+    "log_perplexity": "log perplexity",
+    "weight_norm": "weight norm",
+    "probe_accuracy": "linear probe accuracy",
+    "perplexity": "perplexity",
+}
+"""What the targets that the package makes are called; any other is called as its column."""
 OWN_TARGETS = ("log_perplexity", "probe_accuracy")
 """Targets that a store of representations brings itself; `probe_accuracy` is that of the last layer."""
 _KEYS = ("run", "step", "revision")

@@ -7,6 +7,7 @@ import dataclasses
 import click
 
 from toposcope.cli.output import json_option, print_json, print_table
+from toposcope.cli.sweeping import step_pattern_option
 
 
 @click.command("audit")
@@ -14,30 +15,42 @@ from toposcope.cli.output import json_option, print_json, print_table
 @click.option("--revisions", help="Hub revisions to look at, by name or pattern ('step*').")
 @click.option("--steps", help="Steps to look at: log, first, last, A:B:EVERY or 0,1000.")
 @click.option("--cheap", is_flag=True, help="Read headers and a sample of each tensor only.")
+@step_pattern_option
 @json_option
 def command(
-    series: tuple[str, ...], revisions: str | None, steps: str | None, cheap: bool, as_json: bool
+    series: tuple[str, ...],
+    revisions: str | None,
+    steps: str | None,
+    cheap: bool,
+    step_pattern: str | None,
+    as_json: bool,
 ) -> int:
     """Look for errors in SERIES: identical, damaged, swapped or misplaced checkpoints.
 
     Exits with 1 when something is found.
     """
-    from toposcope.sources import audit, open_series
+    from toposcope.api import audit
+    from toposcope.sources import open_series
 
-    opened = open_series(list(series), revisions=revisions, steps=steps)
-    findings = audit(opened, cheap=cheap, quiet=as_json)
+    opened = open_series(list(series), revisions=revisions, steps=steps, step_pattern=step_pattern)
+    left_out = opened.left_out()
+    findings = audit(opened, cheap=cheap, quiet=as_json).findings
     if as_json:
         print_json(
             {
                 "series": list(series),
                 "checkpoints": len(opened),
                 "findings": [dataclasses.asdict(f) for f in findings],
+                "left_out": left_out,
             }
         )
-    elif findings:
+        return 1 if findings else 0
+    if findings:
         rows = [(f.run, f.step, f.fault, f.tensor, f.message) for f in findings]
         print_table(f"{len(findings)} findings", ("run", "step", "fault", "tensor", "what"), rows)
     else:
         read = "sampled" if cheap else "read"
         click.echo(f"{len(opened)} checkpoints of {len(opened.runs)} runs {read}: nothing found")
+    if left_out:
+        click.echo(f"Not measured as weights: {left_out}")
     return 1 if findings else 0

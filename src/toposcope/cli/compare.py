@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from toposcope.cli.output import json_option, print_json, print_table
+from toposcope.cli.sweeping import step_pattern_option
 from toposcope.errors import InputError
 
 if TYPE_CHECKING:
     import pandas as pd
 
-    from toposcope.sources import Series
-    from toposcope.types import Checkpoint
+    from toposcope.api import Comparison
 
 _SHOWN = {
     ("neural_persistence", "rieck"): "NP",
@@ -38,6 +38,7 @@ _SHOWN = {
 @click.option(
     "--out", type=click.Path(path_type=Path, dir_okay=False), help="Write the figure here: .png or .svg."
 )
+@step_pattern_option
 @json_option
 def command(
     first: str,
@@ -47,6 +48,7 @@ def command(
     points: int | None,
     draws: int | None,
     out: Path | None,
+    step_pattern: str | None,
     as_json: bool,
 ) -> int:
     """Compare the weights of FIRST and SECOND: a base model and its fine-tuned form, or two data mixes.
@@ -56,16 +58,14 @@ def command(
     """
     if out is not None and out.suffix not in (".png", ".svg"):
         raise InputError(f"--out {out}: the figure is written as .png or .svg")
-    from toposcope.probes.weights.options import preset as preset_options
-    from toposcope.sources import open_series
-    from toposcope.sweep.compare import compare
+    from toposcope import api
 
-    options = preset_options(preset, points=points, draws=draws)
-    sides = [_checkpoint(open_series(uri, split=options.split), uri, step) for uri in (first, second)]
-    table = compare(*sides, options=options)
-    labels = [f"{checkpoint.run} step {checkpoint.step}" for _, checkpoint in sides]
+    compared = api.compare(
+        first, second, step=step, preset=preset, points=points, draws=draws, step_pattern=step_pattern
+    )
+    table, labels = compared.table, [compared.first, compared.second]
     if out is not None:
-        _draw(table, labels, out)
+        _draw(compared, out)
     if as_json:
         print_json({"first": labels[0], "second": labels[1], "rows": _records(table)})
     else:
@@ -75,26 +75,10 @@ def command(
     return 0
 
 
-def _checkpoint(series: Series, uri: str, step: int | None) -> tuple[Series, Checkpoint]:
-    checkpoints = list(series)
-    runs = sorted({checkpoint.run for checkpoint in checkpoints})
-    if len(runs) > 1:
-        raise InputError(f"{uri} holds {len(runs)} runs ({', '.join(runs[:5])}); name one of them")
-    if step is None:
-        return series, checkpoints[-1]
-    found = [checkpoint for checkpoint in checkpoints if checkpoint.step == step]
-    if not found:
-        raise InputError(
-            f"--step {step}: {uri} has the steps {checkpoints[0].step} to {checkpoints[-1].step}"
-        )
-    return series, found[0]
-
-
-def _draw(table: pd.DataFrame, labels: list[str], out: Path) -> None:
-    from toposcope.figures.comparison import comparison
+def _draw(compared: Comparison, out: Path) -> None:
     from toposcope.figures.style import to_png, to_svg
 
-    figure = comparison(table, first=labels[0], second=labels[1])
+    figure = compared.plot()
     out.parent.mkdir(parents=True, exist_ok=True)
     out.write_bytes(to_svg(figure) if out.suffix == ".svg" else to_png(figure))
 
@@ -109,13 +93,13 @@ def _show(table: pd.DataFrame, labels: list[str]) -> None:
     for row in records:
         title = _SHOWN.get((row["feature"], row["filtration"]))
         if title is not None:
-            name = f"all {row['role']}" if row["name"] == "role" else row["name"]
+            name = f"all {row['role']}" if row["scope"] == "role" else row["name"]
             lines.setdefault(name, {})[title] = _value(row)
     columns = list(_SHOWN.values())
     cells = [[name, *(line.get(column) for column in columns)] for name, line in lines.items()]
     print_table(f"{labels[1]} minus {labels[0]}", ("matrix", *columns), cells)
     for row in records:
-        if row["name"] == "pooled" and row["probe"] == "distances":
+        if row["scope"] == "pooled" and row["probe"] == "distances":
             click.echo(f"pooled {row['feature']}: {_value(row).lstrip('+')}")
     click.echo("± is the standard error over the draws; a difference without it has no draw, not no noise.")
 

@@ -15,9 +15,12 @@ from toposcope.errors import InputError, MissingExtraError
 if TYPE_CHECKING:
     import pandas as pd
 
+    from toposcope.models.loading import ModelLoader
+    from toposcope.probes.base import Probe
     from toposcope.probes.representations.kept import KeptSeries
-    from toposcope.probes.representations.loading import ModelLoader
     from toposcope.sources.series import Series
+
+REPRESENTATIONS, SENSITIVITY = "representations", "sensitivity"
 
 SENSITIVITY_SHOWN = {
     "feature": "feature", "run": "run", "settings": "settings", "components_spread": "components / training",
@@ -71,6 +74,13 @@ SENSITIVITY_SHOWN = {
 @click.option(
     "--sensitivity-texts", default="200,800", show_default=True, help="The numbers of texts it compares."
 )
+@click.option(
+    "--features",
+    default="representations",
+    show_default=True,
+    help="What to measure, separated by commas: representations, sensitivity, a probe that an installed "
+    "package offers, or one of your own as MODULE:CLASS.",
+)
 @click.option("--keep", type=click.Path(path_type=Path), help="Keep the pooled states in this folder.")
 @click.option(
     "--from-kept",
@@ -103,6 +113,7 @@ def command(
     labelled: Path | None,
     sensitivity: bool,
     sensitivity_texts: str,
+    features: str,
     keep: Path | None,
     from_kept: Path | None,
     no_diagrams: bool,
@@ -117,9 +128,9 @@ def command(
     layers and the perplexity. A sweep that was stopped goes on where it was when the command is repeated.
     """
     from toposcope.analysis import sensitivity_table
+    from toposcope.models.loading import ModelLoader
     from toposcope.probes.representations.kept import KeptSeries, keep_runs
     from toposcope.probes.representations.linear_probe import load_labelled
-    from toposcope.probes.representations.loading import ModelLoader
     from toposcope.probes.representations.options import preset as preset_options
     from toposcope.probes.representations.study import parse_grid, study_of_kept, study_of_texts
     from toposcope.store import Store
@@ -132,13 +143,15 @@ def command(
     }  # fmt: skip
     options = preset_options(preset, changes)
     _check_layers(options.layers)
+    ours, further = _chosen(features)
+    sensitivity |= SENSITIVITY in ours
     grid = parse_grid(sensitivity_texts) if sensitivity else None
     execution = sweeping.execution(keep_diagrams=not no_diagrams)
     if from_kept is not None:
         _refuse_with_kept(series, texts, pooling, length, labelled, keep, sweeping)
         kept = KeptSeries(from_kept)
         _check_kept(kept, limit)
-        opened: KeptSeries | Series = kept
+        opened: Series = kept
         study = study_of_kept(options, kept, limit=limit, grid=grid)
     else:
         if not series or texts is None:
@@ -156,7 +169,9 @@ def command(
             keep_runs(keep, opened.runs)
     place = Place.of(out)
     store = Store.create(out, recipe=study.recipe())
-    report = sweep(opened, study.probes(), store, execution=execution)
+    probes = [probe for probe in study.probes() if probe.name in (*ours, SENSITIVITY)]
+    agree = None if isinstance(opened, KeptSeries) else sweeping.agree(opened, place)
+    report = sweep(opened, [*probes, *further], store, execution=execution, agree=agree)
     place.refuse_nothing(report, alone=execution.shard.count == 1)
     moved = sensitivity and store.features(probe="sensitivity")["value"].notna().any()
     tables = {"sensitivity": sensitivity_table(store.features())} if moved else {}
@@ -164,6 +179,16 @@ def command(
     if tables and not as_json:
         show_sensitivity(tables["sensitivity"])
     return exit_code(report)
+
+
+def _chosen(features: str) -> tuple[list[str], list[Probe]]:
+    """Return which of our probes are wanted, and those that come from elsewhere."""
+    from toposcope.probes.registry import further_probes
+
+    known = (REPRESENTATIONS, SENSITIVITY)
+    names = [name.strip() for name in features.split(",")]
+    others = [name for name in names if name not in known]
+    return [name for name in names if name in known], further_probes(others, known=known)
 
 
 def _refuse_with_kept(
@@ -230,10 +255,10 @@ def _check_models(series: Series, loader: ModelLoader, layers: str) -> None:
 
     refusals = []
     for checkpoint in series:
-        if checkpoint.uri.startswith("hf://"):
-            return
         try:
-            resolve_layers(layers, loader.n_layers(checkpoint))
+            n_layers = loader.n_layers(checkpoint)
+            if n_layers is not None:
+                resolve_layers(layers, n_layers)
             return
         except InputError as error:
             refusals.append(error)

@@ -10,15 +10,25 @@ from typing import TYPE_CHECKING
 
 import click
 
-from toposcope.cli.curves import Reading, read_curves, refuse_twins
+from toposcope.analysis.forecast.reading import Reading, read_curves, refuse_twins
+from toposcope.cli.forecast_lines import (
+    record,
+    show_ablation,
+    show_lines,
+    show_methods,
+    show_problems,
+    show_scores,
+    show_symptoms,
+)
 from toposcope.cli.output import json_option, print_json, print_table
 from toposcope.errors import InputError
 
 if TYPE_CHECKING:
     import pandas as pd
 
-    from toposcope.analysis.forecast import Curve, Forecast, Forecaster, Schedule
+    from toposcope.analysis.forecast import Curve, Forecaster, Schedule
     from toposcope.analysis.forecast.gather import Problem
+    from toposcope.analysis.health import Symptom
 
 
 @click.command("forecast", short_help="Forecast the final loss of unfinished runs.")
@@ -42,6 +52,14 @@ if TYPE_CHECKING:
     "--parameters", type=int, default=0, help="Size of runs whose files do not say; of the run to come."
 )
 @click.option("--level", type=float, default=0.9, show_default=True, help="Confidence of the intervals.")
+@click.option("--finished", is_flag=True, help="Every run is finished where its log ends, short ones too.")
+@click.option(
+    "--methods",
+    type=click.Choice(["auto", "all"]),
+    default="auto",
+    show_default=True,
+    help="Which methods to show; all of them and what topology adds: slower.",
+)
 @click.option("--advise", is_flag=True, help="Continue, stop, or scale up? Needs --budget.")
 @click.option("--budget", type=float, help="FLOP that are left, for --advise.")
 @click.option(
@@ -59,6 +77,8 @@ def command(
     rename: tuple[str, ...],
     parameters: int,
     level: float,
+    finished: bool,
+    methods: str,
     advise: bool,
     budget: float | None,
     larger: int | None,
@@ -71,7 +91,9 @@ def command(
     run, lr, tokens, parameters, heldout_loss and features. Finished runs, there or in --siblings, are what
     the forecasts learn from. Where every run is finished, each is forecast from the others at --cuts of its
     training and the methods are scored. With --siblings and --schedule alone, the run that the schedule plans
-    is forecast before it begins. The table always shows the forecast without topology beside those with it.
+    is forecast before it begins. What is wrong with a run (it diverges, its losses are not
+    finite, it no longer falls, it spikes, its rate has ended) is said first. --methods all shows the forecast
+    without topology beside those with it.
     """
     if not 0 < level < 1:
         raise InputError(f"--level {level} is not a confidence; give a number between 0 and 1, such as 0.9")
@@ -81,7 +103,7 @@ def command(
     _positive("--tokens-per-step", tokens_per_step)
     _positive("--larger", larger)
     _positive("--parameters", parameters or None)
-    from toposcope.analysis.forecast.gather import split_runs
+    from toposcope.analysis.forecast.gather import Problem, split_runs
 
     plan = _plan(schedule)
     if not targets and (plan is None or not siblings):
@@ -95,6 +117,11 @@ def command(
     for note in dict.fromkeys(notes + noted):
         click.echo(f"note: {note}", err=True)
     problems += more
+    problems += [
+        Problem(c.run, f"not finished, step {c.last} of {c.horizon}: it cannot serve as a sibling")
+        for c in others
+        if not c.finished
+    ]
     if plan is not None and not targets:
         alike = [curve for curve in others if parameters in (0, curve.parameters)]
         return _planned(plan, alike, problems, level, as_json)
@@ -102,12 +129,13 @@ def command(
         why = [problem.reason for problem in problems if problem.left_out]
         detail = f": {why[0]}" if why else ""
         raise InputError(f"no run of {', '.join(targets)} can be forecast{detail}")
-    finished, begun = split_runs(own, others)
+    ended, begun = split_runs(own, others, all_finished=finished)
     if advise:
-        return _advise(begun, finished, problems, float(budget or 0), larger, tokens_per_step, level, as_json)
+        return _advise(begun, ended, problems, float(budget or 0), larger, tokens_per_step, level, as_json)
+    everything = as_json or methods == "all"
     if begun:
-        return _forecast(begun, finished, problems, level, as_json)
-    return _score(finished, problems, _shares(cuts), level, as_json)
+        return _forecast(begun, ended, problems, level, as_json, everything)
+    return _score(ended, problems, _shares(cuts), level, as_json, everything)
 
 
 def _positive(option: str, value: float | None) -> None:
@@ -151,13 +179,18 @@ def _methods(curves: list[Curve]) -> list[Forecaster]:
     return [Auto(), *default_candidates(), *laws, *families, *topological_methods(curves)]
 
 
+def _symptoms(curves: list[Curve]) -> dict[str, list[Symptom]]:
+    return {curve.run: list(curve.symptoms) for curve in curves if curve.symptoms}
+
+
 def _forecast(
-    begun: list[Curve], finished: list[Curve], problems: list[Problem], level: float, as_json: bool
-) -> int:
+    begun: list[Curve], finished: list[Curve], problems: list[Problem], level: float, as_json: bool,
+    everything: bool,
+) -> int:  # fmt: skip
     from toposcope.analysis.forecast import forecast
     from toposcope.progress import Progress
 
-    methods = _methods(begun + finished)
+    methods = _methods(begun + finished)[: None if everything else 1]
     made = []
     with Progress("forecasting", len(begun) * len(methods), quiet=as_json) as progress:
         for curve in begun:
@@ -165,23 +198,36 @@ def _forecast(
                 made.append(forecast(method, curve, finished, level=level))
                 progress.advance(note=curve.run)
     ablation = _worth(begun, finished, methods)
+    symptoms = _symptoms(begun)
     if as_json:
         print_json(
             {
-                "forecasts": [_record(one) for one in made],
+                "forecasts": [record(one) for one in made],
                 "topology": ablation.to_dict("records") if ablation is not None else None,
                 "notes": {curve.run: list(curve.notes) for curve in begun + finished if curve.notes},
-                "problems": [{"run": p.run, "reason": p.reason} for p in problems],
+                "problems": [{"run": p.run, "reason": p.reason} for p in problems] + _listed(symptoms),
             }
         )
     else:
-        _show_forecasts(begun, finished, made, level)
-        _show_ablation(
-            ablation, "What topology added on the finished siblings at the same share (|error|, paired)"
-        )
-        _show_problems(problems, begun + finished)
+        show_symptoms(symptoms)
+        show_lines(begun, {one.run: one for one in made if one.method == methods[0].name}, len(finished))
+        if everything:
+            show_methods(begun, made)
+            show_ablation(
+                ablation, "What topology added on the finished siblings at the same share (|error|, paired)"
+            )
+        show_problems(problems, begun + finished)
     bad = any(one.status == "failed" for one in made if one.method == methods[0].name)
-    return 1 if problems or bad else 0
+    return 1 if problems or bad or symptoms else 0
+
+
+def _listed(symptoms: dict[str, list[Symptom]]) -> list[dict[str, object]]:
+    """Return the symptoms as problems: what is wrong, since which step, and the remedy."""
+    return [
+        {"run": run, "reason": str(one), "kind": one.kind, "step": one.step, "remedy": one.remedy}
+        for run, found in symptoms.items()
+        for one in found
+    ]
 
 
 def _planned(
@@ -194,7 +240,7 @@ def _planned(
     if as_json:
         print_json(
             {
-                "forecasts": [_record(one) for one in made],
+                "forecasts": [record(one) for one in made],
                 "problems": [{"run": p.run, "reason": p.reason} for p in problems],
             }
         )
@@ -202,8 +248,10 @@ def _planned(
         title = (
             f"A run of {plan.end} steps that has not begun, from {len(siblings)} finished runs of its size"
         )
-        print_table(title, _columns(level), [_cells(one) for one in made])
-        _show_problems(problems, siblings)
+        columns = ("law", "final loss", f"{level:.0%} low", "high", "from", "status", "reason")
+        cells = [(o.method, o.final, o.low, o.high, o.interval_from, o.status, o.reason) for o in made]
+        print_table(title, columns, cells)
+        show_problems(problems, siblings)
     return 1 if problems or made[0].status == "failed" else 0
 
 
@@ -221,36 +269,12 @@ def _worth(begun: list[Curve], finished: list[Curve], methods: list[Forecaster])
     return ablate(scores, SiblingTransfer().name)
 
 
-def _record(made: Forecast) -> dict[str, object]:
-    return {
-        "run": made.run, "method": made.method, "share_seen": made.share, "final_loss": made.final,
-        "low": made.low, "high": made.high, "level": made.level, "interval_from": made.interval_from,
-        "status": made.status, "reason": made.reason, "steps": made.step, "losses": made.loss,
-        "curve_low": made.curve_low, "curve_high": made.curve_high,
-    }  # fmt: skip
-
-
-def _show_forecasts(begun: list[Curve], finished: list[Curve], made: list[Forecast], level: float) -> None:
-    for curve in begun:
-        rows = [_cells(one) for one in made if one.run == curve.run]
-        seen = f"step {curve.last} of {curve.horizon} ({curve.last / curve.horizon:.0%})"
-        seen = f"step {curve.last}, end unknown" if curve.endless else seen
-        title = f"{curve.run}: final loss, seen to {seen}, {len(finished)} finished siblings"
-        print_table(title, _columns(level), rows)
-
-
-def _columns(level: float) -> tuple[str, ...]:
-    return "method", "final loss", f"{level:.0%} low", "high", "from", "status", "reason"
-
-
-def _cells(one: Forecast) -> tuple[object, ...]:
-    return one.method, one.final, one.low, one.high, one.interval_from, one.status, one.reason
-
-
 def _score(
-    finished: list[Curve], problems: list[Problem], shares: list[float], level: float, as_json: bool
-) -> int:
+    finished: list[Curve], problems: list[Problem], shares: list[float], level: float, as_json: bool,
+    everything: bool,
+) -> int:  # fmt: skip
     from toposcope.analysis.forecast.evaluate import ablate, score_forecasts, summarise, unseen_largest
+    from toposcope.analysis.forecast.families import LastValue
     from toposcope.analysis.forecast.siblings import SiblingTransfer
     from toposcope.progress import Progress
 
@@ -259,10 +283,12 @@ def _score(
             f"{len(finished)} finished runs: to score forecasts give at least 3, or an unfinished run"
         )
     methods = _methods(finished)
+    if not everything:
+        methods = [methods[0], SiblingTransfer(), LastValue()]
     with Progress("scoring", len(shares) * len(finished) * len(methods), quiet=as_json) as progress:
         scores = score_forecasts(finished, methods, shares, level=level, advance=progress.advance)
     summary, effects = summarise(scores), ablate(scores, SiblingTransfer().name)
-    largest = unseen_largest(finished, [SiblingTransfer()], shares, level=level)
+    largest = unseen_largest(finished, [methods[0]], shares, level=level)
     if as_json:
         print_json(
             {
@@ -273,63 +299,13 @@ def _score(
             }
         )  # fmt: skip
         return 1 if problems else 0
-    columns = (
-        "method",
-        "cut",
-        "n",
-        "mae",
-        "mean_relative",
-        "worst",
-        "covered",
-        "bounded",
-        "rank_correlation",
-    )
-    names = ("method", "seen", "runs", "MAE", "mean |rel|", "worst", "in interval", "of", "rank corr.")
-    print_table(
-        f"Every run forecast from the others ({level:.0%} intervals)", (*names, "reason"),
-        [[*(row[c] for c in columns), row["reason"]] for row in summary.to_dict("records")],
-    )  # fmt: skip
-    _show_ablation(
-        effects, "Against sibling transfer on the loss alone (|error|, paired by run; negative: better)"
-    )
-    print_table(
-        "The largest run from the smaller ones",
-        tuple(largest.columns),
-        largest.itertuples(index=False, name=None),
-    )
-    _show_problems(problems, finished)
-    return 1 if problems else 0
-
-
-def _show_ablation(effects: pd.DataFrame | None, title: str) -> None:
-    if effects is None:
-        click.echo(
-            "Topology: nothing measured, or fewer than 3 finished siblings; run toposcope weights first."
+    show_scores(summary, largest, level)
+    if everything:
+        show_ablation(
+            effects, "Against sibling transfer on the loss alone (|error|, paired by run; negative: better)"
         )
-        return
-    names = ("seen", "method", "runs", "effect", "low", "high", "t p", "Wilcoxon p", "smallest p", "reason")
-    keys = (
-        "cut",
-        "method",
-        "n",
-        "effect",
-        "low",
-        "high",
-        "t_p",
-        "wilcoxon_p",
-        "smallest_wilcoxon_p",
-        "reason",
-    )
-    print_table(title, names, [[row[key] for key in keys] for row in effects.to_dict("records")])
-
-
-def _show_problems(problems: list[Problem], curves: list[Curve]) -> None:
-    for problem in problems:
-        kind = "left out" if problem.left_out else "problem"
-        click.echo(f"{kind}: {problem.run}: {problem.reason}", err=True)
-    for curve in curves:
-        for note in curve.notes:
-            click.echo(f"note: {curve.run}: {note}", err=True)
+    show_problems(problems, finished)
+    return 1 if problems else 0
 
 
 def _advise(
@@ -345,6 +321,7 @@ def _advise(
             "--advise: every run is finished; give one that is not, or --horizon beyond its last step"
         )
     advices = []
+    symptoms = _symptoms(begun)
     for curve in begun:
         if curve.endless:
             raise InputError(f"run {curve.run}: {curve.endless}")
@@ -365,17 +342,21 @@ def _advise(
         print_json(
             {
                 "advice": [asdict(advice) for advice in advices],
-                "problems": [{"run": p.run, "reason": p.reason} for p in problems],
+                "problems": [{"run": p.run, "reason": p.reason} for p in problems] + _listed(symptoms),
             }
         )
-        return 1 if problems else 0
+        return 1 if problems or symptoms else 0
     for advice in advices:
+        click.echo(f"{advice.run}: {advice.action} ({advice.why})")
         rows = [
-            (o.action, o.steps, o.loss, o.low, o.high, o.spent, o.cost, o.status, o.reason)
+            (o.action, o.parameters, o.steps, o.loss, o.low, o.high, o.spent, o.cost, o.reason)
             for o in advice.options
         ]
-        title = f"{advice.run}: {advice.action} ({advice.why})"
-        names = ("option", "steps", "loss", "low", "high", "budget spent", "cost", "status", "reason")
-        print_table(title, names, rows)
-    _show_problems(problems, begun + finished)
-    return 1 if problems else 0
+        names = ("option", "parameters", "steps", "loss", "low", "high", "spent", "cost", "reason")
+        print_table("", names, rows)
+    click.echo(
+        f"loss: expected, with its {level:.0%} interval; spent: share of the budget; "
+        "cost = loss x (1 + 0.01 x spent), lower is better: the whole budget is worth 1% of the loss"
+    )
+    show_problems(problems, begun + finished)
+    return 1 if problems or symptoms else 0

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -39,7 +39,7 @@ def show_law(
     from toposcope.analysis.scaling.table import COLUMNS, last_rows, law_table
 
     named = _named(columns)
-    models = _models(source)
+    models = _models(source, named.values())
     sizes_in, loss_in = (named.get(name, COLUMNS[name]) for name in ("size", "loss"))
     rows = len(models)
     models = last_rows(models, loss_in)
@@ -81,17 +81,12 @@ def _named(columns: Sequence[str]) -> dict[str, str]:
     return names
 
 
-def _models(source: Path) -> pd.DataFrame:
+def _models(source: Path, keep: Collection[str]) -> pd.DataFrame:
     """Return a file's rows, or the logged losses of a store's runs with their sizes."""
-    import pandas as pd
+    from toposcope.sources.losses import canonical, read_table
 
     if source.is_file():
-        if source.suffix not in (".csv", ".parquet"):
-            raise InputError(f"{source}: neither a store nor a .csv or .parquet table")
-        try:
-            return pd.read_csv(source) if source.suffix == ".csv" else pd.read_parquet(source)
-        except (ValueError, OSError) as error:
-            raise InputError(f"{source} cannot be read as a table: {error}") from error
+        return canonical(read_table(source), keep=keep)
     from toposcope.store import Store
 
     store = Store.open(source)

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import importlib
 import os
+import re
+import signal
 import sys
+import threading
+from collections.abc import Iterator
 
 import click
 
 from toposcope import __version__
-from toposcope.errors import InputError
+from toposcope.errors import BrokenOffError, InputError, did_you_mean
 
 COMMANDS: dict[str, str] = {
     "train": "toposcope.cli.train",
@@ -36,6 +41,14 @@ class LazyGroup(click.Group):
         """Return the names in the order a user meets them."""
         return list(COMMANDS)
 
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Return the subcommand that `args` begins with; an unknown one is told the nearest known."""
+        if args and args[0] not in COMMANDS and not args[0].startswith("-"):
+            ctx.fail(f"No such command {args[0]!r}{did_you_mean(args[0], COMMANDS)}")
+        return super().resolve_command(ctx, args)
+
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         """Import and return the subcommand."""
         if cmd_name not in COMMANDS:
@@ -51,8 +64,31 @@ def toposcope() -> None:
 
 def main(args: list[str] | None = None) -> None:
     """Run the command line; exit 0 when done, 1 with listed problems, 2 when nothing was done."""
+    with _ended_like_ctrl_c():
+        _run(args)
+
+
+@contextlib.contextmanager
+def _ended_like_ctrl_c() -> Iterator[None]:
+    """Let SIGTERM end the command as Ctrl-C does: files closed, workers ended, one line."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
-        code = toposcope.main(args=args, prog_name="toposcope", standalone_mode=False)
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before or signal.SIG_DFL)
+
+
+def _run(args: list[str] | None) -> None:
+    try:
+        code = toposcope.main(
+            args=args,
+            prog_name="toposcope",
+            standalone_mode=False,
+            obj=list(sys.argv[1:] if args is None else args),
+        )
         sys.exit(code if isinstance(code, int) else 0)
     except click.exceptions.Abort:
         _die("interrupted; what was finished is kept: repeat the command to go on", 1)
@@ -61,13 +97,15 @@ def main(args: list[str] | None = None) -> None:
         sys.exit(2)
     except click.ClickException as error:
         _die(_worded(error), 2)
+    except BrokenOffError as error:
+        _die(str(error), 1)
     except InputError as error:
         _die(str(error), 2)
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(1)
     except OSError as error:
-        if error.errno == errno.ENOSPC:
+        if error.errno in (errno.ENOSPC, errno.EDQUOT):
             where = error.filename or "writing"
             _die(f"the disk is full ({where}); what was finished is kept: free space and repeat", 1)
         where = f": {error.filename}" if error.filename else ""
@@ -77,6 +115,10 @@ def main(args: list[str] | None = None) -> None:
 def _worded(error: click.ClickException) -> str:
     """Return a usage error with what to do about it: the help of the command that was called."""
     message = error.format_message().rstrip(".")
+    if isinstance(error, click.BadParameter) and error.param is not None:
+        choices = getattr(error.param.type, "choices", ())
+        typed = re.match(r".*?'([^']*)' is not one of", message)
+        message += did_you_mean(typed[1], choices) if typed else ""
     context = error.ctx if isinstance(error, click.UsageError) else None
     called = context.command_path if context is not None else "toposcope"
     return f"{message}; see: {called} --help"

@@ -18,24 +18,9 @@ def print_json(payload: object) -> None:
 
 def print_table(title: str, columns: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
     """Print a table; numbers to four significant figures, None as an empty cell."""
-    from rich.console import Console
-    from rich.table import Table
+    from toposcope.tabular import of_cells
 
-    table = Table(title=title, title_justify="left", title_style="bold")
-    for column in columns:
-        table.add_column(column, overflow="fold")
-    for row in rows:
-        table.add_row(*(_cell(value) for value in row))
-    console = Console()
-    Console(width=None if console.is_terminal else 200).print(table)
-
-
-def _cell(value: object) -> str:
-    if value is None:
-        return ""
-    if isinstance(value, float):
-        return "" if math.isnan(value) else f"{value:.4g}"
-    return str(value)
+    of_cells(title, columns, rows).show()
 
 
 def _plain(value: object) -> object:

@@ -38,17 +38,15 @@ def command(
     A store of weights and one of representations make one page of two parts. The folder appears whole or
     not at all; a folder that holds anything but a report is left alone.
     """
-    from toposcope.analysis.targets import read_targets
-    from toposcope.report.page import check_target
-    from toposcope.report.write import problems_of, studies_of_all, write_studies
+    from toposcope.api import report
 
-    check_target(out)
-    read = None if targets is None else read_targets(targets)
-    studies = studies_of_all(stores, target=target, targets=read)
-    page, problems = write_studies(studies, out, title=title), problems_of(studies)
+    made = report(stores, out, title=title, target=target, scores=targets)
+    page, problems = made.page, made.problems
     if as_json:
         print_json({"page": str(page), "markdown": str(page.with_name("report.md")), "problems": problems})
     else:
+        for found in made.analysis.all_findings:
+            click.echo(found.headline)
         click.echo(f"{page}: open it in a browser; its Markdown twin is {page.with_name('report.md')}")
         for problem in problems:
             click.echo(f"note: {problem}")

@@ -152,7 +152,8 @@ def _seed004(
 def _pythia(uri: str, revisions: str | None, out: Path | None, quiet: bool) -> Sequence[Section]:
     from toposcope.studies import pythia14m
 
-    features = pythia14m.measure(uri, revisions=revisions, quiet=quiet)
+    store = None if out is None else out / "stores" / pythia14m.PROBE
+    features = pythia14m.measure(uri, revisions=revisions, store=store, quiet=quiet)
     if out is not None:
         from toposcope.figures.style import save
 
@@ -164,6 +165,7 @@ def _pythia(uri: str, revisions: str | None, out: Path | None, quiet: bool) -> S
 def _grokking(
     runs: str | None, folder: Path, out: Path | None, jobs: int | None, quiet: bool
 ) -> Sequence[Section]:
+    from toposcope.sources import open_series
     from toposcope.studies import grokking
     from toposcope.studies.grokking_tables import tables
 
@@ -172,11 +174,13 @@ def _grokking(
 
         train("grokking", folder / "runs", jobs=jobs or 1, quiet=quiet)
         runs = str(folder / "runs")
-    studied = [grokking.study_run(run) for run in grokking.read_runs(runs, quiet=quiet)]
+    store = None if out is None else out / "stores" / "grokking"
+    measured = grokking.measure(open_series(runs), store, draws=grokking.DRAWS, jobs=jobs or 1, quiet=quiet)
+    studied = [grokking.study_run(run) for run in measured]
     if out is not None:
         from toposcope.figures.style import save
 
         for one in studied:
             for path in save(grokking.figure(one), out, f"grokking-{one.run.name}"):
                 click.echo(f"wrote {path}", err=True)
-    return tables(studied, draws=grokking.DRAWS, quiet=quiet)
+    return tables(studied)

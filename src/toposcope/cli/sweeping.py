@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import functools
 import re
+import shlex
 import shutil
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,9 +22,21 @@ if TYPE_CHECKING:
 
     from toposcope.sources.series import Series
     from toposcope.sweep import Execution, SweepReport
+    from toposcope.sweep.expect import Expectation
     from toposcope.sweep.worker import Failure
 
+step_pattern_option = click.option(
+    "--step-pattern",
+    metavar="REGEX",
+    help="How names state the step, where that is not understood: a pattern with one group, 'run_(\\d+)'.",
+)
+
 _OPTIONS = (
+    step_pattern_option,
+    click.option(
+        "--rename", multiple=True, metavar="OLD=NEW", help="What a column of --losses is: val=heldout_loss."
+    ),
+    click.option("--yes", is_flag=True, help="Do not ask before a sweep of more than a day."),
     click.option(
         "--losses",
         type=click.Path(exists=True, dir_okay=False),
@@ -56,14 +70,64 @@ class Sweeping:
     shard: str
     ray: str | None
     no_audit: bool
+    step_pattern: str | None = None
+    rename: tuple[str, ...] = ()
+    yes: bool = False
 
     def open(self, series: Sequence[str], *, split: str = "table") -> Series:
         """Return the chosen checkpoints of a series."""
         from toposcope.sources import open_series
 
         return open_series(
-            list(series), revisions=self.revisions, steps=self.steps, losses=self.losses, split=split
+            list(series),
+            revisions=self.revisions,
+            steps=self.steps,
+            losses=self.losses,
+            split=split,
+            step_pattern=self.step_pattern,
+            rename=renamed(self.rename),
         )
+
+    def agree(self, series: Series, place: Place) -> Callable[[Expectation], None]:
+        """Return what `sweep` asks first: over an hour is said with a cheaper way, a day needs a yes.
+
+        Raises
+        ------
+        InputError
+            By what is returned: more than a day, without `--yes` and without a terminal that agrees.
+        """
+
+        def asked(expectation: Expectation) -> None:
+            from toposcope.progress import duration
+            from toposcope.sweep.expect import is_long, must_ask
+
+            if not is_long(expectation.seconds):
+                return
+            cheaper = self._cheaper(series, expectation)
+            long = f"about {duration(expectation.seconds)}"
+            click.echo(f"This takes {long}. Cheaper: {cheaper}", err=True)
+            if not must_ask(expectation.seconds) or self.yes:
+                return
+            if sys.stdin.isatty() and click.confirm("Start it?", err=True):
+                return
+            if place.fresh and place.path.is_dir() and self.shard == "1/1":
+                shutil.rmtree(place.path)
+            raise InputError(f"this sweep takes {long}: repeat it with --yes, or measure less: {cheaper}")
+
+        return asked
+
+    def _cheaper(self, series: Series, expectation: Expectation) -> str:
+        """Return the command as it was typed with fewer steps, and what that takes."""
+        from toposcope.progress import duration
+        from toposcope.sources.labels import select
+
+        choice = "log" if self.steps is None else "last"
+        every = {run: [at.step for at in series.of_run(run)] for run in series.names}
+        kept = sum(len(select(steps, choice)) for steps in every.values())
+        share = kept / max(1, sum(map(len, every.values())))
+        typed = click.get_current_context().find_root().obj or []
+        command = shlex.join(["toposcope", *_without_steps(typed), "--steps", choice])
+        return f"{command} (about {duration(expectation.seconds * share)})"
 
     def execution(self, *, keep_diagrams: bool) -> Execution:
         """Return where and how the sweep runs."""
@@ -129,6 +193,9 @@ def sweep_options(command: Callable[..., int]) -> Callable[..., int]:
         shard: str,
         ray: str | None,
         no_audit: bool,
+        step_pattern: str | None,
+        rename: tuple[str, ...],
+        yes: bool,
         **own: object,
     ) -> int:
         sweeping = Sweeping(
@@ -139,12 +206,38 @@ def sweep_options(command: Callable[..., int]) -> Callable[..., int]:
             shard=shard,
             ray=ray,
             no_audit=no_audit,
+            step_pattern=step_pattern,
+            rename=rename,
+            yes=yes,
         )
         return command(sweeping=sweeping, **own)
 
     for option in reversed(_OPTIONS):
         gathered = option(gathered)
     return gathered
+
+
+def _without_steps(typed: Sequence[str]) -> list[str]:
+    """Return a command's words without its --steps."""
+    kept, words = [], iter(typed)
+    for word in words:
+        if word == "--steps":
+            next(words, None)
+        elif not word.startswith("--steps="):
+            kept.append(word)
+    return kept
+
+
+def renamed(pairs: Sequence[str]) -> dict[str, str]:
+    """Return the columns that `OLD=NEW` renames.
+
+    >>> renamed(["val=heldout_loss"])
+    {'val': 'heldout_loss'}
+    """
+    for pair in pairs:
+        if not re.fullmatch(r"[^=]+=[^=]+", pair):
+            raise InputError(f"--rename {pair!r} is not OLD=NEW; for example val=heldout_loss")
+    return dict(pair.split("=") for pair in pairs)  # type: ignore[misc]
 
 
 def exit_code(report: SweepReport) -> int:

@@ -13,11 +13,11 @@ from toposcope.errors import InputError
 
 if TYPE_CHECKING:
     from toposcope.probes.base import Probe
-    from toposcope.probes.gradients import GradientSeries
     from toposcope.sources.series import Series
 
 _FEATURES = """What to measure, separated by commas: neural_persistence, rips, baselines, trajectory (the
-cheap ones), distances (costly: Wasserstein and bottleneck to the previous checkpoint), `cheap` or `all`."""
+cheap ones), distances (costly: Wasserstein and bottleneck to the previous checkpoint), `cheap` or `all`; a
+probe that an installed package offers, or one of your own as MODULE:CLASS."""
 
 
 @click.command("weights", short_help="Measure the weights of every checkpoint into a store.")
@@ -72,25 +72,21 @@ def command(
     probes = weight_probes([name.strip() for name in features.split(",")], options)
     execution = sweeping.execution(keep_diagrams=diagrams)
     opened = sweeping.open(series, split=options.split)
-    measured: Series | GradientSeries = opened
-    if gradients:
-        measured, probes = _of_gradients(opened, probes, texts)
+    measured, probes = _of_gradients(opened, probes, texts) if gradients else (opened, probes)
     place = Place.of(out)
     store = Store.create(out, recipe=options.recipe())
-    report = sweep(measured, probes, store, execution=execution)
+    report = sweep(measured, probes, store, execution=execution, agree=sweeping.agree(opened, place))
     place.refuse_nothing(report, alone=execution.shard.count == 1)
     show_sweep(report, out, as_json=as_json)
     return exit_code(report)
 
 
-def _of_gradients(
-    series: Series, probes: list[Probe], texts: str | None
-) -> tuple[GradientSeries, list[Probe]]:
+def _of_gradients(series: Series, probes: list[Probe], texts: str | None) -> tuple[Series, list[Probe]]:
     """Return the series of gradients, and the probes under names that say so."""
-    from toposcope.probes.gradients import GradientSeries, gradient_probes, has_own_batch
-    from toposcope.probes.representations.texts import load_texts
+    from toposcope.models import load_texts
+    from toposcope.probes.gradients import GradientBatch, gradient_probes, gradient_series, has_own_batch
 
     if texts is None and not any(has_own_batch(checkpoint) for checkpoint in series):
         raise InputError("--gradients: only run folders bring a batch; give --texts FILE")
-    batch = None if texts is None else load_texts(texts)
-    return GradientSeries(series, texts=batch), gradient_probes(probes)
+    batch = GradientBatch(texts=None if texts is None else load_texts(texts))
+    return gradient_series(series, batch), gradient_probes(probes)

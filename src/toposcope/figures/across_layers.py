@@ -8,16 +8,9 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
-from toposcope.figures.series import select, sizes
+from toposcope.analysis.hidden import pairs
+from toposcope.figures.series import sizes
 from toposcope.figures.style import INK, MUTED, house, new_figure, say_empty, sequential
-
-
-def pairs(features: pd.DataFrame, *, probe: str = "representations") -> pd.DataFrame:
-    """Return columns run, step, layer, cka, carried: draws averaged, rows with both numbers."""
-    keys = ["run", "step", "layer"]
-    cka = select(features, "cka", probe=probe).groupby(keys)["value"].mean().rename("cka")
-    carried = select(features, "carried_h1", probe=probe).groupby(keys)["value"].mean().rename("carried")
-    return pd.concat([cka, carried], axis=1).dropna().reset_index()
 
 
 def draw(features: pd.DataFrame, runs: pd.DataFrame, *, probe: str = "representations") -> Figure:

@@ -11,9 +11,11 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.ticker import MaxNLocator
 
-from toposcope.figures.series import Size, curve, select, sizes
+from toposcope.analysis.hidden import of_layer
+from toposcope.analysis.lines import curve, select
+from toposcope.figures.series import Size, sizes
 from toposcope.figures.style import INK, house, log_axis, new_figure, say_empty
-from toposcope.figures.trajectories import Panel, of_layer
+from toposcope.figures.trajectories import Panel
 
 PANELS = (
     Panel("h1_entropy", "H1 entropy", "nats"),

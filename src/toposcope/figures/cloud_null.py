@@ -8,9 +8,11 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from toposcope.figures.series import Size, curve, null_band, select, sizes
+from toposcope.analysis.hidden import of_layer
+from toposcope.analysis.lines import curve, null_band, select
+from toposcope.figures.series import Size, sizes
 from toposcope.figures.style import NULL, house, new_figure, say_empty, size_title, step_axis
-from toposcope.figures.trajectories import Panel, of_layer
+from toposcope.figures.trajectories import Panel
 
 PANELS = (
     Panel("h1_total", "H1 total"),

@@ -10,6 +10,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from toposcope.figures.style import MUTED, OKABE_ITO, house, new_figure, say_empty
+from toposcope.types import Scope
 
 PANELS = (
     ("neural_persistence", "rieck", "neural persistence"),
@@ -25,7 +26,7 @@ def comparison(table: pd.DataFrame, *, first: str, second: str) -> Figure:
     Every matrix is a line; a bar is twice the standard error of the paired difference over the draws, and
     its absence says that nothing was drawn, not that there is no noise.
     """
-    matrices = table[(table["role"] != "model") & (table["name"] != "role") & (table["status"] == "ok")]
+    matrices = table[(table["scope"] == Scope.MATRIX) & (table["status"] == "ok")]
     names = list(dict.fromkeys(matrices["name"]))
     with house():
         figure, axes = new_figure(max(2.4, 0.24 * len(names) + 1.2), columns=len(PANELS), sharey=True)

@@ -10,19 +10,18 @@ from matplotlib.colors import Normalize
 from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 
-from toposcope.figures.names import is_baseline, leading, readable_name
+from toposcope.analysis.catalogue import is_baseline, label_of, leading
 from toposcope.figures.series import Size, sizes
 from toposcope.figures.style import INK, MUTED, house, new_figure, say_empty
 
-STAGES = (
-    ("spearman", "Raw rho"),
-    ("partial_step", "Given log step"),
-    ("innovation_r", "Innovations"),
-)
+BESIDE = (("departure_rho", "Departures from the trend"), ("partial_step", "Given log step"))
+"""What the middle panel shows: the first of these that the table has."""
 _MAP = "RdBu_r"
 
 
-def draw(trends: pd.DataFrame, runs: pd.DataFrame, *, target: str = "loss", most: int = 16) -> Figure:
+def draw(
+    trends: pd.DataFrame, runs: pd.DataFrame, catalogue: pd.DataFrame, *, target: str = "loss", most: int = 16
+) -> Figure:
     """Draw features against model sizes, coloured by their correlation with `target`, in three stages.
 
     Parameters
@@ -31,6 +30,8 @@ def draw(trends: pd.DataFrame, runs: pd.DataFrame, *, target: str = "loss", most
         The trend table: columns run, target, column, spearman, partial_step, innovation_r, verdict.
     runs
         Columns run, family, parameters.
+    catalogue
+        What the columns are: `SeriesTable.catalogue`.
     target
         Which target's rows to draw.
     most
@@ -39,21 +40,21 @@ def draw(trends: pd.DataFrame, runs: pd.DataFrame, *, target: str = "loss", most
     Returns
     -------
     Figure
-        Left to right: Spearman's rho; the same given log step; the correlation of what neither series'
-        own past predicts. Cells are means over the seeds of a size. Outlined on the right: the verdict
-        "adds" in every seed of the size. Dash: not computable; a stage without a number is left out. Below
-        the line: norms and spectra.
+        Left to right: Spearman's rho; the same for the departures from each one's smooth trend (given log
+        step, where the table lacks them); the correlation of what neither series' own past predicts. Cells
+        are means over the seeds of a size. Outlined on the right: the verdict "adds" in every seed of the
+        size. Dash: not computable; a stage without a number is left out. Below the line: norms and spectra.
     """
     mine = trends[trends["target"] == target]
-    columns = leading(mine["column"], most=most)
+    columns = leading(mine["column"], catalogue, most=most)
     groups = [group for group in sizes(runs) if mine["run"].isin(group.runs).any()]
-    stages = [stage for stage in STAGES if mine[mine["column"].isin(columns)][stage[0]].notna().any()]
+    stages = _stages(mine[mine["column"].isin(columns)])
     with house():
         figure, axes = new_figure(0.25 * max(len(columns), 4) + 1.5, columns=max(len(stages), 1), sharey=True)
         if not columns or not groups or not stages:
             say_empty(axes[0, 0], f"no correlation with {target} could be computed")
             return figure
-        topology = sum(not is_baseline(column) for column in columns)
+        topology = sum(not is_baseline(column, catalogue) for column in columns)
         for ax, (stage, title) in zip(axes[0], stages, strict=True):
             grid = matrix(mine, columns, groups, stage)
             panel(
@@ -64,15 +65,23 @@ def draw(trends: pd.DataFrame, runs: pd.DataFrame, *, target: str = "loss", most
                 outlined=_adds(mine, columns, groups, stage),
                 first_baseline=topology,
             )
-        axes[0, 0].set_yticks(range(len(columns)), [readable_name(column) for column in columns])
+        axes[0, 0].set_yticks(range(len(columns)), [label_of(column, catalogue) for column in columns])
         bar = figure.colorbar(
             ScalarMappable(Normalize(-1, 1), _MAP), ax=axes, pad=0.012, fraction=0.02, aspect=40, shrink=0.7
         )
         bar.set_ticks([-1, -0.5, 0, 0.5, 1])
-        bar.set_label(f"correlation with {readable_name(target)}")
+        bar.set_label(f"correlation with {label_of(target, catalogue)}")
         bar.outline.set_visible(False)
         _fit_numbers(figure, list(axes[0]), len(groups))
     return figure
+
+
+def _stages(trends: pd.DataFrame) -> list[tuple[str, str]]:
+    """Return the columns that have a number, and the titles of their panels."""
+    known = [name for name in trends.columns if trends[name].notna().any()]
+    beside = [stage for stage in BESIDE if stage[0] in known][:1]
+    every = [("spearman", "Raw rho"), *beside, ("innovation_r", "Innovations")]
+    return [stage for stage in every if stage[0] in known]
 
 
 def _fit_numbers(figure: Figure, panels: list[Axes], columns: int) -> None:

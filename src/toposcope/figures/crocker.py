@@ -10,9 +10,10 @@ from matplotlib.colors import Normalize
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
+from toposcope.analysis.groups import short
 from toposcope.errors import InputError
 from toposcope.figures.series import sizes
-from toposcope.figures.style import house, new_figure, say_empty, short
+from toposcope.figures.style import house, new_figure, say_empty
 from toposcope.topology.vectors import common_grid, crocker
 from toposcope.types import Diagram
 

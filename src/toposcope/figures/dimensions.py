@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 
 import numpy as np
@@ -10,21 +9,11 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from toposcope.figures.series import Size, select, sizes
+from toposcope.analysis.hidden import noted_interval, of_layer
+from toposcope.analysis.lines import select
+from toposcope.figures.series import Size, sizes
 from toposcope.figures.style import end_labels, house, new_figure, say_empty, step_axis
-from toposcope.figures.trajectories import DIMENSION, Panel, of_layer
-
-_INTERVAL = re.compile(r"95% interval (\S+) to (\S+)")
-
-
-def noted_interval(note: object) -> tuple[float, float]:
-    """Return the 95% interval that a dimension's note states; NaN where it states none.
-
-    >>> noted_interval("95% interval 16.9 to 21.9")
-    (16.9, 21.9)
-    """
-    found = _INTERVAL.search(str(note))
-    return (float(found[1]), float(found[2])) if found else (np.nan, np.nan)
+from toposcope.figures.trajectories import DIMENSION, Panel
 
 
 def draw(

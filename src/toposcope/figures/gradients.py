@@ -5,8 +5,9 @@ from __future__ import annotations
 import pandas as pd
 from matplotlib.figure import Figure
 
+from toposcope.analysis.lines import select
 from toposcope.figures.lines import draw_sizes
-from toposcope.figures.series import select, sizes
+from toposcope.figures.series import sizes
 from toposcope.figures.style import house, new_figure, say_empty
 
 _NP, _RIPS, _NORM = "gradient_neural_persistence", "gradient_rips", "gradient_baselines"

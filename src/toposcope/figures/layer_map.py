@@ -9,8 +9,11 @@ from matplotlib.cm import ScalarMappable
 from matplotlib.colors import Normalize
 from matplotlib.figure import Figure
 
-from toposcope.figures.series import select, sizes
-from toposcope.figures.style import house, new_figure, say_empty, short
+from toposcope.analysis.groups import short
+from toposcope.analysis.lines import select
+from toposcope.figures.series import sizes
+from toposcope.figures.style import house, new_figure, say_empty
+from toposcope.types import Scope
 
 _MAP = "viridis"
 
@@ -23,7 +26,7 @@ def draw(
     Parameters
     ----------
     features
-        The store's features table; rows named "hidden" with their layer.
+        The store's features table; rows of the scope "layer".
     runs
         Columns run, family, parameters.
     feature, title
@@ -34,7 +37,7 @@ def draw(
     Figure
         All panels share one colour scale. Draws are averaged. Checkpoints are evenly spaced, and named.
     """
-    rows = select(features, feature, probe=probe, name="hidden")
+    rows = select(features, feature, probe=probe, scope=Scope.LAYER)
     names = [run for size in sizes(runs) for run in size.runs if (rows["run"] == run).any()]
     with house():
         figure, axes = new_figure(

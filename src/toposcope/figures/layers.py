@@ -8,8 +8,9 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
+from toposcope.analysis.lines import select
 from toposcope.figures.neural_persistence import PROBE, thin
-from toposcope.figures.series import Size, select, sizes
+from toposcope.figures.series import Size, binned, sizes
 from toposcope.figures.style import (
     INK,
     NULL,
@@ -21,9 +22,14 @@ from toposcope.figures.style import (
     size_title,
     step_axis,
 )
+from toposcope.types import Scope
 
 ROLES = ("attention", "mlp", "head", "embedding", "other")
 PANELS = 5
+POINTS = 120
+"""Points of a line; longer series are averaged in log-spaced bins."""
+MOST_DRAWN = 40
+"""Matrices of a role that are drawn as lines; more are painted, so that the page stays small."""
 _OUTSIDE = OKABE_ITO[1]
 """Colour of matrices that belong to no layer (head, embedding)."""
 
@@ -43,7 +49,7 @@ def draw(features: pd.DataFrame, runs: pd.DataFrame, *, filtration: str = "seed0
         Convention of neural persistence, "seed004" or "rieck".
     """
     matrices = select(features, "neural_persistence", probe=PROBE, filtration=filtration)
-    matrices = matrices[(matrices["role"] != "model") & (matrices["name"] != "role")]
+    matrices = matrices[matrices["scope"] == Scope.MATRIX]
     shuffled = select(features, "neural_persistence_shuffled", probe=PROBE, filtration=filtration)
     groups = thin(sizes(runs), PANELS)
     roles = [role for role in ROLES if (matrices["role"] == role).any()]
@@ -78,17 +84,21 @@ def draw(features: pd.DataFrame, runs: pd.DataFrame, *, filtration: str = "seed0
 def panel(ax: Axes, matrices: pd.DataFrame, shuffled: pd.DataFrame, group: Size, colours: list[str]) -> None:
     """Draw the matrices of one role in one size on `ax`."""
     mine = matrices[matrices["run"].isin(group.runs)]
-    null = shuffled[shuffled["run"].isin(group.runs) & (shuffled["name"] != "role")]
+    null = shuffled[shuffled["run"].isin(group.runs) & (shuffled["scope"] == Scope.MATRIX)]
     if len(null):
         mean = null.groupby("step")["value"].mean()
         ax.plot(
             mean.index, mean, color=NULL, linewidth=1.1, linestyle=(0, (1.5, 1.2)), label="shuffled", zorder=3
         )
+    painted = matrices["name"].nunique() > MOST_DRAWN
     for name, of_matrix in mine.groupby("name", sort=True):
         line = of_matrix.groupby("step")["value"].mean()
         layer = of_matrix["layer"].iloc[0]
         colour = _OUTSIDE if pd.isna(layer) else colours[int(layer)]
-        ax.plot(line.index, line, color=colour, linewidth=1.0, label=str(name))
+        shown = binned(line.index.to_numpy(), line.to_numpy(float), bins=POINTS)
+        ax.plot(
+            shown["step"], shown["mean"], color=colour, linewidth=1.0, label=str(name), rasterized=painted
+        )
     if mine.empty:
         ax.text(
             0.5, 0.5, "no matrix", transform=ax.transAxes, ha="center", va="center", fontsize=7, color=NULL

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pandas as pd
 from matplotlib.axes import Axes
 
-from toposcope.figures.series import Size, curve
+from toposcope.analysis.lines import curve
+from toposcope.figures.series import Size
 from toposcope.figures.style import end_labels, log_axis, step_axis
 
 

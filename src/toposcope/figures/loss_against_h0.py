@@ -10,9 +10,11 @@ from matplotlib.colors import Normalize, SymLogNorm
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
+from toposcope.analysis.groups import short
+from toposcope.analysis.lines import curve, select
 from toposcope.figures.neural_persistence import PANELS, thin
-from toposcope.figures.series import Size, curve, loss_at_checkpoints, select, sizes
-from toposcope.figures.style import MUTED, end_labels, house, new_figure, say_empty, short, size_title
+from toposcope.figures.series import Size, loss_at_checkpoints, sizes
+from toposcope.figures.style import MUTED, end_labels, house, new_figure, say_empty, size_title
 
 FEATURE = "h0_total"
 

@@ -7,7 +7,8 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from toposcope.figures.series import Size, binned, curve, sizes
+from toposcope.analysis.lines import curve
+from toposcope.figures.series import Size, binned, sizes
 from toposcope.figures.style import end_labels, house, new_figure, say_empty, step_axis
 
 

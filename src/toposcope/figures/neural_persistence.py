@@ -7,17 +7,11 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from toposcope.analysis.lines import curve, null_band, select
 from toposcope.figures.lines import draw_sizes
-from toposcope.figures.series import Size, curve, null_band, select, sizes
-from toposcope.figures.style import (
-    MUTED,
-    NULL,
-    house,
-    new_figure,
-    say_empty,
-    size_title,
-    step_axis,
-)
+from toposcope.figures.series import Size, sizes
+from toposcope.figures.style import MUTED, NULL, house, new_figure, say_empty, size_title, step_axis
+from toposcope.types import Scope
 
 PROBE = "neural_persistence"
 PANELS = 12
@@ -58,7 +52,7 @@ def draw(features: pd.DataFrame, runs: pd.DataFrame, *, filtration: str = "seed0
 
 def panel(ax: Axes, features: pd.DataFrame, group: Size, *, filtration: str) -> None:
     """Draw one size and its null on `ax`."""
-    of_model = {"probe": PROBE, "filtration": filtration, "role": "model"}
+    of_model = {"probe": PROBE, "filtration": filtration, "scope": Scope.MODEL}
     measured = select(features, "neural_persistence", **of_model)
     shuffled = select(features, "neural_persistence_shuffled", **of_model)
     size_title(ax, group.label, group.colour)

@@ -18,6 +18,7 @@ def draw(
     runs: pd.DataFrame,
     finals: pd.DataFrame,
     fits: pd.DataFrame,
+    catalogue: pd.DataFrame,
     *,
     filtration: str = "seed004",
     quantity: str = H0,
@@ -37,5 +38,5 @@ def draw(
         if mine.empty:
             say_empty(axes[1, 1], "H0 total persistence is unknown\nat the end of these runs")
         else:
-            scaling.panel(axes[1, 1], mine, fits[fits["quantity"] == quantity], groups)
+            scaling.panel(axes[1, 1], mine, fits[fits["quantity"] == quantity], groups, catalogue)
     return figure

@@ -7,7 +7,8 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
-from toposcope.figures.series import select, sizes
+from toposcope.analysis.lines import select
+from toposcope.figures.series import sizes
 from toposcope.figures.style import INK, NULL, house, new_figure, say_empty, sequential, step_axis
 
 

@@ -11,12 +11,14 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
 from scipy.stats import t as student
 
-from toposcope.figures.names import readable_name
-from toposcope.figures.series import LEVEL, Size, sizes
-from toposcope.figures.style import INK, MUTED, OKABE_ITO, house, new_figure, say_empty, short
+from toposcope.analysis.catalogue import label_of
+from toposcope.analysis.groups import short
+from toposcope.analysis.lines import LEVEL
+from toposcope.figures.series import Size, sizes
+from toposcope.figures.style import INK, MUTED, OKABE_ITO, house, new_figure, say_empty
 
 
-def draw(finals: pd.DataFrame, fits: pd.DataFrame, runs: pd.DataFrame) -> Figure:
+def draw(finals: pd.DataFrame, fits: pd.DataFrame, runs: pd.DataFrame, catalogue: pd.DataFrame) -> Figure:
     """Draw each quantity at the last checkpoint against the number of parameters, with its power law.
 
     Parameters
@@ -29,6 +31,8 @@ def draw(finals: pd.DataFrame, fits: pd.DataFrame, runs: pd.DataFrame) -> Figure
         exponent), r2, sigma (residual standard deviation in natural log), n_sizes, status, reason.
     runs
         Columns run, family, parameters.
+    catalogue
+        What the columns are: `SeriesTable.catalogue`.
 
     Returns
     -------
@@ -45,13 +49,16 @@ def draw(finals: pd.DataFrame, fits: pd.DataFrame, runs: pd.DataFrame) -> Figure
         if not quantities:
             say_empty(axes[0, 0], "no quantity is known at the end of these runs")
         for ax, quantity in zip(axes.flat, quantities, strict=False):
-            panel(ax, finals[finals["quantity"] == quantity], fits[fits["quantity"] == quantity], sizes(runs))
+            mine = finals[finals["quantity"] == quantity]
+            panel(ax, mine, fits[fits["quantity"] == quantity], sizes(runs), catalogue)
     return figure
 
 
-def panel(ax: Axes, finals: pd.DataFrame, fits: pd.DataFrame, groups: list[Size]) -> None:
+def panel(
+    ax: Axes, finals: pd.DataFrame, fits: pd.DataFrame, groups: list[Size], catalogue: pd.DataFrame
+) -> None:
     """Draw one quantity on `ax`; `fits` has its one row, or none."""
-    ax.set_title(textwrap.fill(readable_name(str(finals["quantity"].iloc[0])), 26))
+    ax.set_title(textwrap.fill(label_of(str(finals["quantity"].iloc[0]), catalogue), 26))
     colour_of = {run: group.colour for group in groups for run in group.runs}
     known = finals[(finals["parameters"] > 0) & np.isfinite(finals["value"])]
     if known.empty:

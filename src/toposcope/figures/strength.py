@@ -8,7 +8,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
-from toposcope.figures.names import is_baseline, leading, readable_name
+from toposcope.analysis.catalogue import is_baseline, label_of, leading
 from toposcope.figures.series import Size, sizes
 from toposcope.figures.style import INK, MUTED, NULL, house, new_figure, say_empty
 
@@ -16,7 +16,13 @@ _MARKS = "osD^vP"
 
 
 def draw(
-    trends: pd.DataFrame, runs: pd.DataFrame, *, target: str, chance: float = np.nan, most: int = 16
+    trends: pd.DataFrame,
+    runs: pd.DataFrame,
+    catalogue: pd.DataFrame,
+    *,
+    target: str,
+    chance: float = np.nan,
+    most: int = 16,
 ) -> Figure:
     """Draw every feature's correlation with `target`: raw on the left, of innovations on the right.
 
@@ -27,6 +33,8 @@ def draw(
         innovation_low, innovation_high, verdict.
     runs
         Columns run, family, parameters.
+    catalogue
+        What the columns are: `SeriesTable.catalogue`.
     chance
         The |rho| that 5% of pairs of independent random walks of this length exceed; grey up to there.
 
@@ -37,20 +45,20 @@ def draw(
         filled where the verdict is "adds". Topology above the line, spectrum and size below.
     """
     mine = trends[trends["target"] == target]
-    columns = leading(mine["column"], most=most)
+    columns = leading(mine["column"], catalogue, most=most)
     groups = [group for group in sizes(runs) if mine["run"].isin(group.runs).any()]
     with house():
         figure, axes = new_figure(0.3 * max(len(columns), 4) + 1.3, columns=2, sharey=True)
         raw, rest = axes[0]
         if not columns or not groups:
-            say_empty(raw, f"no correlation with {readable_name(target)} could be computed")
+            say_empty(raw, f"no correlation with {label_of(target, catalogue)} could be computed")
             say_empty(rest, "")
             return figure
         _raw(raw, mine, columns, groups, chance)
         _rest(rest, mine, columns, groups)
-        raw.set_yticks(range(len(columns)), [readable_name(column) for column in columns])
+        raw.set_yticks(range(len(columns)), [label_of(column, catalogue) for column in columns])
         raw.set_ylim(len(columns) - 0.4, -0.6)
-        topology = sum(not is_baseline(column) for column in columns)
+        topology = sum(not is_baseline(column, catalogue) for column in columns)
         for ax in (raw, rest):
             ax.grid(visible=False, axis="y")
             ax.tick_params(axis="y", length=0)

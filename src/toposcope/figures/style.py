@@ -18,6 +18,8 @@ from matplotlib.figure import Figure
 from matplotlib.layout_engine import ConstrainedLayoutEngine
 from matplotlib.ticker import FixedLocator, FuncFormatter, LogLocator, NullFormatter
 
+from toposcope.analysis.groups import short
+
 INK = "#24292f"
 MUTED = "#5f6b7a"
 GRID = "#e6e9ed"
@@ -104,19 +106,6 @@ def readable(colour: str) -> str:
 def _contrast_with_white(rgb: np.ndarray) -> float:
     linear = np.where(rgb <= 0.04045, rgb / 12.92, ((rgb + 0.055) / 1.055) ** 2.4)
     return 1.05 / (float(linear @ np.array([0.2126, 0.7152, 0.0722])) + 0.05)
-
-
-def short(number: float) -> str:
-    """Return a count as people read it.
-
-    >>> short(97200), short(2936), short(500), short(1_400_000_000)
-    ('97K', '2.9K', '500', '1.4B')
-    """
-    for size, unit in ((1e9, "B"), (1e6, "M"), (1e3, "K")):
-        if abs(number) >= size:
-            scaled = number / size
-            return f"{scaled:.0f}{unit}" if scaled >= 9.95 else f"{scaled:.1f}".removesuffix(".0") + unit
-    return f"{number:g}"
 
 
 def step_axis(ax: Axes, steps: Iterable[float], *, label: bool = True) -> None:

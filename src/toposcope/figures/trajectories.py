@@ -6,13 +6,14 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from toposcope.analysis.hidden import of_layer
+from toposcope.analysis.lines import select
 from toposcope.figures.lines import draw_sizes
-from toposcope.figures.series import Size, select, sizes
+from toposcope.figures.series import Size, sizes
 from toposcope.figures.style import house, new_figure, say_empty
 
 
@@ -94,34 +95,6 @@ def draw(
             else:
                 ax.set_axis_off()
     return figure
-
-
-def with_rates(
-    features: pd.DataFrame, names: Sequence[str] = ("wasserstein1_h1", "wasserstein1_h0")
-) -> pd.DataFrame:
-    """Add NAME_rate: a distance to the previous checkpoint over the log of the ratio of the two steps.
-
-    Checkpoints further apart differ more; steps 0 and 1 have no previous step to take the ratio to.
-    """
-    rows = features[features["feature"].isin(names)].copy()
-    steps = features[["run", "step"]].drop_duplicates().sort_values(["run", "step"])
-    gap = np.log(steps["step"].where(steps["step"] > 0)).groupby(steps["run"]).diff()
-    gaps = steps.assign(gap=gap)
-    rows = rows.merge(gaps, on=["run", "step"], how="left")
-    rows["value"] = rows["value"] / rows.pop("gap")
-    rows["feature"] += "_rate"
-    return pd.concat([features, rows.dropna(subset=["value"])], ignore_index=True)
-
-
-def of_layer(features: pd.DataFrame, layer: int | None) -> pd.DataFrame:
-    """Return the rows of one hidden state (None: each run's last one), and those of the whole model."""
-    hidden = features["name"] == "hidden"
-    if layer is None:
-        last = features[hidden].groupby("run")["layer"].transform("max")
-        chosen = features[hidden][features[hidden]["layer"] == last]
-    else:
-        chosen = features[hidden & (features["layer"] == layer)]
-    return pd.concat([chosen, features[features["name"] == "model"]], ignore_index=True)
 
 
 def _panel(ax: Axes, rows: pd.DataFrame, groups: list[Size], panel: Panel, *, probe: str) -> None:

@@ -6,8 +6,9 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from toposcope.analysis.lines import select
 from toposcope.figures.lines import draw_sizes
-from toposcope.figures.series import Size, select, sizes
+from toposcope.figures.series import Size, sizes
 from toposcope.figures.style import house, new_figure, say_empty
 
 PROBE = "rips"

@@ -68,11 +68,22 @@ def prepared(X: np.ndarray, *, unit: bool = False) -> PreparedCloud:
     return PreparedCloud(work, squared_norms(work), rows, row_scale, scale)
 
 
+def _raised(rows: np.ndarray) -> np.ndarray:
+    """Return rows whose norm has no inverse in float64 times 2^600: only their direction is asked for."""
+    low = np.abs(rows).max(axis=1) < 2.0**-500
+    if low.any():
+        rows = rows.copy()
+        rows[low] *= 2.0**600
+    return rows
+
+
 def _scaled(X: np.ndarray, *, unit: bool) -> tuple[np.ndarray, np.ndarray, float]:
     """Return the rows (float32 or float64), each one's factor, and by how much distances grow by them."""
     rows = np.ascontiguousarray(X if X.dtype.itemsize > 2 else X.astype(np.float32))
     top = max(_over_chunks(rows, _largest))
     scale = 1.0
+    if unit and rows.dtype == np.float64:
+        rows = _raised(rows)
     if top > 0 and not _COMFORTABLE[0] < top < _COMFORTABLE[1]:
         scale = 2.0 ** -float(np.clip(np.frexp(top)[1], -1000, 1000))
     row_scale = np.full(len(rows), scale)

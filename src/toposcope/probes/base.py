@@ -2,23 +2,26 @@
 
 from __future__ import annotations
 
+import abc
 import enum
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol, runtime_checkable
+from typing import ClassVar
 
+from toposcope.errors import InputError
 from toposcope.probes.snapshot import Snapshot
 from toposcope.store import KeptDiagram
-from toposcope.types import Row
+from toposcope.types import Feature, Row
 
 
-class Tier(enum.StrEnum):
+class Cost(enum.StrEnum):
     """What a probe costs: `cheap` ones are measured unless told otherwise, `costly` ones when named."""
 
     CHEAP = "cheap"
     COSTLY = "costly"
 
 
-class Reach(enum.StrEnum):
+class Reads(enum.StrEnum):
     """Which checkpoints of its run a probe reads to measure one of them."""
 
     ONE = "one"
@@ -41,33 +44,57 @@ class Measured:
     alone: bool = False
 
 
-@runtime_checkable
-class Probe(Protocol):
-    """The interface of every probe; implementations are frozen dataclasses, so that they can be sent.
+class Probe(abc.ABC):
+    """The base of every probe; implementations are frozen dataclasses, so that they can be sent.
 
-    `version` numbers the measure: raise it when the same weights would give other numbers, and stored
-    results of the old version are measured again. A measurement must not depend on anything but the
-    checkpoints within `reach`, the probe's own fields and generators of `toposcope.seeding`. A probe may
-    also have `expected_seconds(shapes)`, its rough cost for a checkpoint whose matrices have these shapes,
-    which is said before a sweep starts; and `measure_together(snapshots)`, the list of what `measure` gives
-    for each, where small checkpoints are faster in one go.
+    A probe names itself (`name`, the store's column `probe`), declares its `features` and has `measure`; the
+    rest has defaults. `version` numbers the measure: raise it when the same weights would give other
+    numbers, and stored results of the old version are measured again. A measurement must not depend on
+    anything but the checkpoints that it `reads`, the probe's own fields and generators of
+    `toposcope.seeding`.
     """
 
-    @property
-    def name(self) -> str:
-        """Return the name of the probe, as in the store's column `probe`."""
+    name: str
+    version: ClassVar[int] = 1
+    cost: ClassVar[Cost] = Cost.CHEAP
+    reads: ClassVar[Reads] = Reads.ONE
+    features: tuple[Feature, ...] = ()
 
-    @property
-    def version(self) -> int:
-        """Return the number of the measure."""
-
-    @property
-    def tier(self) -> Tier:
-        """Return what the probe costs."""
-
-    @property
-    def reach(self) -> Reach:
-        """Return which checkpoints of the run it reads."""
-
+    @abc.abstractmethod
     def measure(self, snapshot: Snapshot) -> Measured:
         """Return the rows and diagrams of one checkpoint."""
+
+    def measure_together(self, snapshots: Sequence[Snapshot]) -> list[Measured] | None:
+        """Return what `measure` gives for each of some small checkpoints; None when that is no faster."""
+        return None
+
+    def expected_seconds(self, shapes: Sequence[tuple[int, int]]) -> float | None:
+        """Return the rough cost of a checkpoint whose matrices have these shapes; None when not known.
+
+        It is said before a sweep starts.
+        """
+        return None
+
+    def expected_bytes(self, shapes: Sequence[tuple[int, int]]) -> int:
+        """Return the memory that measuring needs beyond the matrices; it is said before a sweep starts."""
+        return 0
+
+    def warm_up(self) -> None:  # noqa: B027 - a probe without compiled kernels has nothing to load
+        """Load what is loaded once in a process, so that no unit's seconds hold it."""
+
+
+def check_declared(probe: Probe, rows: Iterable[Row]) -> None:
+    """Refuse rows of features that the probe does not declare: nobody could say what they are.
+
+    Raises
+    ------
+    InputError
+        Naming the first such feature.
+    """
+    known = {feature.name for feature in probe.features}
+    unknown = sorted({row.feature for row in rows} - known)
+    if unknown:
+        raise InputError(
+            f"probe {probe.name!r} measured {unknown[0]!r} without declaring it; add a Feature of this name "
+            "to its features"
+        )

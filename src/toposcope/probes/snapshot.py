@@ -4,10 +4,16 @@ from __future__ import annotations
 
 import errno
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
-from typing import Any, Protocol, TypeVar
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
-from toposcope.errors import InputError
-from toposcope.types import Checkpoint, Matrix
+from toposcope.errors import InputError, SourceError
+from toposcope.sources.content import all_finite
+from toposcope.types import Checkpoint, Matrix, Role
+
+if TYPE_CHECKING:
+    from toposcope.models import LanguageModel, ModelLoader
 
 K = TypeVar("K")
 T = TypeVar("T")
@@ -22,14 +28,34 @@ BATCH_BYTES = 16 * 2**20
 """Small matrices are measured together, up to this many bytes."""
 
 
+@dataclass(frozen=True, slots=True)
+class Spoilt:
+    """A matrix that holds NaN or infinity, and the sentence that says so."""
+
+    name: str
+    role: Role
+    layer: int | None
+    head: int | None
+    note: str
+
+
 class SeriesLike(Protocol):
-    """The part of a series that probes and the sweep need."""
+    """The part of a series that probes and the sweep need.
+
+    It may also have `stored_matrices(checkpoint)`, which streams the weights without refusing a checkpoint
+    for one that is not finite: then one such matrix does not cost the rest of its checkpoint.
+    """
 
     def matrices(self, checkpoint: Checkpoint) -> Iterator[Matrix]:
         """Stream the 2-D weights."""
 
     def content_hash(self, checkpoint: Checkpoint) -> str:
         """Return the hash of the checkpoint's content."""
+
+    def model(
+        self, checkpoint: Checkpoint, loader: ModelLoader | None = None
+    ) -> AbstractContextManager[LanguageModel]:
+        """Open the checkpoint's language model."""
 
 
 def batches(
@@ -97,6 +123,10 @@ class Snapshot:
         self.checkpoint = checkpoint
         self.index = index
         self._reader = reader
+        self.spoilt: tuple[Spoilt, ...] = ()
+        """The matrices that are not finite, as far as any were read."""
+        self.left_out: tuple[Spoilt, ...] = ()
+        """Those that `matrices` has left out since this was last emptied."""
         self._matrices: tuple[Matrix, ...] | None = None
         self._memory: dict[Hashable, Any] = {}
         self._kept: dict[Hashable, Any] = {}
@@ -128,22 +158,45 @@ class Snapshot:
                 pass
 
     def matrices(self) -> Iterator[Matrix]:
-        """Stream the 2-D weights; read from disk once when they are small together."""
+        """Stream the 2-D weights that are finite; read from disk once when they are small together.
+
+        Raises
+        ------
+        SourceError
+            When the checkpoint cannot be read, or no weight matrix of it is finite.
+        """
         if self._matrices is not None:
+            self.left_out = self.spoilt
             yield from self._matrices
             return
         cached: list[Matrix] | None = []
+        spoilt: list[Spoilt] = []
         size = 0
-        for matrix in self._reader.series.matrices(self.checkpoint):
+        for matrix in self._stored():
             size += matrix.values.nbytes
             if size > CACHE_BYTES:
                 cached = None
+            if not all_finite(matrix.values):
+                spoilt.append(_spoilt(self.checkpoint, matrix))
+                continue
             if cached is not None:
                 cached.append(matrix)
             yield matrix
             del matrix  # or the next one would be read while this one is still held
+        self.spoilt = self.left_out = tuple(spoilt)
         if cached is not None:
+            if spoilt and not cached:
+                raise SourceError(spoilt[0].note)
             self._matrices = tuple(cached)
+
+    def model(self, loader: ModelLoader | None = None) -> AbstractContextManager[LanguageModel]:
+        """Open the checkpoint's language model; to be entered with `with`."""
+        return self._reader.series.model(self.checkpoint, loader)
+
+    def _stored(self) -> Iterator[Matrix]:
+        series = self._reader.series
+        stream = getattr(series, "stored_matrices", series.matrices)
+        return stream(self.checkpoint)
 
     def remembers(self, key: Hashable) -> bool:
         """Return whether `remember` has been called with `key` already."""
@@ -165,3 +218,11 @@ class Snapshot:
         """Drop the matrices and what was remembered with them."""
         self._matrices = None
         self._memory.clear()
+
+
+def _spoilt(at: Checkpoint, matrix: Matrix) -> Spoilt:
+    note = (
+        f"run {at.run!r} step {at.step}: tensor {matrix.name!r} holds NaN or infinite weights; "
+        "the run diverged or the file is damaged: leave this step out"
+    )
+    return Spoilt(matrix.name, matrix.role, matrix.layer, matrix.head, note)

@@ -1,9 +1,14 @@
-"""Tables and figures on one self-contained page."""
+"""Write one self-contained page: `toposcope.report(source, out)`, in full `toposcope.api.report`.
+
+`source` is an analysis, a store, several stores, or a table; `out` the folder that receives the page, its
+Markdown twin, and every figure and table as a file. See `help(toposcope.api.report)` for every option.
+"""
 
 from __future__ import annotations
 
-from toposcope.report.representations.study import Representations
-from toposcope.report.weights.study import Study, build, gather
-from toposcope.report.write import studies_of, write_report, write_studies
+from toposcope.callables import make_callable
+from toposcope.report.write import write_report, write_studies
 
-__all__ = ["Representations", "Study", "build", "gather", "studies_of", "write_report", "write_studies"]
+__all__ = ["write_report", "write_studies"]
+
+make_callable(__name__, "toposcope.api.report")

@@ -8,7 +8,7 @@ from importlib.metadata import PackageNotFoundError, version
 import pandas as pd
 
 import toposcope
-from toposcope.report.cells import plain
+from toposcope.analysis.forms import plain
 
 MOST_LINES = 60
 """Lines of a list (failures, findings) that are printed; the rest is counted."""

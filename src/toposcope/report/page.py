@@ -13,6 +13,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from toposcope.errors import InputError
 from toposcope.report.parts import Page, Picture
+from toposcope.tabular import escape_markdown
 
 PAGE = "index.html"
 TWIN = "report.md"
@@ -60,7 +61,7 @@ def _write_files(folder: Path, page: Page) -> None:
             (figures / f"{picture.name}.svg").write_bytes(picture.svg)
             (figures / f"{picture.name}.png").write_bytes(picture.png)
         for table in part.tables.values():
-            table.frame.to_csv(csvs / f"{table.name}.csv", index=False)
+            table.csv(csvs / f"{table.name}.csv")
     context = {"page": page, "mark": _MARK, "one": len(page.parts) == 1}
     (folder / TWIN).write_text(_markdown().get_template("report.md").render(context), encoding="utf-8")
     (folder / PAGE).write_text(_html().get_template("page.html").render(context), encoding="utf-8")
@@ -100,7 +101,7 @@ def _markdown() -> Environment:
     return Environment(
         loader=PackageLoader("toposcope.report"),
         autoescape=False,  # Markdown: every value goes through escape_markdown instead
-        finalize=escape_markdown,
+        finalize=_escaped,
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
@@ -113,15 +114,5 @@ def data_url(picture: Picture) -> str:
     return "data:image/svg+xml;base64," + base64.b64encode(picture.svg).decode()
 
 
-def escape_markdown(value: object) -> object:
-    r"""Return text with what Markdown or HTML would read as markup taken literally.
-
-    >>> print(escape_markdown("a|b <i> *c*"))
-    a\|b &lt;i> \*c\*
-    """
-    if not isinstance(value, str):
-        return value
-    text = " ".join(value.split()).replace("&", "&amp;").replace("<", "&lt;")
-    for sign in ("\\", "|", "*", "`", "[", "]"):
-        text = text.replace(sign, "\\" + sign)
-    return text
+def _escaped(value: object) -> object:
+    return escape_markdown(value) if isinstance(value, str) else value

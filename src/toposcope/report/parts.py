@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
-import pandas as pd
 from matplotlib.figure import Figure
 
+from toposcope.analysis.findings import words
+from toposcope.analysis.groups import size_list
+from toposcope.analysis.study import Study
 from toposcope.figures.style import to_png, to_svg
+from toposcope.tabular import Table
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,41 +36,27 @@ class Picture:
 
 
 @dataclass(frozen=True, slots=True)
-class Table:
-    """A table ready to print.
-
-    `groups` are headings over several columns: (text, number of columns). `frame` holds the unrounded
-    numbers, which are written beside the page as `name`.csv. `folded` tables start closed on the page;
-    in `grouped` ones the first column becomes a heading over its rows.
-    """
-
-    name: str
-    title: str
-    caption: str
-    columns: tuple[str, ...]
-    rows: tuple[tuple[str, ...], ...]
-    groups: tuple[tuple[str, int], ...] = ()
-    frame: pd.DataFrame = field(default_factory=pd.DataFrame)
-    folded: bool = False
-    grouped: bool = False
-
-
-@dataclass(frozen=True, slots=True)
 class Part:
-    """What a page says about one kind of object: weights, or representations.
+    """What a page says about one kind of object: weights, gradients or representations.
 
-    `headline` is its answer in one line, `answers` pairs of a question and a paragraph. `lead` is the table
-    that stands under the answer. Figures and tables have names that no other part uses: they are files.
+    `said` is its answer: one line, its ground, its limits; `answers` pairs of a question and a paragraph.
+    `lead` is the table that stands under the answer. Figures and tables have names that no other part uses:
+    they are files.
     """
 
     name: str
     heading: str
     subject: str
-    headline: str
+    said: words.Said
     answers: tuple[tuple[str, str], ...]
     pictures: tuple[Picture, ...]
     tables: Mapping[str, Table]
     lead: str
+
+    @property
+    def headline(self) -> str:
+        """The answer in one line."""
+        return self.said.act
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +69,30 @@ class Page:
     problems: tuple[str, ...]
     failures: tuple[tuple[str, ...], ...]
     provenance: tuple[tuple[str, ...], ...]
+
+
+def part_of(
+    study: Study,
+    figures: Iterable[tuple[str, Figure]],
+    captions: Mapping[str, Caption],
+    tables: Iterable[Table],
+) -> Part:
+    """Put the part on one study together; tables without a row are left out."""
+    found = study.findings
+    return Part(
+        name=study.subject.name,
+        heading=study.subject.heading,
+        subject=f"{study.subject.title} Model sizes: {size_list(study.runs)}.",
+        said=words.said(found, found.lead),
+        answers=tuple(
+            (found.title(one), text)
+            for one in found
+            if one is not found.lead and (text := words.said(found, one).text)
+        ),
+        pictures=tuple(drawn(figures, captions)),
+        tables={table.name: table for table in tables if table.rows},
+        lead="families",
+    )
 
 
 def drawn(figures: Iterable[tuple[str, Figure]], captions: Mapping[str, Caption]) -> Iterator[Picture]:

@@ -1,4 +1,4 @@
-"""From stores to a page: what each of them holds decides which parts the page has."""
+"""From an analysis to a page: what it holds decides which parts the page has."""
 
 from __future__ import annotations
 
@@ -7,31 +7,30 @@ from pathlib import Path
 
 import pandas as pd
 
-from toposcope.errors import InputError
+from toposcope.analysis.analysis import Analysis, Source, analyze
+from toposcope.analysis.study import Study
 from toposcope.report.closing import failures, findings, provenance, versions
-from toposcope.report.gradients import Gradients, gradients_part
 from toposcope.report.page import check_target, write_page
 from toposcope.report.parts import Page, Part
 from toposcope.report.representations.part import representations_part
-from toposcope.report.representations.rows import PROBE, SENSITIVITY
-from toposcope.report.representations.study import Representations
-from toposcope.report.representations.study import gather as gather_representations
-from toposcope.report.weights.part import weights_part
-from toposcope.report.weights.study import Study
-from toposcope.report.weights.study import gather as gather_weights
-from toposcope.store import Store
+from toposcope.report.weights.part import gradients_part, table_part, weights_part
 
-AnyStudy = Study | Gradients | Representations
 TITLE = "The topology of these training runs"
+_PARTS = {
+    "weights": weights_part,
+    "gradients": gradients_part,
+    "representations": representations_part,
+    "table": table_part,
+}
 
 
 def write_report(
-    stores: Store | str | Path | Sequence[Store | str | Path],
+    source: Analysis | Source | Sequence[Source],
     out: str | Path,
     *,
     title: str = TITLE,
     target: str | None = None,
-    targets: pd.DataFrame | None = None,
+    targets: pd.DataFrame | str | Path | None = None,
 ) -> Path:
     """Analyse one or more stores, write their report into the folder `out`, and return the page's path.
 
@@ -42,15 +41,18 @@ def write_report(
 
     Parameters
     ----------
-    stores
-        A store, or several: for example one of weights and one of representations.
+    source
+        An analysis, or what `analyze` reads: a store, several (one of weights and one of representations),
+        or a table.
+    out
+        The folder that receives the report.
     title
         The page's title.
     target
         What correlations are taken with; by default the held-out loss or the loss for weights, and the
         log perplexity for representations.
     targets
-        Further targets, as `toposcope.analysis.targets.read_targets` returns them.
+        Further targets: a file, or what `toposcope.analysis.targets.read_targets` returns.
 
     Raises
     ------
@@ -59,81 +61,34 @@ def write_report(
         `out` holds something that is not a report.
     """
     check_target(Path(out))
-    return write_studies(studies_of_all(stores, target=target, targets=targets), out, title=title)
+    if not isinstance(source, Analysis):
+        source = analyze(source, targets=() if target is None else target, scores=targets)
+    return write_studies(source.studies, out, title=title)
 
 
-def studies_of_all(
-    stores: Store | str | Path | Sequence[Store | str | Path],
-    *,
-    target: str | None = None,
-    targets: pd.DataFrame | None = None,
-) -> list[AnyStudy]:
-    """Read and analyse one or more stores, whose kinds of measurement must differ; see `write_report`."""
-    given = [stores] if isinstance(stores, Store | str | Path) else list(stores)
-    opened = [store if isinstance(store, Store) else Store.open(store) for store in given]
-    studies = [study for store in opened for study in studies_of(store, target=target, targets=targets)]
-    kinds = [type(study) for study in studies]
-    if len(set(kinds)) < len(kinds):
-        names = ", ".join(str(store.path) for store in opened)
-        raise InputError(f"{names}: two of the stores hold the same kind of measurement; report them apart")
-    return studies
+def problems_of(studies: Sequence[Study]) -> tuple[str, ...]:
+    """Return what of the logs and the target files was left out, merged or missing, a line for each."""
+    return tuple(dict.fromkeys(line for study in studies for line in study.series.problems))
 
 
-def problems_of(studies: Sequence[AnyStudy]) -> tuple[str, ...]:
-    """Return what of the logs and the target files was left out, merged or missing, a line for each.
-
-    That there are no metrics at all is none of these: a study of representations needs none.
-    """
-    tables = [study.study.series if isinstance(study, Gradients) else study.series for study in studies]
-    lines = dict.fromkeys(line for table in tables for line in table.problems)
-    return tuple(line for line in lines if "no metrics" not in line)
-
-
-def studies_of(
-    store: Store, *, target: str | None = None, targets: pd.DataFrame | None = None
-) -> list[AnyStudy]:
-    """Read and analyse `store`: a study of weights, of gradients, of representations, or several.
-
-    Gradients in a store of weights or of representations are listed with these.
-
-    Raises
-    ------
-    InputError
-        When the store has nothing measured, or a study lacks the target.
-    """
-    probes = {str(probe) for probe in store.features()["probe"].dropna()}
-    others = probes - {PROBE, SENSITIVITY}
-    of_gradients = bool(probes) and all(probe.startswith("gradient_") for probe in probes)
-    studies: list[AnyStudy] = []
-    if of_gradients:
-        studies.append(Gradients(gather_weights(store, target=target, targets=targets)))
-    elif not probes or any(not probe.startswith("gradient_") for probe in others):
-        studies.append(gather_weights(store, target=target, targets=targets))
-    if PROBE in probes:
-        studies.append(gather_representations(store, target=target, targets=targets))
-    return studies
-
-
-def write_studies(studies: Sequence[AnyStudy], out: str | Path, *, title: str = TITLE) -> Path:
-    """Write the report of studies that are already analysed, a part for each; see `write_report`."""
+def write_studies(studies: Sequence[Study], out: str | Path, *, title: str = TITLE) -> Path:
+    """Write the report of studies, a part for each; see `write_report`."""
     out = Path(out)
     check_target(out)
-    audit = pd.concat([study.audit for study in studies], ignore_index=True).drop_duplicates()
+    audits = [study.audit for study in studies if study.audit is not None]
+    audit = pd.concat(audits, ignore_index=True).drop_duplicates() if audits else pd.DataFrame()
     lines = [line for study in studies for line in provenance(study.provenance, study.runs)]
+    rows = [study.features for study in studies if len(study.features)]
     page = Page(
         title=title,
         parts=tuple(_part(study) for study in studies),
         findings=findings(audit),
         problems=problems_of(studies),
-        failures=failures(pd.concat([study.features for study in studies], ignore_index=True)),
+        failures=failures(pd.concat(rows, ignore_index=True)) if rows else (),
         provenance=tuple(dict.fromkeys((*lines, *versions()))),
     )
     return write_page(page, out)
 
 
-def _part(study: AnyStudy) -> Part:
-    if isinstance(study, Representations):
-        return representations_part(study)
-    if isinstance(study, Gradients):
-        return gradients_part(study)
-    return weights_part(study)
+def _part(study: Study) -> Part:
+    return _PARTS[study.subject.name](study)

@@ -106,6 +106,17 @@ class AdapterReader:
         return Facts(config={str(key): value for key, value in self._config.items()})
 
 
+def adapted(config: Mapping[str, Any]) -> str:
+    """Return what an adapter's weights are changes of, with its kind and rank; empty for a whole model.
+
+    >>> adapted({"peft_type": "LORA", "base_model_name_or_path": "org/base", "r": 8})
+    'LoRA r=8 on org/base'
+    """
+    if config.get("peft_type") != "LORA":
+        return ""
+    return f"LoRA r={config.get('r', '?')} on {config.get('base_model_name_or_path') or 'an unnamed base'}"
+
+
 def open_adapter(folder: Folder, open_file: Callable[[Blob], Reader]) -> AdapterReader:
     """Open a folder with `adapter_config.json` and `adapter_model.*`."""
     config = read_json(folder.open("adapter_config.json"))

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
-from collections.abc import Iterator
+import re
+from collections.abc import Callable, Hashable, Iterator
 
 import numpy as np
 
@@ -14,6 +15,11 @@ from toposcope.sources.audit_checks import CHECKS, Finding
 from toposcope.sources.audit_evidence import distance, gather
 from toposcope.sources.series import Series
 from toposcope.types import Checkpoint
+
+MANY = 8
+"""More findings of one kind than this are told as one, with their number."""
+
+_NUMBER = re.compile(r"\d+")
 
 MAX_FOLLOWED = 64
 """How many findings about single tensors are looked into for what happened to them."""
@@ -27,31 +33,60 @@ def audit(series: Series, *, cheap: bool = False, quiet: bool = True) -> list[Fi
     series
         The checkpoints to look at.
     cheap
-        Read headers and a sample of rows only. Without it every value is read: a content hash of every
-        tensor at every step, and its change from step to step.
+        Read headers and a sample of every tensor's rows only, and follow how the samples move: enough for
+        swapped steps. Without it every value is read: a content hash of every tensor at every step, and its
+        change from step to step.
     quiet
         Show no progress.
 
     Returns
     -------
     list of Finding
-        By run, step and fault.
+        By run, step and fault; many of one kind are one, with their number.
     """
     found: list[Finding] = list(_duplicates(series))
     for run in series.names:
         steps = list(
             track(gather(series, run, cheap=cheap), f"auditing {run}", len(series.of_run(run)), quiet=quiet)
         )
-        own = [
-            finding
-            for check in CHECKS
-            if not (cheap and check.__name__ == "path")
-            for finding in check(steps)
-        ]
-        found += own if cheap else _explain(series, _once(own))
+        own = _once([finding for check in CHECKS for finding in check(steps)])
+        found += own if cheap else _explain(series, own)
         found += _metrics(series, run)
     order = {run: index for index, run in enumerate(series.names)}
-    return sorted(found, key=lambda f: (order[f.run], -1 if f.step is None else f.step, f.fault, f.tensor))
+    return sorted(
+        _together(found), key=lambda f: (order[f.run], -1 if f.step is None else f.step, f.fault, f.tensor)
+    )
+
+
+def _together(findings: list[Finding]) -> list[Finding]:
+    """Make one of many findings that differ in their step alone, or in their tensor alone."""
+    found = _joined(findings, lambda f: (f.run, f.fault, f.tensor, _NUMBER.sub("#", f.message)), _over_steps)
+    return _joined(found, lambda f: (f.run, f.fault, f.step, _NUMBER.sub("#", f.message)), _over_tensors)
+
+
+def _joined(
+    findings: list[Finding],
+    key: Callable[[Finding], Hashable],
+    message: Callable[[list[Finding]], str],
+) -> list[Finding]:
+    kinds: dict[Hashable, list[Finding]] = {}
+    for finding in findings:
+        kinds.setdefault(key(finding), []).append(finding)
+    out: list[Finding] = []
+    for equal in kinds.values():
+        if len(equal) <= MANY:
+            out += equal
+        else:
+            out.append(dataclasses.replace(equal[0], message=f"{equal[0].message} ({message(equal)})"))
+    return out
+
+
+def _over_steps(equal: list[Finding]) -> str:
+    return f"and so at {len(equal) - 1} more steps, the last of them {equal[-1].step}"
+
+
+def _over_tensors(equal: list[Finding]) -> str:
+    return f"and so {len(equal) - 1} more tensors"
 
 
 PATH_FAULTS = ("off-path", "jump", "out-of-order")

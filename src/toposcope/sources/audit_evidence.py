@@ -55,9 +55,10 @@ class StepEvidence:
 def gather(series: Series, run: str, *, cheap: bool) -> Iterator[StepEvidence]:
     """Yield the evidence of a run's checkpoints in order; at most three checkpoints are open at once.
 
-    The cheap form reads headers and a sample of every tensor's rows; it has no changes and no norms.
+    The cheap form reads headers and a sample of every tensor's rows, and norms and changes are those of
+    the samples; where a store of checkpoints says what its files hold, it reads nothing at all.
     """
-    window: list[tuple[Reader, ExitStack]] = []
+    window: list[tuple[_Past, ExitStack]] = []
     try:
         for checkpoint in series.of_run(run):
             identity = series.identity(checkpoint) if cheap else None
@@ -67,14 +68,20 @@ def gather(series: Series, run: str, *, cheap: bool) -> Iterator[StepEvidence]:
             held = ExitStack()
             try:
                 reader = held.enter_context(series.reading(checkpoint))
-                before = [] if cheap else [item[0] for item in reversed(window)]
-                tensors = {info.name: _look(reader, info, before, cheap) for info in reader.infos().values()}
+                before = [past for past, _ in reversed(window)]
+                samples: dict[str, np.ndarray] = {}
+                tensors = {
+                    info.name: _look(reader, info, before, samples if cheap else None)
+                    for info in reader.infos().values()
+                }
                 facts = reader.facts()
             except SourceError as error:
                 held.close()
                 yield StepEvidence(checkpoint, error=str(error))
                 continue
-            window.append((reader, held))
+            if cheap:
+                held.close()
+            window.append((_Past(reader, samples if cheap else None), held))
             if len(window) > 2:
                 window.pop(0)[1].close()
             yield StepEvidence(checkpoint, tensors, facts)
@@ -87,10 +94,30 @@ def _file(name: str, tag: str) -> TensorEvidence:
     return TensorEvidence(TensorInfo(name, (), np.dtype(np.uint8)), tag)
 
 
-def _look(reader: Reader, info: TensorInfo, before: list[Reader], cheap: bool) -> TensorEvidence:
+@dataclass(frozen=True, slots=True)
+class _Past:
+    """An earlier checkpoint: its reader, or the samples that were kept of it."""
+
+    reader: Reader
+    samples: Mapping[str, np.ndarray] | None
+
+    def distance(self, values: np.ndarray, info: TensorInfo) -> float:
+        """Return the distance to the tensor of the same name and shape; nan where there is none."""
+        match = self.reader.infos().get(info.name)
+        if match is None or match.shape != info.shape or match.skip:
+            return np.nan
+        if self.samples is None:
+            return distance(values, self.reader.read(info.name))
+        other = self.samples.get(info.name)
+        return distance(values, other) if other is not None and other.shape == values.shape else np.nan
+
+
+def _look(
+    reader: Reader, info: TensorInfo, before: list[_Past], samples: dict[str, np.ndarray] | None
+) -> TensorEvidence:
     if info.skip or not info.size:
         return TensorEvidence(info, digest=f"{info.dtype}{info.shape}{info.skip}")
-    values = _sample(reader, info) if cheap else reader.read(info.name)
+    values = reader.read(info.name) if samples is None else _sample(reader, info)
     values = np.ascontiguousarray(values)
     digest = hashlib.sha256(values.reshape(-1).view(np.uint8).data).hexdigest()
     if info.dtype not in WEIGHT_DTYPES:
@@ -105,9 +132,11 @@ def _look(reader: Reader, info: TensorInfo, before: list[Reader], cheap: bool) -
         zeros=float(np.mean(values == 0)),
         coarse=info.dtype == np.float32 and not (values.reshape(-1).view(np.uint32) & 0xFFFF).any(),
     )
-    if cheap or not finite:
+    if not finite:
         return base
-    changes = [_distance(values, other, info) for other in before] + [np.nan, np.nan]
+    if samples is not None:
+        samples[info.name] = values.copy()  # or the whole file would stay mapped
+    changes = [past.distance(values, info) for past in before] + [np.nan, np.nan]
     return TensorEvidence(
         info, digest, finite, base.constant, base.zeros, base.coarse, _norm(values), changes[0], changes[1]
     )
@@ -138,10 +167,3 @@ def distance(a: np.ndarray, b: np.ndarray) -> float:
         _parts(np.ascontiguousarray(a).reshape(-1)), _parts(np.ascontiguousarray(b).reshape(-1)), strict=True
     )
     return float(np.sqrt(sum(float(np.square(x - y).sum()) for x, y in pairs)))
-
-
-def _distance(values: np.ndarray, other: Reader, info: TensorInfo) -> float:
-    match = other.infos().get(info.name)
-    if match is None or match.shape != info.shape or match.skip:
-        return np.nan
-    return distance(values, other.read(info.name))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping
+from dataclasses import replace
 
 import numpy as np
 
@@ -11,7 +12,7 @@ from toposcope.errors import SourceError
 from toposcope.sources.matrices import family_for
 from toposcope.sources.names import BUFFERS, place
 from toposcope.sources.reader import WEIGHT_DTYPES, Reader, TensorInfo
-from toposcope.types import Checkpoint, Role
+from toposcope.types import Checkpoint, Role, Run
 
 Signature = frozenset[tuple[str, tuple[int, ...]]]
 
@@ -57,6 +58,59 @@ def tensor_hash(reader: Reader, info: TensorInfo) -> str:
     if not info.skip:
         digest.update(np.ascontiguousarray(reader.read(info.name)).view(np.uint8).reshape(-1).data)
     return digest.hexdigest()
+
+
+def check_names(reader: Reader) -> None:
+    """Refuse tensor names that no table, page or terminal can write.
+
+    Raises
+    ------
+    SourceError
+        When a name holds half of a surrogate pair.
+    """
+    for name in reader.infos():
+        if not is_text(name):
+            raise SourceError(
+                f"{reader.label}: the tensor name '{as_text(name):.80}' is no text (half of a surrogate "
+                "pair); rename the tensor"
+            )
+
+
+def is_text(name: str) -> bool:
+    """Say whether a name can be written as UTF-8.
+
+    >>> is_text("weight"), is_text(chr(0xD800))
+    (True, False)
+    """
+    return not any("\ud800" <= letter <= "\udfff" for letter in name)
+
+
+def as_text(name: str) -> str:
+    r"""Return a name as UTF-8 can write it, whatever is no text in it escaped.
+
+    >>> as_text("weight" + chr(0xD800))
+    'weight\\ud800'
+    """
+    return name.encode("utf-8", "backslashreplace").decode()
+
+
+def described_in_text(run: Run) -> Run:
+    """Return a run whose words can be written to a table.
+
+    Raises
+    ------
+    SourceError
+        When its name is no text: the name of its folder or file, or what its run.json says.
+    """
+    if not is_text(run.run):
+        raise SourceError(f"the run name '{as_text(run.run):.80}' is no text; rename its folder or file")
+    return replace(
+        run,
+        family=as_text(run.family),
+        schedule=as_text(run.schedule),
+        corpus=as_text(run.corpus),
+        uri=as_text(run.uri),
+    )
 
 
 def check_finite(checkpoint: Checkpoint, name: str, values: np.ndarray) -> None:

@@ -15,7 +15,7 @@ from toposcope.errors import SourceError
 from toposcope.sources import history
 from toposcope.sources.blobs import Blob, Folder
 from toposcope.sources.formats import config_of, folder_format, is_weights_file, open_checkpoint, open_file
-from toposcope.sources.labels import step_of, tokens_of
+from toposcope.sources.labels import step_of, step_of_file, tokens_of
 from toposcope.sources.reader import Reader, read_json
 from toposcope.sources.sharded import is_shard
 from toposcope.types import Checkpoint, Run
@@ -50,6 +50,8 @@ class Entry:
     """Keep what is fetched until `release` has been called once more."""
     identity: Callable[[], Mapping[str, str]] | None = None
     """The files' hashes, where they are known without reading the files."""
+    module: Any = None
+    """The module itself, where the checkpoint is one in memory."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +64,8 @@ class Source:
     config: Mapping[str, Any] = field(default_factory=dict)
     raw_steps: Callable[[], list[int]] = list
     """The steps of the loss history as it has them, unsorted."""
+    facts: Callable[[], Mapping[str, Any]] = dict
+    """What the trainer's own state says of the run: steps planned and done, batch size, tokens, FLOP."""
 
 
 def discover(location: Folder | Blob) -> list[Source]:
@@ -109,7 +113,7 @@ def _parent_name(label: str) -> str:
 def _one_file(blob: Blob) -> Source:
     name = base_name(blob.label)
     stem = name.rsplit(".", 1)[0]
-    step = step_of(stem)
+    step = step_of_file(stem)
     run = _parent_name(blob.label) if step is not None or stem in GENERIC else stem
     if step is None:
         step = open_file(blob).facts().step or 0
@@ -133,8 +137,7 @@ def _runs(folder: Folder, depth: int) -> list[Source]:
     if weights:
         raise SourceError(
             f"{folder.label}: {weights[0]} and {len(weights) - 1} more do not say their step; rename "
-            "them to step_N, "
-            "or open one of them"
+            "them to step_N, give --step-pattern 'REGEX' with one group around the step, or open one of them"
         )
     if depth == MAX_DEPTH:
         return []
@@ -198,7 +201,7 @@ def _labelled(folder: Folder, run: str) -> list[Entry]:
     """Return the checkpoints whose names state their steps, as files and as folders."""
     entries = []
     for name in folder.files():
-        step = step_of(name.rsplit(".", 1)[0])
+        step = step_of_file(name.rsplit(".", 1)[0])
         if step is not None and is_weights_file(name) and not is_shard(name):
             entries.append(_file_entry(folder, name, run, step))
     named = [(name, step_of(name)) for name in folder.folders()]
@@ -241,7 +244,10 @@ def _one_folder(folder: Folder) -> Source:
         step = state.get("global_step") if type(state.get("global_step")) is int else None
         step = step if step is not None else open_folder(folder).facts().step or 0
     entry = Entry(Checkpoint(run, step, tokens_of(name), folder.label), lambda: open_folder(folder))
-    return Source(Run(run, uri=folder.label), (entry,), lambda: _metrics(folder, run, ()), config_of(folder))
+    return Source(
+        Run(run, uri=folder.label), (entry,), lambda: _metrics(folder, run, ()), config_of(folder),
+        facts=lambda: training_facts(_trainer_state(folder)),
+    )  # fmt: skip
 
 
 def _series(folder: Folder, entries: list[Entry]) -> Source:
@@ -264,7 +270,44 @@ def _series(folder: Folder, entries: list[Entry]) -> Source:
         metrics,
         config,
         lambda: _raw_steps(folder),
+        lambda: _facts_of_series(folder, last),
     )
+
+
+def _facts_of_series(folder: Folder, last: str | None) -> dict[str, Any]:
+    """Return what the trainer's state says, of the folder or its last checkpoint, and whether they agree."""
+    try:
+        own, latest = _trainer_state(folder), _trainer_state(folder.sub(last)) if last is not None else {}
+    except SourceError:
+        return {}  # said by that checkpoint when it is read
+    facts = training_facts(own or latest)
+    stated, named = latest.get("global_step"), step_of(last) if last is not None else None
+    if type(stated) is int and named is not None and stated != named:
+        facts["step_conflict"] = f"folder {last} states global_step {stated} in its trainer_state.json"
+    return facts
+
+
+_TRAINER_FACTS = {
+    "max_steps": "planned_steps",
+    "global_step": "trained_steps",
+    "train_batch_size": "batch_size",
+    "num_input_tokens_seen": "tokens_seen",
+    "total_flos": "flop",
+}
+"""What transformers' trainer_state.json says -> the name it has in `Run.config`."""
+
+
+def training_facts(state: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the positive numbers of a trainer's state under our names; empty where it has none.
+
+    >>> training_facts({"max_steps": 1000, "global_step": 200, "total_flos": 0, "epoch": 0.2})
+    {'planned_steps': 1000, 'trained_steps': 200}
+    """
+    return {
+        ours: state[theirs]
+        for theirs, ours in _TRAINER_FACTS.items()
+        if type(state.get(theirs)) in (int, float) and state[theirs] > 0
+    }
 
 
 def _trainer_state(folder: Folder) -> dict[str, Any]:

@@ -10,31 +10,15 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from toposcope.errors import SourceError
+from toposcope.errors import SourceError, did_you_mean
 from toposcope.sources.blobs import Blob, Folder, open_location, read_text
 from toposcope.sources.events import read_events
+from toposcope.sources.losses import ALIASES, plain
 from toposcope.sources.reader import parse_json, read_json
 from toposcope.store.schema import METRICS
 
-COLUMNS: Mapping[str, tuple[str, ...]] = {
-    "step": ("step", "steps", "iter", "iteration", "global_step", "_step"),
-    "tokens": ("tokens", "tokens_seen", "num_input_tokens_seen", "total_tokens"),
-    "loss": ("loss", "train_loss", "train/loss", "training_loss", "lm loss", "train/lm_loss"),
-    "heldout_loss": (
-        "heldout_loss",
-        "eval_loss",
-        "val_loss",
-        "valid_loss",
-        "validation_loss",
-        "eval/loss",
-        "val/loss",
-    ),
-    "learning_rate": ("learning_rate", "lr", "train/learning_rate", "learning-rate", "train/lr"),
-    "grad_norm": ("grad_norm", "gradient_norm", "train/grad_norm", "grad-norm"),
-    "weight_norm": ("weight_norm", "weight_norm_total", "params-norm"),
-    "seconds": ("seconds", "elapsed_seconds", "_runtime"),
-}
-"""The store's metrics columns and the names that others write them under."""
+COLUMNS = ("step", "tokens", "loss", "heldout_loss", "learning_rate", "grad_norm", "weight_norm", "seconds")
+"""The store's metrics columns; `toposcope.sources.losses` has the names that others write them under."""
 
 _INTEGERS = ("step", "tokens")
 
@@ -54,10 +38,10 @@ def tidy(rows: Iterable[Mapping[str, Any]] | pd.DataFrame, run: str) -> pd.DataF
     Several rows of a step (a training and an evaluation record) are merged; the later value wins.
     """
     raw = rows if isinstance(rows, pd.DataFrame) else pd.DataFrame(list(rows))
-    lower = {str(column).strip().lower(): column for column in raw.columns}
+    columns = columns_of(raw)
     table = pd.DataFrame(index=raw.index)
-    for name, known in COLUMNS.items():
-        source = next((lower[alias] for alias in known if alias in lower), None)
+    for name in COLUMNS:
+        source = columns.get(name)
         values = raw[source] if source is not None else pd.Series(np.nan, index=raw.index, dtype=float)
         table[name] = pd.to_numeric(values, errors="coerce").astype(float)
     table = table[np.isfinite(table["step"])]
@@ -67,6 +51,21 @@ def tidy(rows: Iterable[Mapping[str, Any]] | pd.DataFrame, run: str) -> pd.DataF
     table["step"] = table["step"].astype("int64")
     table.insert(0, "run", pd.Series(run, index=table.index, dtype=object))
     return table[METRICS.names].reset_index(drop=True)
+
+
+def columns_of(raw: pd.DataFrame) -> dict[str, object]:
+    """Return meaning -> the column that has it: the canonical name before its aliases in order."""
+    by_name: dict[str, object] = {}
+    for column in raw.columns:
+        by_name.setdefault(plain(column), column)
+    known = {name: (name, *ALIASES[name]) for name in COLUMNS}
+    if not any(alias in by_name for alias in known["step"]):
+        known["step"] = ("epoch",)
+    return {
+        name: next(by_name[alias] for alias in aliases if alias in by_name)
+        for name, aliases in known.items()
+        if any(alias in by_name for alias in aliases)
+    }
 
 
 def training_log(blob: Blob, run: str) -> pd.DataFrame:
@@ -116,8 +115,10 @@ def join(own: pd.DataFrame, losses: pd.DataFrame, run: str) -> pd.DataFrame:
     return tidy(joined, run)
 
 
-def read_losses(uri: str) -> pd.DataFrame:
+def read_losses(uri: str, rename: Mapping[str, str] | None = None) -> pd.DataFrame:
     """Read a loss history: CSV, JSONL, JSON, parquet or a TensorBoard event file, told by the name.
+
+    `rename` maps columns of the file to the names that are known ("step", "loss", "heldout_loss", ...).
 
     Raises
     ------
@@ -127,13 +128,40 @@ def read_losses(uri: str) -> pd.DataFrame:
     blob = open_location(uri)
     if isinstance(blob, Folder):
         raise SourceError(f"{uri}: is a folder; name the loss file inside it")
-    table = _read_table(blob)
+    return known_losses(renamed(_read_table(blob), rename or {}, uri), uri)
+
+
+def renamed(table: pd.DataFrame, rename: Mapping[str, str], label: str) -> pd.DataFrame:
+    """Return a table under other column names.
+
+    Raises
+    ------
+    SourceError
+        When there is no such column.
+    """
+    columns = [str(column) for column in table.columns]
+    for old in rename:
+        if old not in columns:
+            has = f"it has {', '.join(columns)[:120]}{did_you_mean(old, columns)}"
+            raise SourceError(f"{label}: --rename {old}=...: no such column; {has}")
+    return table.rename(columns=dict(rename))
+
+
+def known_losses(table: pd.DataFrame, label: str = "losses") -> pd.DataFrame:
+    """Return a loss history as it is.
+
+    Raises
+    ------
+    SourceError
+        When it has no step or no loss that is known by name.
+    """
+    known = columns_of(table)
     lower = {str(column).strip().lower() for column in table.columns}
     for wanted in (("step",), ("loss", "heldout_loss")):
-        if not any(alias in lower for name in wanted for alias in COLUMNS[name]):
+        if not any(name in known for name in wanted):
             raise SourceError(
-                f"{uri}: has no column for {' or '.join(wanted)} among "
-                f"{', '.join(sorted(lower))[:120]}; rename one"
+                f"{label}: has no column for {' or '.join(wanted)} among "
+                f"{', '.join(sorted(lower))[:120]}; say which it is with --rename THEIRS={wanted[0]}"
             )
     return table
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextvars import ContextVar
 
 import numpy as np
 
@@ -12,19 +14,72 @@ from toposcope.errors import SourceError
 _STEP = re.compile(
     r"(?:^|[^a-z])(?:global[_-]?step|steps?|checkpoint|ckpt|iter|iteration)[_\-=]?(\d{1,15})(?!\d)", re.I
 )
+_EPOCH = re.compile(r"(?:^|[^a-z])epochs?[_\-=]?(\d{1,15})(?!\d)", re.I)
+_NUMBERED = re.compile(r"(?:model|weights?|gpt|net|state|params)[_\-=](\d{1,15})", re.I)
 _BARE = re.compile(r"(\d{1,15})")
 _TOKENS = re.compile(r"tokens[_\-=]?(\d{1,15})([KMBT]?)", re.I)
 _SEED = re.compile(r"[-_]seed[-_]?(\d{1,15})$", re.I)
+_stated: ContextVar[re.Pattern[str] | None] = ContextVar("step_pattern", default=None)
 _MULTIPLE = {"": 1, "K": 10**3, "M": 10**6, "B": 10**9, "T": 10**12}
+
+
+@contextlib.contextmanager
+def step_pattern(pattern: str | None) -> Iterator[None]:
+    """Read steps off names by a pattern of the user's own inside the block; None changes nothing.
+
+    Raises
+    ------
+    SourceError
+        When it is no regular expression with exactly one group.
+    """
+    token = _stated.set(_checked(pattern) if pattern is not None else _stated.get())
+    try:
+        yield
+    finally:
+        _stated.reset(token)
+
+
+def _checked(pattern: str) -> re.Pattern[str]:
+    try:
+        found = re.compile(pattern)
+    except re.error as error:
+        raise SourceError(f"--step-pattern {pattern!r}: is no regular expression ({error})") from error
+    if found.groups != 1:
+        raise SourceError(
+            f"--step-pattern {pattern!r}: has {found.groups} groups; put one around the step, as in "
+            r"'run_(\d+)'"
+        )
+    return found
+
+
+def step_of_file(name: str) -> int | None:
+    """Return the step that a weight file's name, without its ending, states; None when it states none.
+
+    Files are also known by a plain number: a folder called gpt-2 is a model, a file gpt_2.pt a checkpoint.
+
+    >>> step_of_file("model_0"), step_of_file("gpt_250"), step_of_file("weights-3"), step_of_file("model")
+    (0, 250, 3, None)
+    """
+    step = step_of(name)
+    if step is None and _stated.get() is None:
+        found = _NUMBERED.fullmatch(name)
+        step = int(found.group(1)) if found else None
+    return step
 
 
 def step_of(name: str) -> int | None:
     """Return the step that a file, folder or revision name states; None when it states none.
 
+    An epoch stands in where there is no step.
+
     >>> step_of("step_000100"), step_of("checkpoint-500"), step_of("epoch=1-step=20"), step_of("final")
     (100, 500, 20, None)
     """
-    found = _STEP.search(name) or _BARE.fullmatch(name)
+    own = _stated.get()
+    if own is not None:
+        found = own.search(name)
+        return int(found.group(1)) if found and (found.group(1) or "").isdecimal() else None
+    found = _STEP.search(name) or _BARE.fullmatch(name) or _EPOCH.search(name)
     return int(found.group(1)) if found else None
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from toposcope.errors import InputError
-from toposcope.sources.names import BUFFERS, Family, Fused, Place, family_of, place
+from toposcope.sources.names import BUFFERS, HEADS, Family, Fused, Place, family_of, place
 from toposcope.sources.reader import WEIGHT_DTYPES, Reader, TensorInfo
 from toposcope.types import Checkpoint, Matrix, Role
 
@@ -42,10 +42,33 @@ def heads_of(config: Mapping[str, Any]) -> Heads:
 
 
 def is_weight(info: TensorInfo) -> bool:
-    """Say whether a tensor is a 2-D weight, or a 3-D stack of experts' weights."""
-    if info.skip or info.dtype not in WEIGHT_DTYPES or 0 in info.shape or BUFFERS.search(info.name):
-        return False
-    return len(info.shape) == 2 or (len(info.shape) == 3 and "expert" in info.name)
+    """Say whether a tensor is a 2-D weight, or a 3-D stack of experts' or attention heads' weights."""
+    return len(info.shape) > 1 and not why_skipped(info)
+
+
+def why_skipped(info: TensorInfo) -> str:
+    """Return why a tensor is no weight matrix; empty for one, and for what has fewer than two dimensions.
+
+    >>> why_skipped(TensorInfo("h.0.attn.bias", (1, 1, 8, 8), np.dtype("float32")))
+    'a buffer, no weight'
+    """
+    if info.skip:
+        return info.skip
+    if len(info.shape) < 2:
+        return ""
+    if BUFFERS.search(info.name):
+        return "a buffer, no weight"
+    if info.dtype not in WEIGHT_DTYPES:
+        return f"of type {info.dtype}, no weight"
+    if 0 in info.shape:
+        return "empty"
+    if len(info.shape) == 2 or (len(info.shape) == 3 and _is_stack(info.name)):
+        return ""
+    return f"{len(info.shape)} dimensions, neither a stack of experts nor of attention heads"
+
+
+def _is_stack(name: str) -> bool:
+    return "expert" in name or HEADS.search(name) is not None
 
 
 def family_for(infos: Mapping[str, TensorInfo]) -> Family:
@@ -94,8 +117,11 @@ def _pieces(
     reader: Reader, info: TensorInfo, where: Place, split: str, heads: Heads
 ) -> Iterator[tuple[str, np.ndarray, int | None]]:
     if len(info.shape) == 3:
+        by_head = HEADS.search(info.name) is not None
         for index in range(info.shape[0]):
-            yield f"{info.name}[{index}]", reader.rows(info.name, index, index + 1)[0], None
+            values = reader.rows(info.name, index, index + 1)[0]
+            label = f"head {index}" if by_head else f"{index}"
+            yield f"{info.name}[{label}]", values, index if by_head else None
         return
     values = reader.read(info.name)
     rule = where.rule

@@ -32,9 +32,16 @@ PREFIXES = (
 
 BUFFERS = re.compile(
     r"(^|\.)(masked_bias|inv_freq|position_ids|token_type_ids|rotary_emb\..*|attn\.bias|attention\.bias"
-    r"|rope\.freqs|num_batches_tracked|freqs_(cos|sin|cis)|_extra_state.*)$"
+    r"|rope\.freqs|num_batches_tracked|freqs_(cos|sin|cis)|_extra_state.*"
+    r"|(causal_|attn_|attention_)?mask|tril|(cos|sin)_cached|running_(mean|var)"
+    r"|relative_position_index)$"
 )
 """Entries that are stored beside the parameters without being parameters."""
+
+HEADS = re.compile(
+    r"(^|\.)(attn|attention|self_attn|self_attention)\.(W_[QKVO]|w[qkvo]|[qkvo]_proj|query|key|value)(\.weight)?$"
+)
+"""Attention weights that may be stored as (heads, d_head, d_model): one matrix for each head."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,6 +190,18 @@ FAMILIES: tuple[Family, ...] = (
             Rule("cls.predictions.decoder.weight", HEAD),
             Rule("lm_head.dense.weight", OTHER),
             Rule("lm_head.decoder.weight", HEAD),
+        ),
+    ),
+    Family(
+        "transformer_lens",
+        (
+            Rule("embed.W_E", EMB),
+            Rule("pos_embed.W_pos", EMB),
+            *(Rule(f"blocks.{{i}}.attn.W_{part.upper()}", ATT, part=part) for part in "qkv"),
+            Rule("blocks.{i}.attn.W_O", ATT),
+            Rule("blocks.{i}.mlp.W_in", MLP),
+            Rule("blocks.{i}.mlp.W_out", MLP),
+            Rule("unembed.W_U", HEAD),
         ),
     ),
     Family(

@@ -3,25 +3,33 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
+
+import pandas as pd
 
 from toposcope.errors import SourceError
 from toposcope.sources import history
 from toposcope.sources.blobs import open_location
-from toposcope.sources.discover import Source, discover, rename
+from toposcope.sources.discover import Source, discover
+from toposcope.sources.discover import rename as under_name
 from toposcope.sources.labels import select
+from toposcope.sources.labels import step_pattern as steps_by
 from toposcope.sources.matrices import SPLITS
+from toposcope.sources.memory import in_memory, is_in_memory
 from toposcope.sources.series import Series
 
 
 def open_series(
-    uri: str | Path | Sequence[str | Path],
+    uri: str | Path | Sequence[str | Path] | Mapping[Any, Any] | Any,
     *,
     revisions: str | Sequence[str] | None = None,
     steps: str | Sequence[int] | None = None,
-    losses: str | Path | None = None,
+    losses: str | Path | pd.DataFrame | None = None,
     split: str = "table",
+    step_pattern: str | None = None,
+    rename: Mapping[str, str] | None = None,
 ) -> Series:
     """Open a series of checkpoints.
 
@@ -29,15 +37,22 @@ def open_series(
     ----------
     uri
         A path or an fsspec address: a run, a folder of runs, a folder of steps, a model folder, one file;
-        or several of these.
+        or several of these. Or the checkpoints themselves: `{step: state_dict}`, `{run: {step: state_dict}}`
+        (numpy arrays or torch tensors) or modules in place of state dicts; they are held, not copied.
     revisions
         For hub series: which revisions, as a pattern (``"step*"``) or by name.
     steps
         Which steps: "log", "first", "last", "A:B:EVERY", "0,1000" or numbers; all by default.
     losses
-        A file with a loss history (CSV, JSONL, parquet or TensorBoard events) to join to the series' own.
+        A loss history to join to the series' own: a file (CSV, JSONL, parquet or TensorBoard events), or a
+        data frame.
     split
         What to do with fused matrices: "table" (as the family's table says), "whole", "parts" or "heads".
+    step_pattern
+        A regular expression with one group that finds the step in the names of files, folders and
+        revisions, where they do not state it in a known way.
+    rename
+        Columns of `losses` under other names: {"their name": "loss"}.
 
     Returns
     -------
@@ -48,21 +63,39 @@ def open_series(
     ------
     SourceError
         When there is nothing to read at `uri`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> series = open_series({step: {"layers.0.attn.qkv.weight": np.eye(4) * step} for step in (1, 2)})
+    >>> [(matrix.name, float(matrix.values[0, 0])) for at in series for matrix in series.matrices(at)]
+    [('layers.0.attn.qkv.weight', 1.0), ('layers.0.attn.qkv.weight', 2.0)]
     """
     if split not in SPLITS:
         raise SourceError(f"split={split!r} is unknown; choose one of {', '.join(SPLITS)}")
+    table = _losses(losses, rename or {})
+    if is_in_memory(uri):
+        held = [_select(source, steps) for source in in_memory(uri)]
+        return Series("memory", held, split=split, losses=table)
     uris = [uri] if isinstance(uri, str | Path) else list(uri)
     sources: list[Source] = []
     for one in uris:
-        for source in _sources(str(one), revisions):
+        with steps_by(step_pattern):
+            found = _sources(str(one), revisions)
+        for source in found:
             taken = {other.run.run for other in sources}
             name, number = source.run.run, 2
             while name in taken:
                 name, number = f"{source.run.run}-{number}", number + 1
-            sources.append(source if name == source.run.run else rename(source, name))
+            sources.append(source if name == source.run.run else under_name(source, name))
     kept = [_select(source, steps) for source in sources]
-    table = history.read_losses(str(losses)) if losses is not None else None
     return Series(", ".join(str(one) for one in uris), kept, split=split, losses=table)
+
+
+def _losses(losses: str | Path | pd.DataFrame | None, rename: Mapping[str, str]) -> pd.DataFrame | None:
+    if losses is None or isinstance(losses, str | Path):
+        return None if losses is None else history.read_losses(str(losses), rename)
+    return history.known_losses(history.renamed(losses, rename, "losses"))
 
 
 def _sources(uri: str, revisions: str | Sequence[str] | None) -> list[Source]:

@@ -8,13 +8,23 @@ from __future__ import annotations
 
 import pickle
 import struct
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
 from toposcope.errors import SourceError
 
-MAX_OPCODES = 20_000_000
+MAX_WORK = 20_000_000
+"""How many operations a pickle may take; sixteen items that are moved or copied count as one."""
+
+MAX_KEY = 2**60
+"""Integers of this size and above are no keys: from 2^61 - 1 on they can be made to collide at will."""
+
+MAX_KEY_LEAVES = 32
+MAX_TUPLE_KEYS = 4096
+"""Tuples as keys can be made to collide as well, so there may be few, and small ones."""
+
+_COPIES = 16
 
 MODULES: Final = (
     "_codecs",
@@ -89,6 +99,44 @@ class Record:
         return self.state.get(name, default) if isinstance(self.state, dict) else default
 
 
+def brief(value: Any) -> str:
+    """Return a word on a value for a message, whatever hides in it."""
+    if isinstance(value, str):
+        return repr(value[:40])
+    plain = value is None or isinstance(value, bool | float | Symbol) or type(value) is int
+    if plain and not (type(value) is int and abs(value) >= 2**64):
+        return str(value)[:80]
+    size = f" of {len(value)}" if hasattr(value, "__len__") else ""
+    return f"a {type(value).__name__}{size}"
+
+
+_SCALARS = (str, bytes, bool, int, float, type(None), Symbol, Record)
+
+
+def _leaves(key: Any) -> list[Any] | None:
+    """Return the parts of a key, at most `MAX_KEY_LEAVES` in tuples; None for anything that is no key."""
+    if isinstance(key, _SCALARS):
+        return [key]
+    leaves, pending, seen = [], [key], 0
+    while pending:
+        value = pending.pop()
+        seen += 1
+        if type(value) is tuple and seen <= MAX_KEY_LEAVES and len(value) <= MAX_KEY_LEAVES:
+            pending += value
+        elif isinstance(value, _SCALARS) and seen <= MAX_KEY_LEAVES:
+            leaves.append(value)
+        else:
+            return None
+    return leaves
+
+
+def _keys_of(maker: Callable[..., Any], items: Any) -> Iterable[Any]:
+    """Return what would be hashed by a call that makes plain data."""
+    if isinstance(items, dict) or maker not in (_ordered, _set, _frozenset):
+        return ()
+    return (pair[0] for pair in items) if maker is _ordered else items
+
+
 class _Mark:
     __slots__ = ()
 
@@ -108,12 +156,15 @@ class PickleData:
         self.end = 0
         self._stack: list[Any] = []
         self._memo: dict[int, Any] = {}
+        self._work = self._tuple_keys = 0
 
     def load(self, start: int = 0) -> Any:
         """Return the object that the pickle at `start` describes, as plain data."""
         self.end, self._stack, self._memo = start, [], {}
+        self._work = self._tuple_keys = 0
         try:
-            for _ in range(MAX_OPCODES):
+            while True:
+                self._spend(1)
                 code = self._data[self.end]  # beyond the end: an IndexError, reported below
                 self.end += 1
                 if code == _STOP:
@@ -122,15 +173,45 @@ class PickleData:
                 if action is None:
                     raise self.bad(f"opcode {code:#04x} does not belong in a checkpoint")
                 action(self)
-        except (IndexError, KeyError, TypeError, ValueError, struct.error, AttributeError) as error:
+        except (
+            IndexError,
+            KeyError,
+            TypeError,
+            ValueError,
+            struct.error,
+            AttributeError,
+            RecursionError,
+        ) as error:
             if isinstance(error, SourceError):
                 raise
             raise self.bad(f"{type(error).__name__} at byte {self.end}") from error
-        raise self.bad(f"it has more than {MAX_OPCODES} opcodes")
 
     def bad(self, why: str) -> SourceError:
         """Return the error for a pickle that is not sound."""
         return SourceError(f"{self._label}: is not a sound pickle: {why}; fetch the file again")
+
+    def _spend(self, work: int) -> None:
+        self._work += work
+        if self._work > MAX_WORK:
+            raise self.bad(f"it takes more than {MAX_WORK} operations")
+
+    def _copied(self, value: Any) -> None:
+        """Count a copy of something against what the pickle may cost."""
+        cost = 2 if isinstance(value, dict) else _COPIES
+        self._spend(len(value) // cost if hasattr(value, "__len__") else 0)
+
+    def _check_keys(self, keys: Iterable[Any]) -> None:
+        """Refuse keys that are not plain, or whose hashes can be made to collide by the thousand."""
+        for key in keys:
+            if type(key) is tuple:
+                self._tuple_keys += 1
+                if self._tuple_keys > MAX_TUPLE_KEYS:
+                    raise self.bad(f"it has more than {MAX_TUPLE_KEYS} tuples as keys")
+            leaves = _leaves(key)
+            if leaves is None:
+                raise self.bad(f"a key that no checkpoint needs: {brief(key)}")
+            if any(type(leaf) is int and abs(leaf) >= MAX_KEY for leaf in leaves):
+                raise self.bad("a key of 2^60 or more")
 
     def _take(self, count: int) -> bytes:
         start, self.end = self.end, self.end + count
@@ -157,6 +238,7 @@ class PickleData:
                 raise self.bad("a mark is missing")
         items = self._stack[at + 1 :]
         del self._stack[at:]
+        self._copied(items)
         return items
 
     def _push(self, value: Any) -> None:
@@ -208,10 +290,16 @@ class PickleData:
     def _call(self) -> None:
         symbol, arguments = self._pop(2)
         maker = _PLAIN.get(str(symbol)) if isinstance(symbol, Symbol) else None
+        if maker is not None and arguments:
+            self._copied(arguments[0])
+            self._check_keys(_keys_of(maker, arguments[0]))
         self._push(maker(*arguments) if maker is not None else Record(symbol, arguments))
 
     def _call_with_keywords(self) -> None:
         symbol, arguments, keywords = self._pop(3)
+        if not isinstance(keywords, dict):
+            raise self.bad("keywords that are no dictionary")
+        self._copied(keywords)
         self._push(Record(symbol, arguments, pairs=dict(keywords)))
 
     def _object(self) -> None:
@@ -230,13 +318,17 @@ class PickleData:
 
     def _append(self, items: list[Any]) -> None:
         target = self._stack[-1]
-        (target.items if isinstance(target, Record) else target).extend(items)
+        found = target.items if isinstance(target, Record) else target
+        if not isinstance(found, list):
+            raise self.bad("items are appended to something that has none")
+        found.extend(items)
 
     def _set(self, items: list[Any]) -> None:
         target = self._stack[-1]
         pairs = target.pairs if isinstance(target, Record) else target
         if not isinstance(pairs, dict) or len(items) % 2:
             raise self.bad("items are set on something that has none")
+        self._check_keys(items[::2])
         pairs.update(zip(items[::2], items[1::2], strict=True))
 
     def _mapping(self) -> None:
@@ -246,7 +338,15 @@ class PickleData:
 
     def _add(self) -> None:
         items = self._to_mark()
+        if not isinstance(self._stack[-1], set):
+            raise self.bad("items are added to something that is no set")
+        self._check_keys(items)
         self._stack[-1].update(items)
+
+    def _frozen(self) -> None:
+        items = self._to_mark()
+        self._check_keys(items)
+        self._push(frozenset(items))
 
     def _persist(self, key: Any) -> None:
         if self._persistent is None:
@@ -254,6 +354,8 @@ class PickleData:
         self._push(self._persistent(key))
 
     def _memoize(self, index: int) -> None:
+        if not 0 <= index < 2**32:
+            raise self.bad("a memo index of more than 32 bits")
         self._memo[index] = self._stack[-1]
 
     def _recall(self, index: int) -> None:
@@ -268,12 +370,20 @@ def _encoded(text: Any, *_: Any) -> bytes:
     return text.encode("latin-1") if isinstance(text, str) else b""
 
 
+def _set(*arguments: Any) -> set[Any]:
+    return set(*arguments[:1])
+
+
+def _frozenset(*arguments: Any) -> frozenset[Any]:
+    return frozenset(*arguments[:1])
+
+
 _PLAIN: Mapping[str, Callable[..., Any]] = {
     "collections.OrderedDict": _ordered,
     "collections.defaultdict": lambda *_: {},
     "builtins.dict": _ordered,
-    "builtins.set": lambda *items: set(*items[:1]),
-    "builtins.frozenset": lambda *items: frozenset(*items[:1]),
+    "builtins.set": _set,
+    "builtins.frozenset": _frozenset,
     "torch.Size": lambda items=(): tuple(items),
     "_codecs.encode": _encoded,
 }
@@ -330,7 +440,7 @@ _TABLE: Mapping[bytes, Callable[[PickleData], Any]] = {
     pickle.SETITEMS: lambda m: m._set(m._to_mark()),
     pickle.EMPTY_SET: lambda m: m._push(set()),
     pickle.ADDITEMS: lambda m: m._add(),
-    pickle.FROZENSET: lambda m: m._push(frozenset(m._to_mark())),
+    pickle.FROZENSET: lambda m: m._frozen(),
     pickle.GLOBAL: lambda m: m._symbol(m._line(), m._line()),
     pickle.STACK_GLOBAL: lambda m: m._stack_symbol(),
     pickle.REDUCE: lambda m: m._call(),

@@ -111,10 +111,16 @@ def check_shape(label: str, name: str, shape: Any) -> tuple[int, ...]:
     for extent in shape if good else ():
         count *= max(extent, 1)
     if not good or count > MAX_ELEMENTS:
-        raise SourceError(
-            f"{label}: tensor {name!r} has the impossible shape {shape!r:.80}; fetch the file again"
-        )
+        told = f"{shape!r:.80}" if isinstance(shape, list | tuple) and _is_flat(shape) else "that is no shape"
+        raise SourceError(f"{label}: tensor {name!r} has the impossible shape {told}; fetch the file again")
     return tuple(shape)
+
+
+def _is_flat(shape: list[Any] | tuple[Any, ...]) -> bool:
+    """Say whether a claimed shape can be printed without walking through what hides in it."""
+    return len(shape) < 100 and all(
+        isinstance(part, bool | float | str) or (type(part) is int and abs(part) < 2**64) for part in shape
+    )
 
 
 def find(infos: Mapping[str, TensorInfo], label: str, name: str) -> TensorInfo:

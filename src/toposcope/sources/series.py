@@ -5,20 +5,36 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
 
-from toposcope.errors import SourceError
+from toposcope.errors import SourceError, did_you_mean
 from toposcope.sources import history
-from toposcope.sources.content import Signature, check_finite, count_parameters, signature, tensor_hash
+from toposcope.sources.adapter import adapted
+from toposcope.sources.content import (
+    Signature,
+    check_finite,
+    check_names,
+    count_parameters,
+    described_in_text,
+    signature,
+    tensor_hash,
+)
 from toposcope.sources.discover import Entry, Source
 from toposcope.sources.labels import seed_of
-from toposcope.sources.matrices import family_for, stream_matrices
+from toposcope.sources.matrices import family_for, stream_matrices, why_skipped
+from toposcope.sources.memory import Tensors, derived_entry
 from toposcope.sources.reader import Reader
 from toposcope.types import Checkpoint, Matrix, Run
+
+if TYPE_CHECKING:
+    from toposcope.models.loading import ModelLoader
+    from toposcope.models.protocol import LanguageModel
 
 
 class Series:
@@ -43,6 +59,8 @@ class Series:
         self._signatures: dict[str, Signature | None] = {}
         self._hashes: dict[Checkpoint, dict[str, str]] = {}
         self._described: tuple[Run, ...] | None = None
+        self.computed = False
+        """Whether the tensors are computed from a checkpoint when they are read, and are not its own."""
         self._latest: tuple[Checkpoint, Reader] | None = None
 
     def _fill(self) -> None:
@@ -76,7 +94,10 @@ class Series:
     def runs(self) -> tuple[Run, ...]:
         """The runs, by name; family and number of parameters are read off the first readable checkpoint."""
         if self._described is None:
-            self._described = tuple(_with_seed(self._describe(source)) for source in self._sources.values())
+            self._described = tuple(
+                _with_facts(_with_seed(described_in_text(self._describe(source))), source)
+                for source in self._sources.values()
+            )
         return self._described
 
     @property
@@ -100,7 +121,10 @@ class Series:
 
     def _source(self, run: str) -> Source:
         if run not in self._sources:
-            raise SourceError(f"{self.uri}: has no run {run!r}; it has {', '.join(list(self._sources)[:8])}")
+            raise SourceError(
+                f"{self.uri}: has no run {run!r}; it has {', '.join(list(self._sources)[:8])}"
+                + did_you_mean(run, self._sources)
+            )
         return self._sources[run]
 
     @contextmanager
@@ -118,6 +142,51 @@ class Series:
             entry.release()
 
     @contextmanager
+    def model(self, checkpoint: Checkpoint, loader: ModelLoader | None = None) -> Iterator[LanguageModel]:
+        """Open a checkpoint's language model; what was fetched for it is removed at the end.
+
+        `loader` says where the tokenizer is, the device and the precision; by default the model's own
+        tokenizer, the CPU, and float32.
+
+        Raises
+        ------
+        SourceError
+            When the checkpoint holds weights only, and no model that can read text.
+        """
+        from toposcope.models.loading import ModelLoader, model_of
+
+        loader = loader or ModelLoader()
+        module = self._entries[checkpoint].module if checkpoint in self._entries else None
+        if module is not None:
+            yield model_of(module, tokenizer=loader.tokenizer, device=loader.device)
+            return
+        with loader.open(checkpoint) as model:
+            yield model
+
+    def derived(self, tensors: Tensors, key: Callable[[Checkpoint], str], *, what: str) -> Series:
+        """Return the same checkpoints with other tensors, computed by `tensors` whenever they are read.
+
+        `key` gives what their content hash is taken of, so that it is known without computing them.
+        """
+        sources = [
+            dataclasses.replace(
+                source,
+                run=run,
+                entries=tuple(
+                    derived_entry(entry, tensors, key, what)
+                    for entry in self._entries.values()
+                    if entry.checkpoint.run == run.run
+                ),
+                metrics=partial(self.metrics, run.run),
+                config=source.config or run.config,
+            )
+            for source, run in zip(self._sources.values(), self.runs, strict=True)
+        ]
+        made = Series(f"{self.uri} ({what})", sources)
+        made._described, made.computed = self.runs, True
+        return made
+
+    @contextmanager
     def holding(self, checkpoint: Checkpoint) -> Iterator[None]:
         """Keep what is fetched of a checkpoint until the end, so that several readings fetch it once."""
         entry = self._entries[checkpoint]
@@ -132,6 +201,7 @@ class Series:
         if self._latest is not None and self._latest[0] == checkpoint and entry.identity is None:
             return self._latest[1]
         reader = entry.open()
+        check_names(reader)
         self._latest = (checkpoint, reader)
         return reader
 
@@ -147,12 +217,16 @@ class Series:
             When the checkpoint cannot be read, holds a NaN or infinite weight, or has other tensors than its
             neighbours.
         """
+        for matrix in self.stored_matrices(checkpoint):
+            check_finite(checkpoint, matrix.name, matrix.values)
+            yield matrix
+
+    def stored_matrices(self, checkpoint: Checkpoint) -> Iterator[Matrix]:
+        """Yield what `matrices` does, whatever values it holds: NaN and infinity as well."""
         with self.reading(checkpoint) as reader:
             self._check_neighbours(checkpoint, reader)
             config = self._source(checkpoint.run).config or reader.facts().config
-            for matrix in stream_matrices(reader, checkpoint, split=self._split, config=config):
-                check_finite(checkpoint, matrix.name, matrix.values)
-                yield matrix
+            yield from stream_matrices(reader, checkpoint, split=self._split, config=config)
 
     def tensors(self, checkpoint: Checkpoint) -> Iterator[tuple[str, np.ndarray]]:
         """Yield every readable tensor of a checkpoint with its name, in the file's order."""
@@ -163,9 +237,30 @@ class Series:
                     yield name, reader.read(name)
 
     def skipped(self, checkpoint: Checkpoint) -> dict[str, str]:
-        """Return the tensors that cannot be read as numbers, and why."""
+        """Return the tensors that `matrices` leaves out, and why: unreadable ones, buffers, other shapes.
+
+        Norms, biases and other tensors of fewer than two dimensions are parameters but no matrices, and are
+        not listed.
+        """
         with self.reading(checkpoint) as reader:
-            return {name: info.skip for name, info in reader.infos().items() if info.skip}
+            reasons = {name: why_skipped(info) for name, info in reader.infos().items()}
+        return {name: why for name, why in reasons.items() if why}
+
+    def left_out(self) -> str:
+        """Return what is not measured in the first readable checkpoint, in a sentence; empty for nothing."""
+        for checkpoint in self:
+            try:
+                reasons = self.skipped(checkpoint)
+            except (SourceError, OSError):
+                continue
+            by_reason: dict[str, list[str]] = {}
+            for name, why in reasons.items():
+                by_reason.setdefault(why, []).append(name)
+            return "; ".join(
+                f"{names[0]}{f' and {len(names) - 1} more' if len(names) > 1 else ''}: {why}"
+                for why, names in by_reason.items()
+            )
+        return ""
 
     def metrics(self, run: str) -> pd.DataFrame:
         """Return the loss history of a run, with the columns of the store's metrics table."""
@@ -195,6 +290,8 @@ class Series:
         return dict(self._hashes[checkpoint])
 
     def _check_neighbours(self, checkpoint: Checkpoint, reader: Reader) -> None:
+        if self.computed:
+            return
         own = signature(reader.infos())
         if self._entries[checkpoint].identity is not None:
             self._signatures.setdefault(
@@ -243,7 +340,7 @@ class Series:
                 facts = reader.facts()
                 return dataclasses.replace(
                     run,
-                    family=run.family or family_for(reader.infos()).name,
+                    family=run.family or adapted(facts.config) or family_for(reader.infos()).name,
                     parameters=run.parameters or facts.parameters or count_parameters(reader),
                     config=run.config or source.config or facts.config,
                 )
@@ -263,6 +360,15 @@ def _describe_hub(source: Source) -> Run:
         return source.run
     family = str(config.get("model_type", source.run.family))
     return dataclasses.replace(source.run, family=family, config=config)
+
+
+def _with_facts(run: Run, source: Source) -> Run:
+    """Add what the trainer's state says to the run's configuration."""
+    try:
+        facts = source.facts()
+    except SourceError:
+        return run  # said where the file is read for its losses
+    return dataclasses.replace(run, config={**run.config, **facts}) if facts else run
 
 
 def _with_seed(run: Run) -> Run:

@@ -16,7 +16,7 @@ import numpy as np
 
 from toposcope.errors import SourceError
 from toposcope.sources.blobs import Blob, stream
-from toposcope.sources.pickled import PickleData, Record, Symbol
+from toposcope.sources.pickled import PickleData, Record, Symbol, brief
 from toposcope.sources.reader import DTYPES, TensorInfo, check_shape
 
 MAX_PICKLE = 512 * 2**20
@@ -81,6 +81,7 @@ class TorchArchive:
             raise SourceError(f"{blob.label}: is empty (0 bytes); fetch it again")
         self._places: dict[str, tuple[int, int, int]] = {}
         self._checked: set[str] = set()
+        self._made: dict[int, tuple[Record, Any]] = {}
         self.tree: Any = (
             self._zip() if blob.read(0, min(4, blob.size)).tobytes() == b"PK\x03\x04" else self._legacy()
         )
@@ -193,6 +194,8 @@ class TorchArchive:
         keys = machine.load(machine.end)
         at = machine.end
         for key in keys if isinstance(keys, list) else []:
+            if not isinstance(key, str) and type(key) is not int:
+                raise self._bad(f"a storage named by {brief(key)}")
             storage = self._legacy_storages.get(str(key))
             if storage is None:
                 raise self._bad(f"storage {key!r:.40} is listed but not used")
@@ -207,20 +210,35 @@ class TorchArchive:
     def _storage(self, key: Any) -> Storage:
         good = isinstance(key, tuple) and len(key) >= 5 and key[0] == "storage" and isinstance(key[1], Symbol)
         if not good or type(key[4]) is not int or key[4] < 0 or key[1].name not in STORAGES:
-            raise self._bad(f"a storage of an unknown kind: {str(key)!r:.80}")
+            raise self._bad(f"a storage of an unknown kind: {brief(key)}")
+        if not isinstance(key[2], str) and type(key[2]) is not int:
+            raise self._bad(f"a storage named by {brief(key[2])}")
         storage = Storage(str(key[2]), STORAGES[key[1].name], key[4])
         if hasattr(self, "_legacy_storages"):
             self._legacy_storages[storage.key] = storage
         return storage
 
     def _resolve(self, tree: Any) -> Any:
-        return _map(tree, self._leaf, {})
+        try:
+            return _map(tree, self._leaf, {})
+        except RecursionError:
+            raise self._bad("it is nested too deeply") from None
+        except (TypeError, ValueError, IndexError, AttributeError) as error:
+            if isinstance(error, SourceError):
+                raise
+            raise self._bad(f"{type(error).__name__} in a tensor's record") from None
 
     def _leaf(self, value: Any) -> Any:
+        """Return the tensor that a record describes; each record is looked at once."""
         if not isinstance(value, Record):
             return value
-        maker = _MAKERS.get(str(value.symbol))
-        return value if maker is None else maker(self, value)
+        if id(value) not in self._made:
+            self._made[id(value)] = (value, self._make(value))
+        return self._made[id(value)][1]
+
+    def _make(self, record: Record) -> Any:
+        maker = _MAKERS.get(str(record.symbol)) if isinstance(record.symbol, Symbol) else None
+        return record if maker is None else maker(self, record)
 
     def tensor(self, arguments: Any) -> StoredTensor:
         """Return the tensor that a rebuild call describes; refuse one that leaves its storage."""
@@ -253,7 +271,7 @@ def _first(archive: TorchArchive, record: Record) -> Any:
 
 def _from_type(archive: TorchArchive, record: Record) -> Any:
     function, _, arguments = record.arguments[:3]
-    return archive._leaf(Record(function, arguments))
+    return archive._make(Record(function, arguments))
 
 
 _MAKERS: Mapping[str, Callable[[TorchArchive, Record], Any]] = {
@@ -284,6 +302,7 @@ def _map(tree: Any, leaf: Callable[[Any], Any], seen: dict[int, Any], depth: int
     return seen[id(tree)]
 
 
+MAX_NAME = 1000
 MAX_ENTRIES = 500_000
 """How many entries a checkpoint's tree may have, shared parts counted as often as they are reached."""
 
@@ -295,6 +314,8 @@ def tensors_of(tree: Any) -> Iterator[tuple[str, StoredTensor]]:
     while pending:
         prefix, value, depth = pending.pop()
         seen += 1
+        if len(prefix) > MAX_NAME:
+            raise SourceError(f"a tensor whose name has more than {MAX_NAME} letters ({prefix[:40]!r}...)")
         if isinstance(value, StoredTensor):
             yield prefix, value
             continue

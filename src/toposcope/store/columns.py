@@ -5,13 +5,17 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
 
 from toposcope.store import schema
 from toposcope.store.units import Result
-from toposcope.types import Run
+from toposcope.types import Feature, Run
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 
 def features(results: Sequence[Result], recipe_hash: str) -> pa.Table:
@@ -34,6 +38,7 @@ def features(results: Sequence[Result], recipe_hash: str) -> pa.Table:
         )
     }
     columns["role"] = [str(row.role) for _, row in pairs]
+    columns["scope"] = [str(row.scope) for _, row in pairs]
     columns["status"] = [str(row.status) for _, row in pairs]
     columns["value"] = [float(row.value) if math.isfinite(row.value) else None for _, row in pairs]
     columns["seconds"] = [result.seconds for result, _ in pairs]
@@ -54,6 +59,7 @@ def diagrams(results: Sequence[Result], recipe_hash: str) -> pa.Table:
     for name in ("filtration", "dim", "n_vertices", "truncated_at"):
         columns[name] = [getattr(kept.diagram, name) for _, kept in pairs]
     columns["role"] = [str(kept.role) for _, kept in pairs]
+    columns["scope"] = [str(kept.scope) for _, kept in pairs]
     columns["birth"] = [np.asarray(kept.diagram.birth, np.float64) for _, kept in pairs]
     columns["death"] = [np.asarray(kept.diagram.death, np.float64) for _, kept in pairs]
     columns["recipe_hash"] = [recipe_hash] * len(pairs)
@@ -73,6 +79,29 @@ def runs(values: Iterable[Run]) -> pa.Table:
 def findings(values: Iterable[Mapping[str, object]]) -> pa.Table:
     """Return the `audit` lines."""
     return pa.Table.from_pylist([dict(value) for value in values], schema=schema.AUDIT)
+
+
+def catalogue(probe: str, features: Iterable[Feature]) -> pa.Table:
+    """Return the `catalogue` lines: what a probe declares, in its order."""
+    return pa.Table.from_pylist([_declared(probe, feature) for feature in features], schema=schema.CATALOGUE)
+
+
+def catalogue_table(declared: Mapping[str, Iterable[Feature]]) -> pd.DataFrame:
+    """Return what some probes declare, by name, in the form of `Store.catalogue`."""
+    return pa.concat_tables(catalogue(probe, features) for probe, features in declared.items()).to_pandas()
+
+
+def _declared(probe: str, feature: Feature) -> dict[str, object]:
+    others = {name: getattr(feature, name) for name in ("null_of", "excess_of", "per_log_step_of")}
+    return {
+        "probe": probe,
+        "feature": feature.name,
+        **{name: getattr(feature, name) for name in ("label", "unit", "primary", "description", "aggregate")},
+        "kind": str(feature.kind),
+        "scopes": [str(scope) for scope in feature.scopes],
+        "filtrations": list(feature.filtrations),
+        **{name: "" if other is None else other.name for name, other in others.items()},
+    }
 
 
 def _table(columns: Mapping[str, list[object]], layout: pa.Schema) -> pa.Table:

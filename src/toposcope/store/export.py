@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from toposcope.errors import MissingExtraError, StoreError
 from toposcope.store.store import Store
+from toposcope.types import Scope
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -25,7 +26,7 @@ def wide(features: pd.DataFrame) -> pd.DataFrame:
 
     >>> import pandas as pd
     >>> about = {"run": "a", "step": 0, "probe": "rips", "name": "pooled", "role": "model", "status": "ok"}
-    >>> empty = {"filtration": "", "layer": None, "head": None}
+    >>> empty = {"scope": "pooled", "filtration": "", "layer": None, "head": None}
     >>> frame = pd.DataFrame(about | empty | {"feature": "h0_total", "draw": [0, 1], "value": [1.0, 3.0]})
     >>> wide(frame).iloc[0].to_dict()
     {'run': 'a', 'step': 0, 'rips/pooled/h0_total': 2.0, 'rips/pooled/h0_total/sd': 1.4142135623730951}
@@ -73,15 +74,15 @@ def items(features: pd.DataFrame, separator: str) -> pd.Series:
     """Return what each row is about: its name, with role, layer or head where the name alone is ambiguous.
 
     >>> import pandas as pd
-    >>> frame = pd.DataFrame({"probe": "p", "name": ["role", "hidden", "hidden"], "role": ["mlp", "", ""],
-    ...                       "layer": [None, 0, 6], "head": None})
+    >>> frame = pd.DataFrame({"probe": "p", "scope": ["role", "layer", "layer"], "role": ["mlp", "", ""],
+    ...                       "name": ["role", "hidden", "hidden"], "layer": [None, 0, 6], "head": None})
     >>> items(frame, " ").tolist()
     ['role mlp', 'hidden layer 0', 'hidden layer 6']
     """
     name = (
         features["name"]
         .astype(object)
-        .where(features["name"] != "role", "role " + features["role"].astype(object))
+        .where(features["scope"] != Scope.ROLE, "role " + features["role"].astype(object))
     )
     for column in ("layer", "head"):
         values = features[column]
@@ -106,6 +107,7 @@ def export(store: Store, out: Path, *, kind: str, shape: str) -> list[Path]:
     if kind == "netcdf":
         return [_netcdf(store, features, out / "features.nc")]
     tables = {"features": wide(features) if shape == WIDE else features}
+    tables |= {"catalogue": store.catalogue()}
     tables |= {"metrics": store.metrics(), "runs": store.runs(), "audit": store.audit()}
     diagrams = store.diagrams()
     if len(diagrams):
@@ -119,7 +121,8 @@ def _write(table: pd.DataFrame, path: Path) -> Path:
         return path
     lists = [column for column in ("birth", "death") if column in table]
     flat = table.assign(
-        **{column: table[column].map(lambda bars: " ".join(map(repr, map(float, bars)))) for column in lists}
+        **{column: table[column].map(lambda bars: " ".join(map(repr, map(float, bars)))) for column in lists},
+        **{column: table[column].map(" ".join) for column in ("scopes", "filtrations") if column in table},
     )
     flat.to_csv(path, index=False)
     return path
@@ -139,7 +142,7 @@ def _plain(value: object) -> object:
     if hasattr(value, "tolist"):
         value = value.tolist()
     if isinstance(value, list):
-        return [item if abs(item) < float("inf") else str(item) for item in value]
+        return [item if isinstance(item, str) or abs(item) < float("inf") else str(item) for item in value]
     if value is None or value != value:
         return None
     return value if isinstance(value, str | int | float | bool) else str(value)

@@ -6,8 +6,6 @@ another key. Its older results stay in their files until the store is compacted;
 
 from __future__ import annotations
 
-import functools
-import operator
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
@@ -15,15 +13,15 @@ import pyarrow.compute as pc
 
 from toposcope.store.parts import Held, Part
 
-Slot = tuple[str, str, int | str]
-"""Run (as a slug), probe and step; where the step is not known, the key in its place."""
+Slot = tuple[str, str, int]
+"""Run (as a slug), probe and step."""
 
 
 def slots(parts: Iterable[Part]) -> Iterator[tuple[Slot, Part, Held]]:
     """Return every unit of some parts with the slot that it fills."""
     for part in parts:
         for held in part.held:
-            yield (part.owner, part.probe, held.key if held.step is None else held.step), part, held
+            yield (part.owner, part.probe, held.step), part, held
 
 
 def newest(parts: Iterable[Part]) -> dict[Slot, str]:
@@ -56,7 +54,7 @@ def split(parts: Iterable[Part], wanted: Mapping[Slot, str]) -> tuple[list[Part]
 
 
 def live_units(parts: Iterable[Part], wanted: Mapping[Slot, str]) -> list[Held]:
-    """Return the units that count, each once, with the latest time that a part notes for it."""
+    """Return the units that count, each once, with the latest write that a part notes for it."""
     found: dict[Slot, Held] = {}
     for slot, _, held in slots(parts):
         if held.key == wanted.get(slot) and (slot not in found or held.written > found[slot].written):
@@ -66,12 +64,4 @@ def live_units(parts: Iterable[Part], wanted: Mapping[Slot, str]) -> list[Held]:
 
 def _rows_of(units: Iterable[Held]) -> pc.Expression:
     """Return the test for the rows of some units of one file."""
-    units = list(units)
-    steps = [held.step for held in units if held.content is None and held.step is not None]
-    tests = [pc.field("step").isin(steps)]
-    tests += [
-        (pc.field("step") == held.step) & (pc.field("content_hash") == held.content)
-        for held in units
-        if held.content is not None
-    ]
-    return functools.reduce(operator.or_, tests)
+    return pc.field("step").isin([held.step for held in units])

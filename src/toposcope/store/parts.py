@@ -3,8 +3,9 @@
 A folder of parts holds two forms. A *unit part* is one unit, its key in the file name. A *pack* holds
 many units; its footer lists their keys and the names of the files that it replaces, so that a reader
 who sees a pack and the parts it was made from counts nothing twice. Of the units that one run, step and
-probe has in several files only the newest counts (see `toposcope.store.newest`). A file whose name begins
-with a dot is being written and belongs to nobody else.
+probe has in several files only the newest counts (see `toposcope.store.newest`). What is newer says the write
+number in every file's footer, never the file's time: a copy reads as the original does. A file whose name
+begins with a dot is being written and belongs to nobody else.
 """
 
 from __future__ import annotations
@@ -19,45 +20,43 @@ import re
 import time
 import uuid
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from toposcope.errors import StoreError
-from toposcope.store.units import Unit
 
 METADATA_KEY = b"toposcope"
+WRITE_NUMBER = "write_number"
 _ROWS_PER_GROUP = 65_536
 _TAIL = b"PAR1"
-_VERSIONS = range(33)
 
 
 @dataclass(frozen=True, slots=True)
 class Held:
-    """A unit that a part holds, and when it was written, in nanoseconds since 1970.
+    """A unit that a part holds, and the number of the write that brought it."""
 
-    `step` is None, and `content` is needed to tell the rows of one step apart, only in packs of an older
-    toposcope, whose footers do not say which step a key belongs to.
-    """
-
-    step: int | None
+    step: int
     key: str
     written: int
-    content: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """A file of a table: whose units it holds, and which files, no newer than itself, it replaces."""
+    """A file of a table: its write number, whose units it holds, and which files it replaces.
+
+    `replaces` maps a file's name to its write number: a later file of that name is another one.
+    """
 
     path: Path
     owner: str
     probe: str
     keys: tuple[str, ...]
-    replaces: tuple[str, ...] = ()
+    replaces: Mapping[str, int] = field(default_factory=dict)
     failed: bool = False
     pack: bool = False
     held: tuple[Held, ...] = ()
@@ -90,12 +89,17 @@ def pack_name(owner: str, probe: str, keys: Sequence[str]) -> str:
     return f"{owner}.{probe}.{content}.pack.parquet"
 
 
-def write_atomically(
-    table: pa.Table, path: Path, metadata: dict[str, object], *, written: int | None = None
-) -> None:
-    """Write `table` beside `path` and rename it; on any error nothing is left behind.
+def write_number(after: int) -> int:
+    """Return the number of a new write: above `after`, the highest that is known, and no less than the clock.
 
-    The file's time is `written`, in nanoseconds, or now: a coarse clock would make two writes look equal.
+    Launchers that share a folder then agree on the order as far as their clocks do, and one whose clock is
+    behind still counts on from what it has read.
+    """
+    return max(after + 1, time.time_ns())
+
+
+def write_atomically(table: pa.Table, path: Path, metadata: dict[str, object]) -> None:
+    """Write `table` beside `path` and rename it; on any error nothing is left behind.
 
     Not synced to the platter: a file that a power cut emptied is recognised by its missing end.
     """
@@ -104,8 +108,6 @@ def write_atomically(
     table = table.replace_schema_metadata({METADATA_KEY: json.dumps(metadata).encode()})
     try:
         pq.write_table(table, aside, compression="zstd", row_group_size=_ROWS_PER_GROUP)
-        at = time.time_ns() if written is None else written
-        os.utime(aside, ns=(at, at))
         os.replace(aside, path)
     except BaseException:
         aside.unlink(missing_ok=True)
@@ -122,7 +124,7 @@ def is_whole(path: Path) -> bool:
         return False
 
 
-def file_metadata(path: Path) -> dict[str, object]:
+def file_metadata(path: Path) -> dict[str, Any]:
     """Return what the writer of `path` noted in it: versions, machine, recipe, keys."""
     try:
         raw = (pq.read_schema(path).metadata or {}).get(METADATA_KEY, b"{}")
@@ -139,8 +141,8 @@ def broken(path: Path) -> StoreError:
 def scan(folder: Path) -> list[Part]:
     """Return the live parts of a table's folder, sorted by name.
 
-    Files claimed by a pack that is there are left out. Raises `StoreError` for a pack that cannot be
-    read; unit parts are not opened.
+    Files claimed by a pack that is there are left out. A unit part that cannot be read counts as the first
+    write: the reader of its rows will name it. Raises `StoreError` for a pack that cannot be read.
     """
     try:
         with os.scandir(folder) as entries:
@@ -150,21 +152,18 @@ def scan(folder: Path) -> list[Part]:
     parts = [part for name in names if (part := _part(folder / name)) is not None]
     claims: dict[str, int] = {}
     for part in parts:
-        for name in part.replaces:
-            claims[name] = max(part.written, claims.get(name, 0))
+        for name, written in part.replaces.items():
+            claims[name] = max(written, claims.get(name, -1))
     return [part for part in parts if part.written > claims.get(part.path.name, -1)]
 
 
-def replaced(part: Part) -> list[Path]:
+def replaced(part: Part) -> dict[Path, int]:
     """Return the files that a pack replaces and that are still there; a newer one of that name is not."""
-    found = []
-    for name in part.replaces:
-        path = part.path.with_name(name)
-        try:
-            if path.stat().st_mtime_ns <= part.written:
-                found.append(path)
-        except FileNotFoundError:
-            continue
+    found = {}
+    for name, written in part.replaces.items():
+        other = _part(part.path.with_name(name))
+        if other is not None and other.written <= written:
+            found[other.path] = written
     return found
 
 
@@ -177,49 +176,48 @@ def _part(path: Path) -> Part | None:
     if len(fields) != 4:
         return None
     try:
-        written = path.stat().st_mtime_ns
         if fields[-1] == "pack":
-            return _pack(path, fields, written)
+            return _pack(path, fields)
+        if fields[-1] == "failed":
+            return Part(path, fields[0], fields[2], (path.name,), failed=True)
+        try:
+            written = _written(path)
+        except StoreError:
+            written = 0
     except FileNotFoundError:  # replaced by a newer pack since the folder was listed
         return None
-    if fields[-1] == "failed":
-        return Part(path, fields[0], fields[2], (path.name,), failed=True, written=written)
     held = (Held(int(fields[1]), fields[3], written),)
     return Part(path, fields[0], fields[2], (fields[3],), held=held, written=written)
 
 
-def _pack(path: Path, fields: Sequence[str], written: int) -> Part:
-    noted = file_metadata(path)
-    keys, replaces, units = noted.get("keys", []), noted.get("replaces", []), noted.get("units")
-    if not isinstance(keys, list) or not isinstance(replaces, list):
-        raise broken(path)
-    if isinstance(units, list):
-        held = tuple(Held(step, key, at) for step, key, at in units)
-    else:
-        held = _held_without_units(path, keys, written)
-    return Part(
-        path, fields[0], fields[1], tuple(keys), tuple(replaces), pack=True, held=held, written=written
-    )
-
-
-def _held_without_units(path: Path, keys: Sequence[str], written: int) -> tuple[Held, ...]:
-    """Find the steps of the keys of an older pack from its rows; units without rows have none."""
-    columns = ["run", "step", "probe", "content_hash", "recipe_hash"]
+def _pack(path: Path, fields: Sequence[str]) -> Part:
+    noted = _noted(path)
     try:
-        lines = pq.read_table(path, columns=columns).group_by(columns).aggregate([]).to_pylist()
-    except FileNotFoundError:
-        raise
-    except (pa.ArrowInvalid, OSError) as error:
+        units = tuple(Held(int(step), str(key), int(at)) for step, key, at in noted["units"])
+        replaces = {str(name): int(at) for name, at in noted["replaces"].items()}
+        written = int(noted[WRITE_NUMBER])
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise broken(path) from error
-    left, found = set(keys), []
-    for line in lines:
-        recipe = line.pop("recipe_hash")
-        for version in _VERSIONS:
-            key = Unit(version=version, **line).key(recipe)
-            if key in left:
-                left.remove(key)
-                found.append(Held(line["step"], key, written, line["content_hash"]))
-    return (*found, *(Held(None, key, written) for key in sorted(left)))
+    keys = tuple(unit.key for unit in units)
+    return Part(path, fields[0], fields[1], keys, replaces, pack=True, held=units, written=written)
+
+
+def _written(path: Path) -> int:
+    try:
+        return int(_noted(path).get(WRITE_NUMBER, 0))
+    except (TypeError, ValueError) as error:
+        raise broken(path) from error
+
+
+def _noted(path: Path) -> dict[str, Any]:
+    """Return a footer; it is read once as long as the file stays the same one."""
+    at = path.stat()
+    return _footer(path, (at.st_ino, at.st_size, at.st_mtime_ns))
+
+
+@functools.lru_cache(maxsize=1 << 16)
+def _footer(path: Path, identity: tuple[int, int, int]) -> dict[str, Any]:
+    return file_metadata(path)
 
 
 def read(

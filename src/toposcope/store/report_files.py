@@ -14,6 +14,7 @@ from toposcope.errors import StoreError
 from toposcope.store.export import records
 from toposcope.store.parts import slug
 from toposcope.store.store import Store
+from toposcope.types import Scope
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -85,7 +86,7 @@ def results(store: Store) -> pd.DataFrame:
         return pd.DataFrame()
     last = features.groupby("run")["layer"].transform("max")
     features = features[features["layer"].isna() | (features["layer"] == last)]
-    features = features[features["name"] != "attention"]
+    features = features[features["scope"] != Scope.HEAD]
     values = features.pivot_table(index=["run", "step"], columns="feature", values="value", aggfunc="mean")
     table = pd.DataFrame({name: values[ours] for name, ours in NAMES.items() if ours in values})
     for dim, counts in _significant(store).items():
@@ -114,7 +115,8 @@ def tidy_rows(table: pd.DataFrame) -> pd.DataFrame:
     pieces = []
     for ours, numbers in values.items():
         rows = table[["run", "step"]].assign(feature=ours, value=numbers)
-        rows["name"], rows["layer"] = ("model", np.nan) if ours == "perplexity" else ("hidden", 0.0)
+        at = ("model", "model", np.nan) if ours == "perplexity" else ("layer", "hidden", 0.0)
+        rows["scope"], rows["name"], rows["layer"] = at
         of_diagram = ours.startswith(("h0_", "h1_")) or ours.endswith("_h1")
         pieces.append(rows.assign(filtration="euclidean" if of_diagram else ""))
     rows = pd.concat(pieces, ignore_index=True).dropna(subset=["value"])

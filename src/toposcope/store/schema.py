@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pyarrow as pa
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
 
 _text = pa.string()
 _number = pa.float64()
@@ -42,6 +42,7 @@ FEATURES = pa.schema(
         ("step", pa.int64()),
         ("tokens", pa.int64()),
         ("probe", _text),
+        ("scope", _text),
         ("name", _text),
         ("role", _text),
         ("layer", pa.int32()),
@@ -64,6 +65,7 @@ DIAGRAMS = pa.schema(
         ("step", pa.int64()),
         ("tokens", pa.int64()),
         ("probe", _text),
+        ("scope", _text),
         ("name", _text),
         ("role", _text),
         ("layer", pa.int32()),
@@ -91,4 +93,29 @@ AUDIT = pa.schema(
     ]
 )
 
-TABLES = {"runs": RUNS, "metrics": METRICS, "features": FEATURES, "diagrams": DIAGRAMS, "audit": AUDIT}
+CATALOGUE = pa.schema(
+    [
+        ("probe", _text),
+        ("feature", _text),
+        ("label", _text),
+        ("unit", _text),
+        ("kind", _text),
+        ("null_of", _text),
+        ("primary", pa.bool_()),
+        ("description", _text),
+        ("scopes", pa.list_(_text)),
+        ("filtrations", pa.list_(_text)),
+        ("aggregate", _text),
+        ("excess_of", _text),
+        ("per_log_step_of", _text),
+    ]
+)
+
+TABLES = {
+    "runs": RUNS,
+    "metrics": METRICS,
+    "features": FEATURES,
+    "diagrams": DIAGRAMS,
+    "audit": AUDIT,
+    "catalogue": CATALOGUE,
+}

@@ -5,7 +5,6 @@ from __future__ import annotations
 import functools
 import json
 import operator
-import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Self, TypeVar
@@ -18,7 +17,7 @@ from toposcope.store import columns, newest, parts
 from toposcope.store.manifest import MANIFEST, difference, kind_of, provenance, write_manifest
 from toposcope.store.schema import SCHEMA_VERSION, TABLES
 from toposcope.store.units import KeptDiagram, Result, Unit, recipe_hash
-from toposcope.types import Checkpoint, Row, Run, Status
+from toposcope.types import Checkpoint, Feature, Row, Run, Status
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -50,6 +49,7 @@ class Store:
         self.recipe = dict(recipe)
         self.recipe_hash = recipe_hash(recipe)
         self._known: dict[str, dict[newest.Slot, str]] = {}
+        self._last = -1
 
     @classmethod
     def create(cls, path: str | Path, *, recipe: Mapping[str, object]) -> Self:
@@ -138,7 +138,7 @@ class Store:
             return
         if len({(result.unit.run, result.unit.probe) for result in results}) > 1:
             raise ValueError("results of one call must share their run and probe")
-        now = time.time_ns()
+        now = self._write_number()
         if keep_diagrams:
             self._write("diagrams", results, columns.diagrams(results, self.recipe_hash), now)
         self._write("features", results, columns.features(results, self.recipe_hash), now)
@@ -185,6 +185,19 @@ class Store:
         path = self.path / "audit" / f"{parts.slug(uri)}.parquet"
         parts.write_atomically(columns.findings(findings), path, self._metadata())
 
+    def write_catalogue(self, probe: str, features: Iterable[Feature]) -> None:
+        """Write what a probe declares, in the place of what was there for it."""
+        path = self.path / "catalogue" / f"{parts.slug(probe)}.parquet"
+        parts.write_atomically(columns.catalogue(probe, features), path, self._metadata())
+
+    def catalogue(self) -> pd.DataFrame:
+        """Return what the probes of the store declare: one line for each of their features.
+
+        Columns probe, feature, label, unit, kind, null_of, primary, description, scopes, filtrations,
+        aggregate, excess_of and per_log_step_of: the fields of `toposcope.types.Feature`.
+        """
+        return self._whole("catalogue").to_pandas()
+
     def runs(self) -> pd.DataFrame:
         """Return the runs, one line each."""
         return self._whole("runs").to_pandas()
@@ -215,7 +228,8 @@ class Store:
     def compact(self) -> int:
         """Join the parts of each run and probe into one file, and return how many files went.
 
-        Readers are safe at every moment: the joined file says which parts it replaces before they go.
+        Superseded rows go, too. Readers are safe at every moment: the joined file says which parts it
+        replaces before they go.
         Records of failures stay as they are, since the next sweep may take them back.
         """
         return sum(_steady(functools.partial(self._compact, table)) for table in _MEASURED)
@@ -230,10 +244,22 @@ class Store:
                     moved.append(path)
         return moved
 
+    def _write_number(self) -> int:
+        """Return the number of a new write, above every one that this store has seen."""
+        if self._last < 0:
+            self._live_keys("features")
+        self._last = parts.write_number(self._last)
+        return self._last
+
+    def _scan(self, table: str) -> list[parts.Part]:
+        live = parts.scan(self.path / table)
+        self._last = max([self._last, *(held.written for part in live for held in part.held)])
+        return live
+
     def _has(self, table: str, unit: Unit) -> bool:
         key, slot = unit.key(self.recipe_hash), _slot(unit)
         known = self._live_keys(table)
-        if known.get(slot) == key or (*slot[:2], key) in known:
+        if known.get(slot) == key:
             return True
         if not self._unit_path(table, unit).exists():
             return False
@@ -245,7 +271,7 @@ class Store:
 
     def _live_keys(self, table: str) -> dict[newest.Slot, str]:
         def load() -> dict[newest.Slot, str]:
-            live = parts.scan(self.path / table)
+            live = self._scan(table)
             counted = self._newest(table, live)
             return {slot: held.key for slot, _, held in newest.slots(live) if counted[slot] == held.key}
 
@@ -255,7 +281,7 @@ class Store:
 
     def _newest(self, table: str, live: Sequence[parts.Part]) -> dict[newest.Slot, str]:
         """Return the key that counts in each slot; diagrams of superseded features do not count."""
-        others = parts.scan(self.path / "features") if table == "diagrams" else []
+        others = self._scan("features") if table == "diagrams" else []
         return newest.newest([*live, *others])
 
     def _unit_path(self, table: str, unit: Unit) -> Path:
@@ -270,31 +296,39 @@ class Store:
         units = {_slot(result.unit): result.unit.key(self.recipe_hash) for result in results}
         unit = results[0].unit
         if len(results) == 1:
-            parts.write_atomically(rows, self._unit_path(table, unit), self._metadata(), written=now)
+            noted = self._metadata() | {parts.WRITE_NUMBER: now}
+            parts.write_atomically(rows, self._unit_path(table, unit), noted)
         else:
             path = self.path / table / parts.pack_name(
                 parts.slug(unit.run), unit.probe, list(units.values())
             )  # fmt: skip
             held = [parts.Held(r.unit.step, units[_slot(r.unit)], now) for r in results]
-            self._write_pack(table, path, rows, held, replaces=[])
+            self._write_pack(table, path, rows, held, written=now)
         if table in self._known:
             self._known[table].update(units)
 
     def _write_pack(
-        self, table: str, path: Path, rows: pa.Table, held: Sequence[parts.Held], *, replaces: Sequence[str]
+        self,
+        table: str,
+        path: Path,
+        rows: pa.Table,
+        held: Sequence[parts.Held],
+        *,
+        written: int,
+        replaces: Mapping[str, int] | None = None,
     ) -> None:
         order = ["feature", "step"] if table == "features" else ["step"]
         noted = self._metadata() | {
-            "keys": sorted(unit.key for unit in held),
+            parts.WRITE_NUMBER: written,
             "units": sorted(
                 ([unit.step, unit.key, unit.written] for unit in held), key=operator.itemgetter(1)
             ),
-            "replaces": sorted(replaces),
+            "replaces": dict(sorted((replaces or {}).items())),
         }
         parts.write_atomically(parts.sort_stably(rows, order), path, noted)
 
     def _compact(self, table: str) -> int:
-        live = parts.scan(self.path / table)
+        live = self._scan(table)
         wanted = self._newest(table, live)
         groups: dict[tuple[str, str], list[parts.Part]] = {}
         for part in live:
@@ -302,7 +336,7 @@ class Store:
                 groups.setdefault((part.owner, part.probe), []).append(part)
         gone = 0
         for group in groups.values():
-            if len(group) > 1 or not group[0].pack or newest.split(group, wanted)[1]:
+            if len(group) > 1 or not group[0].pack or _holds_superseded(group[0], wanted):
                 gone += self._join(table, group, wanted)
         return gone + self._sweep_up(table)
 
@@ -313,16 +347,19 @@ class Store:
         rows = parts.read(kept, TABLES[table], superseded=superseded)
         held = newest.live_units(group, wanted)
         name = parts.pack_name(group[0].owner, group[0].probe, [unit.key for unit in held])
-        claimed = {part.path for part in group} | {path for part in group for path in parts.replaced(part)}
-        old = sorted(path for path in claimed if path.name != name and path.exists())
-        self._write_pack(table, folder / name, rows, held, replaces=[path.name for path in old])
-        for path in old:
+        claimed = {part.path: part.written for part in group}
+        for part in group:
+            claimed |= parts.replaced(part)
+        old = {path: written for path, written in claimed.items() if path.name != name and path.exists()}
+        replaces = {path.name: written for path, written in old.items()}
+        self._write_pack(table, folder / name, rows, held, written=self._write_number(), replaces=replaces)
+        for path in sorted(old):
             path.unlink(missing_ok=True)
         return len(old)
 
     def _sweep_up(self, table: str) -> int:
         """Remove files that a pack claims but whose removal was interrupted."""
-        stale = {path for part in parts.scan(self.path / table) for path in parts.replaced(part)}
+        stale = {path for part in self._scan(table) for path in parts.replaced(part)}
         for path in stale:
             path.unlink(missing_ok=True)
         return len(stale)
@@ -331,7 +368,7 @@ class Store:
         probe, run = wanted.get("probe"), wanted.get("run")
 
         def load() -> pa.Table:
-            live = parts.scan(self.path / table)
+            live = self._scan(table)
             counted = self._newest(table, live)
             if probe is not None:
                 live = [part for part in live if part.probe == probe]
@@ -354,6 +391,10 @@ class Store:
 
 def _slot(unit: Unit) -> newest.Slot:
     return parts.slug(unit.run), unit.probe, unit.step
+
+
+def _holds_superseded(part: parts.Part, wanted: Mapping[newest.Slot, str]) -> bool:
+    return any(wanted[slot] != held.key for slot, _, held in newest.slots([part]))
 
 
 T = TypeVar("T")

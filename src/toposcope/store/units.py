@@ -7,7 +7,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from toposcope.types import Diagram, Role, Row
+from toposcope.types import Diagram, Role, Row, Scope
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +46,7 @@ class KeptDiagram:
     layer: int | None = None
     head: int | None = None
     draw: int | None = None
+    scope: Scope = Scope.MODEL
 
 
 @dataclass(frozen=True, slots=True)

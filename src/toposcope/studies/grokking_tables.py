@@ -8,20 +8,17 @@ import numpy as np
 from scipy.stats import binomtest
 from scipy.stats import t as student
 
-from toposcope.analysis.phases.whitening import FALSE_ALARMS
+from toposcope.analysis.phases.reference import FALSE_ALARMS
+from toposcope.studies.fourier import KEYS, circle_bar, key_frequencies
 from toposcope.studies.grokking import (
     CHOICES,
     CONTROLS,
-    DRAWS,
-    KEYS,
     Finding,
     StudiedRun,
-    circle_bar,
     control,
-    key_frequencies,
+    power_of,
 )
 from toposcope.studies.sections import Section
-from toposcope.train.grokking import frequency_power
 
 HEADLINE = ("own", "scaled")
 """The series that decides: needs no hindsight, and does not move when the embedding merely grows."""
@@ -36,9 +33,9 @@ _WORDS = {
 }
 
 
-def tables(studied: Sequence[StudiedRun], *, draws: int = DRAWS, quiet: bool = False) -> list[Section]:
+def tables(studied: Sequence[StudiedRun]) -> list[Section]:
     """Return the study: detection, lead or lag, negative control, every checkpoint."""
-    return [detection(studied), lags(studied), false_alarms(studied, draws, quiet), checkpoints(studied)]
+    return [detection(studied), lags(studied), false_alarms(studied), checkpoints(studied)]
 
 
 def detection(studied: Sequence[StudiedRun]) -> Section:
@@ -75,10 +72,9 @@ def _solution(studied: Sequence[StudiedRun]) -> str:
     """Say how far the last checkpoints are from circles: without that nothing there was to detect."""
     parts = []
     for one in studied:
-        table = one.run.embeddings[-1]
-        reached = one.bars["last"]["scaled"].iloc[-1] / circle_bar(len(table))
-        keys = key_frequencies(table)
-        share = frequency_power(table)[keys - 1].sum()
+        reached = one.bars["last"]["scaled"].iloc[-1] / circle_bar(one.run.residues)
+        keys = key_frequencies(one.run.power[-1])
+        share = power_of(one.run, "last")[-1]
         parts.append(
             f"{one.run.name}: bars {100 * reached:.0f}% of a circle's, {100 * share:.0f}% of the "
             f"embedding's variance on frequencies {', '.join(map(str, sorted(keys.tolist())))}"
@@ -149,15 +145,15 @@ def _over_runs(series: str, compared: str, gaps: np.ndarray, runs: int) -> str:
     )
 
 
-def false_alarms(studied: Sequence[StudiedRun], draws: int, quiet: bool) -> Section:
+def false_alarms(studied: Sequence[StudiedRun]) -> Section:
     """Return how often the same detectors fire at all on planes without circles."""
     columns = ("planes", "series", "draws", "segments fire", "from", "to", "online fires", "from ", "to ",
                "beyond the stated rate")  # fmt: skip
     rows, beyond = [], []
     for kind, name in CONTROLS.items():
-        counts = [control(one.run, kind, draws=draws, quiet=quiet) for one in studied]
+        counts = [control(one.run, kind) for one in studied]
+        total = sum(one.run.control["draw"].nunique() for one in studied)
         for measure in counts[0]:
-            total = draws * len(studied)
             shares = [_share(sum(count[measure][i] for count in counts), total) for i in (0, 1)]
             worse = any(low > FALSE_ALARMS for _, low, _ in shares)
             rows.append((name, _WORDS[measure], total, *shares[0], *shares[1], "yes" if worse else "no"))

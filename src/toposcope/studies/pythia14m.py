@@ -2,74 +2,94 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
 
 from toposcope.errors import InputError
-from toposcope.progress import track
+from toposcope.probes.base import Cost, Measured, Probe
+from toposcope.probes.snapshot import Snapshot
+from toposcope.probes.weights.labels import Label
 from toposcope.seeding import rng
 from toposcope.sources import open_series
-from toposcope.sources.series import Series
+from toposcope.studies.measuring import measured
 from toposcope.studies.sections import Section
 from toposcope.studies.seed004 import printed
 from toposcope.topology import neural_persistence, pooled_rows, rips, summaries
-from toposcope.types import Checkpoint, Matrix, Role
+from toposcope.types import Feature, Kind, Matrix, Role
 
 ROWS, COLUMNS, POINTS, THRESH = 50, 64, 200, 2.0
 DRAWS = 20
 PROBE = "pythia14m"
+MODEL = Label("model")
+FEATURES = (
+    Feature("neural_persistence", "neural persistence"),
+    Feature("neural_persistence_std", "neural persistence, sd over matrices", kind=Kind.NOISE),
+    Feature("h0_total", "H0 total (corners)", "weight"),
+)
+
+
+@dataclass(frozen=True)
+class Table8(Probe):
+    """The paper's two quantities of one checkpoint.
+
+    `neural_persistence` and `neural_persistence_std`: mean and population deviation over the matrices of the
+    blocks, each divided by its own largest weight. `h0_total`: the first 50 rows and 64 columns of each of
+    those matrices, pooled, 200 points drawn `draws` times, bars above 2.0 dropped; one row per draw.
+    """
+
+    draws: int = DRAWS
+    name: str = PROBE
+    cost = Cost.COSTLY
+    features: tuple[Feature, ...] = field(default=FEATURES, repr=False)
+
+    def measure(self, snapshot: Snapshot) -> Measured:
+        """Return the rows of one checkpoint."""
+        values, corners, at = [], [], snapshot.checkpoint
+        for matrix in snapshot.matrices():
+            if _in_a_block(matrix):
+                values.append(neural_persistence(matrix.values, convention="seed004"))
+                corners.append(np.asarray(matrix.values[:ROWS, :COLUMNS], dtype=np.float32))
+        if not values:
+            raise InputError(f"{at.uri} has no matrix in an attention or MLP block")
+        moments = {
+            "neural_persistence": float(np.mean(values)),
+            "neural_persistence_std": float(np.std(values)),
+        }
+        rows = MODEL.rows(at, self.name, moments)
+        cloud = pooled_rows(corners)
+        for draw in range(self.draws):
+            generator = rng(purpose="table 8", step=at.step, draw=draw)
+            chosen = np.sort(generator.choice(len(cloud), min(POINTS, len(cloud)), replace=False))
+            h0 = rips(cloud[chosen], maxdim=0, thresh=THRESH)[0]
+            rows += MODEL.rows(at, self.name, {"h0_total": summaries(h0)["total"]}, draw=draw)
+        return Measured(rows)
 
 
 def measure(
-    uri: str, *, revisions: str | None = None, draws: int = DRAWS, quiet: bool = False
+    uri: str,
+    *,
+    revisions: str | None = None,
+    draws: int = DRAWS,
+    store: Path | None = None,
+    quiet: bool = False,
 ) -> pd.DataFrame:
-    """Return one row per step, feature and draw of the paper's two quantities, as a features table.
-
-    Neural persistence: mean and population deviation over the matrices of the blocks, each divided by its
-    own largest weight. H0: the first 50 rows and 64 columns of each of those matrices, pooled, 200 drawn
-    `draws` times, bars above 2.0 dropped.
+    """Return the features table of `Table8` over a series; with `store` it is kept there.
 
     Raises
     ------
     InputError
-        When the series has more than one run.
+        When the series has more than one run, or a checkpoint could not be measured.
     """
     series = open_series(uri, revisions=revisions, split="whole")
     if len(series.runs) != 1:
         raise InputError(f"{uri} holds {len(series.runs)} runs: Table 8 is about one model's series")
-    rows: list[dict[str, object]] = []
-    for checkpoint in track(list(series), "measuring", quiet=quiet):
-        rows += _of_checkpoint(series, checkpoint, draws)
-    return pd.DataFrame(rows)
-
-
-def _of_checkpoint(series: Series, checkpoint: Checkpoint, draws: int) -> Iterator[dict[str, object]]:
-    values, corners = [], []
-    for matrix in series.matrices(checkpoint):
-        if _in_a_block(matrix):
-            values.append(neural_persistence(matrix.values, convention="seed004"))
-            corners.append(np.asarray(matrix.values[:ROWS, :COLUMNS], dtype=np.float32))
-    if not values:
-        raise InputError(f"{checkpoint.uri} has no matrix in an attention or MLP block")
-    shared = {
-        "run": checkpoint.run,
-        "step": checkpoint.step,
-        "probe": PROBE,
-        "name": "model",
-        "role": "model",
-    }
-    shared |= {"layer": None, "filtration": ""}
-    yield {**shared, "feature": "neural_persistence", "draw": None, "value": float(np.mean(values))}
-    yield {**shared, "feature": "neural_persistence_std", "draw": None, "value": float(np.std(values))}
-    cloud = pooled_rows(corners)
-    for draw in range(draws):
-        generator = rng(purpose="table 8", step=checkpoint.step, draw=draw)
-        chosen = np.sort(generator.choice(len(cloud), min(POINTS, len(cloud)), replace=False))
-        h0 = rips(cloud[chosen], maxdim=0, thresh=THRESH)[0]
-        yield {**shared, "feature": "h0_total", "draw": draw, "value": summaries(h0)["total"]}
+    recipe = {"probe": PROBE, "draws": draws}
+    with measured(series, [Table8(draws)], store, recipe=recipe, quiet=quiet) as kept:
+        return kept.features(PROBE)
 
 
 def _in_a_block(matrix: Matrix) -> bool:

@@ -72,7 +72,7 @@ def reproduce_rows(folder: Path) -> list[Section]:
     """Return the report's tables beside what its own rows say, with the honest columns."""
     rows = read_rows(folder)
     table = from_frame(rows, features=list(FEATURES), targets=("log_perplexity",))
-    trends = trend_table(table, targets=["log_perplexity"])
+    trends = trend_table(table, targets=["log_perplexity"], every=True)
     return [
         trajectory_section(rows),
         final_section(rows),
@@ -91,12 +91,15 @@ def write_rows_report(folder: Path, out: Path) -> Path:
     InputError
         When the rows cannot be read, or `out` holds something that is not a report.
     """
+    from toposcope.analysis.analysis import study_of_rows
+    from toposcope.analysis.subjects import REPRESENTATIONS
+    from toposcope.probes.catalogue import own_catalogue
     from toposcope.report import write_studies
-    from toposcope.report.representations.study import build
     from toposcope.store.report_files import tidy_rows
 
     rows = read_rows(folder)
-    study = build(tidy_rows(rows), None, rows[["run"]].drop_duplicates())
+    runs = rows[["run"]].drop_duplicates()
+    study = study_of_rows(REPRESENTATIONS, tidy_rows(rows), None, runs, catalogue=own_catalogue())
     return write_studies([study], out, title="The embedding report, from its stored rows")
 
 

@@ -78,7 +78,7 @@ def study_rows(store: Store) -> pd.DataFrame:
 
 
 def _last_layer(features: pd.DataFrame) -> pd.DataFrame:
-    hidden = features[features["name"] == "hidden"]
+    hidden = features[features["scope"] == "layer"]
     return hidden[hidden["layer"] == hidden.groupby("run")["layer"].transform("max")]
 
 
@@ -86,7 +86,7 @@ def tables(store: Store) -> list[Section]:
     """Return the report's tables for the measured series, and what each is worth."""
     rows = study_rows(store)
     table = from_frame(rows, features=list(FEATURES), targets=("log_perplexity",))
-    trends = trend_table(table, targets=["log_perplexity"])
+    trends = trend_table(table, targets=["log_perplexity"], every=True)
     found = [
         trajectory_section(rows),
         final_section(rows),

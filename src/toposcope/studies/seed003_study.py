@@ -7,7 +7,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from toposcope.errors import InputError
 from toposcope.studies.sections import Section
 from toposcope.studies.seed003 import printed
 
@@ -83,13 +82,14 @@ def measure(series: Series, folder: Path, settings: StudySettings) -> Store:
     InputError
         When a checkpoint could not be measured; the others are in the store.
     """
+    from toposcope.models.loading import ModelLoader
     from toposcope.probes.representations.kept import keep_runs
     from toposcope.probes.representations.linear_probe import load_labelled
-    from toposcope.probes.representations.loading import ModelLoader
     from toposcope.probes.representations.options import preset
     from toposcope.probes.representations.sensitivity import SensitivityOptions
     from toposcope.probes.representations.study import study_of_texts
     from toposcope.store import Store
+    from toposcope.studies.measuring import refuse_failures
     from toposcope.sweep import Execution, sweep
 
     options = preset("seed003", {"layers": "all", "dimension": True, "attention": True})
@@ -105,13 +105,7 @@ def measure(series: Series, folder: Path, settings: StudySettings) -> Store:
     keep_runs(folder / "states", series.runs)
     store = Store.create(folder / "store", recipe=study.recipe())
     execution = Execution(jobs=settings.jobs, keep_diagrams=True, quiet=settings.quiet)
-    report = sweep(series, study.probes(), store, execution=execution)
-    if report.failures:
-        first = report.failures[0]
-        raise InputError(
-            f"{len(report.failures)} units failed, the first: run {first.run} step {first.step}: "
-            f"{first.note}; repeat the command to try them again"
-        )
+    refuse_failures(sweep(series, study.probes(), store, execution=execution))
     return store
 
 

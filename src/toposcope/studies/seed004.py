@@ -15,8 +15,9 @@ import numpy as np
 import pandas as pd
 
 from toposcope.analysis import series_table, trend_table
+from toposcope.analysis.catalogue import column_key
 from toposcope.analysis.seed_rules import NEURAL_PERSISTENCE
-from toposcope.analysis.table import SeriesTable, column_key
+from toposcope.analysis.table import SeriesTable
 from toposcope.errors import InputError
 from toposcope.studies.sections import Section
 
@@ -104,7 +105,7 @@ def measure(runs: str | Path, folder: Path, *, jobs: int = 1, quiet: bool = Fals
     preset = series_table(features, metrics, known)
     models = _models(known)
     _check_losses(preset, models)
-    trends = trend_table(preset, targets=["loss"], columns=[NEURAL_PERSISTENCE, H0, H1])
+    trends = trend_table(preset, targets=["loss"], columns=[NEURAL_PERSISTENCE, H0, H1], every=True)
     draws = _draws(features, preset)
     return Measured(preset, series_table(*by_text), draws, models, trends, (*problems, *more))
 
@@ -152,7 +153,7 @@ def _check_losses(table: SeriesTable, models: Mapping[str, object]) -> None:
 
 def _draws(features: pd.DataFrame, preset: SeriesTable) -> pd.DataFrame:
     """Return the pooled totals of every draw; a cloud that was not subsampled is its own only draw."""
-    pooled = features[(features["name"] == "pooled") & features["feature"].isin(["h0_total", "h1_total"])]
+    pooled = features[(features["scope"] == "pooled") & features["feature"].isin(["h0_total", "h1_total"])]
     wide = pooled.assign(draw=pooled["draw"].fillna(0).astype(int)).pivot_table(
         index=["run", "step", "draw"], columns="feature", values="value"
     )

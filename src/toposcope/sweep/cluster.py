@@ -2,20 +2,30 @@
 
 from __future__ import annotations
 
+import importlib.util
 import logging
+import os
 import re
 import socket
+import threading
+import time
 from collections import deque
 from collections.abc import Callable, Sequence
+from contextlib import closing
 from typing import Any
 
-from toposcope.errors import InputError, MissingExtraError
-from toposcope.sweep.local import _lost, capped_threads
+from toposcope.errors import BrokenOffError, InputError, MissingExtraError
+from toposcope.processes import LostProcessError, Said, spread
+from toposcope.sweep.local import capped_threads, lost
 from toposcope.sweep.plan import Task
 from toposcope.sweep.worker import Job, Outcome, Worker
 
 _RETRIES = 3
 _KNOCK_SECONDS = 10.0
+_LOOK_EVERY_SECONDS = 2.0
+_PATIENCE_SECONDS = 20.0
+"""How long a cluster may be without a head or without a processor before it is given up."""
+
 _worker: tuple[str, Worker] | None = None
 
 
@@ -23,22 +33,67 @@ def on_ray(address: str, job: Job, tasks: Sequence[Task], tell: Callable[[Outcom
     """Do the tasks on the Ray cluster at `address`.
 
     Ray repeats a task whose worker or machine died, up to three times elsewhere; what it cannot save is
-    reported as failed.
+    reported as failed. Ray is spoken to in a process of its own: it ends that process, with pages of its
+    own log, when the cluster's head is gone.
+
+    Raises
+    ------
+    BrokenOffError
+        When the cluster is gone: what was finished is in the store.
     """
-    try:
-        import ray
-    except ImportError:
-        raise MissingExtraError("ray", "ray") from None
+    if importlib.util.find_spec("ray") is None:
+        raise MissingExtraError("ray", "ray")
     _knock(address)
-    with capped_threads(1):
+    with capped_threads(1), closing(spread(_driver, (address, job), [list(tasks)], workers=1)) as events:
+        for event in events:
+            if isinstance(event, Said):
+                tell(event.message)
+            elif isinstance(event.outcome, LostProcessError):
+                raise _gone(address, "its head does not answer") from None
+            elif isinstance(event.outcome, Exception):
+                raise event.outcome
+
+
+def _driver(kit: tuple[str, Job]) -> Callable[[list[Task], Callable[[Outcome], None]], None]:
+    """Return what does all tasks on the cluster, silently."""
+    address, job = kit
+    silence = os.open(os.devnull, os.O_WRONLY)
+    for stream in (1, 2):
+        os.dup2(silence, stream)
+
+    def act(tasks: list[Task], say: Callable[[Outcome], None]) -> None:
+        import ray
+
         try:
-            ray.init(address=address, log_to_driver=False, logging_level=logging.ERROR)
+            ray.init(address=address, log_to_driver=False, logging_level=logging.CRITICAL)
         except (ConnectionError, ValueError, RuntimeError) as error:
             raise _unreachable(address, error) from None
+        head = ray.get_runtime_context().gcs_address
+        threading.Thread(target=_watch, args=(head,), daemon=True).start()
+        _drive(ray, address, job, tasks, say)
+        ray.shutdown()
+
+    return act
+
+
+def _watch(head: str) -> None:
+    """End this process when the cluster's head has not answered for a while; Ray may wait for ever."""
+    heard = time.monotonic()
+    while time.monotonic() - heard < _PATIENCE_SECONDS:
+        time.sleep(_LOOK_EVERY_SECONDS)
         try:
-            _drive(ray, job, tasks, tell)
-        finally:
-            ray.shutdown()
+            _knock(head)
+        except InputError:
+            continue
+        heard = time.monotonic()
+    os._exit(1)
+
+
+def _gone(address: str, why: str) -> BrokenOffError:
+    return BrokenOffError(
+        f"--ray {address}: the cluster is lost ({why}); what was finished is in the store: "
+        "start the cluster and repeat the command to go on"
+    )
 
 
 def _knock(address: str) -> None:
@@ -58,25 +113,37 @@ def _unreachable(address: str, error: Exception) -> InputError:
     )
 
 
-def _drive(ray: Any, job: Job, tasks: Sequence[Task], tell: Callable[[Outcome], None]) -> None:
+def _drive(ray: Any, address: str, job: Job, tasks: Sequence[Task], say: Callable[[Outcome], None]) -> None:
     remote = ray.remote(num_cpus=1, max_retries=_RETRIES)(_do)
     sent = ray.put(job)
-    at_once = 2 * max(1, int(ray.cluster_resources().get("CPU", 1)))
     left = deque(tasks)
     running: dict[Any, Task] = {}
+    alive = time.monotonic()
     while left or running:
+        at_once = 2 * max(1, int(ray.cluster_resources().get("CPU", 1)))
         while left and len(running) < at_once:
             task = left.popleft()
             running[remote.remote(str(job.store), sent, task)] = task
-        done, _ = ray.wait(list(running), num_returns=1)
+        done, _ = ray.wait(list(running), num_returns=1, timeout=_LOOK_EVERY_SECONDS)
+        if done or _processors(ray):
+            alive = time.monotonic()
+        elif time.monotonic() - alive > _PATIENCE_SECONDS:
+            raise _gone(address, "no node with a processor is left")
         for reference in done:
-            task = running.pop(reference)
-            try:
-                tell(ray.get(reference))
-            except ray.exceptions.RayTaskError as error:
-                raise error.as_instanceof_cause() from None
-            except ray.exceptions.RayError:
-                tell(_lost(job, task))
+            say(_result(ray, job, running.pop(reference), reference))
+
+
+def _processors(ray: Any) -> float:
+    return sum(node["Resources"].get("CPU", 0.0) for node in ray.nodes() if node["Alive"])
+
+
+def _result(ray: Any, job: Job, task: Task, reference: Any) -> Outcome:
+    try:
+        return ray.get(reference)
+    except ray.exceptions.RayTaskError as error:
+        raise error.as_instanceof_cause() from None
+    except ray.exceptions.RayError:
+        return lost(job, task, f"or its machine was lost, {_RETRIES + 1} times over")
 
 
 def _do(store: str, job: Job, task: Task) -> Outcome:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterator
+from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING
 
 from toposcope.errors import InputError
@@ -13,12 +14,14 @@ from toposcope.probes.weights.distances import Distances
 from toposcope.probes.weights.neural_persistence import NeuralPersistence
 from toposcope.probes.weights.options import WeightOptions
 from toposcope.probes.weights.rips import Rips
-from toposcope.types import Checkpoint, Matrix, Row
+from toposcope.types import Checkpoint, Matrix, Row, Scope
 
 if TYPE_CHECKING:
     import pandas as pd
 
-KEY = ["probe", "name", "role", "layer", "filtration", "feature"]
+    from toposcope.models import LanguageModel, ModelLoader
+
+KEY = ["probe", "scope", "name", "role", "layer", "filtration", "feature"]
 
 
 class _Pair:
@@ -36,6 +39,12 @@ class _Pair:
     def content_hash(self, checkpoint: Checkpoint) -> str:
         series, true = self._held[checkpoint.uri]
         return series.content_hash(true)
+
+    def model(
+        self, checkpoint: Checkpoint, loader: ModelLoader | None = None
+    ) -> AbstractContextManager[LanguageModel]:
+        series, true = self._held[checkpoint.uri]
+        return series.model(true, loader)
 
 
 def compare(
@@ -64,7 +73,7 @@ def compare(
     for probe in (NeuralPersistence(options), Rips(options), Baselines(options)):
         for side, index in zip(sides, (0, 1), strict=True):
             side += probe.measure(reader[index]).rows
-    names = [{row.name for row in side if row.role != "model" and row.name != "role"} for side in sides]
+    names = [{row.name for row in side if row.scope == Scope.MATRIX} for side in sides]
     if not names[0] & names[1]:
         one, other = (min(found, default="none") for found in names)
         raise InputError(
@@ -79,7 +88,7 @@ def _frame(rows: list[Row]) -> pd.DataFrame:
 
     columns = [*KEY, "draw", "value"]
     frame = pd.DataFrame([[getattr(row, column) for column in columns] for row in rows], columns=columns)
-    frame["role"] = frame["role"].astype(str)
+    frame = frame.assign(role=frame["role"].astype(str), scope=frame["scope"].astype(str))
     return frame.astype({"layer": "Int64", "draw": "Int64"})
 
 

@@ -5,13 +5,21 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from toposcope.kernels.threads import thread_count
 from toposcope.probes.base import Probe
 from toposcope.probes.snapshot import CACHE_BYTES, SeriesLike
+from toposcope.progress import duration
 from toposcope.sweep.plan import Shard
 from toposcope.types import Checkpoint
 
 _PROCESS_BYTES = 300 * 2**20
 _WORK_PER_TENSOR = 3
+_HASHING = 2e-9
+_READING = 1e-9
+_PER_THREAD = 0.8
+"""What each thread after the first adds, where matrices are large enough to share them out."""
+_HOUR = 3600.0
+_DAY = 24 * _HOUR
 _SMALL = 1 << 20
 _LONG = 300.0
 _MOST_TOGETHER = 16
@@ -38,9 +46,14 @@ class Expectation:
     unknown: tuple[str, ...]
     small: bool
     together: int
+    each: Mapping[tuple[str, str], float]
+    """Seconds of one checkpoint, by run and probe: what a unit weighs in the progress."""
+    left_out: str = ""
+    """Which tensors are not measured, and why."""
 
     def sentence(self) -> str:
         """Return the expectation in words."""
+        left_out = f"\nnot measured as weights: {self.left_out}" if self.left_out else ""
         more = f" (and {', '.join(self.unknown)}, whose cost is not known)" if self.unknown else ""
         slowest, most = max(self.by_probe.items(), key=lambda item: item[1], default=("", 0.0))
         if self.seconds > _LONG and most > self.seconds / 2 and len(self.by_probe) > 1:
@@ -48,7 +61,7 @@ class Expectation:
         return (
             f"{self.checkpoints} checkpoints of {self.runs} run{'s' * (self.runs != 1)}, "
             f"{size(self.bytes)} of weights, {self.units} units of work; expecting about "
-            f"{duration(self.seconds)}{more} and {size(self.memory_bytes)} of memory"
+            f"{duration(self.seconds)}{more} and {size(self.memory_bytes)} of memory{left_out}"
         )
 
 
@@ -65,33 +78,47 @@ def expect(
     A run whose first checkpoint cannot be read counts as empty here; the sweep itself will say so.
     """
     share = 1 / (shard.count if shard else 1)
-    total = 0.0
+    total = reading = 0.0
     seconds: dict[str, float] = {}
-    largest = most = 0
-    for checkpoints in runs.values():
+    unknown: set[str] = set()
+    costs: dict[tuple[str, str], float] = {}
+    largest = most = work = 0
+    for run, checkpoints in runs.items():
         shapes = _shapes(series, checkpoints[0])
         sizes = [rows * columns * width for rows, columns, width in shapes]
         total += sum(sizes) * len(checkpoints)
         most, largest = max([most, sum(sizes)]), max([largest, *sizes])
+        small = largest < 4 * _SMALL
+        speed = jobs if small else max(jobs, 1 + _PER_THREAD * (thread_count() - 1))
+        once = (_HASHING + _READING * len(probes)) * sum(sizes)
+        reading += once * len(checkpoints) * share / jobs
         plain = [(rows, columns) for rows, columns, _ in shapes]
         for probe in probes:
-            if hasattr(probe, "expected_seconds"):
-                cost = probe.expected_seconds(plain) * len(checkpoints) * share / jobs
+            alone = probe.expected_seconds(plain)
+            if alone is None:
+                unknown.add(probe.name)
+            else:
+                cost = alone * jobs / speed
+                costs[run, probe.name] = cost + once / len(probes)
+                cost *= len(checkpoints) * share / jobs
                 seconds[probe.name] = seconds.get(probe.name, 0.0) + cost
+            work = max(work, probe.expected_bytes(plain))
     count = sum(len(checkpoints) for checkpoints in runs.values())
-    each = _PROCESS_BYTES + _WORK_PER_TENSOR * largest + min(most, CACHE_BYTES)
+    process = _PROCESS_BYTES + _WORK_PER_TENSOR * largest + work + min(most, CACHE_BYTES)
     return Expectation(
         runs=len(runs),
         checkpoints=round(count * share),
         units=round(count * share) * len(probes),
         bytes=round(total * share),
         largest_tensor_bytes=largest,
-        seconds=sum(seconds.values()),
+        seconds=sum(seconds.values()) + reading,
         by_probe=seconds,
-        memory_bytes=each * jobs,
-        unknown=tuple(probe.name for probe in probes if not hasattr(probe, "expected_seconds")),
+        memory_bytes=process * jobs,
+        unknown=tuple(sorted(unknown)),
         small=largest < 4 * _SMALL,
         together=max(1, min(_MOST_TOGETHER, CACHE_BYTES // max(most, 1))),
+        each=costs,
+        left_out=series.left_out() if hasattr(series, "left_out") else "",
     )
 
 
@@ -128,12 +155,11 @@ def size(count: float) -> str:
     return f"{count / 1e9:.1f} GB" if count >= 1e9 else f"{count / 1e6:.1f} MB"
 
 
-def duration(seconds: float) -> str:
-    """Return a time in words.
+def is_long(seconds: float) -> bool:
+    """Return whether a sweep of so many seconds is told a cheaper way: more than an hour."""
+    return seconds > _HOUR
 
-    >>> duration(4), duration(600), duration(9000)
-    ('4 s', '10 min', '2.5 h')
-    """
-    if seconds < 100:
-        return f"{max(1, round(seconds))} s"
-    return f"{seconds / 60:.0f} min" if seconds < 7200 else f"{seconds / 3600:.1f} h"
+
+def must_ask(seconds: float) -> bool:
+    """Return whether a sweep of so many seconds starts only when the user agrees: more than a day."""
+    return seconds > _DAY

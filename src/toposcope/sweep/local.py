@@ -4,22 +4,14 @@ from __future__ import annotations
 
 import contextlib
 import os
-import signal
-import threading
-from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
-from concurrent.futures.process import BrokenProcessPool
-from multiprocessing import active_children, get_context, parent_process
+from contextlib import closing
 
-import cloudpickle
-
+from toposcope.processes import Ended, LostProcessError, spread
 from toposcope.sweep.plan import Task
 from toposcope.sweep.worker import Failure, Job, Outcome, Worker
 
 _THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS")
-_job: Job | None = None
-_worker: Worker | None = None
 
 
 def serially(job: Job, tasks: Sequence[Task], tell: Callable[[Outcome], None]) -> None:
@@ -35,80 +27,48 @@ def serially(job: Job, tasks: Sequence[Task], tell: Callable[[Outcome], None]) -
 def in_processes(job: Job, tasks: Sequence[Task], jobs: int, tell: Callable[[Outcome], None]) -> None:
     """Do the tasks in `jobs` processes.
 
-    A process that dies (out of memory, killed) takes the pool with it: the tasks it may have held are
-    then done one at a time, and the one that kills its process again is reported as failed.
+    A task whose process dies (out of memory, killed) is done once more at the end, alone; the one that
+    loses its process again is reported as failed, with how that one ended.
     """
     with capped_threads(1 if job.small else max(1, (os.cpu_count() or 1) // jobs)):
-        left = deque(tasks)
-        while left:
-            suspects = _until_broken(job, left, jobs, tell)
-            for task in suspects:
-                alone = deque([task])
-                if _until_broken(job, alone, 1, tell):
-                    tell(_lost(job, task))
+        for task, _ in _do_all(job, tasks, min(jobs, len(tasks)), tell):
+            for _, how in _do_all(job, [task], 1, tell):
+                tell(lost(job, task, f"{how}; measure with fewer --jobs"))
 
 
-def _until_broken(job: Job, left: deque[Task], jobs: int, tell: Callable[[Outcome], None]) -> list[Task]:
-    """Take tasks from `left` until none is left, or a process dies: then return the tasks under way."""
-    running: dict[Future[Outcome], Task] = {}
-    context = get_context("spawn")
-    others = set(active_children())
-    sent = cloudpickle.dumps(job)  # a series holds functions that plain pickling refuses
-    with ProcessPoolExecutor(min(jobs, len(left)), context, _start, (sent,)) as pool:
-        try:
-            while left or running:
-                while left and len(running) < 2 * jobs:
-                    task = left[0]
-                    running[pool.submit(_do, task)] = task
-                    left.popleft()
-                done, _ = wait(running, return_when=FIRST_COMPLETED)
-                for future in done:
-                    outcome = future.result()
-                    del running[future]
-                    tell(outcome)
-        except BrokenProcessPool:
-            return list(running.values())
-        except BaseException:
-            for process in set(active_children()) - others:
-                process.terminate()  # stopping anywhere loses no finished unit
-            pool.shutdown(wait=False, cancel_futures=True)
-            raise
-    return []
+def _do_all(
+    job: Job, tasks: Sequence[Task], workers: int, tell: Callable[[Outcome], None]
+) -> list[tuple[Task, LostProcessError]]:
+    """Do the tasks; return those whose process died."""
+    died: list[tuple[Task, LostProcessError]] = []
+    with closing(spread(_doer, job, tasks, workers=workers)) as events:
+        for event in events:
+            assert isinstance(event, Ended)  # a task of the sweep says nothing on its way
+            if isinstance(event.outcome, LostProcessError):
+                died.append((event.task, event.outcome))
+            elif isinstance(event.outcome, Exception):
+                raise event.outcome
+            else:
+                tell(event.outcome)
+    return died
 
 
-def _lost(job: Job, task: Task) -> Outcome:
-    note = "the process died, most likely out of memory; measure with fewer --jobs"
+def _doer(job: Job) -> Callable[[Task, Callable[[object], None]], Outcome]:
+    """Return what does one task in a process, which keeps its worker between them."""
+    worker = Worker(job)
+    return lambda task, _: worker.do(task)
+
+
+def lost(job: Job, task: Task, how: str) -> Outcome:
+    """Return the outcome of a task whose process died, which could not say so itself."""
     steps = job.runs[task.run]
     return Outcome(
         failures=[
-            Failure(task.run, index, steps[index].step, probe, note)
+            Failure(task.run, index, steps[index].step, probe, f"the process {how}")
             for index in task.indices
             for probe in task.probes
         ]
     )
-
-
-def _start(sent: bytes) -> None:
-    global _job, _worker
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent hears it too, and ends this process
-    threading.Thread(target=_end_with_parent, daemon=True).start()
-    _job, _worker = cloudpickle.loads(sent), None
-
-
-def _end_with_parent() -> None:
-    """End this process when its parent is gone: otherwise it would wait for work for ever."""
-    parent = parent_process()
-    if parent is not None:
-        parent.join()
-        os._exit(1)
-
-
-def _do(task: Task) -> Outcome:
-    global _worker
-    if _worker is None:
-        assert _job is not None
-        _worker = Worker(_job)
-    return _worker.do(task)
 
 
 @contextlib.contextmanager

@@ -5,17 +5,18 @@ from __future__ import annotations
 import itertools
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Protocol
 
 from toposcope.errors import InputError
-from toposcope.probes.base import Probe, Reach
+from toposcope.probes.base import Probe, Reads
 from toposcope.probes.snapshot import SeriesLike
 from toposcope.progress import Progress
 from toposcope.store import Store, Unit
-from toposcope.sweep.expect import expect
+from toposcope.sweep.expect import Expectation, expect
 from toposcope.sweep.local import in_processes, serially
+from toposcope.sweep.pace import Pace
 from toposcope.sweep.plan import Shard, Task, by_run, plan
 from toposcope.sweep.worker import Failure, Job, Outcome
 from toposcope.types import Checkpoint, Run
@@ -68,7 +69,12 @@ class SweepReport:
 
 
 def sweep(
-    series: Sweepable, probes: Sequence[Probe], store: Store, *, execution: Execution | None = None
+    series: Sweepable,
+    probes: Sequence[Probe],
+    store: Store,
+    *,
+    execution: Execution | None = None,
+    agree: Callable[[Expectation], None] | None = None,
 ) -> SweepReport:
     """Measure every probe at every checkpoint of `series` that the store lacks.
 
@@ -85,6 +91,8 @@ def sweep(
         Where rows, diagrams, runs and metrics go.
     execution : Execution, optional
         Processes, shard, cluster; serial by default.
+    agree : callable, optional
+        Is given the expectation before anything is written, and raises to stop there.
 
     Raises
     ------
@@ -99,8 +107,12 @@ def sweep(
     expectation = expect(series, runs, probes, shard=execution.shard, jobs=execution.jobs)
     if not execution.quiet:
         print(expectation.sentence(), file=sys.stderr, flush=True)
+    if agree is not None:
+        agree(expectation)
     problems = [f"{path.name} was damaged and set aside" for path in store.set_broken_aside()]
     problems += copy_runs(series, store)
+    for probe in probes:
+        store.write_catalogue(probe.name, probe.features)
     findings = look_for_errors(series, store, execution)
     job = Job(
         series,
@@ -112,9 +124,11 @@ def sweep(
         expectation.together,
     )
     tasks = plan(runs, probes, execution.shard, jobs=execution.jobs)
-    first = _go(job, tasks, execution, "measuring")
+    first = _go(job, tasks, execution, "measuring", expectation)
     again = (
-        _go(job, _retries(first.failures, probes), execution, "trying again") if first.failures else Outcome()
+        _go(job, _retries(first.failures, probes), execution, "trying again", expectation)
+        if first.failures
+        else Outcome()
     )
     for lost in again.failures:  # those whose process died could not record it themselves
         at = runs[lost.run][lost.index]
@@ -124,7 +138,7 @@ def sweep(
         done=first.done + again.done,
         skipped=first.skipped,
         failures=again.failures,
-        problems=problems,
+        problems=list(dict.fromkeys([*problems, *first.problems, *again.problems])),
         findings=findings,
         seconds=time.monotonic() - start,
     )
@@ -138,7 +152,7 @@ def look_for_errors(series: Sweepable, store: Store, execution: Execution) -> li
     from toposcope.sources import Series
     from toposcope.sources.audit import audit
 
-    if not (execution.audit and execution.shard.index == 1 and isinstance(series, Series)):
+    if not (execution.audit and execution.shard.index == 1 and isinstance(series, Series)) or series.computed:
         return []
     found = audit(series, cheap=True, quiet=execution.quiet)
     findings: list[dict[str, object]] = [{"uri": series.uri} | asdict(finding) for finding in found]
@@ -161,16 +175,22 @@ def copy_runs(series: Sweepable, store: Store) -> list[str]:
     return problems
 
 
-def _go(job: Job, tasks: Sequence[Task], execution: Execution, label: str) -> Outcome:
+def _go(
+    job: Job, tasks: Sequence[Task], execution: Execution, label: str, expectation: Expectation
+) -> Outcome:
     total = Outcome()
-    with Progress(label, sum(task.units for task in tasks), quiet=execution.quiet) as progress:
+    pace = Pace(tasks, expectation.each, jobs=execution.jobs)
+    with Progress(label, sum(task.units for task in tasks), quiet=execution.quiet, weighed=True) as progress:
 
         def tell(outcome: Outcome) -> None:
             total.add(outcome)
+            pace.tell(outcome)
+            progress.expect(pace.done, pace.left)
             progress.advance(outcome.done + outcome.skipped)
             for failure in outcome.failures:
                 progress.advance(note=f"{failure.run} step {failure.step} {failure.probe}", failed=True)
 
+        progress.expect(pace.done, pace.left)
         if execution.ray is not None:
             from toposcope.sweep.cluster import on_ray
 
@@ -184,7 +204,7 @@ def _go(job: Job, tasks: Sequence[Task], execution: Execution, label: str) -> Ou
 
 def _retries(failures: Sequence[Failure], probes: Sequence[Probe]) -> list[Task]:
     """One task for each failing checkpoint; a probe that reads everything before has its units together."""
-    far = {probe.name for probe in probes if probe.reach == Reach.PREFIX}
+    far = {probe.name for probe in probes if probe.reads == Reads.PREFIX}
     near = sorted({(f.run, f.index) for f in failures if f.probe not in far})
     tasks = [
         Task(

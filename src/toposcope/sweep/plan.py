@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from toposcope.errors import InputError
-from toposcope.probes.base import Probe, Reach
+from toposcope.probes.base import Probe, Reads
 from toposcope.types import Checkpoint
 
 _MOST_PER_TASK = 16
@@ -76,8 +76,8 @@ def plan(
     Checkpoints are dealt out in consecutive pieces, so that a probe which reads the previous one finds it
     at hand. A probe that reads everything up to a step takes its run as one task.
     """
-    near = tuple(probe.name for probe in probes if probe.reach != Reach.PREFIX)
-    far = tuple(probe.name for probe in probes if probe.reach == Reach.PREFIX)
+    near = tuple(probe.name for probe in probes if probe.reads != Reads.PREFIX)
+    far = tuple(probe.name for probe in probes if probe.reads == Reads.PREFIX)
     places = [(run, index) for run, checkpoints in runs.items() for index in range(len(checkpoints))]
     mine = [places[k] for k in shard.range(len(places))]
     size = max(1, min(_MOST_PER_TASK, len(mine) // (4 * jobs)))

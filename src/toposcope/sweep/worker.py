@@ -9,12 +9,15 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import numpy as np
+
 from toposcope.errors import InputError
-from toposcope.probes.base import Measured, Probe, Reach
+from toposcope.probes.base import Measured, Probe, Reads, check_declared
 from toposcope.probes.snapshot import RunReader, SeriesLike, Snapshot
 from toposcope.store import Result, Store, Unit
 from toposcope.store.units import digest
 from toposcope.sweep.plan import Task
+from toposcope.sweep.spoilt import mark_spoilt, with_status
 from toposcope.types import Checkpoint
 
 _SECONDS_UNWRITTEN = 2.0
@@ -56,12 +59,20 @@ class Outcome:
     done: int = 0
     skipped: int = 0
     failures: list[Failure] = field(default_factory=list)
+    problems: list[str] = field(default_factory=list)
+    """What is wrong with checkpoints that were measured all the same."""
+    units: dict[tuple[str, str], tuple[int, int, float]] = field(default_factory=dict)
+    """By run and probe: units measured or failed, units that were there already, and seconds spent."""
 
     def add(self, other: Outcome) -> None:
         """Count another outcome in."""
         self.done += other.done
         self.skipped += other.skipped
         self.failures += other.failures
+        self.problems += other.problems
+        for key, (done, present, seconds) in other.units.items():
+            before = self.units.get(key, (0, 0, 0.0))
+            self.units[key] = (before[0] + done, before[1] + present, before[2] + seconds)
 
 
 class Worker:
@@ -75,8 +86,7 @@ class Worker:
         self._waiting: dict[str, list[Result]] = {}
         self._written = time.monotonic()
         for probe in job.probes:
-            if hasattr(probe, "warm_up"):
-                probe.warm_up()
+            probe.warm_up()
 
     def do(self, task: Task, tell: Callable[[Outcome], None] | None = None) -> Outcome:
         """Measure the units of a task that the store lacks; `tell` hears of each step."""
@@ -87,7 +97,11 @@ class Worker:
                 indices = task.indices[start : start + self._job.together]
                 with self._held(reader, indices):
                     for name in task.probes:
+                        start_of_step = time.perf_counter()
                         outcome = self._group(reader, indices, self._probes[name])
+                        spent = time.perf_counter() - start_of_step
+                        worked = outcome.done + len(outcome.failures)
+                        outcome.units[task.run, name] = (worked, outcome.skipped, spent)
                         total.add(outcome)
                         if tell is not None:
                             tell(outcome)
@@ -132,6 +146,7 @@ class Worker:
                 outcome.failures.append(self._fail(reader, index, probe, result))
                 continue
             measured, seconds = result
+            outcome.problems += [spoilt.note for spoilt in reader[index].left_out]
             if measured.alone:
                 unit = _unit(reader, index, probe, alone=True)
             diagrams = tuple(measured.diagrams) if self._job.keep_diagrams else ()
@@ -149,28 +164,50 @@ class Worker:
 
         Each is yielded when it is measured, so that stopping the sweep loses only the one under way.
         """
-        if len(snapshots) > 1 and hasattr(probe, "measure_together"):
+        if len(snapshots) > 1:
             try:
-                for snapshot in snapshots:
-                    snapshot.load()
-                start = time.perf_counter()
-                found = probe.measure_together(snapshots)
-                seconds = (time.perf_counter() - start) / len(snapshots)
+                found, seconds = self._measure_all(probe, snapshots)
             except Exception as error:
                 _stop_if_hopeless(error)
-            else:
-                yield from ((measured, seconds) for measured in found)
+                found = None
+            if found is not None:
+                for snapshot, measured in zip(snapshots, found, strict=True):
+                    yield self._checked(probe, snapshot, measured, seconds)
                 return
         yield from (self._measure_one(probe, snapshot) for snapshot in snapshots)
+
+    def _measure_all(
+        self, probe: Probe, snapshots: Sequence[Snapshot]
+    ) -> tuple[list[Measured] | None, float]:
+        for snapshot in snapshots:
+            snapshot.load()
+        for snapshot in snapshots:
+            snapshot.left_out = ()
+        start = time.perf_counter()
+        with np.errstate(over="ignore", invalid="ignore"):  # such rows have a status
+            found = probe.measure_together(snapshots)
+        return found, (time.perf_counter() - start) / len(snapshots)
 
     def _measure_one(self, probe: Probe, snapshot: Snapshot) -> tuple[Measured, float] | Exception:
         try:
             if self._job.together > 1:
                 snapshot.load()
             start = time.perf_counter()
-            measured = probe.measure(snapshot)
-            return measured, time.perf_counter() - start
+            snapshot.left_out = ()
+            with np.errstate(over="ignore", invalid="ignore"):  # such rows have a status
+                measured = probe.measure(snapshot)
+            seconds = time.perf_counter() - start
         except Exception as error:
+            return error
+        return self._checked(probe, snapshot, measured, seconds)
+
+    def _checked(
+        self, probe: Probe, snapshot: Snapshot, measured: Measured, seconds: float
+    ) -> tuple[Measured, float] | Exception:
+        try:
+            check_declared(probe, measured.rows)
+            return with_status(mark_spoilt(probe, snapshot, measured)), seconds
+        except InputError as error:
             return error
 
     def _fail(self, reader: RunReader, index: int, probe: Probe, error: Exception) -> Failure:
@@ -193,10 +230,10 @@ def _unit(reader: RunReader, index: int, probe: Probe, *, alone: bool = False) -
     """
     at = reader[index].checkpoint
     content = reader.content_hash(index)
-    if probe.reach == Reach.PREVIOUS:
+    if probe.reads == Reads.PREVIOUS:
         before = [_UNREADABLE if alone else _hash_or_fault(reader, index - 1)] if index else []
         content = digest([*before, content])
-    elif probe.reach == Reach.PREFIX:
+    elif probe.reads == Reads.PREFIX:
         content = digest([_hash_or_fault(reader, before) for before in range(index)] + [content])
     return Unit(at.run, at.step, probe.name, probe.version, content, at.tokens)
 

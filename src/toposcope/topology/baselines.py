@@ -8,9 +8,15 @@ import numpy as np
 import scipy  # its parts load on first use
 
 from toposcope.topology.gate import check_matrix
+from toposcope.topology.units import binary_exponent, scaled
 
 _BLOCK_ROWS = 1024
 _RANKME_OFFSET = 1e-7
+_COMFORTABLE = 2.0**-20, 2.0**20
+"""Largest entries that are not scaled: distances are worked out in single precision."""
+_DEGREE = {"frobenius_norm": 1, "spectral_norm": 1, "top_eigenvalue": 2, "mean_pairwise_distance": 1}
+"""Power of the unit of the entries that a quantity has; the others have none."""
+_CANCELLED = 1e-4
 
 
 def baselines(W: np.ndarray, *, alpha_range: tuple[int, int] = (1, 50), name: str = "W") -> dict[str, float]:
@@ -43,7 +49,8 @@ def baselines(W: np.ndarray, *, alpha_range: tuple[int, int] = (1, 50), name: st
     Returns
     -------
     dict of float
-        nan where a quantity is not defined (the spread of one row, the rank of a zero matrix).
+        nan where a quantity is not defined (the spread of one row, the rank of a zero matrix) or lies beyond
+        the range of float64 (the top eigenvalue of weights of 1e200).
 
     Raises
     ------
@@ -57,6 +64,10 @@ def baselines(W: np.ndarray, *, alpha_range: tuple[int, int] = (1, 50), name: st
     (3.0, 3.0, 3.0)
     """
     W = check_matrix(W, name=name)
+    exponent = binary_exponent(W, _COMFORTABLE)
+    if exponent:
+        found = baselines(scaled(W, -exponent), alpha_range=alpha_range, name=name)
+        return {key: _in_units(value, exponent * _DEGREE.get(key, 0)) for key, value in found.items()}
     gram, covariance = _gram_and_covariance(W)
     squares = _spectrum(gram)
     eigenvalues = _spectrum(covariance) if W.shape[0] > 1 else np.zeros(0)
@@ -133,8 +144,34 @@ def _gram_and_covariance(W: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
             gram += block.T @ block
             total += block.sum(axis=0)
         covariance = gram - np.outer(total, total / n)
+    if np.trace(covariance) < _CANCELLED * np.trace(gram):
+        covariance = _centred_gram(W)
     covariance /= max(n - 1, 1)
     return gram, covariance
+
+
+def _centred_gram(W: np.ndarray) -> np.ndarray:
+    """Gram matrix, on the smaller side, of the rows less their mean, which is subtracted before squaring."""
+    n, d = W.shape
+    mean = np.concatenate(
+        [
+            W[:, start : start + _BLOCK_ROWS].mean(axis=0, dtype=np.float64)
+            for start in range(0, d, _BLOCK_ROWS)
+        ]
+    )
+    out = np.zeros((min(n, d),) * 2)
+    for start in range(0, max(n, d), _BLOCK_ROWS):
+        part = slice(start, start + _BLOCK_ROWS)
+        block = W[:, part] - mean[part] if n <= d else (W[part] - mean).T
+        block = np.ascontiguousarray(block, np.float64)
+        out += block @ block.T
+    return out
+
+
+def _in_units(value: float, exponent: int) -> float:
+    """Return value * 2^exponent, nan where float64 cannot hold it."""
+    out = float(scaled(np.array(value), exponent))
+    return out if value == 0 or (np.isfinite(out) and abs(out) >= np.finfo(np.float64).tiny) else float("nan")
 
 
 def _mean_pairwise_distance(W: np.ndarray) -> float:

@@ -13,6 +13,7 @@ from toposcope.kernels.euclidean_tree import dense_tree
 from toposcope.seeding import rng
 from toposcope.topology.clouds import distance_matrix
 from toposcope.topology.gate import check_points
+from toposcope.topology.units import binary_exponent, scaled
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,6 +83,7 @@ def ph_dimension(
         raise InputError(f"{name} has {n} distinct points; the PH dimension needs at least 10")
     steps = _checked_sizes(sizes, n)
     distances = distance_matrix(points)
+    distances = scaled(distances, -binary_exponent(distances))  # the unit does not matter to the slope
     slopes = np.empty(draws)
     for draw in range(draws):
         energy = np.empty(len(steps))

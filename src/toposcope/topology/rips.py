@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -15,6 +16,7 @@ from toposcope.kernels.threads import thread_count
 from toposcope.topology import rips_backends
 from toposcope.topology.clouds import distance_matrix
 from toposcope.topology.components import components
+from toposcope.topology.units import binary_exponent, scaled
 from toposcope.types import Diagram
 
 MEMORY_LIMIT = 4 * 2**30
@@ -170,6 +172,13 @@ def _persistence(
     *,
     serial: bool,
 ) -> list[Diagram]:
+    # Libraries sort or store lengths in single precision: far outside its range they get powers of two less.
+    exponent = binary_exponent(distances)
+    if exponent:
+        distances = scaled(distances, -exponent)
+        thresh = None if thresh is None else float(scaled(np.array(thresh), -exponent))
+        unitless = _persistence(distances, maxdim, metric, thresh, backend, field, serial=serial)
+        return [_in_units(diagram, exponent) for diagram in unitless]
     n = len(distances)
     radius = float(distances.max(axis=1).min())
     limit = radius if thresh is None else min(float(thresh), radius)
@@ -187,6 +196,16 @@ def _persistence(
         found = found[np.lexsort((found[:, 1], found[:, 0]))]
         diagrams.append(Diagram(dim, found[:, 0].copy(), found[:, 1].copy(), metric, n, truncated))
     return diagrams
+
+
+def _in_units(diagram: Diagram, exponent: int) -> Diagram:
+    cut = diagram.truncated_at
+    return replace(
+        diagram,
+        birth=scaled(diagram.birth, exponent),
+        death=scaled(diagram.death, exponent),
+        truncated_at=None if cut is None else float(scaled(np.array(cut), exponent)),
+    )
 
 
 def _cut(diagram: Diagram, thresh: float | None) -> Diagram:

@@ -1,7 +1,8 @@
 """Who computes the Rips persistence of a distance matrix: our kernel, gudhi, ripser.py or giotto-ph.
 
-Each takes float64 distances, the highest dimension, the longest edge and the field, and returns the bars
-(birth, death) of the dimensions 1..maxdim. H0 is the same for all and comes from `Edges` or a spanning tree.
+Each takes float64 distances within the range of single precision, the highest dimension, the longest edge
+and the field, and returns the bars (birth, death) of the dimensions 1..maxdim. H0 is the same for all and
+comes from `Edges` or a spanning tree.
 """
 
 from __future__ import annotations
@@ -20,8 +21,6 @@ Bars = list[np.ndarray]
 
 NATIVE_MAXDIM = 2
 BACKENDS = ("auto", "native", "gudhi", "ripser", "giotto")
-_SAFE_RANGE = (1e-30, 1e30)
-"""Distances are sorted in single precision; a largest distance outside this is scaled to 1 first."""
 
 
 def choose(backend: str, maxdim: int, field: int, n: int) -> str:
@@ -50,10 +49,7 @@ def native(
     if maxdim == 2:
         order = np.argsort(distances.sum(axis=1), kind="stable")
         distances = distances[np.ix_(order, order)]
-    largest = float(distances.max())
-    outside = largest > 0 and not _SAFE_RANGE[0] < largest < _SAFE_RANGE[1]
-    scale = 1.0 / largest if outside else 1.0
-    edges = Edges(distances * scale if outside else distances, limit * scale, serial=serial)
+    edges = Edges(distances, limit, serial=serial)
     births, deaths, triangles = h1_pairs(edges)
     found = [_bars(distances, edges, births, deaths)]
     if maxdim == 2:

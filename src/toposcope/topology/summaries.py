@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from toposcope.topology.gate import check_diagram
+from toposcope.topology.units import binary_exponent, scaled
 from toposcope.types import Diagram
 
 SUMMARIES = (
@@ -60,7 +61,7 @@ def summaries(diagram: Diagram) -> dict[str, float]:
     that never die, left out of everything else), ``total`` :math:`\sum l_i`, ``total_sq``
     :math:`\sum l_i^2`, ``max``, ``mean``, ``std`` (population), ``entropy`` in nats and
     ``entropy_normalized`` = entropy / ln(count), which is 0 with fewer than two bars. Lengths are in the
-    unit of the filtration. An empty diagram gives 0 everywhere.
+    unit of the filtration. An empty diagram gives 0 everywhere. A sum beyond the largest float is infinite.
 
     >>> values = summaries(Diagram(0, np.zeros(3), np.array([1.0, 3.0, np.inf])))
     >>> values["count"], values["essential"], values["total"], values["total_sq"], values["std"]
@@ -69,14 +70,20 @@ def summaries(diagram: Diagram) -> dict[str, float]:
     lengths = lifetimes(diagram)
     count = len(lengths)
     entropy = persistent_entropy(diagram)
+    exponent = binary_exponent(lengths)
+    unit = scaled(lengths, -exponent)
     return {
         "count": float(count),
         "essential": float(len(diagram) - count),
-        "total": float(lengths.sum()),
-        "total_sq": float((lengths**2).sum()),
+        "total": _back(unit.sum(), exponent),
+        "total_sq": _back((unit**2).sum(), 2 * exponent),
         "max": float(lengths.max()) if count else 0.0,
-        "mean": float(lengths.mean()) if count else 0.0,
-        "std": float(lengths.std()) if count else 0.0,
+        "mean": _back(unit.mean(), exponent) if count else 0.0,
+        "std": _back(unit.std(), exponent) if count else 0.0,
         "entropy": entropy,
         "entropy_normalized": entropy / float(np.log(count)) if count > 1 else 0.0,
     }
+
+
+def _back(value: float, exponent: int) -> float:
+    return float(scaled(np.array(value), exponent))

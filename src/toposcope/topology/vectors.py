@@ -98,8 +98,9 @@ def silhouette(diagram: Any, grid: np.ndarray, power: float = 1.0) -> np.ndarray
     low, high = _finite(check_diagram(diagram))
     out = np.zeros(len(_checked_grid(grid)))
     kept = high > low
-    weight = (high[kept] - low[kept]) ** power
-    if len(weight):
+    length = high[kept] - low[kept]
+    if len(length):
+        weight = (length / length.max()) ** power
         weighted_tents(low[kept], high[kept], weight / weight.sum(), np.asarray(grid, np.float64), out)
     return out
 
@@ -154,7 +155,9 @@ def persistence_image(
     low, length = low[kept], high[kept] - low[kept]
     across = _bumps(low, _checked_grid(birth_grid), bandwidth)
     up = _bumps(length, _checked_grid(length_grid), bandwidth)
-    return (up * length**power) @ across.T / (2.0 * np.pi * bandwidth**2)
+    image = (up * (length / bandwidth) ** power) @ across.T / (2.0 * np.pi)
+    with np.errstate(over="ignore", under="ignore"):
+        return np.asarray(image * np.power(float(bandwidth), power - 2.0))
 
 
 def crocker(series: Sequence[Any], grid: np.ndarray) -> np.ndarray:

@@ -13,11 +13,14 @@ from typing import Any
 import numpy as np
 
 from toposcope.errors import InputError
+from toposcope.kernels.bipartite_scan import SERIAL_BELOW
 from toposcope.kernels.bipartite_tree import magnitude_bits
 from toposcope.kernels.random_tree import merge_ranks
 from toposcope.kernels.selection import absolute_moments, key_of_rank, largest_keys
+from toposcope.kernels.threads import run_blocks
 from toposcope.topology.gate import check_matrix, require_finite
 from toposcope.topology.neural_persistence import Convention, diagram_of_tree, neural_persistence
+from toposcope.topology.units import binary_exponent, scaled
 
 Randomness = np.random.Generator | Sequence[np.random.Generator]
 
@@ -61,7 +64,12 @@ def shuffled_spanning_tree_weights(
     generators = [rng] * draws if isinstance(rng, np.random.Generator) else list(rng)
     if not generators:
         raise InputError(f"draws = {draws} must be at least 1")
-    ranks = [merge_ranks(matrix.shape[0], matrix.shape[1], generator) for generator in generators]
+    together = isinstance(rng, np.random.Generator)  # one generator's draws follow each other
+    ranks = run_blocks(
+        lambda generator: merge_ranks(matrix.shape[0], matrix.shape[1], generator),
+        generators,
+        serial=together or matrix.size < SERIAL_BELOW,
+    )
     bits, mask = magnitude_bits(matrix)
     keys = largest_keys(bits, mask, 1 + max(int(r[-1]) for r in ranks))
     largest = keys.view(matrix.dtype).astype(np.float64)
@@ -142,6 +150,8 @@ def clipped_neural_persistence(
 def magnitude_variance(W: Any, *, scale: float | None = None, name: str = "W") -> float:
     """Return Var(|w| / scale), the population variance; `scale` is max|W| by default.
 
+    Any scale of weights is right: they are taken in units of a power of two.
+
     Examples
     --------
     >>> magnitude_variance([[1.0, -3.0]])
@@ -152,4 +162,9 @@ def magnitude_variance(W: Any, *, scale: float | None = None, name: str = "W") -
     top = float(largest_keys(bits, mask, 1).view(matrix.dtype)[0]) if scale is None else float(scale)
     if scale is not None and not top > 0:
         raise InputError(f"scale = {top:g} must be positive")
-    return absolute_moments(matrix)[1] / top**2 if top > 0 else 0.0
+    if not top > 0:
+        return 0.0
+    exponent = binary_exponent(matrix)
+    variance = absolute_moments(scaled(matrix, -exponent))[1]
+    ratio = float(scaled(np.array(1.0), exponent - int(np.frexp(top)[1]))) / float(np.frexp(top)[0])
+    return variance * ratio * ratio

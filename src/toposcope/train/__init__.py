@@ -5,6 +5,8 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
+from toposcope.callables import make_callable
+
 if TYPE_CHECKING:
     from toposcope.train.api import TrainedRun, default_jobs, train
     from toposcope.train.loop import TrainingStep
@@ -23,3 +25,6 @@ def __getattr__(name: str) -> Any:
     if name not in _HOME:
         raise AttributeError(f"module 'toposcope.train' has no attribute {name!r}")
     return getattr(importlib.import_module(_HOME[name]), name)
+
+
+make_callable(__name__, "toposcope.train.api.train")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import errno
 import os
 import platform
 from collections.abc import Callable, Mapping, Sequence
@@ -13,6 +12,7 @@ from typing import TYPE_CHECKING
 
 import toposcope
 from toposcope.errors import InputError, MissingExtraError
+from toposcope.processes import is_hopeless
 from toposcope.progress import Progress
 from toposcope.recipes import TrainingRecipe, load_training_recipe
 from toposcope.sources.layout import RunFolder, read_run
@@ -169,7 +169,7 @@ def _train(
     callbacks: tuple[Callback | None, Callback | None],
 ) -> dict[str, Outcome]:
     total = sum(job.recipe.steps + 1 for job in todo)
-    with Progress("training steps", total, quiet=quiet) as progress:
+    with Progress("training steps", total, quiet=quiet, warms_up=True) as progress:
         note = lambda run, steps: progress.advance(steps, note=run)  # noqa: E731 - two words are enough
         workers = min(jobs, len(todo))
         if workers > 1:
@@ -177,7 +177,7 @@ def _train(
         else:
             outcomes = _one_by_one(todo, data, note, callbacks)
     for outcome in outcomes.values():
-        if isinstance(outcome, OSError) and outcome.errno == errno.ENOSPC:
+        if isinstance(outcome, OSError) and is_hopeless(outcome):
             raise outcome
     return outcomes
 
@@ -188,6 +188,7 @@ def _one_by_one(
     note: Callable[[str, int], object],
     callbacks: tuple[Callback | None, Callback | None],
 ) -> dict[str, Outcome]:
+    from toposcope.train.files import BusyError
     from toposcope.train.loop import DivergedError, train_run
 
     outcomes: dict[str, Outcome] = {}
@@ -203,7 +204,7 @@ def _one_by_one(
                 on_checkpoint=callbacks[1],
                 progress=lambda steps, run=job.run: note(run, steps),  # type: ignore[misc]
             )
-        except (DivergedError, OSError) as error:
+        except (DivergedError, BusyError, OSError) as error:
             outcomes[job.run] = error
             if isinstance(error, OSError):
                 break

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
+import fcntl
 import hashlib
 import io
 import json
 import math
-from collections.abc import Sequence
+import os
+import time
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import cast
@@ -31,10 +35,53 @@ from toposcope.train.schedule import describe
 from toposcope.train.tokens import TokenData
 from toposcope.types import Run
 
+_PATIENCE_SECONDS = 3.0
 _DTYPES = {"float32": "F32", "int32": "I32"}
 
 Metric = dict[str, float | int | str | None]
 """One row of the metrics table."""
+
+
+class BusyError(InputError):
+    """Another process is training this run."""
+
+
+@contextlib.contextmanager
+def claimed(folder: RunFolder, run: str) -> Iterator[None]:
+    """Keep a run to this process; the system gives it back when the process ends, however it ends.
+
+    Raises
+    ------
+    BusyError
+        When another process holds it: two that write one run would spoil each other's files.
+    """
+    folder.path.mkdir(parents=True, exist_ok=True)
+    handle = os.open(folder.path, os.O_RDONLY)
+    try:
+        if not _lock(handle):
+            raise BusyError(
+                f"{run}: another process is training it in {folder.path}; wait for its end, "
+                "or choose another --out"
+            )
+        yield
+    finally:
+        os.close(handle)
+
+
+def _lock(handle: int) -> bool:
+    """Say whether the folder could be locked; the workers of a killed command have a moment to end."""
+    limit = time.monotonic() + _PATIENCE_SECONDS
+    while True:
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            if time.monotonic() > limit:
+                return False
+            time.sleep(0.05)
+        except OSError:
+            return True  # a file system without locks: two writers are then the user's affair
+        else:
+            return True
 
 
 def identity(recipe: TrainingRecipe, *, corpus_sha256: str) -> dict[str, object]:

@@ -75,8 +75,10 @@ def train_run(
     ------
     DivergedError
         When the loss or the gradient is not finite; what was finished is kept.
+    BusyError
+        When another process is training this run.
     """
-    with _deterministic(device):
+    with files.claimed(folder, run), _deterministic(device):
         return _Loop(recipe, data, folder, run=run, device=device).run(on_step, on_checkpoint, progress)
 
 

@@ -2,23 +2,17 @@
 
 from __future__ import annotations
 
-import errno
-import multiprocessing as mp
-import os
-import queue
-import signal
 from collections.abc import Callable, Sequence
+from contextlib import closing
 from dataclasses import dataclass
-from multiprocessing.process import BaseProcess
-from multiprocessing.queues import Queue
 
+from toposcope.processes import LostProcessError, Said, is_hopeless, spread
 from toposcope.recipes import TrainingRecipe
 from toposcope.sources.layout import RunFolder
 from toposcope.train.files import Metric
 from toposcope.train.tokens import TokenData
 
 _REPORT_EVERY = 10
-_POLL_SECONDS = 0.5
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,86 +35,41 @@ def run_jobs(
 ) -> dict[str, Outcome]:
     """Train `jobs` in `workers` processes; return what came of each, by run.
 
-    A full disk stops everything that has not begun. The workers end with this process, however it ends.
+    A process that dies (out of memory, killed) costs the run that it trained, which says so; the others
+    go on. A full disk stops everything. The workers end with this process, however it ends.
     """
-    context = mp.get_context("spawn")
-    todo: Queue[Job | None] = context.Queue()
-    events: Queue[tuple[str, int | Outcome]] = context.Queue()
-    waiting = sorted(jobs, key=lambda job: -job.parameters * job.recipe.steps)
-    for job in waiting:
-        todo.put(job)
-    for _ in range(workers):
-        todo.put(None)
-    processes: list[BaseProcess] = [
-        context.Process(target=_work, args=(todo, events, data, os.getpid()), daemon=True)
-        for _ in range(workers)
-    ]
-    try:
-        for process in processes:
-            process.start()
-        return _collect(jobs, events, processes, progress)
-    finally:
-        for process in processes:
-            process.terminate()
-        for process in processes:
-            process.join()
-        for channel in (todo, events):
-            channel.cancel_join_thread()
-            channel.close()
-
-
-def _collect(
-    jobs: Sequence[Job],
-    events: Queue[tuple[str, int | Outcome]],
-    processes: Sequence[BaseProcess],
-    progress: Callable[[str, int], object],
-) -> dict[str, Outcome]:
     outcomes: dict[str, Outcome] = {}
-    alive = True
-    while len(outcomes) < len(jobs):
-        try:
-            run, event = events.get(timeout=_POLL_SECONDS)
-        except queue.Empty:
-            if not alive:  # for a whole turn: nothing can be on its way any more
+    ordered = sorted(jobs, key=lambda job: -job.parameters * job.recipe.steps)
+    with closing(spread(_trainer, data, ordered, workers=workers)) as events:
+        for event in events:
+            run = event.task.run
+            if isinstance(event, Said):
+                progress(run, event.message)
+                continue
+            outcomes[run] = event.outcome
+            if isinstance(event.outcome, LostProcessError):
+                outcomes[run] = LostProcessError(
+                    f"{run}: its process {event.outcome}; repeat the command to go on"
+                )
+            if is_hopeless(event.outcome):
                 break
-            alive = any(process.is_alive() for process in processes)
-            continue
-        if isinstance(event, int):
-            progress(run, event)
-        else:
-            outcomes[run] = event
-            if isinstance(event, OSError) and event.errno == errno.ENOSPC:
-                break
-    codes = [process.exitcode for process in processes if process.exitcode]
-    for job in jobs:
-        ended = f"its process ended with exit code {codes[0]}" if codes else "it was not started"
-        outcomes.setdefault(job.run, RuntimeError(f"{job.run}: {ended}; repeat the command to go on"))
     return outcomes
 
 
-def _work(
-    todo: Queue[Job | None], events: Queue[tuple[str, int | Outcome]], data: TokenData, parent: int
-) -> None:
-    """Train what the queue hands out until it hands out None; leave when the parent is gone."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent stops its workers
+def _trainer(data: TokenData) -> Callable[[Job, Callable[[int], None]], Metric]:
+    """Return what trains one run in a process and tells the parent of every tenth step."""
     from toposcope.train.loop import train_run
 
-    while (job := todo.get()) is not None:
+    def act(job: Job, say: Callable[[int], None]) -> Metric:
         pending = 0
 
-        def progress(steps: int, run: str = job.run) -> None:
+        def progress(steps: int) -> None:
             nonlocal pending
             pending += steps
             if pending >= _REPORT_EVERY:
-                if os.getppid() != parent:
-                    os._exit(1)
-                events.put((run, pending))
+                say(pending)
                 pending = 0
 
-        try:
-            outcome: Outcome = train_run(
-                job.recipe, data, job.folder, run=job.run, device=job.device, progress=progress
-            )
-        except Exception as error:  # what went wrong belongs to this run; the next one may go well
-            outcome = error
-        events.put((job.run, outcome))
+        return train_run(job.recipe, data, job.folder, run=job.run, device=job.device, progress=progress)
+
+    return act

@@ -35,6 +35,9 @@ LEAST_LOSSES = 8
 
 CONTINUE, STOP, SCALE = "continue", "stop", "scale"
 
+LOOK = "look first"
+"""What is advised where something may be wrong that the losses do not settle."""
+
 
 @dataclass(frozen=True, slots=True)
 class Option:
@@ -54,6 +57,7 @@ class Option:
     steps: float
     status: str = "ok"
     reason: str = ""
+    parameters: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +104,9 @@ def weigh_forecast(
 ) -> tuple[Option, ...]:
     """Return the three options given the forecast of the run's own end; see `weigh`."""
     on = _continue(made, seen, budget, price)
-    return on, _stop(seen, made.level), _scale(made, seen, siblings, budget, larger, price)
+    scaled = _scale(made, seen, siblings, budget, larger, price)
+    own = [replace(option, parameters=seen.parameters) for option in (on, _stop(seen, made.level))]
+    return own[0], own[1], replace(scaled, parameters=larger)
 
 
 def _continue(made: Forecast, seen: Curve, budget: float, price: float) -> Option:
@@ -296,5 +302,15 @@ def advise(
 ) -> Advice:
     """Recommend continue, stop or scale by the default rule; see `weigh` for the arguments."""
     options = weigh(seen, siblings, budget=budget, larger=larger, level=level)
-    action, why = by_loss(options, seen)
+    action, why = by_health(options, seen) or by_loss(options, seen)
+    if action == SCALE:
+        why = f"to {larger:,} parameters: {why}"
     return Advice(seen.run, action, why, options)
+
+
+def by_health(options: Sequence[Option], seen: Curve) -> tuple[str, str] | None:
+    """Stop a run that is ill, look at one that spikes; None where its log shows nothing wrong."""
+    if not seen.symptoms:
+        return None
+    gravest = seen.symptoms[0]
+    return (STOP if gravest.grave else LOOK), str(gravest)

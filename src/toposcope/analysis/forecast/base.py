@@ -12,11 +12,19 @@ import numpy as np
 from scipy import stats
 
 from toposcope.analysis.forecast.band import curve_interval, path_errors
-from toposcope.analysis.forecast.curve import FINAL_SHARE, Curve, level_error
+from toposcope.analysis.forecast.curve import FINAL_SHARE, Curve, level_and_slope, level_error
 from toposcope.analysis.forecast.schedule import Schedule
 from toposcope.errors import InputError
+from toposcope.types import Estimate
 
 LEVEL = 0.9
+
+ANNEALED = 0.2
+"""Share of its peak below which a learning rate has been annealed already."""
+
+ANNEALING_GAIN = (0.013, 0.028)
+"""Least and most by which annealing to a tenth lowered the final loss: cosine and warmup-stable-decay against
+constant, 24,000 and 72,000 steps, published runs of 25M and 100M parameters (Luo et al. 2025)."""
 
 LEAST_SEEN = 8
 """Losses that a forecast has to have seen."""
@@ -24,11 +32,16 @@ LEAST_SEEN = 8
 
 @dataclass(frozen=True, slots=True)
 class Point:
-    """A central forecast: the final loss, and the loss at future steps (empty when the method has none)."""
+    """A central forecast: the final loss, and the loss at future steps (empty when the method has none).
+
+    `used` are the methods that an average was made of, with their weights, the heaviest first.
+    """
 
     final: float
     step: np.ndarray = field(default_factory=lambda: np.empty(0))
     loss: np.ndarray = field(default_factory=lambda: np.empty(0))
+    used: tuple[tuple[str, float], ...] = ()
+    note: str = ""
 
 
 class Forecaster(abc.ABC):
@@ -40,6 +53,10 @@ class Forecaster(abc.ABC):
     """
 
     needs: ClassVar[frozenset[str]] = frozenset()
+    least_seen: ClassVar[int] = LEAST_SEEN
+    """Losses that the method has to have seen."""
+    least_siblings: ClassVar[int] = 2
+    """Finished siblings that it needs where it needs any."""
 
     @property
     @abc.abstractmethod
@@ -61,7 +78,11 @@ class Forecast:
 
     `errors` holds the log errors log(actual / predicted) that the interval was made from: one per sibling
     held out, or one per earlier cut of the same run. `curve_low` and `curve_high` are the interval of `loss`
-    at every `step` (`toposcope.analysis.forecast.band`); empty where there is no curve or no interval.
+    at every `step` (`toposcope.analysis.forecast.band`); empty where there is no curve or no interval. `used`
+    are the methods that an average was made of, with their weights.
+
+    `status` is "ok"; "no plan" where the rest of the learning rate is unknown and nothing tells of it;
+    "degenerate" without an interval; "failed" without a forecast. `reason` says why.
     """
 
     run: str
@@ -79,6 +100,13 @@ class Forecast:
     reason: str = ""
     curve_low: np.ndarray = field(default_factory=lambda: np.empty(0))
     curve_high: np.ndarray = field(default_factory=lambda: np.empty(0))
+    used: tuple[tuple[str, float], ...] = ()
+
+    @property
+    def estimate(self) -> Estimate:
+        """The final loss with its interval; n counts the left-out errors behind it."""
+        n = len(self.errors)
+        return Estimate(self.final, self.low, self.high, self.level, n, self.status, self.reason)
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,6 +115,8 @@ class Backtest:
 
     error: float
     path: np.ndarray
+    level: float = math.nan
+    """Smoothed log loss at the cut."""
 
 
 def forecast(
@@ -94,10 +124,9 @@ def forecast(
 ) -> Forecast:
     """Forecast the final loss of the run of which `seen` is the beginning, with an interval.
 
-    The interval is predicted * exp(+-t sqrt(1 + 1/k) s) with s the root mean square of k log errors and t
-    Student's quantile with k degrees of freedom. The errors come from forecasting each sibling from the
-    others at the same share of its horizon (k >= 3 siblings), else from earlier cuts of the same run that
-    look as far ahead in log steps.
+    The interval comes from forecasting each sibling from the others at the same share of its horizon (k >= 3
+    siblings; `leverage_half_width`), else from k earlier cuts of the same run that look as far ahead in log
+    steps (`half_width`).
 
     What a method cannot do is a row with status "failed" and its reason.
     """
@@ -106,7 +135,7 @@ def forecast(
         return _failed(method, seen, math.nan, level, seen.endless)
     finished = [curve for curve in siblings if curve.finished and curve.run != seen.run]
     seen, lender = with_borrowed_plan(seen, finished)
-    said = f"planned rate taken from {lender}" if lender and "schedule" in method.needs else ""
+    borrowed = f"planned rate taken from {lender}" if lender and "schedule" in method.needs else ""
     try:
         _check(method, seen, finished)
         point = method.fit(finished, share).predict(seen)
@@ -120,16 +149,23 @@ def forecast(
     source = f"{len(tests)} held-out siblings"
     if len(tests) < 3:
         tests, source = _own_backtests(method, seen, finished), "earlier cuts of the same run"
+    said = "; ".join(note for note in (borrowed, point.note) if note)
     errors = [test.error for test in tests]
     none = np.empty(0)
     band = (none, none)
     low, high, status = math.nan, math.nan, "degenerate"
     if len(errors) < 3:
-        source, said = "nothing", "too few siblings and too short a run for an interval"
+        why, source = "too few siblings and too short a run for an interval", "nothing"
+        said = f"{said}; {why}" if said else why
     elif not any(errors):
         said = f"{source} were forecast without any error, so that there is no interval"
     else:
-        (low, high), status = interval(point.final, errors, level), "ok"
+        half = half_width(errors, level)
+        if source.endswith("siblings"):
+            half = leverage_half_width(tests, level_and_slope(seen.step, seen.loss)[0], level)
+        low, high, status = point.final * math.exp(-half), point.final * math.exp(half), "ok"
+        if not source.endswith("siblings") and _may_anneal(seen):
+            status, said = "no plan", _unplanned(point.final)
         if len(point.step) and seen.horizon > seen.last > 0:
             band = curve_interval(
                 point.step, point.loss, cut=seen.last, end=seen.horizon, paths=[t.path for t in tests],
@@ -137,8 +173,25 @@ def forecast(
             )  # fmt: skip
     return Forecast(
         seen.run, method.name, share, point.final, low, high, level, point.step, point.loss, source,
-        tuple(errors), status, said, *band,
+        tuple(errors), status, said, *band, point.used,
     )  # fmt: skip
+
+
+def _may_anneal(seen: Curve) -> bool:
+    """Return whether the rest of the learning rate is unknown and may still fall."""
+    if seen.schedule is not None or seen.finished:
+        return False
+    known = seen.rate[np.isfinite(seen.rate)]
+    return not len(known) or bool(known[-1] > ANNEALED * known.max())
+
+
+def _unplanned(final: float) -> str:
+    low, high = (final * (1 - gain) for gain in reversed(ANNEALING_GAIN))
+    least, most = ANNEALING_GAIN
+    return (
+        f"no plan of the learning rate is known (--schedule): the interval holds if it goes on as before; an "
+        f"annealing to come would end {least:.1%} to {most:.1%} lower, at {low:.4g} to {high:.4g}"
+    )
 
 
 def interval(final: float, errors: Sequence[float], level: float = LEVEL) -> tuple[float, float]:
@@ -148,10 +201,31 @@ def interval(final: float, errors: Sequence[float], level: float = LEVEL) -> tup
     >>> round(low, 3), round(high, 3)
     (1.946, 2.055)
     """
+    half = half_width(errors, level)
+    return final * math.exp(-half), final * math.exp(half)
+
+
+def half_width(errors: Sequence[float], level: float = LEVEL) -> float:
+    """Return t_k(level) s sqrt(1 + 1/k) of k log errors of root mean square s."""
     k = len(errors)
     spread = math.sqrt(sum(e * e for e in errors) / k)
-    half = float(stats.t.ppf(0.5 + level / 2, k)) * spread * math.sqrt(1 + 1 / k)
-    return final * math.exp(-half), final * math.exp(half)
+    return float(stats.t.ppf(0.5 + level / 2, k)) * spread * math.sqrt(1 + 1 / k)
+
+
+def leverage_half_width(tests: Sequence[Backtest], at: float, level: float = LEVEL) -> float:
+    """Return the half-width of log loss for a run whose log loss at the cut is `at`.
+
+    That of a regression line's prediction interval, t_(k-2) s sqrt(1 + h), with h = 1/k + (x - mean)^2 / Sxx
+    the leverage of a run at x among its k siblings and s^2 the mean of (1 - h_i) e_i^2: a left-out error at
+    leverage h_i has variance s^2 / (1 - h_i). An end beyond all siblings' is less sure than one between.
+    """
+    errors, x = np.array([t.error for t in tests]), np.array([t.level for t in tests])
+    k = len(errors)
+    spread = float(np.sum((x - x.mean()) ** 2))
+    reach = (lambda values: (values - x.mean()) ** 2 / spread) if spread > 1e-12 else np.zeros_like
+    s = math.sqrt(float(np.mean(errors**2 * (1 - 1 / k - reach(x)))))
+    h = 1 / k + float(reach(np.array(at)))
+    return float(stats.t.ppf(0.5 + level / 2, k - 2)) * s * math.sqrt(1 + h)
 
 
 def sibling_errors(method: Forecaster, siblings: Sequence[Curve], share: float) -> list[float]:
@@ -163,14 +237,14 @@ def sibling_errors(method: Forecaster, siblings: Sequence[Curve], share: float) 
 
 
 def _sibling_backtests(method: Forecaster, siblings: Sequence[Curve], share: float) -> list[Backtest]:
-    if "siblings" in method.needs and len(siblings) < 3:
+    if "siblings" in method.needs and len(siblings) <= method.least_siblings:
         return []
     tests = []
     for i, sibling in enumerate(siblings):
         others = [curve for j, curve in enumerate(siblings) if j != i]
         try:
-            eighth = sibling.step[min(LEAST_SEEN, len(sibling.step)) - 1]
-            seen = sibling.planned().seen(max(share * sibling.horizon, eighth))
+            enough = sibling.step[min(method.least_seen, len(sibling.step)) - 1]
+            seen = sibling.planned().seen(max(share * sibling.horizon, enough))
             _check(method, seen, others)
             tests.append(_backtest(sibling, seen.last, method.fit(others, share).predict(seen)))
         except (InputError, ValueError, np.linalg.LinAlgError):
@@ -180,7 +254,9 @@ def _sibling_backtests(method: Forecaster, siblings: Sequence[Curve], share: flo
 
 def _backtest(actual: Curve, cut: float, point: Point) -> Backtest:
     error = math.log(actual.final_loss() / point.final)
-    return Backtest(error, path_errors(actual, cut, point.step, point.loss))
+    seen = actual.seen(cut)
+    level = level_and_slope(seen.step, seen.loss)[0]
+    return Backtest(error, path_errors(actual, cut, point.step, point.loss), level)
 
 
 def own_errors(method: Forecaster, seen: Curve, siblings: Sequence[Curve]) -> list[float]:
@@ -225,11 +301,14 @@ def _ended_at(seen: Curve, end: float) -> Curve:
 
 
 def _check(method: Forecaster, seen: Curve, siblings: Sequence[Curve]) -> None:
-    if len(seen.step) < LEAST_SEEN:
-        least = f"a forecast needs at least {LEAST_SEEN}"
-        raise InputError(f"run {seen.run}: {len(seen.step)} losses seen; {least}")
-    if "siblings" in method.needs and len(siblings) < 2:
-        raise InputError(f"{method.name}: {len(siblings)} finished siblings; it needs at least 2")
+    if len(seen.step) < method.least_seen:
+        raise InputError(
+            f"run {seen.run}: {len(seen.step)} losses seen; {method.name} needs at least {method.least_seen}"
+        )
+    if "siblings" in method.needs and len(siblings) < method.least_siblings:
+        raise InputError(
+            f"{method.name}: {len(siblings)} finished siblings; it needs at least {method.least_siblings}"
+        )
     if "schedule" in method.needs and seen.plan() is None:
         raise InputError(f"{method.name}: the learning rate of {seen.run} is unknown; give a schedule")
     if "features" in method.needs and not len(seen.features):

@@ -47,7 +47,12 @@ def forecast_table(log: Log, *, cuts: Sequence[float] = CUTS) -> pd.DataFrame:
         Columns `COLUMNS`: those of `score_forecasts`.
     """
     curves, problems = gather_curves(
-        log.metrics, log.runs, features=log.features, diagrams=log.diagrams, wide=log.wide
+        log.metrics,
+        log.runs,
+        features=log.features,
+        diagrams=log.diagrams,
+        wide=log.wide,
+        catalogue=log.catalogue,
     )
     finished, begun = split_runs(curves)
     failed = [_failed(problem.run, problem.reason) for problem in problems if problem.left_out]

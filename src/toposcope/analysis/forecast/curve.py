@@ -9,13 +9,16 @@ from functools import lru_cache
 import numpy as np
 import pandas as pd
 
+from toposcope.analysis.forecast.glitches import glitches
 from toposcope.analysis.forecast.schedule import Schedule, schedule_from_log
+from toposcope.analysis.health import Symptom
 from toposcope.errors import InputError
 
 FINAL_SHARE = 0.02
 """The final loss is the mean over this last share of the planned steps (100 of 5,000)."""
 
-_LEAST_POINTS = 8
+LEAST_LOSSES = 3
+"""Losses that a run has to have; what each method needs is `Forecaster.least_seen`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +29,8 @@ class Curve:
     learning rate or NaN. `horizon` is the step the run will end at, `schedule` the planned learning rate
     (None when unknown). `features` holds one row per measured step: a `step` column and one per feature.
     `covariates` are constants of the run (log parameters and such). `notes` say what was repaired.
-    `endless` says why the step at which the run will end is unknown; empty where it is known.
+    `endless` says why the step at which the run will end is unknown; empty where it is known. `symptoms` are
+    what `toposcope.analysis.health` found in the log as it was written.
     """
 
     run: str
@@ -40,6 +44,7 @@ class Curve:
     covariates: Mapping[str, float] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
     endless: str = ""
+    symptoms: tuple[Symptom, ...] = ()
 
     @property
     def last(self) -> int:
@@ -98,7 +103,7 @@ def curve_from_metrics(
     Raises
     ------
     InputError
-        When fewer than eight usable losses are left, or a schedule contradicts the logged rate.
+        When fewer than three usable losses are left, or a schedule contradicts the logged rate.
     """
     if column not in metrics or "step" not in metrics:
         raise InputError(f"run {run}: the metrics have no {column!r} by step; log one")
@@ -114,8 +119,12 @@ def curve_from_metrics(
         notes.append(f"{int(usable['step'].duplicated().sum())} repeated steps averaged")
         usable = usable.groupby("step", as_index=False).mean()
     usable = usable.sort_values("step")
-    if len(usable) < _LEAST_POINTS:
-        raise InputError(f"run {run}: {len(usable)} usable losses; a forecast needs at least {_LEAST_POINTS}")
+    if len(usable) < LEAST_LOSSES:
+        raise InputError(f"run {run}: {len(usable)} usable losses; a forecast needs at least {LEAST_LOSSES}")
+    wrong = glitches(usable["loss"].to_numpy(float))
+    if wrong.any():
+        notes.append(_listed(usable[wrong]))
+        usable = usable[~wrong]
     step, loss, rate = (usable[name].to_numpy(float) for name in ("step", "loss", "rate"))
     end = horizon or (schedule.end if schedule is not None else int(step[-1]))
     if schedule is not None and schedule.end < 0.999 * max(end, step[-1]):
@@ -131,6 +140,14 @@ def curve_from_metrics(
         run, step, loss, rate, int(end), schedule, parameters,
         features if features is not None else pd.DataFrame(), {}, tuple(notes),
     )  # fmt: skip
+
+
+def _listed(rows: pd.DataFrame, most: int = 5) -> str:
+    """Say which losses are left out as glitches."""
+    where = [f"{loss:.3g} at step {step:.0f}" for step, loss in zip(rows["step"], rows["loss"], strict=True)]
+    more = f" and {len(where) - most} more" if len(where) > most else ""
+    count = f"{len(where)} glitch" + ("es" if len(where) > 1 else "")
+    return f"{count} left out: {', '.join(where[:most])}{more}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,7 +187,7 @@ def level_and_slope(step: np.ndarray, loss: np.ndarray) -> tuple[float, float]:
     return _level_and_slope(np.asarray(step, float).tobytes(), np.asarray(loss, float).tobytes())
 
 
-@lru_cache(maxsize=256)
+@lru_cache(maxsize=4096)
 def _level_and_slope(steps: bytes, losses: bytes) -> tuple[float, float]:
     """Do it once for every curve and cut: each method reads all siblings, each left out in turn."""
     step, loss = np.frombuffer(steps), np.frombuffer(losses)

@@ -8,19 +8,7 @@ import numpy as np
 import pandas as pd
 
 from toposcope.errors import InputError
-
-SYNONYMS: dict[str, tuple[str, ...]] = {
-    "run": ("run_name", "run_id"),
-    "step": ("steps", "iter", "iteration", "global_step"),
-    "tokens": ("tokens_seen", "num_tokens"),
-    "loss": ("train_loss", "training_loss"),
-    "heldout_loss": ("val_loss", "validation_loss", "eval_loss"),
-    "learning_rate": ("lr",),
-    "parameters": ("params", "n_params", "num_params"),
-    "grad_norm": ("gradient_norm",),
-    "weight_norm": (),
-}
-"""Column names that are understood, beside the canonical one; case, "/" and blanks do not matter."""
+from toposcope.sources.losses import ALIASES, meaning, meanings, plain
 
 METRICS = ("step", "tokens", "loss", "heldout_loss", "learning_rate", "grad_norm", "weight_norm")
 
@@ -29,8 +17,9 @@ METRICS = ("step", "tokens", "loss", "heldout_loss", "learning_rate", "grad_norm
 class Log:
     """What is known of some runs: `metrics` and `runs` with a store's columns, and features.
 
-    `features` and `diagrams` are a store's long rows, `wide` a table of run, step and one column for each
-    feature; None where nothing was measured. `notes` say how columns of a plain table were understood.
+    `features` and `diagrams` are a store's long rows, `catalogue` what its probes declare, `wide` a table of
+    run, step and one column for each feature; None where nothing was measured. `notes` say how columns of a
+    plain table were understood.
     """
 
     metrics: pd.DataFrame
@@ -38,6 +27,7 @@ class Log:
     wide: pd.DataFrame | None = None
     features: pd.DataFrame | None = None
     diagrams: pd.DataFrame | None = None
+    catalogue: pd.DataFrame | None = None
     notes: tuple[str, ...] = ()
 
 
@@ -45,10 +35,10 @@ def log_from_frame(frame: pd.DataFrame, *, name: str, column: str = "loss") -> L
     """Read a wide table with a row per logged step as losses, run properties and features.
 
     Columns: `step` and the loss called `column`; optionally `run` (else the whole table is the run `name`),
-    `learning_rate`, `tokens`, `parameters`, `heldout_loss`, `grad_norm`, `weight_norm`. `SYNONYMS` has other
-    names that are understood. Where no loss is called so, the only column that ends in "loss" is it; where
-    no size is, the only one that begins with "param". Every other numeric column that changes within a run
-    is a feature.
+    `learning_rate`, `tokens`, `parameters`, `heldout_loss`, `grad_norm`, `weight_norm`.
+    `sources.losses.ALIASES` has other names that are understood, of `column` too. Where no loss is called so,
+    the only column that ends in "loss" is it; where no size is, the only one that begins with "param".
+    Every other numeric column that changes within a run is a feature.
 
     Raises
     ------
@@ -66,6 +56,7 @@ def log_from_frame(frame: pd.DataFrame, *, name: str, column: str = "loss") -> L
     """
     if not len(frame):
         raise InputError(f"{name}: the table has no rows; give one row per logged step")
+    column = column if meaning(column) not in ALIASES else meaning(column)
     table, notes = _named(frame, name, column)
     table["run"] = table["run"].astype(str) if "run" in table else name
     numeric = [c for c in METRICS if c in table] + ([column] if column not in METRICS else [])
@@ -89,25 +80,22 @@ def log_from_frame(frame: pd.DataFrame, *, name: str, column: str = "loss") -> L
 
 def _named(frame: pd.DataFrame, name: str, column: str) -> tuple[pd.DataFrame, list[str]]:
     """Return a copy under canonical names, and notes on what was renamed by likeness."""
-    plain = {c: str(c).strip().lower().replace("/", "_").replace(" ", "_").lstrip("_") for c in frame}
     renamed: dict[object, str] = {}
-    for meaning, synonyms in SYNONYMS.items():
-        matching = [c for c, text in plain.items() if text == meaning or text in synonyms]
-        if len(matching) > 1:
-            raise InputError(
-                f"{name}: columns {matching[0]!r} and {matching[1]!r} both mean {meaning}; drop or rename one"
-            )
-        renamed.update(dict.fromkeys(matching, meaning))
-    free = {c: text for c, text in plain.items() if c not in renamed}
-    notes = []
-    for meaning, alike in (
+    for found, known in meanings(list(frame.columns)).items():
+        if twin := next((c for c, other in renamed.items() if other == known), None):
+            raise InputError(f"{name}: columns {twin!r} and {found!r} both mean {known}; drop or rename one")
+        renamed[found] = known
+    free = {c: plain(c) for c in frame if c not in renamed}
+    epochs = [c for c, known in renamed.items() if known == "step" and plain(c) == "epoch"]
+    notes = [f"column {c!r} read as step: there is no other" for c in epochs]
+    for known, alike in (
         ("loss", [c for c, text in free.items() if text.endswith("loss")]),
         ("parameters", [c for c, text in free.items() if text.startswith("param")]),
     ):
-        wanted = meaning not in renamed.values() and column not in frame
-        if len(alike) == 1 and (wanted or (meaning == "parameters" and meaning not in renamed.values())):
-            renamed[alike[0]] = meaning
-            notes.append(f"column {alike[0]!r} read as {meaning}")
+        wanted = known not in renamed.values() and column not in [*frame, *renamed.values()]
+        if len(alike) == 1 and (wanted or (known == "parameters" and known not in renamed.values())):
+            renamed[alike[0]] = known
+            notes.append(f"column {alike[0]!r} read as {known}")
     table = frame.rename(columns=renamed)
     for needed in ("step", column):
         if needed not in table:

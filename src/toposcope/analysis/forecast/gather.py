@@ -21,6 +21,8 @@ from toposcope.analysis.forecast.published import (
 from toposcope.analysis.forecast.schedule import Schedule, cosine
 from toposcope.analysis.forecast.topology import FeatureTransfer
 from toposcope.analysis.forecast.vectors import VECTORS, vector_table
+from toposcope.analysis.health import health
+from toposcope.analysis.table import series_table
 from toposcope.errors import InputError
 
 TOPOLOGY = (NEURAL_PERSISTENCE, "h0_total", "h1_total")
@@ -50,11 +52,13 @@ def gather_curves(
     horizon: int | None = None,
     schedules: Mapping[str, Schedule] | None = None,
     column: str = "loss",
+    catalogue: pd.DataFrame | None = None,
 ) -> tuple[list[Curve], list[Problem]]:
     """Build one curve per run of the tables (the store's columns); what cannot be built is a problem.
 
     Features come from the store's long rows (`features`, with `diagrams`) or from a table that is `wide`
-    already: run, step and one column each. The horizon of a run is the given one, its schedule's end, or the
+    already: run, step and one column each. `catalogue` is what the store's probes declare: their confirmatory
+    features are candidates, too. The horizon of a run is the given one, its schedule's end, or the
     steps of its training recipe (in `runs.config`); else its last step. The schedule is the given one or the
     recipe's cosine.
     """
@@ -62,7 +66,9 @@ def gather_curves(
     metrics, problems = _without_infinities(metrics)
     known = runs.set_index("run") if len(runs) else pd.DataFrame()
     if wide is None:
-        wide = feature_columns(features, diagrams) if features is not None and len(features) else None
+        wide = (
+            feature_columns(features, diagrams, catalogue) if features is not None and len(features) else None
+        )
     if wide is None or not len(wide):
         wide = _at_some_steps(metrics)
     elif wide is not None:
@@ -76,7 +82,7 @@ def gather_curves(
             curve = curve_from_metrics(
                 str(run),
                 rows,
-                horizon=horizon or (None if schedule is not None else _recipe_steps(config)),
+                horizon=horizon or (None if schedule is not None else _planned_end(config, rows)),
                 schedule=schedule,
                 parameters=_size(info),
                 column=column,
@@ -85,26 +91,44 @@ def gather_curves(
         except InputError as error:
             problems.append(Problem(str(run), str(error)))
             continue
-        curves.append(replace(curve, covariates=_tokens_per_step(rows)))
+        symptoms = tuple(health(rows, column=column, horizon=curve.horizon, anneals=_anneals(curve)))
+        if conflict := config.get("step_conflict"):
+            problems.append(Problem(str(run), f"{conflict}; is it another run's?", left_out=False))
+        curves.append(replace(curve, covariates=_tokens_per_step(rows, config), symptoms=symptoms))
     return curves, problems
 
 
-def split_runs(own: Sequence[Curve], others: Sequence[Curve] = ()) -> tuple[list[Curve], list[Curve]]:
+def _anneals(curve: Curve) -> bool:
+    """Return whether the planned rate is still to fall."""
+    if curve.schedule is None or curve.finished:
+        return False
+    ahead = curve.schedule.at(np.linspace(curve.last, curve.horizon, 50))
+    return bool(ahead.min() < 0.9 * ahead[0])
+
+
+def split_runs(
+    own: Sequence[Curve], others: Sequence[Curve] = (), *, all_finished: bool = False
+) -> tuple[list[Curve], list[Curve]]:
     """Return finished and begun runs; a begun run without a known end takes that of a sibling it follows.
 
     Shorter than the longest finished run and without a plan, a run has begun. Where its log and its siblings'
     have learning rates, only a sibling whose rate it followed (up to a factor) lends its end: where there is
     none, or where those end apart, the curve is `endless`. Without rates it takes the longest one's end.
-    Whose end was taken is among its notes.
+    Whose end was taken is among its notes. With `all_finished` a run without a plan ended where its log does.
     """
     everyone = [*own, *others]
     longest = max((curve.horizon for curve in everyone), default=0)
-    finished = list(others)
+    finished = [curve for curve in others if curve.finished]
     begun: list[Curve] = []
     for curve in own:
         unplanned = curve.schedule is None and curve.horizon == curve.last
         known = [other for other in everyone if other is not curve and other.finished]
-        if unplanned and curve.last < 0.98 * longest and any(c.horizon == longest for c in known):
+        if (
+            not all_finished
+            and unplanned
+            and curve.last < 0.98 * longest
+            and any(c.horizon == longest for c in known)
+        ):
             curve = _with_end(curve, [c for c in known if c.horizon > curve.last])
         (finished if curve.finished else begun).append(curve)
     return finished, begun
@@ -140,8 +164,11 @@ def _follows(curve: Curve, plan: Schedule) -> bool:
     return not Schedule(plan.step, plan.rate * (rate.max() / reached)).mismatch(step, rate)
 
 
-def _tokens_per_step(rows: pd.DataFrame) -> dict[str, float]:
-    """Return {"tokens_per_step": median} where the log counts tokens."""
+def _tokens_per_step(rows: pd.DataFrame, config: Mapping[str, object]) -> dict[str, float]:
+    """Return {"tokens_per_step": median} where the log counts tokens, or the trainer's state does."""
+    seen, steps = config.get("tokens_seen"), config.get("trained_steps")
+    if isinstance(seen, int | float) and isinstance(steps, int | float):
+        return {"tokens_per_step": seen / steps}
     if "tokens" not in rows or rows["tokens"].notna().sum() < 2:
         return {}
     known = rows.dropna(subset=["tokens"]).sort_values("step")
@@ -162,8 +189,13 @@ def recipe_schedule(config: Mapping[str, object]) -> Schedule | None:
     return cosine(peak=peak, last=last, steps=int(steps), warmup=int(warmup))
 
 
-def feature_columns(features: pd.DataFrame, diagrams: pd.DataFrame | None) -> pd.DataFrame:
-    """Return run, step and the model-wide features under short names, images and landscapes beside them."""
+def feature_columns(
+    features: pd.DataFrame, diagrams: pd.DataFrame | None, catalogue: pd.DataFrame | None = None
+) -> pd.DataFrame:
+    """Return run, step and the model-wide features under short names, images and landscapes beside them.
+
+    What probes beyond these declare as confirmatory comes under its column key.
+    """
     model = features[
         (features["role"] == "model") & features["status"].isin(["ok", "subsampled", "truncated"])
     ]
@@ -181,11 +213,29 @@ def feature_columns(features: pd.DataFrame, diagrams: pd.DataFrame | None) -> pd
     used = used[used["filtration"] == used["short"].map(filtrations)]
     wide = used.pivot_table(index=["run", "step"], columns="short", values="value").reset_index()
     wide.columns.name = None
+    further = _declared(features, catalogue, known={probe for probe, _, _ in wanted})
+    if further is not None:
+        wide = wide.merge(further, on=["run", "step"], how="outer") if len(wide) else further
     if diagrams is not None and len(diagrams):
         for kind in VECTORS:
             table = vector_table(diagrams, kind)
             wide = wide.merge(table, on=["run", "step"], how="left") if len(table.columns) > 2 else wide
     return wide
+
+
+def _declared(
+    features: pd.DataFrame, catalogue: pd.DataFrame | None, *, known: set[str]
+) -> pd.DataFrame | None:
+    """Return run, step and the confirmatory columns of the probes that are not `known`; None without any."""
+    if catalogue is None:
+        return None
+    declared = catalogue[catalogue["primary"].astype(bool) & ~catalogue["probe"].isin(known)]
+    rows = features[features["probe"].isin(declared["probe"])]
+    if not np.isfinite(pd.to_numeric(rows["value"])).any():
+        return None
+    table = series_table(rows, catalogue=catalogue)
+    chosen = list(table.catalogue.loc[table.catalogue["primary"], "column"])
+    return table.values[["run", "step", *chosen]] if chosen else None
 
 
 def _without_infinities(table: pd.DataFrame) -> tuple[pd.DataFrame, list[Problem]]:
@@ -273,6 +323,16 @@ def _config(info: pd.Series | None) -> Mapping[str, object]:
     return config if isinstance(config, Mapping) else {}
 
 
+def _planned_end(config: Mapping[str, object], rows: pd.DataFrame) -> int | None:
+    """Return the planned steps, unless the log has gone beyond them: then it is no plan of this run."""
+    steps = _recipe_steps(config)
+    return steps if steps is None or steps >= float(rows["step"].max()) else None
+
+
 def _recipe_steps(config: Mapping[str, object]) -> int | None:
-    steps = config.get("steps")
-    return int(steps) if isinstance(steps, int | float) and steps > 0 else None
+    """Return the steps that a recipe, a trainer's state or a config under their usual names plans."""
+    for name in ("steps", "planned_steps", "max_steps", "max_iters"):
+        steps = config.get(name)
+        if isinstance(steps, int | float) and steps > 0:
+            return int(steps)
+    return None

@@ -27,6 +27,14 @@ _POINTS = 150
 _RECENT = 0.25
 """The law is shifted to the mean log residual over this last share of the losses seen."""
 
+LENT_GAIN, LENT_PACE = 0.042, 0.015
+"""What annealing to nothing gains (B peak S^-kappa over the loss) and its pace per step (C peak^(1 - gamma)),
+geometric means over the nine published runs each of 25M and 100M parameters under the default shape."""
+
+_UNSEEN = 0.5
+"""A run whose rate has not yet fallen below this share of its peak says nothing of what annealing pays."""
+
+_LENT = np.array([0.0, 0.0, 0.0, 10.0, 10.0])
 _HELD = np.array([0.0, 0.0, 10.0, 10.0, 10.0])
 """Pull of (L0, log A, alpha, log B, log C): the last three are as good as fixed."""
 
@@ -45,6 +53,10 @@ class Tissue(Forecaster):
 
     def predict(self, seen: Curve) -> Point:
         """Fit all together, then shift to the recent losses and follow the schedule."""
+        if not _same_size(seen, self.siblings) and _anneals_unseen(seen):
+            raise InputError(
+                f"{self.name}: no finished run of its size, and {seen.run} does not say what annealing pays"
+            )
         return _follow(seen, fit_tissue([*_same_size(seen, self.siblings), _data(seen)]))
 
 
@@ -80,7 +92,12 @@ class MultiPower(Forecaster):
         """Fit with siblings of the same size, else with the prior from the others; shift and follow."""
         same = _same_size(seen, self.siblings)
         prior = None if same else self.prior
-        return _follow(seen, fit_multi_power([*same, _data(seen)], shape=self.shape, prior=prior))
+        note = ""
+        if not same and prior is None and _anneals_unseen(seen):
+            prior = _lent(seen, self.shape)
+            note = "no finished sibling tells what annealing pays: B and C lent by published runs (25M, 100M)"
+        point = _follow(seen, fit_multi_power([*same, _data(seen)], shape=self.shape, prior=prior))
+        return replace(point, note=note)
 
     def _alone(self, curve: Curve) -> np.ndarray:
         key = (curve.run, curve.last, len(curve.step))
@@ -119,6 +136,29 @@ def fit_law(curves: Sequence[Curve], *, shape: Shape | None = DEFAULT) -> LawFit
         raise InputError(f"curves: runs of {len(sizes)} sizes {sizes}; give runs of one size")
     runs = [_data(curve) for curve in curves]
     return fit_tissue(runs) if shape is None else fit_multi_power(runs, shape=shape)
+
+
+def _anneals_unseen(seen: Curve) -> bool:
+    """Return whether the plan falls further than the run has seen, and it has seen too little of a fall."""
+    plan = seen.plan()
+    if plan is None:
+        return False
+    after = plan.at(np.linspace(seen.last, seen.horizon, 50)).min()
+    peak = plan.at(np.linspace(0, seen.last, 200)).max()
+    return bool(plan.at(np.array([seen.last]))[0] > _UNSEEN * peak and after < 0.9 * peak)
+
+
+def _lent(seen: Curve, shape: Shape) -> tuple[np.ndarray, np.ndarray]:
+    """Return the prior of a run alone: its own L0, A and alpha, B and C of the published runs, rescaled."""
+    data, plan = _data(seen)
+    area = plan.area(np.array([float(seen.last)]))[0]
+    lowest, alpha = float(data.loss.min()), 0.4
+    log_b = np.log(LENT_GAIN * lowest / plan.peak) + shape.kappa * np.log(
+        plan.area(np.array([seen.horizon]))[0]
+    )
+    log_c = np.log(LENT_PACE) - (1 - shape.gamma) * np.log(plan.peak)
+    log_a = np.log(0.08 * lowest) + alpha * np.log(area)
+    return np.array([0.9 * lowest, log_a, alpha, log_b, log_c]), _LENT
 
 
 def _same_size(seen: Curve, siblings: Sequence[Curve]) -> list[tuple[Binned, Schedule]]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import ClassVar, Self
@@ -14,6 +15,8 @@ from toposcope.analysis.forecast.curve import FINAL_SHARE, Curve, level_and_slop
 from toposcope.errors import InputError
 
 PENALTIES = np.geomspace(1e-6, 1.0, 13)
+SHRINKAGE = np.geomspace(1e-3, 1e3, 13)
+"""Penalties on a slope's distance from 1, in units of the variance of the levels."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,6 +28,7 @@ class SiblingTransfer(Forecaster):
     the curve comes from the same regression for every later share.
     """
 
+    least_seen: ClassVar[int] = 3
     window: bool = False
     level: np.ndarray = field(default_factory=lambda: np.empty(0), repr=False)
     shares: np.ndarray = field(default_factory=lambda: np.empty(0), repr=False)
@@ -58,6 +62,80 @@ class SiblingTransfer(Forecaster):
         if self.window:
             return float(np.log(seen.loss[seen.step > seen.last - FINAL_SHARE * seen.horizon].mean()))
         return level_and_slope(seen.step, seen.loss)[0]
+
+
+@dataclass(frozen=True, slots=True)
+class MeanFall(Forecaster):
+    """Current smoothed loss x the geometric mean of what the siblings' losses fell by from here on."""
+
+    name: ClassVar[str] = "mean fall of siblings"
+    needs: ClassVar[frozenset[str]] = frozenset({"siblings"})
+    least_siblings: ClassVar[int] = 1
+    least_seen: ClassVar[int] = 3
+    shares: np.ndarray = field(default_factory=lambda: np.empty(0), repr=False)
+    falls: np.ndarray = field(default_factory=lambda: np.empty(0), repr=False)
+    fall: float = 0.0
+
+    def fit(self, siblings: Sequence[Curve], share: float) -> Self:
+        """Read by how much every sibling's log loss fell, to its end and on the way."""
+        level, shares, later, final = _read(siblings, share)
+        falls = (later - level[:, None]).mean(axis=0)
+        return replace(self, shares=shares, falls=falls, fall=float((final - level).mean()))
+
+    def predict(self, seen: Curve) -> Point:
+        """Let the run fall as much."""
+        x = level_and_slope(seen.step, seen.loss)[0]
+        return Point(math.exp(x + self.fall), self.shares * seen.horizon, np.exp(x + self.falls))
+
+
+@dataclass(frozen=True, slots=True)
+class ShrunkTransfer(Forecaster):
+    """Sibling transfer with its slope shrunk to 1: the siblings' fall, ridge-regressed on their level.
+
+    The penalty is the one of least leave-one-sibling-out error: from `MeanFall` (slope 1) to
+    `SiblingTransfer` (free).
+    """
+
+    name: ClassVar[str] = "sibling transfer, shrunk"
+    needs: ClassVar[frozenset[str]] = frozenset({"siblings"})
+    least_siblings: ClassVar[int] = 3
+    least_seen: ClassVar[int] = 3
+    level: np.ndarray = field(default_factory=lambda: np.empty(0), repr=False)
+    shares: np.ndarray = field(default_factory=lambda: np.empty(0), repr=False)
+    falls: np.ndarray = field(default_factory=lambda: np.empty((0, 0)), repr=False)
+    fall: np.ndarray = field(default_factory=lambda: np.empty(0), repr=False)
+
+    def fit(self, siblings: Sequence[Curve], share: float) -> Self:
+        """Read every sibling's level at `share` and how much it fell from there."""
+        level, shares, later, final = _read(siblings, share)
+        return replace(self, level=level, shares=shares, falls=later - level[:, None], fall=final - level)
+
+    def predict(self, seen: Curve) -> Point:
+        """Put the run's own level into the regressions; the path shrinks as the end does."""
+        x = level_and_slope(seen.step, seen.loss)[0]
+        fall = _shrunk_line(self.level, self.fall, x)
+        mean, free = float(self.fall.mean()), _line(self.level, self.fall, x)
+        kept = (fall - mean) / (free - mean) if abs(free - mean) > 1e-12 else 0.0
+        paths = [
+            column.mean() + kept * (_line(self.level, column, x) - column.mean()) for column in self.falls.T
+        ]
+        return Point(math.exp(x + fall), self.shares * seen.horizon, np.exp(x + np.array(paths)))
+
+
+def _read(siblings: Sequence[Curve], share: float) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    """Return log levels at `share` (k,), later shares (30,), log losses there (k, 30), log finals (k,)."""
+    shares = np.linspace(share, 1.0, 31)[1:]
+    cuts = [s.seen(share * s.horizon) for s in siblings]
+    level = np.array([level_and_slope(c.step, c.loss)[0] for c in cuts])
+    later = np.array([_smoothed(s, shares * s.horizon) for s in siblings])
+    return level, shares, later, np.log([s.final_loss() for s in siblings])
+
+
+def _shrunk_line(x: np.ndarray, y: np.ndarray, at: float) -> float:
+    """Return mean(y) + b (at - mean(x)), b of the ridge penalty with the least left-out error."""
+    if float(np.ptp(x)) < 1e-12:
+        return float(y.mean())
+    return float(ridge_predict(x[:, None], y, np.array([[at]]), penalties=SHRINKAGE)[0])
 
 
 @dataclass(frozen=True, slots=True)

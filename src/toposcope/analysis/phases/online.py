@@ -1,86 +1,101 @@
-"""An online detector of slope changes on log(step), for runs that are still going."""
+"""An online detector of bends, for runs that are still going."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from functools import lru_cache
+
 import numpy as np
 
-from toposcope.analysis.phases.partition import LEAST_SEGMENT, best_split, increments
-from toposcope.analysis.phases.whitening import FALSE_ALARMS, signs, split_gains, whiten
+from toposcope.analysis.phases.bends import LEAST_POINTS, LEAST_SEGMENT, Design, design, scan, scans, why_not
+from toposcope.analysis.phases.reference import FALSE_ALARMS, Reference, plain_series
 
-DRAWS = 1000
+SERIES = 1000
+MOST_LOOKS = 24
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """One decision: the steps so far, what the gain of a bend is without one, and the p-value that alarms."""
+
+    grid: Design
+    known: Reference
+    threshold: float
 
 
 class OnlineDetector:
-    """Watches one growing series for a change of its slope on log(step), with false alarms at 5% per run.
+    """Watches one growing series for bends beyond a smooth trend, with false alarms in 5% of runs.
 
-    After each checkpoint the best single split of everything since the last alarm is compared with the same
-    in 1,000 series whose innovations had their signs flipped (`phases.whitening`). The rate is
-    spent evenly over the planned checkpoints: after a share f of them, f x 5% of the flipped series have
-    raised an alarm, and the series does when it exceeds those that raise theirs now. After the planned number
-    of checkpoints nothing is left to spend and no alarm is raised.
+    From the 17th checkpoint on, at up to 24 evenly spaced checkpoints, the best bend of everything seen is
+    tested as in `phases.segments`, against 1,000 series without one, simulated at the planned steps. The
+    rate is spent evenly over the looks: after a share f of them, f x 5% of the simulated series have raised
+    an alarm. After an alarm its bend belongs to the trend. A series too smooth to test raises none.
 
     Parameters
     ----------
     planned_steps
         The steps at which the run will be measured.
+    rate
+        Share of runs without a bend that may raise an alarm.
 
     Examples
     --------
     >>> steps = np.arange(100, 6100, 100)
     >>> noise = np.random.default_rng(0).standard_normal(60).cumsum() * 0.01
-    >>> values = np.where(steps < 1500, 0.0, 3.0 * np.log(steps / 1500)) + noise
+    >>> values = np.where(steps < 2500, 0.0, 3.0 * np.log(steps / 2500)) + noise
     >>> detector = OnlineDetector(steps)
     >>> alarms = [alarm for step, v in zip(steps, values) if (alarm := detector.update(step, v)) is not None]
-    >>> bool(alarms) and abs(alarms[0] - 1500) <= 200
+    >>> bool(alarms) and abs(alarms[0] - 2500) <= 200
     True
     """
 
-    start_after = 10
-    """Increments before the first decision: fewer do not determine the noise."""
-
     def __init__(self, planned_steps: np.ndarray, *, rate: float = FALSE_ALARMS) -> None:
-        planned = int(np.sum(np.asarray(planned_steps) > 0)) - 1
-        self._looks = max(planned - self.start_after + 1, 1)
-        self._rate = rate
-        self._flips = signs(DRAWS, max(planned, self.start_after))
-        self._quiet = np.ones(DRAWS, bool)
-        self._looked = 0
+        planned = np.unique(np.asarray(planned_steps, float))
+        self._looks = _plan(tuple(planned[planned > 0].tolist()), rate)
         self._steps: list[float] = []
         self._values: list[float] = []
+        self._bends: tuple[int, ...] = ()
 
     def update(self, step: float, value: float) -> float | None:
-        """Take one more checkpoint; return the step at which the slope changed if this raises an alarm."""
+        """Take one more checkpoint; return the step of the bend if this raises an alarm."""
         if not (step > 0 and np.isfinite(value)) or (self._steps and step <= self._steps[-1]):
             return None
         self._steps.append(float(step))
         self._values.append(float(value))
-        inc = increments(np.array(self._steps), np.array(self._values))
-        n = len(inc.change)
-        if n < self.start_after or n > self._flips.shape[1]:
+        look = self._looks.get(len(self._steps))
+        if look is None:
             return None
-        self._looked += 1
-        white = whiten(inc)
-        if not white.usable:
+        steps, values = np.array(self._steps), np.array(self._values)
+        grid = look.grid if np.array_equal(look.grid.steps, steps) else design(steps)
+        if why_not(grid, values):
             return None
-        flips = np.ascontiguousarray(self._flips[:, :n])
-        draws = split_gains(
-            white.innovations, white.phi, white.sigma, inc.clock, np.log(inc.steps), white.floor, flips,
-            LEAST_SEGMENT,
-        )  # fmt: skip
-        gain, split = best_split(white.change, white.clock, LEAST_SEGMENT)
-        if not self._spend(draws, gain):
+        found = scan(grid, np.diff(values), self._bends)
+        one, two = look.known.p_values(found.gain, found.pair_gain, found.persistence)
+        places = (found.place,) if one <= two else found.pair
+        near = any(abs(new - old) < LEAST_SEGMENT for new in places for old in self._bends)
+        if near or min(one, two) > look.threshold:
             return None
-        at = self._steps[split]
-        self._steps, self._values = self._steps[split:], self._values[split:]
-        return at
+        self._bends = (*self._bends, *places)
+        return self._steps[places[0]]
 
-    def _spend(self, draws: np.ndarray, gain: float) -> bool:
-        """Let the draws that are due raise their alarm; say whether the series exceeds the least of them."""
-        share = min(self._looked / self._looks, 1.0)
-        due = int(self._rate * share * DRAWS) - int(np.sum(~self._quiet))
-        if due <= 0:
-            return False
-        left = np.flatnonzero(self._quiet)
-        now = left[np.argsort(draws[left], kind="stable")[len(left) - due :]]
-        self._quiet[now] = False
-        return bool(gain > draws[now].min())
+
+@lru_cache(maxsize=16)
+def _plan(planned: tuple[float, ...], rate: float) -> dict[int, Look]:
+    """Return the looks of a plan, by the number of checkpoints seen."""
+    steps = np.array(planned)
+    if len(steps) <= LEAST_POINTS:
+        return {}
+    counts = np.unique(np.linspace(LEAST_POINTS + 1, len(steps), MOST_LOOKS).round().astype(int))
+    changes = np.diff(plain_series(steps, SERIES), axis=1)
+    quiet, looks = np.ones(SERIES, bool), {}
+    for looked, count in enumerate(counts.tolist(), start=1):
+        grid = design(steps[:count])
+        scanned = scans(grid, changes[:, : count - 1])
+        known = Reference.of(scanned)
+        p = np.array([min(known.p_values(*row)) for row in scanned])
+        due = int(rate * looked / len(counts) * SERIES) - int(np.sum(~quiet))
+        left = np.flatnonzero(quiet)
+        alarmed = left[np.argsort(p[left], kind="stable")[: max(due, 0)]]
+        quiet[alarmed] = False
+        looks[count] = Look(grid, known, float(p[alarmed].max()) if len(alarmed) else 0.0)
+    return looks

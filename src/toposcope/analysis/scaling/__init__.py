@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from toposcope.analysis.scaling.compute import flops_per_token, screen_points
 from toposcope.analysis.scaling.laws import ScalingFit, fit_chinchilla, fit_kaplan, fit_size_steps
+from toposcope.analysis.scaling.loss_law import fit_loss_law
 from toposcope.analysis.scaling.power_law import PowerLaw, fit_power_law, spearman_exact
 from toposcope.analysis.scaling.transfer import LossToLoss, TwoStage, fit_loss_to_loss, fit_two_stage
 
@@ -14,6 +15,7 @@ __all__ = [
     "TwoStage",
     "fit_chinchilla",
     "fit_kaplan",
+    "fit_loss_law",
     "fit_loss_to_loss",
     "fit_power_law",
     "fit_size_steps",

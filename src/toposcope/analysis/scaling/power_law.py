@@ -80,19 +80,21 @@ def fit_power_law(
     """
     x, y = np.asarray(sizes, dtype=float).ravel(), np.asarray(values, dtype=float).ravel()
     if len(x) != len(y):
-        return _failed(0, 0, level, f"{len(x)} sizes but {len(y)} values")
+        return failed_law(0, 0, level, f"{len(x)} sizes but {len(y)} values")
     keep = np.isfinite(x) & np.isfinite(y) & (x > 0)
     x, y = x[keep], y[keep]
     n_sizes = len(np.unique(x))
-    needed = 3 if offset else 2
+    needed = 4 if offset else 3  # one more than exact: otherwise there is no interval
     if n_sizes < needed:
-        return _failed(len(x), n_sizes, level, f"{n_sizes} distinct sizes; the law needs at least {needed}")
+        return failed_law(
+            len(x), n_sizes, level, f"{n_sizes} distinct sizes; the law needs at least {needed}"
+        )
     if np.ptp(y) == 0:
-        return _failed(len(x), n_sizes, level, "the quantity is constant across sizes")
+        return failed_law(len(x), n_sizes, level, "the quantity is constant across sizes")
     if offset:
         return _with_offset(x, y, n_sizes, level)
     if np.any(y <= 0):
-        return _failed(len(x), n_sizes, level, "the quantity has values <= 0; fit it with an offset")
+        return failed_law(len(x), n_sizes, level, "the quantity has values <= 0; fit it with an offset")
     return _log_log(x, y, n_sizes, level)
 
 
@@ -175,7 +177,8 @@ def _freedom(free: int) -> tuple[str, str]:
     return "degenerate", "as many parameters as points: no interval"
 
 
-def _failed(n: int, n_sizes: int, level: float, reason: str) -> PowerLaw:
+def failed_law(n: int, n_sizes: int, level: float, reason: str) -> PowerLaw:
+    """Return a law that could not be fitted, with its reason."""
     nan = math.nan
     return PowerLaw(
         nan, nan, nan, nan, nan, level, nan, nan, nan, n, n_sizes, nan, "none", "failed", reason

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 
 import numpy as np
 import pandas as pd
+from threadpoolctl import threadpool_limits
 
 from toposcope.analysis.scaling.compute import screen_points
 from toposcope.analysis.scaling.laws import ScalingFit, fit_chinchilla, fit_kaplan, fit_size_steps
@@ -110,7 +111,8 @@ def law_table(
         means = pd.DataFrame(used).groupby("size", as_index=False).mean()
         used = {str(name): means[name].to_numpy(float) for name in means}
     why = sorted(set(screened.loc[screened["status"] != "ok", "reason"]))
-    rows = [(law, *row) for row in _fitted(law, used, chance, draws)]
+    with threadpool_limits(1):  # matrices of a few columns: threads cost more than they save
+        rows = [(law, *row) for row in _fitted(law, used, chance, draws)]
     out = pd.DataFrame(rows, columns=[name for name in ROWS if name != "left_out"])
     out.insert(ROWS.index("left_out"), "left_out", left)
     if why:

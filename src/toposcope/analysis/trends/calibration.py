@@ -14,20 +14,22 @@ from toposcope.analysis import statistics as stat
 from toposcope.analysis.trends import resampling as res
 from toposcope.analysis.trends.innovations import (
     LEAST_LENGTH,
-    innovation_filter,
     innovation_test,
-    innovations,
 )
 from toposcope.analysis.trends.lags import lag_statistics
 from toposcope.analysis.trends.nulls import NULLS, null_pairs, planted_pairs
+from toposcope.analysis.trends.whitening import whiten
 from toposcope.errors import InputError
 from toposcope.progress import track
 
 DRAWS = 10_000
+OTHER_DRAWS = 100
+"""Pairs on which the tests that do not carry the verdict are tried; their errors are tens of points."""
 ALPHA = 0.05
 RESAMPLES = 200
 PLANTED = (0.3, 0.5, 0.7)
 VERDICT = "innovations"
+REFUSED = "not tested"
 COLUMNS = ("kind", "case", "test", "columns", "rate", "error", "draws", "n")
 TESTS = {
     "Spearman's own p": "seed_p",
@@ -39,22 +41,25 @@ TESTS = {
     "random-walk null": "walk_p",
     "AR(1) surrogates": "ar_p",
     "lag scan": "lag_p",
-    VERDICT: "innovation_p",
+    VERDICT: "p",
+    REFUSED: "verdict",
 }
-"""Test -> the columns of the trend and lag tables that it stands behind."""
+"""Test -> the columns of the trend and lag tables that it stands behind; last the share not tested."""
 
 
 def rejections(x: np.ndarray, y: np.ndarray, steps: np.ndarray, norm: np.ndarray) -> dict[str, float]:
-    """Return the share of the pairs (n, pairs) that each test rejects at 5%.
+    """Return the share of the pairs (n, pairs) that each test rejects at 5%, a pair not tested being none.
 
-    `norm` (n,) stands for the weight norm in the partial correlation.
+    `norm` (n,) stands for the weight norm in the partial correlation. All but the verdict's test see the
+    first `OTHER_DRAWS` pairs alone.
     """
+    test = innovation_test(whiten(x, steps), whiten(y, steps), intervals=False)
+    x, y = x[:, :OTHER_DRAWS], y[:, :OTHER_DRAWS]
     n = len(steps)
     rank_x, rank_y = stat.ranks(x), stat.ranks(y)
     rho = stat.correlation(rank_x, rank_y)
     ticks = np.arange(n, dtype=float)[:, None]
     both = np.column_stack([ticks, stat.ranks(norm[:, None])])
-    left = innovation_filter(steps).left
     size = stat.effective_size(rank_x, rank_y)
     step_r, step_free = stat.partial_correlation(rank_x, rank_y, ticks)
     norm_r, norm_free = stat.partial_correlation(rank_x, rank_y, both)
@@ -66,9 +71,10 @@ def rejections(x: np.ndarray, y: np.ndarray, steps: np.ndarray, norm: np.ndarray
         "random-walk null": res.walk_p_value(rho, n, DRAWS),
         "AR(1) surrogates": res.surrogate_p_value(x, y, rho, DRAWS),
         "lag scan": lag_statistics(x, y, steps)[2],
-        VERDICT: innovation_test(innovations(x, steps), innovations(y, steps), left).p,
+        VERDICT: test.p,
     }
     found = {name: float(np.mean(p <= ALPHA)) for name, p in p_values.items()}
+    found[REFUSED] = float(np.mean(test.smooth))
     for name, indices in (
         ("iid bootstrap", res.iid_indices(n, RESAMPLES)),
         ("block bootstrap", res.block_indices(n, RESAMPLES, res.block_length(n))),
@@ -115,12 +121,18 @@ def calibration_matrix(
         found = rejections(*simulate(), steps, norm)
         for test, columns in TESTS.items():
             rate = found[test]
-            error = float(np.sqrt(rate * (1.0 - rate) / draws))
-            rows.append((kind, case, test, columns, rate, error, draws, len(steps)))
+            count = draws_of(test, draws)
+            error = float(np.sqrt(rate * (1.0 - rate) / count))
+            rows.append((kind, case, test, columns, rate, error, count, len(steps)))
     return pd.DataFrame(rows, columns=list(COLUMNS))
 
 
 _NOISE = {"white": "white noise", "walk": "random-walk noise"}
+
+
+def draws_of(test: str, draws: int) -> int:
+    """Return how many of `draws` pairs a test is tried on."""
+    return draws if test in (VERDICT, REFUSED) else min(draws, OTHER_DRAWS)
 
 
 def _simulated_norm(steps: np.ndarray) -> np.ndarray:
@@ -158,8 +170,8 @@ def _packaged() -> dict[str, tuple[np.ndarray, pd.DataFrame]]:
                 test,
                 columns,
                 rate,
-                float(np.sqrt(rate * (1 - rate) / DRAWS)),
-                DRAWS,
+                float(np.sqrt(rate * (1 - rate) / draws_of(test, grid["draws"]))),
+                draws_of(test, grid["draws"]),
                 len(grid["steps"]),
             )
             for (kind, case), rates in zip(grid["cases"], grid["rates"], strict=True)
@@ -175,7 +187,10 @@ def packed(grids: dict[str, tuple[np.ndarray, pd.DataFrame]]) -> str:
     for name, (steps, table) in grids.items():
         cases = list(dict.fromkeys(zip(table["kind"], table["case"], strict=True)))
         rates = table["rate"].to_numpy().reshape(len(cases), len(TESTS))
-        out[name] = {"steps": [int(step) for step in steps], "cases": cases, "rates": rates.round(4).tolist()}
+        out[name] = {
+            "steps": [int(step) for step in steps], "draws": int(table["draws"].max()), "cases": cases,
+            "rates": rates.round(4).tolist(),
+        }  # fmt: skip
     return json.dumps({"grids": out})
 
 
@@ -206,7 +221,7 @@ def nearest_grid(steps: np.ndarray) -> str:
 
 
 def known_rates(grid: str = "51 even") -> pd.DataFrame:
-    """Return the packaged matrix of a grid, 10,000 draws, as `calibration_matrix`."""
+    """Return the packaged matrix of a grid, as `calibration_matrix`; `draws` says how many pairs."""
     return _packaged()[grid][1]
 
 

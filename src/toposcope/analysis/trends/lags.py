@@ -7,20 +7,21 @@ from collections.abc import Sequence
 import numpy as np
 import pandas as pd
 
-from toposcope.analysis.phases.whitening import signs
-from toposcope.analysis.statistics import holm
+from toposcope.analysis.statistics import holm, signs
 from toposcope.analysis.table import SeriesTable
 from toposcope.analysis.trends.innovations import (
     LEAST_LENGTH,
     LEVERAGE_POWER,
-    TAIL,
-    innovation_filter,
-    innovation_test,
-    innovations,
+    pair_products,
+    product_test,
+    untestable,
 )
 from toposcope.analysis.trends.verdicts import DEFAULT_TARGETS, default_columns
+from toposcope.analysis.trends.whitening import whiten
 
 FLIPS = 999
+TAIL = 0.01
+"""Below this the draws are few, and the bound over the lags takes over where it is less."""
 _PAIRS = 16
 
 COLUMNS = (
@@ -39,28 +40,28 @@ def most_lags(n: int) -> int:
 
 
 def lag_statistics(
-    x: np.ndarray, y: np.ndarray, steps: np.ndarray
+    x: np.ndarray, y: np.ndarray, steps: np.ndarray, rate: np.ndarray | None = None
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
     """Return, per pair of columns (n, pairs): best lag, its r, its p over all lags, and p of a lead.
 
     A positive lag means that the feature x moves that many checkpoints before y. Each lag has the statistic
-    of `innovation_test`; the largest of all K lags is compared with the largest when the signs of x's
+    of the verdict's test; the largest of all K lags is compared with the largest when the signs of x's
     innovations are flipped at random, the same flips for every lag (999 draws). Below 1%, where the draws are
     few, 1 - (1 - p)^K of the smallest p takes over where it is less. The last value is that of the positive
     lags alone.
     """
-    filt = innovation_filter(steps)
-    e, f = innovations(x, steps), innovations(y, steps)
-    n, reach = len(steps), most_lags(len(steps))
+    first, last = whiten(x, steps, rate), whiten(y, steps, rate)
+    e, f, smooth = first.e, last.e, untestable(first, last) != ""
+    n, reach = len(e), most_lags(len(steps))
     lags = np.arange(-reach, reach + 1)
     r, p = np.empty((len(lags), x.shape[1])), np.empty((len(lags), x.shape[1]))
     products, z = np.zeros((len(lags), n, x.shape[1])), np.empty((len(lags), x.shape[1]))
     for i, lag in enumerate(lags):
         a, b = (slice(0, n - lag), slice(lag, n)) if lag >= 0 else (slice(-lag, n), slice(0, n + lag))
-        left = np.sqrt(filt.left[a] * filt.left[b])
-        test = innovation_test(e[a], f[b], left)
+        left = np.sqrt(first.left[a] * last.left[b])
+        test = product_test(*pair_products(e[a], f[b], left), smooth, intervals=False)
         r[i], p[i] = test.r, test.p
-        products[i, a] = e[a] * f[b] / left[:, None] ** LEVERAGE_POWER
+        products[i, a] = e[a] * f[b] / left**LEVERAGE_POWER
         size = np.sqrt(np.sum(products[i] ** 2, axis=0))
         with np.errstate(invalid="ignore", divide="ignore"):
             products[i] /= size
@@ -132,7 +133,10 @@ def _of_pair(frame: pd.DataFrame, column: str, target: str) -> tuple[object, ...
     steps, x, y = (known[name].to_numpy(float) for name in ("step", column, target))
     if np.ptp(x) == 0 or np.ptp(y) == 0:
         return (n, *nothing, "degenerate", "constant series")
-    lag, r, p, lead = (value[0] for value in lag_statistics(x[:, None], y[:, None], steps))
+    rate = None
+    if "learning_rate" in frame:
+        rate = frame.set_index("step")["learning_rate"].reindex(steps).to_numpy(float)
+    lag, r, p, lead = (value[0] for value in lag_statistics(x[:, None], y[:, None], steps, rate))
     if not np.isfinite(p):
-        return (n, *nothing, "degenerate", "a smooth trend explains a series completely")
+        return (n, *nothing, "degenerate", "too smooth to test: nothing is left beside a smooth trend")
     return (n, int(lag), float(lag * np.median(np.diff(steps))), r, p, np.nan, lead, "ok", "")

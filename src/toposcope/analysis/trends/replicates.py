@@ -12,7 +12,9 @@ from scipy.stats import t as student
 
 from toposcope.analysis.statistics import correlation, holm, ranks
 from toposcope.analysis.table import SeriesTable
+from toposcope.analysis.trends.innovations import LEAST_LENGTH
 from toposcope.analysis.trends.verdicts import DEFAULT_TARGETS, default_columns
+from toposcope.analysis.trends.whitening import core_trends
 from toposcope.seeding import rng
 
 ALL_UP_TO = 5040
@@ -42,23 +44,33 @@ def replicate_groups(table: SeriesTable) -> dict[str, list[str]]:
     return groups
 
 
-def pairing_test(features: np.ndarray, targets: np.ndarray) -> tuple[float, float, float]:
+def pairing_test(
+    features: np.ndarray, targets: np.ndarray, steps: np.ndarray | None = None
+) -> tuple[float, float, float]:
     """Ask whether a run's feature knows *its* target; return own minus other, p, and the smallest p.
 
     `features`, `targets` (n, S). The mean correlation of each run's feature with its own target is
-    compared with every way to pair features with targets of other runs. All replicates share the trend,
-    so it cancels; under exchangeable replicates the test is exact. Two-sided. With S! pairings no p can
-    be smaller than `smallest p`. Correlations are of ranks of the departures from the replicates' mean.
+    compared with every way to pair features with targets of other runs. The trend that all replicates share
+    cancels; one that differs between them, because some learn faster, does not, and shows in feature and
+    target alike. Given `steps` (n,), each series is therefore freed of the core trends (`whitening`). Under
+    exchangeable replicates the test is exact for what is left. Two-sided. With S! pairings no p can be
+    smaller than `smallest p`. Correlations are of ranks of the departures from the replicates' mean.
     """
-    return pooled_pairing_test([(features, targets)])
+    return pooled_pairing_test([(features, targets)], None if steps is None else [steps])
 
 
-def pooled_pairing_test(families: Sequence[tuple[np.ndarray, np.ndarray]]) -> tuple[float, float, float]:
+def pooled_pairing_test(
+    families: Sequence[tuple[np.ndarray, np.ndarray]], steps: Sequence[np.ndarray] | None = None
+) -> tuple[float, float, float]:
     """Ask the same of several families at once: each is paired within itself, and their means are averaged.
 
     Three families of three seeds have 6^3 pairings, so that together they can reach p = 1/216 where each
     alone stops at 1/6.
     """
+    if steps is not None:
+        families = [
+            (_detrended(x, at), _detrended(y, at)) for (x, y), at in zip(families, steps, strict=True)
+        ]
     tables = [_crossed(x, y) for x, y in families]
     own = [np.trace(table) / len(table) - table.mean() for table in tables]
     distances, exact = _joint_distances(tables)
@@ -66,6 +78,12 @@ def pooled_pairing_test(families: Sequence[tuple[np.ndarray, np.ndarray]]) -> tu
     reached = np.count_nonzero(distances >= abs(np.mean(own)) - 1e-12)
     gaps = [gap * len(table) / (len(table) - 1) for gap, table in zip(own, tables, strict=True)]
     return float(np.mean(gaps)), (reached + extra) / (len(distances) + extra), 1.0 / len(distances)
+
+
+def _detrended(values: np.ndarray, steps: np.ndarray) -> np.ndarray:
+    """Return the series freed of the core trends, where enough checkpoints are left for it."""
+    trends = core_trends(steps) if len(steps) >= LEAST_LENGTH else np.ones((len(steps), 0))
+    return values - trends @ (trends.T @ values)
 
 
 def _crossed(features: np.ndarray, targets: np.ndarray) -> np.ndarray:
@@ -140,7 +158,8 @@ def _out_of_reach(reason: str, least: float) -> str:
 
 
 def _judge(families: list[list[pd.DataFrame]], column: str, target: str) -> tuple[object, ...]:
-    pairs = [_common(frames, column, target) for frames in families]
+    families_at = [_common(frames, column, target) for frames in families]
+    pairs = [(x, y) for x, y, _ in families_at]
     n = min(len(x) for x, _ in pairs)
     if n < 4:
         return (n, *(np.nan,) * 7, "failed", f"{n} checkpoints in common: at least 4 are needed")
@@ -149,18 +168,22 @@ def _judge(families: list[list[pd.DataFrame]], column: str, target: str) -> tupl
         return (n, *(np.nan,) * 7, "degenerate", "constant in at least one seed")
     mean = float(np.mean([values.mean() for values in rho]))
     half = _half_width(rho)
-    gain, p, smallest = pooled_pairing_test(pairs)
+    gain, p, smallest = pooled_pairing_test(pairs, [at for *_, at in families_at])
     seeds = sum(len(values) for values in rho)
     reason = f"{seeds} seeds cannot reach p < .05" if smallest >= 0.05 else ""
     return (n, mean, mean - half, mean + half, gain, p, np.nan, smallest, "ok", reason)
 
 
-def _common(frames: list[pd.DataFrame], column: str, target: str) -> tuple[np.ndarray, np.ndarray]:
-    """Return feature and target (n, S) at the steps where every replicate has both."""
-    x = pd.concat([frame[column] for frame in frames], axis=1).to_numpy(float)
+def _common(
+    frames: list[pd.DataFrame], column: str, target: str
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return feature and target (n, S) at the steps where every replicate has both, and those steps."""
+    joined = pd.concat([frame[column] for frame in frames], axis=1).sort_index()
+    frames = [frame.reindex(joined.index) for frame in frames]
+    x = joined.to_numpy(float)
     y = pd.concat([frame[target] for frame in frames], axis=1).to_numpy(float)
     rows = np.isfinite(x).all(axis=1) & np.isfinite(y).all(axis=1)
-    return x[rows], y[rows]
+    return x[rows], y[rows], joined.index.to_numpy(float)[rows]
 
 
 def _half_width(rho: list[np.ndarray]) -> float:

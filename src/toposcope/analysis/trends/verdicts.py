@@ -3,49 +3,49 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
 
 from toposcope.analysis import statistics as stat
 from toposcope.analysis.table import SeriesTable
-from toposcope.analysis.trends import resampling as res
+from toposcope.analysis.trends.confirmatory import primary_columns
 from toposcope.analysis.trends.innovations import (
     LEAST_LENGTH,
-    innovation_filter,
-    innovation_test,
-    innovations,
+    TOO_FEW,
+    Innovations,
+    detectable_r,
+    pair_products,
+    product_test,
+    untestable,
 )
+from toposcope.analysis.trends.usual import (
+    DEFAULT,
+    DEFAULT_DRAWS,
+    EVERY,
+    LEAST_POINTS,
+    Draws,
+    departure_correlation,
+    pair_statistics,
+)
+from toposcope.analysis.trends.whitening import Whitened, whiten
 from toposcope.errors import InputError
+
+__all__ = ["DEFAULT_TARGETS", "LEAST_POINTS", "Draws", "default_columns", "family_table", "trend_table"]
 
 DEFAULT_TARGETS = ("loss", "heldout_loss", "gap", "efficiency", "efficiency_flop", "log_perplexity")
 """Targets that are tested unless others are named; Holm's method runs over each one's rows alone."""
-LEAST_POINTS = 4
-STATISTICS = (
-    "spearman", "pearson", "seed_p", "seed_low", "seed_high", "effective_n", "effective_p",
-    "block_length", "block_low", "block_high", "partial_step", "partial_step_p", "partial_norm",
-    "partial_norm_p", "walk_p", "ar_p", "innovation_r", "innovation_low", "innovation_high", "innovation_p",
-)  # fmt: skip
+ADDS, TREND, UNKNOWN = "adds", "trend only", "cannot tell"
+_TEST = ("r", "r_low", "r_high", "p")
+_JUDGED = ("p_holm", "q", "confirmatory", "family_size", "detectable_r", "verdict")
+_NOTHING_LEFT = "a smooth trend explains a series completely: no innovations"
 _IDENTITY = ("run", "target", "column", "probe", "scope", "feature", "n")
-COLUMNS = (
-    *_IDENTITY, *STATISTICS, "seed_bonferroni", "innovation_holm", "innovation_bh", "verdict",
-    "status", "reason",
-)  # fmt: skip
-_COLLINEAR_STEP = "the series ranks the checkpoints exactly as the step does: nothing is left given the step"
-_SAME_NORM = "the weight norm ranks the checkpoints as the step does: as a control it adds nothing"
-
-
-@dataclass(frozen=True, slots=True)
-class Draws:
-    """How many resamples and simulations a trend table uses."""
-
-    iid: int = 1000
-    block: int = 10_000
-    null: int = 10_000
-
-
-DEFAULT_DRAWS = Draws()
+FAMILY_COLUMNS = ("target", "column", "runs", "n", *_TEST, "departure_rho", *_JUDGED, "reason")
+_FORMER = {
+    "innovation_r": "r", "innovation_low": "r_low", "innovation_high": "r_high", "innovation_p": "p",
+    "innovation_holm": "p_holm", "innovation_bh": "q",
+}  # fmt: skip
+"""Names that the tables and figures of the report still read; they go when those read the new ones."""
 
 
 def trend_table(
@@ -56,8 +56,9 @@ def trend_table(
     scopes: Sequence[str] = ("model", "role"),
     alpha: float = 0.05,
     draws: Draws = DEFAULT_DRAWS,
+    every: bool = False,
 ) -> pd.DataFrame:
-    """Correlate every feature with every target in every run, each number beside what drift alone does.
+    """Correlate every feature with every target in every run: the detail behind `family_table`.
 
     Parameters
     ----------
@@ -68,7 +69,9 @@ def trend_table(
     columns, scopes
         Features to test; by default those of the model and of the roles, without their shuffle nulls.
     alpha
-        Level of the verdict on the p-value that Holm's method adjusts over all rows of one target.
+        Level of the verdict on the p-value that Holm's method adjusts over the confirmatory rows of a target.
+    every
+        Add all statistics that are usually reported, most of them wrong under drift.
 
     Returns
     -------
@@ -84,164 +87,289 @@ def trend_table(
     --------
     >>> from toposcope.analysis.table import from_frame
     >>> step = np.arange(51) * 100
-    >>> frame = pd.DataFrame({"step": step, "loss": 5 * (step + 100.0) ** -0.3, "other": np.log(step + 50.0)})
+    >>> noise = np.random.default_rng(0).standard_normal((2, 51)) / 50
+    >>> frame = pd.DataFrame({"step": step, "loss": 5 * (step + 100.0) ** -0.3 + noise[0]})
+    >>> frame["other"] = np.log(step + 50.0) + noise[1]
     >>> row = trend_table(from_frame(frame), draws=Draws(100, 100, 1000)).iloc[0]
-    >>> float(round(row["spearman"], 6)), row["verdict"]
-    (-1.0, 'nothing beyond the trend')
+    >>> bool(row["spearman"] < -0.9), row["verdict"]
+    (True, 'trend only')
     """
-    targets = (
-        [name for name in DEFAULT_TARGETS if name in table.targets] if targets is None else list(targets)
-    )
-    columns = default_columns(table, scopes) if columns is None else list(columns)
+    targets, columns, primary = _chosen(table, targets, columns, scopes)
+    blocks = [
+        block
+        for target in targets
+        for run in table.run_names
+        for block in _of_run(table, run, target, columns, draws, every)
+    ]
+    usual = EVERY if every else DEFAULT
+    extra = ("seed_bonferroni",) if every else ()
+    names = [*_IDENTITY, *usual, *_TEST, *extra, *_JUDGED, *_FORMER, "status", "reason"]
+    if not blocks:
+        return pd.DataFrame(columns=names)
+    out = pd.concat(blocks, ignore_index=True)
+    out = out.merge(table.catalogue[["column", "probe", "scope", "feature"]], on="column", how="left")
+    out = _ordered(out, {"target": targets, "run": table.run_names, "column": columns})
+    out = judged(out, primary, alpha)
+    if every:
+        for _, rows in out.groupby("target").groups.items():
+            seed_p = out.loc[rows, "seed_p"]
+            out.loc[rows, "seed_bonferroni"] = np.minimum(seed_p * np.isfinite(seed_p).sum(), 1.0)
+    return out.assign(**{old: out[new] for old, new in _FORMER.items()})[names]
+
+
+def family_table(
+    table: SeriesTable,
+    *,
+    targets: Sequence[str] | None = None,
+    columns: Sequence[str] | None = None,
+    scopes: Sequence[str] = ("model", "role"),
+    alpha: float = 0.05,
+) -> pd.DataFrame:
+    """Ask of each feature and target once, over all runs together, whether they share more than a trend.
+
+    The products of innovations are added over the runs at every step, and the same sign flips all runs of a
+    step, so that runs that saw the same batches need not be independent. Runs too short or too smooth are
+    left out and counted in `reason`.
+
+    Returns
+    -------
+    pandas.DataFrame
+        One row per target and column: `target`, `column`, `runs` (tested), `n` (checkpoints over all of
+        them), `r` with the interval [`r_low`, `r_high`] that inverts the test, `p`, `departure_rho` (mean
+        over runs), `p_holm` (over the `family_size` confirmatory rows of the target), `q`
+        (Benjamini-Hochberg over the others), `confirmatory`, `detectable_r` (found with 80% power at this n
+        and family), `verdict` and `reason`.
+
+    Raises
+    ------
+    InputError
+        If a target or a column is not in the table.
+
+    Examples
+    --------
+    >>> from toposcope.analysis.table import from_frame
+    >>> noise = np.random.default_rng(0).standard_normal((3, 40))
+    >>> frame = pd.DataFrame({"step": range(40), "loss": noise[0], "f": noise[0] + 0.3 * noise[1]})
+    >>> family_table(from_frame(frame.assign(g=noise[2])))["verdict"].tolist()
+    ['adds', 'trend only']
+    """
+    targets, columns, primary = _chosen(table, targets, columns, scopes)
+    rows = []
+    for target in targets:
+        parts: dict[str, list[_Part]] = {column: [] for column in columns}
+        for run in table.run_names:
+            for steps, x, y, rate, names in _groups(table, run, target, columns):
+                for column, part in zip(names, _parts(x, y, steps, rate), strict=True):
+                    parts[column].append(part)
+        rows += [{"target": target, "column": column, **_pooled(parts[column])} for column in columns]
+    if not rows:
+        return pd.DataFrame(columns=list(FAMILY_COLUMNS))
+    return judged(pd.DataFrame(rows), primary, alpha)[list(FAMILY_COLUMNS)]
+
+
+def default_columns(table: SeriesTable, scopes: Sequence[str] = ("model", "role")) -> list[str]:
+    """Return the features of the given scopes; nulls, spreads and targets have scopes of their own."""
+    return list(table.catalogue.loc[table.catalogue["scope"].isin(list(scopes)), "column"])
+
+
+def _chosen(
+    table: SeriesTable, targets: Sequence[str] | None, columns: Sequence[str] | None, scopes: Sequence[str]
+) -> tuple[list[str], list[str], list[str]]:
+    """Return the targets, the columns and those of them that are confirmatory."""
+    primary = primary_columns(table, columns)
+    targets = [name for name in DEFAULT_TARGETS if name in table.targets] if targets is None else targets
+    columns = default_columns(table, scopes) if columns is None else columns
     for name in (*targets, *columns):
         if name not in table.values:
             raise InputError(
                 f"{name!r} is not a column of the table; it has {', '.join(table.targets)} and features"
             )
-    blocks = [block for run in table.run_names for block in _of_run(table, run, targets, columns, draws)]
-    if not blocks:
-        return pd.DataFrame(columns=list(COLUMNS))
-    out = pd.concat(blocks, ignore_index=True)
-    out = out.merge(table.catalogue[["column", "probe", "scope", "feature"]], on="column", how="left")
-    order = {name: i for i, name in enumerate(columns)}
-    out = out.sort_values("column", key=lambda names: names.map(order), kind="stable")
-    rank = {
-        (run, target): i for i, (run, target) in enumerate((r, t) for t in targets for r in table.run_names)
-    }
-    place = [rank[pair] for pair in zip(out["run"], out["target"], strict=True)]
-    out = out.iloc[np.argsort(place, kind="stable")].reset_index(drop=True)
-    return _judged(out, alpha)[list(COLUMNS)]
+    return list(targets), list(columns), primary
 
 
-def default_columns(table: SeriesTable, scopes: Sequence[str] = ("model", "role")) -> list[str]:
-    """Return the features of the given scopes, without the shuffle nulls (draws of noise by design)."""
-    keep = table.catalogue[table.catalogue["scope"].isin(list(scopes))]
-    return list(keep.loc[~keep["feature"].astype(str).str.endswith("_shuffled"), "column"])
+def _ordered(out: pd.DataFrame, order: dict[str, list[str]]) -> pd.DataFrame:
+    keys = {name: {value: i for i, value in enumerate(values)} for name, values in order.items()}
+    places = [out[name].map(key).to_numpy() for name, key in reversed(keys.items())]
+    return out.iloc[np.lexsort(places)].reset_index(drop=True)
 
 
-def _judged(out: pd.DataFrame, alpha: float) -> pd.DataFrame:
-    for target, rows in out.groupby("target").groups.items():
+def judged(out: pd.DataFrame, primary: Sequence[str], alpha: float) -> pd.DataFrame:
+    """Add Holm's p over the confirmatory rows of each target, q over the others, and the verdicts.
+
+    `out` has target, column, n, p, reason, and `least` (the smallest p within reach), `free` (innovations
+    less trends), `why` (why no p).
+    """
+    out = out.assign(p_holm=np.nan, q=np.nan, confirmatory=out["column"].isin(list(primary)), family_size=0)
+    for target in out["target"].unique():
         mine = out["target"] == target
-        p = out.loc[rows, "innovation_p"].to_numpy()
-        out.loc[mine, "innovation_holm"] = stat.holm(p)
-        out.loc[mine, "innovation_bh"] = stat.benjamini_hochberg(p)
-        seed_p = out.loc[rows, "seed_p"].to_numpy()
-        out.loc[mine, "seed_bonferroni"] = np.minimum(seed_p * np.isfinite(seed_p).sum(), 1.0)
-    adds = out["innovation_holm"] <= alpha
-    out["verdict"] = np.where(adds, "adds", "nothing beyond the trend")
-    out.loc[out["innovation_holm"].isna(), "verdict"] = "untested"
+        sure, rest = mine & out["confirmatory"], mine & ~out["confirmatory"]
+        out.loc[mine, "family_size"] = int(out.loc[sure, "p"].notna().sum())
+        out.loc[sure, "p_holm"] = stat.holm(out.loc[sure, "p"].to_numpy(float))
+        out.loc[rest, "q"] = stat.benjamini_hochberg(out.loc[rest, "p"].to_numpy(float))
+    sizes = zip(out["free"], out["family_size"], strict=True)
+    out["detectable_r"] = [detectable_r(int(free), max(int(size), 1)) for free, size in sizes]
+    told = [_verdict(row, alpha) for row in out.to_dict("records")]
+    out["verdict"] = [verdict for verdict, _ in told]
+    out["reason"] = [
+        "; ".join(dict.fromkeys(part for part in (why, old) if part))
+        for (_, why), old in zip(told, out["reason"], strict=True)
+    ]
     return out
+
+
+def _verdict(row: dict, alpha: float) -> tuple[str, str]:
+    """Return the verdict of a row, and why where it cannot be told."""
+    if not np.isfinite(row["p"]):
+        return UNKNOWN, row["why"]
+    if not row["confirmatory"]:
+        screened = row["q"] <= alpha
+        return (UNKNOWN, "exploratory: passes the screen, not confirmed") if screened else (TREND, "")
+    if row["p_holm"] <= alpha:
+        return ADDS, ""
+    if row["least"] * max(row["family_size"], 1) > alpha:
+        return UNKNOWN, TOO_FEW
+    return (TREND, "") if np.isfinite(row["detectable_r"]) else (UNKNOWN, TOO_FEW)
+
+
+def _groups(
+    table: SeriesTable, run: str, target: str, columns: Sequence[str]
+) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray | None, list[str]]]:
+    """Yield steps, features (n, p), target (n,), learning rate and names of what the same steps have."""
+    frame = table.of_run(run)
+    steps, y = frame["step"].to_numpy(float), frame[target].to_numpy(float)
+    features = frame[list(columns)].to_numpy(float)
+    rate = frame["learning_rate"].to_numpy(float) if "learning_rate" in frame else None
+    known = np.isfinite(features) & np.isfinite(y)[:, None]
+    groups: dict[bytes, list[int]] = {}
+    for j in range(features.shape[1]):
+        groups.setdefault(known[:, j].tobytes(), []).append(j)
+    for chosen in groups.values():
+        rows = known[:, chosen[0]]
+        names = [columns[j] for j in chosen]
+        yield steps[rows], features[rows][:, chosen], y[rows], None if rate is None else rate[rows], names
 
 
 def _of_run(
-    table: SeriesTable, run: str, targets: Sequence[str], columns: Sequence[str], draws: Draws
+    table: SeriesTable, run: str, target: str, columns: Sequence[str], draws: Draws, every: bool
 ) -> Iterator[pd.DataFrame]:
-    """Yield a block of rows for every target and every set of features known at the same checkpoints."""
+    """Yield a block of rows for every set of features known at the same checkpoints."""
     frame = table.of_run(run)
-    steps = frame["step"].to_numpy(float)
-    features = frame[list(columns)].to_numpy(float)
-    norm = frame["weight_norm"].to_numpy(float) if "weight_norm" in frame else np.full(len(frame), np.nan)
-    for target in targets:
-        y = frame[target].to_numpy(float)
-        known = np.isfinite(features) & np.isfinite(y)[:, None]
-        groups: dict[bytes, list[int]] = {}
-        for j in range(features.shape[1]):
-            groups.setdefault(known[:, j].tobytes(), []).append(j)
-        for chosen in groups.values():
-            rows = known[:, chosen[0]]
-            lost = len(frame) - int(rows.sum())
-            block = pair_statistics(features[rows][:, chosen], y[rows], steps[rows], norm[rows], draws)
-            block.insert(0, "column", [columns[j] for j in chosen])
-            block.insert(0, "target", target)
-            block.insert(0, "run", run)
-            if table.repeated.get(run):
-                text = f"{table.repeated[run]} repeated rows of a step averaged"
-                block["reason"] = [f"{reason}; {text}" if reason else text for reason in block["reason"]]
-            if lost:
-                text = f"{lost} checkpoints without a finite value left out"
-                block["reason"] = [f"{reason}; {text}" if reason else text for reason in block["reason"]]
-            yield block
+    for steps, x, y, rate, names in _groups(table, run, target, columns):
+        norm = None
+        if "weight_norm" in frame:
+            norm = frame.set_index("step")["weight_norm"].reindex(steps).to_numpy(float)
+        block = pair_statistics(x, y, steps, norm, draws, every=every)
+        tested = _tested(x, y, steps, rate)
+        bare = tested["why"].to_numpy() != ""
+        block = pd.concat([block, tested], axis=1)
+        block.loc[bare & (block["status"] == "ok"), "status"] = "partial"
+        for position, (name, value) in enumerate((("run", run), ("target", target), ("column", names))):
+            block.insert(position, name, value)
+        notes = []
+        if table.repeated.get(run):
+            notes.append(f"{table.repeated[run]} repeated rows of a step averaged")
+        if len(frame) - len(steps):
+            notes.append(f"{len(frame) - len(steps)} checkpoints without a finite value left out")
+        block["reason"] = ["; ".join(part for part in (old, *notes) if part) for old in block["reason"]]
+        yield block
 
 
-def pair_statistics(
-    x: np.ndarray,
-    y: np.ndarray,
-    steps: np.ndarray,
-    norm: np.ndarray | None = None,
-    draws: Draws = DEFAULT_DRAWS,
-) -> pd.DataFrame:
-    """Return every statistic of the columns of `x` (n, p) against `y` (n,) or (n, p), one row each.
+class _Part:
+    """The products of one run's innovations for one feature; `why` says why there are none."""
 
-    `steps` (n,) are distinct and rising; `norm` (n,) is the weight norm, or None.
-    """
-    n, p = x.shape
-    y = np.broadcast_to(y[:, None] if y.ndim == 1 else y, x.shape)
-    out = pd.DataFrame({name: np.full(p, np.nan) for name in STATISTICS})
-    out.insert(0, "n", n)
-    out["status"], out["reason"] = "ok", ""
-    if n < LEAST_POINTS:
-        out["status"], out["reason"] = "failed", f"{n} checkpoints: at least {LEAST_POINTS} are needed"
-        return out
-    flat = (np.ptp(x, axis=0) == 0) | (np.ptp(y, axis=0) == 0)
-    out.loc[flat, ["status", "reason"]] = ["degenerate", "constant series: no correlation is defined"]
-    good = np.flatnonzero(~flat)
-    if len(good):
-        _fill(out, good, x[:, good], np.ascontiguousarray(y[:, good]), steps, norm, draws)
+    __slots__ = ("departure", "free", "n", "product", "square", "steps", "weight", "why")
+
+    def __init__(self, steps: np.ndarray, why: str, departure: float = np.nan) -> None:
+        self.steps, self.why, self.departure, self.free, self.n = steps, why, departure, 0, len(steps)
+        self.product = self.square = self.weight = np.empty(0)
+
+
+def _too_few(n: int) -> str:
+    return f"{TOO_FEW}: {n} checkpoints, the test needs {LEAST_LENGTH}"
+
+
+def _whitened(
+    x: np.ndarray, y: np.ndarray, steps: np.ndarray, rate: np.ndarray | None
+) -> tuple[Whitened, Whitened]:
+    known = rate is not None and np.isfinite(rate).all()
+    both = whiten(np.column_stack([x, y]), steps, rate if known else None)
+    cut = x.shape[1]
+    mine, other = np.arange(cut), np.full(cut, cut)
+    return _taken(both, mine), _taken(both, other)
+
+
+def _taken(white: Whitened, at: np.ndarray) -> Whitened:
+    return Whitened(
+        white.e[:, at],
+        white.left[:, at],
+        white.trends[at],
+        white.order[at],
+        white.exhausted[at],
+        white.steps,
+        white.uneven[at],
+        white.choices,
+    )
+
+
+def _tested(x: np.ndarray, y: np.ndarray, steps: np.ndarray, rate: np.ndarray | None) -> pd.DataFrame:
+    """Return r, its interval, p, `least`, `free` and `why` of the columns of x against y in one run."""
+    n, count = x.shape
+    if n < LEAST_LENGTH:
+        nothing = dict.fromkeys((*_TEST, "least"), np.full(count, np.nan))
+        return pd.DataFrame({**nothing, "free": 0, "why": _too_few(n)})
+    a, b = _whitened(x, y, steps, rate)
+    test = product_test(*pair_products(a.e, b.e, np.sqrt(a.left * b.left)), untestable(a, b) != "")
+    return pd.DataFrame({
+        "r": test.r, "r_low": test.low, "r_high": test.high, "p": test.p, "least": test.least,
+        "free": n - np.maximum(a.trends, b.trends), "why": _reasons(test, untestable(a, b)),
+    })  # fmt: skip
+
+
+def _reasons(test: Innovations, why: np.ndarray) -> list[str]:
+    gone = ~np.isfinite(test.r)
+    return [_NOTHING_LEFT if a else b for a, b in zip(gone, why, strict=True)]
+
+
+def _parts(x: np.ndarray, y: np.ndarray, steps: np.ndarray, rate: np.ndarray | None) -> list[_Part]:
+    n, count = x.shape
+    if n < LEAST_LENGTH:
+        return [_Part(steps, _too_few(n)) for _ in range(count)]
+    departure = departure_correlation(x, np.repeat(y[:, None], count, axis=1), steps)
+    a, b = _whitened(x, y, steps, rate)
+    product, square, weight = pair_products(a.e, b.e, np.sqrt(a.left * b.left))
+    out, reasons = [], untestable(a, b)
+    for j in range(count):
+        why = reasons[j] if np.isfinite(product[:, j]).all() else _NOTHING_LEFT
+        part = _Part(a.steps, why, departure[j])
+        part.n = n
+        part.product, part.square, part.weight = product[:, j], square[:, j], weight[:, j]
+        part.free = n - int(max(a.trends[j], b.trends[j]))
+        out.append(part)
     return out
 
 
-def _fill(
-    out: pd.DataFrame, rows: np.ndarray, x: np.ndarray, y: np.ndarray, steps: np.ndarray,
-    norm: np.ndarray | None, draws: Draws,
-) -> None:  # fmt: skip
-    n = len(x)
-    rank_x, rank_y = stat.ranks(x), stat.ranks(y)
-    rho = stat.correlation(rank_x, rank_y)
-    found: dict[str, np.ndarray | float] = {"spearman": rho, "pearson": stat.correlation(x, y)}
-    found["seed_p"] = stat.t_p_value(rho, n - 2.0)
-    found["seed_low"], found["seed_high"] = res.bootstrap_interval(x, y, res.iid_indices(n, draws.iid))
-    size = stat.effective_size(rank_x, rank_y)
-    found["effective_n"], found["effective_p"] = size, stat.t_p_value(rho, np.maximum(size - 2.0, 1e-3))
-    length = res.block_length(n)
-    blocks = res.block_indices(n, draws.block, length)
-    found["block_length"] = float(length)
-    found["block_low"], found["block_high"] = res.bootstrap_interval(x, y, blocks)
-    found["walk_p"] = res.walk_p_value(rho, n, draws.null)
-    found["ar_p"] = res.surrogate_p_value(x, y, rho, draws.null)
-    notes = [_partials(found, rank_x, rank_y, steps, norm)]
-    if n >= LEAST_LENGTH:
-        left = innovation_filter(steps).left
-        test = innovation_test(innovations(x, steps), innovations(y, steps), left)
-        found["innovation_r"], found["innovation_p"] = test.r, test.p
-        found["innovation_low"], found["innovation_high"] = test.low, test.high
-        bare = np.where(
-            np.isfinite(test.p), "", "a smooth trend explains a series completely: no innovations"
-        )
-    else:
-        bare = np.full(len(rows), f"{n} checkpoints: the verdict's test needs {LEAST_LENGTH}")
-    notes.append(bare)
-    for name, values in found.items():
-        out.loc[rows, name] = values
-    reasons = ["; ".join(part for part in parts if part) for parts in zip(*notes, strict=True)]
-    out.loc[rows, "reason"] = reasons
-    out.loc[rows, "status"] = [
-        "partial" if b or _COLLINEAR_STEP in r else "ok" for b, r in zip(bare, reasons, strict=True)
-    ]
-
-
-def _partials(
-    found: dict, rank_x: np.ndarray, rank_y: np.ndarray, steps: np.ndarray, norm: np.ndarray | None
-) -> np.ndarray:
-    """Add the partial correlations given log-step (in ranks: given the step), and given the norm too."""
-    clock = stat.ranks(steps[:, None])
-    r, degrees = stat.partial_correlation(rank_x, rank_y, clock)
-    found["partial_step"], found["partial_step_p"] = r, stat.t_p_value(r, degrees)
-    notes = np.where(np.isfinite(r), "", _COLLINEAR_STEP).astype(object)
-    if norm is None or not np.isfinite(norm).all():
-        return notes
-    both = np.column_stack([clock, stat.ranks(norm[:, None])])
-    r, degrees = stat.partial_correlation(rank_x, rank_y, both)
-    found["partial_norm"], found["partial_norm_p"] = r, stat.t_p_value(r, degrees)
-    if np.array_equal(both[:, 0], both[:, 1]):
-        notes = np.where(notes == "", _SAME_NORM, notes)
-    return notes
+def _pooled(parts: list[_Part]) -> dict[str, object]:
+    """Return the one test of a feature over its runs: products added step by step."""
+    used = [part for part in parts if not part.why]
+    departures = [part.departure for part in parts if np.isfinite(part.departure)]
+    out: dict[str, object] = dict.fromkeys((*_TEST, "least"), np.nan)
+    out |= {"runs": len(used), "n": sum(part.n for part in used), "free": 0, "why": "", "reason": ""}
+    out["departure_rho"] = float(np.mean(departures)) if departures else np.nan
+    left = [part.why for part in parts if part.why]
+    if left:
+        out["reason"] = f"{len(left)} of {len(parts)} runs left out: {left[0]}" if used else ""
+    if not used:
+        out["why"] = left[0] if left else TOO_FEW
+        out["n"] = sum(part.n for part in parts)
+        return out
+    steps = np.unique(np.concatenate([part.steps for part in used]))
+    sums = np.zeros((4, len(steps)))
+    for part in used:
+        at = np.searchsorted(steps, part.steps)
+        sums[:, at] += part.product, part.square, part.weight, np.ones(len(at))
+    out["free"] = sum(part.free for part in used)
+    product, square, weight = sums[0], sums[1], sums[2] / sums[3]
+    test = product_test(product[:, None], square[:, None], weight[:, None], np.zeros(1, bool))
+    return out | {
+        "r": test.r[0], "r_low": test.low[0], "r_high": test.high[0], "p": test.p[0], "least": test.least[0],
+    }  # fmt: skip

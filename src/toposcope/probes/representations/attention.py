@@ -3,21 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Protocol
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from toposcope.errors import InputError
 
-
-class AttendingModel(Protocol):
-    """A model that can show its attention: one array (heads, length, length) per layer for one text."""
-
-    def attentions(self, ids: Sequence[int]) -> Sequence[np.ndarray]:
-        """Return the attention weights of one text, layer by layer; rows sum to one."""
+if TYPE_CHECKING:
+    from toposcope.models.protocol import LanguageModel
 
 
-def attention_h0(model: AttendingModel, texts: Sequence[Sequence[int]]) -> np.ndarray:
+def attention_h0(model: LanguageModel, texts: Sequence[Sequence[int]]) -> np.ndarray:
     r"""Return H0's mean bar length of every head's attention graph, for every text.
 
     A text's tokens are the vertices, the distance of two is :math:`1 - \max(A_{ij}, A_{ji})`; H0's bars are

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 
 from toposcope.errors import InputError
-from toposcope.probes.representations.models import LanguageModel
+from toposcope.models.protocol import LanguageModel
 from toposcope.seeding import rng
 
 if TYPE_CHECKING:

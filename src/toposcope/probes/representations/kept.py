@@ -8,19 +8,21 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from toposcope.errors import SourceError
+from toposcope.sources import history
+from toposcope.sources.blobs import LocalFolder
+from toposcope.sources.discover import Entry, Source
+from toposcope.sources.formats import open_file
 from toposcope.sources.layout import write_aside
-from toposcope.types import Checkpoint, Matrix, Run
-
-if TYPE_CHECKING:
-    import pandas as pd
+from toposcope.sources.series import Series
+from toposcope.types import Checkpoint, Run
 
 _RUNS = "runs.json"
 
@@ -148,8 +150,8 @@ def _kept_runs(folder: Path) -> tuple[Run, ...]:
         raise SourceError(f"{path} is damaged: delete it; the runs then have no sizes") from error
 
 
-class KeptSeries:
-    """The checkpoints whose states lie in a folder, as a series without weights.
+class KeptSeries(Series):
+    """The checkpoints whose states lie in a folder; their tensors are the states, one for each layer.
 
     Raises
     ------
@@ -158,9 +160,8 @@ class KeptSeries:
     """
 
     def __init__(self, folder: Path) -> None:
-        self.uri, self.folder = str(folder), folder
-        paths = sorted(folder.glob("*/step_*.safetensors"))
-        found = [_checkpoint(folder, path) for path in paths]
+        self.folder = folder
+        found = [_checkpoint(folder, path) for path in sorted(folder.glob("*/step_*.safetensors"))]
         if not found:
             raise SourceError(f"{folder} holds no kept states: write some with --keep {folder}")
         self.facts = found[0][1]
@@ -169,35 +170,26 @@ class KeptSeries:
                 raise SourceError(
                     f"{at.uri} was read from other texts or otherwise than {found[0][0].uri}: keep them apart"
                 )
-        self._checkpoints = sorted((at for at, _ in found), key=lambda at: (at.run, at.step))
+        known = {run.run: run for run in _kept_runs(folder)}
+        entries: dict[str, list[Entry]] = {}
+        for at, _ in found:
+            entries.setdefault(at.run, []).append(_entry(folder, at))
+        sources = [
+            Source(known.get(name, Run(name)), tuple(of_run), history.empty)
+            for name, of_run in entries.items()
+        ]
+        super().__init__(str(folder), sources)
+        self.computed = True
+        self._described = tuple(source.run for source in sorted(sources, key=lambda source: source.run.run))
 
-    @property
-    def runs(self) -> tuple[Run, ...]:
-        """The runs, with their sizes where the sweep that kept the states knew them."""
-        known = {run.run: run for run in _kept_runs(self.folder)}
-        return tuple(known.get(name, Run(name)) for name in dict.fromkeys(at.run for at in self._checkpoints))
 
-    def __iter__(self) -> Iterator[Checkpoint]:
-        """Iterate over the checkpoints, by run and step."""
-        return iter(self._checkpoints)
+def _entry(folder: Path, checkpoint: Checkpoint) -> Entry:
+    path = states_path(folder, checkpoint)
 
-    def __len__(self) -> int:
-        """Return the number of checkpoints."""
-        return len(self._checkpoints)
+    def identity() -> dict[str, str]:
+        return {"states": hashlib.sha256(path.read_bytes()).hexdigest()}
 
-    def matrices(self, checkpoint: Checkpoint) -> Iterator[Matrix]:
-        """Yield nothing: no weights were kept."""
-        return iter(())
-
-    def metrics(self, run: str) -> pd.DataFrame:
-        """Return no metrics."""
-        import pandas as pd
-
-        return pd.DataFrame()
-
-    def content_hash(self, checkpoint: Checkpoint) -> str:
-        """Return the hash of the kept file."""
-        return hashlib.sha256(states_path(self.folder, checkpoint).read_bytes()).hexdigest()
+    return Entry(checkpoint, lambda: open_file(LocalFolder(path.parent).open(path.name)), identity=identity)
 
 
 def _checkpoint(folder: Path, path: Path) -> tuple[Checkpoint, KeptFacts]:

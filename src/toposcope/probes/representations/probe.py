@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
 
 import numpy as np
 
-from toposcope.probes.base import Measured, Reach, Tier
+from toposcope.probes.base import Measured, Probe, Reads
 from toposcope.probes.representations.across_layers import carried_over, linear_cka
 from toposcope.probes.representations.attention import attention_h0
 from toposcope.probes.representations.clouds import LayerCloud, measure_layer
+from toposcope.probes.representations.features import FEATURES, null_name
 from toposcope.probes.representations.forward import Representation, read
 from toposcope.probes.representations.linear_probe import LabelledTexts, probe_accuracy
 from toposcope.probes.representations.options import RepresentationOptions
@@ -20,7 +21,7 @@ from toposcope.probes.shapes import FILTRATION, Shape
 from toposcope.probes.snapshot import Snapshot, unless_unreadable
 from toposcope.probes.weights.distances import diagram_distances
 from toposcope.probes.weights.labels import Label
-from toposcope.types import Diagram, Role, Row
+from toposcope.types import Diagram, Feature, Role, Row, Scope
 
 _NULL = "Gaussian cloud of the same mean and covariance"
 MODEL = Label("model")
@@ -38,7 +39,7 @@ class _Seen:
 
 
 @dataclass(frozen=True)
-class Representations:
+class Representations(Probe):
     """Rips H0 and H1 of each chosen layer's states over a fixed set of texts, with its twins.
 
     For every layer: the summaries `h0_...`, `h1_...`, the spectral baselines, the dimensions, the distances
@@ -55,9 +56,9 @@ class Representations:
     source: StateSource
     labelled: LabelledTexts | None = None
     name: str = "representations"
-    version: int = 2
-    tier: Tier = Tier.CHEAP
-    reach: Reach = Reach.PREVIOUS
+    features: tuple[Feature, ...] = field(default=FEATURES, repr=False)
+    version = 2
+    reads = Reads.PREVIOUS
 
     def measure(self, snapshot: Snapshot) -> Measured:
         """Return the rows and diagrams of one checkpoint."""
@@ -130,7 +131,7 @@ class Representations:
                 "attention_h0": float(means[layer, head]),
                 "attention_h0_sd": float(deviations[layer, head]),
             }
-            label = Label("attention", Role.ATTENTION, layer, head)
+            label = Label("attention", Role.ATTENTION, layer, head, Scope.HEAD)
             rows += label.rows(snapshot.checkpoint, self.name, values, filtration="attention")
         return rows
 
@@ -142,7 +143,7 @@ class Representations:
             )
             found.diagrams += [label.keep(diagram, shape.draw) for diagram in shape.diagrams]
         for null in cloud.nulls:
-            values = {f"{name}_null": value for name, value in null.features().items()}
+            values = {null_name(name): value for name, value in null.features().items()}
             found.rows += label.rows(
                 at, self.name, values, filtration=FILTRATION, draw=null.draw, note=_NULL,
                 status=cloud.shapes[0].status,
@@ -184,7 +185,7 @@ class Representations:
             for twin in clouds[following].nulls:
                 one = clouds[layer].shapes[(twin.draw or 0) % len(clouds[layer].shapes)]
                 values = _carried(one, twin)
-                carried = {f"{name}_null": values[name] for name in values if name.startswith("carried")}
+                carried = {null_name(name): values[name] for name in values if name.startswith("carried")}
                 rows += label.rows(
                     snapshot.checkpoint, self.name, carried, filtration=FILTRATION, draw=twin.draw,
                     status=one.status, note=f"{note}'s {_NULL}",
@@ -193,7 +194,7 @@ class Representations:
 
 
 def _hidden(layer: int) -> Label:
-    return Label("hidden", Role.MODEL, layer)
+    return Label("hidden", Role.MODEL, layer, scope=Scope.LAYER)
 
 
 def _carried(one: Shape, other: Shape) -> dict[str, float]:

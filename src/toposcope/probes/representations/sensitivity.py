@@ -9,8 +9,9 @@ import numpy as np
 
 from toposcope.errors import InputError
 from toposcope.kernels.blas import SMALL_PRODUCT, one_blas_thread
-from toposcope.probes.base import Measured, Reach, Tier
+from toposcope.probes.base import Cost, Measured, Probe
 from toposcope.probes.representations.clouds import SPECTRAL_RANGE
+from toposcope.probes.representations.features import SETTINGS, SPECTRUM
 from toposcope.probes.representations.options import RepresentationOptions
 from toposcope.probes.representations.reduce import reduce_cloud
 from toposcope.probes.representations.source import StateSource
@@ -20,9 +21,7 @@ from toposcope.probes.weights.labels import Label
 from toposcope.seeding import rng
 from toposcope.topology import baselines
 from toposcope.topology.clouds import distance_matrix
-from toposcope.types import Role, Status
-
-_SPECTRUM = ("rankme_eigenvalues", "participation_ratio", "alpha_req", "top_eigenvalue")
+from toposcope.types import Feature, Role, Scope, Status
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,7 +41,7 @@ class SensitivityOptions:
 
 
 @dataclass(frozen=True)
-class Sensitivity:
+class Sensitivity(Probe):
     """The Rips summaries of the last chosen layer under every setting of a grid, from the one forward pass.
 
     Rows have the probe "sensitivity" and the feature names of the representation probe. Their `name` is
@@ -56,9 +55,8 @@ class Sensitivity:
     source: StateSource
     grid: SensitivityOptions = field(default_factory=SensitivityOptions)
     name: str = "sensitivity"
-    version: int = 1
-    tier: Tier = Tier.COSTLY
-    reach: Reach = Reach.ONE
+    features: tuple[Feature, ...] = field(default=SETTINGS, repr=False)
+    cost = Cost.COSTLY
 
     def measure(self, snapshot: Snapshot) -> Measured:
         """Return the rows of one checkpoint."""
@@ -94,15 +92,15 @@ class Sensitivity:
             spectrum = baselines(states, alpha_range=SPECTRAL_RANGE, name=f"layer {layer}")
             # every component: the first k of them are the PCA to k
             scores = reduce_cloud(states, "pca", max(states.shape)).points
-        values = {name: spectrum[name] for name in _SPECTRUM}
-        label = Label(f"texts{texts}", Role.MODEL, layer)
+        values = {name: spectrum[name] for name in SPECTRUM}
+        label = Label(f"texts{texts}", Role.MODEL, layer, scope=Scope.SETTING)
         found.rows += label.rows(snapshot.checkpoint, self.name, values, draw=draw, status=status)
         clouds = [scores[:, :components] for components in self.grid.components]
         distances = [distance_matrix(cloud, FILTRATION) for cloud in clouds]
         shapes = measure_shapes(distances, [draw] * len(clouds), maxdim=self.options.maxdim)
         for components, shape in zip(self.grid.components, shapes, strict=True):
             setting = "none" if components is None else f"pca{components}"
-            found.rows += Label(f"{setting}/texts{texts}", Role.MODEL, layer).rows(
+            found.rows += Label(f"{setting}/texts{texts}", Role.MODEL, layer, scope=Scope.SETTING).rows(
                 snapshot.checkpoint,
                 self.name,
                 shape.features(),

@@ -9,6 +9,9 @@ from pathlib import Path
 from typing import Any, Self
 
 from toposcope.errors import InputError, SourceError
+from toposcope.models.loading import ModelLoader
+from toposcope.models.protocol import LanguageModel
+from toposcope.models.texts import Texts
 from toposcope.probes.representations.forward import Representation, read, resolve_layers
 from toposcope.probes.representations.kept import (
     KeptFacts,
@@ -16,9 +19,7 @@ from toposcope.probes.representations.kept import (
     read_facts,
     read_states,
 )
-from toposcope.probes.representations.loading import ModelLoader
 from toposcope.probes.representations.options import RepresentationOptions
-from toposcope.probes.representations.texts import Texts
 from toposcope.probes.snapshot import Snapshot
 
 
@@ -51,7 +52,7 @@ class Visit:
     def __init__(self, source: StateSource, snapshot: Snapshot, options: RepresentationOptions) -> None:
         self._source, self._snapshot, self._options = source, snapshot, options
         self._stack = ExitStack()
-        self._model: Any = None
+        self._model: LanguageModel | None = None
 
     def __enter__(self) -> Self:
         """Start; nothing is opened yet."""
@@ -62,12 +63,12 @@ class Visit:
         self._stack.close()
 
     @property
-    def model(self) -> Any:
+    def model(self) -> LanguageModel:
         """The checkpoint's model."""
         if self._model is None:
             if self._source.loader is None:
                 raise InputError("kept states have no model: attention and labels need the series itself")
-            self._model = self._stack.enter_context(self._source.loader.open(self._snapshot.checkpoint))
+            self._model = self._stack.enter_context(self._snapshot.model(self._source.loader))
         return self._model
 
     def states(self) -> Representation:

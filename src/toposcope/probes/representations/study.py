@@ -7,15 +7,15 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 from toposcope.errors import InputError
+from toposcope.models.loading import ModelLoader
+from toposcope.models.texts import load_texts
 from toposcope.probes.base import Probe
 from toposcope.probes.representations.kept import KeptSeries, check_reading
 from toposcope.probes.representations.linear_probe import LabelledTexts
-from toposcope.probes.representations.loading import ModelLoader
 from toposcope.probes.representations.options import RepresentationOptions
 from toposcope.probes.representations.probe import Representations
 from toposcope.probes.representations.sensitivity import Sensitivity, SensitivityOptions
 from toposcope.probes.representations.source import StateSource
-from toposcope.probes.representations.texts import load_texts
 
 
 @dataclass(frozen=True)

@@ -5,25 +5,33 @@ from __future__ import annotations
 import math
 import statistics
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
-from toposcope.probes.base import Measured, Reach, Tier
+from toposcope.probes.base import Cost, Measured, Probe, Reads
+from toposcope.probes.declarations import distance_features
 from toposcope.probes.shapes import FILTRATION, Shape
 from toposcope.probes.snapshot import Snapshot, unless_unreadable
 from toposcope.probes.weights.labels import Label
 from toposcope.probes.weights.options import WeightOptions
 from toposcope.probes.weights.rips import POOLED, pooled_shapes
 from toposcope.topology import bottleneck, maximum_spanning_tree_weights, wasserstein
-from toposcope.types import Diagram, Status
+from toposcope.types import Diagram, Feature, Scope, Status
 
 _MOST_BARS = 500
 _GROUND = "ground L2 (Wasserstein), L-infinity (bottleneck)"
 
 
+FEATURES = (
+    *distance_features("h0", "H0", unit="weight", scopes=(Scope.POOLED,)),
+    *distance_features("h1", "H1", unit="weight", scopes=(Scope.POOLED,)),
+    *distance_features("np", "weight diagram", unit="", scopes=(Scope.MODEL, Scope.MATRIX)),
+)
+
+
 @dataclass(frozen=True)
-class Distances:
+class Distances(Probe):
     """Wasserstein (order 1 and 2) and bottleneck distance to the previous checkpoint's diagram.
 
     ``wasserstein1_h0, ...`` compare the pooled clouds' Rips diagrams, draw by draw; ``..._np`` compare
@@ -35,9 +43,9 @@ class Distances:
 
     options: WeightOptions
     name: str = "distances"
-    version: int = 1
-    tier: Tier = Tier.COSTLY
-    reach: Reach = Reach.PREVIOUS
+    features: tuple[Feature, ...] = field(default=FEATURES, repr=False)
+    cost = Cost.COSTLY
+    reads = Reads.PREVIOUS
 
     def expected_seconds(self, shapes: Sequence[tuple[int, int]]) -> float:
         """Return a rough cost on one core: three matchings for each matrix, six for each pooled draw."""

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
 from toposcope.store import KeptDiagram
-from toposcope.types import Checkpoint, Diagram, Matrix, Role, Row, Status
+from toposcope.types import Checkpoint, Diagram, Matrix, Role, Row, Scope, Status
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,11 +17,12 @@ class Label:
     role: Role = Role.MODEL
     layer: int | None = None
     head: int | None = None
+    scope: Scope = Scope.MODEL
 
     @classmethod
     def of(cls, matrix: Matrix) -> Label:
         """Return the label of a matrix."""
-        return cls(matrix.name, matrix.role, matrix.layer, matrix.head)
+        return cls(matrix.name, matrix.role, matrix.layer, matrix.head, Scope.MATRIX)
 
     def rows(
         self,
@@ -51,13 +52,14 @@ class Label:
                 draw=draw,
                 status=status if value == value else Status.DEGENERATE,
                 note=note,
+                scope=self.scope,
             )
             for feature, value in values.items()
         ]
 
     def keep(self, diagram: Diagram, draw: int | None = None) -> KeptDiagram:
         """Return `diagram` under this label."""
-        return KeptDiagram(diagram, self.name, self.role, self.layer, self.head, draw)
+        return KeptDiagram(diagram, self.name, self.role, self.layer, self.head, draw, self.scope)
 
 
 def groups(labels: Iterable[Label], whole: str) -> dict[Label, Callable[[Label], bool]]:
@@ -68,5 +70,5 @@ def groups(labels: Iterable[Label], whole: str) -> dict[Label, Callable[[Label],
     roles = sorted({label.role for label in labels})
     found: dict[Label, Callable[[Label], bool]] = {Label(whole): lambda _: True}
     for role in roles:
-        found[Label("role", role)] = lambda label, role=role: label.role == role  # type: ignore[misc]
+        found[Label("role", role, scope=Scope.ROLE)] = lambda label, role=role: label.role == role  # type: ignore[misc]
     return found

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import math
 import statistics
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from toposcope.probes.base import Measured, Reach, Tier
+from toposcope.probes.base import Measured, Probe
 from toposcope.probes.snapshot import Snapshot, batches
 from toposcope.probes.weights.labels import Label, groups
 from toposcope.probes.weights.options import WeightOptions
@@ -21,13 +22,63 @@ from toposcope.topology import (
     shuffled_spanning_tree_weights,
 )
 from toposcope.topology.neural_persistence import Convention, diagram_of_tree
-from toposcope.types import Checkpoint, Diagram, Matrix
+from toposcope.types import Checkpoint, Diagram, Feature, Kind, Matrix, Scope, Status
 
 _CLIP = 0.999
 
 
+_PERSISTENCE = Feature(
+    "neural_persistence",
+    "neural persistence",
+    primary=True,
+    description="(mean (1 - w_e/s)^p)^(1/p) over the edges of the maximum spanning tree",
+    scopes=(Scope.MODEL, Scope.ROLE, Scope.MATRIX),
+    filtrations=("seed004", "rieck"),
+)
+
+
+def _beside(ending: str, label: str, description: str = "") -> Feature:
+    return replace(
+        _PERSISTENCE,
+        name=f"neural_persistence_{ending}",
+        label=f"neural persistence{label}",
+        primary=False,
+        description=description,
+    )
+
+
+FEATURES = (
+    _PERSISTENCE,
+    replace(
+        _beside(
+            "excess",
+            " − shuffled",
+            "neural persistence minus its mean over random permutations of the entries",
+        ),
+        primary=True,
+    ),
+    _beside(
+        "clipped", ", clipped max", "the same with the 99.9% quantile of |w| in the place of its maximum"
+    ),
+    _beside("std", ", sd over matrices"),
+    replace(
+        _PERSISTENCE,
+        name="weight_variance",
+        label="variance of |w| / max",
+        kind=Kind.BASELINE,
+        primary=False,
+        description="variance of |w| over the square of its maximum",
+    ),
+    replace(
+        _beside("shuffled", ", shuffled weights", "the same after a random permutation of the entries"),
+        kind=Kind.NULL,
+        null_of=_PERSISTENCE,
+    ),
+)
+
+
 @dataclass(frozen=True)
-class NeuralPersistence:
+class NeuralPersistence(Probe):
     r"""Neural persistence in the conventions `rieck` (whole network's maximum) and `seed004` (each matrix's).
 
     Features of a matrix, with s the scale of the convention and w_e the n - 1 tree edges:
@@ -45,14 +96,11 @@ class NeuralPersistence:
 
     options: WeightOptions
     name: str = "neural_persistence"
-    version: int = 1
-    tier: Tier = Tier.CHEAP
-    reach: Reach = Reach.ONE
+    features: tuple[Feature, ...] = field(default=FEATURES, repr=False)
 
     def expected_seconds(self, shapes: Sequence[tuple[int, int]]) -> float:
         """Return a rough cost on one core: a few passes over the weights, and one tree for each null."""
-        entries = [rows * columns for rows, columns in shapes]
-        return sum(1e-4 + 1e-8 * n + self.options.nulls * (2e-4 + 1e-8 * n) for n in entries)
+        return sum(_seconds(rows, columns, self.options.nulls) for rows, columns in shapes)
 
     def warm_up(self) -> None:
         """Load the compiled kernels, so that no unit's seconds hold what is done once in a process."""
@@ -74,7 +122,21 @@ class NeuralPersistence:
         for batch in batches(kept):
             for (place, _), tree in zip(batch, _trees([m for _, m in batch], self.options), strict=True):
                 trees[place].append(tree)
-        return [self._measured(s.checkpoint, found) for s, found in zip(snapshots, trees, strict=True)]
+        found = [self._measured(s.checkpoint, kept) for s, kept in zip(snapshots, trees, strict=True)]
+        for measured, snapshot in zip(found, snapshots, strict=True):
+            self._without_scale(measured, snapshot)
+        return found
+
+    def _without_scale(self, measured: Measured, snapshot: Snapshot) -> None:
+        """Fail what is scaled by the whole network's maximum where a matrix of it is not finite."""
+        note = next((spoilt.note for spoilt in snapshot.spoilt if self.options.keeps(spoilt.name)), "")
+        if note:
+            measured.rows = [
+                replace(row, value=math.nan, status=Status.FAILED, note=note)
+                if row.filtration == "rieck"
+                else row
+                for row in measured.rows
+            ]
 
     def _measured(self, at: Checkpoint, trees: list[_Tree]) -> Measured:
         found = Measured(diagrams=[tree.label.keep(tree.edges) for tree in trees])
@@ -138,6 +200,12 @@ class _Tree:
 
     def null_values(self, convention: Convention, top: float | None) -> list[float]:
         return [_value(null, convention, self.top if top is None else top) for null in self.nulls]
+
+
+def _seconds(rows: int, columns: int, nulls: int) -> float:
+    """Return the cost of one matrix: passes over its entries, and N ln N random cells for each null."""
+    entries, vertices = rows * columns, rows + columns
+    return 1e-4 + 6e-9 * entries + nulls * (1e-4 + 6e-8 * vertices * math.log(vertices) + 6e-10 * entries)
 
 
 def _value(edges: Diagram, convention: Convention, scale: float) -> float:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TypeVar
 
 import numpy as np
 
-from toposcope.probes.base import Measured, Reach, Tier
+from toposcope.probes.base import Measured, Probe
+from toposcope.probes.declarations import shape_features
 from toposcope.probes.shapes import FILTRATION, Shape, diagram_features, measure_shapes
 from toposcope.probes.snapshot import Snapshot
 from toposcope.probes.weights.clouds import Draw, pooled_draws, row_draws
@@ -16,16 +17,35 @@ from toposcope.probes.weights.labels import Label, groups
 from toposcope.probes.weights.options import WeightOptions
 from toposcope.topology import rips_batch
 from toposcope.topology.clouds import distance_matrix
-from toposcope.types import Diagram, Status
+from toposcope.types import Diagram, Feature, Scope, Status
 
-POOLED = Label("pooled")
+POOLED = Label("pooled", scope=Scope.POOLED)
 _BATCH_BYTES = 64 * 2**20
+
+FEATURES = shape_features(
+    (0, 1),
+    names=(
+        "total",
+        "total_scaled",
+        "entropy_normalized",
+        "count",
+        "entropy",
+        "max",
+        "mean",
+        "std",
+        "total_sq",
+    ),
+    unit="weight",
+    scopes=(Scope.POOLED, Scope.MODEL, Scope.ROLE, Scope.MATRIX),
+    aggregate="sum",
+    primary=("h0_total_scaled", "h1_total_scaled"),
+)
 
 K = TypeVar("K")
 
 
 @dataclass(frozen=True)
-class Rips:
+class Rips(Probe):
     """H0 and H1 of the rows of every matrix, and of the rows of all matrices pooled.
 
     Features ``h0_count, h0_total, ...`` and ``h1_...`` are the summaries of `toposcope.topology`, and
@@ -36,9 +56,7 @@ class Rips:
 
     options: WeightOptions
     name: str = "rips"
-    version: int = 1
-    tier: Tier = Tier.CHEAP
-    reach: Reach = Reach.ONE
+    features: tuple[Feature, ...] = field(default=FEATURES, repr=False)
 
     def expected_seconds(self, shapes: Sequence[tuple[int, int]]) -> float:
         """Return a rough cost on one core: one H1 computation for each cloud and draw."""

@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
 from toposcope.errors import InputError
-from toposcope.probes.base import Measured, Reach, Tier
+from toposcope.kernels.sketch import signed_sums
+from toposcope.kernels.threads import run_blocks
+from toposcope.probes.base import Measured, Probe, Reads
 from toposcope.probes.snapshot import Snapshot
 from toposcope.probes.weights.labels import Label
 from toposcope.probes.weights.options import WeightOptions
 from toposcope.seeding import rng
 from toposcope.topology import ph_dimension, rips, summaries
-from toposcope.types import Matrix, Status
+from toposcope.types import Feature, Kind, Matrix, Scope, Status
 
 EXACT = 1 << 17
 """Models of up to this many weights are points of their own; larger ones are sketched."""
@@ -26,10 +28,22 @@ SKETCH = 4096
 _MOST_POINTS = 200
 _FEWEST_FOR_DIMENSION = 20
 _BLOCK = 1 << 20
+_TOGETHER = 16
+
+
+_OF_PATH = (Scope.TRAJECTORY,)
+FEATURES = (
+    Feature("trajectory_h0_total", "trajectory H0 total", "weight", primary=True, scopes=_OF_PATH),
+    Feature(
+        "trajectory_ph_dimension", "trajectory PH dimension", "dimensions", primary=True, scopes=_OF_PATH
+    ),
+    Feature("trajectory_h1_total", "trajectory H1 total", "weight", scopes=_OF_PATH),
+    Feature("trajectory_step_length", "trajectory step length", "weight", Kind.BASELINE, scopes=_OF_PATH),
+)
 
 
 @dataclass(frozen=True)
-class Trajectory:
+class Trajectory(Probe):
     """H0, H1 and PH dimension of the cloud of checkpoints up to each step, and the step's length.
 
     A point is the vector of all matrices. Above 131,072 weights it is replaced by a count sketch of 4096
@@ -41,17 +55,18 @@ class Trajectory:
 
     options: WeightOptions
     name: str = "trajectory"
-    version: int = 1
-    tier: Tier = Tier.CHEAP
-    reach: Reach = Reach.PREFIX
+    features: tuple[Feature, ...] = field(default=FEATURES, repr=False)
+    reads = Reads.PREFIX
 
     def expected_seconds(self, shapes: Sequence[tuple[int, int]]) -> float:
         """Return a rough cost on one core: a pass over the weights and the shape of the path so far."""
-        return 0.05 + 2e-8 * sum(rows * columns for rows, columns in shapes)
+        return 0.05 + 6e-9 * sum(rows * columns for rows, columns in shapes)
 
     def measure(self, snapshot: Snapshot) -> Measured:
         """Return the shape of the run's path up to one checkpoint."""
         _point(snapshot, self.options)  # raises when this very checkpoint cannot be read
+        if _spoilt(snapshot, self.options):
+            return Measured()
         path = [earlier for earlier in snapshot.prefix if _is_point(earlier, self.options)]
         notes = [f"count sketch of {SKETCH} coordinates"] if _point(snapshot, self.options).sketched else []
         if len(path) <= snapshot.index:
@@ -62,7 +77,7 @@ class Trajectory:
         if len(path) > 1:
             values["trajectory_step_length"] = math.sqrt(squares[-1, -2])
         status = Status.SUBSAMPLED if len(chosen) < len(path) else Status.OK
-        rows = Label("model").rows(
+        rows = Label("model", scope=Scope.TRAJECTORY).rows(
             snapshot.checkpoint,
             self.name,
             values,
@@ -149,9 +164,14 @@ def _is_point(snapshot: Snapshot, options: WeightOptions) -> bool:
             _point(snapshot, options)
         except (InputError, OSError):
             return False
-        return True
+        return not _spoilt(snapshot, options)
 
     return snapshot.remember_for_run(("readable", options.without), readable)
+
+
+def _spoilt(snapshot: Snapshot, options: WeightOptions) -> bool:
+    """Return whether a matrix of the point is not finite, so that the rest is no point of the path."""
+    return any(options.keeps(spoilt.name) for spoilt in snapshot.spoilt)
 
 
 def _point(snapshot: Snapshot, options: WeightOptions) -> _Point:
@@ -164,13 +184,14 @@ def _point(snapshot: Snapshot, options: WeightOptions) -> _Point:
                     exact.append(matrix.values.astype(np.float32).ravel())
                 _add_to_sketch(sketch, matrix)
         point = _Point(np.concatenate(exact) if exact and size <= EXACT else sketch, size)
-        if not np.isfinite(point.values).all():
+        if not np.isfinite(point.values).all():  # by overflow: matrices that are not finite never come here
             raise InputError(f"step {snapshot.checkpoint.step} has weights that are not finite; leave it out")
         return point
 
     point = snapshot.remember_for_run(("point", options.without), compute)
     first = snapshot.prefix[0]
-    if first is not snapshot and _is_point(first, options) and _point(first, options).size != point.size:
+    whole = first is not snapshot and not _spoilt(snapshot, options) and _is_point(first, options)
+    if whole and _point(first, options).size != point.size:
         raise InputError(
             f"step {snapshot.checkpoint.step} has {point.size} weights, the run began with "
             f"{_point(first, options).size}: no common space"
@@ -181,8 +202,13 @@ def _point(snapshot: Snapshot, options: WeightOptions) -> _Point:
 def _add_to_sketch(sketch: np.ndarray, matrix: Matrix) -> None:
     """Add each weight, with a random sign, to a random coordinate; both depend on the name alone."""
     flat = matrix.values.reshape(-1)
-    for block, start in enumerate(range(0, flat.size, _BLOCK)):
-        part = flat[start : start + _BLOCK].astype(np.float64)
+
+    def of_block(block: int) -> np.ndarray:
+        part = flat[block * _BLOCK : (block + 1) * _BLOCK].astype(np.float64)
         code = rng(name=f"trajectory/{matrix.name}", draw=block).integers(0, 2 * SKETCH, part.size)
-        sign = 1.0 - 2.0 * (code & 1)
-        sketch += np.bincount(code >> 1, weights=part * sign, minlength=SKETCH)
+        return signed_sums(part, code, SKETCH)
+
+    blocks = range(-(-flat.size // _BLOCK))
+    for start in range(0, len(blocks), _TOGETHER):  # in order, so that threads change no bit of the sum
+        for part in run_blocks(of_block, blocks[start : start + _TOGETHER]):
+            sketch += part

@@ -4,17 +4,14 @@ from __future__ import annotations
 
 import numpy as np
 
-from toposcope.figures.names import readable_name
-from toposcope.figures.series import sizes
-from toposcope.report.cells import listed
-from toposcope.report.counts import verdict_counts
+from toposcope.analysis.findings import words
+from toposcope.analysis.hidden import PROBE
+from toposcope.analysis.study import Study
+from toposcope.report.notes import beside_null, correlations_caption, of_seeds
 from toposcope.report.parts import Caption
-from toposcope.report.representations.facts import beside_null, carried, spearman, strengths, strongest
-from toposcope.report.representations.rows import PROBE
-from toposcope.report.representations.study import Representations
 
 
-def captions(study: Representations) -> dict[str, Caption]:
+def captions(study: Study) -> dict[str, Caption]:
     """Return the caption of every figure by its name."""
     return {
         "representations": _summary(study),
@@ -24,7 +21,7 @@ def captions(study: Representations) -> dict[str, Caption]:
         "perplexity": _perplexity(study),
         "topology_against_target": _against(study),
         "topological_against_spectral": _strength(study),
-        "representation_correlations": _correlations(study),
+        "representation_correlations": correlations_caption(study),
         "rate_of_change": _rate(study),
         "crocker": _crocker(study),
         "layer_map_h1_total_scaled": _map("H1 total persistence over the median distance"),
@@ -36,14 +33,7 @@ def captions(study: Representations) -> dict[str, Caption]:
     }
 
 
-def _seeds(study: Representations) -> str:
-    most = max((len(group.runs) for group in sizes(study.runs)), default=1)
-    if most > 1:
-        return "bands over seeds are meant for these recipes only"
-    return "each size was trained once, so differences between sizes cannot be told from luck of the seed"
-
-
-def _sampled(study: Representations) -> str:
+def _sampled(study: Study) -> str:
     rows = study.features[(study.features["probe"] == PROBE) & (study.features["feature"] == "h1_total")]
     draws = rows["draw"].nunique() if rows["draw"].notna().any() else 0
     if draws > 1:
@@ -54,19 +44,19 @@ def _sampled(study: Representations) -> str:
     )
 
 
-def _summary(study: Representations) -> Caption:
+def _summary(study: Study) -> Caption:
     return Caption(
         "Representations on one page",
         f"Perplexity, H1 total persistence, effective rank and the distance to the previous checkpoint's H1, "
         f"for {len(study.runs)} models, of the last hidden state. {_sampled(study)}",
         "Which quantities move, when, and in which order the models end.",
-        "Whether they move together for any reason but time. And " + _seeds(study) + ".",
+        "Whether they move together for any reason but time. And " + of_seeds(study) + ".",
         "Four panels against the optimiser step: perplexity, H1 total persistence, effective rank and "
         "Wasserstein distance between consecutive diagrams.",
     )
 
 
-def _topology(study: Representations) -> Caption:
+def _topology(study: Study) -> Caption:
     can = "How number, length and concentration of the loops move, and in which order the models end."
     scaled = "How much of it is the scale of the cloud alone: distances over their median were not measured."
     if study.has("h1_total_scaled"):
@@ -81,67 +71,59 @@ def _topology(study: Representations) -> Caption:
         "length of its components (H0). " + _sampled(study),
         can,
         f"{scaled} Clouds of different models have different dimensions; levels are not comparable. And "
-        + _seeds(study)
+        + of_seeds(study)
         + ".",
         "Panels of H1 and H0 summaries against the optimiser step on a log axis, one line per model.",
     )
 
 
-def _null(study: Representations) -> Caption:
+def _null(study: Study) -> Caption:
     found = beside_null(study)
-    lines = [
-        f"{readable_name('representations/hidden/' + one.feature)} is above its band in {one.above} and "
-        f"below it in {one.below} of {one.sizes} models"
-        for one in found
-    ]
     return Caption(
         "H1 beside Gaussian clouds of the same covariance",
         "Grey: Gaussian clouds with exactly the mean and covariance of the states, mean and 95% prediction "
         "band; all spectral numbers of the two are equal. Coloured: the states.",
-        f"At the last checkpoint {listed(lines)}. Outside the band H1 is not a matter of the spectrum alone."
-        if lines
+        f"At the last checkpoint {found}. Outside the band H1 is not a matter of the spectrum alone."
+        if found
         else "Nothing: no band could be drawn.",
         "That what lies outside the band is structure of language: clusters, heavy tails or repeated texts "
-        "leave it as well. And " + _seeds(study) + ".",
+        "leave it as well. And " + of_seeds(study) + ".",
         "H1 summaries of each model against the step, with a grey band for Gaussian clouds of the same "
         "covariance.",
     )
 
 
-def _spectrum(study: Representations) -> Caption:
+def _spectrum(study: Study) -> Caption:
     return Caption(
         "Spectrum of the hidden states",
         "Effective rank and participation ratio of the covariance, the exponent of its eigenvalues, and its "
         "largest eigenvalue: what a topological feature has to beat. " + _sampled(study),
         "When the spectrum collapses and widens, and whether H1 moves at the same checkpoints.",
-        "That one of them explains the perplexity: they drift as everything does. And " + _seeds(study) + ".",
+        "That one of them explains the perplexity: they drift as everything does. And "
+        + of_seeds(study)
+        + ".",
         "Four panels of spectral numbers against the optimiser step on a log axis, one line per model.",
     )
 
 
-def _perplexity(study: Representations) -> Caption:
+def _perplexity(study: Study) -> Caption:
     return Caption(
         "Perplexity",
         "Perplexity per predicted token on the same texts at every checkpoint, on log axes.",
         "How far and how fast each model learned these texts.",
         "How the models compare on other texts, or where they have different tokenizers. And "
-        + _seeds(study)
+        + of_seeds(study)
         + ".",
         "Perplexity against the optimiser step, both on log axes, one line per model.",
     )
 
 
-def _against(study: Representations) -> Caption:
-    table = strengths(study)
-    topology, spectrum = strongest(table, baseline=False), strongest(table, baseline=True)
+def _against(study: Study) -> Caption:
     can = "That the quantities move in step order, and where one moves while the other stands still."
-    if topology and spectrum:
-        can += (
-            f" The strongest mean |ρ| is {topology[1]:.2f} with topology ({readable_name(topology[0])}) and "
-            f"{spectrum[1]:.2f} without ({readable_name(spectrum[0])})."
-        )
+    if "rivals" in study.findings:
+        can += " " + words.said(study.findings, study.findings["rivals"]).ground
     return Caption(
-        f"Features against the {readable_name(study.target).removeprefix('log ')}",
+        f"Features against the {study.labels.label(study.target).removeprefix('log ')}",
         "Each point is a checkpoint, each line a model through time; the large point is the last one. Below "
         "each panel: mean of |ρ| over the models.",
         can,
@@ -150,8 +132,8 @@ def _against(study: Representations) -> Caption:
     )
 
 
-def _strength(study: Representations) -> Caption:
-    verdicts = verdict_counts(study.trends, study.target)
+def _strength(study: Study) -> Caption:
+    verdicts = study.findings["beyond"].numbers
     grey = (
         f" Grey: where two independent random walks of this length lie in 95% of cases ({study.chance:.2f})."
         if np.isfinite(study.chance)
@@ -159,13 +141,13 @@ def _strength(study: Representations) -> Caption:
     )
     return Caption(
         "Topological against spectral features",
-        f"Left: |ρ| with the {readable_name(study.target)} over the checkpoints of each model, with the "
+        f"Left: |ρ| with the {study.labels.label(study.target)} over the checkpoints of each model, with the "
         f"interval of a moving-block bootstrap.{grey} Right: the correlation of innovations, which is what "
         "neither series' own past explains, with its interval; filled where it passes the test. Topology is "
         "above the line.",
-        f"On the right: {verdicts.found} of {verdicts.tested} tests of topology and "
-        f"{verdicts.baselines_found} of {verdicts.baselines_tested} of spectra and sizes pass, after "
-        "correction for their number.",
+        f"{verdicts['found']} of {verdicts['tested']} primary features of topology and "
+        f"{verdicts['baselines_found']} of {verdicts['baselines_tested']} of spectra and sizes pass their "
+        "test over all models, after correction for their number.",
         "That one kind is the better predictor because its marks on the left lie further out: both kinds "
         "drift. An unfilled mark is no evidence of no relation either.",
         "Two dot plots of features: absolute rank correlation with the target, and correlation of "
@@ -173,26 +155,7 @@ def _strength(study: Representations) -> Caption:
     )
 
 
-def _correlations(study: Representations) -> Caption:
-    mine = study.trends[study.trends["target"] == study.target]
-    given = (
-        "Then the same given log step; a dash where it cannot be computed."
-        if mine["partial_step"].notna().any()
-        else f"Given log step nothing can be computed, as the {readable_name(study.target)} ranks the "
-        "checkpoints exactly as the step does."
-    )
-    return Caption(
-        f"Correlation with the {readable_name(study.target)}: raw, given the step, and beyond both trends",
-        f"The same with signs. {given} Outlined on the right: passed the test after correction for the "
-        "number of tests.",
-        "Only outlined cells speak of a relation beyond a shared trend.",
-        "Nothing from a dark cell on the left alone, and nothing about cause.",
-        "Heat maps of features against models: raw rank correlation, given log step where it exists, and "
-        "correlation of innovations.",
-    )
-
-
-def _rate(study: Representations) -> Caption:
+def _rate(study: Study) -> Caption:
     return Caption(
         "Rate of topological change",
         "Wasserstein distance (order 1) between the diagrams of consecutive checkpoints; below, divided by "
@@ -200,20 +163,20 @@ def _rate(study: Representations) -> Caption:
         "Between which checkpoints the diagrams differ most. The lower panels can be compared along the "
         "line, the upper ones only where checkpoints are equally far apart.",
         "That topology reorganises: a cloud that only grows moves its diagram too. No noise floor is drawn; "
-        "the distance between steps 0 and 1 comes closest to one. And " + _seeds(study) + ".",
+        "the distance between steps 0 and 1 comes closest to one. And " + of_seeds(study) + ".",
         "Wasserstein distances between consecutive diagrams against the optimiser step, H1 and H0, raw and "
         "per unit of log step.",
     )
 
 
-def _crocker(study: Representations) -> Caption:
+def _crocker(study: Study) -> Caption:
     return Caption(
         "CROCKER map of H1",
         "How many loops are alive at each scale (up) and checkpoint (across), one panel per model, with one "
         "grid of scales for all.",
         "At which scale loops live, and how scale and number change together: a band that moves up and "
         "widens is a cloud that grows.",
-        "That a bright band is structure: a Gaussian cloud has one as well. And " + _seeds(study) + ".",
+        "That a bright band is structure: a Gaussian cloud has one as well. And " + of_seeds(study) + ".",
         "Heat maps of the first Betti number over scale and checkpoint, one per model.",
     )
 
@@ -229,16 +192,10 @@ def _map(name: str) -> Caption:
     )
 
 
-def _across(study: Representations) -> Caption:
-    table = carried(study)
-    rho = table.groupby(["run", "layer"])[["cka", "carried"]].apply(
-        lambda rows: spearman(rows["cka"], rows["carried"])
-    )
-    known = rho.dropna()
+def _across(study: Study) -> Caption:
     can = "Whether the two agree on which layers change the representation most."
-    if len(known):
-        median = f"{known.median():+.2f}".replace("-", "−")
-        can += f" Over the checkpoints of {len(known)} pairs of layers their median ρ is {median}."
+    if "layers" in study.findings:
+        can += " " + words.said(study.findings, study.findings["layers"]).ground
     return Caption(
         "From layer to layer: carried H1 beside CKA",
         "Across: linear CKA (debiased) of two consecutive layers. Up: the share of H1's total persistence "
@@ -277,7 +234,7 @@ def _dimension() -> Caption:
     return Caption(
         "Intrinsic dimension",
         "TwoNN, maximum-likelihood and persistent-homology dimension of the last hidden state's reduced "
-        "cloud, each with its 95% interval.",
+        "cloud, each with the band that it states; those of TwoNN and PH do not cover at their nominal rate.",
         "Whether three estimators agree that the cloud becomes flatter or fuller.",
         "The absolute value: all three are biased for few points in many dimensions, and the reduction "
         "bounds them.",

@@ -2,25 +2,41 @@
 
 from __future__ import annotations
 
-from toposcope.figures.series import size_list
-from toposcope.report.parts import Part
-from toposcope.report.representations.pictures import pictures
-from toposcope.report.representations.study import Representations
-from toposcope.report.representations.tables import tables
-from toposcope.report.representations.words import answers
+from toposcope.analysis.study import Study
+from toposcope.report.parts import Part, part_of
+from toposcope.report.representations.captions import captions
+from toposcope.report.representations.layers import (
+    attention_table,
+    dimensions_table,
+    layers_table,
+    probing_table,
+    sensitivity_table,
+)
+from toposcope.report.representations.pictures import figures
+from toposcope.report.representations.tables import against_table, last_table, phases_table, trajectory_table
+from toposcope.report.tables import correlation_table, families_table, replicates_table
+from toposcope.tabular import Table
 
 
-def representations_part(study: Representations) -> Part:
+def tables(study: Study) -> list[Table]:
+    """Return the tables on representations, in reading order, empty ones included."""
+    return [
+        families_table(study),
+        last_table(study),
+        correlation_table(study, study.target, "representation_trends"),
+        against_table(study),
+        replicates_table(study),
+        phases_table(study),
+        trajectory_table(study),
+        layers_table(study),
+        attention_table(study),
+        dimensions_table(study),
+        probing_table(study),
+        sensitivity_table(study),
+        *(correlation_table(study, name, "representation_trends") for name in study.further),
+    ]
+
+
+def representations_part(study: Study) -> Part:
     """Word, tabulate and draw a study of representations."""
-    headline, said = answers(study)
-    return Part(
-        name="representations",
-        heading="Representations",
-        subject="Persistent homology of the hidden states that a fixed set of texts gets during training. "
-        f"Model sizes: {size_list(study.runs)}.",
-        headline=headline,
-        answers=said,
-        pictures=tuple(pictures(study)),
-        tables=tables(study),
-        lead="last_checkpoint",
-    )
+    return part_of(study, figures(study), captions(study), tables(study))

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
 
+from toposcope.analysis.findings.rivals import strengths
+from toposcope.analysis.forms import number
+from toposcope.analysis.hidden import PROBE, QUALITY, pairs, perplexities
+from toposcope.analysis.study import Study
+from toposcope.analysis.verdicts import judged
 from toposcope.figures import (
     across_layers,
     against_target,
@@ -21,13 +25,6 @@ from toposcope.figures import (
     strength,
     trajectories,
 )
-from toposcope.figures.names import readable_name
-from toposcope.report.cells import number
-from toposcope.report.parts import Picture, drawn
-from toposcope.report.representations.captions import captions
-from toposcope.report.representations.facts import strengths
-from toposcope.report.representations.rows import PROBE, QUALITY, perplexities
-from toposcope.report.representations.study import Representations
 
 MAPS = (
     ("h1_total_scaled", "H1 total / median distance"),
@@ -35,12 +32,8 @@ MAPS = (
 )
 
 
-def pictures(study: Representations) -> Iterator[Picture]:
+def figures(study: Study) -> Iterator[tuple[str, Figure]]:
     """Draw every figure that the store has the numbers for, in reading order."""
-    return drawn(_figures(study), captions(study))
-
-
-def _figures(study: Representations) -> Iterator[tuple[str, Figure]]:
     features, runs = study.features, study.runs
     if study.has("perplexity"):
         yield "representations", trajectories.draw(features, runs, trajectories.SUMMARY)
@@ -60,11 +53,13 @@ def _figures(study: Representations) -> Iterator[tuple[str, Figure]]:
         yield "topology_against_target", _against(study)
         yield (
             "topological_against_spectral",
-            strength.draw(study.trends, runs, target=study.target, chance=study.chance, most=24),
+            strength.draw(
+                judged(study), runs, study.series.catalogue, target=study.target, chance=study.chance, most=24
+            ),
         )
         yield (
             "representation_correlations",
-            correlations.draw(study.trends, runs, target=study.target, most=24),
+            correlations.draw(judged(study), runs, study.series.catalogue, target=study.target, most=24),
         )
     if study.has("wasserstein1_h1"):
         yield "rate_of_change", trajectories.draw(features, runs, _present(study, trajectories.CHANGE))
@@ -75,14 +70,14 @@ def _figures(study: Representations) -> Iterator[tuple[str, Figure]]:
         yield "dimension", dimensions.draw(features, runs)
 
 
-def _by_layer(study: Representations) -> Iterator[tuple[str, Figure]]:
+def _by_layer(study: Study) -> Iterator[tuple[str, Figure]]:
     features, runs = study.features, study.runs
-    hidden = features[(features["probe"] == PROBE) & (features["name"] == "hidden")]
+    hidden = features[(features["probe"] == PROBE) & (features["scope"] == "layer")]
     if hidden["layer"].nunique() > 1:
         for feature, title in MAPS:
             if study.has(feature):
                 yield f"layer_map_{feature}", layer_map.draw(features, runs, feature, title=title)
-    if len(across_layers.pairs(features)):
+    if len(pairs(features)):
         yield "across_layers", across_layers.draw(features, runs)
     if study.has("attention_h0"):
         yield "attention", heads.draw(features, runs)
@@ -90,32 +85,29 @@ def _by_layer(study: Representations) -> Iterator[tuple[str, Figure]]:
         yield "linear_probe", probing.draw(features, runs)
 
 
-def _present(
-    study: Representations, panels: tuple[trajectories.Panel, ...]
-) -> tuple[trajectories.Panel, ...]:
+def _present(study: Study, panels: tuple[trajectories.Panel, ...]) -> tuple[trajectories.Panel, ...]:
     """Return the panels that have something to show; all of them when none has."""
     return tuple(panel for panel in panels if study.has(panel.feature)) or panels
 
 
-def _against(study: Representations) -> Figure:
+def _against(study: Study) -> Figure:
     quality = study.target == QUALITY
     targets = perplexities(study.features) if quality else _target_values(study)
-    unit = "perplexity" if quality else readable_name(study.target)
+    unit = "perplexity" if quality else study.labels.label(study.target)
     panels = _present(study, against_target.PANELS)
     return against_target.draw(
         study.features, targets, study.runs, panels, unit=unit, log=quality, notes=rho_notes(study)
     )
 
 
-def _target_values(study: Representations) -> pd.DataFrame:
+def _target_values(study: Study) -> pd.DataFrame:
     known = study.series.values[["run", "step", study.target]].dropna()
     return known.rename(columns={study.target: "value"})
 
 
-def rho_notes(study: Representations) -> dict[str, str]:
-    """Return, by feature, its mean |rho| with the target over the models, and the same given log step."""
+def rho_notes(study: Study) -> dict[str, str]:
+    """Return, by feature, its mean |rho| with the target over the models."""
     notes = {}
     for line in strengths(study).to_dict("records"):
-        given = f", given log step {line['partial_step']:.2f}" if np.isfinite(line["partial_step"]) else ""
-        notes[str(line["column"]).rpartition("/")[2]] = f"mean |ρ| {number(line['raw'], '{:.2f}')}{given}"
+        notes[str(line["column"]).rpartition("/")[2]] = f"mean |ρ| {number(line['raw'], '{:.2f}')}"
     return notes

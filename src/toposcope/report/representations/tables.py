@@ -3,25 +3,15 @@
 from __future__ import annotations
 
 import numpy as np
+import pandas as pd
 
-from toposcope.figures.names import readable_name
-from toposcope.figures.series import sizes
-from toposcope.report.cells import number, trend_cell
-from toposcope.report.counts import NOTHING
-from toposcope.report.parts import Table
-from toposcope.report.replicates import replicates_table
-from toposcope.report.representations.facts import last_values, strengths, worth
-from toposcope.report.representations.rows import COUNT, ENTROPY, HIDDEN, QUALITY, RANK, TOP, TOTAL
-from toposcope.report.representations.study import Representations
-from toposcope.report.representations.tables_more import (
-    attention_table,
-    dimensions_table,
-    layers_table,
-    phases_table,
-    probing_table,
-    sensitivity_table,
-)
-from toposcope.store.parts import slug
+from toposcope.analysis.findings.rivals import strengths
+from toposcope.analysis.findings.scale import last_values
+from toposcope.analysis.findings.when import fixed_phases
+from toposcope.analysis.forms import interval, minus, number
+from toposcope.analysis.hidden import COUNT, ENTROPY, HIDDEN, QUALITY, RANK, TOP, TOTAL
+from toposcope.analysis.study import Study
+from toposcope.tabular import Table
 
 _SHOWN = (
     ("hidden/explained", "variance kept", "{:.0%}"),
@@ -33,55 +23,15 @@ _SHOWN = (
     (RANK, "effective rank", "{:.1f}"),
     (TOP, "top eigenvalue", "{:.3g}"),
 )
-_TREND = (
-    ("n", "n", "{:.0f}"),
-    ("spearman", "ρ", "{:+.2f}"),
-    ("seed_p", "p", "{:.1g}"),
-    ("effective_n", "effective n", "{:.1f}"),
-    ("block_low block_high", "block 95%", "{:+.2f}"),
-    ("walk_p", "p, random walks", "{:.2g}"),
-    ("partial_step", "log step", "{:+.2f}"),
-    ("given_top", "top eigenvalue", "{:+.2f}"),
-    ("given_count", "H1 count", "{:+.2f}"),
-    ("innovation_r", "r of innovations", "{:+.2f}"),
-    ("innovation_low innovation_high", "95%", "{:+.2f}"),
-    ("innovation_holm", "p, Holm", "{:.2g}"),
-)
-_GROUPS = (
-    ("", 1),
-    ("as if checkpoints were independent", 3),
-    ("what drift leaves of it", 3),
-    ("ρ given", 3),
-    ("the test behind the verdict", 4),
-)
 
 
-def tables(study: Representations) -> dict[str, Table]:
-    """Return the tables of the part by name, those that have something to say."""
-    made = (
-        last_table(study),
-        correlation_table(study, study.target),
-        against_table(study),
-        replicates_table(study.replicates, study.target),
-        phases_table(study),
-        trajectory_table(study),
-        layers_table(study),
-        attention_table(study),
-        dimensions_table(study),
-        probing_table(study),
-        sensitivity_table(study),
-        *(correlation_table(study, name) for name in study.further),
-    )
-    return {table.name: table for table in made if table.rows}
-
-
-def _shown(study: Representations) -> list[tuple[str, str, str]]:
+def _shown(study: Study) -> list[tuple[str, str, str]]:
     found = [(key if "/" in key and not key.startswith("hidden") else f"representations/{key}", *rest)
              for key, *rest in _SHOWN]  # fmt: skip
     return [(column, heading, form) for column, heading, form in found if column in study.series.values]
 
 
-def last_table(study: Representations) -> Table:
+def last_table(study: Study) -> Table:
     """Return the models side by side at their last checkpoint."""
     shown = _shown(study)
     frame = last_values(study, [column for column, _, _ in shown])
@@ -108,7 +58,7 @@ def last_table(study: Representations) -> Table:
     )
 
 
-def trajectory_table(study: Representations) -> Table:
+def trajectory_table(study: Study) -> Table:
     """Return every model's trajectory, a line per checkpoint."""
     shown = _shown(study)
     wanted = [column for column, _, _ in shown]
@@ -118,7 +68,7 @@ def trajectory_table(study: Representations) -> Table:
         frame.insert(2, "perplexity", np.exp(frame.pop(QUALITY)))
     else:
         frame.insert(2, "perplexity", np.nan)
-    places = {run: i for i, run in enumerate(ordered_runs(study))}
+    places = {run: i for i, run in enumerate(study.ordered)}
     frame = frame.iloc[np.lexsort((frame["step"], frame["run"].map(places)))]
     rows = tuple(
         (
@@ -141,40 +91,7 @@ def trajectory_table(study: Representations) -> Table:
     )
 
 
-def correlation_table(study: Representations, target: str) -> Table:
-    """Return the correlation of every feature with `target`, and what it is worth."""
-    mine = worth(study, target)
-    places = {run: i for i, run in enumerate(ordered_runs(study))}
-    order = list(dict.fromkeys(mine["column"]))
-    if len(mine):
-        mine = mine.iloc[np.lexsort((mine["run"].map(places), mine["column"].map(order.index)))]
-    shown = [spec for spec in _TREND if all(part in mine for part in spec[0].split())]
-    rows = [
-        (
-            readable_name(str(line["column"])),
-            str(line["run"]),
-            *(trend_cell(line, spec, form) for spec, _, form in shown),
-            "trend only" if line["verdict"] == NOTHING else str(line["verdict"]),
-        )
-        for line in mine.to_dict("records")
-    ]
-    return Table(
-        "representation_trends" + ("" if target == study.target else f"_{slug(target)}"),
-        f"Correlation with the {readable_name(target)}",
-        "Spearman's rho over the checkpoints of a model. The first group is what is usually reported; the "
-        "second says what two drifting curves do by themselves; the third takes out the step, the top "
-        "covariance eigenvalue or the number of H1 bars, each alone. Only the last group tests for more than "
-        "a shared drift, and the verdict is its own, after Holm's correction over all rows.",
-        ("feature", "model", *(heading for _, heading, _ in shown), "verdict"),
-        tuple(rows),
-        _GROUPS if len(shown) == len(_TREND) else (),
-        mine,
-        folded=True,
-        grouped=True,
-    )
-
-
-def against_table(study: Representations) -> Table:
+def against_table(study: Study) -> Table:
     """Return topological beside spectral features: mean strength over the models, raw and corrected."""
     frame = strengths(study)
     runs = int(frame["runs"].max()) if len(frame) else 0
@@ -184,29 +101,73 @@ def against_table(study: Representations) -> Table:
         rows += [
             (
                 kind,
-                readable_name(str(line["column"])),
+                study.labels.label(str(line["column"])),
                 number(line["raw"], "{:.3f}"),
                 number(line["raw_low"], "{:.2f}"),
                 f"{line['usual_p']} of {line['runs']}",
-                *(number(line[name], "{:.2f}") for name in ("partial_step", "given_top", "given_count")),
-                f"{line['adds']} of {line['tested']}",
+                *(number(line[name], "{:.2f}") for name in ("given_top", "given_count")),
+                str(line["verdict"]),
             )
             for line in mine.to_dict("records")
         ]
     return Table(
         "spectral_against_topological",
-        f"Topological against spectral features as companions of the {readable_name(study.target)}",
+        f"Topological against spectral features as companions of the {study.labels.label(study.target)}",
         f"Means of |ρ| over {runs} models, strongest first. Partial correlations are means of absolute "
         "values too, so noise alone does not give 0. p < .05 counts models as if checkpoints were "
-        "independent, which they are not; the last column counts verdicts.",
-        ("kind", "feature", "mean |ρ|", "smallest", "p < .05", "given log step", "given top eigenvalue",
-         "given H1 count", "beyond the trend"),
+        "independent, which they are not; the verdict is taken over all models.",
+        ("kind", "feature", "mean |ρ|", "smallest", "p < .05", "given top eigenvalue", "given H1 count",
+         "verdict"),
         tuple(rows),
         frame=frame,
         grouped=True,
     )  # fmt: skip
 
 
-def ordered_runs(study: Representations) -> list[str]:
-    """Return the runs, smallest model first."""
-    return [run for group in sizes(study.runs) for run in group.runs]
+def phases_table(study: Study) -> Table:
+    """Return the embedding report's phases beside the segments of a calibrated changepoint search."""
+    rows, frames = [], []
+    for column in (TOTAL, RANK):
+        if column not in study.series.values:
+            continue
+        name = study.labels.label(column)
+        fixed = fixed_phases(study, column)
+        found = study.bends[study.bends["column"] == column]
+        frames += [fixed.assign(rule="fixed steps"), found.assign(rule="changepoints")]
+        for run in study.series.run_names:
+            rows += [_fixed(name, line) for line in fixed[fixed["run"] == run].to_dict("records")]
+            rows += [_segment(name, line) for line in found[found["run"] == run].to_dict("records")]
+    return Table(
+        "representation_phases",
+        "Phases: the embedding report's fixed steps beside a calibrated search",
+        "The report's collapse (steps 0 to 32), reorganisation (32 to 1,000) and refinement (from 1,000) "
+        "were read off a figure; its rule names them on any curve. The search has a known false-alarm rate "
+        "on random walks, gives each boundary the interval of its likelihood ratio, and takes its label "
+        "from the sign of the slope per unit of log step, when that is clear of zero.",
+        ("feature", "model", "rule", "label", "from step", "to step", "change", "false alarms"),
+        tuple(rows),
+        frame=pd.concat(frames, ignore_index=True) if frames else pd.DataFrame(),
+        folded=True,
+        grouped=True,
+    )
+
+
+def _fixed(name: str, line: dict) -> tuple[str, ...]:
+    said = {True: ", as it says", False: ", against it"}.get(line["agrees"], "")
+    change = minus(f"{line['first']:.3g} → {line['last']:.3g}{said}")
+    return (
+        name, str(line["run"]), "fixed steps", str(line["phase"]), f"{line['start_step']:,}",
+        f"{line['end_step']:,}", change, "unknown",
+    )  # fmt: skip
+
+
+def _segment(name: str, line: dict) -> tuple[str, ...]:
+    if line["status"] != "ok":
+        return (name, str(line["run"]), "changepoints", str(line["reason"]), "–", "–", "–", "–")
+    around = interval(line, "start_low", "start_high", "{:,.0f}") if line["segment"] else ""
+    slope = f"{number(line['slope'], '{:+.3g}')} {interval(line, 'slope_low', 'slope_high', '{:+.2g}')}"
+    return (
+        name, str(line["run"]), "changepoints", str(line["embedding_label"]),
+        f"{number(line['start_step'], '{:,.0f}')} {around}".strip(), number(line["end_step"], "{:,.0f}"),
+        f"{slope} per ln step", number(line["false_alarm_rate"], "{:.2f}"),
+    )  # fmt: skip

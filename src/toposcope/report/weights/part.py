@@ -1,29 +1,49 @@
-"""The part of the page that is about weights, from its study."""
+"""The parts of the page that are about weights and about gradients, and a plain one for tables."""
 
 from __future__ import annotations
 
-from toposcope.figures.series import size_list
-from toposcope.report.parts import Part
-from toposcope.report.weights.pictures import pictures
-from toposcope.report.weights.study import Study
-from toposcope.report.weights.tables import tables
-from toposcope.report.weights.words import answer
+from toposcope.analysis.study import Study
+from toposcope.report.parts import Part, part_of
+from toposcope.report.tables import correlation_table, families_table, forecasts_table, replicates_table
+from toposcope.report.weights.captions import captions, gradient_captions, table_captions
+from toposcope.report.weights.pictures import figures, gradient_figures, table_figures
+from toposcope.report.weights.tables import phases_table, runs_table, scaling_table, segments_table
 
 
 def weights_part(study: Study) -> Part:
     """Word, tabulate and draw a study of weights."""
-    said = answer(study)
-    return Part(
-        name="weights",
-        heading="Weights",
-        subject=f"Persistent homology of weights during training. Model sizes: {size_list(study.runs)}.",
-        headline=said.headline,
-        answers=(
-            ("What changed", said.changed),
-            ("When", said.when),
-            ("Does topology add anything to the loss curve?", said.adds),
-        ),
-        pictures=tuple(pictures(study)),
-        tables=tables(study),
-        lead="runs",
+    made = (
+        families_table(study),
+        runs_table(study),
+        correlation_table(study, study.target, "trends"),
+        *(correlation_table(study, name, "trends") for name in study.further),
+        replicates_table(study),
+        phases_table(study),
+        segments_table(study),
+        scaling_table(study),
+        forecasts_table(study),
     )
+    return part_of(study, figures(study), captions(study), made)
+
+
+def gradients_part(study: Study) -> Part:
+    """Word, tabulate and draw a study of gradients."""
+    made = (
+        families_table(study),
+        correlation_table(study, study.target, "gradient_trends"),
+        replicates_table(study),
+    )
+    return part_of(study, gradient_figures(study), gradient_captions(study), made)
+
+
+def table_part(study: Study) -> Part:
+    """Word, tabulate and draw the features of a table made elsewhere."""
+    made = (
+        families_table(study),
+        correlation_table(study, study.target, "table_trends"),
+        replicates_table(study),
+        scaling_table(study),
+        forecasts_table(study),
+    )
+    figures_of_table, said = table_figures(study), table_captions(study)
+    return part_of(study, figures_of_table, said, made)

@@ -1,33 +1,14 @@
-"""The report's tables: which columns are shown and what they are called."""
+"""The tables on weights: what was measured, phases, segments, power laws."""
 
 from __future__ import annotations
 
-import numpy as np
 import pandas as pd
 
-from toposcope.figures.names import leading, readable_name
-from toposcope.figures.series import sizes
-from toposcope.report.cells import NONE, interval, number, step_and_part, trend_cell, whole
-from toposcope.report.counts import NOTHING, first_last
-from toposcope.report.parts import Table
-from toposcope.report.replicates import replicates_table
-from toposcope.report.weights.forecasts import forecasts_table
-from toposcope.report.weights.study import H0, H1, NP, Study
-
-
-def tables(study: Study) -> dict[str, Table]:
-    """Return the report's tables by name, those that have something to say."""
-    made = (
-        runs_table(study),
-        trends_table(study, headline=True),
-        trends_table(study, headline=False),
-        replicates_table(study.replicates, study.target),
-        phases_table(study),
-        segments_table(study),
-        scaling_table(study),
-        forecasts_table(study.forecasts),
-    )
-    return {table.name: table for table in made if table.rows}
+from toposcope.analysis.ends import first_last
+from toposcope.analysis.forms import NONE, interval, number, step_and_part, whole
+from toposcope.analysis.study import Study
+from toposcope.analysis.subjects import H0, H1, NP
+from toposcope.tabular import Table
 
 
 def runs_table(study: Study) -> Table:
@@ -44,7 +25,7 @@ def runs_table(study: Study) -> Table:
     for column in forms:
         ends = first_last(study.series, column).set_index("run")[["first", "last"]]
         frame = frame.join(ends.rename(columns={end: f"{column} {end}" for end in ends}))
-    frame = frame.loc[_ordered_runs(study)]
+    frame = frame.loc[study.ordered]
     rows = []
     for run, line in frame.iterrows():
         moved = [
@@ -58,64 +39,16 @@ def runs_table(study: Study) -> Table:
         "runs",
         "What was measured",
         "First and last checkpoint of every run.",
-        ("run", "parameters", "seed", "checkpoints", "last step", *(readable_name(name) for name in forms)),
+        (
+            "run",
+            "parameters",
+            "seed",
+            "checkpoints",
+            "last step",
+            *(study.labels.label(name) for name in forms),
+        ),
         tuple(rows),
         frame=frame.reset_index(),
-    )
-
-
-_TREND_COLUMNS = (
-    ("n", "n", "{:.0f}"),
-    ("spearman", "ρ", "{:+.2f}"),
-    ("seed_p", "p", "{:.1g}"),
-    ("seed_low seed_high", "iid 95%", "{:+.2f}"),
-    ("effective_n", "effective n", "{:.1f}"),
-    ("block_low block_high", "block 95%", "{:+.2f}"),
-    ("partial_step", "given log step", "{:+.2f}"),
-    ("partial_norm", "given step, norm", "{:+.2f}"),
-    ("walk_p", "p, random walks", "{:.2g}"),
-    ("innovation_r", "r of innovations", "{:+.2f}"),
-    ("innovation_low innovation_high", "95%", "{:+.2f}"),
-    ("innovation_holm", "p, Holm", "{:.2g}"),
-)
-_TREND_GROUPS = (
-    ("", 1),
-    ("as usually reported, as if checkpoints were independent", 4),
-    ("what drift leaves of it (true error rates differ from 5%)", 5),
-    ("the test behind the verdict", 4),
-)
-
-
-def trends_table(study: Study, *, headline: bool) -> Table:
-    """Return correlations with the loss: of H0, neural persistence and H1, or of the other features."""
-    first = [study.column(column) for column in (H0, NP, H1)]
-    mine = study.trends[study.trends["target"] == study.target]
-    others = [column for column in leading(mine["column"], most=40) if column not in first]
-    columns = first if headline else others
-    mine = mine[mine["column"].isin(columns)]
-    places = {run: i for i, run in enumerate(_ordered_runs(study))}
-    mine = mine.iloc[np.lexsort((mine["run"].map(places), mine["column"].map(columns.index)))]
-    shown = [spec for spec in _TREND_COLUMNS if all(part in mine for part in spec[0].split())]
-    rows = [
-        (
-            readable_name(str(line["column"])),
-            str(line["run"]),
-            *(trend_cell(line, spec, form) for spec, _, form in shown),
-            "trend only" if line["verdict"] == NOTHING else str(line["verdict"]),
-        )
-        for line in mine.to_dict("records")
-    ]
-    return Table(
-        "trends" if headline else "trends_more",
-        f"Correlation with the {readable_name(study.target)}" + ("" if headline else ": the other features"),
-        "Spearman's rho over checkpoints and what remains of it. Only the last group tests for more than "
-        "a shared drift; the columns before it are there because they are usually reported.",
-        ("feature", "run", *(heading for _, heading, _ in shown), "verdict"),
-        tuple(rows),
-        _TREND_GROUPS if len(shown) == len(_TREND_COLUMNS) else (),
-        study.trends if headline else mine,
-        folded=not headline,
-        grouped=True,
     )
 
 
@@ -124,7 +57,7 @@ def phases_table(study: Study) -> Table:
     wanted = [study.column(NP), study.column(H0)]
     rows = [
         (
-            readable_name(str(line["column"])),
+            study.labels.label(str(line["column"])),
             str(line["run"]),
             str(line["rule"]),
             step_and_part(line, "peak"),
@@ -150,7 +83,7 @@ def segments_table(study: Study) -> Table:
     """Return the segments between changepoints of neural persistence and H0."""
     wanted = [study.column(NP), study.column(H0)]
     rows = []
-    shown = pd.concat([study.segments[study.segments["column"] == column] for column in wanted])
+    shown = pd.concat([study.bends[study.bends["column"] == column] for column in wanted])
     for line in shown.to_dict("records"):
         start = (
             f"{number(line['start_step'], '{:,.0f}')} {interval(line, 'start_low', 'start_high', '{:,.0f}')}"
@@ -160,7 +93,7 @@ def segments_table(study: Study) -> Table:
         )
         rows.append(
             (
-                readable_name(str(line["column"])),
+                study.labels.label(str(line["column"])),
                 str(line["run"]),
                 whole(line["segment"]),
                 start.strip(),
@@ -173,9 +106,9 @@ def segments_table(study: Study) -> Table:
     return Table(
         "segments",
         "Segments between changepoints",
-        "Changepoints of the rate of change in log step, with the interval of each boundary where one "
-        "could be given. The false-alarm rate is the chance that a run without any change would have "
-        "shown one.",
+        "Bends: where the slope on log step leaves every smooth trend, with the interval of each. False "
+        "alarms are simulated for these steps: the highest share in which one of five kinds of plain curve "
+        "shows a bend.",
         (
             "feature",
             "run",
@@ -187,7 +120,7 @@ def segments_table(study: Study) -> Table:
             "false alarms",
         ),
         tuple(rows),
-        frame=study.segments,
+        frame=study.bends,
         folded=True,
         grouped=True,
     )
@@ -200,7 +133,7 @@ def scaling_table(study: Study) -> Table:
         rho, p = number(line["spearman"], "{:+.2f}"), number(line["spearman_p"], "{:.2g}")
         rows.append(
             (
-                readable_name(str(line["quantity"])),
+                study.labels.label(str(line["quantity"])),
                 number(line["exponent"], "{:+.3f}"),
                 interval(line, "low", "high", "{:+.3f}"),
                 number(line["r2"], "{:.3f}"),
@@ -212,14 +145,12 @@ def scaling_table(study: Study) -> Table:
     return Table(
         "scaling",
         "Power laws in the number of parameters",
-        "Least squares in log-log on each size's mean at the last checkpoint, with Student's interval of "
-        "the exponent; the p-value of rho is exact up to eight points, Student's approximation beyond. Sizes "
-        "is how many distinct model sizes carry the exponent.",
+        "Each size's mean at the last checkpoint. A loss has a floor E, so its law is a N^b + E with a "
+        "profile interval of b; where the sizes cannot tell E there is no exponent, and the note says which "
+        "go with it. A feature's law is a N^b, by least squares in log-log with Student's interval. The "
+        "p-value of rho is exact up to eight points, Student's approximation beyond. Sizes is how many "
+        "distinct model sizes carry it.",
         ("quantity", "exponent", "95%", "R²", "ρ (p)", "sizes", "note"),
         tuple(rows),
         frame=study.fits,
     )
-
-
-def _ordered_runs(study: Study) -> list[str]:
-    return [run for group in sizes(study.runs) for run in group.runs]

@@ -1,0 +1,106 @@
+"""Hurt commands at random moments, repeat them, and count what hung and what was lost.
+
+    python benchmarks/faults.py --kills 20
+
+Each try starts a command in a fresh folder, hurts it from outside (a worker killed, all workers killed,
+the command killed, SIGTERM, SIGINT, stopped and continued) at a random moment of its usual time, and
+repeats it until it is done. Prints a table and a JSON line; exits with 1 when anything hung or was lost.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib.util
+import json
+import random
+import shutil
+import sys
+import tempfile
+import time
+from collections import Counter
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+SMALL = ("--points", "40", "--draws", "3", "--nulls", "3", "--no-audit")
+
+
+def _injury():
+    spec = importlib.util.spec_from_file_location("injury", ROOT / "tests" / "faults" / "injury.py")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules["injury"] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+def _lines(given: Path, out: Path) -> dict[str, tuple]:
+    return {
+        "train": ("train", "--recipe", given / "small.toml", "--out", out, "--jobs", 2),
+        "weights": ("weights", given / "series", "--out", out, "--jobs", 2, *SMALL),
+        "analyze": ("analyze", given / "store", "--out", out),
+        "export": ("export", given / "store", "--out", out),
+    }
+
+
+def _made(injury, name: str, out: Path) -> object:
+    if name == "train":
+        return injury.contents(out, without=("metrics", ".json", "resume", "state", ".aside"))
+    if name == "weights":
+        from toposcope.store import Store
+
+        return Store.open(out).features().drop(columns="seconds").to_csv(index=False)
+    return sorted(injury.contents(out))
+
+
+def tries(injury, name: str, given: Path, place: Path, count: int, seed: int) -> Counter[tuple[str, str]]:
+    """Return how often each fault ended how, over `count` random tries of a command."""
+    whole = place / "whole"
+    usual = injury.finish(injury.command(*_lines(given, whole)[name]))
+    expected = _made(injury, name, whole)
+    chance = random.Random(f"{seed} {name}")
+    ends: Counter[tuple[str, str]] = Counter()
+    for number in range(count):
+        out = place / f"try{number}"
+        fault = chance.choice(sorted(injury.FAULTS))
+        moment = time.monotonic() + chance.uniform(0.0, usual.seconds)
+        line = injury.command(*_lines(given, out)[name])
+        limit = 10 * usual.seconds + 30
+        ending, _ = injury.hurt(line, fault, lambda moment=moment: time.monotonic() > moment, limit=limit)
+        again = injury.finish(line, limit=limit)
+        same = again.code == 0 and _made(injury, name, out) == expected
+        ends[fault, "hung" if ending.code is None else "same" if same else "lost"] += 1
+        if ending.code is None or not same:
+            print(f"{name} {fault} after {ending.seconds:.1f} s: {again.err[-300:]}", file=sys.stderr)
+        shutil.rmtree(out, ignore_errors=True)
+    return ends
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--kills", type=int, default=20, help="tries per command")
+    parser.add_argument("--commands", default="train,weights,analyze,export")
+    parser.add_argument("--seed", type=int, default=0)
+    options = parser.parse_args()
+    injury = _injury()
+    bad = 0
+    with tempfile.TemporaryDirectory() as folder:
+        given = Path(folder) / "given"
+        injury.write_recipe(given, steps=400, every=40)
+        injury.write_series(given / "series", runs=2, steps=12)
+        injury.finish(injury.command("weights", given / "series", "--out", given / "store", *SMALL))
+        total: dict[str, dict[str, int]] = {}
+        for name in options.commands.split(","):
+            place = Path(folder) / name
+            place.mkdir()
+            ends = tries(injury, name, given, place, options.kills, options.seed)
+            for (fault, end), count in sorted(ends.items()):
+                print(f"{name:10s} {fault:20s} {end:5s} {count:4d}", flush=True)
+            total[name] = dict(Counter({end: 0 for _, end in ends}))
+            for (_, end), count in ends.items():
+                total[name][end] += count
+                bad += count if end != "same" else 0
+    print(json.dumps(total))
+    return 1 if bad else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,144 @@
+"""What changed: first and last values of the loss and the leading features, and what their nulls show."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pandas as pd
+
+from toposcope.analysis.ends import draw_noise, first_last
+from toposcope.analysis.findings.base import Finding
+from toposcope.analysis.forms import extent
+from toposcope.analysis.groups import short, sizes
+from toposcope.analysis.hidden import PROBE, QUALITY, WITH_NULL, of_layer
+from toposcope.analysis.lines import curve, null_band, select
+from toposcope.types import Scope
+
+if TYPE_CHECKING:
+    from toposcope.analysis.study import Study
+
+
+def changed(study: Study) -> Finding:
+    """Strength: "moved" (a leading quantity left the noise of its draws), else "still"."""
+    moves = [move for column in _moved(study) if (move := _move(study, column))]
+    quality = _quality(study)
+    nulls = nulls_of(study)
+    numbers = {
+        **_who(study), "quality": quality, "moves": moves, "nulls": [asdict(null) for null in nulls],
+        "null": "Gaussian clouds with the same covariance" if study.subject.name == "representations"
+        else "the same weights in random order",
+    }  # fmt: skip
+    moved = bool(quality) or any(move["rose"] or move["fell"] for move in moves)
+    return Finding("changed", "moved" if moved else "still", numbers, "last minus first, twice its noise")
+
+
+def _moved(study: Study) -> list[str]:
+    named = [study.column(column) for column in study.subject.moved]
+    present = [column for column in named if column in study.series.values]
+    return present or [column for column in study.labels.primary() if column in study.series.values][:4]
+
+
+def _who(study: Study) -> dict[str, object]:
+    groups = sizes(study.runs)
+    known = [group.parameters for group in groups if group.parameters > 0]
+    counts = study.series.values.groupby("run")["step"].agg(["count", "min", "max"])
+    seeds = [len(group.runs) for group in groups] or [1]
+    return {
+        "runs": len(study.runs), "sizes": [short(n) for n in dict.fromkeys(known)],
+        "seeds": [min(seeds), max(seeds)],
+        "draws": _draws(study),
+        "checkpoints": extent(counts["count"]), "steps": [int(counts["min"].min()), int(counts["max"].max())],
+    }  # fmt: skip
+
+
+def _draws(study: Study) -> int:
+    """Return how many random subsamples the leading columns are means over; 1 where nothing was drawn."""
+    known = study.series.catalogue.set_index("column")["draws"]
+    return max((int(known[column]) for column in _moved(study) if column in known), default=1)
+
+
+def _quality(study: Study) -> dict[str, object] | None:
+    column = study.target
+    if not column or column not in study.series.values:
+        return None
+    ends = first_last(study.series, column)
+    if ends.empty:
+        return None
+    first, last, label, unit = ends["first"], ends["last"], study.labels.label(column), ""
+    if column == QUALITY:
+        first, last, label, unit = np.exp(first), np.exp(last), "perplexity", "per token"
+    elif column.endswith("loss"):
+        unit = "nats per token"
+    rose = int((ends["last"] >= ends["first"]).sum())
+    return {
+        "label": label, "unit": unit, "first": extent(first), "last": extent(last), "rose": rose,
+        "of": len(ends),
+    }  # fmt: skip
+
+
+def _move(study: Study, column: str) -> dict[str, object] | None:
+    ends = first_last(study.series, column)
+    if ends.empty:
+        return None
+    noise, change = draw_noise(study.series, column, ends), ends["last"] - ends["first"]
+    clear = change.abs() > 2 * noise
+    rose, fell = int((clear & (change > 0)).sum()), int((clear & (change < 0)).sum())
+    return {
+        "column": column, "label": study.labels.label(column), "of": len(ends), "rose": rose, "fell": fell,
+        "still": len(ends) - rose - fell, "first": extent(ends["first"]), "last": extent(ends["last"]),
+    }  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class BesideNull:
+    """In how many sizes a feature's last value lies above and below the band of its null."""
+
+    feature: str
+    label: str
+    above: int
+    below: int
+    sizes: int
+    ratio: float
+    """Median over sizes of the measured value over the null's mean."""
+
+
+def nulls_of(study: Study) -> list[BesideNull]:
+    """Return the comparison of every leading feature with its null, at the last checkpoint."""
+    if "probe" not in study.features:
+        return []
+    if study.subject.name == "representations":
+        rows = of_layer(study.features[study.features["probe"] == PROBE], None)
+        pairs = [(name, f"{name}_null", f"{PROBE}/euclidean/hidden/{name}") for name in WITH_NULL]
+        found = [
+            _beside(study, label, select(rows, name, probe=PROBE), select(rows, null, probe=PROBE))
+            for name, null, label in pairs
+        ]
+    else:
+        probe = "gradient_" * (study.subject.name == "gradients") + "neural_persistence"
+        of_model = {"probe": probe, "filtration": study.filtration, "scope": Scope.MODEL}
+        label = f"{probe}/{study.filtration}/neural_persistence"
+        own = select(study.features, "neural_persistence", **of_model)
+        shuffled = select(study.features, "neural_persistence_shuffled", **of_model)
+        found = [_beside(study, label, own, shuffled)]
+    return [one for one in found if one is not None]
+
+
+def _beside(study: Study, column: str, measured: pd.DataFrame, nulls: pd.DataFrame) -> BesideNull | None:
+    above = below = n = 0
+    ratios = []
+    for group in sizes(study.runs):
+        line, null = curve(measured, group.runs), null_band(nulls, group.runs)
+        both = line.merge(null, on="step", suffixes=("", "_null")).dropna(subset=["low_null", "high_null"])
+        if both.empty:
+            continue
+        last = both.iloc[-1]
+        n += 1
+        above += bool(last["mean"] > last["high_null"])
+        below += bool(last["mean"] < last["low_null"])
+        ratios.append(float(last["mean"] / last["mean_null"]) if last["mean_null"] else np.nan)
+    if not n:
+        return None
+    feature = column.rpartition("/")[2]
+    return BesideNull(feature, study.labels.label(column), above, below, n, float(np.nanmedian(ratios)))

@@ -1,0 +1,121 @@
+"""Sentences from findings: one template for each question and strength, the same for every subject."""
+
+from __future__ import annotations
+
+import html
+import textwrap
+from dataclasses import dataclass
+from functools import cache
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+
+from toposcope.analysis import forms
+from toposcope.analysis.findings.base import Finding, Findings
+
+WIDTH = 80
+_FIRST = ("changed", "when", "end")
+"""Questions whose one line stands in a terminal below the verdict."""
+
+
+@dataclass(frozen=True, slots=True)
+class Said:
+    """An answer in words: one line to act on, what it rests on, how far it reaches, and more beside it."""
+
+    act: str
+    ground: str
+    limits: str
+    more: str
+
+    @property
+    def text(self) -> str:
+        """The whole answer as one paragraph."""
+        return " ".join(part for part in (self.act, self.ground, self.limits, self.more) if part)
+
+
+def said(findings: Findings, finding: Finding) -> Said:
+    """Return the words of one finding."""
+    name = f"{finding.question}/{finding.strength.replace(' ', '_')}.txt"
+    template = _environment().get_template(name)
+    given = {
+        **finding.numbers, "topology": findings.topology, "target": findings.target,
+        "representations": findings.subject == "representations", "left_out": finding.left_out,
+    }  # fmt: skip
+    context = template.new_context(given)
+    for _ in template.root_render_func(context):  # running it is what finds the blocks of its parents
+        pass
+    parts = {name: "".join(found[0](context)) for name, found in context.blocks.items()}
+    return Said(*(_tidy(parts.get(name, "")) for name in ("act", "ground", "limits", "more")))
+
+
+def headline(findings: Findings) -> str:
+    """Return the one line that a busy person can act on."""
+    return said(findings, findings.lead).act
+
+
+def paragraphs(findings: Findings) -> list[tuple[str, str]]:
+    """Return every question with its answer in full."""
+    return [(findings.title(one), text) for one in findings if (text := said(findings, one).text)]
+
+
+def as_text(findings: Findings, *, width: int = WIDTH) -> str:
+    """Return the answer for a terminal: the verdict, its ground and limits, and a line for each question."""
+    lead = said(findings, findings.lead)
+    lines = textwrap.wrap(lead.act, width)
+    for mark, text in (("Ground", lead.ground), ("Limits", lead.limits)):
+        lines += _hanging(mark, text, width)
+    for question in _FIRST:
+        if question in findings and findings[question] is not findings.lead:
+            lines += _hanging(
+                {"changed": "Changed", "when": "When", "end": "Forecast"}[question],
+                said(findings, findings[question]).act, width,
+            )  # fmt: skip
+    return "\n".join(lines)
+
+
+def _hanging(mark: str, text: str, width: int) -> list[str]:
+    if not text:
+        return []
+    return textwrap.wrap(text, width, initial_indent=f"{mark + ':':<10}", subsequent_indent=" " * 10)
+
+
+def as_html(findings: Findings) -> str:
+    """Return the answer for a notebook: the verdict, then every question."""
+    rows = "".join(
+        f"<dt>{html.escape(question)}</dt><dd>{html.escape(text)}</dd>"
+        for question, text in paragraphs(findings)
+    )
+    return f"<p><strong>{html.escape(headline(findings))}</strong></p><dl>{rows}</dl>"
+
+
+@cache
+def _environment() -> Environment:
+    environment = Environment(
+        loader=PackageLoader("toposcope.analysis.findings"),
+        autoescape=False,  # plain text: who prints it into a page or Markdown escapes it there
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters |= {
+        "span": forms.span, "num": forms.number, "listed": forms.listed,
+        "capital": forms.capital,
+    }  # fmt: skip
+    environment.globals |= {"s": _plural, "many": _many, "between": _between}
+    return environment
+
+
+def _tidy(text: str) -> str:
+    return forms.capital(" ".join(text.split()))
+
+
+def _plural(n: int) -> str:
+    return "" if n == 1 else "s"
+
+
+def _many(values: list[float], form: str) -> str:
+    """Return several numbers beside each other, one for each cut."""
+    return " / ".join(forms.number(value, form) for value in values)
+
+
+def _between(interval: list[float], form: str) -> str:
+    return f"[{', '.join(forms.number(value, form) for value in interval)}]" if interval else ""

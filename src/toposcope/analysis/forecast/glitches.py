@@ -1,0 +1,57 @@
+"""Isolated glitches in a loss log: single values that belong to no curve."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+
+HALF_WINDOW = 5
+_LOCAL = 51
+SPREADS = 10.0
+"""Robust standard deviations by which a glitch leaves the running median."""
+LEAST = 0.25
+"""Log loss by which it leaves it at least: losses within 28% of their neighbours are noise."""
+MOST_IN_A_ROW = 2
+"""More deviating values in a row are a spike, which training itself may make, and stay."""
+_FIRST = np.log(20.0)
+
+
+def glitches(loss: np.ndarray) -> np.ndarray:
+    """Return which losses are isolated glitches, bool of shape (n,).
+
+    |log loss - running median of 11| > max(10 x 1.4826 MAD, 0.25), the MAD of such differences the larger of
+    that of all losses and of the nearest 51, at most two in a row. The window shrinks towards both ends; the
+    last two losses are held against the five before them, the first against 20 times the second.
+
+    Parameters
+    ----------
+    loss : float64, shape (n,), positive, by step.
+
+    Examples
+    --------
+    >>> loss = 3.0 + 2.0 / np.sqrt(np.arange(1.0, 41.0))
+    >>> loss[20] *= 1e4
+    >>> np.flatnonzero(glitches(loss)).tolist()
+    [20]
+    """
+    n = len(loss)
+    found = np.zeros(n, dtype=bool)
+    if n < 2 * HALF_WINDOW:
+        return found
+    log = pd.Series(np.log(loss))
+    off = log - log.rolling(2 * HALF_WINDOW + 1, center=True, min_periods=HALF_WINDOW + 1).median()
+    for i in range(HALF_WINDOW):  # symmetric windows: a falling curve's start is no deviation
+        off.iloc[i] = log.iloc[i] - log.iloc[: 2 * i + 1].median()
+        off.iloc[n - 1 - i] = log.iloc[n - 1 - i] - log.iloc[n - 1 - 2 * i :].median()
+    for i in (n - 2, n - 1):
+        off.iloc[i] = log.iloc[i] - log.iloc[n - 2 - HALF_WINDOW : n - 2].median()
+    size = off.abs()
+    spread = np.maximum(size.median(), size.rolling(_LOCAL, center=True, min_periods=1).median())
+    found = (size > np.maximum(SPREADS * 1.4826 * spread, LEAST)).to_numpy(copy=True)
+    found[0] = log.iloc[0] - log.iloc[1] > _FIRST
+    starts = np.flatnonzero(np.diff(np.r_[False, found]) & np.r_[found])
+    for start in starts:
+        stop = start + int(np.argmin(np.r_[found[start:], False]))
+        if stop - start > MOST_IN_A_ROW:
+            found[start:stop] = False
+    return found

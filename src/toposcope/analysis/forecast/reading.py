@@ -1,0 +1,106 @@
+"""Loss curves: from stores, run folders, and plain tables."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from toposcope.errors import InputError
+
+if TYPE_CHECKING:
+    from toposcope.analysis.forecast import Curve, Schedule
+    from toposcope.analysis.forecast.frame import Log
+    from toposcope.analysis.forecast.gather import Problem
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """How runs are read: the loss column, columns renamed before that, and what files leave open."""
+
+    column: str = "loss"
+    rename: Mapping[str, str] = field(default_factory=dict)
+    horizon: int | None = None
+    plan: Schedule | None = None
+    parameters: int = 0
+
+
+def read_curves(paths: Sequence[str], reading: Reading) -> tuple[list[Curve], list[Problem], list[str]]:
+    """Return the curves of every path, runs that could not be used, and notes on how tables were read."""
+    from toposcope.analysis.forecast.gather import gather_curves
+    from toposcope.sources.losses import ALIASES, meaning
+
+    column = meaning(reading.column) if meaning(reading.column) in ALIASES else reading.column
+    curves: list[Curve] = []
+    problems: list[Problem] = []
+    notes: list[str] = []
+    names = _table_names(paths)
+    for path in paths:
+        log = read_log(path, names.get(path, path), reading)
+        if log.metrics.empty:
+            raise InputError(
+                f"{path} has no losses; give a store or run folder with metrics, or --losses at sweeping"
+            )
+        known = log.metrics["run"].unique()
+        plan = reading.plan
+        found, bad = gather_curves(
+            log.metrics, log.runs, features=log.features, diagrams=log.diagrams, wide=log.wide,
+            catalogue=log.catalogue,
+            horizon=reading.horizon, column=column,
+            schedules=dict.fromkeys(map(str, known), plan) if plan is not None else None,
+        )  # fmt: skip
+        curves += [c if c.parameters else replace(c, parameters=reading.parameters) for c in found]
+        problems += bad
+        notes += [f"{path}: {note}" for note in log.notes]
+    return curves, problems, notes
+
+
+def refuse_twins(curves: Sequence[Curve]) -> None:
+    """Raise InputError when two runs have one name: a run must not be its own sibling."""
+    seen: set[str] = set()
+    for curve in curves:
+        if curve.run in seen:
+            raise InputError(f"run {curve.run} is given twice; leave one out")
+        seen.add(curve.run)
+
+
+def _table_names(paths: Sequence[str]) -> dict[str, str]:
+    """Name a table without a run column by its file, with the folder where two files are called the same."""
+    files = [Path(path) for path in paths if Path(path).is_file()]
+    stems = [file.stem for file in files]
+    return {
+        str(file): file.stem if stems.count(file.stem) == 1 else f"{file.parent.name}/{file.stem}"
+        for file in files
+    }
+
+
+def read_log(path: str, name: str, reading: Reading) -> Log:
+    """Return what a store, a table, or the series that `open_series` opens says of its runs."""
+    import pandas as pd
+
+    from toposcope.analysis.forecast.frame import Log, log_from_frame
+    from toposcope.sources.losses import SUFFIXES, read_table
+
+    if Path(path).is_file() and Path(path).suffix in SUFFIXES:
+        table = read_table(path)
+        if absent := [old for old in reading.rename if old not in table]:
+            listed = ", ".join(map(str, table.columns[:12]))
+            raise InputError(f"{path}: --rename {absent[0]}=...: no such column among {listed}")
+        return log_from_frame(table.rename(columns=dict(reading.rename)), name=name, column=reading.column)
+    if (Path(path) / "store.json").is_file():
+        from toposcope.store import Store
+
+        store = Store.open(path)
+        return Log(
+            store.metrics(), store.runs(), features=store.features(), diagrams=store.diagrams(probe="rips"),
+            catalogue=store.catalogue(),
+        )  # fmt: skip
+    from toposcope.sources import open_series
+
+    series = open_series(path)
+    frames = [series.metrics(run.run) for run in series.runs]
+    rows = [{"run": r.run, "parameters": r.parameters, "config": dict(r.config)} for r in series.runs]
+    filled = [frame for frame in frames if len(frame)]
+    metrics = pd.concat(filled, ignore_index=True) if filled else pd.DataFrame(columns=["run"])
+    return Log(metrics, pd.DataFrame(rows))

@@ -1,0 +1,115 @@
+"""How numbers are printed: one cell at a time, a dash where there is none."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import pandas as pd
+
+Line = Mapping[Any, Any]
+NONE = "–"
+
+
+def minus(text: str) -> str:
+    """Return the text of a number with real minus signs.
+
+    >>> minus("-0.5 [-1, 2]")
+    '−0.5 [−1, 2]'
+    """
+    return text.replace("-", "−")
+
+
+def number(value: object, form: str) -> str:
+    """Return a number in the given form, a dash for a missing one.
+
+    >>> number(-1.234, "{:.2f}"), number(None, "{:.2f}")
+    ('−1.23', '–')
+    """
+    return NONE if value is None or pd.isna(value) else minus(form.format(value))  # type: ignore[call-overload]
+
+
+def interval(line: Line, low: str, high: str, form: str) -> str:
+    """Return "[low, high]" from two columns of a line, empty when either is missing."""
+    a, b = number(line.get(low), form), number(line.get(high), form)
+    return "" if NONE in (a, b) else f"[{a}, {b}]"
+
+
+def step_and_part(line: Line, which: str) -> str:
+    """Return a step with the part of the run it is, from the columns WHICH_step and WHICH_fraction."""
+    step, part = line.get(f"{which}_step"), line.get(f"{which}_fraction")
+    percent = number(part, "{:.0%}")
+    return number(step, "{:,.0f}") + ("" if NONE in (percent, number(step, "{}")) else f" ({percent})")
+
+
+def whole(value: object) -> str:
+    """Return an integer, "unknown" for a missing one."""
+    text = number(value, "{:.0f}")
+    return "unknown" if text == NONE else text
+
+
+def plain(value: object) -> str:
+    """Return a setting as text: lists separated by commas, floats without noise.
+
+    >>> plain([1.0, 2.5]), plain("x"), plain([])
+    ('1, 2.5', 'x', 'none')
+    """
+    if isinstance(value, Sequence) and not isinstance(value, str):
+        return ", ".join(plain(item) for item in value) or "none"
+    return f"{value:g}" if isinstance(value, float) else str(value)
+
+
+def trend_cell(line: Line, spec: str, form: str) -> str:
+    """Return the cell of one column, or of an interval when `spec` names two columns."""
+    names = spec.split()
+    return number(line[names[0]], form) if len(names) == 1 else interval(line, names[0], names[1], form)
+
+
+def extent(values: Iterable[float]) -> list[float]:
+    """Return the smallest and the largest finite value; empty where there is none.
+
+    >>> extent([2.0, float("nan"), 1.0]), extent([])
+    ([1.0, 2.0], [])
+    """
+    known = [float(value) for value in values if value is not None and math.isfinite(value)]
+    return [min(known), max(known)] if known else []
+
+
+def span(values: Sequence[float] | pd.Series, form: str) -> str:
+    """Return one number, or the range when the smallest and largest differ as printed.
+
+    >>> span([1.0, 2.0], "{:.0f}"), span([-0.5, 0.5], "{:+.1f}"), span([], "{:.0f}")
+    ('1–2', '−0.5 to +0.5', '–')
+    """
+    if not len(values):
+        return NONE
+    low, high = form.format(min(values)), form.format(max(values))
+    low, high = (re.sub("^-", "−", text) for text in (low, high))
+    if low == high:
+        return low
+    return f"{low} to {high}" if "−" in low + high or "+" in low + high else f"{low}–{high}"
+
+
+def steps_span(values: pd.Series) -> str:
+    """Return a step, or the range of steps."""
+    return span(values.dropna(), "{:,.0f}")
+
+
+def listed(parts: Sequence[str]) -> str:
+    """Return a list as a phrase.
+
+    >>> listed(["a", "b", "c"])
+    'a, b and c'
+    """
+    return parts[0] if len(parts) == 1 else ", ".join(parts[:-1]) + " and " + parts[-1]
+
+
+def capital(text: str) -> str:
+    """Return a sentence with its first letter large and the others as they are.
+
+    >>> capital("neural persistence of MLPs")
+    'Neural persistence of MLPs'
+    """
+    return text[:1].upper() + text[1:]

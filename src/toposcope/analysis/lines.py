@@ -1,0 +1,86 @@
+"""From a store's rows to a line with its interval, and to the band of a null."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+from scipy.stats import t as student
+
+LEVEL = 0.95
+"""Coverage of every interval and null band made here."""
+
+
+def select(
+    features: pd.DataFrame,
+    feature: str,
+    *,
+    probe: str,
+    filtration: str | None = None,
+    name: str | None = None,
+    role: str | None = None,
+    scope: str | None = None,
+) -> pd.DataFrame:
+    """Return the finite rows of one feature (columns as in the store's features table)."""
+    keep = (features["feature"] == feature) & (features["probe"] == probe)
+    for column, wanted in (("filtration", filtration), ("name", name), ("role", role), ("scope", scope)):
+        if wanted is not None:
+            keep &= features[column] == wanted
+    chosen = features[keep]
+    return chosen[np.isfinite(chosen["value"].to_numpy(dtype=np.float64))]
+
+
+def curve(rows: pd.DataFrame, runs: tuple[str, ...]) -> pd.DataFrame:
+    """Return the line of one size: columns step, mean, low, high, draws, seeds.
+
+    Draws (random subsamples) are averaged first. With one run the interval is Student's, of the mean
+    over its draws; with several it is Student's, of the mean over the seeds, which are the
+    independent unit. Where neither repeats, low and high are NaN.
+    """
+    mine = rows[rows["run"].isin(runs)]
+    per_run = mine.groupby(["run", "step"])["value"].agg(["mean", "std", "count"]).reset_index()
+    if len(runs) > 1:
+        grouped = per_run.groupby("step")["mean"].agg(["mean", "std", "count"])
+        draws = per_run.groupby("step")["count"].min()
+        seeds = grouped["count"]
+    else:
+        grouped = per_run.set_index("step")[["mean", "std", "count"]].sort_index()
+        draws, seeds = grouped["count"], grouped["count"].clip(upper=1)
+    half = _half_width(grouped["std"], grouped["count"], of_mean=True)
+    return pd.DataFrame(
+        {
+            "step": grouped.index.to_numpy(),
+            "mean": grouped["mean"].to_numpy(),
+            "low": (grouped["mean"] - half).to_numpy(),
+            "high": (grouped["mean"] + half).to_numpy(),
+            "draws": draws.to_numpy(),
+            "seeds": seeds.to_numpy(),
+        }
+    )
+
+
+def null_band(rows: pd.DataFrame, runs: tuple[str, ...]) -> pd.DataFrame:
+    """Return where one more value of the null would fall: columns step, mean, low, high, draws.
+
+    Each draw of the null is averaged over the runs of a size first, so that the band is comparable
+    with the mean line of that size. The band is Student's prediction interval over the draws.
+    """
+    mine = rows[rows["run"].isin(runs)]
+    per_draw = mine.groupby(["step", "draw"])["value"].mean()
+    grouped = per_draw.groupby("step").agg(["mean", "std", "count"])
+    half = _half_width(grouped["std"], grouped["count"], of_mean=False)
+    return pd.DataFrame(
+        {
+            "step": grouped.index.to_numpy(),
+            "mean": grouped["mean"].to_numpy(),
+            "low": (grouped["mean"] - half).to_numpy(),
+            "high": (grouped["mean"] + half).to_numpy(),
+            "draws": grouped["count"].to_numpy(),
+        }
+    )
+
+
+def _half_width(std: pd.Series, count: pd.Series, *, of_mean: bool) -> pd.Series:
+    repeated = count.where(count >= 2).astype(float)
+    factor = 1.0 / repeated if of_mean else 1.0 + 1.0 / repeated
+    quantile = student.ppf(0.5 + LEVEL / 2, repeated - 1.0)
+    return pd.Series(quantile * std.to_numpy() * np.sqrt(factor.to_numpy()), index=std.index)

@@ -1,0 +1,282 @@
+"""One study: everything that is computed about one kind of object, each table once and when asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+
+import numpy as np
+import pandas as pd
+
+from toposcope import analysis as tables
+from toposcope.analysis.finals import finals_table, fits_table
+from toposcope.analysis.findings import Findings, find
+from toposcope.analysis.forecast.compare import COLUMNS as FORECASTS
+from toposcope.analysis.forecast.compare import WORTH, forecast_table, worth_of_features
+from toposcope.analysis.forecast.frame import Log
+from toposcope.analysis.groups import sizes
+from toposcope.analysis.hidden import COUNT, PROBE, SENSITIVITY, TOP
+from toposcope.analysis.labels import Labels
+from toposcope.analysis.subjects import Subject
+from toposcope.analysis.table import SeriesTable
+from toposcope.analysis.trends.confounds import confound_table, walk_bound
+from toposcope.analysis.trends.verdicts import (
+    DEFAULT_TARGETS,
+    LEAST_POINTS,
+    default_columns,
+    family_table,
+)
+
+SHOWN = 60
+"""Most features whose runs are listed one by one on a page."""
+
+CONTROLS = {"top": TOP, "count": COUNT}
+"""What stands in for topology: one number of the spectrum, and how many bars there are."""
+
+
+@dataclass(frozen=True)
+class Study:
+    """The tables of one subject; those of `given` are taken as they are, the others are computed once.
+
+    `features`, `metrics`, `runs`, `diagrams` and `audit` are the store's; `series` joins them. `target` is
+    what correlations are taken with ("" where nothing can be), `further` are targets that were brought along.
+    `wanted` holds the features that were asked for; empty: those of the model and of each role.
+    """
+
+    subject: Subject
+    series: SeriesTable
+    runs: pd.DataFrame
+    target: str
+    features: pd.DataFrame = field(default_factory=pd.DataFrame)
+    metrics: pd.DataFrame = field(default_factory=pd.DataFrame)
+    diagrams: pd.DataFrame = field(default_factory=lambda: pd.DataFrame(columns=["probe", "dim", "run"]))
+    audit: pd.DataFrame | None = None
+    provenance: Mapping[str, object] = field(default_factory=dict)
+    log: Log | None = None
+    targets: tuple[str, ...] = ()
+    further: tuple[str, ...] = ()
+    wanted: tuple[str, ...] = ()
+    given: Mapping[str, pd.DataFrame] = field(default_factory=dict)
+
+    def with_tables(self, **given: pd.DataFrame) -> Study:
+        """Return the study with these tables in the place of computed ones."""
+        return replace(self, given={**self.given, **given})
+
+    def _made(self, name: str, make: Callable[[], pd.DataFrame]) -> pd.DataFrame:
+        return self.given[name] if name in self.given else make()
+
+    @cached_property
+    def labels(self) -> Labels:
+        """What the columns are called, and which of them are primary."""
+        return Labels(self.series)
+
+    @cached_property
+    def ordered(self) -> list[str]:
+        """The runs, smallest model first, the seeds of a size beside each other."""
+        return [run for group in sizes(self.runs) for run in group.runs]
+
+    @cached_property
+    def columns(self) -> list[str]:
+        """The features that are analysed."""
+        chosen = self.wanted or default_columns(self.series)
+        return [column for column in chosen if column not in self.targets]
+
+    @cached_property
+    def trends(self) -> pd.DataFrame:
+        """Every feature with every target in every run: see `trend_table`."""
+        return self._made(
+            "trends",
+            lambda: tables.trend_table(
+                self.series, targets=list(self.targets), columns=self.columns, every=True
+            ),
+        )
+
+    @cached_property
+    def leading(self) -> pd.DataFrame:
+        """The rows of `trends` that pages read: primary features, then what leads; targets with a table."""
+        if "trends" in self.given or "trends" in self.__dict__:
+            return self.trends
+        columns = self.labels.leading(self.columns, most=SHOWN) or self.columns
+        chosen = [name for name in (self.target, *self.further) if name]
+        return tables.trend_table(self.series, targets=chosen, columns=columns)
+
+    @cached_property
+    def bends(self) -> pd.DataFrame:
+        """The rows of `segments` that findings and pages read: the columns whose change is told."""
+        named = [self.column(name) for name in self.subject.moved]
+        columns = [name for name in named if name in self.series.values] or self.labels.primary()[:4]
+        return self._made("segments", lambda: tables.segment_table(self.series, columns=columns))
+
+    @cached_property
+    def families(self) -> pd.DataFrame:
+        """Every feature with every target over all runs: one test each, which carries the verdict."""
+        return self._made(
+            "families", lambda: family_table(self.series, targets=list(self.targets), columns=self.columns)
+        )
+
+    @cached_property
+    def confounds(self) -> pd.DataFrame:
+        """Correlations given one number that needs no topology, where the store has it."""
+        return self._made("confounds", self._confounds)
+
+    def _confounds(self) -> pd.DataFrame:
+        controls = {name: column for name, column in CONTROLS.items() if column in self.series.values}
+        names = [self.target, *self.further] if self.target else list(self.further)
+        if not controls or not names:
+            return pd.DataFrame()
+        made = [confound_table(self.series, t, self.columns, controls).assign(target=t) for t in names]
+        return pd.concat(made, ignore_index=True)
+
+    @cached_property
+    def replicates(self) -> pd.DataFrame:
+        """Every feature across training replicates; empty without any."""
+        return self._made(
+            "replicates",
+            lambda: tables.seed_table(self.series, targets=list(self.targets), columns=self.columns),
+        )
+
+    @cached_property
+    def lags(self) -> pd.DataFrame:
+        """Leads and lags of innovations."""
+        return self._made(
+            "lags", lambda: tables.lag_table(self.series, targets=list(self.targets), columns=self.columns)
+        )
+
+    @cached_property
+    def phases(self) -> pd.DataFrame:
+        """The weight-space paper's two rules."""
+        return self._made("phases", lambda: tables.phase_table(self.series, columns=self.columns))
+
+    @cached_property
+    def segments(self) -> pd.DataFrame:
+        """Stretches of constant slope on log step, with the interval of each bend."""
+        return self._made("segments", lambda: tables.segment_table(self.series, columns=self.columns))
+
+    @cached_property
+    def saturation(self) -> pd.DataFrame:
+        """Saturating fits of every feature."""
+        return self._made("saturation", lambda: tables.saturation_table(self.series, columns=self.columns))
+
+    @cached_property
+    def scaling(self) -> pd.DataFrame:
+        """Power laws of last values with model size."""
+        return self._made(
+            "scaling", lambda: tables.scaling_table(self.series, columns=list(self.wanted) or None)
+        )
+
+    @cached_property
+    def exponents(self) -> pd.DataFrame:
+        """Exponents predicted from features, every family or run left out."""
+        from toposcope.analysis.scaling.recover import exponent_recovery
+
+        return self._made("exponents", lambda: exponent_recovery(self.series))
+
+    @cached_property
+    def finals(self) -> pd.DataFrame:
+        """The leading quantities at every run's last checkpoint."""
+        wanted = [self.target, *(self.column(name) for name in self.subject.ends)]
+        present = [name for name in dict.fromkeys(wanted) if name in self.series.values]
+        return self._made("finals", lambda: finals_table(self.series, present))
+
+    @cached_property
+    def fits(self) -> pd.DataFrame:
+        """Power laws of the leading quantities."""
+        return self._made("fits", lambda: fits_table(self.finals))
+
+    @cached_property
+    def forecasts(self) -> pd.DataFrame:
+        """Every finished run's final loss from the others; empty where no loss was logged."""
+        if self.log is None or "loss" not in self.series.targets:
+            return self._made("forecasts", lambda: pd.DataFrame(columns=list(FORECASTS)))
+        log = self.log
+        return self._made("forecasts", lambda: forecast_table(log))
+
+    @cached_property
+    def forecast_effects(self) -> pd.DataFrame:
+        """What features add to a forecast, paired by run."""
+        return self._made("forecast_effects", lambda: effects_of(self.forecasts))
+
+    @cached_property
+    def sensitivity(self) -> pd.DataFrame:
+        """How far numbers on representations move with their settings."""
+        measured = self.has("h1_total", probe=SENSITIVITY) or self.has(None, probe=SENSITIVITY)
+        return self._made(
+            "sensitivity", lambda: tables.sensitivity_table(self.features) if measured else pd.DataFrame()
+        )
+
+    @cached_property
+    def chance(self) -> float:
+        """The |rho| that 5% of pairs of random walks of this length exceed."""
+        counted = self.leading["n"].max() if len(self.leading) else np.nan
+        return walk_bound(int(counted)) if np.isfinite(counted) else float("nan")
+
+    @cached_property
+    def findings(self) -> Findings:
+        """What may be said, question by question."""
+        return find(self)
+
+    @property
+    def problems(self) -> tuple[str, ...]:
+        """What was merged or left out, and which runs could not be judged."""
+        if not len(self.leading) or "status" not in self.leading:
+            return self.series.problems
+        lost = self.leading.groupby("run", sort=False).filter(lambda rows: (rows["status"] == "failed").all())
+        first = lost.drop_duplicates("run")
+        failed = (f"run {r}: failed: {why}" for r, why in zip(first["run"], first["reason"], strict=True))
+        return (*self.series.problems, *failed)
+
+    def has(self, feature: str | None, *, probe: str = PROBE) -> bool:
+        """Return whether a probe measured a feature of this name with a finite value."""
+        if not len(self.features):
+            return False
+        mine = self.features["probe"] == probe
+        if feature is not None:
+            mine &= self.features["feature"] == feature
+        return bool(np.isfinite(self.features.loc[mine, "value"].to_numpy(float)).any())
+
+    @cached_property
+    def filtration(self) -> str:
+        """The convention of neural persistence that leads: `seed004` unless only `rieck` was measured."""
+        known = self.series.catalogue
+        measured = set(known.loc[known["feature"] == "neural_persistence", "filtration"])
+        return "rieck" if "rieck" in measured and "seed004" not in measured else "seed004"
+
+    @cached_property
+    def cloud(self) -> str:
+        """The weight cloud that leads: the one of all rows where it was measured, else the sum of layers."""
+        known = self.series.catalogue
+        names = set(known.loc[known["probe"].astype(str).str.endswith("rips"), "name"])
+        return "layers" if "layers" in names and "pooled" not in names else "pooled"
+
+    def column(self, template: str) -> str:
+        """Return a column key with this study's filtration and cloud filled in."""
+        return template.format(self.filtration).replace("/pooled/", f"/{self.cloud}/")
+
+
+def effects_of(scores: pd.DataFrame) -> pd.DataFrame:
+    """Return what features add to these forecasts; empty where none was made."""
+    return worth_of_features(scores) if len(scores) else pd.DataFrame(columns=list(WORTH))
+
+
+def why_nothing(study: Study) -> str:
+    """Say why nothing could be computed, and what would help."""
+    longest = study.series.values.groupby("run")["step"].count().max()
+    if longest < LEAST_POINTS:
+        return f"the longest run has {longest} checkpoints, at least {LEAST_POINTS} are needed; add some"
+    if study.series.catalogue.empty:
+        return "the table has no feature column; add one"
+    return "no part asked for fits these runs; --part all tries every one"
+
+
+def chosen_targets(
+    series: SeriesTable, target: str, wanted: Sequence[str], brought: Sequence[str]
+) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Return the targets that correlations are taken with, and those of them that were brought along.
+
+    `wanted` were asked for and stand alone with the further ones; otherwise the usual losses are there.
+    """
+    more = tuple(t for t in series.targets if t in ("probe_accuracy", *brought) and t != target)
+    usual = wanted if wanted else [name for name in DEFAULT_TARGETS if name in series.targets]
+    first = [target] if target else []
+    return tuple(dict.fromkeys([*first, *usual, *more])), tuple(t for t in more if t not in wanted)

@@ -1,0 +1,72 @@
+"""What a study is about: weights, gradients, representations, or a table made elsewhere."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import pandas as pd
+
+from toposcope.analysis.hidden import COUNT, ENTROPY, PROBE, QUALITY, RANK, SENSITIVITY, TOP, TOTAL
+
+H0 = "rips/euclidean/pooled/h0_total"
+H0_SCALED = "rips/euclidean/pooled/h0_total_scaled"
+H1 = "rips/euclidean/pooled/h1_total"
+NP = "neural_persistence/{}/neural_persistence"
+NP_EXCESS = "neural_persistence/{}/neural_persistence_excess"
+_GRADIENTS = "gradient_"
+
+
+@dataclass(frozen=True, slots=True)
+class Subject:
+    """One kind of measured object, and what its findings lead with.
+
+    `topology` is what is judged, in words; `moved` are the columns whose change is told, `leads` those that
+    stand for the whole in a sentence on time; `targets` are preferred in this order.
+    """
+
+    name: str
+    heading: str
+    topology: str
+    title: str
+    targets: tuple[str, ...]
+    moved: tuple[str, ...] = ()
+    ends: tuple[str, ...] = ()
+
+
+_LOSSES = ("heldout_loss", "loss")
+
+WEIGHTS = Subject(
+    "weights", "Weights", "the topology of the weights",
+    "Persistent homology of weights during training.", _LOSSES, (H0, H0_SCALED, NP),
+    (H0, NP, H1, H0_SCALED, NP_EXCESS),
+)  # fmt: skip
+GRADIENTS = Subject(
+    "gradients", "Gradients", "the topology of the gradients",
+    "Persistent homology of the loss gradients on a fixed batch during training.", _LOSSES,
+    tuple(_GRADIENTS + column for column in (H0, H0_SCALED, NP)),
+)  # fmt: skip
+REPRESENTATIONS = Subject(
+    "representations", "Representations", "the topology of these representations",
+    "Persistent homology of the hidden states that a fixed set of texts gets during training.",
+    (QUALITY, *_LOSSES), (TOTAL, COUNT, RANK, TOP), (COUNT, TOTAL, ENTROPY, RANK),
+)  # fmt: skip
+TABLE = Subject(
+    "table", "Table", "the feature set of this table", "Features of training runs, from a table.", _LOSSES
+)
+
+
+def rows_of(features: pd.DataFrame) -> list[tuple[Subject, pd.DataFrame]]:
+    """Return which subjects a store's rows are about, each with the rows that its study reads.
+
+    Gradients in a store of weights or of representations are listed with these.
+    """
+    probe = features["probe"].astype(str)
+    gradients, hidden = probe.str.startswith(_GRADIENTS), probe.isin((PROBE, SENSITIVITY))
+    if len(features) and gradients.all():
+        return [(GRADIENTS, features)]
+    found = []
+    if not (hidden | gradients).all():
+        found.append((WEIGHTS, features[~hidden]))
+    if (probe == PROBE).any():
+        found.append((REPRESENTATIONS, features[hidden | gradients]))
+    return found

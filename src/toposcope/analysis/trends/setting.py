@@ -1,0 +1,36 @@
+"""The nulls on which the constants of the verdict's test were set; none of them is in `nulls.NULLS`."""
+
+from __future__ import annotations
+
+from toposcope.analysis.trends import simulators as sim
+
+SETTING_NULLS: dict[str, sim.Simulator] = {
+    "white": sim.white,
+    "AR(1) 0.3": sim.autoregression(0.3),
+    "AR(1) 0.7": sim.autoregression(0.7),
+    "AR(1) 0.95": sim.autoregression(0.95),
+    "AR(1) -0.5": sim.autoregression(-0.5),
+    "AR(1) -0.9": sim.autoregression(-0.9),
+    "cycle 6, .8": sim.cycle(6.0, 0.8),
+    "cycle 12, .95": sim.cycle(12.0, 0.95),
+    "wave 8 + 30%": sim.wave(8.0, 0.3),
+    "edge .8": sim.edge(0.8),
+    "averaged over 3": sim.averaged(3),
+    "averaged over 7": sim.averaged(7),
+    "walk + 2 white": sim.plus((1.0, sim.walk), (2.0, sim.white)),
+    "walk of AR(1) .5": sim.summed(sim.autoregression(0.5)),
+    "power laws + 5%": sim.curve(sim.power_law, 0.05),
+    "power laws + 0.3%": sim.curve(sim.power_law, 0.003),
+    "power laws + 2% AR .7": sim.curve(sim.power_law, 0.02, sim.autoregression(0.7)),
+    "power laws + 3%, waning": sim.curve(sim.power_law, 0.03, sim.scaled(sim.white, -0.4)),
+    "exponentials + 0.3%": sim.curve(sim.exponential, 0.003),
+    "exponentials + 3%": sim.curve(sim.exponential, 0.03),
+    "sigmoids + 0.5%": sim.curve(sim.sigmoid, 0.005),
+    "sigmoids + 5%": sim.curve(sim.sigmoid, 0.05),
+    "log sigmoids + 0.3%": sim.curve(sim.log_sigmoid, 0.003),
+    "double descent + 0.3%": sim.curve(sim.double_descent, 0.003),
+    "kinks + 0.5%": sim.curve(sim.kink, 0.005),
+    "jumps + 2%": sim.curve(sim.jump, 0.02),
+    "spikes 10%": sim.spikes(0.1),
+}
+"""Name -> simulator. They differ from the judging nulls in their parameters or in their form."""

@@ -1,0 +1,37 @@
+"""Packages that are called like the public function of the same name."""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import sys
+from types import ModuleType
+from typing import Any
+
+
+class CallablePackage(ModuleType):
+    """A package whose call is the call of one function.
+
+    `toposcope.report` names a function and the package that it lives in: whichever is imported first, the
+    name can be called and its modules can be reached.
+    """
+
+    def _function(self) -> Any:
+        home, _, name = self.__dict__["_calls"].rpartition(".")
+        return getattr(importlib.import_module(home), name)
+
+    def __call__(self, *arguments: Any, **options: Any) -> Any:
+        """Call the function."""
+        return self._function()(*arguments, **options)
+
+    @property
+    def __signature__(self) -> inspect.Signature:
+        """The function's signature, for editors and `help`."""
+        return inspect.signature(self._function())
+
+
+def make_callable(package: str, function: str) -> None:
+    """Let the imported `package` be called as `function`, the dotted name of one."""
+    module = sys.modules[package]
+    module.__dict__["_calls"] = function
+    module.__class__ = CallablePackage

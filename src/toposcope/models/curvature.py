@@ -1,0 +1,228 @@
+"""Products of a vector with the Hessian and with the Gauss-Newton matrix of an objective."""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+from toposcope.errors import InputError
+from toposcope.models.protocol import widened
+
+if TYPE_CHECKING:
+    import torch
+
+    from toposcope.models.objective import Objective, Part
+
+KEEP_BYTES = 2**30
+"""Graphs of micro-batches are kept between products while they take up to this much memory together."""
+_NO_SECOND_DERIVATIVE = ("not implemented", "does not require grad", "not differentiable", "double backward")
+
+
+class Product(ABC):
+    """Multiplies flat vectors by a symmetric matrix of an objective, at its parameters and on its batch.
+
+    The graph of every micro-batch is built once and kept between products while all of them fit into
+    `keep_bytes`; otherwise it is built anew for every product.
+    """
+
+    method = "double backward"
+
+    def __init__(self, objective: Objective, *, keep_bytes: int = KEEP_BYTES) -> None:
+        self.objective = objective
+        self._leaves = objective.leaves()
+        self._keep_bytes = keep_bytes
+        self._graphs: dict[int, Any] = {}
+        self._kept: bool | None = None
+
+    @property
+    def n(self) -> int:
+        """The number of parameters."""
+        return self.objective.n_parameters
+
+    def __call__(self, vector: torch.Tensor) -> torch.Tensor:
+        """Return the product with a flat vector.
+
+        Raises
+        ------
+        InputError
+            When the vector has another number of entries, or the product is not finite.
+        """
+        import torch
+
+        named = self.objective.named(vector)
+        parts = [value.to(self._leaves[name].dtype) for name, value in named.items()]
+        total: list[torch.Tensor] | None = None
+        for index, part in enumerate(self.objective.pieces):
+            found = self._part(self._graph(index, part), parts)
+            total = found if total is None else [a + b for a, b in zip(total, found, strict=True)]
+        assert total is not None
+        result = torch.cat([value.reshape(-1) for value in total])
+        if not torch.isfinite(result).all():
+            raise InputError("a curvature product is not finite: look for errors with `toposcope audit`")
+        return result
+
+    def _graph(self, index: int, part: Part) -> Any:
+        if index in self._graphs:
+            return self._graphs[index]
+        with attention_with_second_derivative():
+            if self._kept is None:
+                with _counting() as count:
+                    graph = self._build(part)
+                self._kept = count[0] * len(self.objective.pieces) <= self._keep_bytes
+            else:
+                graph = self._build(part)
+        if self._kept:
+            self._graphs[index] = graph
+        return graph
+
+    @abstractmethod
+    def _build(self, part: Part) -> Any:
+        """Return the graph of a micro-batch."""
+
+    @abstractmethod
+    def _part(self, graph: Any, vector: list[torch.Tensor]) -> list[torch.Tensor]:
+        """Return a micro-batch's share of the product, parameter by parameter."""
+
+    def _pulled(
+        self, outputs: Any, weights: torch.Tensor | None = None, *, create_graph: bool = False
+    ) -> list[torch.Tensor]:
+        """Return the gradient of `outputs`, weighted, with respect to the parameters; the graph stays."""
+        import torch
+
+        leaves = list(self._leaves.values())
+        found = torch.autograd.grad(
+            outputs, leaves, weights, create_graph=create_graph, retain_graph=True, allow_unused=True
+        )
+        return [torch.zeros_like(leaf) if g is None else g for g, leaf in zip(found, leaves, strict=True)]
+
+
+class HessianProduct(Product):
+    r"""Multiplies by the Hessian: :math:`H v = \nabla (\nabla L \cdot v)`, by differentiating twice.
+
+    Where a module has no second derivative, the difference of two gradients stands in for it, and `method`
+    says so:
+
+    .. math:: H v \approx \frac{g(\theta + \epsilon v) - g(\theta - \epsilon v)}{2 \epsilon}, \quad
+       \epsilon = \sqrt[3]{u} \, (1 + \|\theta\|) / \|v\|
+
+    with u the rounding unit of the parameters' type.
+    """
+
+    def __call__(self, vector: torch.Tensor) -> torch.Tensor:
+        """Return the product with a flat vector."""
+        if self.method != "double backward":
+            return self._differences(vector)
+        try:
+            return super().__call__(vector)
+        except RuntimeError as error:
+            if not any(words in str(error) for words in _NO_SECOND_DERIVATIVE):
+                raise
+            self.method = "finite differences"
+            self._graphs.clear()
+            return self._differences(vector)
+
+    def _build(self, part: Part) -> Any:
+        loss = self.objective.call(self._leaves, part).sum() / self.objective.batch.tokens
+        gradients = self._pulled(loss, create_graph=True)
+        if self._kept is None and _ends_in_error(gradients):
+            raise RuntimeError("double backward ends at a function that is differentiable once")
+        return gradients
+
+    def _part(self, graph: Any, vector: list[torch.Tensor]) -> list[torch.Tensor]:
+        import torch
+
+        pairs = [(g, v) for g, v in zip(graph, vector, strict=True) if g.requires_grad]
+        if not pairs:
+            return [torch.zeros_like(v) for v in vector]
+        return self._pulled([g for g, _ in pairs], [v for _, v in pairs])  # type: ignore[arg-type]
+
+    def _differences(self, vector: torch.Tensor) -> torch.Tensor:
+        import torch
+
+        here = self.objective.parameters
+        length = float(vector.norm())
+        if length == 0:
+            return torch.zeros_like(here)
+        step = torch.finfo(here.dtype).eps ** (1 / 3) * (1.0 + float(here.norm())) / length
+        move = step * vector.to(here.dtype)
+        ahead, behind = (self.objective.at(here + sign * move).gradient() for sign in (1, -1))
+        return (ahead - behind) / (2 * step)
+
+
+class GaussNewtonProduct(Product):
+    r"""Multiplies by the Gauss-Newton matrix of the cross-entropy, which is also its Fisher matrix.
+
+    .. math:: G v = \frac{1}{T} \sum_t J_t^\top (\operatorname{diag}(p_t) - p_t p_t^\top) J_t v
+
+    with :math:`J_t` the Jacobian of the logits of the predicted token t and :math:`p_t` their softmax. It is
+    the Hessian where the logits are linear in the parameters, and never has a negative eigenvalue.
+    """
+
+    def _build(self, part: Part) -> Any:
+        import torch
+
+        model = self.objective.model
+
+        def scored(ids: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
+            return widened(model.logits(model.final_states(ids[:, :-1], mask[:, :-1])[part.scored]))
+
+        found = self.objective.with_parameters(self._leaves, scored, part.ids, part.mask)
+        dual = torch.zeros_like(found, requires_grad=True)
+        return found, dual, self._pulled(found, dual, create_graph=True)
+
+    def _part(self, graph: Any, vector: list[torch.Tensor]) -> list[torch.Tensor]:
+        import torch
+
+        logits, dual, pulled = graph
+        pairs = [(g, v) for g, v in zip(pulled, vector, strict=True) if g.requires_grad]
+        (pushed,) = torch.autograd.grad([g for g, _ in pairs], dual, [v for _, v in pairs], retain_graph=True)
+        share = logits.detach().softmax(-1)
+        weights = share * (pushed - (share * pushed).sum(-1, keepdim=True))
+        return self._pulled(logits, weights / self.objective.batch.tokens)
+
+
+@contextmanager
+def attention_with_second_derivative() -> Iterator[None]:
+    """Use the attention kernel that can be differentiated twice; the fused ones cannot."""
+    from torch.nn.attention import SDPBackend, sdpa_kernel
+
+    with sdpa_kernel(SDPBackend.MATH):
+        yield
+
+
+def _ends_in_error(tensors: list[torch.Tensor]) -> bool:
+    """Return whether a graph has a function that may be differentiated once only.
+
+    Torch leaves out what lies behind it without a word when the gradient is asked for by input.
+    """
+    waiting = [tensor.grad_fn for tensor in tensors if tensor.grad_fn is not None]
+    seen = set(waiting)
+    while waiting:
+        node = waiting.pop()
+        if node.name().endswith("autograd::Error"):
+            return True
+        for following, _ in node.next_functions:
+            if following is not None and following not in seen:
+                seen.add(following)
+                waiting.append(following)
+    return False
+
+
+@contextmanager
+def _counting() -> Iterator[list[int]]:
+    """Count the bytes that a graph saves while it is built."""
+    import torch
+
+    count, seen = [0], set()
+
+    def pack(tensor: torch.Tensor) -> torch.Tensor:
+        if tensor.data_ptr() not in seen:
+            seen.add(tensor.data_ptr())
+            count[0] += math.prod(tensor.shape) * tensor.element_size()
+        return tensor
+
+    with torch.autograd.graph.saved_tensors_hooks(pack, lambda tensor: tensor):
+        yield count

@@ -1,0 +1,57 @@
+"""How a study measures: its probes through the one loop into a store, which is kept or not."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from toposcope.errors import InputError
+from toposcope.store import Store
+from toposcope.sweep import Execution, SweepReport, sweep
+
+if TYPE_CHECKING:
+    from toposcope.probes.base import Probe
+    from toposcope.sources.series import Series
+
+
+@contextmanager
+def measured(
+    series: Series,
+    probes: Sequence[Probe],
+    folder: Path | None,
+    *,
+    recipe: Mapping[str, object],
+    jobs: int = 1,
+    quiet: bool = False,
+) -> Iterator[Store]:
+    """Yield the store of a study, in `folder`, where a stopped one goes on, or in one that is removed after.
+
+    Raises
+    ------
+    InputError
+        When a checkpoint could not be measured; the others are in the store.
+    """
+    with tempfile.TemporaryDirectory() as scratch:
+        store = Store.create(folder or Path(scratch) / "store", recipe=recipe)
+        execution = Execution(jobs=jobs, audit=False, quiet=quiet)
+        refuse_failures(sweep(series, probes, store, execution=execution))
+        yield store
+
+
+def refuse_failures(report: SweepReport) -> None:
+    """Turn units that failed into an error: a study with holes says something else.
+
+    Raises
+    ------
+    InputError
+        With the first failure.
+    """
+    if report.failures:
+        first = report.failures[0]
+        raise InputError(
+            f"{len(report.failures)} units failed, the first: run {first.run} step {first.step}: "
+            f"{first.note}; repeat the command to try them again"
+        )

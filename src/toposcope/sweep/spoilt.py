@@ -1,0 +1,86 @@
+"""What values that are not finite cost: a tensor its own rows and those that pool it; a row its status."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import replace
+
+from toposcope.errors import SourceError
+from toposcope.probes.base import Measured, Probe, Reads
+from toposcope.probes.snapshot import Snapshot, Spoilt
+from toposcope.probes.weights.options import WeightOptions
+from toposcope.types import Checkpoint, Role, Row, Scope, Status
+
+
+def mark_spoilt(probe: Probe, snapshot: Snapshot, measured: Measured) -> Measured:
+    """Return what was measured with the rows that a spoilt tensor reaches marked `failed`.
+
+    The tensor has one row of its own, `failed`; of the rest, what pools the model or the tensor's role
+    keeps its place and loses its value. Such a unit is done: it is measured again when its file changes.
+
+    Raises
+    ------
+    SourceError
+        When a probe that does not measure matrix by matrix was left without one.
+    """
+    options = getattr(probe, "options", None)
+    if not isinstance(options, WeightOptions):
+        if snapshot.left_out:
+            raise SourceError(snapshot.left_out[0].note)
+        return measured
+    own = [spoilt for spoilt in snapshot.spoilt if options.keeps(spoilt.name)]
+    before = snapshot.previous if probe.reads == Reads.PREVIOUS else None
+    past = [spoilt for spoilt in before.spoilt if options.keeps(spoilt.name)] if before is not None else []
+    found = list({spoilt.name: spoilt for spoilt in [*past, *own]}.values())
+    if not found:
+        return measured
+    rows = [_failed(row, found) for row in measured.rows] + [
+        _row(snapshot.checkpoint, probe.name, spoilt) for spoilt in found
+    ]
+    names = {spoilt.name for spoilt in found}
+    kept = [
+        item for item in measured.diagrams if item.role != Role.MODEL and item.name not in names
+    ]  # fmt: skip
+    return replace(measured, rows=rows, diagrams=kept)
+
+
+def with_status(measured: Measured) -> Measured:
+    """Return what was measured with a status for every row that has no finite value.
+
+    Weights near the largest float overflow in sums of squares: such a number is `degenerate`, not `ok`.
+    """
+    return replace(measured, rows=[_told(row) for row in measured.rows])
+
+
+def _told(row: Row) -> Row:
+    if math.isfinite(row.value) or row.status in (Status.DEGENERATE, Status.FAILED):
+        return row
+    why = "not defined here" if math.isnan(row.value) else "beyond the largest floating-point number"
+    return replace(
+        row, value=math.nan, status=Status.DEGENERATE, note="; ".join(filter(None, [row.note, why]))
+    )
+
+
+def _failed(row: Row, found: Sequence[Spoilt]) -> Row:
+    reaching = [spoilt for spoilt in found if _reaches(spoilt, row)]
+    if not reaching:
+        return row
+    more = f" (and {len(reaching) - 1} more)" if len(reaching) > 1 else ""
+    return replace(row, value=math.nan, status=Status.FAILED, note=reaching[0].note + more)
+
+
+def _reaches(spoilt: Spoilt, row: Row) -> bool:
+    """Say whether a row is about the tensor, its role, the model, or is scaled by the whole network."""
+    return (
+        row.role == Role.MODEL
+        or (row.scope == Scope.ROLE and row.role == spoilt.role)
+        or row.name == spoilt.name
+    )
+
+
+def _row(at: Checkpoint, probe: str, spoilt: Spoilt) -> Row:
+    return Row(
+        at.run, at.step, probe, "failed", math.nan, tokens=at.tokens, name=spoilt.name, role=spoilt.role,
+        layer=spoilt.layer, head=spoilt.head, scope=Scope.MATRIX, status=Status.FAILED, note=spoilt.note,
+    )  # fmt: skip

@@ -1,0 +1,263 @@
+"""The baselines of a matrix too large for full decompositions, each with the error that it may have."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from toposcope.kernels.lanczos import Spectrum, block_lanczos
+from toposcope.topology.baselines import spectral_slope
+from toposcope.topology.gate import check_matrix
+
+EXACT_SIDE = 768
+"""Spectra of matrices whose smaller side is at most this come from full decompositions."""
+
+EXACT_PAIRS = 4e11
+"""Mean distances of at most this many products of coordinates are over all pairs of rows."""
+
+_BLOCK = 1024
+_WIDTH = 16
+_STEPS = 16
+_PAIRS = 8192
+_RANKME_OFFSET = 1e-7
+_WORST_ROUNDING = 2e-3
+_SE = "standard error"
+_BOUND = "block Lanczos, relative error below"
+_FLOOR = 1e-4
+"""No effective rank from float32 is said to be better than this, nor an eigenvalue than a hundredth of it."""
+_DOUBLE = 1e-10
+_TO_COME = 3.0
+"""What is missing where errors fall as 1 / steps, in units of what the last quarter of the steps changed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Approximate:
+    """A number with its relative error, 0 where it is exact to rounding, and how it was computed."""
+
+    value: float
+    error: float = 0.0
+    how: str = ""
+
+    @property
+    def note(self) -> str:
+        """Say how the number came to be and how far it may be off; empty for an exact one."""
+        return f"{self.how} {100 * self.error:.1g}%" if self.how else ""
+
+
+def is_large(shape: tuple[int, int]) -> bool:
+    """Return whether a matrix of this shape is approximated.
+
+    >>> is_large((4096, 768)), is_large((4096, 1024)), is_large((256000, 768))
+    (False, True, True)
+    """
+    n, d = shape
+    return min(shape) > EXACT_SIDE or (n > d and float(n) * n * d > EXACT_PAIRS)
+
+
+def large_baselines(
+    W: np.ndarray, *, rng: np.random.Generator, alpha_range: tuple[int, int] = (1, 50), name: str = "W"
+) -> dict[str, Approximate]:
+    r"""Return what `baselines` does, for a large matrix, at the cost of one product W W'.
+
+    The Gram matrix G of the smaller side is made in float32 blocks that are added up in float64. Of
+    ``frobenius_norm`` and ``participation_ratio`` nothing but traces is needed: :math:`\mathrm{tr}\,G`,
+    :math:`\mathrm{tr}\,C` and :math:`\|C\|_F^2`, C the covariance of the rows. The others come from
+    16 steps of block Lanczos with 16 random vectors on G and on C (see `toposcope.kernels.lanczos`):
+
+    - ``spectral_norm``, ``top_eigenvalue``, ``stable_rank``: the largest Ritz value; its error is at most its
+      residual;
+    - ``rankme``, ``rankme_eigenvalues``: stochastic Lanczos quadrature. Ritz values that have converged count
+      once each, the others are weighted such that number, trace and squared norm are the true ones; the
+      standard error is that of the random vectors for what these moments leave, and three times what the
+      last quarter of the steps changed;
+    - ``alpha_req``: the Ritz values in place of the eigenvalues; the error is what the last quarter of
+      the steps changed;
+    - ``mean_pairwise_distance``: over all pairs by G where there are no more rows than columns, else
+      over at least 8192 random pairs that take all rows equally often, with their standard error.
+
+    Where rounding in float32 could move ``rankme`` by more than 0.2%, as in a matrix of low rank, G is made
+    again in float64.
+
+    Parameters
+    ----------
+    W : array of shape (n_out, n_in)
+        float16, bfloat16, float32 or float64.
+    rng : numpy.random.Generator
+        For the start vectors and the pairs.
+    alpha_range : pair of int
+        First and last index of the fit of ``alpha_req``.
+    name : str
+        What an error calls the matrix.
+
+    Raises
+    ------
+    InputError
+        If W is not a finite, non-empty matrix.
+
+    References
+    ----------
+    Ubaru, Chen and Saad, "Fast estimation of tr(f(A)) via stochastic Lanczos quadrature", SIAM J. Matrix
+    Anal. Appl. 38 (2017).
+
+    Examples
+    --------
+    >>> W = np.random.default_rng(0).standard_normal((300, 200))
+    >>> found = large_baselines(W, rng=np.random.default_rng(1))
+    >>> round(found["frobenius_norm"].value / float(np.linalg.norm(W)), 6)
+    1.0
+    """
+    W = check_matrix(W, name=name)
+    top = float(np.abs(W).max())
+    scale = 2.0 ** np.floor(np.log2(top)) if top > 0 else 1.0
+    start = rng.standard_normal((min(W.shape), 2 * _WIDTH))
+    gram, covariance = _gram_and_covariance(W, scale, np.float32)
+    spectrum = _spectrum(gram, start[:, :_WIDTH], np.float32)
+    if _rounding(spectrum, gram) > _WORST_ROUNDING:
+        gram, covariance = _gram_and_covariance(W, scale, np.float64)
+        spectrum = _spectrum(gram, start[:, :_WIDTH], np.float64)
+        centred = _spectrum(covariance, start[:, _WIDTH:], np.float64)
+    else:
+        centred = _spectrum(covariance, start[:, _WIDTH:], np.float32)
+    distance = (
+        _all_pairs(gram, scale) if W.shape[0] <= W.shape[1] and W.shape[0] > 1 else _some_pairs(W, scale, rng)
+    )
+    return _of_gram(gram, spectrum, scale) | _of_covariance(covariance, centred, scale, alpha_range) | {
+        "mean_pairwise_distance": distance
+    }  # fmt: skip
+
+
+def _of_gram(gram: np.ndarray, spectrum: Spectrum, scale: float) -> dict[str, Approximate]:
+    total, top = float(np.trace(gram)), float(spectrum.values[0])
+    if not top > 0:
+        return {"frobenius_norm": Approximate(0.0), "spectral_norm": Approximate(0.0)} | {
+            feature: Approximate(np.nan) for feature in ("stable_rank", "rankme")
+        }
+    bound = _bound(spectrum)
+    return {
+        "frobenius_norm": Approximate(scale * np.sqrt(total)),
+        "spectral_norm": Approximate(scale * np.sqrt(top), bound / 2, _BOUND),
+        "stable_rank": Approximate(total / top, bound, _BOUND),
+        "rankme": _effective_rank(spectrum, True, _RANKME_OFFSET),
+    }
+
+
+def _of_covariance(
+    covariance: np.ndarray, spectrum: Spectrum, scale: float, alpha_range: tuple[int, int]
+) -> dict[str, Approximate]:
+    spread, top = float(np.trace(covariance)), float(spectrum.values[0])
+    if not (spread > 0 and top > 0):
+        features = ("participation_ratio", "rankme_eigenvalues", "alpha_req")
+        return {feature: Approximate(np.nan) for feature in features} | {"top_eigenvalue": Approximate(0.0)}
+    alpha = spectral_slope(np.maximum(spectrum.values, 0.0), *alpha_range)
+    earlier = spectrum.earlier.values if spectrum.earlier is not None else spectrum.values
+    changed = abs(1.0 - spectral_slope(np.maximum(earlier, 0.0), *alpha_range) / alpha) if alpha else np.nan
+    return {
+        "participation_ratio": Approximate(spread**2 / float(np.vdot(covariance, covariance))),
+        "rankme_eigenvalues": _effective_rank(spectrum, False, 0.0),
+        "alpha_req": Approximate(alpha, changed, "block Lanczos, its last steps changed"),
+        "top_eigenvalue": Approximate(scale**2 * top, _bound(spectrum), _BOUND),
+    }
+
+
+def _bound(spectrum: Spectrum) -> float:
+    """Return the relative error of the largest eigenvalue: its residual, and not less than rounding."""
+    return max(float(spectrum.residuals[0] / spectrum.values[0]), 10 * spectrum.eps)
+
+
+def _effective_rank(spectrum: Spectrum, root: bool, offset: float) -> Approximate:
+    """Return exp of the entropy of the eigenvalues or their square roots, and its relative error.
+
+    The error has two parts: that of the random vectors, and what further steps would change.
+    """
+    entropy = _entropy(spectrum, root, offset)
+    if not np.isfinite(entropy):
+        return Approximate(np.nan)
+    error = spectrum.standard_error(lambda part: _entropy(part, root, offset))
+    if spectrum.earlier is not None:
+        changed = np.expm1(_entropy(spectrum.earlier, root, offset) - entropy)
+        error = float(np.hypot(error, _TO_COME * changed))
+    error = max(error, _FLOOR if spectrum.eps > _DOUBLE else 0.0)
+    return Approximate(float(np.exp(entropy)), error, f"stochastic Lanczos quadrature, {_SE}")
+
+
+def _entropy(spectrum: Spectrum, root: bool, offset: float) -> float:
+    """Return the entropy of the eigenvalues or their square roots; nan without any."""
+    nodes = np.maximum(spectrum.values, 0.0)
+    values = np.sqrt(nodes) if root else nodes
+    total = float(spectrum.weights @ values)
+    if not total > 0:
+        return float(np.nan)
+    share = values / total + offset
+    return -float(spectrum.weights @ (share * np.log(np.where(share > 0, share, 1.0))))
+
+
+def _spectrum(symmetric: np.ndarray, start: np.ndarray, dtype: type) -> Spectrum:
+    """Return the quadrature of a symmetric matrix, its moments those of the matrix."""
+    found = block_lanczos(symmetric.astype(dtype), start.astype(dtype), _STEPS)
+    return found.with_moments(float(np.trace(symmetric)), float(np.vdot(symmetric, symmetric)))
+
+
+def _rounding(spectrum: Spectrum, gram: np.ndarray) -> float:
+    """Return how much float32 may have added to the sum of the singular values, as a share of it."""
+    noise = 2.0 * float(np.finfo(np.float32).eps) * float(np.trace(gram)) / np.sqrt(len(gram))
+    singular = np.sqrt(np.maximum(spectrum.values, 0.0))
+    total = float(spectrum.weights @ singular)
+    if not total > 0:
+        return 0.0
+    added = np.minimum(np.sqrt(noise), noise / (2.0 * np.maximum(singular, 1e-30)))
+    return float(np.abs(spectrum.weights) @ added) / total
+
+
+def _gram_and_covariance(W: np.ndarray, scale: float, dtype: type) -> tuple[np.ndarray, np.ndarray]:
+    """Gram matrix of the smaller side of W / scale, and its covariance's on the same side."""
+    n, d = W.shape
+    side, length = min(n, d), max(n, d)
+    gram, total = np.zeros((side, side)), np.zeros(side)
+    for start in range(0, length, _BLOCK):
+        part = W[start : start + _BLOCK].T if n > d else W[:, start : start + _BLOCK]
+        block: np.ndarray = part.astype(dtype, order="K")
+        block /= dtype(scale)
+        gram += block @ block.T
+        if n > d:
+            total += block.sum(axis=1, dtype=np.float64)
+    if n > d:
+        covariance = gram - np.outer(total, total / n)
+    else:
+        rows = gram.mean(axis=0)
+        covariance = gram - rows
+        covariance -= rows[:, None]
+        covariance += rows.mean()
+    covariance /= max(n - 1, 1)
+    return gram, covariance
+
+
+def _all_pairs(gram: np.ndarray, scale: float) -> Approximate:
+    """Mean distance over the pairs of rows, from their Gram matrix."""
+    n, squares, total = len(gram), np.diagonal(gram), 0.0
+    for start in range(0, n, _BLOCK):
+        part = slice(start, start + _BLOCK)
+        squared = squares[part, None] + squares - 2.0 * gram[part]
+        np.maximum(squared, 0.0, out=squared)
+        total += float(np.sqrt(squared, out=squared).sum())
+    return Approximate(scale * total / (n * (n - 1)))
+
+
+def _some_pairs(W: np.ndarray, scale: float, rng: np.random.Generator) -> Approximate:
+    """Mean distance over random pairs of rows, every row in as many of them."""
+    n = len(W)
+    if n < 2:
+        return Approximate(np.nan)
+    found: list[np.ndarray] = []
+    while sum(map(len, found)) < _PAIRS:
+        order = rng.permutation(n)
+        first, second = order[0 : n - 1 : 2], order[1:n:2]
+        for start in range(0, len(first), _BLOCK):
+            part = slice(start, start + _BLOCK)
+            step = W[first[part]].astype(np.float32) / np.float32(scale)
+            step -= W[second[part]].astype(np.float32) / np.float32(scale)
+            found.append(np.sqrt(np.einsum("ij,ij->i", step, step)))
+    distances = np.concatenate(found).astype(np.float64)
+    mean = float(distances.mean())
+    error = float(distances.std() / np.sqrt(len(distances))) / mean if mean > 0 else 0.0
+    return Approximate(scale * mean, error, f"{len(distances)} random pairs of rows, {_SE}")

@@ -1,0 +1,34 @@
+"""Powers of two in and out: arithmetic that squares must not meet values near the ends of the float range."""
+
+from __future__ import annotations
+
+import numpy as np
+
+COMFORTABLE = 2.0**-64, 2.0**64
+"""Largest magnitudes that are left as they are: sums of fourth powers stay far from both ends."""
+
+
+def binary_exponent(values: np.ndarray, comfortable: tuple[float, float] = COMFORTABLE) -> int:
+    """Return e such that the largest |value| / 2^e is from 1/2 to 1; 0 where values are `comfortable`.
+
+    >>> binary_exponent(np.array([1e-310])), binary_exponent(np.array([3.0, -1.0]))
+    (-1029, 0)
+    """
+    top = max(abs(float(np.max(values, initial=0.0))), abs(float(np.min(values, initial=0.0))))
+    if top == 0 or comfortable[0] < top < comfortable[1]:
+        return 0
+    return int(np.frexp(top)[1])
+
+
+def scaled(values: np.ndarray, exponent: int) -> np.ndarray:
+    """Return values * 2^exponent in float64 (as they are for 0): exact up to the ends of the float range.
+
+    Beyond them infinite, or 0, as IEEE rounds.
+
+    >>> float(scaled(np.array([3.0]), -1)[0])
+    1.5
+    """
+    if exponent == 0:
+        return values
+    with np.errstate(over="ignore", under="ignore"):
+        return np.asarray(np.ldexp(np.asarray(values, np.float64), exponent))

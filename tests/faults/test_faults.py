@@ -1,0 +1,164 @@
+"""Every command that writes, hurt from outside: it ends, says so, and repeating it ends as if nothing was."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from tests.faults.injury import command, contents, hurt, write_recipe, write_series
+from toposcope.cli.main import main
+from toposcope.store import Store
+
+SMALL = ("--points", "40", "--draws", "3", "--nulls", "3", "--no-audit")
+
+
+@dataclass(frozen=True)
+class Case:
+    """A command that writes to a folder, what it leaves there once some of it is done, and what it made."""
+
+    line: Callable[[Path, Path], list[object]]
+    begun: str
+    made: Callable[[Path], object]
+
+
+def _trained(out: Path) -> object:
+    return contents(out, without=("metrics", ".json", "resume", "state", ".aside"))
+
+
+def _measured(out: Path) -> object:
+    table = Store.open(out).features().drop(columns="seconds")
+    return table.to_csv(index=False)
+
+
+CASES = {
+    "train": Case(
+        lambda given, out: ["train", "--recipe", given / "small.toml", "--out", out, "--jobs", 2, "--json"],
+        "*/checkpoints/*40*",
+        _trained,
+    ),
+    "weights": Case(
+        lambda given, out: ["weights", given / "series", "--out", out, "--jobs", 2, *SMALL],
+        "features/*",
+        _measured,
+    ),
+    "export": Case(
+        lambda given, out: ["export", given / "store", "--out", out],
+        "*",
+        lambda out: contents(out),
+    ),
+}
+
+
+def call(*arguments: object) -> int:
+    with pytest.raises(SystemExit) as ended:
+        main([str(argument) for argument in arguments])
+    return int(ended.value.code or 0)
+
+
+@pytest.fixture(scope="module")
+def given(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("given")
+    write_recipe(folder, steps=400, every=40)
+    write_series(folder / "series", runs=2, steps=12)
+    assert call("weights", folder / "series", "--out", folder / "store", *SMALL) == 0
+    return folder
+
+
+@pytest.fixture(scope="module")
+def reference(given: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, object]:
+    made = {}
+    for name, case in CASES.items():
+        out = tmp_path_factory.mktemp("reference") / name
+        line = [1 if part == 2 else part for part in case.line(given, out)]
+        assert call(*line) == 0
+        made[name] = case.made(out)
+    return made
+
+
+@pytest.mark.parametrize(
+    "fault", ["a worker killed", "all workers killed", "SIGTERM", "SIGINT", "SIGSTOP and SIGCONT"]
+)
+@pytest.mark.parametrize("name", ["train", "weights"])
+def test_hurt_in_the_middle(
+    name: str, fault: str, given: Path, reference: dict[str, object], tmp_path: Path
+) -> None:
+    case, out = CASES[name], tmp_path / "out"
+    line = case.line(given, out)
+    ending, had = hurt(command(*line), fault, lambda: any(out.glob(case.begun)))
+    assert had, "the fault came after the end"
+    assert ending.code is not None, "it waits for ever"
+    if fault in ("SIGTERM", "SIGINT"):
+        assert ending.code == 1
+        assert "interrupted; what was finished is kept" in ending.err.splitlines()[-1]
+    elif name == "train" and "killed" in fault:
+        assert ending.code == 1
+        assert "was killed (SIGKILL, most likely out of memory); repeat the command to go on" in ending.out
+    else:
+        assert ending.code == 0, ending.err
+    assert "Traceback" not in ending.err
+    assert call(*line) == 0
+    assert case.made(out) == reference[name]
+
+
+@pytest.mark.parametrize("name", ["train", "weights"])
+def test_two_writers_at_once(name: str, given: Path, reference: dict[str, object], tmp_path: Path) -> None:
+    case, out = CASES[name], tmp_path / "out"
+    line = command(*case.line(given, out))
+    both = [subprocess.Popen(line, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) for _ in "ab"]
+    ends = [(*process.communicate(timeout=120), process.returncode) for process in both]
+    for out_text, err, code in ends:
+        assert code == 0 or (name == "train" and "another process is training it" in out_text), err
+        assert "Traceback" not in err
+    assert call(*case.line(given, out)) == 0
+    assert case.made(out) == reference[name]
+
+
+@pytest.fixture
+def mount(tmp_path: Path) -> Iterator[Callable[[str], Path]]:
+    """Return what mounts a small file system with the options it is given."""
+    mounted: list[Path] = []
+
+    def make(options: str) -> Path:
+        place = tmp_path / f"disk{len(mounted)}"
+        place.mkdir()
+        line = ["mount", "-t", "tmpfs", "-o", options, "tmpfs", str(place)]
+        if subprocess.run(line, capture_output=True, check=False).returncode != 0:
+            pytest.skip("mounting a small file system is not allowed here")
+        mounted.append(place)
+        return place
+
+    yield make
+    for place in mounted:
+        subprocess.run(["umount", str(place)], check=True)
+
+
+@pytest.mark.parametrize("name", list(CASES))
+def test_a_full_disk(
+    name: str,
+    given: Path,
+    reference: dict[str, object],
+    mount: Callable[[str], Path],
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    disk = mount("size=64k")
+    line = CASES[name].line(given, disk / "out")
+    assert call(*line) == 1
+    assert "the disk is full" in capsys.readouterr().err.splitlines()[-1]
+    subprocess.run(["mount", "-o", "remount,size=64m", str(disk)], check=True)
+    assert call(*line) == 0
+    assert CASES[name].made(disk / "out") == reference[name]
+
+
+@pytest.mark.parametrize("name", list(CASES))
+def test_a_disk_that_cannot_be_written(
+    name: str, given: Path, mount: Callable[[str], Path], capsys: pytest.CaptureFixture[str]
+) -> None:
+    disk = mount("size=1m,ro")
+    assert call(*CASES[name].line(given, disk / "out")) == 2
+    err = capsys.readouterr().err.splitlines()
+    assert "Read-only file system" in err[-1]
+    assert not any("Traceback" in line for line in err)

@@ -1,0 +1,305 @@
+"""Logs as they come: glitches, few losses, no plan, runs that are ill, columns of any name."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from toposcope.analysis.decision.advice import LOOK, STOP, advise
+from toposcope.analysis.forecast import constant, curve_from_metrics, forecast
+from toposcope.analysis.forecast.auto import Auto
+from toposcope.analysis.forecast.base import Backtest, leverage_half_width
+from toposcope.analysis.forecast.families import Pow3
+from toposcope.analysis.forecast.gather import gather_curves, split_runs
+from toposcope.analysis.forecast.glitches import glitches
+from toposcope.analysis.forecast.laws import MultiPower, Tissue
+from toposcope.analysis.forecast.siblings import MeanFall, ShrunkTransfer, SiblingTransfer
+from toposcope.analysis.health import health
+from toposcope.sources import open_series
+from toposcope.sources.discover import training_facts
+
+STEP = np.arange(10, 2001, 10.0)
+
+
+def table(name="a", n=3.0, seed=0, end=2000, **columns):
+    random = np.random.default_rng([seed, int(n * 10)])
+    step = STEP[end >= STEP]
+    loss = (2.0 + (3.0 + n) * step**-0.4) * np.exp(random.normal(0, 0.002, len(step)))
+    return pd.DataFrame({"run": name, "step": step, "loss": loss, "parameters": int(100 * n), **columns})
+
+
+def curve(name="a", n=3.0, **options):
+    return curve_from_metrics(name, table(name, n, **options), parameters=int(100 * n))
+
+
+SIBLINGS = [curve(f"r{i}", 1.0 + i) for i in range(5)]
+
+
+# -- glitches
+
+
+@pytest.mark.parametrize("at", [4, 60, 197, 198])
+@pytest.mark.parametrize("factor", [1e4, 1e-3, 2.0])
+def test_one_wrong_value_is_found_left_out_listed_and_changes_nothing(at, factor):
+    clean = table()
+    dirty = clean.copy()
+    dirty.loc[at, "loss"] *= factor
+    assert np.flatnonzero(glitches(dirty["loss"].to_numpy())).tolist() == [at]
+    read = curve_from_metrics("a", dirty)
+    assert f"1 glitch left out: {dirty['loss'][at]:.3g} at step {STEP[at]:.0f}" in read.notes
+    made = [
+        forecast(SiblingTransfer(), c.seen(1990), SIBLINGS) for c in (curve_from_metrics("a", clean), read)
+    ]
+    assert made[1].final == pytest.approx(made[0].final, rel=2e-3)
+
+
+def test_spikes_that_last_and_steep_starts_are_no_glitches():
+    loss = table()["loss"].to_numpy(copy=True)
+    assert not glitches(loss).any()
+    loss[100:105] *= 3.0
+    assert not glitches(loss).any()
+    for seed in range(50):
+        noisy = (2.0 + 8.0 * STEP**-0.6) * np.exp(np.random.default_rng(seed).normal(0, 0.05, len(STEP)))
+        assert not glitches(noisy).any()
+
+
+# -- the average
+
+
+def test_auto_says_what_it_used_and_its_weights_add_up():
+    made = forecast(Auto(), curve("x", 2.5).seen(600), SIBLINGS)
+    assert sum(share for _, share in made.used) == pytest.approx(1.0)
+    assert [share for _, share in made.used] == sorted((s for _, s in made.used), reverse=True)
+    assert made.estimate.value == made.final
+    assert (made.estimate.low, made.estimate.n) == (made.low, 5)
+
+
+def test_a_better_method_weighs_more_by_the_fourth_power():
+    exact = [
+        curve_from_metrics(s.run, pd.DataFrame({"step": STEP, "loss": (1 + i / 5) * STEP**-0.05}))
+        for i, s in enumerate(SIBLINGS)
+    ]
+    made = forecast(Auto(), replace_run(exact[2], "new").seen(600), exact[:2] + exact[3:])
+    assert made.final == pytest.approx(exact[2].final_loss(), rel=1e-3)
+    assert dict(made.used).get("last value", 0.0) < 1e-6
+
+
+def replace_run(read, name):
+    return curve_from_metrics(name, pd.DataFrame({"step": read.step, "loss": read.loss}))
+
+
+def test_the_new_candidates_are_right_where_their_assumption_holds():
+    """Every run falls by the same share: slope 1, whatever the level."""
+    fall = lambda n: pd.DataFrame({"step": STEP, "loss": (1 + n) * (1 + 3 * STEP**-0.5)})  # noqa: E731
+    runs = [curve_from_metrics(f"r{n}", fall(n)) for n in range(5)]
+    for method in (MeanFall(), ShrunkTransfer()):
+        made = forecast(method, runs[4].seen(400), runs[:4])
+        assert made.final == pytest.approx(runs[4].final_loss(), rel=2e-3)
+
+
+def test_three_losses_are_enough_with_siblings_and_refused_without():
+    errors = []
+    for seed in range(30):
+        run = curve("x", 2.5, seed=seed + 1)
+        made = forecast(Auto(), run.seen(30), SIBLINGS)
+        errors.append(abs(made.final / run.final_loss() - 1))
+    assert np.mean(errors) < 0.003
+    alone = forecast(Pow3(), curve("x", 2.5).seen(30))
+    assert alone.reason == "run x: 3 losses seen; pow3 needs at least 8"
+
+
+def test_the_interval_is_that_of_a_line_beyond_its_points():
+    """Against the closed form: left-out residuals of a least-squares line give its prediction interval."""
+    random, held, plain = np.random.default_rng(0), [], []
+    for _ in range(1500):
+        x = np.array([0.0, 1.0, 2.0, 3.0, 4.0, 5.0])
+        y, new = 2 * x + random.normal(0, 1, 6), 2 * 8.0 + random.normal()
+        left = [y[i] - np.polyval(np.polyfit(np.delete(x, i), np.delete(y, i), 1), x[i]) for i in range(6)]
+        tests = [Backtest(float(e), np.empty(0), float(v)) for e, v in zip(left, x, strict=True)]
+        miss = abs(new - np.polyval(np.polyfit(x, y, 1), 8.0))
+        held.append(miss <= leverage_half_width(tests, 8.0))
+        plain.append(miss <= leverage_half_width(tests, 2.5))
+    assert np.mean(held) == pytest.approx(0.9, abs=0.03)
+    assert np.mean(plain) < 0.8
+
+
+# -- plans
+
+
+def test_without_a_plan_the_row_says_so_and_what_annealing_would_add():
+    step = np.arange(20, 1001, 10.0)
+    rows = pd.DataFrame({"step": step, "loss": 2 + 3 * step**-0.4, "learning_rate": 1e-3})
+    made = forecast(Auto(), curve_from_metrics("a", rows, horizon=2000))
+    assert made.status == "no plan"
+    assert f"at {made.final * 0.972:.4g} to {made.final * 0.987:.4g}" in made.reason
+    annealed = rows.assign(learning_rate=np.linspace(1e-3, 1e-5, len(rows)))
+    assert forecast(Auto(), curve_from_metrics("a", annealed, horizon=1100)).status == "ok"
+    planned = curve_from_metrics("a", rows, horizon=2000, schedule=constant(peak=1e-3, steps=2000))
+    assert forecast(Auto(), planned).status == "ok"
+
+
+def test_a_plan_without_siblings_borrows_what_annealing_pays_and_says_so(annealed):
+    run = annealed(100, "cosine_24000")
+    made = forecast(MultiPower(), run.seen(0.2 * 24000))
+    assert made.final == pytest.approx(run.final_loss(), rel=0.03)
+    assert "lent by published runs" in made.reason
+    assert "does not say what annealing pays" in forecast(Tissue(), run.seen(0.2 * 24000)).reason
+
+
+def test_a_real_run_alone_is_no_longer_off_by_half(seed_curves):
+    for run in seed_curves:
+        made = MultiPower().fit([], 0.3).predict(run.planned().seen(0.3 * run.horizon))
+        assert made.final == pytest.approx(run.final_loss(), rel=0.06)
+
+
+# -- health
+
+
+def kinds(loss, **columns):
+    rows = pd.DataFrame({"step": np.arange(1, len(loss) + 1), "loss": loss, **columns})
+    return [symptom.kind for symptom in health(rows)]
+
+
+def healthy(seed, n=400, noise=0.02):
+    return (1.6 + 3 * np.arange(1, n + 1) ** -0.5) * np.exp(np.random.default_rng(seed).normal(0, noise, n))
+
+
+def test_healthy_curves_are_called_healthy():
+    assert sum(bool(kinds(healthy(seed))) for seed in range(100)) <= 2
+
+
+def test_each_illness_is_named():
+    climbing = healthy(0)
+    climbing[300:] = np.linspace(1.62, 4.54, 100)
+    assert kinds(climbing) == ["diverging"]
+    ended = healthy(0)
+    ended[380:] = np.nan
+    assert kinds(ended) == ["not finite"]
+    flat = np.full(400, 2.0) * np.exp(np.random.default_rng(0).normal(0, 0.003, 400))
+    assert kinds(flat) == ["plateau"]
+    spiking = healthy(0, noise=0.005)
+    for at in (250, 300, 350):
+        spiking[at : at + 4] *= 2.0
+    assert kinds(spiking) == ["spikes"]
+    rate = np.where(np.arange(400) < 300, 1e-3, 0.0)
+    assert kinds(healthy(0), learning_rate=rate) == ["rate ended"]
+
+
+def test_a_run_that_recovers_is_not_diverging():
+    bump = healthy(0) + 2.0 * np.exp(-(((np.arange(400) - 250) / 30) ** 2))
+    assert "diverging" not in kinds(bump)
+
+
+def test_health_overrides_advice():
+    rows = table("x", 2.5, end=1000)
+    rows.loc[rows.index[75:], "loss"] = np.linspace(2.4, 6, 25)
+    found, _ = gather_curves(rows, rows[["run", "parameters"]].drop_duplicates(), horizon=2000)
+    advice = advise(found[0], SIBLINGS, budget=1e9, larger=1000)
+    assert (advice.action, advice.why.split(":")[0]) == (STOP, "diverging")
+    rows = table("x", 2.5, end=1000)
+    for at in (60, 75, 90):
+        rows.loc[rows.index[at : at + 4], "loss"] *= 2
+    found, _ = gather_curves(rows, rows[["run", "parameters"]].drop_duplicates(), horizon=2000)
+    assert advise(found[0], SIBLINGS, budget=1e9, larger=1000).action == LOOK
+
+
+# -- the command
+
+
+@pytest.fixture
+def files(tmp_path):
+    pd.concat([table(f"r{i}", 1.0 + i) for i in range(5)]).to_csv(tmp_path / "done.csv", index=False)
+    table("x", 2.5, end=600).to_csv(tmp_path / "begun.csv", index=False)
+    return tmp_path
+
+
+def test_one_line_per_run_comes_first(call, files):
+    code, out, _ = call(files / "begun.csv", "--siblings", files / "done.csv")
+    lines = out.splitlines()
+    assert code == 0
+    assert lines[0].startswith("x  2.2")
+    assert "auto by 5 held-out siblings, seen 30%" in lines[0]
+    assert lines[-1].startswith("auto of x: ")
+    assert len(lines) == 3
+
+
+def test_a_diverging_log_is_said_first_and_ends_with_one(call, files):
+    rows = table("x", 2.5, end=600)
+    rows.loc[45:, "loss"] = np.linspace(2.5, 6.0, 15)
+    rows.to_csv(files / "begun.csv", index=False)
+    code, out, _ = call(files / "begun.csv", "--siblings", files / "done.csv")
+    assert (code, out.splitlines()[0].split(": ")[:2]) == (1, ["x", "diverging"])
+    code, out, _ = call(files / "begun.csv", "--siblings", files / "done.csv", "--json")
+    assert (code, json.loads(out)["problems"][0]["kind"]) == (1, "diverging")
+
+
+def test_forecast_and_advice_have_one_interval(call, files):
+    given = (files / "begun.csv", "--siblings", files / "done.csv", "--json")
+    made = json.loads(call(*given)[1])["forecasts"][0]
+    more = ("--advise", "--budget", "1e9", "--tokens-per-step", "10")
+    on = json.loads(call(*given, *more)[1])["advice"][0]["options"][0]
+    assert (on["loss"], on["low"], on["high"]) == pytest.approx(
+        (made["final_loss"], made["low"], made["high"])
+    )
+
+
+def test_finished_runs_of_unequal_length_can_be_called_finished(call, files):
+    rows = pd.concat([table(f"r{i}", 1.0 + i, end=2000 - 200 * i) for i in range(4)])
+    rows.to_csv(files / "uneven.csv", index=False)
+    assert "scores" not in json.loads(call(files / "uneven.csv", "--json")[1])
+    code, out, _ = call(files / "uneven.csv", "--finished", "--cuts", "0.5", "--json")
+    assert code == 0
+    assert {row["run"] for row in json.loads(out)["scores"]} == {"r0", "r1", "r2", "r3"}
+
+
+def test_a_column_is_found_by_the_name_it_has(call, files):
+    table("x").rename(columns={"loss": "val_loss"}).to_csv(files / "val.csv", index=False)
+    code, out, _ = call(files / "val.csv", "--column", "val_loss", "--horizon", "4000", "--json")
+    assert code == 0
+    assert json.loads(out)["forecasts"][0]["final_loss"] > 2
+
+
+# -- what a trainer's state says
+
+
+def test_an_unfinished_transformers_run_is_no_finished_sibling(tmp_path):
+    import torch
+
+    folder = tmp_path / "run" / "checkpoint-200"
+    folder.mkdir(parents=True)
+    torch.save({"layer.weight": torch.ones(4, 4)}, folder / "pytorch_model.bin")
+    state = {
+        "max_steps": 1000, "global_step": 200, "train_batch_size": 8, "total_flos": 1e9,
+        "num_input_tokens_seen": 200 * 512,
+        "log_history": [{"step": s, "loss": 4 - s / 100} for s in range(10, 201, 10)],
+    }  # fmt: skip
+    (folder / "trainer_state.json").write_text(json.dumps(state))
+    series = open_series(str(tmp_path / "run"))
+    (run,) = series.runs
+    assert run.config["planned_steps"] == 1000
+    rows = pd.DataFrame([{"run": run.run, "parameters": run.parameters, "config": dict(run.config)}])
+    (read,), problems = gather_curves(series.metrics(run.run), rows)
+    assert (read.finished, read.horizon, problems) == (False, 1000, [])
+    assert read.covariates["tokens_per_step"] == 512
+    assert [c.run for c in split_runs([curve("own")], [read])[0]] == ["own"]
+    (folder / "trainer_state.json").write_text(json.dumps({**state, "global_step": 190}))
+    (run,) = open_series(str(tmp_path / "run")).runs
+    assert "checkpoint-200 states global_step 190" in run.config["step_conflict"]
+
+
+def test_numbers_that_are_none_are_left_out_of_the_facts():
+    assert training_facts({"max_steps": -1, "global_step": True, "total_flos": "many"}) == {}
+
+
+def test_a_law_reads_the_sizes_by_any_of_their_names(tmp_path, capsys):
+    from toposcope.cli.main import main
+
+    sizes = np.array([1e3, 1e4, 1e5, 1e6])
+    pd.DataFrame({"params": sizes, "train_loss": 65.0 * sizes**-0.3}).to_csv(tmp_path / "m.csv", index=False)
+    with pytest.raises(SystemExit) as ended:
+        main(["analyze", str(tmp_path / "m.csv"), "--law", "power", "--json"])
+    fit = {row["parameter"]: row["value"] for row in json.loads(capsys.readouterr().out)["fit"]}
+    assert (ended.value.code, round(fit["exponent"], 3)) == (0, -0.3)

@@ -1,0 +1,178 @@
+"""Curvature products against the dense Hessian of a tiny transformer, closed forms, and curvlinops."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+
+from tests.landscape.conftest import tiny_objective
+from tests.models.test_objective import small, windows
+from toposcope.errors import InputError
+from toposcope.landscape.cost import cost_of, refuse_above
+from toposcope.models import Batch, Objective
+from toposcope.models.gpt import GPTModel
+from toposcope.models.pretrained import TransformersModel
+
+
+def rows(product, n: int) -> torch.Tensor:
+    return torch.stack([product(unit) for unit in torch.eye(n, dtype=torch.float64)])
+
+
+@pytest.mark.parametrize("keep_bytes", [0, 2**30])
+def test_hessian_products_are_the_dense_hessian(objective, dense, keep_bytes) -> None:
+    assert len(objective.pieces) > 1
+    product = objective.hessian(keep_bytes=keep_bytes)
+    torch.testing.assert_close(rows(product, objective.n_parameters), dense, atol=1e-12, rtol=1e-10)
+    assert product.method == "double backward"
+    vector = torch.linspace(-1, 1, objective.n_parameters, dtype=torch.float64)
+    torch.testing.assert_close(objective.hvp(vector), dense @ vector)
+
+
+def test_a_blocks_product_is_its_block_of_the_hessian(objective, dense) -> None:
+    blocks = objective.layer_blocks()
+    assert {label: block.n_parameters for label, block in blocks.items()} == {"outside": 56, "layer 0": 244}
+    sizes = {name: int(np.prod(shape)) for name, shape in objective.shapes.items()}
+    where = torch.cat([torch.full((size,), name.startswith("layers.0.")) for name, size in sizes.items()])
+    own = dense[where][:, where]
+    torch.testing.assert_close(rows(blocks["layer 0"].hessian(), 244), own, atol=1e-12, rtol=1e-10)
+    assert blocks["layer 0"].loss() == objective.loss()
+    with pytest.raises(InputError, match="parameter 'nothing' is none of them; the objective has"):
+        objective.block(["nothing"])
+
+
+def test_differences_of_gradients_stand_in_for_a_missing_second_derivative(objective, dense) -> None:
+    class Once(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx, x):
+            return x.clone()
+
+        @staticmethod
+        @torch.autograd.function.once_differentiable
+        def backward(ctx, grad):
+            return grad
+
+    class OnlyOnce(GPTModel):
+        def logits(self, hidden):
+            return super().logits(Once.apply(hidden))
+
+    plain = objective.model.module
+    once = Objective(OnlyOnce(plain), objective.batch)
+    product = once.hessian()
+    vector = torch.linspace(-1, 1, objective.n_parameters, dtype=torch.float64)
+    torch.testing.assert_close(product(vector), dense @ vector, atol=1e-6, rtol=1e-5)
+    assert product.method == "finite differences"
+
+
+def test_gauss_newton_is_the_hessian_of_a_model_linear_in_its_parameters() -> None:
+    """Bigram logits: the next token's row of one table, so that the loss is a softmax of linear functions."""
+
+    class Bigram(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.table = torch.nn.Parameter(torch.randn(5, 5, dtype=torch.float64))
+
+    class BigramModel:
+        n_layers, width, vocabulary, context, causal, last_only = 0, 5, 5, 9, True, False
+        device = torch.device("cpu")
+
+        def __init__(self, module):
+            self.module = module
+
+        def final_states(self, ids, mask):
+            return self.module.table[ids]
+
+        def logits(self, hidden):
+            return hidden
+
+        def token_losses(self, ids, mask):
+            from toposcope.models.protocol import next_token_losses
+
+            return next_token_losses(self, ids, mask)
+
+    torch.manual_seed(0)
+    batch = Batch.of([[0, 1, 2, 3], [4, 4, 1], [2, 0]])
+    linear = Objective(BigramModel(Bigram()), batch)
+    hessian, gauss_newton = (rows(p, 25) for p in (linear.hessian(), linear.gauss_newton()))
+    torch.testing.assert_close(gauss_newton, hessian, atol=1e-12, rtol=1e-10)
+    assert float(hessian.abs().max()) > 0.01
+
+
+def test_gauss_newton_has_no_negative_eigenvalue_and_is_no_hessian_here(objective, dense) -> None:
+    matrix = rows(objective.gauss_newton(), objective.n_parameters)
+    torch.testing.assert_close(matrix, matrix.T, atol=1e-12, rtol=0)
+    assert float(torch.linalg.eigvalsh(matrix)[0]) > -1e-12
+    assert float(torch.linalg.eigvalsh(dense)[0]) < -1.0
+
+
+@pytest.mark.parametrize("kind", ["gpt2", "neox"])
+def test_products_of_transformers_models_are_differences_of_their_gradients(kind: str) -> None:
+    objective = Objective(TransformersModel.of_module(small(kind).double()), Batch.of(windows()))
+    product = objective.hessian()
+    vector = torch.randn(objective.n_parameters, dtype=torch.float64, generator=torch.manual_seed(1))
+    torch.testing.assert_close(product(vector), product._differences(vector), atol=1e-5, rtol=1e-4)
+    assert product.method == "double backward"
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")  # its own imports
+def test_curvlinops_gives_the_same_products(objective) -> None:
+    curvlinops = pytest.importorskip("curvlinops")
+    module, tokens = objective.model.module, torch.tensor(objective.batch.rows)
+
+    class Flat(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.inner = module
+
+        def forward(self, ids):
+            return self.inner(ids).flatten(0, 1)
+
+    from toposcope.models.curvature import attention_with_second_derivative
+
+    data = [(tokens[:, :-1], tokens[:, 1:].flatten())]
+    flat = Flat()
+    params = list(flat.parameters())
+    vector = torch.linspace(-1, 1, objective.n_parameters, dtype=torch.float64)
+    other = {}
+    for kind in ("HessianLinearOperator", "GGNLinearOperator"):
+        with attention_with_second_derivative():
+            loss = torch.nn.CrossEntropyLoss()
+            operator = getattr(curvlinops, kind)(flat, loss, params, data, check_deterministic=False)
+            other[kind] = operator @ vector
+    torch.testing.assert_close(objective.ggnvp(vector), other["GGNLinearOperator"], atol=1e-9, rtol=1e-8)
+    # curvlinops differentiates forward over backward, and torch's forward mode is wrong for the weights of
+    # LayerNorm: there the differences of gradients, which need no second derivative, are the judge
+    found, hessian = objective.named(objective.hvp(vector)), objective.named(other["HessianLinearOperator"])
+    differences = objective.named(objective.hessian()._differences(vector))
+    for name, own in found.items():
+        torch.testing.assert_close(own, differences[name], atol=1e-6, rtol=1e-5)
+        if ".ln" not in name and not name.startswith("ln"):
+            torch.testing.assert_close(own, hessian[name], atol=1e-9, rtol=1e-8)
+
+
+def test_a_kept_graph_does_not_follow_a_model_that_trains_on(objective, dense) -> None:
+    own = tiny_objective()
+    product = own.hessian()
+    vector = torch.linspace(-1, 1, own.n_parameters, dtype=torch.float64)
+    torch.testing.assert_close(product(vector), dense @ vector)
+    with torch.no_grad():
+        for parameter in own.model.module.parameters():
+            parameter.add_(1.0)
+    torch.testing.assert_close(product(vector), dense @ vector)
+    assert float((own.hvp(vector) - dense @ vector).abs().max()) > 1e-3
+
+
+def test_what_costs_too_much_is_refused_with_the_cheap_way() -> None:
+    cost = cost_of(tiny_objective(), hessian=10, gradient=1)
+    assert cost.forwards == 93
+    assert cost.flop == 2 * 300 * 36 * 93
+    refuse_above(cost)
+    with pytest.raises(InputError, match=r"costs 93 forward passes.*2.0e\+06 FLOP.*critical sharpness"):
+        refuse_above(cost, limit=1e6)
+
+
+def test_a_product_that_is_not_finite_is_named() -> None:
+    objective = tiny_objective(dtype=torch.float32)
+    broken = objective.at(objective.parameters * float("nan"))
+    with pytest.raises(InputError, match="a curvature product is not finite"):
+        broken.hvp(torch.ones(objective.n_parameters))

@@ -1,0 +1,124 @@
+"""Steps in names, tensors that are no matrices, and what an adapter says that it is."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from safetensors.numpy import save_file
+
+from toposcope.errors import SourceError
+from toposcope.sources import open_series
+from toposcope.sources.labels import step_of, step_of_file, step_pattern
+from toposcope.types import Role
+
+W = {"w": np.arange(12, dtype=np.float32).reshape(3, 4)}
+
+
+@pytest.mark.parametrize(
+    ("name", "step"),
+    [
+        ("model_0", 0),
+        ("model-12", 12),
+        ("weights-7", 7),
+        ("weights_7", 7),
+        ("gpt_250", 250),
+        ("epoch_3", 3),
+        ("epoch=4", 4),
+        ("checkpoint_epoch_5", 5),
+        ("epoch=1-step=20", 20),
+        ("step_100", 100),
+        ("gpt2", None),
+        ("model", None),
+        ("model-00001-of-00002", None),
+    ],
+)
+def test_files_state_their_steps(name: str, step: int | None) -> None:
+    assert step_of_file(name) == step
+
+
+@pytest.mark.parametrize("name", ["gpt-2", "model_1"])
+def test_a_folder_with_a_number_is_no_step(name: str) -> None:
+    assert step_of(name) is None
+
+
+@pytest.mark.parametrize("stem", ["model_{}", "model-{}", "weights-{}", "gpt_{}", "epoch_{}"])
+def test_a_folder_of_such_files_is_a_series(tmp_path: Path, stem: str) -> None:
+    for step in (0, 5, 10):
+        save_file(W, tmp_path / f"{stem.format(step)}.safetensors")
+    assert [at.step for at in open_series(tmp_path)] == [0, 5, 10]
+
+
+def test_a_pattern_of_ones_own(tmp_path: Path) -> None:
+    for step in (3, 30):
+        save_file(W, tmp_path / f"snap_at_{step}_lr0.1.safetensors")
+    with pytest.raises(SourceError, match="--step-pattern"):
+        open_series(tmp_path)
+    series = open_series(tmp_path, step_pattern=r"at_(\d+)")
+    assert [at.step for at in series] == [3, 30]
+    assert step_of("step_4") == 4  # the pattern is gone again
+
+
+@pytest.mark.parametrize(("pattern", "match"), [("(", "no regular expression"), ("a", "0 groups")])
+def test_a_bad_pattern(pattern: str, match: str) -> None:
+    with pytest.raises(SourceError, match=match), step_pattern(pattern):
+        pass
+
+
+def test_columns_of_a_log_are_renamed(series_of_files: Callable[[str], Path], tmp_path: Path) -> None:
+    series = series_of_files("step_{}.safetensors")
+    log = tmp_path / "log.csv"
+    pd.DataFrame({"it": [0, 1, 2], "nll": [3.0, 2.0, 1.0]}).to_csv(log, index=False)
+    with pytest.raises(SourceError, match="--rename THEIRS=step"):
+        open_series(series, losses=log)
+    found = open_series(series, losses=log, rename={"it": "step", "nll": "loss"})
+    assert found.metrics(found.names[0])["loss"].tolist() == [3.0, 2.0, 1.0]
+    with pytest.raises(SourceError, match=r"nl=\.\.\.: no such column.*did you mean 'nll'"):
+        open_series(series, losses=log, rename={"nl": "loss"})
+
+
+def test_attention_in_three_dimensions_is_taken_apart_and_buffers_are_left_out(tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    shapes = {
+        "embed.W_E": (8, 11),
+        "blocks.0.attn.W_Q": (4, 2, 8),
+        "blocks.0.attn.W_O": (8, 8),
+        "blocks.0.attn.mask": (3, 3),
+        "blocks.0.mlp.W_in": (32, 8),
+        "rotary.inv_freq": (2, 2),
+        "conv": (2, 3, 4),
+        "ln.weight": (8,),
+    }
+    tensors = {name: rng.standard_normal(shape).astype(np.float32) for name, shape in shapes.items()}
+    save_file(tensors, tmp_path / "step_1.safetensors")
+    series = open_series(tmp_path)
+    at = next(iter(series))
+    found = {matrix.name: matrix for matrix in series.matrices(at)}
+    heads = [f"blocks.0.attn.W_Q[head {k}]" for k in range(4)]
+    assert set(found) == {"embed.W_E", *heads, "blocks.0.attn.W_O", "blocks.0.mlp.W_in"}
+    for k, name in enumerate(heads):
+        assert (found[name].head, found[name].layer, found[name].role) == (k, 0, Role.ATTENTION)
+        np.testing.assert_array_equal(found[name].values, tensors["blocks.0.attn.W_Q"][k])
+    assert series.skipped(at) == {
+        "blocks.0.attn.mask": "a buffer, no weight",
+        "rotary.inv_freq": "a buffer, no weight",
+        "conv": "3 dimensions, neither a stack of experts nor of attention heads",
+    }
+    assert "and 1 more: a buffer, no weight" in series.left_out()
+
+
+def test_an_adapter_says_its_base(tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    name = "base_model.model.model.layers.0.self_attn.q_proj.lora_{}.weight"
+    tensors = {
+        name.format("A"): rng.standard_normal((2, 8)).astype(np.float32),
+        name.format("B"): rng.standard_normal((8, 2)).astype(np.float32),
+    }
+    save_file(tensors, tmp_path / "adapter_model.safetensors")
+    config = {"peft_type": "LORA", "r": 2, "lora_alpha": 4, "base_model_name_or_path": "org/base"}
+    (tmp_path / "adapter_config.json").write_text(json.dumps(config))
+    assert open_series(tmp_path).runs[0].family == "LoRA r=2 on org/base"

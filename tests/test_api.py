@@ -1,0 +1,149 @@
+"""The public functions: what they return answers first, and everything the README shows runs."""
+
+from __future__ import annotations
+
+import inspect
+import re
+from pathlib import Path
+
+import matplotlib.axes
+import numpy as np
+import pandas as pd
+import pytest
+
+import toposcope as ts
+from toposcope import api
+from toposcope.errors import InputError
+from toposcope.types import Diagram
+
+README = Path(__file__).parents[1] / "README.md"
+FUNCTIONS = ("analyze", "audit", "compare", "forecast", "measure", "open_series", "report", "train")
+
+
+@pytest.fixture(scope="module")
+def frame() -> pd.DataFrame:
+    step = np.arange(0, 3000, 100)
+    noise = np.random.default_rng(0).standard_normal((2, 3, len(step)))
+    return pd.concat(
+        pd.DataFrame(
+            {"run": f"r{i}", "step": step, "parameters": 1000 * 4**i,
+             "mine": np.log(step + 50.0) + 0.1 * noise[0, i],
+             "loss": 5 * (step + 100.0) ** -0.3 + 0.01 * noise[1, i]}
+        )
+        for i in range(3)
+    )  # fmt: skip
+
+
+def test_the_readme_runs(tmp_path, monkeypatch):
+    """Run every block under "From Python" in one namespace; none takes more than five statements."""
+    monkeypatch.chdir(tmp_path)
+    text = README.read_text(encoding="utf-8").split("## From Python")[1].split("\n## ")[0]
+    blocks = re.findall(r"```python\n(.*?)```", text, re.S)
+    assert len(blocks) == 4
+    space: dict[str, object] = {}
+    for block in blocks:
+        assert len([line for line in block.splitlines() if line and not line.startswith("import")]) <= 5
+        exec(block, space)
+    assert (tmp_path / "report" / "index.html").is_file()
+    assert len(space["store"].features()) > 100  # type: ignore[attr-defined]
+    assert "topology of the weights" in repr(space["analysis"])
+    assert {"column", "verdict"} <= set(space["analysis"].families)  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_every_function_has_complete_help(name):
+    function = getattr(ts, name)
+    target = getattr(api, name, None) or function
+    if not inspect.isfunction(target):
+        from toposcope.train.api import train as target
+    text = inspect.getdoc(target) or ""
+    assert "Raises" in text
+    assert ">>>" in text or name in ("open_series", "train")
+    signature = inspect.signature(target)
+    assert inspect.signature(function).parameters.keys() == signature.parameters.keys()
+    annotated = [p.annotation is not inspect.Parameter.empty for p in signature.parameters.values()]
+    assert all(annotated)
+    assert signature.return_annotation is not inspect.Signature.empty
+
+
+def test_the_packages_of_a_functions_name_are_called_whatever_is_imported_first():
+    import toposcope.report.page
+    import toposcope.train.loop
+
+    assert callable(ts.report)
+    assert callable(ts.train)
+    with pytest.raises(InputError, match="neither a store"):
+        ts.report(__file__, "nowhere")
+    assert toposcope.report.page.PAGE == "index.html"
+
+
+def test_an_analysis_answers_first_and_holds_every_table(frame):
+    analysis = ts.analyze(frame)
+    first = repr(analysis).splitlines()[0]
+    assert first.startswith(("Nothing shows that", "This design cannot tell", "Some of"))
+    assert analysis._repr_html_().startswith("<p><strong>" + first[:20])
+    assert set(analysis.trends["run"]) == {"r0", "r1", "r2"}
+    for name in ("families", "phases", "segments", "scaling", "saturation", "forecasts", "lags"):
+        assert isinstance(getattr(analysis, name), pd.DataFrame)
+    assert isinstance(analysis.plot(), matplotlib.axes.Axes)
+    data = analysis.to_json(("families",))
+    assert data["findings"][0]["headline"].startswith(first[:30])  # type: ignore[index]
+    with pytest.raises(InputError, match="no table 'nothing'; there are families"):
+        analysis.table("nothing")
+
+
+def test_a_csv_a_frame_and_a_path_give_the_same_analysis(frame, tmp_path):
+    frame.to_csv(tmp_path / "mine.csv", index=False)
+    pd.testing.assert_frame_equal(
+        ts.analyze(frame).families, ts.analyze(tmp_path / "mine.csv").families, check_exact=False
+    )
+    with pytest.raises(InputError, match="'nothing' is not in the table"):
+        ts.analyze(frame, columns=["nothing"])
+    with pytest.raises(InputError, match="column 'nothing' is missing"):
+        ts.analyze(frame, targets="nothing")
+
+
+def test_a_table_gets_a_page_of_its_own(frame, tmp_path):
+    made = ts.report(ts.analyze(frame), tmp_path / "report")
+    text = made.page.read_text(encoding="utf-8")
+    assert repr(made).splitlines()[0].startswith("Nothing shows")
+    assert "Features of training runs, from a table" in text
+    assert 'id="figure-table_correlations"' in text
+
+
+def test_a_forecast_prints_a_line_for_each_run(frame):
+    begun = frame.assign(horizon=6000)
+    made = ts.forecast(begun)
+    assert list(made.table.columns[:2]) == ["run", "method"]
+    lines = repr(made).splitlines()
+    assert lines
+    assert made._repr_html_().startswith("<pre>")
+    assert isinstance(made.plot(), matplotlib.axes.Axes)
+
+
+def test_a_diagram_is_an_array_of_pairs_for_others():
+    import gudhi
+    from gudhi.wasserstein import wasserstein_distance
+    from persim import bottleneck
+
+    points = np.random.default_rng(0).normal(size=(40, 2))
+    _, h1 = ts.rips(points)
+    assert h1.pairs.shape == (len(h1), 2)
+    np.testing.assert_array_equal(np.asarray(h1), h1.pairs)
+    assert np.asarray(h1, dtype=np.float32).dtype == np.float32
+    shifted = Diagram(1, h1.birth + 0.1, h1.death + 0.1)
+    assert gudhi.bottleneck_distance(h1.pairs, shifted.pairs) <= 0.1 + 1e-12
+    assert wasserstein_distance(np.asarray(h1), np.asarray(shifted)) > 0
+    assert bottleneck(h1.pairs, shifted.pairs) == pytest.approx(
+        gudhi.bottleneck_distance(h1.pairs, shifted.pairs)
+    )
+    assert h1.triples()[None].shape == (1, len(h1), 3)  # giotto-tda: samples, points, (birth, death, dim)
+    assert set(h1.triples()[:, 2]) == {1.0}
+
+
+def test_a_diagram_draws_what_it_holds():
+    ax = Diagram(0, np.array([0.0, 0.0]), np.array([1.0, np.inf])).plot()
+    points = [line.get_xydata().tolist() for line in ax.lines[1:]]
+    assert points[0] == [[0.0, 1.0]]
+    assert points[1][0][1] > 1.0
+    assert Diagram(1, np.array([]), np.array([])).plot() is not None
