@@ -182,7 +182,8 @@ def measure(
     preset
         "default", or "seed004" for the weight-space paper's conventions.
     texts
-        What the loss surface is a loss on: a file with a text on each line, or what `load_texts` takes.
+        What the loss surface is a loss on: a file with a text on each line, or what `load_texts` takes;
+        without it, run folders read what their training held out.
     landscape
         How the loss surface is measured.
     jobs
@@ -237,9 +238,8 @@ def _landscape_study(
     from toposcope.probes.landscape.options import LandscapeOptions
     from toposcope.probes.landscape.study import study_of_texts
 
-    if texts is None:
-        raise InputError("the loss surface needs texts: give texts=FILE, a text on each line")
-    study = study_of_texts(options or LandscapeOptions(), str(texts), Path(store), features=names)
+    source = None if texts is None else str(texts)
+    study = study_of_texts(options or LandscapeOptions(), source, Path(store), features=names)
     study.cost(series)
     return study
 

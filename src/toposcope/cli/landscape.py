@@ -14,8 +14,9 @@ from toposcope.cli.sweeping import Place, Sweeping, exit_code, show_sweep, sweep
 @click.command("landscape", short_help="Measure the loss surface around every checkpoint.")
 @click.argument("series", nargs=-1, required=True)
 @click.option(
-    "--texts", required=True,
-    help="A file (a text per line, or .jsonl, .csv, .tsv), a WikiText folder, or a data set of the hub.",
+    "--texts",
+    help="A file (a text per line, or .jsonl, .csv, .tsv), a WikiText folder, or a data set of the hub.  "
+    "[default: what a run folder held out]",
 )  # fmt: skip
 @click.option("--out", required=True, type=click.Path(path_type=Path), help="The store, made when not there.")
 @click.option(
@@ -50,7 +51,7 @@ from toposcope.cli.sweeping import Place, Sweeping, exit_code, show_sweep, sweep
 @json_option
 def command(
     series: tuple[str, ...],
-    texts: str,
+    texts: str | None,
     out: Path,
     features: str,
     directions: str,

@@ -36,7 +36,7 @@ class LandscapeStudy:
 
     def recipe(self) -> dict[str, object]:
         """Return the settings and the texts as the store's recipe: plain JSON values."""
-        return self.options.recipe(self.source.texts.digest)
+        return self.options.recipe(self.source.digest)
 
     def probes(self) -> list[Probe]:
         """Return the chosen probes."""
@@ -76,7 +76,7 @@ class LandscapeStudy:
 
 def study_of_texts(
     options: LandscapeOptions,
-    texts: str,
+    texts: str | None,
     store: Path,
     *,
     features: Sequence[str] = ("all",),
@@ -86,13 +86,17 @@ def study_of_texts(
 ) -> LandscapeStudy:
     """Return the study of the first texts of a source; `features` are cheap, all, or names of probes.
 
+    Without texts, run folders read what their training held out.
+
     Raises
     ------
     InputError
         When a name is unknown, or there are too few texts.
     """
     names = _chosen(features)
-    read = load_texts(texts, limit=options.texts, min_chars=min_chars, split=split)
+    read = None
+    if texts is not None:
+        read = load_texts(texts, limit=options.texts, min_chars=min_chars, split=split)
     return LandscapeStudy(options, ObjectiveSource(read, loader or ModelLoader()), store, names)
 
 
