@@ -63,9 +63,7 @@ def draws_of(
     return [Draw(batch, made, _alike(objective, made, batch, **axes))]
 
 
-def _of_trajectory(
-    objective: Objective, snapshot: Snapshot, source: ObjectiveSource, n: int
-) -> Directions:
+def _of_trajectory(objective: Objective, snapshot: Snapshot, source: ObjectiveSource, n: int) -> Directions:
     """Return the principal directions of the checkpoints so far, each as long as they go from here."""
     import torch
 

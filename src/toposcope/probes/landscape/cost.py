@@ -11,9 +11,7 @@ _FLOP_PER_SECOND = 4e9
 _SECONDS_PER_PASS = 2e-3
 
 
-def cost_of_shapes(
-    shapes: Sequence[tuple[int, int]], options: LandscapeOptions, forwards: float
-) -> Cost:
+def cost_of_shapes(shapes: Sequence[tuple[int, int]], options: LandscapeOptions, forwards: float) -> Cost:
     """Return so many forward passes of one batch: 2 FLOP per matrix entry and token.
 
     >>> cost_of_shapes([(10, 10)], LandscapeOptions(sequences=4, length=8), 3)

@@ -77,11 +77,11 @@ class Curvature(Probe):
                                note=_words(line), ok=bool(line["converged"]))  # fmt: skip
         top = float(pairs.values[0])
         low = self._top(lambda v: hessian(v) - max(top, 0.0) * v, objective, 1, {**axes, "end": "low"})
-        rows += self._eigenvalue(
-            snapshot, MODEL, "bottom_eigenvalue", low, draw, note, shift=max(top, 0.0)
-        )
+        rows += self._eigenvalue(snapshot, MODEL, "bottom_eigenvalue", low, draw, note, shift=max(top, 0.0))
         gauss = self._top(objective.gauss_newton(), objective, 1, {**axes, "matrix": "gauss-newton"})
-        rows += self._eigenvalue(snapshot, MODEL, "gauss_newton_top", gauss, draw, f"{gauss.products} products")
+        rows += self._eigenvalue(
+            snapshot, MODEL, "gauss_newton_top", gauss, draw, f"{gauss.products} products"
+        )
         rows += self._trace(snapshot, objective, hessian, draw, axes)
         return rows + self._layers(snapshot, objective, draw, axes)
 

@@ -94,7 +94,7 @@ def _write(path: Path, arrays: Mapping[str, object]) -> None:
 
 def _read(path: Path) -> dict[str, np.ndarray] | None:
     try:
-        with np.load(path, allow_pickle=False) as held:
+        with open(path, "rb") as file, np.load(file, allow_pickle=False) as held:
             return dict(held)
     except (OSError, ValueError, EOFError, KeyError, zipfile.BadZipFile):
         return None

@@ -21,7 +21,9 @@ def tree_of(values: np.ndarray, graph: str) -> MergeTree:
     if graph != "knn":
         return merge_tree(values, graph=_graph(graph))
     places = np.array(list(itertools.product(*map(range, values.shape))), dtype=np.float64)
-    return merge_tree_of_graph(values.ravel(), mutual_neighbours(places, min(4 * values.ndim, len(places) - 1)))
+    return merge_tree_of_graph(
+        values.ravel(), mutual_neighbours(places, min(4 * values.ndim, len(places) - 1))
+    )
 
 
 def summarise(values: np.ndarray, graph: str) -> dict[str, float]:

@@ -36,7 +36,9 @@ def figures(study: Study) -> Iterator[tuple[str, Figure]]:
         yield "landscape_profiles", merge_trees.draw_profiles(list(zip(titles, trees, strict=True)))
         ranked = max(range(len(trees)), key=lambda i: (int((trees[i].persistence > 0).sum()), i))
         yield "merge_tree", merge_trees.draw(trees[ranked], clear=clear[ranked])
-        pairs = [(title, surface_homology(one.surface.mean)) for title, one in zip(titles, shown, strict=True)]
+        pairs = [
+            (title, surface_homology(one.surface.mean)) for title, one in zip(titles, shown, strict=True)
+        ]
         yield "surface_diagrams", surface_training.draw_diagrams(pairs)
     densities = _densities(study)
     if densities:
@@ -77,7 +79,9 @@ def _densities(study: Study) -> list[tuple[str, np.ndarray, np.ndarray]]:
         return []
     found = list(kept_densities(study.kept))
     run = next((run for run in reversed(study.ordered) if any(one[0] == run for one in found)), None)
-    mine = _spread(sorted(((step, density) for r, step, density in found if r == run), key=lambda one: one[0]))
+    mine = _spread(
+        sorted(((step, density) for r, step, density in found if r == run), key=lambda one: one[0])
+    )
     if not mine:
         return []
     low = min(float(density.nodes.min()) for _, density in mine)
