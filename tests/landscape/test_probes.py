@@ -124,7 +124,9 @@ def test_the_rule_reaches_the_first_loss_and_no_further() -> None:
     assert reach_by_rule(lambda s: 1 + s**2, 1.0, 0.5).target == pytest.approx(1.1)
     flat = reach_by_rule(lambda s: 1.0, 1.0, 2.0)
     assert (flat.value, flat.reached) == (16.0, False)
-    assert reach_by_rule(lambda s: np.nan if abs(s) > 1 else 1.0, 1.0, 2.0).value == pytest.approx(1.0, rel=0.05)
+    assert reach_by_rule(lambda s: np.nan if abs(s) > 1 else 1.0, 1.0, 2.0).value == pytest.approx(
+        1.0, rel=0.05
+    )
 
 
 def test_surfaces_are_kept_and_not_sampled_again(store: Store, run, monkeypatch, tmp_path) -> None:
@@ -247,7 +249,13 @@ def test_the_analysis_and_the_page_read_the_store(store: Store, tmp_path) -> Non
     page = ts.report(store.path, tmp_path / "page").page.read_text()
     assert "Loss surface" in page or "loss surface" in page
     names = {path.stem for path in (tmp_path / "page" / "figures").glob("*.png")}
-    assert {"landscape_training", "loss_surfaces", "merge_tree", "surface_diagrams", "spectral_density"} <= names
+    assert {
+        "landscape_training",
+        "loss_surfaces",
+        "merge_tree",
+        "surface_diagrams",
+        "spectral_density",
+    } <= names
     assert (tmp_path / "page" / "tables" / "surfaces.csv").is_file()
 
 

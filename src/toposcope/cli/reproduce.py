@@ -82,12 +82,12 @@ def command(
     jobs: int | None,
     as_json: bool,
 ) -> int:
-    """Redo STUDY: seed004 (weights of five small models), seed003 (embeddings of Pythia models), grokking or landscape.
+    """Redo STUDY: seed004 (weights of small models), seed003 (embeddings of Pythia), grokking or landscape.
 
     For the papers every table has the paper's value, the value by the paper's own conventions, the value by
     its text's definitions where the two differ, and what can be concluded. The study grokking is the
     positive control: does H1 see a transformer find the circles of modular addition, and when? The study
-    landscape asks whether curvature and sampled surfaces follow the loss of five small models beyond the step.
+    landscape asks whether curvature and sampled surfaces follow the loss of small models beyond the step.
 
     seed003 redoes its tables from stored rows (--rows), or runs the whole study: on a series (--series), on
     Pythia from the hub (--recipe pythia), or on three small models that are trained first (--train); with

@@ -36,10 +36,11 @@ def write_report(
 ) -> Path:
     """Analyse one or more stores, write their report into the folder `out`, and return the page's path.
 
-    Measurements of weights, of gradients, of representations and of the loss surface each get a part of the page. The folder
-    appears whole or not at all: it is written aside and renamed. It holds `index.html` (self-contained),
-    `report.md`, `figures/NAME.png`, `figures/NAME.svg` and `tables/NAME.csv`. A report that is there
-    already is replaced; a folder that holds anything else is left alone.
+    Measurements of weights, of gradients, of representations and of the loss surface each get a part of
+    the page. The folder appears whole or not at all: it is written aside and renamed. It holds
+    `index.html` (self-contained), `report.md`, `figures/NAME.png`, `figures/NAME.svg` and
+    `tables/NAME.csv`. A report that is there already is replaced; a folder that holds anything else is
+    left alone.
 
     Parameters
     ----------

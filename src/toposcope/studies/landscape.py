@@ -88,8 +88,8 @@ def _answer(study: Study) -> Section:
         ))  # fmt: skip
     note = (
         f"One test for each feature over {len(study.runs)} runs: correlation of innovations with the "
-        f"{study.labels.label(study.target)}, that is of what a smooth trend and its own past do not explain, "
-        "with Holm's correction. Where the design cannot tell, the reason says why."
+        f"{study.labels.label(study.target)}, that is of what a smooth trend and its own past do not "
+        "explain, with Holm's correction. Where the design cannot tell, the reason says why."
     )
     columns = ("feature", "verdict", "r", "95%", "p, Holm", "r seen 4 in 5 times", "reason")
     return Section(f"Does it follow the loss beyond the step? {words.headline(study.findings)}", columns,

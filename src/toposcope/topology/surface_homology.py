@@ -95,7 +95,7 @@ def _simplices(field: np.ndarray) -> dict[int, np.ndarray]:
 def _chains(dimensions: int) -> list[tuple[tuple[int, ...], ...]]:
     """Return every ascending chain of corners of the unit cube that starts at the origin."""
     corners = list(itertools.product((0, 1), repeat=dimensions))
-    chains = [((0,) * dimensions,)]
+    chains: list[tuple[tuple[int, ...], ...]] = [((0,) * dimensions,)]
     for chain in chains:  # grows while it is read: every chain is extended by all corners above its last
         last = chain[-1]
         chains.extend(

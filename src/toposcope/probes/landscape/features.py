@@ -103,7 +103,7 @@ SURFACE = (
     H1_TOTAL,
     Feature("h2_count", "H2 bars of the surface", "count", scopes=_MODEL),
     Feature("h2_total", "H2 total of the surface", _LOSS, scopes=_MODEL),
-    Feature("maxima", "maxima of the surface", "count", scopes=_MODEL, description="leaves of the split tree"),
+    Feature("maxima", "maxima of the surface", "count", scopes=_MODEL, description="the split tree's leaves"),
     Feature("split_average_persistence", "average persistence of maxima", _LOSS, scopes=_MODEL),
     Feature("range", "height of the surface", _LOSS, Kind.BASELINE, scopes=_MODEL),
     Feature(

@@ -53,8 +53,8 @@ class LandscapeOptions:
             raise InputError(f"n is {self.n}; a surface has 1, 2 or 3 directions")
         if self.resolution < 5 or self.resolution % 4 != 1:
             raise InputError(
-                f"resolution is {self.resolution}; give 4 k + 1 (9, 13, 17, 21, ... 41), so that every second "
-                "place makes the coarser lattice with the same centre"
+                f"resolution is {self.resolution}; give 4 k + 1 (9, 13, 17, 21, ... 41), so that every "
+                "second place makes the coarser lattice with the same centre"
             )
         if self.reach is not None and not (math.isfinite(self.reach) and self.reach > 0):
             raise InputError(f"range is {self.reach}; give a positive finite number, or leave it to the rule")

@@ -68,8 +68,8 @@ class ObjectiveSource:
         held = held_out_tokens(folder)
         if len(held) < options.texts:
             raise InputError(
-                f"{folder.heldout_file} has {len(held)} sequences, {options.texts} were asked for: take fewer "
-                "--batches or --sequences, or give --texts"
+                f"{folder.heldout_file} has {len(held)} sequences, {options.texts} were asked for: take "
+                "fewer --batches or --sequences, or give --texts"
             )
         length = held.shape[1] if model.last_only else options.length
         return [row[:length] for row in held[: options.texts].tolist()]

@@ -26,13 +26,13 @@ def _training(study: Study) -> Caption:
     beside = beside_null(study)
     return Caption(
         "The loss surface over training",
-        "Critical sharpness, the Hessian's top eigenvalue and trace, minima, average persistence and reach of "
-        "the sampled surfaces. Bands are 95% intervals over batches and direction seeds. Grey: random "
+        "Critical sharpness, the Hessian's top eigenvalue and trace, minima, average persistence and reach "
+        "of the sampled surfaces. Bands are 95% intervals over batches and direction seeds. Grey: random "
         "directions for sharpness and eigenvalue, the quadratic model for minima and persistence.",
         "Which numbers move, when, and whether they leave what a quadratic or a random direction shows"
         + (f": {beside}." if beside else "."),
-        "Whether they move with the loss for any reason but time. Critical sharpness is in units of the update "
-        "between checkpoints, so checkpoints at uneven steps shift it. And " + of_seeds(study) + ".",
+        "Whether they move with the loss for any reason but time. Critical sharpness is in units of the "
+        "update between checkpoints, so checkpoints at uneven steps shift it. And " + of_seeds(study) + ".",
         "Six panels against the log step, a line for each model size with its interval.",
     )
 
@@ -63,8 +63,8 @@ def _tree() -> Caption:
         "The merge tree with most branches",
         "Left: every branch from its minimum to the saddle where it ends; grey ones are inside their noise. "
         "Right: its profile.",
-        "How the minima of this surface are joined, and which of them stand above the noise of the sequences.",
-        "That other directions, batches or checkpoints have such a tree: this one was chosen for its branches.",
+        "How the minima of this surface are joined, and which of them stand above the sequences' noise.",
+        "That other directions, batches or checkpoints have such a tree: it was chosen for its branches.",
         "A merge tree beside its landscape profile.",
     )
 
