@@ -181,7 +181,7 @@ def test_a_place_without_a_loss_is_masked_and_counted(run, tmp_path) -> None:
     options = LandscapeOptions(
         n=1, resolution=9, batches=1, sequences=4, length=8, seeds=1, reach=3e38, eigenvalues=2
     )  # fmt: skip
-    report, store = measured(run, tmp_path / "s", options, ("surface",), texts=None)
+    report, _ = measured(run, tmp_path / "s", options, ("surface",), texts=None)
     assert report.done == 0
     assert "the loss is finite at 1 of 9 places; give a smaller --range" in report.failures[0].note
     check_reach(np.array([True, True, False]), 1.0)
