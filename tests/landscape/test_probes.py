@@ -222,7 +222,7 @@ def test_a_checkpoint_of_another_model_is_named(tmp_path) -> None:
     (one / last).write_bytes((other / last).read_bytes())
     report, _ = measured(one, tmp_path / "s", SMALL, ("sharpness",), texts=None)
     assert [failure.step for failure in report.failures] == [6]
-    assert "does not fit the run's recipe" in report.failures[0].note
+    assert "is step 6 from another run?" in report.failures[0].note
 
 
 def test_a_model_that_is_differentiated_once_says_so_in_its_rows(run, tmp_path, monkeypatch) -> None:
@@ -279,7 +279,7 @@ def test_the_command_says_its_cost_and_rule_first(run, tmp_path, capsys) -> None
         ((run, "--texts", "nowhere"), "texts 'nowhere' is neither a file"),
         ((run, "--texts", tmp_path / "few.txt"), "has 1 texts of at least 1 characters, 4 were asked for"),
         ((run, "--features", "surfaces"), "no such probe of the loss surface"),
-        ((run, "--range", 3e38), "give a smaller --range"),
+        ((run, "--features", "surface", "--range", 3e38), "give a smaller --range"),
         ((run, "--batches", 999), "were asked for: take fewer --batches"),
     ]:
         code, out, err = called(*arguments, "--out", tmp_path / "none", *small[:2], *small[4:], *small[:0],
