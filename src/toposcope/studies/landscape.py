@@ -76,14 +76,14 @@ def sections(store: Store) -> list[Section]:
 def _answer(study: Study) -> Section:
     """Return the test of every question over all runs."""
     mine = study.families[study.families["target"] == study.target].set_index("column")
-    rows = []
+    rows: list[tuple[object, ...]] = []
     for column, label in QUESTIONS:
         if column not in mine.index:
             rows.append((label, "not measured", None, None, None, None, None))
             continue
-        line = mine.loc[column]
+        line = mine.loc[[column]].to_dict("records")[0]
         rows.append((
-            label, str(line["verdict"]), float(line["r"]), interval(dict(line), "r_low", "r_high", "{:+.2f}"),
+            label, str(line["verdict"]), float(line["r"]), interval(line, "r_low", "r_high", "{:+.2f}"),
             float(line["p_holm"]), float(line["detectable_r"]), str(line["reason"]),
         ))  # fmt: skip
     note = (

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from toposcope.landscape.cost import FORWARDS, Cost, refuse_above
 from toposcope.landscape.lanczos import Eigenpairs, random_start, top_eigenpairs
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 _TOLERANCE = 1e-3
 MODEL = Label("model")
-Axes = dict[str, int | str]
+Axes = dict[str, Any]
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -73,7 +73,7 @@ class Sharpness(Probe):
 
     def _along(self, snapshot: Snapshot, start: Objective, update: torch.Tensor, draw: int) -> list[Row]:
         at = snapshot.checkpoint
-        axes: dict[str, int | str] = {"run": at.run, "step": at.step, "batch": draw}
+        axes: dict[str, Any] = {"run": at.run, "step": at.step, "batch": draw}
         found = along_update(start, update, **axes)
         values = {
             "critical_sharpness": found.sharpness, "critical_step": found.step,
@@ -100,7 +100,7 @@ def _random(update: torch.Tensor, **axes: int | str) -> torch.Tensor:
     return drawn * (update.norm() / drawn.norm())
 
 
-def _downhill(start: Objective, direction: torch.Tensor, **axes: int | str) -> CriticalStep:
+def _downhill(start: Objective, direction: torch.Tensor, **axes: Any) -> CriticalStep:
     """Return the critical step along a direction or, where the loss rises along it at once, against it."""
     found = along_update(start, direction, **axes)
     return found if found.status != "no descent" else along_update(start, -direction, **axes)
