@@ -72,7 +72,7 @@ def barrier(path: PathLosses, *, level: float = 0.95) -> Barrier:
     rise = path.losses - ends
     chosen = int(np.argmax(rise[:, ::2].mean(axis=1)))
     others = rise[chosen, 1::2]
-    half = student.ppf((1 + level) / 2, len(others) - 1) * others.std(ddof=1) / np.sqrt(len(others))
+    half = float(student.ppf((1 + level) / 2, len(others) - 1) * others.std(ddof=1) / np.sqrt(len(others)))
     mean = float(others.mean())
     return Barrier(float(path.at[chosen]), mean, mean - half, mean + half, level, path.note)
 
