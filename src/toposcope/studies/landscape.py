@@ -33,7 +33,7 @@ QUESTIONS = (
 
 
 def log_steps(steps: list[int], count: int = CHECKPOINTS) -> list[int]:
-    """Return `count` of the steps, the first and the last among them, about evenly on log(1 + step / first step).
+    """Return `count` of the steps, both ends among them, about evenly on log(1 + step / first step).
 
     >>> log_steps([0, 10, 20, 30, 40, 80, 160], 4)
     [0, 20, 40, 160]
