@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING
 
 from toposcope.errors import InputError
 
+LANDSCAPE_PROBES = ("sharpness", "curvature", "surface")
+
 if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.axes import Axes
@@ -17,6 +19,8 @@ if TYPE_CHECKING:
 
     from toposcope.analysis.analysis import Analysis, Source
     from toposcope.probes.base import Probe
+    from toposcope.probes.landscape.options import LandscapeOptions
+    from toposcope.probes.landscape.study import LandscapeStudy
     from toposcope.sources import Finding, Series
     from toposcope.store import Store
     from toposcope.types import Checkpoint
@@ -191,11 +195,13 @@ def measure(
     *,
     features: str | Sequence[str | Probe] = "cheap",
     preset: str = "default",
+    texts: str | Path | None = None,
+    landscape: LandscapeOptions | None = None,
     jobs: int = 1,
     diagrams: bool = False,
     quiet: bool = True,
 ) -> Store:
-    """Measure the weights of every checkpoint into a store; what is there already is not measured again.
+    """Measure every checkpoint into a store, its weights or its loss surface; nothing is measured twice.
 
     Parameters
     ----------
@@ -204,9 +210,15 @@ def measure(
     store
         The store's folder, made when it is not there.
     features
-        "cheap", "all", names of weight probes separated by commas, or a list of names and of your own probes.
+        "cheap", "all", names of weight probes separated by commas, or a list of names and of your own probes;
+        "landscape" for the loss surface, or one of its probes (sharpness, curvature, surface).
     preset
         "default", or "seed004" for the weight-space paper's conventions.
+    texts
+        What the loss surface is a loss on: a file with a text on each line, or what `load_texts` takes;
+        without it, run folders read what their training held out.
+    landscape
+        How the loss surface is measured.
     jobs
         Processes that measure side by side.
     diagrams
@@ -227,18 +239,42 @@ def measure(
     from toposcope.store import Store
     from toposcope.sweep import Execution, sweep
 
-    options = preset_options(preset)
     asked = features.split(",") if isinstance(features, str) else list(features)
     names = [one.strip() for one in asked if isinstance(one, str)]
     own = [one for one in asked if not isinstance(one, str)]
-    probes = [*(weight_probes(names, options) if names else []), *own]
-    opened = Store.create(store, recipe=options.recipe())
+    given: Series
+    if {*names} & {"landscape", *LANDSCAPE_PROBES}:
+        given = _opened(series)
+        study = _landscape_study(names, texts, store, landscape, given)
+        probes, recipe = [*study.probes(), *own], study.recipe()
+    else:
+        options = preset_options(preset)
+        given = _opened(series, split=options.split)
+        probes, recipe = [*(weight_probes(names, options) if names else []), *own], options.recipe()
+    opened = Store.create(store, recipe=recipe)
     execution = Execution(jobs=jobs, keep_diagrams=diagrams, quiet=quiet)
-    result = sweep(_opened(series, split=options.split), probes, opened, execution=execution)
+    result = sweep(given, probes, opened, execution=execution)
     if result.failures and opened.features().empty:
         first = result.failures[0]
         raise InputError(f"nothing could be measured: run {first.run} step {first.step}: {first.note}")
     return opened
+
+
+def _landscape_study(
+    names: Sequence[str],
+    texts: str | Path | None,
+    store: str | Path,
+    options: LandscapeOptions | None,
+    series: Series,
+) -> LandscapeStudy:
+    """Return what is measured of the loss surface, refused where it costs too much."""
+    from toposcope.probes.landscape.options import LandscapeOptions
+    from toposcope.probes.landscape.study import study_of_texts
+
+    source = None if texts is None else str(texts)
+    study = study_of_texts(options or LandscapeOptions(), source, Path(store), features=names)
+    study.cost(series)
+    return study
 
 
 def forecast(

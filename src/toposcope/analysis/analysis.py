@@ -18,7 +18,7 @@ from toposcope.analysis.forecast.frame import Log, log_from_frame
 from toposcope.analysis.hidden import PROBE
 from toposcope.analysis.plain import plain_table
 from toposcope.analysis.study import Study, chosen_targets, why_nothing
-from toposcope.analysis.subjects import REPRESENTATIONS, TABLE, Subject, rows_of
+from toposcope.analysis.subjects import LANDSCAPE, REPRESENTATIONS, TABLE, Subject, rows_of
 from toposcope.analysis.table import SeriesTable, series_table, with_targets
 from toposcope.analysis.target import chosen_target
 from toposcope.analysis.targets import read_targets
@@ -249,6 +249,7 @@ def _studies(
             subject, rows, metrics, runs, catalogue=declared,
             diagrams=store.diagrams(probe=PROBE) if subject is REPRESENTATIONS else None,
             audit=audit, provenance=stated, targets=targets, columns=columns, scores=scores,
+            kept=store.path / "landscapes" if subject is LANDSCAPE else None,
         )
         for subject, rows in rows_of(features)
     ]  # fmt: skip
@@ -267,6 +268,7 @@ def study_of_rows(
     targets: tuple[str, ...] = (),
     columns: tuple[str, ...] = (),
     scores: pd.DataFrame | None = None,
+    kept: Path | None = None,
 ) -> Study:
     """Return the study of long rows with a store's columns; `catalogue` is what their probes declare."""
     rows = with_derived(features, catalogue)
@@ -278,7 +280,7 @@ def study_of_rows(
     log = Log(logged, runs, features=features, catalogue=catalogue) if len(logged) else None
     return _study(
         subject, series, targets, columns, brought, features=rows, metrics=logged, audit=audit,
-        provenance=provenance or {}, log=log,
+        provenance=provenance or {}, log=log, kept=kept,
         **({} if diagrams is None else {"diagrams": diagrams}),
     )  # fmt: skip
 

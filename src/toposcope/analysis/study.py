@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -43,7 +44,8 @@ class Study:
 
     `features`, `metrics`, `runs`, `diagrams` and `audit` are the store's; `series` joins them. `target` is
     what correlations are taken with ("" where nothing can be), `further` are targets that were brought along.
-    `wanted` holds the features that were asked for; empty: those of the model and of each role.
+    `wanted` holds the features that were asked for; empty: those of the model and of each role. `kept` is
+    the folder of what was kept beside the rows: sampled surfaces.
     """
 
     subject: Subject
@@ -59,6 +61,7 @@ class Study:
     targets: tuple[str, ...] = ()
     further: tuple[str, ...] = ()
     wanted: tuple[str, ...] = ()
+    kept: Path | None = None
     given: Mapping[str, pd.DataFrame] = field(default_factory=dict)
 
     def with_tables(self, **given: pd.DataFrame) -> Study:

@@ -1,4 +1,4 @@
-"""What a study is about: weights, gradients, representations, or a table made elsewhere."""
+"""What a study is about: weights, gradients, representations, the loss surface, or a table made elsewhere."""
 
 from __future__ import annotations
 
@@ -14,6 +14,12 @@ H1 = "rips/euclidean/pooled/h1_total"
 NP = "neural_persistence/{}/neural_persistence"
 NP_EXCESS = "neural_persistence/{}/neural_persistence_excess"
 _GRADIENTS = "gradient_"
+SURFACES = ("sharpness", "curvature", "surface")
+"""The probes of the loss surface."""
+MINIMA, AVERAGE = "surface/minima", "surface/average_persistence"
+SHARPEST, CRITICAL = "curvature/top_eigenvalue", "sharpness/critical_sharpness"
+BATCH_LOSS = "batch_loss"
+"""The loss of the batches that the surface was sampled on: the target where a run logged none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +56,11 @@ REPRESENTATIONS = Subject(
     "Persistent homology of the hidden states that a fixed set of texts gets during training.",
     (QUALITY, *_LOSSES), (TOTAL, COUNT, RANK, TOP), (COUNT, TOTAL, ENTROPY, RANK),
 )  # fmt: skip
+LANDSCAPE = Subject(
+    "landscape", "Loss surface", "the shape of the loss surface",
+    "Curvature and persistent homology of the loss around the parameters during training.",
+    (*_LOSSES, BATCH_LOSS), (MINIMA, AVERAGE, SHARPEST, CRITICAL), (MINIMA, AVERAGE, SHARPEST, CRITICAL),
+)  # fmt: skip
 TABLE = Subject(
     "table", "Table", "the feature set of this table", "Features of training runs, from a table.", _LOSSES
 )
@@ -64,9 +75,12 @@ def rows_of(features: pd.DataFrame) -> list[tuple[Subject, pd.DataFrame]]:
     gradients, hidden = probe.str.startswith(_GRADIENTS), probe.isin((PROBE, SENSITIVITY))
     if len(features) and gradients.all():
         return [(GRADIENTS, features)]
+    around = probe.isin(SURFACES)
     found = []
-    if not (hidden | gradients).all():
-        found.append((WEIGHTS, features[~hidden]))
+    if not (hidden | gradients | around).all():
+        found.append((WEIGHTS, features[~hidden & ~around]))
     if (probe == PROBE).any():
         found.append((REPRESENTATIONS, features[hidden | gradients]))
+    if around.any():
+        found.append((LANDSCAPE, features[around]))
     return found

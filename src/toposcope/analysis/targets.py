@@ -135,6 +135,9 @@ def own_targets(features: pd.DataFrame) -> pd.DataFrame:
         scored = rows[rows["feature"] == "probe_accuracy"]
         last = scored[scored["layer"] == scored.groupby("run")["layer"].transform("max")]
         found.append(last.assign(target="probe_accuracy"))
+    around = features[(features["probe"] == "sharpness") & (features["feature"] == "batch_loss")]
+    batches = around.groupby(["run", "step"], as_index=False)["value"].mean()
+    found.append(batches.assign(target="batch_loss"))
     together = pd.concat(found, ignore_index=True)
     together = together[np.isfinite(together["value"])].assign(status="ok", reason="")
     return together[list(COLUMNS)]

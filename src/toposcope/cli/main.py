@@ -25,6 +25,7 @@ COMMANDS: dict[str, str] = {
     "compare": "toposcope.cli.compare",
     "export": "toposcope.cli.export",
     "embeddings": "toposcope.cli.embeddings",
+    "landscape": "toposcope.cli.landscape",
     "analyze": "toposcope.cli.analyze",
     "report": "toposcope.cli.report",
     "reproduce": "toposcope.cli.reproduce",

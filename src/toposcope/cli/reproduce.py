@@ -17,12 +17,13 @@ STUDIES = {
     "seed004": "The weight-space paper",
     "seed003": "The embedding report",
     "grokking": "Modular addition",
+    "landscape": "The loss surface",
 }
 
 
 @click.command("reproduce", short_help="Print a paper's tables beside what the same data give here.")
 @click.argument("study", type=click.Choice(list(STUDIES)))
-@click.option("--runs", help="seed004, grokking: the runs; without it they are trained first.")
+@click.option("--runs", help="seed004, grokking, landscape: the runs; without it they are trained first.")
 @click.option("--pythia", help="seed004: a series of Pythia-14m's shape; prints Table 8, draws Figure 7.")
 @click.option("--revisions", help="Which revisions of a hub series: names, or a pattern.")
 @click.option("--rows", type=click.Path(path_type=Path), help="seed003: the report's stored rows.")
@@ -37,7 +38,11 @@ STUDIES = {
 @click.option(
     "--seeds", default="42", show_default=True, help="seed003 --train: seeds of each size: 42,43,44."
 )
-@click.option("--texts", help="seed003: the texts to read.  [default: those of --train, or wikitext2]")
+@click.option(
+    "--texts",
+    help="seed003, landscape: the texts to read.  [default: those of --train, or wikitext2; landscape: what "
+    "the runs held out]",
+)
 @click.option(
     "--limit",
     type=click.IntRange(min=1),
@@ -77,11 +82,12 @@ def command(
     jobs: int | None,
     as_json: bool,
 ) -> int:
-    """Redo STUDY: seed004 (weights of five small models), seed003 (embeddings of Pythia models), or grokking.
+    """Redo STUDY: seed004 (weights of small models), seed003 (embeddings of Pythia), grokking or landscape.
 
     For the papers every table has the paper's value, the value by the paper's own conventions, the value by
     its text's definitions where the two differ, and what can be concluded. The study grokking is the
-    positive control: does H1 see a transformer find the circles of modular addition, and when?
+    positive control: does H1 see a transformer find the circles of modular addition, and when? The study
+    landscape asks whether curvature and sampled surfaces follow the loss of small models beyond the step.
 
     seed003 redoes its tables from stored rows (--rows), or runs the whole study: on a series (--series), on
     Pythia from the hub (--recipe pythia), or on three small models that are trained first (--train); with
@@ -91,6 +97,8 @@ def command(
         sections = _pythia(pythia, revisions, out, as_json)
     elif study == "seed004":
         sections = _in_folder(out, lambda folder: _seed004(runs, folder, out, jobs, as_json))
+    elif study == "landscape":
+        sections = _in_folder(out, lambda folder: _landscape(runs, folder, texts, jobs, as_json))
     elif study == "grokking":
         sections = _in_folder(out, lambda folder: _grokking(runs, folder, out, jobs, as_json))
     else:
@@ -160,6 +168,20 @@ def _pythia(uri: str, revisions: str | None, out: Path | None, quiet: bool) -> S
         for path in save(pythia14m.figure(features), out, "figure7"):
             click.echo(f"wrote {path}", err=True)
     return [pythia14m.table(features)]
+
+
+def _landscape(
+    runs: str | None, folder: Path, texts: str | None, jobs: int | None, quiet: bool
+) -> Sequence[Section]:
+    from toposcope.papers import landscape
+
+    if runs is None:
+        from toposcope.train import train
+
+        train("demo", folder / "runs", jobs=jobs or 1, quiet=quiet)
+        runs = str(folder / "runs")
+    store = folder / "stores" / "landscape"
+    return landscape.sections(landscape.measure(runs, store, texts=texts, jobs=jobs or 1, quiet=quiet))
 
 
 def _grokking(

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from toposcope.probes.base import Probe
 from toposcope.probes.gradients import gradient_probes
+from toposcope.probes.landscape.features import CURVATURE, SHARPNESS, SURFACE
 from toposcope.probes.registry import weight_probes
 from toposcope.probes.representations.features import FEATURES as REPRESENTATIONS
 from toposcope.probes.representations.features import SETTINGS
@@ -23,12 +24,15 @@ DECLARED: dict[str, tuple[Feature, ...]] = {
     **{probe.name: probe.features for probe in (*_WEIGHTS, *gradient_probes(_WEIGHTS))},
     "representations": REPRESENTATIONS,
     "sensitivity": SETTINGS,
+    "sharpness": SHARPNESS,
+    "curvature": CURVATURE,
+    "surface": SURFACE,
 }
 """Probe -> what it declares."""
 
 
 def own_catalogue() -> pd.DataFrame:
-    """Return the catalogue of weights, gradients and representations, as a store of them would hold it.
+    """Return the catalogue of every probe of the package, as a store of them would hold it.
 
     >>> table = own_catalogue().set_index(["probe", "feature"])
     >>> table.loc[("rips", "h0_total"), "label"], table.loc[("gradient_rips", "h0_total"), "label"]

@@ -14,6 +14,7 @@ from toposcope.models import Batch, LanguageModel, ModelLoader, Objective, Texts
 from toposcope.models.loading import run_folder_of
 from toposcope.probes.base import Probe
 from toposcope.probes.weights.baselines import WEIGHT_NORM, Baselines
+from toposcope.sources.layout import RunFolder
 from toposcope.sources.series import Series
 from toposcope.types import Checkpoint, Feature
 
@@ -48,10 +49,26 @@ class GradientBatch:
         """
         folder = run_folder_of(checkpoint)
         if folder is not None:
-            return Batch.of(_read(folder.heldout_file)["tokens"][0], last_only=model.last_only)
+            return Batch.of(_held_out(folder)[0], last_only=model.last_only)
         if self.texts is None:
             raise InputError(f"{checkpoint.uri}: gradients of this model need texts; give --texts FILE")
         return Batch.of_texts(model, self.texts.items[: self.size], length=self.length)
+
+
+def held_out_tokens(folder: RunFolder) -> np.ndarray:
+    """Return the token ids that a run's training held out, int64 of shape (sequences, length).
+
+    Raises
+    ------
+    SourceError
+        When the file is missing or damaged.
+    """
+    tokens = _held_out(folder)
+    return tokens.reshape(-1, tokens.shape[-1]).astype(np.int64)
+
+
+def _held_out(folder: RunFolder) -> np.ndarray:
+    return _read(folder.heldout_file)["tokens"]
 
 
 def gradient_series(series: Series, batch: GradientBatch | None = None) -> Series:

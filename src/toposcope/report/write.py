@@ -10,6 +10,7 @@ import pandas as pd
 from toposcope.analysis.analysis import Analysis, Source, analyze
 from toposcope.analysis.study import Study
 from toposcope.report.closing import failures, findings, provenance, versions
+from toposcope.report.landscape.part import landscape_part
 from toposcope.report.page import check_target, write_page
 from toposcope.report.parts import Page, PagePart
 from toposcope.report.representations.part import representations_part
@@ -20,6 +21,7 @@ _PARTS = {
     "weights": weights_part,
     "gradients": gradients_part,
     "representations": representations_part,
+    "landscape": landscape_part,
     "table": table_part,
 }
 
@@ -34,10 +36,11 @@ def write_report(
 ) -> Path:
     """Analyse one or more stores, write their report into the folder `out`, and return the page's path.
 
-    Measurements of weights, of gradients and of representations each get a part of the page. The folder
-    appears whole or not at all: it is written aside and renamed. It holds `index.html` (self-contained),
-    `report.md`, `figures/NAME.png`, `figures/NAME.svg` and `tables/NAME.csv`. A report that is there
-    already is replaced; a folder that holds anything else is left alone.
+    Measurements of weights, of gradients, of representations and of the loss surface each get a part of
+    the page. The folder appears whole or not at all: it is written aside and renamed. It holds
+    `index.html` (self-contained), `report.md`, `figures/NAME.png`, `figures/NAME.svg` and
+    `tables/NAME.csv`. A report that is there already is replaced; a folder that holds anything else is
+    left alone.
 
     Parameters
     ----------

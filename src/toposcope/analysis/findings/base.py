@@ -16,6 +16,7 @@ QUESTIONS = {
     "on": "Go on?",
     "scale": "Does it scale?",
     "layers": "What happens from layer to layer?",
+    "surfaces": "What is on the surfaces?",
     "settings": "How far do the settings move it?",
 }
 """Every question in reading order, with its words."""

@@ -21,6 +21,12 @@ if TYPE_CHECKING:
     from toposcope.analysis.study import Study
 
 
+_NULLS = {
+    "representations": "Gaussian clouds with the same covariance",
+    "landscape": "the quadratic model of the same point",
+}
+
+
 def changed(study: Study) -> Finding:
     """Strength: "moved" (a leading quantity left the noise of its draws), else "still"."""
     moves = [move for column in _moved(study) if (move := _move(study, column))]
@@ -28,8 +34,7 @@ def changed(study: Study) -> Finding:
     nulls = nulls_of(study)
     numbers = {
         **_who(study), "quality": quality, "moves": moves, "nulls": [asdict(null) for null in nulls],
-        "null": "Gaussian clouds with the same covariance" if study.subject.name == "representations"
-        else "the same weights in random order",
+        "null": _NULLS.get(study.subject.name, "the same weights in random order"),
     }  # fmt: skip
     moved = bool(quality) or any(move["rose"] or move["fell"] for move in moves)
     return Finding("changed", "moved" if moved else "still", numbers, "last minus first, twice its noise")
@@ -115,6 +120,15 @@ def nulls_of(study: Study) -> list[BesideNull]:
             _beside(study, label, select(rows, name, probe=PROBE), select(rows, null, probe=PROBE))
             for name, null, label in pairs
         ]
+    elif study.subject.name == "landscape":
+        of_surface = {"probe": "surface", "scope": Scope.MODEL}
+        found = [
+            _beside(
+                study, f"surface/{name}", select(study.features, name, **of_surface),
+                select(study.features, f"{name}_null", **of_surface),
+            )
+            for name in ("minima", "average_persistence")
+        ]  # fmt: skip
     else:
         probe = "gradient_" * (study.subject.name == "gradients") + "neural_persistence"
         of_model = {"probe": probe, "filtration": study.filtration, "scope": Scope.MODEL}
@@ -142,4 +156,6 @@ def _beside(study: Study, column: str, measured: pd.DataFrame, nulls: pd.DataFra
     if not n:
         return None
     feature = column.rpartition("/")[2]
-    return BesideNull(feature, study.labels.label(column), above, below, n, float(np.nanmedian(ratios)))
+    known = [ratio for ratio in ratios if np.isfinite(ratio)]
+    ratio = float(np.median(known)) if known else float("nan")
+    return BesideNull(feature, study.labels.label(column), above, below, n, ratio)

@@ -12,12 +12,13 @@ from toposcope.analysis.findings.layers import layers, settings
 from toposcope.analysis.findings.rivals import rivals
 from toposcope.analysis.findings.scale import scale
 from toposcope.analysis.findings.sound import sound
+from toposcope.analysis.findings.surfaces import surfaces
 from toposcope.analysis.findings.when import when
 
 if TYPE_CHECKING:
     from toposcope.analysis.study import Study
 
-_ASKED = (sound, changed, when, beyond, rivals, end, go_on, scale, layers, settings)
+_ASKED = (sound, changed, when, beyond, rivals, end, go_on, scale, layers, surfaces, settings)
 
 
 def find(study: Study) -> Findings:

@@ -36,7 +36,8 @@ def said(findings: Findings, finding: Finding) -> Said:
     template = _environment().get_template(name)
     given = {
         **finding.numbers, "topology": findings.topology, "target": findings.target,
-        "representations": findings.subject == "representations", "left_out": finding.left_out,
+        "representations": findings.subject == "representations",
+        "landscape": findings.subject == "landscape", "left_out": finding.left_out,
     }  # fmt: skip
     context = template.new_context(given)
     for _ in template.root_render_func(context):  # running it is what finds the blocks of its parents

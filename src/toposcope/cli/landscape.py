@@ -1,0 +1,102 @@
+"""`toposcope landscape`: measure the loss surface around every checkpoint of a series."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from toposcope.cli.embeddings import check_device
+from toposcope.cli.output import json_option
+from toposcope.cli.sweeping import Place, Sweeping, exit_code, show_sweep, sweep_options
+
+
+@click.command("landscape", short_help="Measure the loss surface around every checkpoint.")
+@click.argument("series", nargs=-1, required=True)
+@click.option(
+    "--texts",
+    help="A file (a text per line, or .jsonl, .csv, .tsv), a WikiText folder, or a data set of the hub.  "
+    "[default: what a run folder held out]",
+)  # fmt: skip
+@click.option("--out", required=True, type=click.Path(path_type=Path), help="The store, made when not there.")
+@click.option(
+    "--features", default="all", show_default=True,
+    help="What to measure, separated by commas: sharpness (cheap: forward passes only), curvature, surface; "
+    "`cheap` or `all`.",
+)  # fmt: skip
+@click.option(
+    "--directions", type=click.Choice(["random", "hessian", "trajectory"]), default="random",
+    show_default=True, help="Filter-normalised random ones, the top eigenvectors, or the checkpoints' PCA.",
+)  # fmt: skip
+@click.option("--n", type=int, default=2, show_default=True, help="Directions: 1, 2 or 3.")
+@click.option("--resolution", type=int, default=21, show_default=True, help="Places per axis, 4 k + 1.")
+@click.option(
+    "--range", "reach", type=float,
+    help="How far each axis goes, in the directions' unit.  [default: until the loss is that of the first "
+    "checkpoint]",
+)  # fmt: skip
+@click.option(
+    "--graph", type=click.Choice(["lattice", "kuhn", "knn"]), default="lattice", show_default=True,
+    help="Neighbours: the 2 n along the axes, Kuhn's triangulation, or mutual 4 n nearest.",
+)  # fmt: skip
+@click.option("--batches", type=int, default=2, show_default=True, help="Disjoint sets of texts: draws.")
+@click.option("--sequences", type=int, default=8, show_default=True, help="Texts of a batch.")
+@click.option("--length", type=int, default=64, show_default=True, help="Tokens of a text that count.")
+@click.option("--seeds", type=int, default=2, show_default=True, help="Sets of random directions: draws.")
+@click.option("--min-chars", type=click.IntRange(min=0), default=1, help="Shorter texts are left out.")
+@click.option("--split", default="validation", show_default=True, help="Which part of a data set.")
+@click.option("--tokenizer", type=click.Path(exists=True, path_type=Path), help="Where a model brings none.")
+@click.option("--device", default="cpu", show_default=True, help="cpu or cuda.")
+@sweep_options
+@json_option
+def command(
+    series: tuple[str, ...],
+    texts: str | None,
+    out: Path,
+    features: str,
+    directions: str,
+    n: int,
+    resolution: int,
+    reach: float | None,
+    graph: str,
+    batches: int,
+    sequences: int,
+    length: int,
+    seeds: int,
+    min_chars: int,
+    split: str,
+    tokenizer: Path | None,
+    device: str,
+    sweeping: Sweeping,
+    as_json: bool,
+) -> int:
+    """Measure critical sharpness, curvature and the sampled surface around each checkpoint of SERIES.
+
+    SERIES are run folders of `toposcope train`, model folders that transformers can load, folders of such
+    steps, or hub addresses. The cost and the range rule are said first. A sweep that was stopped goes on
+    where it was when the command is repeated; sampled surfaces are kept in the store for figures.
+    """
+    from toposcope.models.loading import ModelLoader
+    from toposcope.probes.landscape.options import LandscapeOptions
+    from toposcope.probes.landscape.study import study_of_texts
+    from toposcope.store import Store
+    from toposcope.sweep import sweep
+
+    options = LandscapeOptions(
+        directions=directions, n=n, resolution=resolution, reach=reach, graph=graph, batches=batches,
+        sequences=sequences, length=length, seeds=seeds,
+    )  # fmt: skip
+    check_device(device)
+    study = study_of_texts(
+        options, texts, out, features=features.split(","), min_chars=min_chars, split=split,
+        loader=ModelLoader(tokenizer=tokenizer, device=device),
+    )  # fmt: skip
+    execution = sweeping.execution(keep_diagrams=False)
+    opened = sweeping.open(series)
+    click.echo(study.announcement(opened), err=True)
+    place = Place.of(out)
+    store = Store.create(out, recipe=study.recipe())
+    report = sweep(opened, study.probes(), store, execution=execution, agree=sweeping.agree(opened, place))
+    place.refuse_nothing(report, alone=execution.shard.count == 1)
+    show_sweep(report, out, as_json=as_json)
+    return exit_code(report)

@@ -1,0 +1,127 @@
+"""Curvature and surfaces over training: lines beside their nulls, spectral densities, diagrams."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from toposcope.analysis.lines import null_band, select
+from toposcope.figures.lines import draw_sizes
+from toposcope.figures.series import Size, sizes
+from toposcope.figures.style import NULL, house, new_figure, say_empty, sequential
+from toposcope.types import Diagram, Scope
+
+PANELS = (
+    ("critical sharpness", "sharpness", "critical_sharpness", "2 / update", True),
+    ("top Hessian eigenvalue", "curvature", "top_eigenvalue", "loss / weight²", False),
+    ("Hessian trace", "curvature", "hessian_trace", "loss / weight²", False),
+    ("minima of the surface", "surface", "minima", "count", False),
+    ("average persistence", "surface", "average_persistence", "nats per token", False),
+    ("reach of the surface", "surface", "reach", "unit of the directions", False),
+)
+"""Title, probe, feature, unit, and whether the axis is logarithmic."""
+
+
+def draw_lines(features: pd.DataFrame, runs: pd.DataFrame) -> Figure:
+    """Draw six panels against the log step, one line a size; grey bands are nulls.
+
+    Parameters
+    ----------
+    features
+        The store's features table; rows of the probes sharpness, curvature and surface.
+    runs
+        Columns run, family, parameters.
+
+    Returns
+    -------
+    Figure
+        Bands in colour are 95% intervals over batches and direction seeds; grey: where one more value of the
+        null would fall with 95% probability.
+    """
+    groups = sizes(runs)
+    with house():
+        figure, axes = new_figure(5.6, rows=2, columns=3)
+        for ax, (title, probe, feature, unit, log) in zip(axes.flat, PANELS, strict=True):
+            rows = select(features, feature, probe=probe, scope=Scope.MODEL)
+            ax.set_title(title)
+            if rows.empty:
+                say_empty(ax, "not measured")
+                continue
+            nulls = select(features, f"{feature}_null", probe=probe, scope=Scope.MODEL)
+            positive = bool((rows["value"] > 0).all())
+            _null(ax, nulls, groups, positive=log and positive)
+            draw_sizes(ax, rows, groups, unit=unit, log=log and positive)
+    return figure
+
+
+def _null(ax: Axes, rows: pd.DataFrame, groups: list[Size], *, positive: bool) -> None:
+    for group in groups if len(rows) else ():
+        band = null_band(rows, group.runs)
+        low = np.maximum(band["low"], band["mean"] * 0.01) if positive else band["low"]
+        ax.fill_between(band["step"], low, band["high"], color=NULL, alpha=0.25, linewidth=0)
+        ax.plot(band["step"], band["mean"], color=NULL, linewidth=0.8, linestyle="--")
+
+
+def draw_densities(densities: Sequence[tuple[str, np.ndarray, np.ndarray]]) -> Figure:
+    """Draw spectral densities over training, first steps dark.
+
+    Parameters
+    ----------
+    densities
+        Title, grid (n,) and each random vector's density (vectors, n).
+    """
+    with house():
+        figure, axes = new_figure(3.4)
+        ax = axes[0, 0]
+        if not densities:
+            say_empty(ax, "no spectral density was kept")
+            return figure
+        for (title, grid, rows), colour in zip(densities, sequential(len(densities)), strict=True):
+            mean = rows.mean(axis=0)
+            spread = rows.std(axis=0, ddof=1) / np.sqrt(len(rows)) if len(rows) > 1 else np.zeros(len(grid))
+            floor = 1e-8 * float(mean.max())
+            ax.fill_between(
+                grid, np.maximum(mean - 2 * spread, floor), np.maximum(mean + 2 * spread, floor),
+                color=colour, alpha=0.2, linewidth=0,
+            )  # fmt: skip
+            ax.plot(grid, np.maximum(mean, floor), color=colour, label=title)
+        highest = max(float(rows.mean(axis=0).max()) for _, _, rows in densities)
+        ax.set_yscale("log")
+        ax.set_ylim(1e-6 * highest, 2 * highest)
+        ax.set_xlabel("Hessian eigenvalue (loss / weight²)")
+        ax.set_ylabel("density")
+        ax.legend(fontsize=7)
+    return figure
+
+
+def draw_diagrams(panels: Sequence[tuple[str, Sequence[Diagram]]]) -> Figure:
+    """Draw the sublevel diagrams of surfaces, dots for H0 and triangles for H1, over one pair of axes."""
+    columns = max(1, min(4, len(panels)))
+    rows = max(1, -(-len(panels) // columns))
+    with house():
+        figure, axes = new_figure(2.2 * rows + 0.4, rows=rows, columns=columns, sharex=True, sharey=True)
+        for ax in axes.ravel()[len(panels) :]:
+            ax.set_axis_off()
+        if not panels:
+            say_empty(axes[0, 0], "no surface was sampled")
+            return figure
+        births = np.concatenate([d.birth for _, found in panels for d in found])
+        deaths = np.concatenate([d.death[np.isfinite(d.death)] for _, found in panels for d in found])
+        ends = np.array([min(births), max(np.concatenate([births, deaths]))])
+        top = ends[1] + 0.08 * max(float(np.ptp(ends)), 1e-6)
+        for ax, (title, found) in zip(axes.ravel(), panels, strict=False):
+            ax.plot(ends, ends, color=NULL, linewidth=0.7)
+            for diagram, marker in zip(found, ("o", "^", "s"), strict=False):
+                death = np.where(np.isfinite(diagram.death), diagram.death, top)
+                ax.plot(diagram.birth, death, marker, markersize=4, label=f"H{diagram.dim}")
+            ax.set_title(title, fontsize=8.0)
+        axes[0, 0].legend(fontsize=7)
+        for ax in axes[-1]:
+            ax.set_xlabel("birth")
+        for row in axes:
+            row[0].set_ylabel("death (never: top)")
+    return figure

@@ -1,0 +1,133 @@
+"""Does the shape of the loss surface follow the loss beyond the step? A small study over training."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+
+from toposcope.analysis.analysis import analyze
+from toposcope.analysis.findings import words
+from toposcope.analysis.findings.surfaces import shares
+from toposcope.analysis.forms import interval
+from toposcope.analysis.lines import curve, select
+from toposcope.analysis.study import Study
+from toposcope.papers.sections import Section
+from toposcope.probes.landscape.options import RULE, LandscapeOptions
+from toposcope.probes.landscape.study import study_of_texts
+from toposcope.sources import open_series
+from toposcope.store import Store
+from toposcope.types import Scope
+
+OPTIONS = LandscapeOptions(batches=2, seeds=2, eigenvalues=3, products=60, vectors=6, steps=20)
+"""Two batches and two direction seeds: four surfaces of each range at every checkpoint."""
+CHECKPOINTS = 14
+"""Above the twelve that the test on innovations needs."""
+QUESTIONS = (
+    ("surface/minima", "minima"),
+    ("surface/average_persistence", "average persistence"),
+    ("curvature/top_eigenvalue", "top eigenvalue"),
+    ("sharpness/critical_sharpness", "critical sharpness"),
+)
+
+
+def log_steps(steps: list[int], count: int = CHECKPOINTS) -> list[int]:
+    """Return `count` of the steps, both ends among them, about evenly on log(1 + step / first step).
+
+    >>> log_steps([0, 10, 20, 30, 40, 80, 160], 4)
+    [0, 20, 40, 160]
+    """
+    ordered = sorted(steps)
+    if len(ordered) <= count:
+        return ordered
+    places = np.log1p(np.array(ordered, dtype=float) / max(ordered[1], 1))
+    wanted = np.linspace(places[0], places[-1], count)
+    chosen: list[int] = []
+    for target in wanted:
+        free = [i for i in range(len(ordered)) if i not in chosen]
+        chosen.append(min(free, key=lambda i: (abs(places[i] - target), i)))
+    return [ordered[i] for i in sorted(chosen)]
+
+
+def measure(
+    runs: str, store: Path, *, texts: str | None = None, jobs: int = 1, quiet: bool = True,
+    options: LandscapeOptions = OPTIONS,
+) -> Store:  # fmt: skip
+    """Measure 14 checkpoints, about evenly spaced in log step, of every run; resumable."""
+    from toposcope.sweep import Execution, sweep
+
+    series = open_series(runs)
+    kept = log_steps(sorted({at.step for at in series}))
+    chosen = open_series(runs, steps=",".join(map(str, kept)))
+    study = study_of_texts(options, texts, store)
+    study.cost(chosen)
+    opened = Store.create(store, recipe=study.recipe())
+    sweep(chosen, study.probes(), opened, execution=Execution(jobs=jobs, quiet=quiet, audit=False))
+    return opened
+
+
+def sections(store: Store) -> list[Section]:
+    """Return the study's tables: the answer first, then what the surfaces hold and how numbers moved."""
+    study = analyze(store).studies[0]
+    return [_answer(study), _surfaces(study), _moved(study)]
+
+
+def _answer(study: Study) -> Section:
+    """Return the test of every question over all runs."""
+    mine = study.families[study.families["target"] == study.target].set_index("column")
+    rows: list[tuple[object, ...]] = []
+    for column, label in QUESTIONS:
+        if column not in mine.index:
+            rows.append((label, "not measured", None, None, None, None, None))
+            continue
+        line = mine.loc[[column]].to_dict("records")[0]
+        rows.append((
+            label, str(line["verdict"]), float(line["r"]), interval(line, "r_low", "r_high", "{:+.2f}"),
+            float(line["p_holm"]), float(line["detectable_r"]), str(line["reason"]),
+        ))  # fmt: skip
+    note = (
+        f"One test for each feature over {len(study.runs)} runs: correlation of innovations with the "
+        f"{study.labels.label(study.target)}, that is of what a smooth trend and its own past do not "
+        "explain, with Holm's correction. Where the design cannot tell, the reason says why."
+    )
+    columns = ("feature", "verdict", "r", "95%", "p, Holm", "r seen 4 in 5 times", "reason")
+    return Section(f"Does it follow the loss beyond the step? {words.headline(study.findings)}", columns,
+                   tuple(rows), note)  # fmt: skip
+
+
+def _surfaces(study: Study) -> Section:
+    table = shares(study.features)
+    names = ("range and resolution", "surfaces", "trivial", "mean minima", "most", "branches", "confirmed")
+    rows = table[["name", "surfaces", "trivial", "minima", "most", "found", "confirmed"]]
+    note = (
+        f"A trivial surface has one minimum. Saddles are minima - 1. Range: {RULE}. A branch is confirmed "
+        "where the paired interval of loss(saddle) - loss(minimum), from sequences that had no say in "
+        "choosing it, lies above 0."
+    )
+    return Section("What the surfaces hold", names, tuple(rows.itertuples(index=False, name=None)), note)
+
+
+def _moved(study: Study) -> Section:
+    """Return first and last value of every question in every run, with the interval over draws."""
+    rows: list[tuple[object, ...]] = []
+    for column, label in QUESTIONS:
+        probe, feature = column.split("/")
+        mine = select(study.features, feature, probe=probe, scope=Scope.MODEL)
+        for run in study.ordered:
+            line = curve(mine, (run,))
+            if len(line) > 1:
+                first, last = line.iloc[0], line.iloc[-1]
+                rows.append(
+                    (label, run, *(_with_interval(end) for end in (first, last)), int(first["draws"]))
+                )
+    note = (
+        "Means over batches and direction seeds with 95% intervals. Critical sharpness starts at the second."
+    )
+    return Section(
+        "First and last checkpoint", ("feature", "run", "first", "last", "draws"), tuple(rows), note
+    )
+
+
+def _with_interval(line: pd.Series) -> str:
+    return f"{line['mean']:.3g} [{line['low']:.3g}, {line['high']:.3g}]"

@@ -1,0 +1,1 @@
+"""Probes of the loss surface: critical sharpness (cheap), curvature and sampled surfaces (costly)."""

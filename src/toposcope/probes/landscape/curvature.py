@@ -1,0 +1,154 @@
+"""The Hessian at every checkpoint: top and lowest eigenvalue, trace, density, Gauss-Newton, layers."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from toposcope.landscape.cost import FORWARDS, Cost, refuse_above
+from toposcope.landscape.lanczos import Eigenpairs, random_start, top_eigenpairs
+from toposcope.landscape.trace import hutchinson, spectral_density
+from toposcope.probes.base import Cost as Tier
+from toposcope.probes.base import Measured, Probe
+from toposcope.probes.landscape.cost import cost_of_shapes, seconds_of
+from toposcope.probes.landscape.features import CURVATURE
+from toposcope.probes.landscape.kept import keep_density, place
+from toposcope.probes.landscape.options import LandscapeOptions
+from toposcope.probes.landscape.source import ObjectiveSource
+from toposcope.probes.snapshot import Snapshot
+from toposcope.probes.weights.labels import Label
+from toposcope.types import Feature, Role, Row, Scope, Status
+
+if TYPE_CHECKING:
+    from toposcope.landscape.lanczos import Matvec
+    from toposcope.models import Objective
+
+_TOLERANCE = 1e-3
+MODEL = Label("model")
+Axes = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Curvature(Probe):
+    """Eigenvalues of either sign with residual and `converged` in the note, the trace with its interval.
+
+    One draw a batch. The curvature along random directions is the null of the top eigenvalue. What has not
+    converged has the status "truncated". With `folder` the spectral density of the first batch is kept there.
+    """
+
+    options: LandscapeOptions
+    source: ObjectiveSource
+    folder: Path | None = None
+    name: str = "curvature"
+    features: tuple[Feature, ...] = field(default=CURVATURE, repr=False)
+    cost = Tier.COSTLY
+
+    def work(self, shapes: Sequence[tuple[int, int]]) -> Cost:
+        """Return the products of one checkpoint at most, as forward passes, and their arithmetic."""
+        chosen = self.options
+        products = chosen.batches * (4 * chosen.products + chosen.vectors) + chosen.vectors * chosen.steps
+        return cost_of_shapes(shapes, chosen, FORWARDS["hessian"] * products)
+
+    def expected_seconds(self, shapes: Sequence[tuple[int, int]]) -> float:
+        """Return the rough time of one checkpoint on two cores."""
+        return seconds_of(self.work(shapes))
+
+    def measure(self, snapshot: Snapshot) -> Measured:
+        """Return the rows of one checkpoint."""
+        rows: list[Row] = []
+        with self.source.objectives(snapshot, self.options) as objectives:
+            refuse_above(self.work([(1, objectives[0].n_parameters)]))
+            for draw, objective in enumerate(objectives):
+                rows += self._of_batch(snapshot, objective, draw)
+            self._keep_density(snapshot, objectives[0])
+        return Measured(rows)
+
+    def _of_batch(self, snapshot: Snapshot, objective: Objective, draw: int) -> list[Row]:
+        axes: Axes = {"run": snapshot.checkpoint.run, "step": snapshot.checkpoint.step, "batch": draw}
+        hessian = objective.hessian()
+        pairs = self._top(hessian, objective, self.options.eigenvalues, axes)
+        note = f"{hessian.method}, {pairs.products} products"
+        rows = self._eigenvalue(snapshot, MODEL, "top_eigenvalue", pairs, draw, note)
+        for rank, line in enumerate(pairs.rows(), 1):
+            label = Label(f"rank {rank}", scope=Scope.SETTING)
+            rows += self._rows(snapshot, label, "eigenvalue", float(pairs.values[rank - 1]), draw,
+                               note=_words(line), ok=bool(line["converged"]))  # fmt: skip
+        top = float(pairs.values[0])
+        low = self._top(lambda v: hessian(v) - max(top, 0.0) * v, objective, 1, {**axes, "end": "low"})
+        rows += self._eigenvalue(snapshot, MODEL, "bottom_eigenvalue", low, draw, note, shift=max(top, 0.0))
+        gauss = self._top(objective.gauss_newton(), objective, 1, {**axes, "matrix": "gauss-newton"})
+        rows += self._eigenvalue(
+            snapshot, MODEL, "gauss_newton_top", gauss, draw, f"{gauss.products} products"
+        )
+        rows += self._trace(snapshot, objective, hessian, draw, axes)
+        return rows + self._layers(snapshot, objective, draw, axes)
+
+    def _top(self, matrix: Matvec, objective: Objective, k: int, axes: Axes) -> Eigenpairs:
+        here = objective.parameters
+        start = random_start(len(here), here.dtype, **axes).to(here.device)
+        return top_eigenpairs(
+            matrix, start, k=min(k, len(here)), tolerance=_TOLERANCE, most=self.options.products, axes=axes
+        )
+
+    def _eigenvalue(
+        self, snapshot: Snapshot, label: Label, feature: str, pairs: Eigenpairs, draw: int, note: str,
+        *, shift: float = 0.0,
+    ) -> list[Row]:  # fmt: skip
+        line = pairs.rows()[0]
+        value = float(pairs.values[0]) + shift
+        return self._rows(
+            snapshot, label, feature, value, draw, note=f"{_words(line)}; {note}", ok=bool(line["converged"])
+        )
+
+    def _trace(
+        self, snapshot: Snapshot, objective: Objective, hessian: Matvec, draw: int, axes: Axes
+    ) -> list[Row]:
+        here = objective.parameters
+        found = hutchinson(hessian, here, vectors=self.options.vectors, **axes)
+        note = f"{found.level:.0%} [{found.low:.4g}, {found.high:.4g}] over {len(found.samples)} vectors"
+        rows = self._rows(snapshot, MODEL, "hessian_trace", found.value, draw, note=note)
+        for number, sample in enumerate(found.samples):
+            rows += self._rows(
+                snapshot, MODEL, "top_eigenvalue_null", float(sample) / len(here),
+                draw * len(found.samples) + number,
+            )  # fmt: skip
+        return rows
+
+    def _layers(self, snapshot: Snapshot, objective: Objective, draw: int, axes: Axes) -> list[Row]:
+        """Return each layer's own top eigenvalue, of the first batch alone: a layer costs as much as all."""
+        if draw:
+            return []
+        rows = []
+        for name, block in objective.layer_blocks().items():
+            pairs = self._top(block.hessian(), block, 1, {**axes, "block": name})
+            layer = int(name.removeprefix("layer ")) if name.startswith("layer ") else None
+            label = Label(name, Role.MODEL, layer, scope=Scope.SETTING if layer is None else Scope.LAYER)
+            note = f"{pairs.products} products"
+            rows += self._eigenvalue(snapshot, label, "layer_top_eigenvalue", pairs, draw, note)
+        return rows
+
+    def _keep_density(self, snapshot: Snapshot, objective: Objective) -> None:
+        if self.folder is None:
+            return
+        at = snapshot.checkpoint
+        density = spectral_density(
+            objective.hessian(), objective.parameters, vectors=self.options.vectors, steps=self.options.steps,
+            run=at.run, step=at.step,
+        )  # fmt: skip
+        keep_density(place(self.folder, at, "density", 0), density)
+
+    def _rows(
+        self, snapshot: Snapshot, label: Label, feature: str, value: float, draw: int, *, note: str = "",
+        ok: bool = True,
+    ) -> list[Row]:  # fmt: skip
+        status = Status.OK if ok else Status.TRUNCATED
+        return label.rows(
+            snapshot.checkpoint, self.name, {feature: value}, draw=draw, note=note, status=status
+        )
+
+
+def _words(line: dict[str, object]) -> str:
+    converged = "converged" if line["converged"] else "not converged"
+    return f"residual {line['residual']:.1e} of the largest, {converged}"

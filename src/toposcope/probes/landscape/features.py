@@ -1,0 +1,128 @@
+"""What the probes of the loss surface declare."""
+
+from __future__ import annotations
+
+from toposcope.types import Feature, Kind, Scope
+
+_MODEL = (Scope.MODEL, Scope.SETTING)
+_LOSS = "nats per token"
+
+CRITICAL = Feature(
+    "critical_sharpness", "critical sharpness", "2 / update", primary=True, scopes=_MODEL,
+    description="2 over the smallest multiple of the update at which the loss rises above its start",
+)  # fmt: skip
+SHARPNESS = (
+    CRITICAL,
+    Feature(
+        "critical_step", "critical step", "updates", scopes=_MODEL,
+        description="how far along the update the loss is back at its start",
+    ),
+    Feature(
+        "critical_sharpness_null", "critical sharpness, random direction", "2 / update", Kind.NULL,
+        null_of=CRITICAL, scopes=_MODEL,
+        description="the same along random directions of the update's length, turned downhill",
+    ),
+    Feature("update_length", "length of the update", "weight", Kind.BASELINE, scopes=_MODEL),
+    Feature("batch_loss", "loss of the batch", _LOSS, Kind.QUALITY, scopes=_MODEL),
+)  # fmt: skip
+
+TOP = Feature(
+    "top_eigenvalue", "top Hessian eigenvalue", "loss / weight squared", primary=True, scopes=_MODEL,
+    description="the Hessian's eigenvalue of largest magnitude, with its sign",
+)  # fmt: skip
+CURVATURE = (
+    TOP,
+    Feature(
+        "bottom_eigenvalue", "lowest Hessian eigenvalue", "loss / weight squared", scopes=_MODEL,
+        description="the lowest eigenvalue, by Lanczos on the Hessian shifted by its top eigenvalue",
+    ),
+    Feature(
+        "hessian_trace", "Hessian trace", "loss / weight squared", scopes=_MODEL,
+        description="Hutchinson's estimate, its interval in the note",
+    ),
+    Feature(
+        "top_eigenvalue_null", "curvature along random directions", "loss / weight squared", Kind.NULL,
+        null_of=TOP, scopes=_MODEL, description="z'Hz / z'z for vectors z of random signs",
+    ),
+    Feature(
+        "gauss_newton_top", "top Gauss-Newton eigenvalue", "loss / weight squared", scopes=_MODEL,
+        description="the Gauss-Newton matrix's largest eigenvalue",
+    ),
+    Feature(
+        "layer_top_eigenvalue", "top eigenvalue of a layer's block", "loss / weight squared",
+        scopes=(Scope.LAYER, Scope.SETTING),
+        description="the Hessian as a function of one layer's parameters alone",
+    ),
+    Feature(
+        "eigenvalue", "Hessian eigenvalue by rank", "loss / weight squared", scopes=(Scope.SETTING,),
+        description="the eigenvalues of largest magnitude; the name has the rank",
+    ),
+)  # fmt: skip
+
+MINIMA = Feature(
+    "minima", "minima of the surface", "count", primary=True, scopes=_MODEL,
+    description="minima of positive persistence on the sampled lattice",
+)  # fmt: skip
+PERSISTENCE = Feature(
+    "average_persistence", "average persistence of the surface", _LOSS, primary=True, scopes=_MODEL,
+    description="mean of loss(saddle) - loss(minimum) over branches that end",
+)  # fmt: skip
+TOTAL = Feature("total_persistence", "total persistence of the surface", _LOSS, scopes=_MODEL)
+H1_TOTAL = Feature(
+    "h1_total", "H1 total of the surface", _LOSS, scopes=_MODEL, description="sublevel loops, sum of lengths"
+)
+WITH_NULL = (MINIMA, PERSISTENCE, TOTAL, H1_TOTAL)
+SURFACE = (
+    MINIMA,
+    PERSISTENCE,
+    TOTAL,
+    Feature("max_persistence", "longest branch of the surface", _LOSS, scopes=_MODEL),
+    Feature(
+        "saddles", "saddle count of the surface", "count", scopes=_MODEL,
+        description="the seeds' saddle count: minima - 1 on a connected domain, no information of its own",
+    ),
+    Feature("depth_mean", "mean depth of basins", _LOSS, scopes=_MODEL),
+    Feature("depth_max", "deepest basin", _LOSS, scopes=_MODEL),
+    Feature(
+        "smad", "SMAD", _LOSS, scopes=_MODEL, description="mean |saddle - minimum| over leaves with a saddle"
+    ),
+    Feature(
+        "largest_basin", "share of the largest basin", "share", scopes=_MODEL,
+        description="places that steepest descent leads to the widest basin's minimum",
+    ),
+    Feature(
+        "trivial", "share of trivial surfaces", "share", Kind.NOISE, scopes=_MODEL,
+        description="1 for a surface with one minimum; the mean over draws is the share of such surfaces",
+    ),
+    Feature(
+        "branches_confirmed", "confirmed branches", "count", scopes=_MODEL,
+        description="branches of every second sequence whose interval on the others lies above 0",
+    ),
+    Feature("branches_found", "branches of half the sequences", "count", Kind.NOISE, scopes=_MODEL),
+    Feature("h1_count", "H1 bars of the surface", "count", scopes=_MODEL),
+    H1_TOTAL,
+    Feature("h2_count", "H2 bars of the surface", "count", scopes=_MODEL),
+    Feature("h2_total", "H2 total of the surface", _LOSS, scopes=_MODEL),
+    Feature("maxima", "maxima of the surface", "count", scopes=_MODEL, description="the split tree's leaves"),
+    Feature("split_average_persistence", "average persistence of maxima", _LOSS, scopes=_MODEL),
+    Feature("range", "height of the surface", _LOSS, Kind.BASELINE, scopes=_MODEL),
+    Feature(
+        "reach", "reach of the surface", "unit of the directions", Kind.BASELINE, scopes=_MODEL,
+        description="mean over the axes of how far the range rule goes: a plain measure of flatness",
+    ),
+    Feature("masked", "share of places without a loss", "share", Kind.NOISE, scopes=_MODEL),
+    *(
+        Feature(
+            f"{one.name}_null", f"{one.label}, quadratic model", one.unit, Kind.NULL, null_of=one,
+            scopes=_MODEL, description="of the quadratic model of the same point on the same lattice",
+        )
+        for one in WITH_NULL
+    ),
+    *(
+        Feature(
+            f"{one.name}_random", f"{one.label}, random directions", one.unit, Kind.NULL, null_of=one,
+            scopes=_MODEL, description="along random directions of equal length; not for random directions",
+        )
+        for one in WITH_NULL
+    ),
+)  # fmt: skip

@@ -1,0 +1,127 @@
+"""A whole measurement of the loss surface: which texts, which probes, the recipe, and what it costs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from toposcope.errors import InputError, did_you_mean
+from toposcope.landscape.cost import Cost, refuse_above
+from toposcope.models import ModelLoader, load_texts
+from toposcope.probes.base import Probe
+from toposcope.probes.landscape.curvature import Curvature
+from toposcope.probes.landscape.kept import FOLDER
+from toposcope.probes.landscape.options import RULE, LandscapeOptions
+from toposcope.probes.landscape.sharpness import Sharpness
+from toposcope.probes.landscape.source import ObjectiveSource
+from toposcope.probes.landscape.surface import Surfaces
+
+if TYPE_CHECKING:
+    from toposcope.sources.series import Series
+
+NAMES = ("sharpness", "curvature", "surface")
+CHEAP = ("sharpness",)
+
+
+@dataclass(frozen=True)
+class LandscapeStudy:
+    """What a sweep over the loss surface measures; `store` is the folder that keeps the surfaces."""
+
+    options: LandscapeOptions
+    source: ObjectiveSource
+    store: Path
+    names: tuple[str, ...] = field(default=NAMES)
+
+    def recipe(self) -> dict[str, object]:
+        """Return the settings and the texts as the store's recipe: plain JSON values."""
+        return self.options.recipe(self.source.digest)
+
+    def probes(self) -> list[Probe]:
+        """Return the chosen probes."""
+        kept = self.store.resolve() / FOLDER
+        made: dict[str, Probe] = {
+            "sharpness": Sharpness(self.options, self.source),
+            "curvature": Curvature(self.options, self.source, kept),
+            "surface": Surfaces(self.options, self.source, kept),
+        }
+        return [made[name] for name in NAMES if name in self.names]
+
+    def cost(self, series: Series) -> Cost:
+        """Return what the dearest checkpoint costs, from the headers of every run's first one.
+
+        Raises
+        ------
+        InputError
+            When it is above the limit; the refusal names the cheap way.
+        """
+        most = Cost(0.0, 0.0)
+        for run in series.names:
+            shapes = _shapes(series, run)
+            for probe in self.probes():
+                cost = probe.work(shapes)  # type: ignore[attr-defined]
+                if probe.name not in CHEAP:
+                    refuse_above(cost)
+                most = max(most, cost, key=lambda one: one.flop)
+        return most
+
+    def announcement(self, series: Series) -> str:
+        """Return in words what will be done and what it costs; said before it starts."""
+        fixed = self.options.reach
+        said = RULE if fixed is None else f"each axis reaches {fixed:g} of its unit, and a quarter of it"
+        ranges = f" Range: {said}." if "surface" in self.names else ""
+        return f"The dearest probe takes {self.cost(series).sentence()} at each checkpoint.{ranges}"
+
+
+def study_of_texts(
+    options: LandscapeOptions,
+    texts: str | None,
+    store: Path,
+    *,
+    features: Sequence[str] = ("all",),
+    loader: ModelLoader | None = None,
+    min_chars: int = 1,
+    split: str = "validation",
+) -> LandscapeStudy:
+    """Return the study of the first texts of a source; `features` are cheap, all, or names of probes.
+
+    Without texts, run folders read what their training held out.
+
+    Raises
+    ------
+    InputError
+        When a name is unknown, or there are too few texts.
+    """
+    names = _chosen(features)
+    read = None
+    if texts is not None:
+        read = load_texts(texts, limit=options.texts, min_chars=min_chars, split=split)
+    return LandscapeStudy(options, ObjectiveSource(read, loader or ModelLoader()), store, names)
+
+
+def _chosen(features: Sequence[str]) -> tuple[str, ...]:
+    wanted: set[str] = set()
+    for name in (feature.strip() for feature in features):
+        if name not in ("all", "landscape", "cheap", *NAMES):
+            known = ("cheap", "all", *NAMES)
+            raise InputError(
+                f"--features {name}: no such probe of the loss surface; use {', '.join(known)}"
+                f"{did_you_mean(name, known)}"
+            )
+        wanted |= {"cheap": set(CHEAP)}.get(name, {name} if name in NAMES else set(NAMES))
+    return tuple(name for name in NAMES if name in wanted)
+
+
+def _shapes(series: Series, run: str) -> list[tuple[int, int]]:
+    """Return rows and columns of the matrices of a run's first checkpoint, from its header."""
+    with series.reading(series.of_run(run)[0]) as reader:
+        infos = [info for info in reader.infos().values() if len(info.shape) > 1]
+    return [(_product(info.shape[:-1]), int(info.shape[-1])) for info in infos]
+
+
+def _product(values: Sequence[int]) -> int:
+    result = 1
+    for value in values:
+        result *= int(value)
+    return result

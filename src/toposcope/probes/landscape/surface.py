@@ -1,0 +1,168 @@
+"""Sampled surfaces at every checkpoint: two ranges, two resolutions, several batches and directions."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from toposcope.landscape.cost import Cost, refuse_above
+from toposcope.landscape.directions import Directions
+from toposcope.landscape.surface import (
+    Evaluation,
+    Surface,
+    sample_surface,
+    surface_digest,
+    symmetric_axis,
+)
+from toposcope.probes.base import Cost as Tier
+from toposcope.probes.base import Measured, Probe, Reads
+from toposcope.probes.landscape.around import Draw, Quadratic, draws_of
+from toposcope.probes.landscape.cost import cost_of_shapes, seconds_of
+from toposcope.probes.landscape.features import SURFACE, WITH_NULL
+from toposcope.probes.landscape.kept import keep_surface, place, read_surface
+from toposcope.probes.landscape.options import LandscapeOptions
+from toposcope.probes.landscape.reach import Reach, check_reach, reach_by_rule
+from toposcope.probes.landscape.source import ObjectiveSource
+from toposcope.probes.landscape.summaries import confirmed, summarise
+from toposcope.probes.snapshot import Snapshot
+from toposcope.probes.weights.labels import Label
+from toposcope.types import Feature, Row, Scope
+
+if TYPE_CHECKING:
+    from toposcope.models import Objective
+
+RANGES = {"full": 1.0, "quarter": 0.25}
+_REACH_PASSES = 34
+_MODEL = Label("model")
+_NULLS = tuple(feature.name for feature in WITH_NULL)
+
+
+@dataclass(frozen=True)
+class Surfaces(Probe):
+    """The topology of the loss around a checkpoint; one draw for each batch and direction seed.
+
+    Values of the whole model are those of the full range at full resolution; the quarter range and the
+    coarser lattice (every second place) stand beside them under other names. The null is the quadratic
+    model of the same point on the same lattice, and for directions that are not random, random ones of
+    equal length. With `folder` the surfaces are kept there, and read in place of being sampled again.
+    """
+
+    options: LandscapeOptions
+    source: ObjectiveSource
+    folder: Path | None = None
+    name: str = "surface"
+    features: tuple[Feature, ...] = field(default=SURFACE, repr=False)
+    reads = Reads.PREFIX
+    cost = Tier.COSTLY
+
+    def work(self, shapes: Sequence[tuple[int, int]]) -> Cost:
+        """Return the forward passes of one checkpoint, and their arithmetic."""
+        chosen = self.options
+        kinds = 1 if chosen.directions == "random" else 2
+        each = len(RANGES) * kinds * chosen.resolution**chosen.n + chosen.n * (_REACH_PASSES + 9) + 3
+        eigen = 9 * chosen.products * chosen.batches if chosen.directions == "hessian" else 0
+        return cost_of_shapes(shapes, chosen, chosen.surfaces * each + eigen)
+
+    def expected_seconds(self, shapes: Sequence[tuple[int, int]]) -> float:
+        """Return the rough time of one checkpoint on two cores."""
+        return seconds_of(self.work(shapes))
+
+    def measure(self, snapshot: Snapshot) -> Measured:
+        """Return the rows of one checkpoint."""
+        rows: list[Row] = []
+        first = self.source.first_loss(snapshot, self.options) if self.options.reach is None else []
+        with self.source.objectives(snapshot, self.options) as objectives:
+            refuse_above(self.work([(1, objectives[0].n_parameters)]))
+            if self._too_early(snapshot):
+                return Measured([])
+            for batch, objective in enumerate(objectives):
+                for draw in draws_of(objective, batch, snapshot, self.source, self.options):
+                    rows += self._of_draw(snapshot, objective, draw, first[batch] if first else None)
+        return Measured(rows)
+
+    def _too_early(self, snapshot: Snapshot) -> bool:
+        return self.options.directions == "trajectory" and snapshot.index < self.options.n
+
+    def _of_draw(
+        self, snapshot: Snapshot, objective: Objective, draw: Draw, first: float | None
+    ) -> list[Row]:
+        quadratic = Quadratic.of(objective, draw.directions)
+        reaches = self._reaches(objective, draw.directions, first)
+        note = "; ".join([*(reach.note for reach in reaches), *draw.directions.notes])
+        rows = _MODEL.rows(
+            snapshot.checkpoint, self.name, {"reach": float(np.mean([r.value for r in reaches]))},
+            draw=draw.number, note=note,
+        )  # fmt: skip
+        for name, share in RANGES.items():
+            axes = [symmetric_axis(share * reach.value, self.options.resolution) for reach in reaches]
+            rows += self._of_range(snapshot, objective, draw, name, axes, quadratic)
+        return rows
+
+    def _reaches(self, objective: Objective, directions: Directions, first: float | None) -> list[Reach]:
+        centre, fixed = objective.loss(), self.options.reach
+        if first is None:
+            assert fixed is not None
+            return [Reach(fixed, float("nan"), False)] * len(directions)
+        here = objective.parameters
+        movable, counts = objective.movable(), objective.batch.counts
+
+        def along(number: int) -> Reach:
+            vector = directions.vectors[number].to(here)
+
+            def loss_at(step: float) -> float:
+                losses = movable.per_sequence_losses(here + step * vector)
+                return float(losses @ counts / counts.sum())
+
+            return reach_by_rule(loss_at, centre, first)
+
+        return [along(number) for number in range(len(directions))]
+
+    def _of_range(
+        self, snapshot: Snapshot, objective: Objective, draw: Draw, name: str, axes: list[np.ndarray],
+        quadratic: Quadratic,
+    ) -> list[Row]:  # fmt: skip
+        surface = self._sampled(snapshot, objective, draw.directions, name, draw.number, axes)
+        check_reach(surface.finite, float(axes[0][-1]))
+        values, losses = surface.mean, np.where(surface.finite[..., None], surface.losses, np.nan)
+        graph, every = self.options.graph, (slice(None, None, 2),) * values.ndim
+        found = summarise(values, graph) | confirmed(losses, graph)
+        model = summarise(np.where(surface.finite, quadratic.on(surface.axes), np.nan), graph)
+        found |= {f"{one}_null": model[one] for one in _NULLS if one in model}
+        if draw.random is not None:
+            other = self._sampled(snapshot, objective, draw.random, f"{name}_random", draw.number, axes)
+            beside = summarise(other.mean, graph)
+            found |= {f"{one}_random": beside[one] for one in _NULLS if one in beside}
+        label = _MODEL if name == "full" else Label(name, scope=Scope.SETTING)
+        masked = int((~surface.finite).sum())
+        note = f"{masked} of {surface.finite.size} places have no finite loss and are masked" * bool(masked)
+        coarse = summarise(values[every], graph) | confirmed(losses[every], graph)
+        beside_it = Label(f"{name}, every second place", scope=Scope.SETTING)
+        return [
+            *label.rows(snapshot.checkpoint, self.name, found, draw=draw.number, note=note),
+            *beside_it.rows(snapshot.checkpoint, self.name, coarse, draw=draw.number, note=note),
+        ]
+
+    def _sampled(
+        self, snapshot: Snapshot, objective: Objective, directions: Directions, name: str, draw: int,
+        axes: list[np.ndarray],
+    ) -> Surface:  # fmt: skip
+        """Return the kept surface of the same parameters, batch, directions and lattice, or sample it."""
+        if self.folder is None:
+            return sample_surface(objective, directions, axes)
+        path = place(self.folder, snapshot.checkpoint, name, draw)
+        digest = surface_digest(objective, directions, axes)
+        kept = read_surface(path, digest=digest)
+        if kept is not None:
+            return kept
+        tiles = path.parent / "tiles"
+        surface = sample_surface(objective, directions, axes, evaluation=Evaluation(folder=tiles))
+        keep_surface(path, replace(surface, digest=digest))
+        shutil.rmtree(tiles / digest, ignore_errors=True)
+        if tiles.is_dir() and not any(tiles.iterdir()):
+            tiles.rmdir()
+        return surface

@@ -1,0 +1,90 @@
+"""What each figure on the loss surface shows, and what can and what cannot be concluded from it."""
+
+from __future__ import annotations
+
+from toposcope.analysis.study import Study
+from toposcope.report.notes import beside_null, correlations_caption, of_seeds
+from toposcope.report.parts import Caption
+
+_SLICE = "Anything about the other directions: two of thousands are shown, and the surface is one batch's."
+
+
+def captions(study: Study) -> dict[str, Caption]:
+    """Return the caption of every figure by its name."""
+    return {
+        "landscape_training": _training(study),
+        "loss_surfaces": _surfaces(),
+        "landscape_profiles": _profiles(),
+        "merge_tree": _tree(),
+        "surface_diagrams": _diagrams(),
+        "spectral_density": _density(),
+        "landscape_correlations": correlations_caption(study),
+    }
+
+
+def _training(study: Study) -> Caption:
+    beside = beside_null(study)
+    return Caption(
+        "The loss surface over training",
+        "Critical sharpness, the Hessian's top eigenvalue and trace, minima, average persistence and reach "
+        "of the sampled surfaces. Bands are 95% intervals over batches and direction seeds. Grey: random "
+        "directions for sharpness and eigenvalue, the quadratic model for minima and persistence.",
+        "Which numbers move, when, and whether they leave what a quadratic or a random direction shows"
+        + (f": {beside}." if beside else "."),
+        "Whether they move with the loss for any reason but time. Critical sharpness is in units of the "
+        "update between checkpoints, so checkpoints at uneven steps shift it. And " + of_seeds(study) + ".",
+        "Six panels against the log step, a line for each model size with its interval.",
+    )
+
+
+def _surfaces() -> Caption:
+    return Caption(
+        "The sampled surface over training",
+        "Loss on the lattice around six checkpoints of one run, on one scale of colours: dots are minima, "
+        "crosses saddles, lines join what merges; faint where the paired interval over sequences holds 0.",
+        "Where the sampled plane has more than one basin, and how far the plane reaches.",
+        _SLICE,
+        "Contour panels of the loss around several checkpoints with minima and saddles.",
+    )
+
+
+def _profiles() -> Caption:
+    return Caption(
+        "Landscape profiles over training",
+        "Each merge tree as basins: width is the number of places at or below a loss.",
+        "How much of the sampled plane lies low, and which basins are wide.",
+        _SLICE,
+        "One profile for each checkpoint over a common axis of loss.",
+    )
+
+
+def _tree() -> Caption:
+    return Caption(
+        "The merge tree with most branches",
+        "Left: every branch from its minimum to the saddle where it ends; grey ones are inside their noise. "
+        "Right: its profile.",
+        "How the minima of this surface are joined, and which of them stand above the sequences' noise.",
+        "That other directions, batches or checkpoints have such a tree: it was chosen for its branches.",
+        "A merge tree beside its landscape profile.",
+    )
+
+
+def _diagrams() -> Caption:
+    return Caption(
+        "Persistence of the surface over training",
+        "Sublevel diagrams: H0 (minima and the saddles that join them) and H1 (rings around maxima).",
+        "How long basins and rings last, in nats per token.",
+        "Points near the diagonal may be noise of the sequences: the table counts what is confirmed.",
+        "Birth against death of H0 and H1 for several checkpoints.",
+    )
+
+
+def _density() -> Caption:
+    return Caption(
+        "Density of the Hessian's eigenvalues over training",
+        "Stochastic Lanczos quadrature on the first batch, smoothed by 1% of the range; bands are twice the "
+        "standard error over random vectors.",
+        "How much of the spectrum lies near 0, below it, and in outliers.",
+        "The exact place of eigenvalues between nodes; the top and the lowest are measured by themselves.",
+        "Density on a log axis against the eigenvalue, a line for each checkpoint.",
+    )

@@ -1,0 +1,47 @@
+"""The part of the page that is about the loss surface, from its study."""
+
+from __future__ import annotations
+
+from toposcope.analysis.findings.surfaces import shares
+from toposcope.analysis.forms import number
+from toposcope.analysis.study import Study
+from toposcope.report.landscape.captions import captions
+from toposcope.report.landscape.pictures import figures
+from toposcope.report.parts import PagePart, part_of
+from toposcope.report.tables import correlation_table, families_table, replicates_table
+from toposcope.tabular import Table
+
+
+def landscape_part(study: Study) -> PagePart:
+    """Word, tabulate and draw a study of the loss surface."""
+    made = (
+        families_table(study),
+        surfaces_table(study),
+        correlation_table(study, study.target, "landscape_trends"),
+        *(correlation_table(study, name, "landscape_trends") for name in study.further),
+        replicates_table(study),
+    )
+    return part_of(study, figures(study), captions(study), made)
+
+
+def surfaces_table(study: Study) -> Table:
+    """Return what the surfaces of every range and resolution hold."""
+    table = shares(study.features)
+    rows = tuple(
+        (
+            str(line["name"]), f"{line['surfaces']}", number(line["trivial"], "{:.0%}"),
+            number(line["minima"], "{:.2f}"), number(line["most"], "{:.0f}"), f"{line['found']}",
+            f"{line['confirmed']}", number(line["masked"], "{:.1%}"),
+        )
+        for line in table.to_dict("records")
+    )  # fmt: skip
+    return Table(
+        "surfaces",
+        "Surfaces by range and resolution",
+        "Trivial surfaces have one minimum. Branches are found on half of the sequences and confirmed where "
+        "the other half's 95% interval of loss(saddle) - loss(minimum) lies above 0. Saddles are minima - 1.",
+        ("range and resolution", "surfaces", "trivial", "minima, mean", "most", "branches", "confirmed",
+         "masked"),
+        rows,
+        frame=table,
+    )  # fmt: skip

@@ -1,0 +1,58 @@
+"""Curvature and surfaces over training: what panels draw, and what they say where nothing was measured."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+from matplotlib.colors import to_hex
+
+from toposcope.figures.style import NULL
+from toposcope.figures.surface_training import PANELS, draw_densities, draw_diagrams, draw_lines
+from toposcope.types import Diagram
+
+RUNS = pd.DataFrame({"run": ["a"], "family": ["a"], "parameters": [3000]})
+
+
+def features() -> pd.DataFrame:
+    rows = [
+        {"run": "a", "step": step, "probe": probe, "feature": name, "scope": "model", "draw": draw,
+         "value": value + draw}
+        for step in (0, 10, 100)
+        for draw in range(3)
+        for probe, name, value in (
+            ("surface", "minima", 2.0), ("surface", "minima_null", 1.0),
+            ("curvature", "top_eigenvalue", -5.0 + step),
+        )
+    ]  # fmt: skip
+    return pd.DataFrame(rows)
+
+
+def test_a_line_is_the_mean_over_draws_with_its_null_in_grey() -> None:
+    figure = draw_lines(features(), RUNS)
+    axes = {ax.get_title(loc="left"): ax for ax in figure.axes}
+    assert list(axes) == [panel[0] for panel in PANELS]
+    lines = axes["minima of the surface"].get_lines()
+    values = {
+        to_hex(line.get_color()): list(line.get_ydata()) for line in lines if len(line.get_ydata()) == 3
+    }
+    assert values[to_hex(NULL)] == [2.0, 2.0, 2.0]
+    assert [3.0, 3.0, 3.0] in values.values()
+    assert any("not measured" in text.get_text() for text in axes["critical sharpness"].texts)
+
+
+def test_densities_and_diagrams_draw_what_they_are_given() -> None:
+    grid = np.linspace(-1, 1, 50)
+    rows = np.exp(-(grid**2))[None] * np.ones((3, 1))
+    (ax,) = draw_densities([("step 0", grid, rows)]).axes
+    np.testing.assert_allclose(ax.get_lines()[0].get_ydata(), rows[0])
+    diagram = Diagram(0, np.array([1.0, 2.0]), np.array([np.inf, 3.0]))
+    (ax,) = draw_diagrams([("step 0", [diagram])]).axes
+    dots = ax.get_lines()[1]
+    assert list(dots.get_xdata()) == [1.0, 2.0]
+    assert dots.get_ydata()[0] > 3.0  # never dies: above everything
+    assert dots.get_ydata()[1] == 3.0
+
+
+def test_nothing_measured_is_said() -> None:
+    for figure, words in ((draw_densities([]), "no spectral density"), (draw_diagrams([]), "no surface")):
+        assert any(words in text.get_text() for text in figure.axes[0].texts)

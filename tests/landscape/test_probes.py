@@ -1,0 +1,289 @@
+"""The probes of the loss surface: known answers, nulls, what is kept, and every kind of directions."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+
+import toposcope as ts
+from tests.landscape.conftest import tiny_objective
+from tests.representations.conftest import TEXTS, write_causal_model
+from toposcope.errors import InputError
+from toposcope.landscape.directions import random_directions
+from toposcope.landscape.surface import sample_surface, symmetric_axis
+from toposcope.models import ModelLoader, Texts
+from toposcope.probes.landscape import surface as surface_module
+from toposcope.probes.landscape.around import Quadratic
+from toposcope.probes.landscape.kept import kept_densities, kept_surfaces, read_surface
+from toposcope.probes.landscape.options import LandscapeOptions
+from toposcope.probes.landscape.reach import check_reach, reach_by_rule
+from toposcope.probes.landscape.source import ObjectiveSource
+from toposcope.probes.landscape.study import LandscapeStudy, study_of_texts
+from toposcope.probes.landscape.summaries import summarise
+from toposcope.sources import open_series
+from toposcope.store import Store
+from toposcope.sweep.loop import sweep
+
+MANY = Texts("words", tuple(f"{text} and {i} more" for i in range(4) for text in TEXTS))
+SMALL = LandscapeOptions(
+    resolution=5, batches=2, sequences=4, length=8, seeds=1, eigenvalues=2, products=12, vectors=2, steps=4,
+    nulls=1,
+)  # fmt: skip
+
+
+def run_folder(folder, corpus_folder, **changes):
+    from toposcope.train import train
+
+    text = corpus_folder / "text.txt"
+    text.write_text("the quick brown fox jumps over the lazy dog. " * 200)
+    wanted = {
+        "steps": 6, "checkpoint_every": 2, "models": ["tiny-3k"], "batch_size": 4, "warmup_steps": 1,
+        **changes,
+    }  # fmt: skip
+    return train("demo", folder, corpus=str(text), overrides=wanted)[0].folder
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory):
+    return run_folder(tmp_path_factory.mktemp("run"), tmp_path_factory.mktemp("corpus"))
+
+
+@pytest.fixture(scope="module")
+def store(run, tmp_path_factory) -> Store:
+    """Every probe on a run folder, which reads what its training held out."""
+    return ts.measure(str(run), tmp_path_factory.mktemp("all") / "s", features="landscape", landscape=SMALL)
+
+
+def measured(series, folder, options, names, texts=MANY):
+    study = LandscapeStudy(options, ObjectiveSource(texts, ModelLoader()), folder, names)
+    made = Store.create(folder, recipe=study.recipe())
+    report = sweep(open_series(str(series)), study.probes(), made)
+    return report, made
+
+
+def test_every_probe_measures_every_draw(store: Store) -> None:
+    rows = store.features()
+    assert set(rows["probe"]) == {"sharpness", "curvature", "surface"}
+    assert set(rows["status"]) <= {"ok", "truncated", "degenerate"}
+    draws = rows[rows["scope"] == "model"].groupby("feature")["draw"].nunique()
+    assert draws["minima"] == 2
+    assert draws["top_eigenvalue"] == 2
+    assert draws["top_eigenvalue_null"] == 4
+    assert sorted(rows.loc[rows["feature"] == "critical_sharpness", "step"].unique()) == [2, 4, 6]
+    assert {"full, every second place", "quarter"} <= set(rows.loc[rows["feature"] == "minima", "name"])
+    notes = rows.loc[rows["feature"] == "top_eigenvalue", "note"]
+    assert notes.str.contains("residual .* converged; double backward").all()
+
+
+def test_saddles_are_minima_minus_one(store: Store) -> None:
+    rows = store.features(probe="surface").set_index(["step", "name", "draw", "feature"])["value"]
+    minima, saddles = (rows.xs(one, level="feature") for one in ("minima", "saddles"))
+    assert len(minima) == 4 * 2 * 4
+    assert (saddles == minima - 1).all()
+
+
+def test_the_masked_plane_may_fall_apart_into_a_forest() -> None:
+    values = np.array([[1.0, np.nan, 1.0], [0.0, np.nan, 0.5], [1.0, np.nan, 1.0]])
+    found = summarise(values, "lattice")
+    assert (found["minima"], found["saddles"]) == (2.0, 0.0)  # no sublevel set joins the two
+    assert found["masked"] == pytest.approx(1 / 3)
+
+
+@pytest.mark.parametrize("graph", ["lattice", "kuhn", "knn"])
+def test_a_bowl_is_trivial_and_a_product_of_cosines_is_counted(graph: str) -> None:
+    x = np.linspace(-1, 1, 21)
+    bowl = summarise(x[:, None] ** 2 + x[None] ** 2, graph)
+    assert (bowl["minima"], bowl["trivial"], bowl["average_persistence"]) == (1.0, 1.0, 0.0)
+    y = np.linspace(0, 4 * np.pi, 41)  # minima of cos x cos y where the product is -1
+    tilt = 1e-3 * (y[:, None] + np.sqrt(2) * y[None])
+    waves = summarise(np.cos(y)[:, None] * np.cos(y)[None] + tilt, graph)
+    assert waves["minima"] == 12.0
+    assert ("h1_count" in waves) == (graph != "knn")
+
+
+def test_the_quadratic_model_agrees_with_the_loss_nearby() -> None:
+    objective = tiny_objective()
+    directions = random_directions(objective, 2, seed=3)
+    model = Quadratic.of(objective, directions)
+    apart = []
+    for reach in (1e-1, 1e-2):
+        axes = (symmetric_axis(reach, 5),) * 2
+        loss = sample_surface(objective, directions, axes).mean
+        apart.append(np.abs(model.on(axes) - loss).max())
+    assert apart[1] < 3e-3 * apart[0]  # what is left is of third order
+    assert model.on((np.zeros(1), np.zeros(1)))[0, 0] == pytest.approx(objective.loss())
+
+
+def test_the_rule_reaches_the_first_loss_and_no_further() -> None:
+    found = reach_by_rule(lambda s: 1 + s**2 / 3, 1.0, 2.0)
+    assert found.reached
+    assert found.value == pytest.approx(np.sqrt(3), rel=0.05)
+    assert found.value >= np.sqrt(3)
+    assert reach_by_rule(lambda s: 1 + s**2, 1.0, 0.5).target == pytest.approx(1.1)
+    flat = reach_by_rule(lambda s: 1.0, 1.0, 2.0)
+    assert (flat.value, flat.reached) == (16.0, False)
+    assert reach_by_rule(lambda s: np.nan if abs(s) > 1 else 1.0, 1.0, 2.0).value == pytest.approx(
+        1.0, rel=0.05
+    )
+
+
+def test_surfaces_are_kept_and_not_sampled_again(store: Store, run, monkeypatch, tmp_path) -> None:
+    folder = store.path / "landscapes"
+    kept = list(kept_surfaces(folder))
+    assert [one.step for one in kept] == [0, 2, 4, 6]
+    assert kept[0].surface.losses.shape == (5, 5, 4)
+    assert [step for _, step, _ in kept_densities(folder)] == [0, 2, 4, 6]
+    study = study_of_texts(SMALL, None, store.path, features=["surface"])
+    (probe,) = study.probes()
+    monkeypatch.setattr(surface_module, "sample_surface", lambda *_, **__: pytest.fail("sampled again"))
+    other = Store.create(tmp_path / "other", recipe=study.recipe())
+    assert sweep(open_series(str(run)), [probe], other).failures == []
+    path = folder / kept[0].run / "step_000000" / "full-0.npz"
+    assert read_surface(path, digest="another") is None
+    path_of_damage = tmp_path / "damaged.npz"
+    path_of_damage.write_bytes(path.read_bytes()[:50])
+    assert read_surface(path_of_damage) is None
+
+
+@pytest.mark.parametrize(("kind", "n"), [("hessian", 1), ("trajectory", 2), ("random", 3)])
+def test_every_kind_of_directions_is_measured(run, tmp_path, kind: str, n: int) -> None:
+    options = LandscapeOptions(
+        directions=kind, n=n, resolution=5, batches=1, sequences=4, length=8, seeds=1, products=60,
+        eigenvalues=3, reach=0.5,
+    )  # fmt: skip
+    report, store = measured(run, tmp_path / "s", options, ("surface",), texts=None)
+    assert report.failures == []
+    rows = store.features()
+    steps = set(rows.loc[rows["feature"] == "minima", "step"])
+    assert steps == ({4, 6} if kind == "trajectory" else {0, 2, 4, 6})
+    features = set(rows["feature"])
+    assert ("minima_random" in features) == (kind != "random")
+    assert {f"h{d}_total" for d in range(1, n)} <= features
+    if kind == "trajectory":
+        notes = rows.loc[rows["feature"] == "reach", "note"]
+        assert notes.str.contains("a random walk draws the same curves").all()
+
+
+def test_transformers_models_are_measured_with_texts(tmp_path) -> None:
+    for seed, step in enumerate((0, 4)):
+        write_causal_model(tmp_path / "neox" / f"step{step}", seed)
+    report, store = measured(tmp_path / "neox", tmp_path / "s", SMALL, ("sharpness", "surface"))
+    assert (report.done, report.failures) == (4, [])
+    rows = store.features()
+    assert set(rows.loc[rows["feature"] == "batch_loss", "step"]) == {0, 4}
+    target = ts.analyze(store.path).studies[0].target
+    assert target == "batch_loss"  # no run logged a loss
+
+
+def test_a_place_without_a_loss_is_masked_and_counted(run, tmp_path) -> None:
+    options = LandscapeOptions(
+        n=1, resolution=9, batches=1, sequences=4, length=8, seeds=1, reach=3e38, eigenvalues=2
+    )  # fmt: skip
+    report, _ = measured(run, tmp_path / "s", options, ("surface",), texts=None)
+    assert report.done == 0
+    assert "the loss is finite at 1 of 9 places; give a smaller --range" in report.failures[0].note
+    check_reach(np.array([True, True, False]), 1.0)
+    with pytest.raises(InputError, match=r"range 2: the loss is finite at 1 of 3 places"):
+        check_reach(np.array([False, True, False]), 2.0)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"resolution": 20}, "resolution is 20; give 4 k"),
+        ({"n": 4}, "n is 4; a surface has 1, 2 or 3"),
+        ({"reach": float("inf")}, "range is inf; give a positive finite"),
+        ({"directions": "pca"}, "directions is 'pca'; choose random, hessian, trajectory"),
+        ({"graph": "grid"}, "graph is 'grid'; choose lattice, kuhn, knn"),
+        ({"sequences": 3}, "sequences is 3; give at least 4"),
+        ({"directions": "hessian", "eigenvalues": 1}, "eigenvalues is 1; 2 directions need as many"),
+    ],
+)
+def test_options_that_cannot_be_are_refused(changes, message) -> None:
+    with pytest.raises(InputError, match=message):
+        LandscapeOptions(**changes)
+
+
+def test_too_large_a_measurement_is_refused_and_names_the_cheap_one(run, tmp_path) -> None:
+    large = LandscapeOptions(n=3, resolution=41, batches=1000, sequences=1000, length=128)
+    source = ObjectiveSource(None)
+    series = open_series(str(run))
+    with pytest.raises(InputError, match="or the critical sharpness"):
+        LandscapeStudy(large, source, tmp_path).cost(series)
+    assert LandscapeStudy(large, source, tmp_path, ("sharpness",)).cost(series).forwards > 0
+
+
+def test_a_checkpoint_of_another_model_is_named(tmp_path) -> None:
+    one = run_folder(tmp_path / "one", tmp_path)
+    other = run_folder(tmp_path / "two", tmp_path, models=["small-7k"])
+    last = "checkpoints/step_000006.safetensors"
+    (one / last).write_bytes((other / last).read_bytes())
+    report, _ = measured(one, tmp_path / "s", SMALL, ("sharpness",), texts=None)
+    assert [failure.step for failure in report.failures] == [6]
+    assert "is step 6 from another run?" in report.failures[0].note
+
+
+def test_a_model_that_is_differentiated_once_says_so_in_its_rows(run, tmp_path, monkeypatch) -> None:
+    from toposcope.models.curvature import HessianProduct
+
+    monkeypatch.setattr(
+        HessianProduct, "_build", lambda *_: (_ for _ in ()).throw(RuntimeError("differentiable once"))
+    )
+    monkeypatch.setattr("toposcope.models.curvature._NO_SECOND_DERIVATIVE", ("differentiable once",))
+    report, store = measured(run, tmp_path / "s", SMALL, ("curvature",), texts=None)
+    assert report.failures == []
+    rows = store.features()
+    assert rows.loc[rows["feature"] == "top_eigenvalue", "note"].str.contains("finite differences").all()
+
+
+def test_the_analysis_and_the_page_read_the_store(store: Store, tmp_path) -> None:
+    analysis = ts.analyze(store.path)
+    (study,) = analysis.studies
+    assert study.subject.name == "landscape"
+    assert study.findings["beyond"].strength == "cannot tell"  # four checkpoints
+    surfaces = study.findings["surfaces"]
+    assert surfaces.strength in ("trivial", "rugged")
+    assert surfaces.numbers["lead"]["surfaces"] == 8
+    page = ts.report(store.path, tmp_path / "page").page.read_text()
+    assert "Loss surface" in page or "loss surface" in page
+    names = {path.stem for path in (tmp_path / "page" / "figures").glob("*.png")}
+    assert {
+        "landscape_training",
+        "loss_surfaces",
+        "merge_tree",
+        "surface_diagrams",
+        "spectral_density",
+    } <= names
+    assert (tmp_path / "page" / "tables" / "surfaces.csv").is_file()
+
+
+def test_the_command_says_its_cost_and_rule_first(run, tmp_path, capsys) -> None:
+    from toposcope.cli.main import main
+
+    def called(*arguments) -> tuple[int, str, str]:
+        with pytest.raises(SystemExit) as ended:
+            main(["landscape", *map(str, arguments)])
+        output = capsys.readouterr()
+        return ended.value.code, output.out, output.err
+
+    small = ("--resolution", 5, "--batches", 1, "--seeds", 1, "--sequences", 4, "--length", 8)
+    code, out, err = called(run, "--out", tmp_path / "s", "--features", "surface", *small, "--json")
+    assert code == 0
+    assert json.loads(out)["measured"] == 4
+    assert "forward passes of the batch" in err
+    assert "until the mean loss of its two ends is that of the run's first checkpoint" in err
+    (tmp_path / "few.txt").write_text("one text\n")
+    for arguments, message in [
+        ((run, "--texts", "nowhere"), "texts 'nowhere' is neither a file"),
+        ((run, "--texts", tmp_path / "few.txt"), "has 1 texts of at least 1 characters, 4 were asked for"),
+        ((run, "--features", "surfaces"), "no such probe of the loss surface"),
+        ((run, "--features", "surface", "--range", 3e38), "give a smaller --range"),
+        ((run, "--batches", 999), "were asked for: take fewer --batches"),
+    ]:
+        code, out, err = called(*arguments, "--out", tmp_path / "none", *small[:2], *small[4:], *small[:0],
+                                *(() if "--batches" in arguments else small[2:4]))  # fmt: skip
+        assert (code, out) == (2, "")
+        assert message in err
+        assert not (tmp_path / "none").exists()
