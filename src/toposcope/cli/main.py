@@ -21,6 +21,7 @@ COMMANDS: dict[str, str] = {
     "train": "toposcope.cli.train",
     "audit": "toposcope.cli.audit",
     "weights": "toposcope.cli.weights",
+    "watch": "toposcope.cli.watch",
     "compare": "toposcope.cli.compare",
     "export": "toposcope.cli.export",
     "embeddings": "toposcope.cli.embeddings",

@@ -16,7 +16,8 @@ if TYPE_CHECKING:
     from toposcope.sources.series import Series
 
 _FEATURES = """What to measure, separated by commas: neural_persistence, rips, baselines, trajectory (the
-cheap ones), distances (costly: Wasserstein and bottleneck to the previous checkpoint), `cheap` or `all`; a
+cheap ones), distances (costly: Wasserstein and bottleneck to the previous checkpoint), updates (each matrix's
+and head's change since the previous checkpoint), `cheap` or `all`; a
 probe that an installed package offers, or one of your own as MODULE:CLASS."""
 
 

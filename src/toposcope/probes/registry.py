@@ -17,6 +17,7 @@ from toposcope.probes.weights.neural_persistence import NeuralPersistence
 from toposcope.probes.weights.options import WeightOptions
 from toposcope.probes.weights.rips import Rips
 from toposcope.probes.weights.trajectory import Trajectory
+from toposcope.probes.weights.updates import Updates
 
 GROUP = "toposcope.probes"
 """The entry points under which a package offers probes: NAME = "module:Class"."""
@@ -27,6 +28,7 @@ WEIGHT_PROBES: dict[str, Callable[[WeightOptions], Probe]] = {
     "baselines": Baselines,
     "trajectory": Trajectory,
     "distances": Distances,
+    "updates": Updates,
 }
 
 

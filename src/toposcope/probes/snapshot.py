@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import errno
-from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
@@ -192,6 +192,12 @@ class Snapshot:
     def model(self, loader: ModelLoader | None = None) -> AbstractContextManager[LanguageModel]:
         """Open the checkpoint's language model; to be entered with `with`."""
         return self._reader.series.model(self.checkpoint, loader)
+
+    @property
+    def config(self) -> Mapping[str, Any]:
+        """Return the configuration of the run's model; empty where the series knows none."""
+        known = getattr(self._reader.series, "config", None)
+        return known(self.checkpoint.run) if callable(known) else {}
 
     def _stored(self) -> Iterator[Matrix]:
         series = self._reader.series

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -77,7 +77,12 @@ def family_for(infos: Mapping[str, TensorInfo]) -> Family:
 
 
 def stream_matrices(
-    reader: Reader, checkpoint: Checkpoint, *, split: str = "table", config: Mapping[str, Any] | None = None
+    reader: Reader,
+    checkpoint: Checkpoint,
+    *,
+    split: str = "table",
+    config: Mapping[str, Any] | None = None,
+    only: Collection[str] | None = None,
 ) -> Iterator[Matrix]:
     """Yield the weight matrices of a checkpoint, one tensor in memory at a time.
 
@@ -92,6 +97,8 @@ def stream_matrices(
         "parts": always; "heads": parts, and each attention head's rows on their own.
     config
         The model's configuration; its numbers of heads are needed for interleaved and grouped layouts.
+    only
+        The tensors to read, all by default.
     """
     if split not in SPLITS:
         raise InputError(f"split={split!r} is unknown; choose one of {', '.join(SPLITS)}")
@@ -99,7 +106,7 @@ def stream_matrices(
     family = family_for(infos)
     heads = heads_of(config if config is not None else reader.facts().config)
     for info in infos.values():
-        if is_weight(info):
+        if is_weight(info) and (only is None or info.name in only):
             where = place(family, info.name)
             for name, values, head in _pieces(reader, info, where, split, heads):
                 yield Matrix(checkpoint, name, _as_weight(values), _role(where), where.layer, head)

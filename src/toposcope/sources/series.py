@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
 from typing import TYPE_CHECKING
@@ -104,6 +104,10 @@ class Series:
     def names(self) -> tuple[str, ...]:
         """The names of the runs."""
         return tuple(self._sources)
+
+    def config(self, run: str) -> Mapping[str, object]:
+        """Return the configuration of a run's model; empty where nothing states it."""
+        return next((known.config for known in self.runs if known.run == run), {})
 
     def identity(self, checkpoint: Checkpoint) -> dict[str, str] | None:
         """Return what a store of checkpoints says of its files (name -> hash) without fetching them."""
@@ -221,12 +225,14 @@ class Series:
             check_finite(checkpoint, matrix.name, matrix.values)
             yield matrix
 
-    def stored_matrices(self, checkpoint: Checkpoint) -> Iterator[Matrix]:
-        """Yield what `matrices` does, whatever values it holds: NaN and infinity as well."""
+    def stored_matrices(
+        self, checkpoint: Checkpoint, only: Collection[str] | None = None
+    ) -> Iterator[Matrix]:
+        """Yield what `matrices` does, whatever values it holds; `only` names the tensors to read."""
         with self.reading(checkpoint) as reader:
             self._check_neighbours(checkpoint, reader)
             config = self._source(checkpoint.run).config or reader.facts().config
-            yield from stream_matrices(reader, checkpoint, split=self._split, config=config)
+            yield from stream_matrices(reader, checkpoint, split=self._split, config=config, only=only)
 
     def tensors(self, checkpoint: Checkpoint) -> Iterator[tuple[str, np.ndarray]]:
         """Yield every readable tensor of a checkpoint with its name, in the file's order."""

@@ -78,10 +78,11 @@ class Outcome:
 class Worker:
     """Does tasks, one after the other, and keeps the current run open between them."""
 
-    def __init__(self, job: Job) -> None:
+    def __init__(self, job: Job, store: Store | None = None) -> None:
+        """Take a job; `store` is the job's, opened already, for those who do many jobs in turn."""
         self._job = job
         self._probes = {probe.name: probe for probe in job.probes}
-        self._store = Store.open(job.store)
+        self._store = store or Store.open(job.store)
         self._reader: tuple[str, RunReader] | None = None
         self._waiting: dict[str, list[Result]] = {}
         self._written = time.monotonic()

@@ -1,0 +1,1 @@
+"""Statistics of alarms on series that are still growing; pure, and every rate is stated."""

@@ -1,0 +1,83 @@
+"""Gradual degradation: a series that should fall and rises instead, little by little."""
+
+from __future__ import annotations
+
+import math
+from collections import deque
+
+import numpy as np
+
+FEWEST = 8
+"""Blocks whose differences the scale is read off before the first alarm."""
+
+MOST_BLOCKS = 64
+ALLOWANCE = 0.5
+"""The cumulative sum loses this much per block, in standard deviations: slower rises are let pass."""
+
+_CLIP = 3.0
+_OVERSHOOT = 1.166
+
+
+def threshold(rate: float, blocks: int) -> float:
+    """Return the height at which the sum alarms in about a share `rate` of `blocks` blocks of normal noise.
+
+    Siegmund's approximation of the mean time between false alarms, (exp(b) - b - 1) / (2 k^2) with
+    b = 2 k (h + 1.166) and k the allowance of 1/2, set to blocks / rate.
+
+    >>> round(threshold(0.01, 64), 1)
+    6.9
+    """
+    wanted, b = 2.0 * ALLOWANCE**2 * blocks / rate, 1.0
+    for _ in range(60):
+        b = math.log(wanted + b + 1.0)
+    return b / (2.0 * ALLOWANCE) - _OVERSHOOT
+
+
+class Drift:
+    """A one-sided cumulative sum of the differences between the medians of consecutive blocks.
+
+    Blocks double in length whenever there are 64 of them, so memory is flat and any length of run is
+    watched at its own pace; the sum starts anew then, and each stretch of 64 blocks spends
+    rate / ((j + 1)(j + 2)). Differences are scaled by their own median absolute deviation and clipped at
+    three of them, so that one spike is no drift.
+    """
+
+    def __init__(self, rate: float, *, block: int = 1) -> None:
+        self._rate, self._length, self._stretch = rate, block, 0
+        self._inside: list[float] = []
+        self._blocks: deque[float] = deque()
+        self._sum = 0.0
+
+    def update(self, value: float) -> float | None:
+        """Take one value; return the height of the sum over its threshold when it alarms, which resets it."""
+        self._inside.append(value)
+        if len(self._inside) < self._length:
+            return None
+        self._blocks.append(float(np.median(self._inside)))
+        self._inside = []
+        found = self._judge()
+        if len(self._blocks) >= MOST_BLOCKS:
+            blocks = list(self._blocks)
+            self._blocks = deque((a + b) / 2.0 for a, b in zip(blocks[::2], blocks[1::2], strict=True))
+            self._length, self._stretch, self._sum = 2 * self._length, self._stretch + 1, 0.0
+        return found
+
+    def _judge(self) -> float | None:
+        steps = np.diff(np.array(self._blocks))
+        if len(steps) <= FEWEST:
+            return None
+        past, newest = steps[:-1], float(steps[-1])
+        scale = 1.4826 * float(np.median(np.abs(past - np.median(past)))) * _small_sample(len(past))
+        if scale <= 0:
+            return None
+        self._sum = max(0.0, self._sum + min(newest / scale, _CLIP) - ALLOWANCE)
+        allowed = threshold(self._rate / ((self._stretch + 1) * (self._stretch + 2)), MOST_BLOCKS)
+        if self._sum <= allowed:
+            return None
+        found, self._sum = self._sum / allowed, 0.0
+        return found
+
+
+def _small_sample(n: int) -> float:
+    """Widen a scale that comes from few differences, as Student's t does for a normal tail of 3."""
+    return 1.0 + 4.0 / n

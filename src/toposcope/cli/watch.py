@@ -1,0 +1,219 @@
+"""`toposcope watch`: follow a run from beside it, and say when something breaks, and where."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from toposcope.cli.output import json_option, print_json
+from toposcope.errors import InputError
+
+if TYPE_CHECKING:
+    from toposcope.monitor.journal import Event
+    from toposcope.monitor.sidecar import Sidecar
+    from toposcope.store import Store
+
+_REST = 5.0
+_SHOWN = ("alarm", "notice", "segment", "vanished", "skipped", "waiting", "measured")
+
+
+@click.command("watch", short_help="Follow a run from beside it; say when something breaks, and where.")
+@click.argument("target", metavar="DIR|STORE", type=click.Path(path_type=Path))
+@click.option("--out", type=click.Path(path_type=Path), help="The store.  [default: DIR-watch, beside DIR]")
+@click.option("--every", type=float, default=10.0, show_default=True, help="Seconds between looks, at least.")
+@click.option(
+    "--cpu-share", type=float, default=0.25, show_default=True, help="Share of one core, on average."
+)
+@click.option(
+    "--bytes-per-step", type=int, help="Weights measured at each step; above it matrices take turns."
+)
+@click.option("--features", default="cheap,updates", show_default=True, help="As for toposcope weights.")
+@click.option("--once", is_flag=True, help="Look once and stop; exit 1 when an alarm or a problem is listed.")
+@json_option
+def command(
+    target: Path,
+    out: Path | None,
+    every: float,
+    cpu_share: float,
+    bytes_per_step: int | None,
+    features: str,
+    once: bool,
+    as_json: bool,
+) -> int:
+    """Follow DIR, a folder that any trainer writes checkpoints into; the trainer needs no line for it.
+
+    Each checkpoint is measured once it is complete, and held by hard links against rotation while it is. A
+    STORE that an earlier watch made goes on; one that a sweep made is looked at for alarms only. With
+    --json every event is one JSON object on a line; with --once --json the answer is one object.
+    """
+    from toposcope.monitor.sidecar import Budget, alone
+
+    budget = Budget(cpu_share=cpu_share, bytes_per_step=bytes_per_step)
+    if not every > 0:
+        raise InputError(f"every is {every:g}; give seconds above 0")
+    folder, place = _places(target, out)
+    store = _store(place, folder)
+    with alone(store.path):
+        _be_small()
+        watch = _Watch(store, _sidecar(folder, store, features, budget), as_json=as_json)
+        if once:
+            return watch.once()
+        watch.go_on(budget.pause, every)
+    return 0
+
+
+def _places(target: Path, out: Path | None) -> tuple[Path | None, Path]:
+    """Return the folder to follow, None for a store that nobody watched, and the store's place."""
+    from toposcope.monitor.journal import Journal
+    from toposcope.store.manifest import MANIFEST
+
+    if (target / MANIFEST).is_file():
+        started = [event for event in Journal.of(target).read() if event.kind == "started"]
+        return (Path(started[-1].data["folder"]) if started else None), target
+    if target.exists() and not target.is_dir():
+        raise InputError(f"{target} is a file; give the folder that the trainer writes into, or a store")
+    folder = target.resolve()
+    return folder, out or folder.with_name(f"{folder.name}-watch")
+
+
+def _store(place: Path, folder: Path | None) -> Store:
+    from toposcope.probes.weights.options import WeightOptions
+    from toposcope.store import Store
+
+    if folder is not None and (place.resolve() == folder or folder in place.resolve().parents):
+        raise InputError(f"--out {place} lies in the folder that is watched; choose one outside it")
+    if folder is None:
+        return Store.open(place)
+    return Store.create(place, recipe=WeightOptions().recipe())
+
+
+def _sidecar(folder: Path | None, store: Store, features: str, budget: object) -> Sidecar | None:
+    from toposcope.monitor.follow import Follower
+    from toposcope.monitor.sidecar import Budget, Sidecar
+    from toposcope.probes.registry import weight_probes
+    from toposcope.probes.weights.options import WeightOptions
+
+    assert isinstance(budget, Budget)
+    if folder is None:
+        return None
+    options = WeightOptions()
+    probes = weight_probes([name.strip() for name in features.split(",")], options)
+    return Sidecar(Follower(folder, rest=_REST), store, probes, budget=budget, split=options.split)
+
+
+def _be_small() -> None:
+    """Take one thread and the lowest priority, so that the trainer is not disturbed."""
+    import numba
+    from threadpoolctl import threadpool_limits
+
+    threadpool_limits(limits=1)
+    numba.set_num_threads(1)
+    os.nice(19)
+
+
+@dataclass
+class _Watch:
+    """One pass after the other: look, judge, tell."""
+
+    store: Store
+    sidecar: Sidecar | None
+    as_json: bool
+
+    def __post_init__(self) -> None:
+        from toposcope.monitor.alarms import Watchman
+
+        self.watchman = Watchman(self.store.path)
+
+    def pass_once(self) -> list[Event]:
+        """Look for checkpoints, measure them, and judge what is new."""
+        events = self.sidecar.look() if self.sidecar is not None else []
+        return [*events, *self.watchman.judge()]
+
+    def once(self) -> int:
+        """Do one pass, after the files have had time to rest, and print the answer."""
+        events = self.pass_once()
+        if self.sidecar is not None and self.sidecar.settling:
+            time.sleep(_REST)
+            events += self.pass_once()
+        alarms = [event for event in self.watchman.journal.read() if event.kind == "alarm"]
+        problems = _problems(events)
+        if self.as_json:
+            print_json(
+                {
+                    "answer": _answer(alarms, problems),
+                    "store": str(self.store.path),
+                    "alarms": [_told(event) for event in alarms],
+                    "problems": problems,
+                    "events": [_told(event) for event in events],
+                    "false_alarms": self.watchman.stated(),
+                }
+            )
+        else:
+            click.echo(_answer(alarms, problems))
+            for event in [*alarms, *(event for event in events if event.kind != "alarm")]:
+                _print(event)
+        return 1 if alarms or problems else 0
+
+    def go_on(self, pause: Callable[[float, float, float], float], every: float) -> None:
+        """Pass after pass until interrupted, within the budget."""
+        click.echo(f"watching into {self.store.path}; {self.watchman.stated()}", err=True)
+        while True:
+            began, cpu = time.monotonic(), time.process_time()
+            for event in self.pass_once():
+                if self.as_json:
+                    click.echo(event.line(), nl=False)
+                else:
+                    _print(event)
+            time.sleep(pause(time.process_time() - cpu, time.monotonic() - began, every))
+
+
+def _answer(alarms: list[Event], problems: list[str]) -> str:
+    if alarms:
+        latest = alarms[-1]
+        more = f", and {len(alarms) - 1} earlier" if len(alarms) > 1 else ""
+        return f"alarm: {latest.data['sentence']}{more}"
+    if problems:
+        return f"no alarm, but {len(problems)} problem{'s' * (len(problems) > 1)}: {problems[0]}"
+    return "no alarm"
+
+
+def _problems(events: list[Event]) -> list[str]:
+    found = [
+        f"{event.run} step {event.step}: {why}"
+        for event in events
+        if event.kind == "measured"
+        for why in event.data["problems"]
+    ]
+    return found + [
+        f"{event.run} step {event.step}: {event.kind}, {event.data['why']}"
+        for event in events
+        if event.kind == "vanished"
+    ]
+
+
+def _told(event: Event) -> dict[str, object]:
+    data = {key: value for key, value in event.data.items() if key != "files"}
+    return {"kind": event.kind, "run": event.run, "step": event.step, "at": event.at} | data
+
+
+def _print(event: Event) -> None:
+    if event.kind not in _SHOWN:
+        return
+    where = f"{event.run} step {event.step}" if event.step is not None else event.run
+    data = event.data
+    what = data.get("sentence") or data.get("why") or ""
+    if event.kind == "measured":
+        what = f"{data['units']} units in {data['seconds']} s"
+        what += f"; a part of the tensors: {len(data['sampled'])}" if data["sampled"] else ""
+        what += "".join(f"; {why}" for why in data["problems"])
+    if event.kind == "segment":
+        what = f"goes on from an earlier checkpoint of {data['of']}"
+    click.echo(f"{event.kind}: {where}: {what}" if where else f"{event.kind}: {what}")
+    for line in data.get("culprits", [])[:5]:
+        click.echo(f"    {line['name']}: {line['sentence']}")

@@ -1,0 +1,1 @@
+"""Follow a run that is still growing: find its checkpoints, measure them, say when something breaks."""

@@ -1,0 +1,194 @@
+"""Judge what a growing store has new, and write alarms with their culprits into its journal."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from toposcope.analysis.alarms.siblings import FEWEST, above_band
+from toposcope.analysis.alarms.spending import Family, level
+from toposcope.monitor.journal import Event
+from toposcope.monitor.run_watch import TESTS, Finding, Look, RunWatch, culprits
+from toposcope.monitor.session import LiveStore
+from toposcope.topology.early_stopping import stopping_index
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+RATE = 0.05
+"""Share of healthy runs that may raise an alarm, over all tests and series of a run together."""
+
+PATIENCE = 10
+"""Checks without a rise of neural persistence after which Rieck's rule would stop."""
+
+
+class Watchman:
+    """Reads a store again and again, and appends what is wrong to its journal.
+
+    It holds no state that the store does not: a new one reads everything from the start, comes to the same
+    alarms, and leaves out those that the journal has.
+
+    Parameters
+    ----------
+    path
+        The store.
+    rate
+        Share of healthy runs that may raise an alarm.
+    """
+
+    def __init__(self, path: str | Path, *, rate: float = RATE) -> None:
+        self._live = LiveStore(path)
+        self.journal = self._live.journal
+        self.family = Family(rate, TESTS)
+        self._number = 0
+        self._runs: dict[str, RunWatch] = {}
+        self._persistence: dict[str, list[tuple[int, float]]] = {}
+        self._losses: dict[str, dict[int, float]] = {}
+        self._band_looks: dict[str, int] = {}
+        self._told = {_key(event) for event in self.journal.read() if event.kind in ("alarm", "notice")}
+        self._open: list[Finding] = [
+            Finding("alarm", event.data["test"], event.run, event.step or 0, event.data["sentence"])
+            for event in self.journal.read()
+            if event.kind == "alarm" and not event.data.get("culprits")
+        ]
+
+    def stated(self) -> str:
+        """Return the false-alarm rate in words."""
+        return (
+            f"false alarms in at most {self.family.rate:.0%} of healthy runs by design, over "
+            f"{len(self.family.shares)} tests together; see docs/watch.md for what was measured"
+        )
+
+    def judge(self) -> list[Event]:
+        """Take in what the store has new; return the alarms and notices that follow from it."""
+        new = self._live.snapshot(self._number)
+        self._number = new.number
+        found: list[Finding] = []
+        for run, table in new.metrics.groupby("run", sort=True):
+            table = table.sort_values("step")
+            found += self._watch(str(run)).metrics(table)
+            self._remember(str(run), table)
+        for (run, step), rows in new.features.groupby(["run", "step"], sort=True):
+            found += self._watch(str(run)).checkpoint(int(step), rows)
+            found += self._plateau(str(run), int(step), rows)
+            found += self._siblings(str(run), int(step))
+        events = [self._write(finding) for finding in found if _key(finding) not in self._told]
+        return [*events, *self._complete()]
+
+    def _watch(self, run: str) -> RunWatch:
+        if run not in self._runs:
+            self._runs[run] = RunWatch(run, self.family, planned=self._planned(run))
+        return self._runs[run]
+
+    def _planned(self, run: str) -> np.ndarray | None:
+        """Return the steps at which a run will be measured, None where its configuration does not say."""
+        import json
+
+        runs = self._live.store.runs()
+        known = runs[runs["run"] == run]
+        config = json.loads(known["config"].iloc[0] or "{}") if len(known) else {}
+        last = config.get("planned_steps") or config.get("steps")
+        every = config.get("checkpoint_every") or config.get("save_steps")
+        if not isinstance(last, int) or not isinstance(every, int) or every < 1:
+            return None
+        return np.arange(every, last + 1, every, dtype=float)
+
+    def _remember(self, run: str, table: pd.DataFrame) -> None:
+        column = table["heldout_loss"].fillna(table["loss"])
+        kept = self._losses.setdefault(run, {})
+        kept.update(zip(table["step"].astype(int), column, strict=True))
+
+    def _siblings(self, run: str, step: int) -> list[Finding]:
+        """Test a run's loss at a checkpoint against other seeds of the same model at the same step."""
+        loss = self._losses.get(run, {}).get(step)
+        others = [self._losses[name].get(step, float("nan")) for name in self._kin(run)]
+        if loss is None or not np.isfinite(loss) or np.isfinite(others).sum() < FEWEST:
+            return []
+        look = self._band_looks[run] = self._band_looks.get(run, 0) + 1
+        p = above_band(loss, others)
+        if p > level(self.family.rate_of("sibling band"), look):
+            return []
+        sentence = f"loss {loss:.4g} is above the band of {len(others)} other seeds at this step"
+        return [Finding("alarm", "sibling band", run, step, sentence, {"p": p})]
+
+    def _kin(self, run: str) -> list[str]:
+        runs = self._live.store.runs()
+        own = runs[runs["run"] == run]
+        if not len(own) or not own["family"].iloc[0]:
+            return []
+        same = runs[
+            (runs["family"] == own["family"].iloc[0]) & (runs["parameters"] == own["parameters"].iloc[0])
+        ]
+        return [name for name in same["run"] if name != run and name in self._losses]
+
+    def _plateau(self, run: str, step: int, rows: pd.DataFrame) -> list[Finding]:
+        """Say when Rieck's rule would stop: a notice, since the rule states no error rate."""
+        part = rows[
+            (rows["feature"] == "neural_persistence")
+            & (rows["scope"] == "model")
+            & (rows["filtration"] == "rieck")
+        ]
+        if not len(part):
+            return []
+        past = self._persistence.setdefault(run, [])
+        past.append((step, float(part["value"].mean())))
+        at = stopping_index([value for _, value in past], patience=PATIENCE)
+        if at is None or at != len(past) - 1:
+            return []
+        sentence = f"neural persistence has not risen for {PATIENCE} checkpoints (Rieck's stopping rule)"
+        return [Finding("notice", "persistence plateau", run, step, sentence)]
+
+    def _write(self, finding: Finding) -> Event:
+        self._told.add(_key(finding))
+        data = dict(finding.data) | {"test": finding.test, "sentence": finding.sentence}
+        if finding.kind == "alarm":
+            look, good = self._around(finding)
+            data |= {"last_good": good, "culprits": [] if look is None else culprits(look)}
+            if look is None:
+                self._open.append(finding)
+            else:
+                data |= {"compared": look.step}
+        return self.journal.append(finding.kind, finding.run, finding.step, **data)
+
+    def _around(self, finding: Finding) -> tuple[Look | None, int | None]:
+        """Return the first judged checkpoint at or after a finding, and the step of the one before."""
+        looks = list(self._watch(finding.run).looks)
+        after = next((look for look in looks if look.step >= finding.step and _says(look)), None)
+        until = finding.step if after is None else after.step
+        good = max((look.step for look in looks if look.step < until), default=None)
+        return after, good
+
+    def _complete(self) -> list[Event]:
+        """Tell the culprits of alarms that came before the checkpoint after them was there."""
+        events = []
+        for finding in list(self._open):
+            look, good = self._around(finding)
+            if look is None:
+                continue
+            self._open.remove(finding)
+            told = Finding("notice", f"culprits of {finding.test}", finding.run, finding.step, "")
+            if _key(told) in self._told:
+                continue
+            self._told.add(_key(told))
+            named = culprits(look)
+            first = (
+                f"{named[0]['name']}: {named[0]['sentence']}" if named else "nothing moved beyond its history"
+            )
+            events.append(
+                self.journal.append(
+                    "notice", finding.run, finding.step, test=told.test, culprits=named, last_good=good,
+                    compared=look.step, sentence=f"after the {finding.test} alarm: {first}",
+                )
+            )  # fmt: skip
+        return events
+
+
+def _says(look: Look) -> bool:
+    return look.judged is not None or bool(look.broken)
+
+
+def _key(at: Finding | Event) -> tuple[str, str, str, int | None]:
+    test = at.test if isinstance(at, Finding) else str(at.data["test"])
+    return at.kind, test, at.run, at.step

@@ -1,0 +1,210 @@
+"""Find the checkpoints of a folder that another program is writing, each once it is complete.
+
+Saving is not over when the first file appears, nor when a tracker file moves. A checkpoint counts as complete
+when all of this holds:
+
+1. its tracker, where the format has one, has reached its step;
+2. it has every kind of file that all earlier complete checkpoints of its run have, or nothing has come for
+   `patience` seconds;
+3. names, sizes and times of its files have been the same for `rest` seconds;
+4. its reader opens it: index and shards, archive directory and header agree with the sizes.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from toposcope.errors import InputError
+from toposcope.sources.blobs import open_location
+from toposcope.sources.discover import Entry, Source, discover
+from toposcope.types import Checkpoint
+
+TRACKERS = ("latest_checkpointed_iteration.txt", "latest", "latest.txt")
+"""Files beside checkpoints that name the last one saved: of Megatron-LM, DeepSpeed or GPT-NeoX, nanotron."""
+
+_LAST_NUMBER = re.compile(r"(\d+)\D*$")
+_NUMBERS = re.compile(r"\d+")
+_DEPTH = 4
+
+Stamp = tuple[str, int, int, int]
+"""Name, size, modification time in nanoseconds and inode of one file."""
+
+
+@dataclass(frozen=True, slots=True)
+class Sighting:
+    """One checkpoint on the disk: who it is, and its files as they were seen."""
+
+    checkpoint: Checkpoint
+    files: tuple[Stamp, ...]
+
+    @property
+    def path(self) -> Path:
+        """The checkpoint's file or folder."""
+        return Path(self.checkpoint.uri)
+
+    @property
+    def bytes(self) -> int:
+        """The size of its files together."""
+        return sum(size for _, size, _, _ in self.files)
+
+    @property
+    def written(self) -> int:
+        """When its newest file was last changed, in nanoseconds."""
+        return max((at for _, _, at, _ in self.files), default=0)
+
+
+@dataclass(slots=True)
+class Look:
+    """What one look at the folder found: complete checkpoints by run and step, and what is waited for."""
+
+    ready: list[Sighting] = field(default_factory=list)
+    waiting: dict[str, str] = field(default_factory=dict)
+    """Checkpoint -> why it does not count as complete yet."""
+    vanished: list[Checkpoint] = field(default_factory=list)
+    """Checkpoints that were there at an earlier look, were never complete, and are gone."""
+
+
+class Follower:
+    """Looks at a folder again and again; every complete checkpoint is reported once per version of its files.
+
+    Parameters
+    ----------
+    folder
+        Anything that `toposcope.open_series` opens, on this machine; it may be empty or absent at first.
+    rest
+        Seconds for which the files must not change.
+    patience
+        Seconds after which a checkpoint at rest counts although kinds of files that others have are missing.
+    clock
+        Seconds from any start, never going back.
+    """
+
+    def __init__(
+        self,
+        folder: Path,
+        *,
+        rest: float = 5.0,
+        patience: float = 60.0,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        if rest < 0 or patience < rest:
+            raise InputError(f"rest is {rest} and patience {patience} s; give 0 <= rest <= patience")
+        self.folder = folder
+        self._rest, self._patience, self._clock = rest, patience, clock
+        self._since: dict[str, tuple[tuple[Stamp, ...], float]] = {}
+        self._reported: dict[str, tuple[Stamp, ...]] = {}
+        self._open: dict[str, Checkpoint] = {}
+        self._kinds: dict[str, frozenset[str]] = {}
+        self.sources: dict[str, Source] = {}
+        """The runs of the latest look, by name."""
+
+    def restore(self, checkpoint: Checkpoint, files: tuple[Stamp, ...]) -> None:
+        """Take a checkpoint as reported, with the files that it had then: after a restart."""
+        self._report(checkpoint, files, Look())
+
+    def look(self) -> Look:
+        """List the folder once and return what is new."""
+        found = Look()
+        present: dict[str, Checkpoint] = {}
+        for entry in self._entries():
+            checkpoint = entry.checkpoint
+            present[checkpoint.uri] = checkpoint
+            files = stamps(Path(checkpoint.uri))
+            if files == self._reported.get(checkpoint.uri):
+                continue
+            why = self._why_not(entry, files)
+            if why is None:
+                self._report(checkpoint, files, found)
+            else:
+                self._open[checkpoint.uri] = checkpoint
+                found.waiting[checkpoint.uri] = why
+        for uri in [uri for uri in self._open if uri not in present]:
+            found.vanished.append(self._open.pop(uri))
+            self._since.pop(uri, None)
+        found.ready.sort(key=lambda sighting: (sighting.checkpoint.run, sighting.written))
+        return found
+
+    def _entries(self) -> list[Entry]:
+        try:
+            sources = discover(open_location(str(self.folder)))
+        except (InputError, OSError):
+            return []  # nothing there yet, or nothing that can be told apart yet
+        self.sources = {source.run.run: source for source in sources}
+        return [entry for source in sources for entry in source.entries]
+
+    def _report(self, checkpoint: Checkpoint, files: tuple[Stamp, ...], found: Look) -> None:
+        self._reported[checkpoint.uri] = files
+        self._open.pop(checkpoint.uri, None)
+        kinds = kinds_of(files)
+        self._kinds[checkpoint.run] = self._kinds.get(checkpoint.run, kinds) & kinds
+        found.ready.append(Sighting(checkpoint, files))
+
+    def _why_not(self, entry: Entry, files: tuple[Stamp, ...]) -> str | None:
+        """Return why a checkpoint is not complete; None when it is."""
+        uri, now = entry.checkpoint.uri, self._clock()
+        known, since = self._since.get(uri, (None, now))
+        if known != files:
+            self._since[uri] = (files, now)
+            since = now
+        tracked = tracker_step(Path(uri).parent)
+        if tracked is not None and tracked < entry.checkpoint.step:
+            return f"the tracker says step {tracked}"
+        if now - since < self._rest:
+            return f"changed less than {self._rest:g} s ago"
+        missing = self._kinds.get(entry.checkpoint.run, frozenset()) - kinds_of(files)
+        if missing and now - since < self._patience:
+            return f"lacks {min(missing)}, which earlier checkpoints have"
+        try:
+            entry.open().infos()
+        except (InputError, OSError) as error:
+            return str(error)
+        return None
+
+
+def stamps(path: Path) -> tuple[Stamp, ...]:
+    """Return the stamps of a file, or of all files under a folder, by name; what is gone is left out."""
+    if not path.is_dir():
+        return tuple(_stamp(path, path.name))
+    found: list[Stamp] = []
+    for folder, folders, files in os.walk(path):
+        depth = len(Path(folder).relative_to(path).parts)
+        folders[:] = sorted(folders) if depth < _DEPTH else []
+        for name in sorted(files):
+            full = Path(folder) / name
+            found += _stamp(full, full.relative_to(path).as_posix())
+    return tuple(found)
+
+
+def _stamp(path: Path, name: str) -> list[Stamp]:
+    try:
+        status = path.stat()
+    except OSError:
+        return []
+    return [(name, status.st_size, status.st_mtime_ns, status.st_ino)]
+
+
+def kinds_of(files: tuple[Stamp, ...]) -> frozenset[str]:
+    """Return the names of the files with every number as `#`, so that steps and ranks do not matter.
+
+    >>> sorted(kinds_of((("model-00001-of-00002.safetensors", 1, 0, 0), ("rng_state_3.pth", 1, 0, 0))))
+    ['model-#-of-#.safetensors', 'rng_state_#.pth']
+    """
+    return frozenset(_NUMBERS.sub("#", name) for name, _, _, _ in files)
+
+
+def tracker_step(folder: Path) -> int | None:
+    """Return the step that a tracker file in `folder` names; None without one, or where it names none."""
+    for name in TRACKERS:
+        try:
+            text = (folder / name).read_text(encoding="utf-8")[:200].strip()
+        except (OSError, UnicodeDecodeError):
+            continue
+        number = _LAST_NUMBER.search(text)
+        if number is not None:
+            return int(number.group(1))
+    return None

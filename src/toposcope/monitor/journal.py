@@ -1,0 +1,151 @@
+"""The journal of a watch: what happened, one JSON object per line, only ever appended.
+
+`STORE/watch/events.jsonl` holds it. A process that is killed while it writes leaves at most one torn line:
+readers skip it, and the next writer begins a new one after it.
+"""
+
+from __future__ import annotations
+
+import bisect
+import json
+import math
+import operator
+import os
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+FOLDER = "watch"
+"""The folder of a store that holds its journal and what is held of the trainer's files."""
+
+KINDS = ("started", "measured", "waiting", "vanished", "skipped", "segment", "metrics", "alarm", "notice")
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """One thing that happened.
+
+    `number` orders events among themselves and with the store's write numbers: nanoseconds since 1970, made
+    to rise. `kind` is one of `KINDS`; `data` holds what belongs to it.
+    """
+
+    number: int
+    kind: str
+    run: str = ""
+    step: int | None = None
+    data: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def at(self) -> float:
+        """When it happened, in seconds since 1970."""
+        return self.number / 1e9
+
+    def line(self) -> str:
+        """Return the event as one line of strict JSON; what is not finite becomes null."""
+        content = {
+            "number": self.number,
+            "kind": self.kind,
+            "run": self.run,
+            "step": self.step,
+            "data": _plain(self.data),
+        }
+        return json.dumps(content, allow_nan=False, separators=(",", ":")) + "\n"
+
+
+class Journal:
+    """A journal file, read from any number of processes and appended to by one.
+
+    >>> import tempfile
+    >>> journal = Journal(Path(tempfile.mkdtemp()) / "events.jsonl")
+    >>> _ = journal.append("measured", "a", 100, seconds=0.5)
+    >>> [(event.kind, event.run, event.step, event.data) for event in journal.read()]
+    [('measured', 'a', 100, {'seconds': 0.5})]
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._last = 0
+        self._sealed = False
+        self._read: list[Event] = []
+        self._offset = 0
+
+    @classmethod
+    def of(cls, store: Path) -> Journal:
+        """Return the journal of a store."""
+        return cls(store / FOLDER / "events.jsonl")
+
+    def append(self, kind: str, run: str = "", step: int | None = None, **data: Any) -> Event:
+        """Write one event, in one write, and return it.
+
+        Raises
+        ------
+        ValueError
+            When `kind` is none of `KINDS`.
+        """
+        if kind not in KINDS:
+            raise ValueError(f"event kind {kind!r} is unknown; use one of {', '.join(KINDS)}")
+        if not self._sealed:
+            self._seal()
+        self._last = max(self._last + 1, time.time_ns())
+        event = Event(self._last, kind, run, step, data)
+        handle = os.open(self.path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
+        try:
+            os.write(handle, event.line().encode())
+        finally:
+            os.close(handle)
+        return event
+
+    def read(self, since: int = 0) -> list[Event]:
+        """Return the events whose number is above `since`; lines that are torn or no events are skipped."""
+        if self.path.exists() and self.path.stat().st_size < self._offset:  # another journal took its place
+            self._read, self._offset = [], 0
+        new, self._offset = self.tail(self._offset)
+        self._read += new
+        first = bisect.bisect_right(self._read, since, key=operator.attrgetter("number"))
+        return self._read[first:]
+
+    def tail(self, offset: int) -> tuple[list[Event], int]:
+        """Return the events from a byte offset on, and the offset after the last whole line."""
+        try:
+            with self.path.open("rb") as file:
+                file.seek(offset)
+                content = file.read()
+        except FileNotFoundError:
+            return [], 0
+        end = content.rfind(b"\n") + 1
+        found = [event for line in content[:end].splitlines() if (event := _parsed(line)) is not None]
+        return found, offset + end
+
+    def _seal(self) -> None:
+        """End a line that a killed writer left torn, and find the highest number so far."""
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        events, end = self.tail(0)
+        self._last = max((event.number for event in events), default=0)
+        if self.path.exists() and self.path.stat().st_size > end:
+            with self.path.open("ab") as file:
+                file.write(b"\n")
+        self._sealed = True
+
+
+def _parsed(line: bytes) -> Event | None:
+    try:
+        content = json.loads(line)
+        return Event(
+            int(content["number"]), content["kind"], content["run"], content["step"], content["data"]
+        )
+    except (ValueError, KeyError, TypeError):
+        return None
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {str(key): _plain(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(item) for item in value]
+    if hasattr(value, "tolist"):
+        return _plain(value.tolist())
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    return value

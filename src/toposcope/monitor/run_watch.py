@@ -1,0 +1,261 @@
+"""What is watched of one run: its loss, its gradients, its matrices and heads, one value after the other."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections import deque
+from collections.abc import Hashable, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from toposcope.analysis.alarms.drift import Drift
+from toposcope.analysis.alarms.panel import Judged, Panel
+from toposcope.analysis.alarms.residuals import OneStepAhead
+from toposcope.analysis.alarms.spending import Family, level
+from toposcope.analysis.phases.online import OnlineDetector
+from toposcope.types import Scope, Status
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+TESTS = {
+    "loss spike": 1.0,
+    "loss drift": 1.0,
+    "gradient spike": 1.0,
+    "update norm": 1.0,
+    "matrix or head": 2.0,
+    "phase boundary": 1.0,
+    "sibling band": 1.0,
+}
+"""The tests of a run and their shares of its false-alarm rate."""
+
+_PANEL = ("update_relative", "update_row_max", "update_entropy", "qk_norm", "ov_norm", "frobenius_norm")
+_ENTROPIES = ("update_entropy",)
+_DEAD = ("zero_rows", "unchanged_rows")
+_PERSISTENCE = ("neural_persistence", "neural_persistence", "rieck")
+_REST = 20
+
+Key = tuple[str, int, str]
+"""Name of the matrix, head (-1: none), feature."""
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """Something to tell: an alarm of a named test, or a notice without an error rate."""
+
+    kind: str
+    test: str
+    run: str
+    step: int
+    sentence: str
+    data: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(slots=True)
+class Look:
+    """The panel's judgement at one checkpoint: what a culprit table is made of."""
+
+    step: int
+    judged: Judged[Key] | None
+    broken: tuple[str, ...] = ()
+
+
+class RunWatch:
+    """Watches one run; give it metrics and checkpoints in the order of their steps."""
+
+    def __init__(self, run: str, family: Family, *, planned: np.ndarray | None = None) -> None:
+        self.run = run
+        self._family = family
+        self._loss, self._gradient, self._update = OneStepAhead(), OneStepAhead(), OneStepAhead()
+        self._drift = Drift(family.rate_of("loss drift"))
+        self._phase = (
+            None if planned is None else OnlineDetector(planned, rate=family.rate_of("phase boundary"))
+        )
+        self._panel: Panel[Key] = Panel()
+        self._looks: dict[str, int] = {}
+        self._dead: dict[tuple[str, str], float] = {}
+        self._quiet_until: dict[str, int] = {}
+        self._metric_step = self._checkpoint_step = -1
+        self._seen = 0
+        self._rates: deque[tuple[int, float]] = deque(maxlen=1024)
+        self.looks: deque[Look] = deque(maxlen=64)
+        """The latest checkpoints, for culprits."""
+
+    def metrics(self, table: pd.DataFrame) -> list[Finding]:
+        """Take new rows of the loss history."""
+        found: list[Finding] = []
+        columns = ["step", "loss", "grad_norm", "learning_rate"]
+        for step, loss, gradient, rate in table[columns].itertuples(index=False):
+            if step <= self._metric_step:
+                continue
+            self._metric_step = int(step)
+            if math.isfinite(rate):
+                self._rates.append((int(step), float(rate)))
+            found += self._spike("loss spike", self._loss, int(step), loss, "loss")
+            found += self._spike("gradient spike", self._gradient, int(step), gradient, "gradient norm")
+            found += self._drifts(int(step), loss)
+        return found
+
+    def checkpoint(self, step: int, rows: pd.DataFrame) -> list[Finding]:
+        """Take the features of one checkpoint."""
+        if step <= self._checkpoint_step:
+            return []
+        self._checkpoint_step, self._seen = step, self._seen + 1
+        broken = sorted(
+            set(rows.loc[rows["status"] == Status.FAILED, "name"]) - {"", "role", "model", "layers"}
+        )
+        found = self._not_finite(step, broken) + self._dies(step, rows)
+        found += self._whole(step, rows) + self._persistence(step, rows)
+        judged = self._panel.update(_panel_values(rows))
+        self.looks.append(Look(step, judged, tuple(broken)))
+        if judged is not None and judged.p <= self._level("matrix or head"):
+            found += self._tell(
+                "matrix or head", step,
+                f"{_who(judged.moves[0].key)} moved {abs(judged.moves[0].size):.0f} of its own standard deviations",
+                p=judged.p,
+            )  # fmt: skip
+        return found
+
+    def _level(self, test: str) -> float:
+        self._looks[test] = self._looks.get(test, 0) + 1
+        return level(self._family.rate_of(test), self._looks[test])
+
+    def _tell(self, test: str, step: int, sentence: str, **data: Any) -> list[Finding]:
+        """Report an alarm, and none of the same test for the next 20 points: one fault is one alarm."""
+        if self._looks.get(test, 0) < self._quiet_until.get(test, 0):
+            return []
+        self._quiet_until[test] = self._looks.get(test, 0) + _REST
+        return [Finding("alarm", test, self.run, step, sentence, data)]
+
+    def _spike(self, test: str, series: OneStepAhead, step: int, value: float, what: str) -> list[Finding]:
+        if value is None or math.isnan(value):
+            return []
+        if not math.isfinite(value):
+            return self._tell(test, step, f"{what} is not finite")
+        residual = series.update(math.log(max(value, 1e-30)))
+        if residual is None or residual.p > self._level(test):
+            return []
+        series.forget()
+        sentence = f"{what} is {value:.4g} where {math.exp(residual.predicted):.4g} was expected"
+        return self._tell(test, step, sentence, p=residual.p, sizes=residual.size)
+
+    def _drifts(self, step: int, loss: float) -> list[Finding]:
+        if loss is None or not math.isfinite(loss):
+            return []
+        height = self._drift.update(math.log(max(loss, 1e-30)))
+        if height is None:
+            return []
+        return self._tell("loss drift", step, "the loss has been rising for several stretches of the run")
+
+    def _not_finite(self, step: int, broken: Iterable[str]) -> list[Finding]:
+        return [
+            Finding("alarm", "not finite", self.run, step, f"{name} holds NaN or infinite weights")
+            for name in broken
+        ][:1]
+
+    def _dies(self, step: int, rows: pd.DataFrame) -> list[Finding]:
+        """Rows that are zero now and were not, and matrices that stand still and did not."""
+        found: list[Finding] = []
+        part = rows[rows["feature"].isin(_DEAD) & (rows["role"] != "embedding")]
+        for feature, name, value in part[["feature", "name", "value"]].itertuples(index=False):
+            before = self._dead.get((feature, name))
+            self._dead[feature, name] = value
+            whole = feature == "unchanged_rows" and value < 1
+            if before is None or not value > before or whole or self._seen < 3:
+                continue
+            what = "has rows that died" if feature == "zero_rows" else "did not change at all"
+            found.append(Finding("alarm", "dead", self.run, step, f"{name} {what} since the last checkpoint"))
+        return found
+
+    def _whole(self, step: int, rows: pd.DataFrame) -> list[Finding]:
+        """The norm of the whole update over the learning rate."""
+        part = rows[(rows["feature"] == "update_norm") & (rows["scope"] == Scope.MODEL)]
+        if not len(part):
+            return []
+        norm, rate = float(part["value"].iloc[0]), self._rate_at(step)
+        if not norm > 0:
+            return []
+        return self._spike("update norm", self._update, step, norm / rate, "update norm over learning rate")
+
+    def _rate_at(self, step: int) -> float:
+        past = [rate for at, rate in self._rates if at <= step and rate > 0]
+        return past[-1] if past else 1.0
+
+    def _persistence(self, step: int, rows: pd.DataFrame) -> list[Finding]:
+        probe, feature, filtration = _PERSISTENCE
+        part = rows[
+            (rows["probe"] == probe) & (rows["feature"] == feature)
+            & (rows["filtration"] == filtration) & (rows["scope"] == Scope.MODEL)
+        ]  # fmt: skip
+        if not len(part) or self._phase is None:
+            return []
+        bend = self._phase.update(step, float(part["value"].mean()))
+        if bend is None:
+            return []
+        return self._tell(
+            "phase boundary", step, f"neural persistence bent at step {bend:.0f}", bend=bend
+        )  # fmt: skip
+
+
+def culprits(look: Look, most: int = 8) -> list[dict[str, object]]:
+    """Return what moved most beyond its own history at one checkpoint, each matrix or head once."""
+    found: list[dict[str, object]] = [
+        {"name": name, "head": None, "feature": "finite", "sentence": "holds NaN or infinite weights"}
+        for name in look.broken
+    ]
+    told: set[tuple[str, int]] = set()
+    for move in () if look.judged is None else look.judged.moves:
+        name, head, feature = move.key
+        if (name, head) in told:
+            continue
+        told.add((name, head))
+        before, now = _unlog(feature, move.before), _unlog(feature, move.now)
+        found.append(
+            {
+                "name": name,
+                "head": None if head < 0 else head,
+                "feature": feature,
+                "before": before,
+                "now": now,
+                "size": move.size,
+                "sentence": f"{_head(head)}{feature} {before:.3g} -> {now:.3g} "
+                f"({move.size:+.1f} of its own standard deviations)",
+            }
+        )
+    return found[:most]
+
+
+def _panel_values(rows: pd.DataFrame) -> dict[Key, tuple[Hashable, float]]:
+    part = rows[
+        rows["feature"].isin(_PANEL) & rows["scope"].isin([Scope.MATRIX, Scope.HEAD]) & rows["draw"].isna()
+    ]
+    heads = part["head"].fillna(-1).astype(int)
+    found: dict[Key, tuple[Hashable, float]] = {}
+    for name, head, feature, value, scope in zip(
+        part["name"], heads, part["feature"], part["value"], part["scope"], strict=True
+    ):
+        if feature not in _ENTROPIES:
+            value = math.log(value) if value > 0 else math.nan
+        found[name, head, feature] = ((feature, scope), value)
+    return found
+
+
+def _unlog(feature: str, value: float) -> float:
+    return value if feature in _ENTROPIES else math.exp(value)
+
+
+def _head(head: int) -> str:
+    return "" if head < 0 else f"head {head}: "
+
+
+def _who(key: Key) -> str:
+    name, head, feature = key
+    return f"{name}{'' if head < 0 else f' head {head}'} ({feature})"
+
+
+def base_name(run: str) -> str:
+    """Return a run's name without the mark of its segment."""
+    return re.sub(r"~\d+$", "", run)

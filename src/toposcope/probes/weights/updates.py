@@ -1,0 +1,153 @@
+"""What the last update did to every matrix and every attention head: cheap numbers that name a culprit."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from toposcope.probes.base import Cost, Measured, Probe, Reads
+from toposcope.probes.snapshot import Snapshot, unless_unreadable
+from toposcope.probes.weights.heads import Attention, attention_layers, head_products, spectral_entropy
+from toposcope.probes.weights.labels import Label
+from toposcope.probes.weights.options import WeightOptions
+from toposcope.sources.matrices import heads_of
+from toposcope.types import Feature, Kind, Matrix, Role, Scope
+
+LARGEST_EXACT = 1024
+"""Matrices whose smaller side is longer have no spectrum of their update: it would cost too much."""
+
+_OF_MATRIX, _OF_HEAD = (Scope.MATRIX,), (Scope.HEAD,)
+
+
+def _baseline(name: str, label: str, unit: str, scopes: tuple[Scope, ...], description: str) -> Feature:
+    return Feature(name, label, unit, Kind.BASELINE, scopes=scopes, description=description)
+
+
+FEATURES = (
+    _baseline("update_norm", "update norm", "weight", (Scope.MODEL, Scope.MATRIX),
+              "Frobenius norm of the difference to the previous checkpoint"),
+    _baseline("update_relative", "relative update norm", "", (Scope.MODEL, Scope.MATRIX, Scope.HEAD),
+              "update norm over the norm of the previous weights"),
+    _baseline("update_spectral", "spectral norm of the update", "weight", _OF_MATRIX,
+              "largest singular value of the difference to the previous checkpoint"),
+    _baseline("update_entropy", "spectral entropy of the update", "", _OF_MATRIX,
+              "entropy of the squared singular values of the update over its largest possible value"),
+    _baseline("update_row_max", "largest row of the update", "", _OF_MATRIX,
+              "largest row norm of the update over the median row norm"),
+    _baseline("unchanged_rows", "unchanged rows", "share", _OF_MATRIX,
+              "share of the rows that are bit for bit those of the previous checkpoint"),
+    _baseline("zero_rows", "dead rows", "share", _OF_MATRIX, "share of the rows that are zero"),
+    _baseline("qk_norm", "QK product norm", "weight^2", _OF_HEAD, "Frobenius norm of W_Q^T W_K of a head"),
+    _baseline("qk_entropy", "QK spectral entropy", "", _OF_HEAD,
+              "entropy of the squared singular values of W_Q^T W_K over its largest possible value"),
+    _baseline("ov_norm", "OV product norm", "weight^2", _OF_HEAD, "Frobenius norm of W_O W_V of a head"),
+    _baseline("ov_entropy", "OV spectral entropy", "", _OF_HEAD,
+              "entropy of the squared singular values of W_O W_V over its largest possible value"),
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Updates(Probe):
+    """Norm, spectrum and rows of each matrix's update, and the QK and OV products of each head.
+
+    Every matrix W with predecessor W' has the rows of `D = W - W'` that are declared above; the whole model
+    has `update_norm` and `update_relative`. The first checkpoint of a run has the share of dead rows and the
+    heads' products only. Heads are known where the model's configuration states their number; a head's
+    `update_relative` is over its rows of Q, K and V and its columns of O together, and its name is that of
+    the layer's Q matrix.
+    """
+
+    options: WeightOptions
+    name: str = "updates"
+    features: tuple[Feature, ...] = field(default=FEATURES, repr=False)
+    cost = Cost.COSTLY  # not that it is: it is measured when it is named, and by a watch
+    reads = Reads.PREVIOUS
+
+    def expected_seconds(self, shapes: Sequence[tuple[int, int]]) -> float:
+        """Return a rough cost on one core: passes over the weights and the spectra of small updates."""
+        return sum(
+            1e-3 + 3e-8 * rows * columns + (1e-9 * min(rows, columns) ** 2 * max(rows, columns))
+            for rows, columns in shapes
+            if min(rows, columns) <= LARGEST_EXACT
+        )
+
+    def measure(self, snapshot: Snapshot) -> Measured:
+        """Return what changed since the checkpoint before."""
+        found, at = Measured(), snapshot.checkpoint
+        before = snapshot.previous
+        if before is not None and unless_unreadable(lambda: _first(before)) is None:
+            found.alone, before = True, None
+        attention = Attention(heads_of(snapshot.config))
+        squares = np.zeros(2)
+        for now, then in _pairs(snapshot, before, self.options):
+            values, part = matrix_update(now.values, None if then is None else then.values)
+            squares += part
+            found.rows += Label.of(now).rows(at, self.name, values)
+            attention.add(now, then)
+        if before is not None:
+            whole = {"update_norm": math.sqrt(squares[0]), "update_relative": _ratio(*np.sqrt(squares))}
+            found.rows += Label("model").rows(at, self.name, whole)
+        for layer in attention_layers(attention):
+            for head, values in enumerate(head_products(layer)):
+                label = Label(layer.name, Role.ATTENTION, layer.layer, head, Scope.HEAD)
+                found.rows += label.rows(at, self.name, values)
+        return found
+
+
+def matrix_update(now: np.ndarray, then: np.ndarray | None) -> tuple[dict[str, float], np.ndarray]:
+    """Return the features of one matrix, and the squared norms of its update and of what it was before.
+
+    >>> values, squares = matrix_update(np.array([[3.0, 4.0], [0.0, 0.0]]), np.zeros((2, 2)))
+    >>> values["update_norm"], values["zero_rows"], values["update_entropy"], squares.tolist()
+    (5.0, 0.5, 0.0, [25.0, 0.0])
+    """
+    here = np.asarray(now, np.float32)
+    values = {"zero_rows": float(np.mean(~here.any(axis=1)))}
+    if then is None or then.shape != now.shape:
+        return values, np.zeros(2)
+    there = np.asarray(then, np.float32)
+    change = here - there
+    rows = np.einsum("ij,ij->i", change, change, dtype=np.float64)
+    square, past = float(rows.sum()), float(np.einsum("ij,ij", there, there, dtype=np.float64))
+    values |= {
+        "update_norm": math.sqrt(square),
+        "update_relative": _ratio(math.sqrt(square), math.sqrt(past)),
+        "update_row_max": _ratio(math.sqrt(rows.max()), math.sqrt(float(np.median(rows)))),
+        "unchanged_rows": float(np.mean(rows == 0)),
+    }
+    if min(change.shape) <= LARGEST_EXACT and square > 0:
+        singular = np.linalg.svd(change, compute_uv=False).astype(np.float64)
+        values |= {"update_spectral": float(singular[0]), "update_entropy": spectral_entropy(singular)}
+    return values, np.array([square, past])
+
+
+def _ratio(above: float, below: float) -> float:
+    return float(above / below) if below > 0 else math.nan
+
+
+def _first(snapshot: Snapshot) -> Matrix | None:
+    return next(iter(snapshot.matrices()), None)
+
+
+def _pairs(
+    snapshot: Snapshot, before: Snapshot | None, options: WeightOptions
+) -> Iterator[tuple[Matrix, Matrix | None]]:
+    """Yield each matrix with what it was at the checkpoint before, two in memory at a time."""
+    earlier = iter(()) if before is None else before.matrices()
+    ahead: dict[str, Matrix] = {}
+    for now in snapshot.matrices():
+        if not options.keeps(now.name):
+            continue
+        then = ahead.pop(now.name, None)
+        while then is None:
+            other = next(earlier, None)
+            if other is None:
+                break
+            if other.name == now.name:
+                then = other
+            elif options.keeps(other.name):
+                ahead[other.name] = other
+        yield now, then
