@@ -1,0 +1,86 @@
+"""What goes on behind the page: looking at the store, and the answer, now and then, in a process of its own."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import sys
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from toposcope.errors import InputError
+from toposcope.monitor.page.live import Live
+
+REST = 4.0
+"""The answer rests at least this many times as long as it took."""
+
+_ONE_THREAD = {name: "1" for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMBA_NUM_THREADS")}
+
+
+@dataclass
+class Background:
+    """Keeps a `Live` up to date and tells whoever waits; `answer` is the latest answer, None before the first.
+
+    `every` are the seconds between looks, `answer_every` those between answers, at least.
+    """
+
+    live: Live
+    every: float = 1.0
+    answer_every: float = 60.0
+    answer: Mapping[str, Any] | None = None
+    answered: int = 0
+    news: set[asyncio.Event] = field(default_factory=set)
+
+    async def run(self) -> None:
+        """Look until cancelled."""
+        answering: asyncio.Task[None] | None = None
+        ready_at, of = 0.0, -1
+        while True:
+            await self._look()
+            if answering is not None and answering.done():
+                answering.result()
+                answering = None
+            if answering is None and self.live.version != of and time.monotonic() >= ready_at:
+                of, began = self.live.version, time.monotonic()
+                answering = asyncio.create_task(self._answer())
+                answering.add_done_callback(lambda task: None)
+            if answering is not None:
+                ready_at = time.monotonic() + max(self.answer_every, REST * (time.monotonic() - began))
+            await asyncio.sleep(self.every)
+
+    async def _look(self) -> None:
+        try:
+            changed = await asyncio.to_thread(self.live.look)
+            self.live.trouble = ""
+        except (InputError, OSError) as error:  # a store in trouble is told, and looked at again
+            changed, self.live.trouble = set(), str(error)
+        if changed:
+            self.tell()
+
+    def tell(self) -> None:
+        """Wake everyone who waits for news."""
+        for event in self.news:
+            event.set()
+
+    async def _answer(self) -> None:
+        command = [sys.executable, "-m", "toposcope.monitor.page.answers", str(self.live.path)]
+        process = await asyncio.create_subprocess_exec(
+            *command, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE,
+            env=os.environ | _ONE_THREAD,
+        )  # fmt: skip
+        try:
+            out, error = await process.communicate()
+        except asyncio.CancelledError:
+            process.kill()
+            await process.wait()
+            raise
+        if process.returncode:
+            lines = error.decode(errors="replace").strip().splitlines() or ["no reason given"]
+            self.answer = {"trouble": [f"the analysis broke off: {lines[-1]}"]} | dict(self.answer or {})
+        else:
+            self.answer = json.loads(out)
+        self.answered += 1
+        self.tell()
