@@ -72,7 +72,7 @@ def _forecast(live: Live, one: Mapping[str, Any]) -> dict[str, Any]:
     left = None if one["endless"] else panels.time_left(live, one["run"], one["horizon"])
     final = "none"
     if one["final"] is not None:
-        final = number(one["final"], ".3f")
+        final = number(one["final"], "{:.3f}")
         if one["low"] is not None and one["high"] is not None:
             final += f" [{number(one['low'], '.3f')}, {number(one['high'], '.3f')}]"
     return {

@@ -6,7 +6,7 @@ import { get } from "./dom.js";
 import { Heat } from "./heat.js";
 
 const state = document.querySelector("#state");
-const LOSS = "metrics//model/loss";
+const LOSS = "metrics///loss";
 
 class Page {
   constructor() {
