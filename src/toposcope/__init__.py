@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from toposcope.analysis.analysis import Analysis, analyze
     from toposcope.api import audit, compare, forecast, measure, report
     from toposcope.errors import InputError
+    from toposcope.monitor.inside import Monitor
     from toposcope.probes.base import Probe
     from toposcope.sources import Series, open_series
     from toposcope.store import Store
@@ -34,6 +35,7 @@ __all__ = [
     "InputError",
     "Kind",
     "Matrix",
+    "Monitor",
     "Probe",
     "Row",
     "Run",
@@ -63,6 +65,7 @@ _HOME = {
     "InputError": "errors",
     "Kind": "types",
     "Matrix": "types",
+    "Monitor": "monitor.inside",
     "Probe": "probes.base",
     "Row": "types",
     "Run": "types",

@@ -46,4 +46,30 @@ class MissingExtraError(InputError):
     """A feature needs an optional dependency that is not installed."""
 
     def __init__(self, module: str, extra: str) -> None:
-        super().__init__(f"{module} is not installed; install it with: pip install 'toposcope[{extra}]'")
+        super().__init__(f"{module} is not installed; install it with: {install_command(extra)}")
+
+
+def install_command(extra: str) -> str:
+    """Return the command that adds an extra to this very installation.
+
+    A source checkout is named by its path, with the versions it was tested with: on the package index alone
+    the name may mean another version, and a looser request for torch may bring GPU libraries.
+    """
+    import json
+    import sys
+    from importlib.metadata import PackageNotFoundError, distribution
+    from pathlib import Path
+    from urllib.parse import unquote, urlsplit
+
+    pip = f"{sys.executable} -m pip install"
+    try:
+        origin = json.loads(distribution("toposcope").read_text("direct_url.json") or "{}")
+    except (PackageNotFoundError, ValueError):
+        origin = {}
+    address = urlsplit(str(origin.get("url", "")))
+    if address.scheme != "file":
+        return f"{pip} 'toposcope[{extra}]'"
+    checkout = Path(unquote(address.path))
+    editable = "-e " if origin.get("dir_info", {}).get("editable") else ""
+    pins = checkout / "constraints.txt"
+    return f"{pip} {editable}'{checkout}[{extra}]'" + (f" -c {pins}" if pins.is_file() else "")

@@ -124,10 +124,10 @@ def test_analyze_reads_a_table_made_elsewhere(wide: Path, tmp_path: Path) -> Non
     found = json.loads(result.stdout)
     direct = trend_table(_frame(wide)).iloc[0]
     assert found["trends"][0]["spearman"] == pytest.approx(direct["spearman"])
-    assert found["true_rates"]["innovations"]["highest"] < 0.07
+    assert found["true_rates"]["innovations"]["highest"] < 0.07 + 2 * 0.0115  # its error, 500 pairs
     assert (tmp_path / "out" / "trends.csv").exists()
     shown = CliRunner().invoke(analyze, [str(wide), "--part", "all"], catch_exceptions=False)
-    assert "nothing beyond" in shown.output
+    assert "trend only" in shown.output or "cannot tell" in shown.output
     assert "True rates at a nominal 5%" in shown.output
 
 

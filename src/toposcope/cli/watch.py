@@ -108,13 +108,13 @@ def _sidecar(folder: Path | None, store: Store, features: str, budget: object) -
 
 
 def _be_small() -> None:
-    """Take one thread and the lowest priority, so that the trainer is not disturbed."""
+    """Take one thread and a low priority, so that the trainer is not disturbed."""
     import numba
     from threadpoolctl import threadpool_limits
 
     threadpool_limits(limits=1)
     numba.set_num_threads(1)
-    os.nice(19)
+    os.nice(10)
 
 
 @dataclass

@@ -70,10 +70,11 @@ class Watchman:
             table = table.sort_values("step")
             found += self._watch(str(run)).metrics(table)
             self._remember(str(run), table)
-        for (run, step), rows in new.features.groupby(["run", "step"], sort=True):
-            found += self._watch(str(run)).checkpoint(int(step), rows)
-            found += self._plateau(str(run), int(step), rows)
-            found += self._siblings(str(run), int(step))
+        for run, of_run in new.features.groupby("run", sort=True):
+            for step in sorted(set(of_run["step"].tolist())):
+                rows = of_run[of_run["step"] == step]
+                found += self._watch(str(run)).checkpoint(step, rows)
+                found += self._plateau(str(run), step, rows) + self._siblings(str(run), step)
         events = [self._write(finding) for finding in found if _key(finding) not in self._told]
         return [*events, *self._complete()]
 

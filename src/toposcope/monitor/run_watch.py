@@ -80,7 +80,7 @@ class RunWatch:
         self._quiet_until: dict[str, int] = {}
         self._metric_step = self._checkpoint_step = -1
         self._seen = 0
-        self._rates: deque[tuple[int, float]] = deque(maxlen=1024)
+        self._rates: deque[tuple[int, float]] = deque(maxlen=1 << 16)
         self.looks: deque[Look] = deque(maxlen=64)
         """The latest checkpoints, for culprits."""
 
@@ -103,18 +103,19 @@ class RunWatch:
         """Take the features of one checkpoint."""
         if step <= self._checkpoint_step:
             return []
-        self._checkpoint_step, self._seen = step, self._seen + 1
+        since, self._checkpoint_step = self._checkpoint_step, step
+        self._seen += 1
         broken = sorted(
             set(rows.loc[rows["status"] == Status.FAILED, "name"]) - {"", "role", "model", "layers"}
         )
         found = self._not_finite(step, broken) + self._dies(step, rows)
-        found += self._whole(step, rows) + self._persistence(step, rows)
+        found += self._whole(step, since, rows) + self._persistence(step, rows)
         judged = self._panel.update(_panel_values(rows))
         self.looks.append(Look(step, judged, tuple(broken)))
         if judged is not None and judged.p <= self._level("matrix or head"):
             found += self._tell(
                 "matrix or head", step,
-                f"{_who(judged.moves[0].key)} moved {abs(judged.moves[0].size):.0f} of its own standard deviations",
+                f"{_who(judged.moves[0].key)} moved by {abs(judged.moves[0].size):.0f} standard deviations",
                 p=judged.p,
             )  # fmt: skip
         return found
@@ -170,19 +171,21 @@ class RunWatch:
             found.append(Finding("alarm", "dead", self.run, step, f"{name} {what} since the last checkpoint"))
         return found
 
-    def _whole(self, step: int, rows: pd.DataFrame) -> list[Finding]:
-        """The norm of the whole update over the learning rate."""
+    def _whole(self, step: int, since: int, rows: pd.DataFrame) -> list[Finding]:
+        """Judge the norm of the whole update over the learning rates that made it."""
         part = rows[(rows["feature"] == "update_norm") & (rows["scope"] == Scope.MODEL)]
         if not len(part):
             return []
-        norm, rate = float(part["value"].iloc[0]), self._rate_at(step)
+        norm, rate = float(part["value"].iloc[0]), self._rate_between(since, step)
         if not norm > 0:
             return []
         return self._spike("update norm", self._update, step, norm / rate, "update norm over learning rate")
 
-    def _rate_at(self, step: int) -> float:
-        past = [rate for at, rate in self._rates if at <= step and rate > 0]
-        return past[-1] if past else 1.0
+    def _rate_between(self, since: int, step: int) -> float:
+        """Return the mean learning rate of the updates between two checkpoints; 1 where none is known."""
+        made = [rate for at, rate in self._rates if since <= at < step]
+        mean = float(np.mean(made)) if made else 0.0
+        return mean if mean > 0 else 1.0
 
     def _persistence(self, step: int, rows: pd.DataFrame) -> list[Finding]:
         probe, feature, filtration = _PERSISTENCE

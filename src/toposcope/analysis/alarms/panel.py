@@ -8,9 +8,8 @@ from dataclasses import dataclass
 from typing import Generic, TypeVar
 
 import numpy as np
-from scipy.stats import t as student
 
-from toposcope.analysis.alarms.residuals import tail_degrees
+from toposcope.analysis.alarms.residuals import tail_degrees, upper_tail
 
 FEWEST = 6
 """Past values of a series before it is judged."""
@@ -53,7 +52,7 @@ class Panel(Generic[K]):
 
     A series moves by x - median of its last 4 values. What the series of one kind did in common (their
     median move) is taken out: a learning rate that falls moves all of them. The rest is divided by the
-    series' own scale, the root mean square of its past ones shrunk towards the panel's median scale with
+    series' own scale, the root mean square of its past ones shrunk towards the median scale of its kind with
     the weight of 8 observations. The tail comes from all past sizes of the panel (Student t), and the
     p-value of the largest is Bonferroni's over the series. Memory is flat: 64 moves of each series are
     kept, and 4,096 sizes of the panel.
@@ -93,11 +92,14 @@ class Panel(Generic[K]):
     ) -> Judged[K] | None:
         past = {key: np.array(self._moves.get(key, ())) for key in moves}
         squares = {key: float(np.mean(one**2)) for key, one in past.items() if len(one) >= 2}
-        typical = float(np.median(list(squares.values()))) if squares else 0.0
+        by_kind: dict[Hashable, list[float]] = {}
+        for key, square in squares.items():
+            by_kind.setdefault(values[key][0], []).append(square)
+        typical = {kind: float(np.median(found)) for kind, found in by_kind.items()}
         sizes: dict[K, float] = {}
         for key, square in squares.items():
             n = len(past[key])
-            variance = (n * square + _PRIOR * typical) / (n + _PRIOR)
+            variance = (n * square + _PRIOR * typical[values[key][0]]) / (n + _PRIOR)
             if variance > 0 and n >= FEWEST:
                 sizes[key] = moves[key] / float(np.sqrt(variance))
         known = np.abs(np.array(self._sizes))
@@ -113,5 +115,4 @@ def _two_sided(size: float, known: np.ndarray) -> float:
     middle = float(np.median(known))
     if middle <= 0:
         return 1.0
-    degrees = tail_degrees(known, middle)
-    return 2.0 * float(student.sf(size * student.ppf(0.75, degrees) / middle, degrees))
+    return 2.0 * upper_tail(size, middle, tail_degrees(known, middle))

@@ -6,7 +6,7 @@ from collections import deque
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.stats import t as student
+from scipy.special import stdtr, stdtrit
 
 LEVEL_WINDOW = 8
 """The newest value is predicted by the median of this many before it."""
@@ -18,8 +18,8 @@ HISTORY = 512
 """Residuals that scale and tail are read off; older ones are forgotten, so that memory stays flat."""
 
 _DEGREES = np.concatenate([np.arange(1.0, 5.0, 0.1), np.arange(5.0, 31.0, 1.0)])
-_RATIOS = student.ppf(0.975, _DEGREES) / student.ppf(0.75, _DEGREES)
-_FAR_RATIOS = student.ppf(0.995, _DEGREES) / student.ppf(0.75, _DEGREES)
+_RATIOS = stdtrit(_DEGREES, 0.975) / stdtrit(_DEGREES, 0.75)
+_FAR_RATIOS = stdtrit(_DEGREES, 0.995) / stdtrit(_DEGREES, 0.75)
 _ENOUGH_FAR = 200
 
 
@@ -76,9 +76,17 @@ class OneStepAhead:
         if middle <= 0:
             return Residual(value, predicted, float("nan"), 1.0, 1.0, n)
         degrees = tail_degrees(past, middle)
-        scale = middle / float(student.ppf(0.75, degrees))
-        p = float(student.sf((value - predicted) / scale, degrees))
+        p = upper_tail(value - predicted, middle, degrees)
         return Residual(value, predicted, (value - predicted) * 0.67449 / middle, p, degrees, n)
+
+
+def upper_tail(size: float, middle: float, degrees: float) -> float:
+    """Return the chance of more than `size` under a Student t law whose median absolute value is `middle`.
+
+    >>> round(upper_tail(1.0, 1.0, 5.0), 12)
+    0.25
+    """
+    return float(stdtr(degrees, -size * stdtrit(degrees, 0.75) / middle))
 
 
 def tail_degrees(absolute: np.ndarray, middle: float) -> float:

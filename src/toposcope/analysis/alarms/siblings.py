@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 
 import numpy as np
-from scipy.stats import t as student
+from scipy.special import stdtr
 
 FEWEST = 3
 """Siblings before a band can be drawn."""
@@ -30,4 +30,4 @@ def above_band(value: float, siblings: Sequence[float]) -> float:
     if spread <= 0:
         return 1.0
     size = (value - float(known.mean())) / (spread * math.sqrt(1.0 + 1.0 / len(known)))
-    return float(student.sf(size, len(known) - 1))
+    return float(stdtr(len(known) - 1, -size))

@@ -260,6 +260,8 @@ def _of_run(
             norm = frame.set_index("step")["weight_norm"].reindex(steps).to_numpy(float)
         block = pair_statistics(x, y, steps, norm, draws, every=every)
         tested = _tested(x, y, steps, rate)
+        if len(steps) < LEAST_POINTS:
+            tested["why"] = ""  # the statistics above have said it
         bare = tested["why"].to_numpy() != ""
         block = pd.concat([block, tested], axis=1)
         block.loc[bare & (block["status"] == "ok"), "status"] = "partial"
@@ -321,7 +323,8 @@ def _tested(x: np.ndarray, y: np.ndarray, steps: np.ndarray, rate: np.ndarray | 
     test = product_test(*pair_products(a.e, b.e, np.sqrt(a.left * b.left)), untestable(a, b) != "")
     return pd.DataFrame({
         "r": test.r, "r_low": test.low, "r_high": test.high, "p": test.p, "least": test.least,
-        "free": n - np.maximum(a.trends, b.trends), "why": _reasons(test, untestable(a, b)),
+        "free": np.where(np.isfinite(test.p), n - np.maximum(a.trends, b.trends), 0),
+        "why": _reasons(test, untestable(a, b)),
     })  # fmt: skip
 
 

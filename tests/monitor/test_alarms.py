@@ -1,0 +1,203 @@
+import numpy as np
+import pandas as pd
+import pytest
+
+from toposcope.analysis.alarms.drift import Drift, threshold
+from toposcope.analysis.alarms.panel import Panel
+from toposcope.analysis.alarms.residuals import FEWEST, LEVEL_WINDOW, OneStepAhead, tail_degrees
+from toposcope.analysis.alarms.siblings import above_band
+from toposcope.analysis.alarms.spending import Family, level
+from toposcope.errors import InputError
+from toposcope.monitor.alarms import Watchman
+from toposcope.monitor.journal import Journal
+from toposcope.probes.registry import weight_probes
+from toposcope.probes.weights.options import WeightOptions
+from toposcope.sources import open_series
+from toposcope.store import Store
+from toposcope.sweep import Execution, sweep
+
+
+def _spikes(values, rate=0.05):
+    series, found, look = OneStepAhead(), [], 0
+    for index, value in enumerate(values):
+        residual = series.update(value)
+        if residual is not None:
+            look += 1
+            if residual.p <= level(rate, look):
+                found.append(index)
+                series.forget()
+    return found
+
+
+@pytest.mark.parametrize("rate", [0.05, 0.01])
+def test_the_levels_of_any_number_of_looks_stay_within_the_rate(rate):
+    spent = np.cumsum([level(rate, look) for look in range(1, 4096)])
+    assert (spent < rate).all()
+    assert spent[-1] == pytest.approx(rate * (1 - 1 / 13))
+
+
+def test_a_rate_that_is_none_is_refused():
+    with pytest.raises(InputError, match="false-alarm rate is 0"):
+        Family(0.0, {"a": 1.0})
+    with pytest.raises(InputError, match="counted from 1"):
+        level(0.05, 0)
+
+
+@pytest.mark.parametrize("kind", ["normal", "t5", "walk"])
+def test_spikes_of_noise_alarm_in_few_series(kind):
+    random = np.random.default_rng(7)
+    shape = (150, 60)
+    noise = {
+        "normal": random.standard_normal(shape),
+        "t5": random.standard_t(5, shape),
+        "walk": np.cumsum(random.standard_normal(shape), axis=0),
+    }[kind]
+    assert sum(bool(_spikes(one)) for one in noise.T) <= 8  # 5% of 60 is 3; 8 has chance 1%
+
+
+def test_a_planted_spike_is_found_where_it_is_and_only_upwards():
+    values = np.random.default_rng(1).standard_normal(200)
+    assert 150 in _spikes(np.where(np.arange(200) == 150, 40.0, values))
+    assert _spikes(np.where(np.arange(200) == 150, -40.0, values)) == _spikes(values)
+
+
+def test_no_spike_alarm_is_possible_before_the_scale_is_known():
+    early = np.r_[np.random.default_rng(1).standard_normal(LEVEL_WINDOW + FEWEST - 1), 1e9]
+    assert not _spikes(early)
+
+
+def test_heavier_tails_have_fewer_degrees_of_freedom():
+    random = np.random.default_rng(2)
+    degrees = [
+        tail_degrees(np.abs(one), float(np.median(np.abs(one))))
+        for one in (random.standard_t(2, 500), random.standard_t(5, 500), random.standard_normal(500))
+    ]
+    assert degrees == sorted(degrees)
+    assert degrees[0] < 3
+
+
+def test_a_slow_rise_is_a_drift_and_a_fall_or_a_spike_is_none():
+    random, n = np.random.default_rng(3), 300
+    fall = 3.0 - 0.5 * np.log(np.arange(1, n + 1)) / np.log(n) + 0.01 * random.standard_normal(n)
+    rise = fall + 0.02 * np.maximum(np.arange(n) - 150, 0)
+    spike = fall + 5.0 * (np.arange(n) == 200)
+
+    def alarms(values):
+        drift = Drift(0.01)
+        return [index for index, value in enumerate(values) if drift.update(value)]
+
+    assert alarms(rise)
+    assert alarms(rise)[0] > 150
+    assert not alarms(fall)
+    assert not alarms(spike)
+
+
+def test_a_stricter_rate_has_a_higher_threshold():
+    assert threshold(0.001, 64) > threshold(0.01, 64) > threshold(0.01, 32)
+
+
+def _panel(moves):
+    panel, found = Panel(), []
+    for values in moves:
+        found.append(panel.update({key: ("kind", value) for key, value in enumerate(values)}))
+    return found
+
+
+def test_the_panel_names_the_series_that_moved_and_ignores_what_all_did():
+    random = np.random.default_rng(4)
+    values = 0.1 * random.standard_normal((30, 12))
+    values[20:] += 5.0  # all of them: no culprit
+    assert all(one is None or one.p > 1e-6 for one in _panel(values))
+    values[25, 7] += 6.0
+    judged = _panel(values)[25]
+    assert judged.moves[0].key == 7
+    assert judged.p < 1e-6
+
+
+def test_a_panel_of_noise_is_quiet():
+    random = np.random.default_rng(5)
+    alarms = 0
+    for _ in range(40):
+        found = _panel(0.1 * random.standard_normal((30, 15)))
+        ps = [one.p for one in found if one is not None]
+        alarms += any(p <= level(0.05, look) for look, p in enumerate(ps, 1))
+    assert alarms <= 7
+
+
+def test_siblings_draw_a_band():
+    assert above_band(1.2, [1.0, 1.01, 0.99, 1.0, 1.02]) < 1e-3
+    assert above_band(0.5, [1.0, 1.01, 0.99, 1.0, 1.02]) > 0.99
+    assert above_band(9.0, [1.0, 1.1]) == 1.0
+
+
+NAMES = [f"layers.{i}.mlp.fc{j}.weight" for i in range(3) for j in (1, 2)]
+
+
+def _store(tmp_path, fault=None, steps=20):
+    random = np.random.default_rng(6)
+    state = {name: random.normal(size=(12, 10)) for name in NAMES}
+    states = {}
+    for step in range(steps):
+        state = {name: value + 0.01 * random.normal(size=value.shape) for name, value in state.items()}
+        if fault is not None and step == 15:
+            state = fault(state)
+        states[10 * step] = {name: value.astype(np.float32) for name, value in state.items()}
+    options = WeightOptions()
+    store = Store.create(tmp_path / "store", recipe=options.recipe())
+    probes = weight_probes(["updates"], options)
+    sweep(open_series({"r": states}), probes, store, execution=Execution(quiet=True))
+    return store
+
+
+def _losses(store, spike=None, n=200):
+    loss = 2.0 + np.exp(-np.arange(n) / 50) + 0.01 * np.random.default_rng(8).standard_normal(n)
+    if spike is not None:
+        loss[spike] += 3.0
+    store.write_metrics(pd.DataFrame({"run": "r", "step": np.arange(n), "loss": loss}))
+
+
+def test_a_healthy_run_is_quiet(tmp_path):
+    store = _store(tmp_path)
+    _losses(store)
+    assert Watchman(store.path).judge() == []
+
+
+def _swapped(state):
+    value = state[NAMES[3]].copy()
+    value[[0, 5]] = value[[5, 0]]
+    return state | {NAMES[3]: value}
+
+
+@pytest.mark.parametrize(
+    ("fault", "test"),
+    [
+        (_swapped, "matrix or head"),
+        (lambda s: s | {NAMES[3]: np.where(np.arange(12)[:, None] < 4, 0.0, s[NAMES[3]])}, "dead"),
+        (lambda s: s | {NAMES[3]: np.full((12, 10), np.nan)}, "not finite"),
+        (lambda s: s | {NAMES[3]: 1.5 * s[NAMES[3]]}, "matrix or head"),
+    ],
+)
+def test_a_fault_alarms_at_its_checkpoint_and_its_matrix_is_named(tmp_path, fault, test):
+    alarms = Watchman(_store(tmp_path, fault).path).judge()
+    first = next(event for event in alarms if event.data["test"] == test)
+    assert first.step == 150
+    assert first.data["culprits"][0]["name"] == NAMES[3]
+    assert first.data["last_good"] == 140
+
+
+def test_an_alarm_is_told_once_and_survives_a_restart(tmp_path):
+    store = _store(tmp_path, _swapped)
+    _losses(store, spike=155)
+    watchman = Watchman(store.path)
+    first = watchman.judge()
+    assert {event.data["test"] for event in first} >= {"loss spike", "matrix or head"}
+    assert watchman.judge() == []
+    assert Watchman(store.path).judge() == []
+    kinds = [event.kind for event in Journal.of(store.path).read()]
+    assert kinds.count("alarm") == len([event for event in first if event.kind == "alarm"])
+
+
+def test_a_loss_that_is_no_number_alarms(tmp_path):
+    store = _store(tmp_path)
+    store.write_metrics(pd.DataFrame({"run": ["r"] * 3, "step": [0, 1, 2], "loss": [2.0, 2.0, np.inf]}))
+    assert [event.data["test"] for event in Watchman(store.path).judge()] == ["loss spike"]
