@@ -1,8 +1,9 @@
-"""The answer to a store, computed in a process of its own: findings, forecasts, problems, as one JSON object.
+"""The answer to a store, computed in a process of its own: findings, forecasts, problems, as JSON.
 
     python -m toposcope.monitor.page.answers STORE
 
-The page never waits for it. It runs at the lowest priority, on one thread.
+Two lines: the forecasts, which are there sooner, and then everything. The page never waits for it. It runs at
+the lowest priority, on one thread.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from __future__ import annotations
 import json
 import os
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -61,18 +63,19 @@ def answers(store: Path) -> dict[str, Any]:
     return {"parts": parts, "problems": list(analysis.problems)}
 
 
-def main(store: Path) -> dict[str, Any]:
-    """Return everything; what could not be computed is a line of `trouble`."""
-    made: dict[str, Any] = {"forecasts": [], "parts": [], "problems": [], "trouble": []}
+def stages(store: Path) -> Iterator[dict[str, Any]]:
+    """Yield the forecasts, then everything; what could not be computed is a line of `trouble`."""
+    made: dict[str, Any] = {"forecasts": [], "trouble": []}
     try:
         made["forecasts"] = forecasts(store)
     except InputError as error:
         made["trouble"].append(f"no forecast: {error}")
+    yield made
     try:
         made |= answers(store)
     except InputError as error:
         made["trouble"].append(f"no findings yet: {error}")
-    return made
+    yield made
 
 
 def _number(value: float) -> float | None:
@@ -85,4 +88,5 @@ def _listed(values: np.ndarray) -> list[float | None]:
 
 if __name__ == "__main__":
     os.nice(19)
-    print(json.dumps(main(Path(sys.argv[1]))))
+    for stage in stages(Path(sys.argv[1])):
+        print(json.dumps(stage), flush=True)

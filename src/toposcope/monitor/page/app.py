@@ -7,6 +7,7 @@ import json
 import math
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
@@ -34,10 +35,22 @@ _TYPES = {".js": "text/javascript", ".css": "text/css"}
 
 def application(
     store: Path, *, host: str = "127.0.0.1", token: str | None = None, every: float = 1.0, answer_every: float = 60.0
-) -> Guard:
+) -> Application:
     """Return the guarded application that shows one store."""
-    pages = Pages(Background(Live(store), every=every, answer_every=answer_every))
-    return Guard(pages.starlette(), host=host, token=token)
+    background = Background(Live(store), every=every, answer_every=answer_every)
+    return Application(background, Guard(Pages(background).starlette(), host=host, token=token))
+
+
+@dataclass(frozen=True)
+class Application:
+    """The guarded routes, and what goes on behind them."""
+
+    background: Background
+    guard: Guard
+
+    async def __call__(self, *call: Any) -> None:
+        """Answer a request."""
+        await self.guard(*call)
 
 
 class Pages:
@@ -152,7 +165,7 @@ class Pages:
                 yield _event("reload", {}, since)
             begun = False
             news.set()
-            while True:
+            while not self.background.closing:
                 if news.is_set():
                     news.clear()
                     made, reached = self._points(asked, since)

@@ -9,7 +9,7 @@ import socket
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -50,7 +50,15 @@ def server(
         app, host=host, log_level="warning", access_log=False, server_header=False,
         timeout_graceful_shutdown=1, lifespan="on", limit_concurrency=256,
     )  # fmt: skip
-    return uvicorn.Server(config)
+
+    class Server(uvicorn.Server):
+        """Ends the streams first, so that none holds up the end."""
+
+        async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+            app.background.close()
+            await super().shutdown(sockets)
+
+    return Server(config)
 
 
 def bound(host: str, port: int) -> socket.socket:
@@ -96,7 +104,8 @@ def serve(store: str | Path, port: int = 8765, *, host: str = HOST, say: Callabl
     serving = server(store, host=host, token=token)
     listening = bound(host, port)
     say(address(host, listening.getsockname()[1], token))
-    serving.run(sockets=[listening])
+    with suppress(KeyboardInterrupt):
+        serving.run(sockets=[listening])
 
 
 @contextmanager
@@ -130,4 +139,5 @@ def _serve_child(store: str, host: str, token: str | None, listening: socket.soc
         serving.should_exit = True
 
     threading.Thread(target=watch, daemon=True).start()
-    serving.run(sockets=[listening])
+    with suppress(KeyboardInterrupt):
+        serving.run(sockets=[listening])

@@ -2,7 +2,7 @@
 import { html, short, svg } from "./dom.js";
 
 const MOST = 1500;
-const EDGE = { left: 56, right: 12, top: 10, bottom: 30 };
+const EDGE = { left: 56, right: 12, top: 20, bottom: 24 };
 
 function at(steps, step) {
   let [low, high] = [0, steps.length];
@@ -158,9 +158,9 @@ export class Chart {
       axes.append(svg("text", { class: "tick end", x: s.left - 6, y: s.py(value) + 4 }, short(value)));
     }
     for (const value of ticks(s.x0, s.x1, s.logx, this.width < 500 ? 3 : 6))
-      axes.append(svg("text", { class: "tick middle", x: s.px(value), y: s.bottom + 17 }, Math.round(value).toLocaleString("en")));
-    axes.append(svg("text", { class: "tick end", x: s.right, y: this.height - 1 }, "step"));
-    axes.append(svg("text", { class: "tick", x: s.left + 4, y: s.top + 11 }, this.data.unit));
+      axes.append(svg("text", { class: s.px(value) > s.right - 24 ? "tick end" : "tick middle", x: s.px(value), y: s.bottom + 17 }, Math.round(value).toLocaleString("en")));
+    axes.append(svg("text", { class: "tick end", x: s.left - 12, y: s.bottom + 17 }, "step"));
+    axes.append(svg("text", { class: "tick", x: s.left, y: 12 }, this.data.unit));
     const bands = svg("g");
     const lines = svg("g");
     const path = (xs, ys) => {

@@ -91,6 +91,7 @@ export class Diagram {
       svg("text", { class: "tick", x: EDGE, y: SIZE - 22 }, short(low)), svg("text", { class: "tick end", x: SIZE - 12, y: SIZE - 22 }, short(high)),
       svg("text", { class: "tick middle", x: SIZE / 2, y: SIZE - 8 }, text)];
     this.pair.replaceChildren(...dots, ...axis("birth"), svg("text", { class: "tick", x: 4, y: 16 }, "death"));
+    this.pair.append(...this.data.dims.map((one, i) => svg("text", { class: `tick f${one.dim % 8}`, x: SIZE - 40, y: SIZE - 110 + 18 * i }, `H${one.dim}`)));
     this.bars.replaceChildren(...bars, ...axis(`filtration value; the ${long.length} longest bars`));
     const counts = this.data.dims.map((one) => `H${one.dim}: ${one.bars.toLocaleString("en")} bars`).join(", ");
     this.pair.setAttribute("aria-label", `Persistence diagram of ${this.data.of} at step ${this.data.step}: ${counts}`);
