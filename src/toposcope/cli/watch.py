@@ -37,7 +37,9 @@ _SHOWN = ("alarm", "notice", "segment", "vanished", "skipped", "waiting", "measu
 @click.option("--features", default="cheap,updates", show_default=True, help="As for toposcope weights.")
 @click.option("--once", is_flag=True, help="Look once and stop; exit 1 when an alarm or a problem is listed.")
 @click.option("--port", type=int, help="Serve the live page there, on 127.0.0.1; 0 takes a free port.")
-@click.option("--host", help="Serve it at another address, for other machines, behind a token that is printed.")
+@click.option(
+    "--host", help="Serve it at another address, for other machines, behind a token that is printed."
+)
 @json_option
 def command(
     target: Path,

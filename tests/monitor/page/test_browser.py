@@ -7,7 +7,7 @@ import shutil
 import pytest
 
 pytest.importorskip("playwright", reason="no driver of a browser: pip install playwright")
-from playwright.sync_api import expect, sync_playwright  # noqa: E402
+from playwright.sync_api import expect, sync_playwright
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 KEY = "neural_persistence/seed004/model/neural_persistence"
@@ -18,7 +18,11 @@ pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="no chromium on the pat
 @pytest.fixture(scope="module")
 def browser():
     with sync_playwright() as driver:
-        options = ["--no-sandbox", "--disable-gpu", "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1"]
+        options = [
+            "--no-sandbox",
+            "--disable-gpu",
+            "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1",
+        ]
         opened = driver.chromium.launch(executable_path=CHROMIUM, args=options)
         yield opened
         opened.close()
@@ -33,7 +37,10 @@ def visit(browser, served):
         context = browser.new_context(viewport={"width": width, "height": 900})
         contexts.append(context)
         page = context.new_page()
-        page.on("console", lambda message: said.append(message.text) if message.type in ("error", "warning") else None)
+        page.on(
+            "console",
+            lambda message: said.append(message.text) if message.type in ("error", "warning") else None,
+        )
         page.on("pageerror", lambda error: said.append(str(error)))
         page.on("request", lambda request: asked.append(request.url))
         page.goto(served + path)
@@ -73,12 +80,17 @@ def test_drill_downs_open_and_a_link_restores_the_view(visit, growing):
     page = visit()
     page.keyboard.press("h")
     canvas = page.locator('[data-drill="heat"] canvas')
-    expect(canvas).to_have_attribute("aria-label", "neural persistence of 4 lines in small-seed0, steps 0 to 2000, from 0 to 7.901")
+    expect(canvas).to_have_attribute(
+        "aria-label", "neural persistence of 4 lines in small-seed0, steps 0 to 2000, from 0 to 7.901"
+    )
     growing.checkpoint("small-seed0", 2200)
     expect(page.locator('[data-drill="heat"] .panel')).to_have_attribute("data-columns", "12")
     canvas.click(position={"x": 5, "y": 5})
     curve = page.locator('[data-drill="curve"] svg[role="img"]')
-    expect(curve).to_have_attribute("aria-label", "neural persistence (layers.0.mlp.weight, seed004): 3 curves, steps 0 to 2200, values 0 to 7.697")
+    expect(curve).to_have_attribute(
+        "aria-label",
+        "neural persistence (layers.0.mlp.weight, seed004): 3 curves, steps 0 to 2200, values 0 to 7.697",
+    )
     page.locator('[data-drill="diagram"] summary').click()
     slider = page.locator('[data-drill="diagram"] input[type="range"]')
     slider.focus()

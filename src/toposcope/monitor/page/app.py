@@ -34,7 +34,12 @@ _TYPES = {".js": "text/javascript", ".css": "text/css"}
 
 
 def application(
-    store: Path, *, host: str = "127.0.0.1", token: str | None = None, every: float = 1.0, answer_every: float = 60.0
+    store: Path,
+    *,
+    host: str = "127.0.0.1",
+    token: str | None = None,
+    every: float = 1.0,
+    answer_every: float = 60.0,
 ) -> Application:
     """Return the guarded application that shows one store."""
     background = Background(Live(store), every=every, answer_every=answer_every)
@@ -85,29 +90,29 @@ class Pages:
             await task
 
     def first(self, request: Request) -> Response:
-        """The whole page, painted without a script."""
+        """Return the whole page, painted without a script."""
         return HTMLResponse(page(self.live, self.background.answer, self.background.answered))
 
     def part(self, request: Request) -> Response:
-        """A part of the page, painted again."""
+        """Return a part of the page, painted again."""
         name = request.path_params["name"]
         if name not in FRAGMENTS:
             raise HTTPException(404, "no such part")
         return HTMLResponse(fragment(name, self.live, self.background.answer))
 
     def static(self, request: Request) -> Response:
-        """A script or the style sheet."""
+        """Return a script or the style sheet."""
         found = self._static.get(request.path_params["name"])
         if found is None:
             raise HTTPException(404, "no such file")
         return Response(found[0], media_type=found[1])
 
     def index(self, request: Request) -> Response:
-        """What can be opened."""
+        """Return what can be opened."""
         return JSONResponse(panels.index(self.live))
 
     def curves(self, request: Request) -> Response:
-        """A measure in every run."""
+        """Return a measure in every run."""
         ask = request.query_params
         start, end = _number(ask.get("from"), -math.inf), _number(ask.get("to"), math.inf)
         key = ask.get("key", panels.LOSS)
@@ -117,24 +122,24 @@ class Pages:
         return _found(found)
 
     def heat(self, request: Request) -> Response:
-        """A heat map of one run."""
+        """Return a heat map of one run."""
         ask = request.query_params
         return _found(panels.heat(self.live, ask.get("run", ""), ask.get("key", "")))
 
     def clouds(self, request: Request) -> Response:
-        """The diagrams that are kept of one run."""
+        """Return which diagrams are kept of one run."""
         with self.live.lock:
             return JSONResponse(self.live.kept.listed(request.query_params.get("run", "")))
 
     def diagram(self, request: Request) -> Response:
-        """One kept diagram."""
+        """Return one kept diagram."""
         ask = request.query_params
         cloud = Cloud(*(ask.get(name, "") for name in ("run", "probe", "filtration", "name")))
         step = _number(ask.get("step"), -1)
         return _found(self.live.kept.diagram(cloud, int(step)) if math.isfinite(step) else None)
 
     def csv(self, request: Request) -> Response:
-        """Every point of a measure."""
+        """Return every point of a measure."""
         key = request.query_params.get("key", panels.LOSS)
         if key not in self.live.traces.measures:
             raise HTTPException(404, "no such measure")
@@ -144,7 +149,7 @@ class Pages:
         )  # fmt: skip
 
     async def events(self, request: Request) -> Response:
-        """The stream: points that are new since `since`, and which parts of the page are."""
+        """Stream points that are new since a version, and which parts of the page are."""
         if len(self.background.news) >= VIEWERS:
             raise HTTPException(503, "too many viewers")
         asked = tuple(dict.fromkeys(request.query_params.getlist("panel")))[:32]
@@ -218,4 +223,3 @@ def _number(text: str | None, default: float) -> float:
     except ValueError:
         return default
     return default if math.isnan(value) else value
-

@@ -1,4 +1,4 @@
-"""What goes on behind the page: looking at the store, and the answer, now and then, in a process of its own."""
+"""What goes on behind the page: looks at the store, and now and then the answer, in another process."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ REST = 4.0
 _LONGEST = 1 << 26
 """Bytes of a line that the analysis writes, at most."""
 
-_ONE_THREAD = {name: "1" for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMBA_NUM_THREADS")}
+_ONE_THREAD = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMBA_NUM_THREADS"), "1")
 
 
 @dataclass

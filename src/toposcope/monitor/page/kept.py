@@ -75,12 +75,16 @@ class Kept:
             table = pq.read_table(path, schema=DIAGRAMS, filters=test).to_pandas()
         except FileNotFoundError:
             return None
-        table = table[(table["name"].fillna("") == cloud.name) & (table["filtration"].fillna("") == cloud.filtration)]
+        table = table[
+            (table["name"].fillna("") == cloud.name) & (table["filtration"].fillna("") == cloud.filtration)
+        ]
         table = table.sort_values("draw", na_position="first").drop_duplicates("dim")
         dims = []
         for dim, birth, death in table[["dim", "birth", "death"]].sort_values("dim").itertuples(index=False):
             longest = np.argsort(-np.where(np.isfinite(death), np.abs(death - birth), np.inf), kind="stable")
             shown = longest[:MOST_BARS]
             deaths = [float(d) if np.isfinite(d) else None for d in death[shown].tolist()]
-            dims.append({"dim": int(dim), "birth": birth[shown].tolist(), "death": deaths, "bars": len(birth)})
+            dims.append(
+                {"dim": int(dim), "birth": birth[shown].tolist(), "death": deaths, "bars": len(birth)}
+            )
         return {"step": step, "dims": dims, "of": f"{cloud.name} ({cloud.filtration})"}

@@ -112,7 +112,11 @@ class Live:
         names = {run for runs in self.traces.by_measure.values() for run in runs} - set(known["run"])
         more = pd.DataFrame({"run": sorted(names), "family": "", "parameters": 0})
         table = pd.concat([known[["run", "family", "parameters"]], more], ignore_index=True)
-        return {run: (i, size.label) for i, size in enumerate(sizes(table.fillna({"family": ""}))) for run in size.runs}
+        return {
+            run: (i, size.label)
+            for i, size in enumerate(sizes(table.fillna({"family": ""})))
+            for run in size.runs
+        }
 
     def logged(self, column: str) -> dict[str, Trace]:
         """Return the traces of a column of the metrics, by run."""
@@ -154,7 +158,9 @@ class Live:
         self._number = new.number
         with self.lock:
             points = self.traces.take_features(new.features, self.version + 1)
-            self.events += [event for event in new.events if event.kind in ("alarm", "notice", "vanished", "skipped")]
+            self.events += [
+                event for event in new.events if event.kind in ("alarm", "notice", "vanished", "skipped")
+            ]
         return ({"points"} if points else set()) | ({"events"} if new.events else set())
 
 

@@ -47,7 +47,13 @@ def index(live: Live) -> dict[str, Any]:
 
 
 def curves(
-    live: Live, key: str, *, start: float = -math.inf, end: float = math.inf, log: bool = False, most: int = MOST
+    live: Live,
+    key: str,
+    *,
+    start: float = -math.inf,
+    end: float = math.inf,
+    log: bool = False,
+    most: int = MOST,
 ) -> dict[str, Any] | None:
     """Return a measure in every run, with its nulls; None for one that nobody measured.
 
@@ -97,8 +103,8 @@ def heat(live: Live, run: str, key: str) -> dict[str, Any] | None:
 def newer(live: Live, panels: Iterable[str], since: int) -> dict[str, Any]:
     """Return the points of the open panels that came after version `since`, by trace.
 
-    A panel is "c:" and a measure, or "h:" and a heat map and, after "|", a run. One that has more new points than
-    are worth sending is named under "stale": it is to be fetched again.
+    A panel is "c:" and a measure, or "h:" and a heat map and, after "|", a run. One that has more new points
+    than are worth sending is named under "stale": it is to be fetched again.
     """
     with live.lock:
         made: dict[str, Any] = {"version": live.version, "traces": {}, "stale": []}
@@ -120,7 +126,8 @@ def table(live: Live, key: str) -> Iterator[str]:
     yield "run,kind,step,value,low,high\n"
     with live.lock:
         found = [
-            (run, kind, trace.step, trace.value, trace.low, trace.high) for run, kind, trace in _traces(live, key)
+            (run, kind, trace.step, trace.value, trace.low, trace.high)
+            for run, kind, trace in _traces(live, key)
         ]
     for run, kind, *columns in found:
         name = cell(run)
@@ -201,7 +208,9 @@ def _nulls(live: Live, measure: Measure) -> list[str]:
         return []
     mine = known[(known["probe"] == measure.probe) & (known["null_of"] == measure.feature)]
     found = [
-        Measure(measure.probe, measure.filtration, measure.scope, measure.name, str(feature), measure.head).key
+        Measure(
+            measure.probe, measure.filtration, measure.scope, measure.name, str(feature), measure.head
+        ).key
         for feature in mine["feature"]
     ]
     return [key for key in found if key in live.traces.measures]

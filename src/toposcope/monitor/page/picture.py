@@ -43,7 +43,9 @@ def lines(shown: dict[str, Any]) -> Markup:
         Markup('<text class="tick end" x="{}" y="{:.0f}">{:.3g}</text>').format(_LEFT - 6, at, value)
         for value, at in ((high, _TOP + 10), (low, HEIGHT - _BOTTOM))
     ) + Markup('<text class="tick" x="{}" y="{}">step 0</text>').format(_LEFT, HEIGHT - 12)
-    marks += Markup('<text class="tick end" x="{}" y="{}">{:,}</text>').format(WIDTH - _RIGHT, HEIGHT - 12, last)
+    marks += Markup('<text class="tick end" x="{}" y="{}">{:,}</text>').format(
+        WIDTH - _RIGHT, HEIGHT - 12, last
+    )
     return Markup(
         '<svg viewBox="0 0 {} {}" role="img" aria-label="{} of {} runs up to step {:,}, from {:.4g} to {:.4g}">'
         "{}{}</svg>"

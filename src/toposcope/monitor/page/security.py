@@ -135,7 +135,9 @@ def _with_headers(send: Send) -> Send:
 
 async def _answer(send: Send, status: int, text: str, headers: dict[str, str] | None = None) -> None:
     content = text.encode()
-    named = {"content-type": "text/plain; charset=utf-8", "content-length": str(len(content))} | (headers or {})
+    named = {"content-type": "text/plain; charset=utf-8", "content-length": str(len(content))} | (
+        headers or {}
+    )
     listed = [(name.encode(), value.encode("latin-1")) for name, value in named.items()]
     await send({"type": "http.response.start", "status": status, "headers": listed})
     await send({"type": "http.response.body", "body": content})

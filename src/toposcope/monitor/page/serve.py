@@ -79,7 +79,9 @@ def bound(host: str, port: int) -> socket.socket:
     except OSError as error:
         made.close()
         why = error.strerror or str(error)
-        raise InputError(f"the page cannot listen at {host} port {port}: {why}; try another --port") from error
+        raise InputError(
+            f"the page cannot listen at {host} port {port}: {why}; try another --port"
+        ) from error
     return made
 
 
@@ -98,7 +100,9 @@ def new_token(host: str) -> str | None:
     return None if is_loopback(host) else secrets.token_urlsafe(24)
 
 
-def serve(store: str | Path, port: int = 8765, *, host: str = HOST, say: Callable[[str], object] = print) -> None:
+def serve(
+    store: str | Path, port: int = 8765, *, host: str = HOST, say: Callable[[str], object] = print
+) -> None:
     """Serve the page of a store until interrupted; `say` is told the address."""
     token = new_token(host)
     serving = server(store, host=host, token=token)

@@ -107,7 +107,9 @@ def _checkpoints(live: Live) -> int:
 def _gone(live: Live) -> list[tuple[str, str, str]]:
     """Return the latest checkpoints that were lost or left out, and why."""
     lost = [event for event in live.events if event.kind in ("vanished", "skipped")]
-    return [(event.kind, f"{event.run} step {event.step}", str(event.data.get("why", ""))) for event in lost[-20:]]
+    return [
+        (event.kind, f"{event.run} step {event.step}", str(event.data.get("why", ""))) for event in lost[-20:]
+    ]
 
 
 def _clock(at: float) -> str:

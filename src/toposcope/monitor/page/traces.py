@@ -192,7 +192,10 @@ def _grouped(table: pd.DataFrame) -> Iterator[Group]:
     n = np.diff(points, append=len(code))
     with np.errstate(invalid="ignore"):
         made = np.column_stack(
-            [np.add.reduceat(value, points) / n, *(f.reduceat(value, points) for f in (np.minimum, np.maximum))]
+            [
+                np.add.reduceat(value, points) / n,
+                *(f.reduceat(value, points) for f in (np.minimum, np.maximum)),
+            ]
         )
     starts = np.flatnonzero(np.diff(code[points], prepend=-1))
     layers, roles = table["layer"].to_numpy(float), table["role"].fillna("").to_numpy(object)
