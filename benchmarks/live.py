@@ -42,17 +42,8 @@ def timed(what: str, call, repeats: int = 9):  # type: ignore[no-untyped-def]
         made = call()
         seconds.append(time.perf_counter() - start)
     size = len(made if isinstance(made, str) else json.dumps(made, separators=(",", ":")))
-    print(
-        f"{what}: median {np.median(seconds) * 1e3:.0f} ms, worst {max(seconds) * 1e3:.0f} ms, {size / 1e3:.0f} kB"
-    )
-
-
-def one_more(rows: pd.DataFrame, losses: pd.DataFrame, n: int) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """Return the last checkpoint of one run again, `n` steps later, and its loss."""
-    run = rows["run"].iloc[0]
-    last = rows[(rows["run"] == run) & (rows["step"] == rows["step"].max())]
-    late = losses[(losses["run"] == run) & (losses["step"] == losses["step"].max())]
-    return last.assign(step=last["step"] + n * STEP), late.assign(step=late["step"] + n * STEP)
+    middle, worst = np.median(seconds) * 1e3, max(seconds) * 1e3
+    print(f"{what}: median {middle:.0f} ms, worst {worst:.0f} ms, {size / 1e3:.0f} kB")
 
 
 def main() -> None:
@@ -84,9 +75,12 @@ def main() -> None:
     timed("measure panel", lambda: panels.curves(live, CURVE))
     timed("heat map", lambda: panels.heat(live, names[0], HEAT))
     shown = ("c:" + panels.LOSS, "c:" + CURVE, f"h:{HEAT}|{names[0]}")
+    last = rows[(rows["run"] == names[0]) & (rows["step"] == rows["step"].max())]
+    loss = losses[(losses["run"] == names[0]) & (losses["step"] == losses["step"].max())]
     sizes, seconds, held = [], [], []
     for n in range(1, given.updates + 1):
-        more, late = one_more(rows, losses, n)
+        more = last.assign(step=last["step"] + n * STEP)
+        late = loss.assign(step=loss["step"] + n * STEP)
         since = live.version
         start = time.perf_counter()
         live.traces.take_features(more, since + 1)
@@ -101,7 +95,7 @@ def main() -> None:
     print(
         f"{given.updates} updates of {len(more)} rows to {VIEWERS} viewers with three open panels: "
         f"{np.median(sizes) / 1e3:.1f} kB each (worst {max(sizes) / 1e3:.1f}), "
-        f"{np.median(seconds[:tenth]) * 1e3:.0f} ms at first and {np.median(seconds[-tenth:]) * 1e3:.0f} ms at last, "
+        f"{np.median(seconds[:tenth]) * 1e3:.0f} ms at first, {np.median(seconds[-tenth:]) * 1e3:.0f} ms at last, "
         f"{held[-1] - held[tenth]:+.1f} MB"
     )
 

@@ -100,6 +100,7 @@ def served(growing):
     thread = threading.Thread(target=serving.run, kwargs={"sockets": [listening]}, daemon=True)
     thread.start()
     while not serving.started:
+        assert thread.is_alive()
         time.sleep(0.01)
     yield f"http://{HOST}:{listening.getsockname()[1]}"
     serving.should_exit = True

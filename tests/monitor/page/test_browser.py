@@ -101,7 +101,8 @@ def test_drill_downs_open_and_a_link_restores_the_view(visit, growing):
     again = visit(page.url.split("/", 3)[3].join(("/", "")))
     expect(again.locator('[data-drill="diagram"] .panel')).to_have_attribute("data-step", "1600")
     expect(again.locator('[data-drill="curve"] svg[role="img"]')).to_have_attribute(
-        "aria-label", "neural persistence (layers.0.mlp.weight, seed004): 2 curves, steps 0 to 2200, values 0 to 7.697"
+        "aria-label",
+        "neural persistence (layers.0.mlp.weight, seed004): 2 curves, steps 0 to 2200, values 0 to 7.697",
     )  # fmt: skip
     expect(again.locator("html")).to_have_attribute("data-theme", "dark")
 

@@ -133,7 +133,7 @@ class Live:
         return before != mark
 
     def _touched(self) -> bool:
-        """Return whether a file of the metrics is another: a rename over a name may keep the folder's time."""
+        """Return whether a file of the metrics is another: a rename may keep the folder's time."""
         found = {path.name: _mark(path) for path in (self.path / "metrics").glob("[!.]*.parquet")}
         return any(self._files.get(name) != mark for name, mark in found.items())
 

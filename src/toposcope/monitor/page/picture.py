@@ -47,6 +47,6 @@ def lines(shown: dict[str, Any]) -> Markup:
         WIDTH - _RIGHT, HEIGHT - 12, last
     )
     return Markup(
-        '<svg viewBox="0 0 {} {}" role="img" aria-label="{} of {} runs up to step {:,}, from {:.4g} to {:.4g}">'
+        '<svg viewBox="0 0 {} {}" role="img" aria-label="{} of {} runs up to step {:,}, {:.4g} to {:.4g}">'
         "{}{}</svg>"
     ).format(WIDTH, HEIGHT, shown["title"], len(drawn), last, low, high, marks, made)

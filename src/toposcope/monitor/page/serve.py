@@ -48,7 +48,7 @@ def server(
     app = application(Path(store), host=host, token=token, every=every, answer_every=answer_every)
     config = uvicorn.Config(
         app, host=host, log_level="warning", access_log=False, server_header=False,
-        timeout_graceful_shutdown=1, lifespan="on", limit_concurrency=256,
+        timeout_graceful_shutdown=1, lifespan="on", interface="asgi3", limit_concurrency=256,
     )  # fmt: skip
 
     class Server(uvicorn.Server):

@@ -7,7 +7,7 @@ import re
 from array import array
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -72,7 +72,7 @@ class Trace:
         """Add a point, or replace the one at its step."""
         self.latest = version
         point = (step, value, low, high, version)
-        columns = (self._step, self._value, self._low, self._high, self._version)
+        columns: tuple[array[Any], ...] = (self._step, self._value, self._low, self._high, self._version)
         at = bisect.bisect_left(self._step, step)
         if at < len(self._step) and self._step[at] == step:
             for column, content in zip(columns, point, strict=True):
