@@ -95,7 +95,8 @@ def main() -> None:
     print(
         f"{given.updates} updates of {len(more)} rows to {VIEWERS} viewers with three open panels: "
         f"{np.median(sizes) / 1e3:.1f} kB each (worst {max(sizes) / 1e3:.1f}), "
-        f"{np.median(seconds[:tenth]) * 1e3:.0f} ms at first, {np.median(seconds[-tenth:]) * 1e3:.0f} ms at last, "
+        f"{np.median(seconds[:tenth]) * 1e3:.0f} ms at first, "
+        f"{np.median(seconds[-tenth:]) * 1e3:.0f} ms at last, "
         f"{held[-1] - held[tenth]:+.1f} MB"
     )
 

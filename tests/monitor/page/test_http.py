@@ -185,7 +185,8 @@ def test_what_cannot_be_served_is_said(tmp_path, growing):
     ],
 )
 def test_options_that_exclude_each_other_are_said(growing, capsys, options, why):
-    assert main(["watch", str(growing.path), *options]) == 2
+    with pytest.raises(SystemExit, match="2"):
+        main(["watch", str(growing.path), *options])
     assert why in capsys.readouterr().err
 
 

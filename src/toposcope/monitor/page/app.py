@@ -53,9 +53,9 @@ class Application:
     background: Background
     guard: Guard
 
-    async def __call__(self, *call: Any) -> None:
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
         """Answer a request."""
-        await self.guard(*call)
+        await self.guard(scope, receive, send)
 
 
 class Pages:

@@ -24,7 +24,7 @@ _ONE_THREAD = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMBA_N
 
 @dataclass
 class Background:
-    """Keeps a `Live` up to date and tells whoever waits; `answer` is the latest answer, None before the first.
+    """Keeps a `Live` up to date and tells whoever waits; `answer` is the latest answer, if any.
 
     `every` are the seconds between looks, `answer_every` those between answers, at least.
     """
