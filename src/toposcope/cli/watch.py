@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -37,6 +38,10 @@ _SHOWN = ("alarm", "notice", "segment", "vanished", "skipped", "waiting", "measu
     "--rest", type=float, default=5.0, show_default=True, help="Seconds that files must not have changed for."
 )
 @click.option("--once", is_flag=True, help="Look once and stop; exit 1 when an alarm or a problem is listed.")
+@click.option("--port", type=int, help="Serve the live page there, on 127.0.0.1; 0 takes a free port.")
+@click.option(
+    "--host", help="Serve it at another address, for other machines, behind a token that is printed."
+)
 @json_option
 def command(
     target: Path,
@@ -47,6 +52,8 @@ def command(
     features: str,
     rest: float,
     once: bool,
+    port: int | None,
+    host: str | None,
     as_json: bool,
 ) -> int:
     """Follow DIR, a folder that any trainer writes checkpoints into; the trainer needs no line for it.
@@ -60,15 +67,32 @@ def command(
     budget = Budget(cpu_share=cpu_share, bytes_per_step=bytes_per_step)
     if not every > 0:
         raise InputError(f"every is {every:g}; give seconds above 0")
+    if once and port is not None:
+        raise InputError(f"--once looks once and --port {port} serves on: leave one of them out")
+    if host is not None and port is None:
+        raise InputError(f"--host {host} needs --port, the port of the page there")
     folder, place = _places(target, out)
     store = _store(place, folder)
-    with alone(store.path):
+    with alone(store.path), _page(store.path, port, host):
         _be_small()
         watch = _Watch(store, _sidecar(folder, store, features, budget, rest), rest, as_json=as_json)
         if once:
             return watch.once()
         watch.go_on(budget.pause, every)
     return 0
+
+
+@contextmanager
+def _page(store: Path, port: int | None, host: str | None) -> Iterator[None]:
+    """Serve the page while the block runs, where a port was given."""
+    if port is None:
+        yield
+        return
+    from toposcope.monitor.page.serve import HOST, beside
+
+    with beside(store, port, host=host or HOST) as address:
+        click.echo(f"page: {address}", err=True)
+        yield
 
 
 def _places(target: Path, out: Path | None) -> tuple[Path | None, Path]:

@@ -1,0 +1,92 @@
+"""The answer to a store, computed in a process of its own: findings, forecasts, problems, as JSON.
+
+    python -m toposcope.monitor.page.answers STORE
+
+Two lines: the forecasts, which are there sooner, and then everything. The page never waits for it. It runs at
+the lowest priority, on one thread.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from toposcope.errors import InputError
+
+
+def forecasts(store: Path) -> list[dict[str, Any]]:
+    """Return the forecast of every run that is not finished, with its cone where the method has one."""
+    from toposcope.analysis.forecast import forecast
+    from toposcope.analysis.forecast.auto import Auto
+    from toposcope.analysis.forecast.gather import split_runs
+    from toposcope.analysis.forecast.reading import Reading, read_curves
+
+    curves, _, _ = read_curves([str(store)], Reading())
+    finished, begun = split_runs(curves)
+    made = []
+    for curve in begun:
+        one = forecast(Auto(), curve, finished)
+        made.append(
+            {
+                "run": one.run, "status": one.status, "reason": one.reason, "method": one.method,
+                "final": _number(one.final), "low": _number(one.low), "high": _number(one.high),
+                "level": one.level, "share": _number(one.share), "horizon": int(curve.horizon),
+                "endless": curve.endless, "step": _listed(one.step), "loss": _listed(one.loss),
+                "curve_low": _listed(one.curve_low), "curve_high": _listed(one.curve_high),
+            }
+        )  # fmt: skip
+    return made
+
+
+def answers(store: Path) -> dict[str, Any]:
+    """Return headline, answers question by question and problems of a store, in the report's own words."""
+    from toposcope.analysis.analysis import analyze
+    from toposcope.analysis.findings import words
+
+    analysis = analyze(store)
+    parts = []
+    for found in analysis.all_findings:
+        lead = words.said(found, found.lead)
+        parts.append(
+            {
+                "subject": found.subject,
+                "said": {"act": lead.act, "ground": lead.ground, "limits": lead.limits},
+                "answers": words.paragraphs(found),
+            }
+        )
+    return {"parts": parts, "problems": list(analysis.problems)}
+
+
+def stages(store: Path) -> Iterator[dict[str, Any]]:
+    """Yield the forecasts, then everything; what could not be computed is a line of `trouble`."""
+    made: dict[str, Any] = {"forecasts": [], "trouble": []}
+    try:
+        made["forecasts"] = forecasts(store)
+    except InputError as error:
+        made["trouble"].append(f"no forecast: {error}")
+    yield made
+    try:
+        made |= answers(store)
+    except InputError as error:
+        made["trouble"].append(f"no findings yet: {error}")
+    yield made
+
+
+def _number(value: float) -> float | None:
+    return float(value) if np.isfinite(value) else None
+
+
+def _listed(values: np.ndarray) -> list[float | None]:
+    return [_number(value) for value in np.asarray(values, dtype=float).tolist()]
+
+
+if __name__ == "__main__":
+    os.nice(19)
+    for stage in stages(Path(sys.argv[1])):
+        print(json.dumps(stage), flush=True)

@@ -1,0 +1,101 @@
+"""What goes on behind the page: looks at the store, and now and then the answer, in another process."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import sys
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from toposcope.monitor.page.live import Live
+
+REST = 4.0
+"""The answer rests at least this many times as long as it took."""
+
+_LONGEST = 1 << 26
+"""Bytes of a line that the analysis writes, at most."""
+
+_ONE_THREAD = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMBA_NUM_THREADS"), "1")
+
+
+@dataclass
+class Background:
+    """Keeps a `Live` up to date and tells whoever waits; `answer` is the latest answer, if any.
+
+    `every` are the seconds between looks, `answer_every` those between answers, at least.
+    """
+
+    live: Live
+    every: float = 1.0
+    answer_every: float = 60.0
+    answer: Mapping[str, Any] | None = None
+    answered: int = 0
+    news: set[asyncio.Event] = field(default_factory=set)
+    closing: bool = False
+
+    async def run(self) -> None:
+        """Look until cancelled."""
+        answering: asyncio.Task[None] | None = None
+        began, ready_at, of = 0.0, 0.0, -1
+        try:
+            while True:
+                await self._look()
+                if answering is not None and answering.done():
+                    took = time.monotonic() - began
+                    answering, ready_at = None, time.monotonic() + max(self.answer_every, REST * took)
+                if answering is None and self.live.version != of and time.monotonic() >= ready_at:
+                    of, began = self.live.version, time.monotonic()
+                    answering = asyncio.create_task(self._answer())
+                await asyncio.sleep(self.every)
+        finally:
+            if answering is not None:
+                answering.cancel()
+                await asyncio.gather(answering, return_exceptions=True)
+
+    async def _look(self) -> None:
+        try:
+            changed = await asyncio.to_thread(self.live.look)
+            self.live.trouble = ""
+        except (ValueError, OSError) as error:  # a store in trouble is told, and looked at again
+            changed, self.live.trouble = set(), str(error)
+        if changed:
+            self.tell()
+
+    def close(self) -> None:
+        """Let every stream end."""
+        self.closing = True
+        self.tell()
+
+    def tell(self) -> None:
+        """Wake everyone who waits for news."""
+        for event in self.news:
+            event.set()
+
+    async def _answer(self) -> None:
+        command = [sys.executable, "-m", "toposcope.monitor.page.answers", str(self.live.path)]
+        process = await asyncio.create_subprocess_exec(
+            *command, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.DEVNULL, limit=_LONGEST,
+            env=os.environ | _ONE_THREAD,
+        )  # fmt: skip
+        assert process.stdout is not None
+        try:
+            async for line in process.stdout:
+                self._take({**(self.answer or {}), **json.loads(line)})
+            broken = await process.wait()
+        except BaseException:
+            if process.returncode is None:
+                process.kill()
+                await process.wait()
+            raise
+        if broken:
+            why = f"the analysis broke off; toposcope analyze {self.live.path} says why"
+            self._take({**(self.answer or {}), "trouble": [why]})
+
+    def _take(self, answer: Mapping[str, Any]) -> None:
+        self.answer = answer
+        self.answered += 1
+        self.tell()

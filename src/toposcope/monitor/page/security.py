@@ -1,0 +1,143 @@
+"""Who may read the page: this machine, or who has the token; nobody through another site's script."""
+
+from __future__ import annotations
+
+import hmac
+import ipaddress
+from collections.abc import Awaitable, Callable
+from http.cookies import CookieError, SimpleCookie
+from typing import Any
+from urllib.parse import parse_qsl, quote, urlencode
+
+Scope = dict[str, Any]
+Send = Callable[[dict[str, Any]], Awaitable[None]]
+App = Callable[[Scope, Callable[[], Awaitable[dict[str, Any]]], Send], Awaitable[None]]
+
+COOKIE = "toposcope-token"
+HEADERS = {
+    "content-security-policy": (
+        "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data: blob:; "
+        "connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+    ),
+    "x-content-type-options": "nosniff",
+    "x-frame-options": "DENY",
+    "referrer-policy": "no-referrer",
+    "cross-origin-resource-policy": "same-origin",
+    "cross-origin-opener-policy": "same-origin",
+    "cache-control": "no-store",
+}
+
+
+def is_loopback(host: str) -> bool:
+    """Return whether an address to bind to is reached from this machine alone.
+
+    >>> is_loopback("127.0.0.1"), is_loopback("localhost"), is_loopback("0.0.0.0")
+    (True, True, False)
+    """
+    try:
+        return host == "localhost" or ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+class Guard:
+    """Stands before the application: methods, Host, Origin, token, and headers on every answer.
+
+    A site that points its own name at 127.0.0.1 comes with that name as Host and is refused; a script of
+    another site comes with its Origin and is refused. Where the page is bound to more than this machine,
+    an address, the bound name, and nothing else is a Host, and every request needs the token.
+    """
+
+    def __init__(self, app: App, *, host: str = "127.0.0.1", token: str | None = None) -> None:
+        self._app, self._host, self._token = app, host, token
+
+    async def __call__(
+        self, scope: Scope, receive: Callable[[], Awaitable[dict[str, Any]]], send: Send
+    ) -> None:
+        """Answer, refuse, or hand the request on."""
+        if scope["type"] != "http":
+            if scope["type"] == "lifespan":
+                await self._app(scope, receive, send)
+            return
+        sending = _with_headers(send)
+        headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"]}
+        hosts = [value for name, value in scope["headers"] if name == b"host"]
+        if scope["method"] not in ("GET", "HEAD"):
+            await _answer(sending, 405, "this page is read-only")
+        elif len(hosts) != 1 or not self._knows(headers.get("host", "")):
+            await _answer(sending, 421, "this host name is not served here; use the address that was printed")
+        elif not _same_site(headers):
+            await _answer(sending, 403, "requests of other sites are refused")
+        elif self._token is not None and not await self._has_token(scope, headers, sending):
+            return
+        else:
+            await self._app(scope, receive, sending)
+
+    def _knows(self, host: str) -> bool:
+        name = host.rsplit(":", 1)[0] if not host.endswith("]") and ":" in host else host
+        name = name.strip("[]").lower()
+        if is_loopback(name):
+            return True
+        if self._token is None:
+            return False
+        try:
+            ipaddress.ip_address(name)
+        except ValueError:
+            return name == self._host.lower()
+        return True
+
+    async def _has_token(self, scope: Scope, headers: dict[str, str], send: Send) -> bool:
+        """Return whether the request may go on; answer it where not."""
+        query = parse_qsl(scope["query_string"].decode("latin-1"), keep_blank_values=True)
+        given = [value for name, value in query if name == "token"]
+        if given and self._is_token(given[0]):
+            rest = urlencode([(name, value) for name, value in query if name != "token"])
+            path = "/" + quote(scope["path"].lstrip("/")) + (f"?{rest}" if rest else "")
+            cookie = f"{COOKIE}={self._token}; HttpOnly; SameSite=Lax; Path=/"
+            await _answer(send, 303, "", {"location": path, "set-cookie": cookie})
+            return False
+        bearer = headers.get("authorization", "").removeprefix("Bearer ")
+        if self._is_token(_cookie(headers.get("cookie", ""))) or self._is_token(bearer):
+            return True
+        await _answer(send, 401, "open the page with the token that toposcope printed: /?token=...")
+        return False
+
+    def _is_token(self, given: str) -> bool:
+        return hmac.compare_digest(given.encode(), (self._token or "").encode())
+
+
+def _same_site(headers: dict[str, str]) -> bool:
+    origin = headers.get("origin")
+    if origin is not None and origin not in (f"http://{headers['host']}", f"https://{headers['host']}"):
+        return False
+    foreign = headers.get("sec-fetch-site") in ("cross-site", "same-site")
+    return not foreign or headers.get("sec-fetch-mode") == "navigate"
+
+
+def _cookie(header: str) -> str:
+    try:
+        found = SimpleCookie(header).get(COOKIE)
+    except CookieError:
+        return ""
+    return found.value if found is not None else ""
+
+
+def _with_headers(send: Send) -> Send:
+    async def sending(message: dict[str, Any]) -> None:
+        if message["type"] == "http.response.start":
+            own = {name for name, _ in message.get("headers", [])}
+            more = [(k.encode(), v.encode()) for k, v in HEADERS.items() if k.encode() not in own]
+            message = {**message, "headers": [*message.get("headers", []), *more]}
+        await send(message)
+
+    return sending
+
+
+async def _answer(send: Send, status: int, text: str, headers: dict[str, str] | None = None) -> None:
+    content = text.encode()
+    named = {"content-type": "text/plain; charset=utf-8", "content-length": str(len(content))} | (
+        headers or {}
+    )
+    listed = [(name.encode(), value.encode("latin-1")) for name, value in named.items()]
+    await send({"type": "http.response.start", "status": status, "headers": listed})
+    await send({"type": "http.response.body", "body": content})

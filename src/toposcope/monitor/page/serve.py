@@ -1,0 +1,147 @@
+"""Start the page: in this process, or in one beside it."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import secrets
+import socket
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from toposcope.errors import InputError, MissingExtraError
+from toposcope.monitor.page.security import is_loopback
+
+if TYPE_CHECKING:
+    import uvicorn
+
+HOST = "127.0.0.1"
+
+
+def server(
+    store: str | Path, *, host: str = HOST, token: str | None = None, every: float = 1.0,
+    answer_every: float = 60.0,
+) -> uvicorn.Server:  # fmt: skip
+    """Return a server of the page of `store` that is not bound to a port yet.
+
+    Raises
+    ------
+    StoreError
+        When `store` is none.
+    InputError
+        When `host` is reached from other machines and there is no `token`.
+    MissingExtraError
+        When starlette or uvicorn is not installed.
+    """
+    try:
+        import uvicorn
+
+        from toposcope.monitor.page.app import application
+    except ModuleNotFoundError as error:
+        raise MissingExtraError(str(error.name), "dashboard") from error
+    if not is_loopback(host) and not token:
+        raise InputError(f"host {host} is reached from other machines; it needs a token")
+    app = application(Path(store), host=host, token=token, every=every, answer_every=answer_every)
+    config = uvicorn.Config(
+        app, host=host, log_level="warning", access_log=False, server_header=False,
+        timeout_graceful_shutdown=1, lifespan="on", interface="asgi3", limit_concurrency=256,
+    )  # fmt: skip
+
+    class Server(uvicorn.Server):
+        """Ends the streams first, so that none holds up the end."""
+
+        async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+            app.background.close()
+            await super().shutdown(sockets)
+
+    return Server(config)
+
+
+def bound(host: str, port: int) -> socket.socket:
+    """Return a socket that listens at an address; port 0 takes a free one.
+
+    Raises
+    ------
+    InputError
+        When the port is taken or the address is not this machine's.
+    """
+    if not 0 <= port < 65536:
+        raise InputError(f"port {port} is none; give a number from 0 to 65535")
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    made = socket.socket(family, socket.SOCK_STREAM)
+    made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        made.bind((host, port))
+    except OSError as error:
+        made.close()
+        why = error.strerror or str(error)
+        raise InputError(
+            f"the page cannot listen at {host} port {port}: {why}; try another --port"
+        ) from error
+    return made
+
+
+def address(host: str, port: int, token: str | None) -> str:
+    """Return the address to open.
+
+    >>> address("127.0.0.1", 8080, None), address("::1", 8080, "abc")
+    ('http://127.0.0.1:8080/', 'http://[::1]:8080/?token=abc')
+    """
+    name = f"[{host}]" if ":" in host else host
+    return f"http://{name}:{port}/" + (f"?token={token}" if token else "")
+
+
+def new_token(host: str) -> str | None:
+    """Return a token for an address that other machines reach, None for this machine's own."""
+    return None if is_loopback(host) else secrets.token_urlsafe(24)
+
+
+def serve(
+    store: str | Path, port: int = 8765, *, host: str = HOST, say: Callable[[str], object] = print
+) -> None:
+    """Serve the page of a store until interrupted; `say` is told the address."""
+    token = new_token(host)
+    serving = server(store, host=host, token=token)
+    listening = bound(host, port)
+    say(address(host, listening.getsockname()[1], token))
+    with suppress(KeyboardInterrupt):
+        serving.run(sockets=[listening])
+
+
+@contextmanager
+def beside(store: str | Path, port: int, *, host: str = HOST) -> Iterator[str]:
+    """Serve the page from a process of its own while the block runs, and yield the address.
+
+    The watch's work does not slow the page down then, nor the page the watch.
+    """
+    token = new_token(host)
+    server(store, host=host, token=token)  # what is wrong is said before a process starts
+    listening = bound(host, port)
+    context = multiprocessing.get_context("spawn")
+    child = context.Process(target=_serve_child, args=(str(store), host, token, listening, os.getpid()))
+    child.start()
+    try:
+        yield address(host, listening.getsockname()[1], token)
+    finally:
+        listening.close()
+        child.terminate()
+        child.join(5)
+        if child.is_alive():
+            child.kill()
+
+
+def _serve_child(store: str, host: str, token: str | None, listening: socket.socket, parent: int) -> None:
+    serving = server(store, host=host, token=token)
+
+    def watch() -> None:
+        while os.getppid() == parent:
+            time.sleep(1)
+        serving.should_exit = True
+
+    threading.Thread(target=watch, daemon=True).start()
+    with suppress(KeyboardInterrupt):
+        serving.run(sockets=[listening])
