@@ -49,7 +49,8 @@ def finals_table(table: SeriesTable, quantities: Sequence[str]) -> pd.DataFrame:
     """Return each quantity at each run's last checkpoint that has it, with the interval over its draws.
 
     Columns run, parameters (0: unknown), quantity, step, value, low, high (NaN without draws), `finished`
-    (whether that step is at least 98% of the last one that any run of its family has), `family` ("": none).
+    (whether that step is at least 98% of the last one that any run of its family has), `family` ("":
+    unknown).
     """
     ends = {quantity: _family_ends(table, quantity) for quantity in quantities}
     draws = dict(zip(table.catalogue["column"], table.catalogue["draws"], strict=True))
@@ -137,5 +138,7 @@ def fits_table(finals: pd.DataFrame, quantities: Sequence[str] | None = None) ->
 
 def _without_law(law: PowerLaw, reason: str) -> PowerLaw:
     """Return the counts of a fit without its numbers."""
-    gone = dict.fromkeys(("scale", "exponent", "low", "high", "r2", "sigma", "offset"), np.nan)
-    return replace(law, **gone, spearman=np.nan, spearman_p=np.nan, status="failed", reason=reason)
+    return replace(
+        law, scale=np.nan, exponent=np.nan, low=np.nan, high=np.nan, r2=np.nan, sigma=np.nan, offset=np.nan,
+        spearman=np.nan, spearman_p=np.nan, status="failed", reason=reason,
+    )  # fmt: skip
