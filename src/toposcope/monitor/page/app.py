@@ -43,7 +43,8 @@ def application(
 ) -> Application:
     """Return the guarded application that shows one store."""
     background = Background(Live(store), every=every, answer_every=answer_every)
-    return Application(background, Guard(Pages(background).starlette(), host=host, token=token))
+    routes: Any = Pages(background).starlette()  # its types say Mapping where ASGI has dict
+    return Application(background, Guard(routes, host=host, token=token))
 
 
 @dataclass(frozen=True)
