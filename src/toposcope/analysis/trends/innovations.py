@@ -13,8 +13,9 @@ same batches need not be independent of one another.
 A fifth of the level goes to a second test, of shared spikes and transitions (`alignment`).
 
 Where both series take as many trend functions as there are, what is left of them may still be trend, and
-the pair is not tested ("too smooth to test"); nor where checkpoints are missing and both have a persistence
-of order two or more ("too uneven to test"). Innovations that are the same within 1% (|r| at least `SAME`) are
+the pair is not tested ("too smooth to test"); nor where checkpoints are missing and both persist, one of them
+with order two or more ("too uneven to test"); nor, below 40 checkpoints, where both jump, each at another
+checkpoint, or both have a persistence of order two or more. Innovations that are the same within 1% (|r| at least `SAME`) are
 tested all the same: leftovers of two trends do not agree so well.
 """
 
@@ -30,7 +31,7 @@ from numba import njit
 
 from toposcope.analysis import statistics as stat
 from toposcope.analysis.trends.alignment import SHARE, alignment_tail, combined, standardised
-from toposcope.analysis.trends.whitening import Whitened
+from toposcope.analysis.trends.whitening import CYCLIC, Whitened
 from toposcope.seeding import rng
 
 LEVERAGE_POWER = 0.375
@@ -38,6 +39,10 @@ LEAST_LENGTH = 12
 LEVEL = 0.95
 TOO_FEW = "too few checkpoints"
 TOO_SMOOTH, TOO_UNEVEN = "too smooth to test", "too uneven to test"
+JUMPY = "too few checkpoints for series that jump, each at another one"
+CYCLES = "too few checkpoints for series that cycle"
+SHORT, OUTLIER = 40, 3.5
+"""Below so many checkpoints jumps, outliers of so many sigma, and cycles leave trends that agree by chance."""
 SAME = 0.99
 """An |r| that no refusal stands against: the largest of 90,000 refused pairs of the setting nulls is .985."""
 _SIMULATED = 400
@@ -48,7 +53,7 @@ class Innovations:
     """Per pair: `r`, its interval [`low`, `high`] and the two-sided `p`.
 
     `least` is the p that innovations of these sizes can reach; where a pair is too `smooth` (or its steps too
-    uneven) to test, p is NaN. `spikes` says that p is that of the alignment.
+    uneven) to test, p is NaN. `spikes` says that only the alignment finds them.
     """
 
     r: np.ndarray
@@ -94,7 +99,7 @@ def scores(e: np.ndarray) -> np.ndarray:
 
 def with_alignment(signs: Innovations, tails: np.ndarray) -> Innovations:
     """Join the test by signs and that by order, `tails` (2, pairs): its p, and the least within reach."""
-    spikes = tails[0] * (1.0 - SHARE) < signs.p * SHARE
+    spikes = (tails[0] * (1.0 - SHARE) < signs.p * SHARE) & (signs.p > 1.0 - LEVEL)
     p, least = combined(signs.p, tails[0]), combined(signs.least, tails[1])
     return replace(signs, p=p, least=least, spikes=spikes)
 
@@ -105,8 +110,19 @@ def untestable(x: Whitened, y: Whitened) -> np.ndarray:
         return np.full(len(x.order), f"{TOO_FEW}: no choice of trends", dtype=object)
     product, square, _ = pair_products(x.e, y.e, x.left)
     differ = ~(np.abs(product.sum(axis=0)) >= SAME * square.sum(axis=0))
-    smooth, uneven = x.exhausted & y.exhausted & differ, x.uneven & y.uneven & differ
-    return np.where(smooth, TOO_SMOOTH, np.where(uneven, TOO_UNEVEN, "")).astype(object)
+    smooth = x.exhausted & y.exhausted & differ
+    uneven = ((x.uneven & (y.order > 0)) | (y.uneven & (x.order > 0))) & differ
+    jumps = (len(x.steps) < SHORT) & _apart(x.e, y.e) & differ
+    cycles = (len(x.steps) < SHORT) & (x.order >= CYCLIC) & (y.order >= CYCLIC) & differ
+    reasons = [TOO_SMOOTH, TOO_UNEVEN, JUMPY, CYCLES]
+    return np.select([smooth, uneven, jumps, cycles], reasons, "").astype(object)
+
+
+def _apart(e: np.ndarray, f: np.ndarray) -> np.ndarray:
+    """Say of each pair whether both have outliers, and none at the same checkpoint."""
+    with np.errstate(invalid="ignore"):
+        far, near = (np.abs(z) > OUTLIER / 0.6745 * np.median(np.abs(z), axis=0) for z in (e, f))
+    return far.any(axis=0) & near.any(axis=0) & ~(far & near).any(axis=0)
 
 
 def pair_products(
