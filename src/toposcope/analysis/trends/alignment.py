@@ -33,15 +33,21 @@ def combined(signs: np.ndarray, aligned: np.ndarray) -> np.ndarray:
 
 
 def standardised(e: np.ndarray) -> np.ndarray:
-    """Divide each column (n, pairs) by a scale that follows the run, and by its power then."""
+    """Divide each column (n, pairs) by its `scales`, and by its power then."""
+    with np.errstate(invalid="ignore", divide="ignore"):
+        scaled = e / scales(e)
+        return np.asarray(scaled / np.sqrt(np.mean(scaled * scaled, axis=0)))
+
+
+def scales(e: np.ndarray) -> np.ndarray:
+    """Return the size of each column (n, pairs) along the run, log |e| on a line in n and log n; NaN for none."""
     n = len(e)
     with np.errstate(invalid="ignore", divide="ignore"):
         logs = np.log(np.abs(e) + 0.1 * np.median(np.abs(e), axis=0))
-        places = np.arange(1.0, n + 1.0)
-        basis, _ = np.linalg.qr(np.column_stack([np.ones(n), places, np.log(places)]))
-        known = np.isfinite(logs).all(axis=0)
-        scaled = e / np.exp(basis @ (basis.T @ np.where(known, logs, 0.0)))
-        return np.where(known, scaled / np.sqrt(np.mean(scaled * scaled, axis=0)), np.nan)
+    places = np.arange(1.0, n + 1.0)
+    basis, _ = np.linalg.qr(np.column_stack([np.ones(n), places, np.log(places)]))
+    known = np.isfinite(logs).all(axis=0)
+    return np.where(known, np.exp(basis @ (basis.T @ np.where(known, logs, 0.0))), np.nan)
 
 
 def alignment_tail(e: np.ndarray, f: np.ndarray, left: float) -> tuple[float, float]:

@@ -30,7 +30,7 @@ import scipy  # its parts load on first use
 from numba import njit
 
 from toposcope.analysis import statistics as stat
-from toposcope.analysis.trends.alignment import SHARE, alignment_tail, combined, standardised
+from toposcope.analysis.trends.alignment import SHARE, alignment_tail, combined, scales, standardised
 from toposcope.analysis.trends.whitening import CYCLIC, Whitened
 from toposcope.seeding import rng
 
@@ -40,6 +40,7 @@ LEVEL = 0.95
 TOO_FEW = "too few checkpoints"
 TOO_SMOOTH, TOO_UNEVEN = "too smooth to test", "too uneven to test"
 JUMPY = "too few checkpoints for series that jump, each at another one"
+WANING = 5.0
 CYCLES = "too few checkpoints for series that cycle"
 SHORT, OUTLIER = 40, 3.5
 """Below so many checkpoints jumps, outliers of so many sigma, and cycles leave trends that agree by chance."""
@@ -80,10 +81,11 @@ def innovation_test(x: Whitened, y: Whitened, *, intervals: bool = True) -> Inno
     (True, True)
     """
     smooth, left = untestable(x, y) != "", np.sqrt(x.left * y.left)
-    signs = product_test(*pair_products(scores(x.e), scores(y.e), left), smooth, intervals=intervals)
+    e, f, steady = compared(x, y)
+    signs = product_test(*pair_products(e, f, left), smooth, intervals=intervals)
     e, f = standardised(x.e), standardised(y.e)
     tails = np.full((2, len(smooth)), np.nan)
-    for j in np.flatnonzero(np.isfinite(signs.p)):
+    for j in np.flatnonzero(np.isfinite(signs.p) & steady):
         tails[:, j] = alignment_tail(e[None, :, j], f[None, :, j], left[:, j].mean())
     return with_alignment(signs, tails)
 
@@ -108,14 +110,31 @@ def untestable(x: Whitened, y: Whitened) -> np.ndarray:
     """Return for each pair why it is not tested, or an empty string."""
     if x.choices == 1:
         return np.full(len(x.order), f"{TOO_FEW}: no choice of trends", dtype=object)
-    product, square, _ = pair_products(x.e, y.e, x.left)
-    differ = ~(np.abs(product.sum(axis=0)) >= SAME * square.sum(axis=0))
+    differ = _differ(x, y)
     smooth = x.exhausted & y.exhausted & differ
     uneven = ((x.uneven & (y.order > 0)) | (y.uneven & (x.order > 0))) & differ
     jumps = (len(x.steps) < SHORT) & _apart(x.e, y.e) & differ
     cycles = (len(x.steps) < SHORT) & (x.order >= CYCLIC) & (y.order >= CYCLIC) & differ
     reasons = [TOO_SMOOTH, TOO_UNEVEN, JUMPY, CYCLES]
     return np.select([smooth, uneven, jumps, cycles], reasons, "").astype(object)
+
+
+def compared(x: Whitened, y: Whitened) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return e and f of each pair, and whether they are `steady`: scores, or what is as it is.
+
+    Where both sizes vary more than `WANING`-fold along the run, a few large innovations leave their mark on
+    the others of both series; those then stand as they are, and are not put in other orders.
+    """
+    with np.errstate(invalid="ignore"):
+        folds = np.minimum(*(np.ptp(np.log(scales(z.e)), axis=0) for z in (x, y)))
+        steady = ~((folds > np.log(WANING)) & _differ(x, y))
+    e, f = (np.where(steady, scores(z.e), z.e) for z in (x, y))
+    return e, f, steady
+
+
+def _differ(x: Whitened, y: Whitened) -> np.ndarray:
+    product, square, _ = pair_products(x.e, y.e, x.left)
+    return np.asarray(~(np.abs(product.sum(axis=0)) >= SAME * square.sum(axis=0)))
 
 
 def _apart(e: np.ndarray, f: np.ndarray) -> np.ndarray:

@@ -15,11 +15,11 @@ from toposcope.analysis.trends.innovations import (
     LEAST_LENGTH,
     TOO_FEW,
     Innovations,
+    compared,
     detectable_r,
     innovation_test,
     pair_products,
     product_test,
-    scores,
     untestable,
     with_alignment,
 )
@@ -282,8 +282,8 @@ def _of_run(
 
 
 def _aligned(parts: list[_Part]) -> tuple[float, float]:
-    """Return the p of the alignment over runs, and the least; NaN where their steps are not the same."""
-    if any(not np.array_equal(part.steps, parts[0].steps) for part in parts):
+    """Return the p of the alignment over runs, and the least; NaN where runs differ in steps, or one wanes."""
+    if any(not np.array_equal(part.steps, parts[0].steps) or np.isnan(part.e).any() for part in parts):
         return np.nan, np.nan
     e, f = np.stack([part.e for part in parts]), np.stack([part.f for part in parts])
     return alignment_tail(e, f, float(np.mean([part.left for part in parts])))
@@ -354,8 +354,9 @@ def _parts(x: np.ndarray, y: np.ndarray, steps: np.ndarray, rate: np.ndarray | N
     departure = departure_correlation(x, np.repeat(y[:, None], count, axis=1), steps)
     a, b = _whitened(x, y, steps, rate)
     left = np.sqrt(a.left * b.left)
-    product, square, weight = pair_products(scores(a.e), scores(b.e), left)
-    e, f = standardised(a.e), standardised(b.e)
+    e, f, steady = compared(a, b)
+    product, square, weight = pair_products(e, f, left)
+    e, f = (np.where(steady, standardised(z.e), np.nan) for z in (a, b))
     out, reasons = [], untestable(a, b)
     for j in range(count):
         why = reasons[j] if np.isfinite(product[:, j]).all() else _NOTHING_LEFT
