@@ -1,4 +1,7 @@
-"""How often the intervals of the dimension estimates hold the true dimension: python benchmarks/dimension_coverage.py."""
+"""How often the bands of the dimension estimates hold the true dimension.
+
+Run: python benchmarks/dimension_coverage.py [--draws N] [--points N].
+"""
 
 from __future__ import annotations
 

@@ -14,8 +14,17 @@ from toposcope.analysis import statistics as stat
 from toposcope.analysis.trends import resampling as res
 from toposcope.analysis.trends.alignment import alignment_tail, standardised
 from toposcope.analysis.trends.innovations import (
-    CYCLES, JUMPY, TOO_SMOOTH, Innovations, detectable_r, innovation_test, pair_products, product_test,
-    scores, sign_tail, untestable,
+    CYCLES,
+    JUMPY,
+    TOO_SMOOTH,
+    Innovations,
+    detectable_r,
+    innovation_test,
+    pair_products,
+    product_test,
+    scores,
+    sign_tail,
+    untestable,
 )  # fmt: skip
 from toposcope.analysis.trends.nulls import NULLS, REQUIRED, null_pairs, planted_pairs
 from toposcope.analysis.trends.setting import SETTING_NULLS

@@ -1,11 +1,11 @@
-"""The second half of the verdict's test: do two series stand out at the same checkpoints?
+"""The second half of the verdict's test: whether two series stand out at the same checkpoints.
 
 A sign flip cannot see one shared spike: it is one product, and its sign one bit. An order of the checkpoints
 can. The innovations of each series are divided by a scale of their own that follows the run (log |e| on a
 line in the checkpoint and in its logarithm), and sum e f is held against its values when the checkpoints of
-one series are put in random order. What the projections took makes true products vary more than shuffled ones, by
-1 / mean h; the sum is shortened by the root of that. One shared checkpoint of n has a p of about 1/n; several,
-less. Of several runs with the same steps all are put in the same order.
+one series are put in random order. What the projections took makes true products vary more than shuffled
+ones, by 1 / mean h; the sum is shortened by the root of that. One shared checkpoint of n has a p of about
+1/n; several, less. Of several runs with the same steps all are put in the same order.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ SHARE = 0.2
 
 
 def combined(signs: np.ndarray, aligned: np.ndarray) -> np.ndarray:
-    """Return the p of both halves: the lesser of signs / .8 and aligned / .2; signs alone where there is none.
+    """Return the p of both halves, the lesser of signs / .8 and aligned / .2; without the second, signs.
 
     >>> combined(np.array([0.04, 0.04, 0.5]), np.array([0.001, np.nan, 1.0])).tolist()
     [0.005, 0.04, 0.625]
@@ -40,7 +40,7 @@ def standardised(e: np.ndarray) -> np.ndarray:
 
 
 def scales(e: np.ndarray) -> np.ndarray:
-    """Return the size of each column (n, pairs) along the run, log |e| on a line in n and log n; NaN for none."""
+    """Return the size of each column (n, pairs) along the run: log |e| on a line in n and log n."""
     n = len(e)
     with np.errstate(invalid="ignore", divide="ignore"):
         logs = np.log(np.abs(e) + 0.1 * np.median(np.abs(e), axis=0))

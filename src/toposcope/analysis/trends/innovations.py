@@ -15,8 +15,8 @@ A fifth of the level goes to a second test, of shared spikes and transitions (`a
 Where both series take as many trend functions as there are, what is left of them may still be trend, and
 the pair is not tested ("too smooth to test"); nor where checkpoints are missing and both persist, one of them
 with order two or more ("too uneven to test"); nor, below 40 checkpoints, where both jump, each at another
-checkpoint, or both have a persistence of order two or more. Innovations that are the same within 1% (|r| at least `SAME`) are
-tested all the same: leftovers of two trends do not agree so well.
+checkpoint, or both have a persistence of order two or more. Innovations that are the same within 1% (|r| at
+least `SAME`) are tested all the same: leftovers of two trends do not agree so well.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ JUMPY = "too few checkpoints for series that jump, each at another one"
 WANING = 5.0
 CYCLES = "too few checkpoints for series that cycle"
 SHORT, OUTLIER = 40, 3.5
-"""Below so many checkpoints jumps, outliers of so many sigma, and cycles leave trends that agree by chance."""
+"""Below so many checkpoints jumps (outliers of so many sigma) and cycles leave rests that agree by chance."""
 SAME = 0.99
 """An |r| that no refusal stands against: the largest of 90,000 refused pairs of the setting nulls is .985."""
 _SIMULATED = 400
@@ -245,8 +245,8 @@ def _interval(product, square, weight, r, alpha):  # type: ignore[no-untyped-def
 def detectable_r(free: int, family: int, *, alpha: float = 0.05, power: float = 0.8) -> float:
     """Return the r found with this power from `free` innovations with `family` rows corrected for.
 
-    Simulated, 400 pairs of white normal innovations, by signs alone at .8 alpha / family; NaN where even r = .99
-    is not found so often.
+    Simulated, 400 pairs of white normal innovations, by signs alone at .8 alpha / family; NaN where even
+    r = .99 is not found so often.
 
     >>> 0.3 < detectable_r(45, 1) < 0.5 < detectable_r(45, 60) < 0.8
     True

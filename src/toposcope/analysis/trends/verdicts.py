@@ -282,7 +282,7 @@ def _of_run(
 
 
 def _aligned(parts: list[_Part]) -> tuple[float, float]:
-    """Return the p of the alignment over runs, and the least; NaN where runs differ in steps, or one wanes."""
+    """Return p and least p of the alignment over runs; NaN where they differ in steps, or one wanes."""
     if any(not np.array_equal(part.steps, parts[0].steps) or np.isnan(part.e).any() for part in parts):
         return np.nan, np.nan
     e, f = np.stack([part.e for part in parts]), np.stack([part.f for part in parts])
