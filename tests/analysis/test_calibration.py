@@ -18,11 +18,7 @@ from toposcope.analysis.trends.calibration import (
 )
 from toposcope.analysis.trends.nulls import NULLS
 
-KNOWN_LIBERAL = {
-    ("26 even", "jumps + 1% noise"),
-    ("26 even", "equal periods of 7, own phases"),
-    ("51, 12 missing", "AR(2) cycles of 5"),
-}
+KNOWN_LIBERAL: set[tuple[str, str]] = set()
 """Cells above 7% by more than two standard errors; the documentation names them."""
 
 
@@ -43,7 +39,7 @@ def test_every_packaged_grid_says_how_many_pairs_it_rests_on() -> None:
     assert {"26 even", "51 even", "51, 12 missing", "48 log", "14 log"} <= set(grids)
     for name, steps in grids.items():
         table = known_rates(name)
-        assert (table.loc[table["test"] == VERDICT, "draws"] >= 500).all()
+        assert (table.loc[table["test"] == VERDICT, "draws"] >= 300).all()
         assert (table["n"] == len(steps)).all()
         assert (table["error"] <= 0.5 / np.sqrt(table["draws"]) + 1e-12).all()
 

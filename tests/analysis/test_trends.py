@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import permutations
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -10,7 +12,20 @@ from scipy import stats
 from toposcope.analysis import from_frame, trend_table
 from toposcope.analysis import statistics as stat
 from toposcope.analysis.trends import resampling as res
-from toposcope.analysis.trends.innovations import Innovations, detectable_r, innovation_test, sign_tail
+from toposcope.analysis.trends.alignment import alignment_tail, standardised
+from toposcope.analysis.trends.innovations import (
+    CYCLES,
+    JUMPY,
+    TOO_SMOOTH,
+    Innovations,
+    detectable_r,
+    innovation_test,
+    pair_products,
+    product_test,
+    scores,
+    sign_tail,
+    untestable,
+)  # fmt: skip
 from toposcope.analysis.trends.nulls import NULLS, REQUIRED, null_pairs, planted_pairs
 from toposcope.analysis.trends.setting import SETTING_NULLS
 from toposcope.analysis.trends.verdicts import Draws, family_table
@@ -187,19 +202,84 @@ def test_the_nulls_that_judge_are_not_those_that_set() -> None:
 
 
 def test_the_verdict_finds_a_planted_effect() -> None:
-    for kind, least in (("white", 0.82), ("walk", 0.72)):
+    for kind, least, off in (("white", 0.82, 0.05), ("walk", 0.72, 0.1)):
         result = _tested(*planted_pairs(0.5, STEPS, 1000, kind=kind), STEPS)
         assert np.mean(result.p <= 0.05) > least
-        assert np.nanmedian(result.r) == pytest.approx(0.5, abs=0.07)
+        assert np.nanmedian(result.r) == pytest.approx(0.5, abs=off)
         inside = (result.low <= 0.5) & (result.high >= 0.5)
         assert inside.sum() / np.isfinite(result.low).sum() > 0.88
 
 
-def test_the_interval_inverts_the_test() -> None:
-    result = _tested(*planted_pairs(0.3, STEPS, 300), STEPS)
-    known = np.isfinite(result.p)
+def test_the_interval_inverts_the_test_by_signs() -> None:
+    x, y = (whiten(z, STEPS) for z in planted_pairs(0.3, STEPS, 300))
+    products = pair_products(scores(x.e), scores(y.e), np.sqrt(x.left * y.left))
+    result = product_test(*products, np.zeros(300, bool))
     outside = (result.low > 0) | (result.high < 0)
-    assert np.mean(outside[known] == (result.p <= 0.05)[known]) > 0.99
+    assert np.mean(outside == (result.p <= 0.05)) > 0.99
+
+
+def test_the_alignment_is_that_of_all_orders() -> None:
+    g = np.random.default_rng(0)
+    e, f = g.standard_normal((2, 7))
+    sums = np.array([np.abs(e @ f[list(order)]) for order in permutations(range(7))])
+    p, least = alignment_tail(e[None], f[None], 1.0)
+    assert p == pytest.approx(np.mean(sums >= abs(e @ f) - 1e-9), abs=0.03)
+    assert least < 0.005  # the best of 5,040 orders, and its mirror
+
+
+def test_one_shared_spike_is_one_of_n() -> None:
+    e, f = 0.001 * np.random.default_rng(0).standard_normal((2, 50))
+    e[20], f[20] = 1.0, -1.0
+    assert alignment_tail(e[None], f[None], 0.9)[0] == pytest.approx(1 / 50, abs=0.008)
+    apart = [alignment_tail(e[None], np.roll(f, shift)[None], 0.9)[0] for shift in range(1, 11)]
+    assert np.median(apart) > 0.2
+
+
+def _spiky(g: np.random.Generator, pairs: int) -> list[np.ndarray]:
+    high = 0.16 * (g.random((51, pairs)) < 0.05)
+    trend = (STEPS[:, None] + 100) ** -0.3
+    return [trend + high + 0.02 * g.standard_normal((51, pairs)) for _ in range(2)]
+
+
+def test_shared_spikes_are_found() -> None:
+    x, y = (whiten(z, STEPS) for z in _spiky(np.random.default_rng(1), 300))
+    found = innovation_test(x, y, intervals=False)
+    assert np.mean(found.p <= 0.05) > 0.6
+    signs = product_test(*pair_products(x.e, y.e, np.sqrt(x.left * y.left)), np.zeros(300, bool),
+                         intervals=False)  # fmt: skip
+    assert np.mean(signs.p <= 0.05) < np.mean(found.p <= 0.05) - 0.15
+    assert found.spikes.any()
+
+
+def test_a_scale_that_follows_the_run_is_taken_out() -> None:
+    g = np.random.default_rng(0)
+    waning = g.standard_normal((51, 200)) * np.exp(-np.arange(51) / 15)[:, None]
+    even = np.abs(standardised(waning))
+    assert even[:17].mean() / even[-17:].mean() < 1.6 < 8 < np.exp(34 / 15)
+
+
+def test_a_copy_is_tested_where_the_series_is_too_smooth() -> None:
+    x, y = null_pairs("sigmoids + 0.1% noise", STEPS, 200)
+    white, other = whiten(x, STEPS), whiten(y, STEPS)
+    refused = untestable(white, other) == TOO_SMOOTH
+    assert refused.mean() > 0.2
+    again = innovation_test(white, white, intervals=False)
+    assert np.isfinite(again.p).all()
+    assert (again.p < 0.004).mean() > 0.99
+
+
+@pytest.mark.parametrize(
+    ("name", "why", "bar"), [("jumps + 2%", JUMPY, 0.15), ("wave 6 + 10%", CYCLES, 0.05)]
+)
+def test_few_checkpoints_refuse_what_jumps_or_cycles(name: str, why: str, bar: float) -> None:
+    g = np.random.default_rng(0)
+    few = STEPS[:26]
+    x, y = (whiten(SETTING_NULLS[name](g, few, 200), few) for _ in range(2))
+    reasons = untestable(x, y)
+    assert np.mean(reasons == why) > 0.4
+    assert np.mean(innovation_test(x, y, intervals=False).p <= 0.05) <= bar
+    plain = [whiten(z, few) for z in planted_pairs(0.7, few, 200)]
+    assert np.mean(untestable(*plain) != "") < 0.05
 
 
 def test_what_can_be_detected_is_found_as_often_as_said() -> None:
@@ -217,6 +297,8 @@ def test_a_strong_relation_passes_a_family_of_sixty() -> None:
     x, y = planted_pairs(0.7, STEPS, 500)
     p = innovation_test(whiten(x, STEPS), whiten(y, STEPS), intervals=False).p
     assert np.mean(p <= 0.05 / 12) > 0.9
+    few = innovation_test(*(whiten(z, STEPS) for z in planted_pairs(0.7, STEPS, 400)), intervals=False).p
+    assert np.mean(few <= 0.05 / 60) > 0.8
 
 
 def _many(length: int, runs: int = 5, columns: int = 11) -> pd.DataFrame:
@@ -234,10 +316,10 @@ def _many(length: int, runs: int = 5, columns: int = 11) -> pd.DataFrame:
 def test_a_copy_of_the_loss_adds_in_every_run(length: int) -> None:
     found = trend_table(from_frame(_many(length)), draws=FEW)
     assert (found.loc[found["column"] == "copy", "verdict"] == "adds").all()
-    assert (found["family_size"] == 60).all()
+    assert (found["family_size"] >= (60 if length == 51 else 50)).all()  # a few are refused at 26
     pooled = family_table(from_frame(_many(length))).set_index("column")
     assert pooled.loc["copy", "verdict"] == "adds"
-    assert (pooled["runs"] == 5).all()
+    assert pooled.loc["copy", "runs"] == 5
     assert (pooled["family_size"] == 12).all()
 
 

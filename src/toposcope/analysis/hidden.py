@@ -16,7 +16,7 @@ QUALITY = "log_perplexity"
 HIDDEN = "representations/euclidean/hidden/"
 ENTROPY, COUNT, TOTAL = f"{HIDDEN}h1_entropy", f"{HIDDEN}h1_count", f"{HIDDEN}h1_total"
 RANK, TOP = "representations/hidden/rankme_eigenvalues", "representations/hidden/top_eigenvalue"
-_INTERVAL = re.compile(r"95% interval (\S+) to (\S+)")
+_INTERVAL = re.compile(r"(?:95% interval|band) (\S+) to (\S+)")
 WITH_NULL = ("h1_total", "h1_count", "h1_entropy")
 
 
@@ -46,9 +46,9 @@ def pairs(features: pd.DataFrame, *, probe: str = "representations") -> pd.DataF
 
 
 def noted_interval(note: object) -> tuple[float, float]:
-    """Return the 95% interval that a dimension's note states; NaN where it states none.
+    """Return the band that a dimension's note states; NaN where it states none.
 
-    >>> noted_interval("95% interval 16.9 to 21.9")
+    >>> noted_interval("band 16.9 to 21.9")
     (16.9, 21.9)
     """
     found = _INTERVAL.search(str(note))

@@ -1,4 +1,4 @@
-"""Intrinsic dimension of the hidden states against the step: three estimators, each with its interval."""
+"""Intrinsic dimension of the hidden states against the step: three estimators, each with its band."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def draw(
     Parameters
     ----------
     features
-        The store's features table; the column `note` states the interval of each estimate.
+        The store's features table; the column `note` states the band of each estimate.
     runs
         Columns run, family, parameters.
     """

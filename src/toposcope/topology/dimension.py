@@ -18,7 +18,12 @@ from toposcope.topology.validation import check_points
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
-    """A value with its 95% interval, and how it came to be: `n` points used, `merged` duplicates left out."""
+    """A value with its band, and how it came to be: `n` points used, `merged` duplicates left out.
+
+    The band is what repeating the estimate leaves open (see each estimator). It does not hold the dimension
+    of the manifold at a known rate: bias, edges and shared points are outside it
+    (`benchmarks/dimension_coverage.py`).
+    """
 
     value: float
     low: float

@@ -14,6 +14,8 @@ SETTING_NULLS: dict[str, sim.Simulator] = {
     "cycle 6, .8": sim.cycle(6.0, 0.8),
     "cycle 12, .95": sim.cycle(12.0, 0.95),
     "wave 8 + 30%": sim.wave(8.0, 0.3),
+    "wave 6 + 10%": sim.wave(6.0, 0.1),
+    "wave 9 + 5%": sim.wave(9.0, 0.05),
     "edge .8": sim.edge(0.8),
     "averaged over 3": sim.averaged(3),
     "averaged over 7": sim.averaged(7),

@@ -9,15 +9,19 @@ import pandas as pd
 
 from toposcope.analysis import statistics as stat
 from toposcope.analysis.table import SeriesTable
+from toposcope.analysis.trends.alignment import alignment_tail, standardised
 from toposcope.analysis.trends.confirmatory import primary_columns
 from toposcope.analysis.trends.innovations import (
     LEAST_LENGTH,
     TOO_FEW,
     Innovations,
+    compared,
     detectable_r,
+    innovation_test,
     pair_products,
     product_test,
     untestable,
+    with_alignment,
 )
 from toposcope.analysis.trends.usual import (
     DEFAULT,
@@ -39,6 +43,7 @@ ADDS, TREND, UNKNOWN = "adds", "trend only", "cannot tell"
 _TEST = ("r", "r_low", "r_high", "p")
 _JUDGED = ("p_holm", "q", "confirmatory", "family_size", "detectable_r", "verdict")
 _NOTHING_LEFT = "a smooth trend explains a series completely: no innovations"
+_SPIKES = "rests on the few checkpoints at which both stand out"
 _IDENTITY = ("run", "target", "column", "probe", "scope", "feature", "n")
 FAMILY_COLUMNS = ("target", "column", "runs", "n", *_TEST, "departure_rho", *_JUDGED, "reason")
 _FORMER = {
@@ -197,7 +202,7 @@ def judged(out: pd.DataFrame, primary: Sequence[str], alpha: float) -> pd.DataFr
     """Add Holm's p over the confirmatory rows of each target, q over the others, and the verdicts.
 
     `out` has target, column, n, p, reason, and `least` (the smallest p within reach), `free` (innovations
-    less trends), `why` (why no p).
+    less trends), `why` (why no p), `spikes` (p is that of shared spikes).
     """
     out = out.assign(p_holm=np.nan, q=np.nan, confirmatory=out["column"].isin(list(primary)), family_size=0)
     for target in out["target"].unique():
@@ -225,7 +230,7 @@ def _verdict(row: dict, alpha: float) -> tuple[str, str]:
         screened = row["q"] <= alpha
         return (UNKNOWN, "exploratory: passes the screen, not confirmed") if screened else (TREND, "")
     if row["p_holm"] <= alpha:
-        return ADDS, ""
+        return ADDS, _SPIKES if row["spikes"] else ""
     if row["least"] * max(row["family_size"], 1) > alpha:
         return UNKNOWN, TOO_FEW
     return (TREND, "") if np.isfinite(row["detectable_r"]) else (UNKNOWN, TOO_FEW)
@@ -276,14 +281,23 @@ def _of_run(
         yield block
 
 
+def _aligned(parts: list[_Part]) -> tuple[float, float]:
+    """Return p and least p of the alignment over runs; NaN where they differ in steps, or one wanes."""
+    if any(not np.array_equal(part.steps, parts[0].steps) or np.isnan(part.e).any() for part in parts):
+        return np.nan, np.nan
+    e, f = np.stack([part.e for part in parts]), np.stack([part.f for part in parts])
+    return alignment_tail(e, f, float(np.mean([part.left for part in parts])))
+
+
 class _Part:
     """The products of one run's innovations for one feature; `why` says why there are none."""
 
-    __slots__ = ("departure", "free", "n", "product", "square", "steps", "weight", "why")
+    __slots__ = ("departure", "e", "f", "free", "left", "n", "product", "square", "steps", "weight", "why")
 
     def __init__(self, steps: np.ndarray, why: str, departure: float = np.nan) -> None:
         self.steps, self.why, self.departure, self.free, self.n = steps, why, departure, 0, len(steps)
-        self.product = self.square = self.weight = np.empty(0)
+        self.product = self.square = self.weight = self.e = self.f = np.empty(0)
+        self.left = np.nan
 
 
 def _too_few(n: int) -> str:
@@ -318,13 +332,13 @@ def _tested(x: np.ndarray, y: np.ndarray, steps: np.ndarray, rate: np.ndarray | 
     n, count = x.shape
     if n < LEAST_LENGTH:
         nothing = dict.fromkeys((*_TEST, "least"), np.full(count, np.nan))
-        return pd.DataFrame({**nothing, "free": 0, "why": _too_few(n)})
+        return pd.DataFrame({**nothing, "free": 0, "why": _too_few(n), "spikes": False})
     a, b = _whitened(x, y, steps, rate)
-    test = product_test(*pair_products(a.e, b.e, np.sqrt(a.left * b.left)), untestable(a, b) != "")
+    test = innovation_test(a, b)
     return pd.DataFrame({
         "r": test.r, "r_low": test.low, "r_high": test.high, "p": test.p, "least": test.least,
         "free": np.where(np.isfinite(test.p), n - np.maximum(a.trends, b.trends), 0),
-        "why": _reasons(test, untestable(a, b)),
+        "why": _reasons(test, untestable(a, b)), "spikes": test.spikes,
     })  # fmt: skip
 
 
@@ -339,13 +353,17 @@ def _parts(x: np.ndarray, y: np.ndarray, steps: np.ndarray, rate: np.ndarray | N
         return [_Part(steps, _too_few(n)) for _ in range(count)]
     departure = departure_correlation(x, np.repeat(y[:, None], count, axis=1), steps)
     a, b = _whitened(x, y, steps, rate)
-    product, square, weight = pair_products(a.e, b.e, np.sqrt(a.left * b.left))
+    left = np.sqrt(a.left * b.left)
+    e, f, steady = compared(a, b)
+    product, square, weight = pair_products(e, f, left)
+    e, f = (np.where(steady, standardised(z.e), np.nan) for z in (a, b))
     out, reasons = [], untestable(a, b)
     for j in range(count):
         why = reasons[j] if np.isfinite(product[:, j]).all() else _NOTHING_LEFT
         part = _Part(a.steps, why, departure[j])
         part.n = n
         part.product, part.square, part.weight = product[:, j], square[:, j], weight[:, j]
+        part.e, part.f, part.left = e[:, j], f[:, j], float(left[:, j].mean())
         part.free = n - int(max(a.trends[j], b.trends[j]))
         out.append(part)
     return out
@@ -357,6 +375,7 @@ def _pooled(parts: list[_Part]) -> dict[str, object]:
     departures = [part.departure for part in parts if np.isfinite(part.departure)]
     out: dict[str, object] = dict.fromkeys((*_TEST, "least"), np.nan)
     out |= {"runs": len(used), "n": sum(part.n for part in used), "free": 0, "why": "", "reason": ""}
+    out["spikes"] = False
     out["departure_rho"] = float(np.mean(departures)) if departures else np.nan
     left = [part.why for part in parts if part.why]
     if left:
@@ -372,7 +391,9 @@ def _pooled(parts: list[_Part]) -> dict[str, object]:
         sums[:, at] += part.product, part.square, part.weight, np.ones(len(at))
     out["free"] = sum(part.free for part in used)
     product, square, weight = sums[0], sums[1], sums[2] / sums[3]
-    test = product_test(product[:, None], square[:, None], weight[:, None], np.zeros(1, bool))
+    signs = product_test(product[:, None], square[:, None], weight[:, None], np.zeros(1, bool))
+    test = with_alignment(signs, np.array(_aligned(used))[:, None])
     return out | {
+        "spikes": bool(test.spikes[0]),
         "r": test.r[0], "r_low": test.low[0], "r_high": test.high[0], "p": test.p[0], "least": test.least[0],
     }  # fmt: skip

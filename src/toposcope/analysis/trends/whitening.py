@@ -41,7 +41,7 @@ MOST_ORDER = 12
 ROUNDS = 3
 """Times that persistence and trend are estimated in turn."""
 CYCLIC = 2
-"""Where checkpoints are missing, a persistence of this order is not estimated well enough to be taken out."""
+"""Where checkpoints are few or missing, a persistence of this order is not estimated well enough."""
 PENALTY = 3.0
 """What a parameter costs in -2 log likelihood, times n / (n - parameters - 1): AICc has 2, BIC log n."""
 

@@ -89,7 +89,7 @@ def _distances(points: np.ndarray) -> np.ndarray:
 
 
 def _dimensions(points: np.ndarray) -> Iterator[tuple[str, float, str]]:
-    """Yield each estimate with its interval; nan, with the reason, where the cloud does not allow one."""
+    """Yield each estimate with its band; nan, with the reason, where the cloud does not allow one."""
     for name, estimate in (
         ("twonn", twonn),
         ("mle_dimension", mle_dimension),
@@ -97,6 +97,6 @@ def _dimensions(points: np.ndarray) -> Iterator[tuple[str, float, str]]:
     ):
         try:
             found = estimate(points)
-            yield name, found.value, f"95% interval {found.low:.3g} to {found.high:.3g}"
+            yield name, found.value, f"band {found.low:.3g} to {found.high:.3g}"
         except InputError as error:
             yield name, math.nan, str(error)
