@@ -102,6 +102,9 @@ def test_some_six_features_of_every_family_are_primary_and_none_is_a_baseline():
         "neural_persistence": ["neural_persistence", "neural_persistence_excess"],
         "rips": ["h0_total_scaled", "h1_total_scaled"],
         "trajectory": ["trajectory_h0_total", "trajectory_ph_dimension"],
+        "sharpness": ["critical_sharpness"],
+        "curvature": ["top_eigenvalue"],
+        "surface": ["minima", "average_persistence"],
     }
     assert len(family[family["probe"] == "representations"]) == 6
     assert (declared["null_of"] != "").sum() == (declared["kind"] == "null").sum()

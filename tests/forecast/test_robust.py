@@ -322,7 +322,7 @@ def test_an_unfinished_nanogpt_run_is_no_finished_sibling(tmp_path):
     torch.save(content, tmp_path / "out" / "ckpt.pt")
     series = open_series(str(tmp_path / "out"))
     (run,) = series.runs
-    assert [c.step for c in series.checkpoints] == [600]
+    assert [c.step for c in series] == [600]
     described = pd.DataFrame([{"run": "out", "parameters": 16, "config": dict(run.config)}])
     (read,), _ = gather_curves(table("out", end=600), described)
     assert (read.finished, read.horizon) == (False, 2000)

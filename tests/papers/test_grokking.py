@@ -11,6 +11,7 @@ import pandas as pd
 import pytest
 from safetensors.numpy import save_file
 
+from toposcope.analysis.phases.bends import LEAST_POINTS
 from toposcope.cli.main import main
 from toposcope.errors import InputError
 from toposcope.papers import fourier, grokking, grokking_tables
@@ -223,7 +224,7 @@ def test_without_runs_the_recipe_is_trained_first(
 def test_runs_that_cannot_be_judged_are_refused(tmp_path: Path) -> None:
     run = planted(circles=True)
     short = Planted("s", run.steps[:9], run.embeddings[:9], run.loss[:9], run.heldout_loss[:9])
-    with pytest.raises(InputError, match="has 9 checkpoints; dating a transition needs 14"):
+    with pytest.raises(InputError, match=f"has 9 checkpoints; dating a transition needs {LEAST_POINTS + 2}"):
         grokking.measure(open_series(str(write(short, tmp_path / "short"))), quiet=True)
     with pytest.raises(InputError, match="has a held-out loss at 0 of its checkpoints"):
         grokking.measure(open_series(str(write(run, tmp_path / "blind", heldout=False))), quiet=True)

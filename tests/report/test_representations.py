@@ -190,6 +190,7 @@ def unprinted(monkeypatch):
     """Draw the figures but leave out their files, which take most of the time."""
     monkeypatch.setattr("toposcope.report.parts.to_svg", lambda _: b"<svg/>")
     monkeypatch.setattr("toposcope.report.parts.to_png", lambda _: b"PNG")
+    monkeypatch.setattr("toposcope.report.parts.thumbnail", lambda _: b"PNG")
 
 
 FIGURES = {

@@ -30,6 +30,8 @@ WEIGHT_PROBES: dict[str, Callable[[WeightOptions], Probe]] = {
     "distances": Distances,
     "updates": Updates,
 }
+ON_REQUEST = frozenset({"updates"})
+"""What `all` leaves out: the comparison of neighbours that `watch` makes to name a culprit."""
 
 
 def weight_probes(features: Sequence[str], options: WeightOptions) -> list[Probe]:
@@ -50,7 +52,7 @@ def weight_probes(features: Sequence[str], options: WeightOptions) -> list[Probe
     others: list[str] = []
     for feature in features:
         if feature == "all":
-            wanted |= set(probes)
+            wanted |= set(probes) - ON_REQUEST
         elif feature == "cheap":
             wanted |= {name for name, probe in probes.items() if probe.cost == Cost.CHEAP}
         elif feature in probes:

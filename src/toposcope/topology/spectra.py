@@ -104,7 +104,7 @@ def large_baselines(
     --------
     >>> W = np.random.default_rng(0).standard_normal((300, 200))
     >>> found = large_baselines(W, rng=np.random.default_rng(1))
-    >>> round(found["frobenius_norm"].value / float(np.linalg.norm(W)), 6)
+    >>> round(float(found["frobenius_norm"].value / np.linalg.norm(W)), 6)
     1.0
     """
     W = check_matrix(W, name=name)
