@@ -350,15 +350,14 @@ def test_extreme_values_have_a_value_or_a_status_and_no_warning(
 ) -> None:
     tensors = weights("one", 40)
     for name in tensors if which == "all" else [which]:
-        tensors[name] = (tensors[name] * scale).clip(-3e38, 3e38).astype(np.float32)
+        tensors[name] = (tensors[name].astype(np.float64) * scale).clip(-3e38, 3e38).astype(np.float32)
     checkpoint(runs / "one", 40, tensors)
     report = measure(runs / "one", tmp_path / "s")
     assert report.failures == []
     table = Store.open(tmp_path / "s").features()
     valued = table.status.isin(["ok", "subsampled", "truncated"])
     assert np.isfinite(table.value[valued]).all()
-    if scale > 1:
-        assert table.note.str.contains("beyond the largest floating-point number").any()
+    assert (table.note[~valued] != "").all()
 
 
 @dataclass(frozen=True)

@@ -16,9 +16,9 @@ if TYPE_CHECKING:
     from toposcope.sources.series import Series
 
 _FEATURES = """What to measure, separated by commas: neural_persistence, rips, baselines, trajectory (the
-cheap ones), distances (costly: Wasserstein and bottleneck to the previous checkpoint), `cheap` or `all` of these;
-updates (each matrix's and head's change since the previous checkpoint, as `watch` compares them); a probe that
-an installed package offers, or one of your own as MODULE:CLASS."""
+cheap ones), distances (costly: Wasserstein and bottleneck to the previous checkpoint), `cheap` or `all` of
+these; updates (each matrix's and head's change since the previous checkpoint, as `watch` compares them); a
+probe that an installed package offers, or one of your own as MODULE:CLASS."""
 
 
 @click.command("weights", short_help="Measure the weights of every checkpoint into a store.")

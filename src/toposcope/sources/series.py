@@ -253,8 +253,13 @@ class Series:
         return {name: why for name, why in reasons.items() if why}
 
     def left_out(self) -> str:
-        """Return what is not measured in the first readable checkpoint, in a sentence; empty for nothing."""
+        """Return what is not measured in the first readable checkpoint, in a sentence; empty for nothing.
+
+        Checkpoints that would have to be fetched for it are not asked.
+        """
         for checkpoint in self:
+            if self._entries[checkpoint].identity is not None:
+                continue
             try:
                 reasons = self.skipped(checkpoint)
             except (SourceError, OSError):
