@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
+import urllib.request
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -102,6 +103,12 @@ def served(growing):
     while not serving.started:
         assert thread.is_alive()
         time.sleep(0.01)
-    yield f"http://{HOST}:{listening.getsockname()[1]}"
+    address = f"http://{HOST}:{listening.getsockname()[1]}"
+    for _ in range(600):  # a slow machine takes its time to take the store in
+        with urllib.request.urlopen(address) as answer:
+            if b"small-seed0" in answer.read():
+                break
+        time.sleep(0.05)
+    yield address
     serving.should_exit = True
     thread.join(10)
