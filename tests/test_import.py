@@ -20,6 +20,11 @@ def test_the_command_line_is_light():
     assert not _imported_by("import toposcope.cli.main") & set(HEAVY)
 
 
+def test_the_list_of_commands_is_light():
+    listing = "from toposcope.cli.main import toposcope; toposcope.main(['--help'], standalone_mode=False)"
+    assert not _imported_by(listing) & set(HEAVY)
+
+
 def test_every_public_name_resolves():
     import toposcope
 

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 
 import click
 
-from toposcope.analysis.forecast.reading import Reading, read_curves, refuse_twins
 from toposcope.cli.forecast_lines import (
     record,
     show_ablation,
@@ -104,6 +103,7 @@ def command(
     _positive("--larger", larger)
     _positive("--parameters", parameters or None)
     from toposcope.analysis.forecast.gather import Problem, split_runs
+    from toposcope.analysis.forecast.reading import Reading, read_curves, refuse_twins
 
     plan = _plan(schedule)
     if not targets and (plan is None or not siblings):
