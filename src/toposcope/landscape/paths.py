@@ -17,7 +17,6 @@ if TYPE_CHECKING:
 
     from toposcope.models.objective import Objective
 
-NOT_ALIGNED = "no alignment was done: between seeds a barrier may be a mere reordering of neurons"
 _LEAST = 4
 
 
