@@ -168,11 +168,10 @@ def detect(steps: np.ndarray, values: np.ndarray, sign: int) -> Finding:
     """Date the turns of a series by the calibrated segment search and by the online detector.
 
     A turn is a boundary after which the slope on log(step) has the awaited `sign` and is steeper that way
-    than before it; in the segment search its 95% interval must also exclude 0. It is a bend from a straight
-    line on log(step), in noise no smoother than a walk; how often there is one without circles is what the
-    negative controls say.
+    than before it; in the segment search its 95% interval must also exclude 0. How often there is one without
+    circles is what the negative controls say.
     """
-    table = pd.DataFrame(segments(steps, values, line=True), columns=list(SEGMENT_COLUMNS[2:]))
+    table = pd.DataFrame(segments(steps, values), columns=list(SEGMENT_COLUMNS[2:]))
     reason = str(table["reason"].iloc[0])
     turns: list[Turn] = []
     if table["status"].iloc[0] == "ok":
@@ -190,7 +189,7 @@ def detect(steps: np.ndarray, values: np.ndarray, sign: int) -> Finding:
 
 def alarms(steps: np.ndarray, values: np.ndarray) -> list[tuple[float, float]]:
     """Return (step to which the change is dated, step at which the alarm was raised) of all online alarms."""
-    detector = OnlineDetector(steps, line=True)
+    detector = OnlineDetector(steps)
     found = [(detector.update(step, value), float(step)) for step, value in zip(steps, values, strict=True)]
     return [(dated, raised) for dated, raised in found if dated is not None]
 
@@ -219,7 +218,7 @@ def control(run: GrokkingRun, kind: str) -> dict[str, tuple[int, int]]:
         rows = of_kind[of_kind["feature"] == measure]
         wide = rows.pivot_table(index="step", columns="draw", values="value").reindex(run.steps)
         columns = [wide[draw].to_numpy(float) for draw in wide]
-        offline = sum(len(segments(run.steps, values, line=True)) > 1 for values in columns)
+        offline = sum(len(segments(run.steps, values)) > 1 for values in columns)
         counts[measure] = offline, sum(bool(alarms(run.steps, values)) for values in columns)
     return counts
 
