@@ -16,7 +16,7 @@ from toposcope.analysis import (
     scaling_table,
     segment_table,
 )
-from toposcope.analysis.phases import bends, noise
+from toposcope.analysis.phases import bends, noise, reference
 from toposcope.analysis.phases.online import OnlineDetector
 from toposcope.analysis.phases.reference import autoregressions
 from toposcope.analysis.phases.segments import segments
@@ -115,6 +115,23 @@ def test_noise_is_whitened_exactly(model: int) -> None:
     assert log_det[model] == pytest.approx(np.linalg.slogdet(cov)[1])
     assert noise.VARIANCE[model] == pytest.approx(cov[0, 0])
     assert noise.PERSISTENCE[model] == pytest.approx(cov[0, 1] / cov[0, 0])
+
+
+def test_the_packaged_reference_is_the_simulated_one() -> None:
+    held, rate = reference.packaged()[25]
+    anew = reference.simulated(np.arange(20.0, 501.0, 20.0))
+    assert (np.abs(held.scanned - anew.scanned) < 1e-3).all(axis=1).mean() > 0.99
+    assert reference.reference(np.arange(20.0, 501.0, 20.0)).scanned.tolist() == held.scanned.tolist()
+    assert rate <= 0.11  # 7%, and two standard errors at 200 series
+    assert reference.steps_even([1.0, 2.0, 4.0]) == 0
+
+
+def test_a_better_null_takes_the_place_of_the_reference() -> None:
+    walk = np.random.default_rng(3).standard_normal(50).cumsum()
+    assert len(segments(STEPS[1:], walk)) == 1
+    rows = segments(STEPS[1:], walk, p=0.01)
+    assert len(rows) > 1
+    assert rows[0][-4] == 0.01
 
 
 def test_a_planted_kink_is_found_and_dated() -> None:

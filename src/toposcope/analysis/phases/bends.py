@@ -166,16 +166,15 @@ def why_not_short(count: int) -> str:
     return f"{count} checkpoints after step 0: at least {LEAST_POINTS + 1} are needed"
 
 
-def why_not(grid: Design, values: np.ndarray) -> str:
-    """Return why a series (n + 1,) cannot be tested, or nothing.
+def why_not(change: np.ndarray, found: Scan) -> str:
+    """Return why a series with these changes (n,) cannot be tested, or nothing.
 
     A trend that noise hardly hides is no member of any finite family: what the basis leaves of a noiseless
     power law looks like a bend. Up to noise of .01% of the range it does not (docs/statistics.md).
     """
-    change = np.diff(values)
     if np.mean(change == 0) > _MOST_STILL:
         return "the feature hardly ever changes: no noise level to judge by"
-    if scan(grid, change).hidden > _TOO_MUCH:
+    if found.hidden > _TOO_MUCH:
         return "too smooth to test: its noise is so small that no family of trends leaves less"
     return ""
 

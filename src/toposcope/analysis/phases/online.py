@@ -11,7 +11,7 @@ from toposcope.analysis.phases.bends import LEAST_POINTS, LEAST_SEGMENT, Design,
 from toposcope.analysis.phases.reference import FALSE_ALARMS, Reference, plain_series
 
 SERIES = 1000
-MOST_LOOKS = 12
+MOST_LOOKS = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +26,7 @@ class Look:
 class OnlineDetector:
     """Watches one growing series for bends beyond a smooth trend, with false alarms in 5% of runs.
 
-    From the 17th checkpoint on, at up to 12 evenly spaced checkpoints, the best bend of everything seen is
+    From the 17th checkpoint on, at up to 8 evenly spaced checkpoints, the best bend of everything seen is
     tested as in `phases.segments`, against 1,000 series without one, simulated at the planned steps. The
     rate is spent evenly over the looks: after a share f of them, f x 5% of the simulated series have raised
     an alarm. After an alarm its bend belongs to the trend. A series too smooth to test raises none.
@@ -51,7 +51,7 @@ class OnlineDetector:
 
     def __init__(self, planned_steps: np.ndarray, *, rate: float = FALSE_ALARMS) -> None:
         planned = np.unique(np.asarray(planned_steps, float))
-        self._looks = _plan(tuple(planned[planned > 0].tolist()), rate)
+        self._looks = plan(tuple(planned[planned > 0].tolist()), rate)
         self._steps: list[float] = []
         self._values: list[float] = []
         self._bends: tuple[int, ...] = ()
@@ -67,9 +67,9 @@ class OnlineDetector:
             return None
         steps, values = np.array(self._steps), np.array(self._values)
         grid = look.grid if np.array_equal(look.grid.steps, steps) else design(steps)
-        if why_not(grid, values):
-            return None
         tested = scan(grid, np.diff(values), self._bends)
+        if why_not(np.diff(values), tested):
+            return None
         span = grid.spans[tested.place]
         new = [
             at
@@ -83,8 +83,8 @@ class OnlineDetector:
 
 
 @lru_cache(maxsize=16)
-def _plan(planned: tuple[float, ...], rate: float) -> dict[int, Look]:
-    """Return the looks of a plan, by the number of checkpoints seen."""
+def plan(planned: tuple[float, ...], rate: float) -> dict[int, Look]:
+    """Return the looks at planned steps, by the number of checkpoints seen."""
     steps = np.array(planned)
     if len(steps) <= LEAST_POINTS:
         return {}

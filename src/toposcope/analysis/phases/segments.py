@@ -101,23 +101,22 @@ def _whole(steps: np.ndarray, values: np.ndarray, dropped: int, level: float) ->
 
 
 def segments(
-    steps: np.ndarray, values: np.ndarray, *, level: float = 0.95, one: bool = False
+    steps: np.ndarray, values: np.ndarray, *, level: float = 0.95, one: bool = False, p: float | None = None
 ) -> list[tuple[object, ...]]:
     """Return the segments of one series as rows of `segment_table`, without run and column.
 
     With `one` the series stays whole. `boundary_holm` is `boundary_p`, of a single series. Step 0, whose
-    logarithm is -inf, and values that are not finite are left out.
+    logarithm is -inf, and values that are not finite are left out. `p` takes the place of the p-value of
+    having any change where a better null is known, as draws of the same kind without one; see `gain_of`.
     """
-    keep = (steps > 0) & np.isfinite(values)
-    steps, values = np.asarray(steps, float)[keep], np.asarray(values, float)[keep]
+    steps, values = _usable(steps, values)
     if len(steps) <= LEAST_POINTS:
         return [_nothing("failed", why_not_short(len(steps)))]
-    grid = design(steps)
-    reason = why_not(grid, values)
+    grid, change = design(steps), np.diff(values)
+    reason = why_not(change, scan(grid, change))
     if reason:
         return [_nothing("degenerate", reason)]
-    change = np.diff(values)
-    bends, p = search(grid, change, reference(steps))
+    bends, p = search(grid, change, reference(steps), p)
     bends = () if one else tuple(sorted(bends))
     last = scan(grid, change, bends)
     rate = false_alarms(steps)
@@ -137,33 +136,48 @@ def segments(
     return rows
 
 
-def search(grid: Design, change: np.ndarray, known: Reference) -> tuple[tuple[int, ...], float]:
+def gain_of(steps: np.ndarray, values: np.ndarray) -> float:
+    """Return the gain T of the changes of one series: see `phases.bends`."""
+    steps, values = _usable(steps, values)
+    return scan(design(steps), np.diff(values)).gain
+
+
+def _usable(steps: np.ndarray, values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    keep = (steps > 0) & np.isfinite(values)
+    return np.asarray(steps, float)[keep], np.asarray(values, float)[keep]
+
+
+def search(
+    grid: Design, change: np.ndarray, known: Reference, p: float | None = None
+) -> tuple[tuple[int, ...], float]:
     """Return where a series bends, in the order in which it was found, and the p-value of the first change.
 
     Each change is tested beyond those found before; a ramp is two bends. Where the next is not significant it
     is taken for granted for once, for one bend of several may be seen beside the others only; these are
-    tested at `LOOK_AHEAD`. After each all are placed anew, each beside the others.
+    tested at `LOOK_AHEAD`. After each all are placed anew, each beside the others. `p` is that of `segments`.
     """
     n = len(change)
-    spans = all_spans(n, 1, range(LEAST_SEGMENT, n))
+    spans = all_spans(n, 1, range(LEAST_SEGMENT, n, max(n // 50, 1)))
     rows = grid.rows(spans)
 
-    def beyond(bends: tuple[int, ...]) -> tuple[tuple[int, ...], float]:
-        """Return the next bends, those near others left out, and the p-value of there being any."""
-        tested = scan(grid, change, bends)
-        span = spans[scan(grid, change, bends, rows).place]
-        new = [at for at in span if at < n and all(abs(at - old) >= LEAST_SEGMENT for old in bends)]
-        return tuple(new), known.of_scan(tested)
+    def p_beyond(bends: tuple[int, ...]) -> float:
+        return known.of_scan(scan(grid, change, bends))
 
-    bends, first = beyond(())
+    def beyond(bends: tuple[int, ...]) -> tuple[int, ...]:
+        """Return the bends of the next change, those near others left out."""
+        span = spans[scan(grid, change, bends, rows).place]
+        return tuple(at for at in span if at < n and all(abs(at - old) >= LEAST_SEGMENT for old in bends))
+
+    first = p_beyond(()) if p is None else p
     if first > FALSE_ALARMS:
         return (), first
+    bends = beyond(())
     while len(bends) < MOST_BENDS:
         bends = _placed(grid, change, bends)
-        new, p = beyond(bends)
-        if p > FALSE_ALARMS:
-            more, p = beyond((*bends, *new))
-            new = (*new, *more) if p <= LOOK_AHEAD and more else ()
+        new = beyond(bends)
+        if p_beyond(bends) > FALSE_ALARMS:
+            more = beyond((*bends, *new))
+            new = (*new, *more) if more and p_beyond((*bends, *new)) <= LOOK_AHEAD else ()
         if not new:
             break
         bends = (*bends, *new)
