@@ -37,6 +37,11 @@ PARTS = (
 )  # fmt: skip
 """Tables that an analysis has by name; `problems` and `findings` stand beside them."""
 USUAL = ("families", "trends", "replicates", "phases", "scaling", "forecasts", "forecast_effects")
+_BY_COST = (
+    "families", "scaling", "forecasts", "forecast_effects", "replicates", "phases", "exponents",
+    "saturation", "segments", "lags", "trends",
+)  # fmt: skip
+"""The tables of `PARTS` in the order in which they are asked whether they hold a result."""
 Source = Store | str | Path | pd.DataFrame
 
 
@@ -161,7 +166,8 @@ class Analysis:
         """Raise InputError where none of these tables holds a result."""
         if "trends" in parts and any(_holds_something(study.strengths) for study in self.studies):
             return  # a part of the trends: the whole of them takes most of an analysis' time
-        if not any(_holds_something(self.table(name)) for name in parts):
+        cheapest = [name for name in _BY_COST if name in parts]
+        if not any(_holds_something(self.table(name)) for name in cheapest):
             raise InputError(f"nothing could be computed: {why_nothing(self.studies[0])}")
 
     def to_json(self, parts: Sequence[str] = USUAL) -> dict[str, object]:
