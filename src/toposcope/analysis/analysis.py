@@ -38,7 +38,7 @@ PARTS = (
 """Tables that an analysis has by name; `problems` and `findings` stand beside them."""
 USUAL = ("families", "trends", "replicates", "phases", "scaling", "forecasts", "forecast_effects")
 _BY_COST = (
-    "families", "scaling", "forecasts", "forecast_effects", "replicates", "phases", "exponents",
+    "families", "forecasts", "forecast_effects", "scaling", "replicates", "phases", "exponents",
     "saturation", "segments", "lags", "trends",
 )  # fmt: skip
 """The tables of `PARTS` in the order in which they are asked whether they hold a result."""
