@@ -22,7 +22,7 @@ _TABLES = (
 )  # fmt: skip
 
 
-@click.command("analyze", short_help="Say what a store's features tell beyond the loss, against nulls.")
+@click.command("analyze")
 @click.argument("source", type=click.Path(path_type=Path), required=False)
 @click.option(
     "--target", "targets", multiple=True, help="Column to explain; repeat for several.  [default: the losses]"

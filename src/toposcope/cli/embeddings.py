@@ -30,7 +30,7 @@ SENSITIVITY_SHOWN = {
 }  # fmt: skip
 
 
-@click.command("embeddings", short_help="Measure the representations of texts at every checkpoint.")
+@click.command("embeddings")
 @click.argument("series", nargs=-1)
 @click.option(
     "--texts",

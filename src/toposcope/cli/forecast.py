@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from toposcope.analysis.health import Symptom
 
 
-@click.command("forecast", short_help="Forecast the final loss of unfinished runs.")
+@click.command("forecast")
 @click.argument("targets", nargs=-1, metavar="STORE_OR_RUN...")
 @click.option(
     "--siblings", multiple=True, metavar="STORE_OR_RUN", help="Finished runs to learn from; repeat."

@@ -11,7 +11,7 @@ from toposcope.cli.output import json_option
 from toposcope.cli.sweeping import Place, Sweeping, exit_code, show_sweep, sweep_options
 
 
-@click.command("landscape", short_help="Measure the loss surface around every checkpoint.")
+@click.command("landscape")
 @click.argument("series", nargs=-1, required=True)
 @click.option(
     "--texts",

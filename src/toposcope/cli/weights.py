@@ -21,7 +21,7 @@ these; updates (each matrix's and head's change since the previous checkpoint, a
 probe that an installed package offers, or one of your own as MODULE:CLASS."""
 
 
-@click.command("weights", short_help="Measure the weights of every checkpoint into a store.")
+@click.command("weights")
 @click.argument("series", nargs=-1, required=True)
 @click.option(
     "--out", required=True, type=click.Path(path_type=Path), help="The store, made when it is not there."
