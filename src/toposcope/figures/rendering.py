@@ -79,7 +79,8 @@ def _beside(waiting: deque[tuple[int, Figure]], made: list[Rendered | None]) -> 
     except OSError:
         return
     with process:
-        assert process.stdin is not None and process.stdout is not None
+        assert process.stdin is not None
+        assert process.stdout is not None
         while (one := _next(waiting, last=True)) is not None:
             try:
                 cloudpickle.dump(one[1], process.stdin)
