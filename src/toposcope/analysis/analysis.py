@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -23,6 +23,7 @@ from toposcope.analysis.table import SeriesTable, series_table, with_targets
 from toposcope.analysis.target import chosen_target
 from toposcope.analysis.targets import read_targets
 from toposcope.errors import InputError
+from toposcope.sources.history import renamed
 from toposcope.sources.losses import read_table
 from toposcope.store import Store
 
@@ -190,6 +191,7 @@ def analyze(
     targets: str | Sequence[str] = (),
     columns: Sequence[str] = (),
     scores: str | Path | pd.DataFrame | None = None,
+    rename: Mapping[str, str] | None = None,
 ) -> Analysis:
     """Analyse a store (or several), a table with one row per checkpoint, or a CSV or parquet file of one.
 
@@ -205,6 +207,8 @@ def analyze(
         Features to analyse; by default those of the model and of each role.
     scores
         Further targets: a file that `read_targets` reads, or what it returns.
+    rename
+        What columns of a table are: {"final_loss": "loss"}.
 
     Raises
     ------
@@ -222,7 +226,7 @@ def analyze(
     named = (targets,) if isinstance(targets, str) else tuple(targets)
     read = read_targets(Path(scores)) if isinstance(scores, str | Path) else scores
     given = [source] if isinstance(source, Store | str | Path | pd.DataFrame) else list(source)
-    studies = [study for one in given for study in _studies(one, named, tuple(columns), read)]
+    studies = [study for one in given for study in _studies(one, named, tuple(columns), read, rename or {})]
     names = [study.subject.name for study in studies]
     if len(set(names)) < len(names):
         listed = ", ".join(str(one.path if isinstance(one, Store) else one) for one in given)
@@ -231,12 +235,14 @@ def analyze(
 
 
 def _studies(
-    source: Source, targets: tuple[str, ...], columns: tuple[str, ...], scores: pd.DataFrame | None
-) -> list[Study]:
+    source: Source, targets: tuple[str, ...], columns: tuple[str, ...], scores: pd.DataFrame | None,
+    rename: Mapping[str, str],
+) -> list[Study]:  # fmt: skip
     if isinstance(source, pd.DataFrame):
-        return [_of_table(source, "run", targets, columns, scores)]
+        return [_of_table(renamed(source, rename, "source"), "run", targets, columns, scores)]
     if isinstance(source, str | Path) and Path(source).is_file():
-        return [_of_table(read_table(Path(source)), Path(source).stem, targets, columns, scores)]
+        table = renamed(read_table(Path(source)), rename, str(source))
+        return [_of_table(table, Path(source).stem, targets, columns, scores)]
     store = source if isinstance(source, Store) else Store.open(source)
     features = store.features()
     if features.empty:
