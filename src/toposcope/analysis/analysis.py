@@ -16,9 +16,10 @@ from toposcope.analysis.derived import with_derived
 from toposcope.analysis.findings import words
 from toposcope.analysis.forecast.frame import Log, log_from_frame
 from toposcope.analysis.hidden import PROBE
+from toposcope.analysis.joined import joined
 from toposcope.analysis.plain import plain_table
 from toposcope.analysis.study import Study, chosen_targets, why_nothing
-from toposcope.analysis.subjects import LANDSCAPE, REPRESENTATIONS, TABLE, Subject, rows_of
+from toposcope.analysis.subjects import LANDSCAPE, REPRESENTATIONS, TABLE, WEIGHTS, Subject, rows_of
 from toposcope.analysis.table import SeriesTable, series_table, with_targets
 from toposcope.analysis.target import chosen_target
 from toposcope.analysis.targets import read_targets
@@ -196,8 +197,9 @@ def analyze(
     Parameters
     ----------
     source
-        A `Store`, the path of one, a DataFrame with the columns step, features and losses (run, parameters
-        and seed where there are several runs), or the path of such a table.
+        A `Store`, the path of one (several of one recipe are read as one), a DataFrame with the columns step,
+        features and losses (run, parameters and seed where there are several runs), or the path of such a
+        table.
     targets
         Columns to explain; the first one carries the findings. By default the held-out loss or the loss,
         and the log perplexity for representations.
@@ -210,7 +212,7 @@ def analyze(
     ------
     InputError
         When there is nothing measured, a target or a column is not there, or two stores hold the same
-        kind of measurement.
+        kind of measurement by different recipes.
 
     Examples
     --------
@@ -222,11 +224,14 @@ def analyze(
     named = (targets,) if isinstance(targets, str) else tuple(targets)
     read = read_targets(Path(scores)) if isinstance(scores, str | Path) else scores
     given = [source] if isinstance(source, Store | str | Path | pd.DataFrame) else list(source)
-    studies = [study for one in given for study in _studies(one, named, tuple(columns), read)]
+    with joined(given) as sources:
+        studies = [study for one in sources for study in _studies(one, named, tuple(columns), read)]
     names = [study.subject.name for study in studies]
     if len(set(names)) < len(names):
         listed = ", ".join(str(one.path if isinstance(one, Store) else one) for one in given)
-        raise InputError(f"{listed}: two of the stores hold the same kind of measurement; report them apart")
+        raise InputError(
+            f"{listed}: two hold the same kind of measurement, made otherwise; report them apart"
+        )
     return Analysis(tuple(studies))
 
 
@@ -247,12 +252,19 @@ def _studies(
     return [
         study_of_rows(
             subject, rows, metrics, runs, catalogue=declared,
-            diagrams=store.diagrams(probe=PROBE) if subject is REPRESENTATIONS else None,
+            diagrams=_diagrams(store, subject),
             audit=audit, provenance=stated, targets=targets, columns=columns, scores=scores,
             kept=store.path / "landscapes" if subject is LANDSCAPE else None,
         )
         for subject, rows in rows_of(features)
     ]  # fmt: skip
+
+
+def _diagrams(store: Store, subject: Subject) -> pd.DataFrame | None:
+    """Return the kept diagrams that the page of a subject draws."""
+    if subject is REPRESENTATIONS:
+        return store.diagrams(probe=PROBE)
+    return store.diagrams(probe="rips", name="pooled") if subject is WEIGHTS else None
 
 
 def study_of_rows(

@@ -24,6 +24,7 @@ COMMANDS: dict[str, str] = {
     "watch": "toposcope.cli.watch",
     "compare": "toposcope.cli.compare",
     "export": "toposcope.cli.export",
+    "merge": "toposcope.cli.merge",
     "embeddings": "toposcope.cli.embeddings",
     "landscape": "toposcope.cli.landscape",
     "analyze": "toposcope.cli.analyze",

@@ -25,7 +25,15 @@ def captions(study: Study) -> dict[str, Caption]:
         "forecast": _forecast(study),
         "scaling": _scaling(study),
         "layers": _layers(study),
+        "barcode": _barcode(),
     }
+
+
+_MARKED = (
+    " A triangle marks a changepoint, where the slope on log step leaves every smooth trend; the line "
+    "through it is its 95% interval."
+)
+"""What the captions of curves say on the marks; runs without a changepoint have none."""
 
 
 def _overview(study: Study) -> Caption:
@@ -55,7 +63,9 @@ def _loss(study: Study) -> Caption:
     return Caption(
         "Loss",
         "Training loss of every step, averaged within log-spaced bins with their 5% to 95% range"
-        + (", and the loss on fixed held-out batches at each checkpoint." if held else "."),
+        + (", and the loss on fixed held-out batches at each checkpoint." if held else ".")
+        + " Dashed lines name where a log falls ill (not finite, diverging, plateau, rate ended, spikes), if "
+        "any does.",
         can,
         cannot + " Also, " + of_seeds(study) + ".",
         "Loss, in the unit it was logged in, against the optimiser step on a log axis, for "
@@ -77,8 +87,8 @@ def _neural_persistence(study: Study) -> Caption:
         )
     return Caption(
         "Neural persistence beside shuffled weights",
-        f"Mean over the matrices of each model (convention {study.filtration}: {convention}). Grey: the "
-        "same entries in random order, mean and 95% prediction band.",
+        f"Mean over the matrices of each model ({convention}). Grey: the same entries in random order, mean "
+        f"and 95% prediction band.{_MARKED}",
         null,
         "That neural persistence causes or predicts the loss; and a part of it that moves together with "
         "the grey line is the "
@@ -97,7 +107,7 @@ def _vietoris_rips(study: Study) -> Caption:
     return Caption(
         "H0 and H1 of the weight cloud",
         f"Total persistence of connected components (H0) and loops (H1) of {cloud}; below, the same with "
-        f"distances divided by their median. Lines are means; {of_draws(study, 'cloud')}.",
+        f"distances divided by their median. Lines are means; {of_draws(study, 'cloud')}.{_MARKED}",
         "How spread out the rows of the weight matrices are, and, from the lower panels, what is left of "
         "it when the overall scale of the weights is taken out.",
         "Any growth that is absent from the lower panels is growth of the weights, not of their shape. "
@@ -105,6 +115,18 @@ def _vietoris_rips(study: Study) -> Caption:
         "between them. And " + of_seeds(study) + ".",
         "H0 and H1 total persistence against the step on a log axis, one line per model size, raw above "
         "and scale-free below.",
+    )
+
+
+def _barcode() -> Caption:
+    return Caption(
+        "Bars of the weight cloud: diagram and barcode",
+        "Every component (H0) and loop (H1) of one subsample of one run's weight rows: where it appears and "
+        "where it ends, at the last checkpoint and at the first. Far from the diagonal, or long: it lasts.",
+        "At which distances the rows join, and whether any loop lasts much longer than the others.",
+        "That a long bar is structure: a cloud without any has some as well. And it is one subsample of one "
+        "run.",
+        "Persistence diagrams, death against birth, beside barcodes with a line for each bar.",
     )
 
 

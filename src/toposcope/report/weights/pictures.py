@@ -10,10 +10,12 @@ from matplotlib.figure import Figure
 
 from toposcope.analysis.catalogue import nulls_by_feature
 from toposcope.analysis.groups import sizes
+from toposcope.analysis.health import health
 from toposcope.analysis.study import Study
-from toposcope.analysis.subjects import H0
+from toposcope.analysis.subjects import H0, NP
 from toposcope.analysis.verdicts import judged
 from toposcope.figures import (
+    barcode,
     correlations,
     forecast,
     gradients,
@@ -25,6 +27,7 @@ from toposcope.figures import (
     scaling,
     vietoris_rips,
 )
+from toposcope.figures.marks import bends_of
 
 
 def figures(study: Study) -> Iterator[tuple[str, Figure]]:
@@ -49,9 +52,18 @@ def figures(study: Study) -> Iterator[tuple[str, Figure]]:
     )
     yield from _of_losses(study)
     if _measured(study, "neural_persistence"):
-        yield "neural_persistence", neural_persistence.draw(features, runs, filtration=filtration, null=null)
+        yield (
+            "neural_persistence",
+            neural_persistence.draw(
+                features,
+                runs,
+                filtration=filtration,
+                null=null,
+                bends=bends_of(study.bends, study.column(NP)),
+            ),
+        )
     if _measured(study, "h0_total"):
-        yield "vietoris_rips", vietoris_rips.draw(features, runs, name=cloud)
+        yield "vietoris_rips", vietoris_rips.draw(features, runs, name=cloud, bends=_rips_bends(study))
     if len(metrics) and _measured(study, "h0_total"):
         notes = rho_notes(study.leading, runs, target=study.target, column=h0)
         yield "loss_against_h0", loss_against_h0.draw(features, metrics, runs, name=cloud, notes=notes)
@@ -63,11 +75,34 @@ def figures(study: Study) -> Iterator[tuple[str, Figure]]:
         yield "scaling", scaling.draw(main, study.fits, runs, study.series.catalogue)
     if _measured(study, "neural_persistence"):
         yield "layers", layers.draw(features, runs, filtration=filtration, null=null)
+    if len(study.diagrams):
+        yield "barcode", barcode.draw(study.diagrams, _drawn_run(study))
 
 
 def _of_losses(study: Study) -> Iterator[tuple[str, Figure]]:
     if len(study.metrics) and study.metrics[["loss", "heldout_loss"]].notna().any(axis=None):
-        yield "loss", loss_curves.draw(study.metrics, study.runs)
+        yield "loss", loss_curves.draw(study.metrics, study.runs, symptoms=_symptoms(study))
+
+
+def _symptoms(study: Study) -> dict[str, list[tuple[str, float]]]:
+    """Return where the training log of each run falls ill: kind and step."""
+    found = {
+        str(run): [(one.kind, float(one.step)) for one in health(rows)]
+        for run, rows in study.metrics.groupby("run")
+    }
+    return {run: symptoms for run, symptoms in found.items() if symptoms}
+
+
+def _rips_bends(study: Study) -> dict[str, pd.DataFrame]:
+    """Return the changepoints of each feature of the cloud, by its name."""
+    columns = {name: f"rips/euclidean/{study.cloud}/{name}" for name in vietoris_rips.FEATURES}
+    return {name: bends_of(study.bends, column) for name, column in columns.items()}
+
+
+def _drawn_run(study: Study) -> str:
+    """Return the run whose bars are drawn: the largest model that kept them."""
+    kept = set(study.diagrams["run"])
+    return [run for run in study.ordered if run in kept][-1]
 
 
 def _measured(study: Study, feature: str) -> bool:
