@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from toposcope.analysis.analysis import analyze
+from toposcope import analyze
 from toposcope.errors import InputError, StoreError
 from toposcope.store import Store
 from toposcope.store.merge import merge
