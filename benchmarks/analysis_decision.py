@@ -25,8 +25,9 @@ from toposcope.analysis.forecast import Curve, curve_from_metrics, forecast
 from toposcope.analysis.forecast.auto import Auto
 from toposcope.analysis.forecast.gather import gather_curves
 from toposcope.analysis.synthetic import Spectrum, SyntheticRecipe, simulate, write_family
+from toposcope.papers.decision_rules import WITH_TOPOLOGY
+from toposcope.papers.weight_presets import preset
 from toposcope.probes.registry import weight_probes
-from toposcope.probes.weights.options import preset
 from toposcope.progress import track
 from toposcope.seeding import rng
 from toposcope.sources import open_series
@@ -91,7 +92,7 @@ def synthetic(recipes: dict[str, SyntheticRecipe], what: str) -> list[pd.DataFra
         with tempfile.TemporaryDirectory() as folder:
             curves = measured(recipe, Path(folder))
         for schedule, retrained in (("shared schedule", None), ("its own schedule", retrainer(recipe))):
-            found = regret_table(curves, CUTS, retrained=retrained)
+            found = regret_table(curves, CUTS, retrained=retrained, rules=WITH_TOPOLOGY)
             tables.append(found.assign(family=name, group=what, larger=schedule))
     return tables
 
@@ -101,7 +102,7 @@ def real(data: Path, store: Path | None) -> list[pd.DataFrame]:
     if store is not None:
         kept = Store.open(store)
         curves, _ = gather_curves(kept.metrics(), kept.runs(), features=kept.features())
-        found = regret_table(curves, (0.18, 0.28, 0.48))
+        found = regret_table(curves, (0.18, 0.28, 0.48), rules=WITH_TOPOLOGY)
         tables.append(found.assign(group="five small models", larger="shared schedule"))
     table = pd.read_csv(data / "curves" / "gemstones" / "hot_width_le_768.csv")
     table = table.rename(columns={"final_loss": "loss"})
@@ -110,7 +111,7 @@ def real(data: Path, store: Path | None) -> list[pd.DataFrame]:
         for name, rows in table.groupby("run_name")
     ]
     print("The larger Gemstone's loss, log error\n" + bias(gems, (0.2, 0.3, 0.5)).round(4).to_string())
-    found = regret_table(gems, (0.2, 0.5))
+    found = regret_table(gems, (0.2, 0.5), rules=WITH_TOPOLOGY)
     tables.append(found.assign(group="gemstones (no weights)", larger="shared schedule"))
     return tables
 

@@ -34,6 +34,7 @@ from toposcope.analysis.forecast.laws import MultiPower, Tissue
 from toposcope.analysis.forecast.schedule import constant, cosine, drop, stable_decay
 from toposcope.analysis.forecast.siblings import SiblingTransfer
 from toposcope.analysis.synthetic import Spectrum, SyntheticRecipe, simulate
+from toposcope.papers.forecasters import published_rules
 from toposcope.progress import track
 
 SIZES = {"tiny-3k": 2936, "small-7k": 7408, "med-21k": 20640, "large-46k": 46368, "xl-97k": 97200}
@@ -237,7 +238,9 @@ def _random_feature(a: float, b: float, width: int, schedule: str, steps: int) -
 def of_small(data: Path, small: list[Curve], gems: list[Curve]) -> dict[str, pd.DataFrame]:
     """Return the five small models by every method, against sibling transfer, and the largest of them."""
     cuts = (0.18, 0.28, 0.48)
-    scores = score_forecasts(small, [Auto(), *default_candidates(), *topological_methods(small)], cuts)
+    scores = score_forecasts(
+        small, [Auto(), *default_candidates(), *topological_methods(small, published_rules)], cuts
+    )
     return {
         "five small models": summarise(scores),
         "five small models: against sibling transfer": ablate(scores, SiblingTransfer().name),
