@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from toposcope.errors import InputError
 
-LANDSCAPE_PROBES = ("sharpness", "curvature", "surface")
+LANDSCAPE_PROBES = ("sharpness", "curvature", "surface", "paths", "retrain")
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -211,7 +211,7 @@ def measure(
         The store's folder, made when it is not there.
     features
         "cheap", "all", names of weight probes separated by commas, or a list of names and of your own probes;
-        "landscape" for the loss surface, or one of its probes (sharpness, curvature, surface).
+        "landscape" for the loss surface, or its probes (sharpness, curvature, surface, paths, retrain).
     preset
         "default", or "seed004" for the weight-space paper's conventions.
     texts
@@ -272,7 +272,7 @@ def _landscape_study(
     from toposcope.probes.landscape.study import study_of_texts
 
     source = None if texts is None else str(texts)
-    study = study_of_texts(options or LandscapeOptions(), source, Path(store), features=names)
+    study = study_of_texts(options or LandscapeOptions(), source, Path(store), features=names).of(series)
     study.cost(series)
     return study
 
