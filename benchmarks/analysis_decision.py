@@ -24,8 +24,9 @@ from toposcope.analysis.decision.regret import regret_summary, regret_table
 from toposcope.analysis.forecast import Curve, curve_from_metrics
 from toposcope.analysis.forecast.gather import gather_curves
 from toposcope.analysis.synthetic import Spectrum, SyntheticRecipe, simulate, write_family
+from toposcope.papers.decision_rules import WITH_TOPOLOGY
+from toposcope.papers.weight_presets import preset
 from toposcope.probes.registry import weight_probes
-from toposcope.probes.weights.options import preset
 from toposcope.progress import track
 from toposcope.seeding import rng
 from toposcope.sources import open_series
@@ -90,7 +91,7 @@ def synthetic(recipes: dict[str, SyntheticRecipe], what: str) -> list[pd.DataFra
         with tempfile.TemporaryDirectory() as folder:
             curves = measured(recipe, Path(folder))
         for schedule, retrained in (("shared schedule", None), ("its own schedule", retrainer(recipe))):
-            found = regret_table(curves, CUTS, retrained=retrained)
+            found = regret_table(curves, CUTS, retrained=retrained, rules=WITH_TOPOLOGY)
             tables.append(found.assign(family=name, group=what, larger=schedule))
     return tables
 
@@ -100,7 +101,7 @@ def real(data: Path, store: Path | None) -> list[pd.DataFrame]:
     if store is not None:
         kept = Store.open(store)
         curves, _ = gather_curves(kept.metrics(), kept.runs(), features=kept.features())
-        found = regret_table(curves, (0.18, 0.28, 0.48))
+        found = regret_table(curves, (0.18, 0.28, 0.48), rules=WITH_TOPOLOGY)
         tables.append(found.assign(group="five small models", larger="shared schedule"))
     table = pd.read_csv(data / "curves" / "gemstones" / "hot_width_le_768.csv")
     table = table.rename(columns={"final_loss": "loss"})
@@ -108,7 +109,7 @@ def real(data: Path, store: Path | None) -> list[pd.DataFrame]:
         curve_from_metrics(str(name), rows, parameters=int(rows["params_active_precise"].iloc[0]))
         for name, rows in table.groupby("run_name")
     ]
-    found = regret_table(gems, (0.2, 0.5))
+    found = regret_table(gems, (0.2, 0.5), rules=WITH_TOPOLOGY)
     tables.append(found.assign(group="gemstones (no weights)", larger="shared schedule"))
     return tables
 

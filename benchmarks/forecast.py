@@ -34,6 +34,7 @@ from toposcope.analysis.forecast.laws import MultiPower, Tissue
 from toposcope.analysis.forecast.schedule import constant, cosine, drop, stable_decay
 from toposcope.analysis.forecast.siblings import SiblingTransfer
 from toposcope.analysis.synthetic import Spectrum, SyntheticRecipe, simulate
+from toposcope.papers.forecasters import published_rules
 from toposcope.progress import track
 
 SIZES = {"tiny-3k": 2936, "small-7k": 7408, "med-21k": 20640, "large-46k": 46368, "xl-97k": 97200}
@@ -246,7 +247,7 @@ def main() -> None:
         print(fading(options.data, small).round(4).to_string(index=False))
         return
     tables: dict[str, pd.DataFrame] = {}
-    methods = [Auto(), *default_candidates(), *topological_methods(small)]
+    methods = [Auto(), *default_candidates(), *topological_methods(small, published_rules)]
     scores = score_forecasts(small, methods, (0.18, 0.28, 0.48))
     tables["five small models"] = summarise(scores)
     tables["five small models: against sibling transfer"] = ablate(scores, SiblingTransfer().name)

@@ -109,7 +109,7 @@ SMALL = LandscapeOptions(batches=2, sequences=8, length=8, seeds=1, updates=5)
 
 
 def test_barriers_are_rows_of_both_kinds_and_say_what_was_aligned(seeds, tmp_path) -> None:
-    store = ts.measure(str(seeds), tmp_path / "s", features="paths", landscape=SMALL)
+    store = ts.measure(str(seeds), tmp_path / "s", features="paths", options=SMALL)
     rows = store.features(probe="paths")
     assert set(rows["feature"]) == {"barrier", "barrier_bezier"}
     assert set(rows["draw"]) == {0, 1}
@@ -127,7 +127,7 @@ def test_barriers_are_rows_of_both_kinds_and_say_what_was_aligned(seeds, tmp_pat
 
 
 def test_training_after_a_jump_lowers_its_loss_and_leaves_a_cloud(seeds, tmp_path) -> None:
-    store = ts.measure(str(seeds), tmp_path / "s", features="retrain", landscape=SMALL)
+    store = ts.measure(str(seeds), tmp_path / "s", features="retrain", options=SMALL)
     rows = store.features(probe="retrain").set_index(["run", "step", "feature"])["value"]
     assert len(rows) == 2 * 3 * 7
     wide = rows.unstack()
@@ -156,6 +156,6 @@ def test_the_cloud_of_a_known_return_is_a_line_that_shrinks() -> None:
 def test_what_cannot_be_trained_further_is_refused_in_a_line(seeds, tmp_path) -> None:
     weights = {0: {"w": np.ones((4, 4))}, 1: {"w": np.ones((4, 4))}}
     with pytest.raises(InputError, match=r"nothing could be measured.*needs a run of `toposcope train`"):
-        ts.measure(weights, tmp_path / "s", features="retrain", landscape=SMALL)
+        ts.measure(weights, tmp_path / "s", features="retrain", options=SMALL)
     with pytest.raises(InputError, match="every is 9; give a number between 1 and the 5 updates"):
         jump_and_retrain(None, None, None, np.zeros(1), np.zeros(1), step=0, updates=5, every=9)  # type: ignore[arg-type]

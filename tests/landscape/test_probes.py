@@ -54,7 +54,7 @@ def run(tmp_path_factory):
 @pytest.fixture(scope="module")
 def store(run, tmp_path_factory) -> Store:
     """Every probe on a run folder, which reads what its training held out."""
-    return ts.measure(str(run), tmp_path_factory.mktemp("all") / "s", features="landscape", landscape=SMALL)
+    return ts.measure(str(run), tmp_path_factory.mktemp("all") / "s", features="landscape", options=SMALL)
 
 
 def measured(series, folder, options, names, texts=MANY):

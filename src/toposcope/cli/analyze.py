@@ -22,7 +22,7 @@ _TABLES = (
 )  # fmt: skip
 
 
-@click.command("analyze", short_help="Say what a store's features tell beyond the loss, against nulls.")
+@click.command("analyze")
 @click.argument("source", type=click.Path(path_type=Path), required=False)
 @click.option(
     "--target", "targets", multiple=True, help="Column to explain; repeat for several.  [default: the losses]"
@@ -114,7 +114,8 @@ def command(
         )
     if law is not None:
         return show_law(source, law, columns, leave_out, out, as_json=as_json)
-    from toposcope.analysis.analysis import PARTS, USUAL, analyze
+    from toposcope.analysis.analysis import PARTS, USUAL
+    from toposcope.api import analyze
 
     analysis = analyze(source, targets=targets, columns=features, scores=target_file)
     chosen = PARTS if everything or "all" in parts else parts or USUAL
@@ -184,8 +185,8 @@ def _table(analysis: Analysis, name: str, rows: int) -> None:
 def _calibrate(source: Path | None, draws: int, out: Path | None, as_json: bool) -> int:
     import numpy as np
 
-    from toposcope.analysis.analysis import analyze
     from toposcope.analysis.trends.calibration import as_matrix, calibration_matrix
+    from toposcope.api import analyze
 
     steps = np.arange(51) * 100.0 if source is None else analyze(source).longest_grid()
     found = calibration_matrix(steps, draws=draws, quiet=as_json)

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from toposcope.analysis.health import Symptom
 
 
-@click.command("forecast", short_help="Forecast the final loss of unfinished runs.")
+@click.command("forecast")
 @click.argument("targets", nargs=-1, metavar="STORE_OR_RUN...")
 @click.option(
     "--siblings", multiple=True, metavar="STORE_OR_RUN", help="Finished runs to learn from; repeat."
@@ -173,10 +173,11 @@ def _methods(curves: list[Curve]) -> list[Forecaster]:
     from toposcope.analysis.forecast.families import Exp4, ILog2, Janoschek
     from toposcope.analysis.forecast.gather import topological_methods
     from toposcope.analysis.forecast.laws import MultiPower
+    from toposcope.papers.forecasters import published_rules
 
     laws = (MultiPower(shape=PUBLISHED),)
     families = (Exp4(), ILog2(), Janoschek())
-    return [Auto(), *default_candidates(), *laws, *families, *topological_methods(curves)]
+    return [Auto(), *default_candidates(), *laws, *families, *topological_methods(curves, published_rules)]
 
 
 def _symptoms(curves: list[Curve]) -> dict[str, list[Symptom]]:

@@ -6,12 +6,13 @@ from pathlib import Path
 
 import click
 
-from toposcope.cli.embeddings import check_device
+from toposcope.api.measuring import Measurement
+from toposcope.api.representations import check_device
 from toposcope.cli.output import json_option
-from toposcope.cli.sweeping import Place, Sweeping, exit_code, show_sweep, sweep_options
+from toposcope.cli.sweeping import Sweeping, exit_code, show_sweep, sweep_options
 
 
-@click.command("landscape", short_help="Measure the loss surface around every checkpoint.")
+@click.command("landscape")
 @click.argument("series", nargs=-1, required=True)
 @click.option(
     "--texts",
@@ -85,8 +86,6 @@ def command(
     from toposcope.probes.landscape.options import LandscapeOptions
     from toposcope.probes.landscape.study import study_of_texts
     from toposcope.recipes import load_training_recipe
-    from toposcope.store import Store
-    from toposcope.sweep import sweep
 
     options = LandscapeOptions(
         directions=directions, n=n, resolution=resolution, reach=reach, graph=graph, batches=batches,
@@ -103,9 +102,7 @@ def command(
     opened = sweeping.open(series)
     study = study.of(opened)
     click.echo(study.announcement(opened), err=True)
-    place = Place.of(out)
-    store = Store.create(out, recipe=study.recipe())
-    report = sweep(opened, study.probes(), store, execution=execution, agree=sweeping.agree(opened, place))
-    place.refuse_nothing(report, alone=execution.shard.count == 1)
+    found = Measurement(opened, study.probes(), study.recipe())
+    report = found.carry_out(out, execution=execution, agree=sweeping.agree(opened, out))
     show_sweep(report, out, as_json=as_json)
     return exit_code(report)

@@ -187,7 +187,7 @@ class Watchman:
 
 
 def _says(look: Look) -> bool:
-    return look.judged is not None or bool(look.broken)
+    return look.judged is not None or bool(look.broken) or bool(look.faults)
 
 
 def _key(at: Finding | Event) -> tuple[str, str, str, int | None]:

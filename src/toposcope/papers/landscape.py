@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from toposcope.analysis.analysis import analyze
+from toposcope.analysis.analysis import analysis_of
 from toposcope.analysis.findings import words
 from toposcope.analysis.findings.surfaces import shares
 from toposcope.analysis.forms import interval
@@ -76,7 +76,7 @@ def measure(
 
 def sections(store: Store) -> list[Section]:
     """Return the study's tables: the answer first, then what the surfaces hold and how numbers moved."""
-    study = analyze(store).studies[0]
+    study = analysis_of(store).studies[0]
     return [_answer(study), _surfaces(study), _moved(study)]
 
 

@@ -11,7 +11,7 @@ from matplotlib.figure import Figure
 from toposcope.analysis.findings import words
 from toposcope.analysis.groups import size_list
 from toposcope.analysis.study import Study
-from toposcope.figures.style import thumbnail, to_png, to_svg
+from toposcope.figures.rendering import render_all
 from toposcope.tabular import Table
 
 if TYPE_CHECKING:
@@ -131,8 +131,7 @@ def _shown(question: str, pictures: Mapping[str, Picture]) -> Picture | None:
 
 def drawn(figures: Iterable[tuple[str, Figure]], captions: Mapping[str, Caption]) -> Iterator[Picture]:
     """Yield the figures as pictures, each with its caption by name."""
-    for name, figure in figures:
-        svg = to_svg(figure)
-        figure.set_layout_engine("none")  # the layout is settled; finding it again takes most of the time
-        png = to_png(figure)
-        yield Picture(name, svg, png, captions[name], thumbnail(png))
+    named = list(figures)
+    made = render_all(figure for _, figure in named)
+    for (name, _), one in zip(named, made, strict=True):
+        yield Picture(name, one.svg, one.png, captions[name], one.thumbnail)
