@@ -10,7 +10,6 @@ from scipy.linalg import toeplitz
 from toposcope.analysis import (
     from_frame,
     lag_table,
-    phase_table,
     replicate_table,
     saturation_table,
     scaling_table,
@@ -23,7 +22,7 @@ from toposcope.analysis.phases.segments import segments
 from toposcope.analysis.trends.replicates import POOLED, pairing_test, pooled_pairing_test
 from toposcope.errors import InputError
 from toposcope.papers.forecast_rules import combine, loss_only, rule_table, tda_only
-from toposcope.papers.phase_rules import coded_rule, written_rule
+from toposcope.papers.phase_rules import coded_rule, phase_table, written_rule
 
 STEPS = np.arange(0, 5001, 100)
 
