@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -16,14 +16,16 @@ from toposcope.analysis.derived import with_derived
 from toposcope.analysis.findings import words
 from toposcope.analysis.forecast.frame import Log, log_from_frame
 from toposcope.analysis.hidden import PROBE
+from toposcope.analysis.joined import joined
 from toposcope.analysis.plain import plain_table
 from toposcope.analysis.published import NOTHING, Published
 from toposcope.analysis.study import Study, chosen_targets, why_nothing
-from toposcope.analysis.subjects import LANDSCAPE, REPRESENTATIONS, TABLE, Subject, rows_of
+from toposcope.analysis.subjects import LANDSCAPE, REPRESENTATIONS, TABLE, WEIGHTS, Subject, rows_of
 from toposcope.analysis.table import SeriesTable, series_table, with_targets
 from toposcope.analysis.target import chosen_target
 from toposcope.analysis.targets import read_targets
 from toposcope.errors import InputError
+from toposcope.sources.history import renamed
 from toposcope.sources.losses import read_table
 from toposcope.store import Store
 
@@ -197,6 +199,7 @@ def analysis_of(
     targets: str | Sequence[str] = (),
     columns: Sequence[str] = (),
     scores: str | Path | pd.DataFrame | None = None,
+    rename: Mapping[str, str] | None = None,
     published: Published = NOTHING,
 ) -> Analysis:
     """Read what `toposcope.analyze` is given; `published` are the rules of papers that stand beside the rest.
@@ -205,27 +208,34 @@ def analysis_of(
     ------
     InputError
         When there is nothing measured, a target or a column is not there, or two stores hold the same
-        kind of measurement.
+        kind of measurement by different recipes.
     """
     named = (targets,) if isinstance(targets, str) else tuple(targets)
     read = read_targets(Path(scores)) if isinstance(scores, str | Path) else scores
     given = [source] if isinstance(source, Store | str | Path | pd.DataFrame) else list(source)
-    made = [study for one in given for study in _studies(one, named, tuple(columns), read)]
+    with joined(given) as sources:
+        made = [
+            study for one in sources for study in _studies(one, named, tuple(columns), read, rename or {})
+        ]
     studies = [replace(study, published=published) for study in made]
     names = [study.subject.name for study in studies]
     if len(set(names)) < len(names):
         listed = ", ".join(str(one.path if isinstance(one, Store) else one) for one in given)
-        raise InputError(f"{listed}: two of the stores hold the same kind of measurement; report them apart")
+        raise InputError(
+            f"{listed}: two hold the same kind of measurement, made otherwise; report them apart"
+        )
     return Analysis(tuple(studies))
 
 
 def _studies(
-    source: Source, targets: tuple[str, ...], columns: tuple[str, ...], scores: pd.DataFrame | None
-) -> list[Study]:
+    source: Source, targets: tuple[str, ...], columns: tuple[str, ...], scores: pd.DataFrame | None,
+    rename: Mapping[str, str],
+) -> list[Study]:  # fmt: skip
     if isinstance(source, pd.DataFrame):
-        return [_of_table(source, "run", targets, columns, scores)]
+        return [_of_table(renamed(source, rename, "source"), "run", targets, columns, scores)]
     if isinstance(source, str | Path) and Path(source).is_file():
-        return [_of_table(read_table(Path(source)), Path(source).stem, targets, columns, scores)]
+        table = renamed(read_table(Path(source)), rename, str(source))
+        return [_of_table(table, Path(source).stem, targets, columns, scores)]
     store = source if isinstance(source, Store) else Store.open(source)
     features = store.features()
     if features.empty:
@@ -236,12 +246,19 @@ def _studies(
     return [
         study_of_rows(
             subject, rows, metrics, runs, catalogue=declared,
-            diagrams=store.diagrams(probe=PROBE) if subject is REPRESENTATIONS else None,
+            diagrams=_diagrams(store, subject),
             audit=audit, provenance=stated, targets=targets, columns=columns, scores=scores,
             kept=store.path / "landscapes" if subject is LANDSCAPE else None,
         )
         for subject, rows in rows_of(features)
     ]  # fmt: skip
+
+
+def _diagrams(store: Store, subject: Subject) -> pd.DataFrame | None:
+    """Return the kept diagrams that the page of a subject draws."""
+    if subject is REPRESENTATIONS:
+        return store.diagrams(probe=PROBE)
+    return store.diagrams(probe="rips", name="pooled") if subject is WEIGHTS else None
 
 
 def study_of_rows(

@@ -184,7 +184,7 @@ def measure(
     elif {*names} & {*OURS}:
         wanted = Asked(texts=source, features=tuple(names))
         found = of_representations(
-            opened(series), _settings(options, "representations", preset), wanted,
+            lambda: opened(series), _settings(options, "representations", preset), wanted,
             look=Place.of(Path(store)).fresh,
         )  # fmt: skip
     else:
