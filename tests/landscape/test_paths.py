@@ -121,6 +121,7 @@ def test_barriers_are_rows_of_both_kinds_and_say_what_was_aligned(seeds, tmp_pat
     assert notes[f"from {one}"].str.contains("no alignment was done").all()
     assert notes[f"from {one}, aligned"].str.contains("heads and neurons matched").all()
     assert rows["note"].str.contains(r"95% \[").all()
+    assert [study.subject.name for study in ts.analyze(store.path).studies] == ["landscape"]
     before = rows[(rows["name"] == "model") & (rows["feature"] == "barrier")]
     assert sorted(before["step"].unique()) == [2, 4]
     assert before["value"].abs().max() < 0.1  # two updates apart there is no barrier worth the name
