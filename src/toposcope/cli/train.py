@@ -15,7 +15,7 @@ from toposcope.recipes import training_recipes
 from toposcope.recipes.training import parse_override
 
 
-@click.command("train", short_help="Train small language models into run folders.")
+@click.command("train")
 @click.option("--recipe", default="demo", show_default=True, help="A recipe's name or a TOML file.")
 @click.option("--out", type=click.Path(path_type=Path), help="Folder that receives one folder per run.")
 @click.option("--models", help="Only these models of the recipe, separated by commas.")

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 _SHOWN = ("alarm", "notice", "segment", "vanished", "skipped", "waiting", "measured")
 
 
-@click.command("watch", short_help="Follow a run from beside it; say when something breaks, and where.")
+@click.command("watch")
 @click.argument("target", metavar="DIR|STORE", type=click.Path(path_type=Path))
 @click.option("--out", type=click.Path(path_type=Path), help="The store.  [default: DIR-watch, beside DIR]")
 @click.option("--every", type=float, default=10.0, show_default=True, help="Seconds between looks, at least.")
