@@ -76,7 +76,7 @@ class Watchman:
             self._remember(str(run), table)
         for run, of_run in new.features.groupby("run", sort=True):
             for at, rows in of_run.groupby("step", sort=True):
-                step = int(at)  # type: ignore[call-overload]
+                step = int(str(at))
                 found += self._watch(str(run)).checkpoint(step, rows)
                 found += self._plateau(str(run), step, rows) + self._siblings(str(run), step)
         if self._target is not None and len(new.metrics):
