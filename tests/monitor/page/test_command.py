@@ -76,7 +76,7 @@ def test_the_page_of_the_command_follows_a_run_that_is_killed_and_goes_on(tmp_pa
                 "console", lambda told: said.append(told.text) if told.type in ("error", "warning") else 0
             )
             page.on("pageerror", lambda error: said.append(str(error)))
-            page.goto(address.removeprefix("page: "))
+            page.goto(address.removeprefix("page: "), timeout=LIMIT)
             expect(page.locator("body")).to_have_attribute("data-state", "live", timeout=LIMIT)
             drawn = page.locator('[data-panel="loss"] svg[role="img"]').first
             expect(drawn).to_have_attribute("aria-label", re.compile("curve"), timeout=LIMIT)
