@@ -29,6 +29,9 @@ from toposcope.store import Store
 from toposcope.sweep import Execution, sweep
 
 WINDOW, SIGMAS = 50, 5.0
+FOLLOWED = 60
+"""Steps after the checkpoint before a fault for which a run with a fault is followed."""
+
 DISK = "corrupted shard"
 FAULTS = (*TRAINED, DISK)
 State = dict[str, np.ndarray]
@@ -68,7 +71,8 @@ def measure(plan: Plan, runs: Path, fault: str, place: Path) -> None:
         open_series(folder, split="whole"),
         json.loads((folder / "run.json").read_text())["config"],
     )
-    states = {at.step: dict(series.tensors(at)) for at in series}
+    last = 10**9 if fault == "healthy" else plan.checkpoint + FOLLOWED
+    states = {at.step: dict(series.tensors(at)) for at in series if at.step <= last}
     if fault == DISK:
         at = plan.checkpoint + EVERY
         states[at] = {name: value.copy() for name, value in states[at].items()}
@@ -76,10 +80,11 @@ def measure(plan: Plan, runs: Path, fault: str, place: Path) -> None:
     options = WeightOptions()
     store = Store.create(place / "aside", recipe=options.recipe())
     models = {"run": {step: Model(state, config) for step, state in states.items()}}
-    probes = weight_probes(["baselines", "neural_persistence", "updates"], options)
+    probes = weight_probes(["updates"], options)
     report = sweep(open_series(models), probes, store, execution=Execution(quiet=True, audit=False))
     assert not report.failures, report.failures[:1]
-    store.write_metrics(series.metrics(folder.name).assign(run="run"))
+    metrics = series.metrics(folder.name)
+    store.write_metrics(metrics[metrics["step"] <= last].assign(run="run"))
     (place / "aside").rename(place / "store")
 
 
@@ -131,14 +136,35 @@ def line(plan: Plan, fault: str, store: Path) -> dict[str, object]:
     }  # fmt: skip
 
 
+def summary(results: list[dict[str, object]]) -> str:
+    """Return the table of all lines."""
+    table = pd.DataFrame(results)
+    columns = ["found", "culprit", "rule loss", "rule grad_norm"]
+    made = table.groupby("fault")[columns].agg(lambda one: one.dropna().astype(float).mean())
+    made["delay, median"] = table.groupby("fault")["delay"].median()
+    made["delay, worst"] = table.groupby("fault")["delay"].max()
+    made["runs"] = table.groupby("fault").size()
+    for name in ("false", "rule loss, false", "rule grad_norm, false"):
+        made[f"{name}: runs"] = table.groupby("fault")[name].agg(lambda one: int((one > 0).sum()))
+    return made.to_string()
+
+
 def main() -> None:
     """Measure what is not measured yet, judge everything, print."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--runs", type=Path, required=True)
-    parser.add_argument("--stores", type=Path, required=True)
+    parser.add_argument("--runs", type=Path)
+    parser.add_argument("--stores", type=Path)
     parser.add_argument("--measure-only", action="store_true", help="Judge nothing yet.")
+    parser.add_argument("--part", default="0/1", help="I/N: every N-th run from I on, for N processes.")
+    parser.add_argument("--lines", type=Path, nargs="*", help="Print the table of these outputs instead.")
     given = parser.parse_args()
-    series = [(fault, plan, plan.folder(given.stores, fault)) for fault, plan in planned(given.runs)]
+    if given.lines:
+        lines = [one for path in given.lines for one in path.read_text().splitlines()]
+        print(summary([json.loads(one) for one in lines if one.startswith("{")]))
+        return
+    i, n = map(int, given.part.split("/"))
+    chosen = [(fault, plan) for fault, plan in planned(given.runs) if plan.number % n == i]
+    series = [(fault, plan, plan.folder(given.stores, fault)) for fault, plan in chosen]
     for fault, plan, place in series:
         if not (place / "store").exists():
             shutil.rmtree(place, ignore_errors=True)
@@ -150,15 +176,7 @@ def main() -> None:
     for fault, plan, place in series:
         results.append(line(plan, fault, place / "store"))
         print(json.dumps(results[-1], default=float), flush=True)
-    table = pd.DataFrame(results)
-    columns = ["found", "culprit", "rule loss", "rule grad_norm"]
-    summary = table.groupby("fault")[columns].agg(lambda one: one.dropna().astype(float).mean())
-    summary["delay, median"] = table.groupby("fault")["delay"].median()
-    summary["delay, worst"] = table.groupby("fault")["delay"].max()
-    summary["runs"] = table.groupby("fault").size()
-    for name in ("false", "rule loss, false", "rule grad_norm, false"):
-        summary[f"{name}: runs"] = table.groupby("fault")[name].agg(lambda one: int((one > 0).sum()))
-    print(summary.to_string())
+    print(summary(results))
 
 
 if __name__ == "__main__":

@@ -21,6 +21,7 @@ from toposcope.api import analyze, report
 from toposcope.cli.main import main
 from toposcope.cli.report import command
 from toposcope.errors import InputError
+from toposcope.figures.rendering import Rendered
 from toposcope.papers.report_files import tidy_rows
 from toposcope.probes.catalogue import DECLARED, own_catalogue
 from toposcope.report.representations import part
@@ -188,9 +189,8 @@ def page(tmp_path_factory):
 @pytest.fixture
 def unprinted(monkeypatch):
     """Draw the figures but leave out their files, which take most of the time."""
-    monkeypatch.setattr("toposcope.report.parts.to_svg", lambda _: b"<svg/>")
-    monkeypatch.setattr("toposcope.report.parts.to_png", lambda _: b"PNG")
-    monkeypatch.setattr("toposcope.report.parts.thumbnail", lambda _: b"PNG")
+    blank = Rendered(b"<svg/>", b"PNG", b"PNG")
+    monkeypatch.setattr("toposcope.report.parts.render_all", lambda figures: [blank for _ in figures])
 
 
 FIGURES = {

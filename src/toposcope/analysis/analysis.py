@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -25,6 +25,7 @@ from toposcope.analysis.table import SeriesTable, series_table, with_targets
 from toposcope.analysis.target import chosen_target
 from toposcope.analysis.targets import read_targets
 from toposcope.errors import InputError
+from toposcope.sources.history import renamed
 from toposcope.sources.losses import read_table
 from toposcope.store import Store
 
@@ -198,6 +199,7 @@ def analysis_of(
     targets: str | Sequence[str] = (),
     columns: Sequence[str] = (),
     scores: str | Path | pd.DataFrame | None = None,
+    rename: Mapping[str, str] | None = None,
     published: Published = NOTHING,
 ) -> Analysis:
     """Read what `toposcope.analyze` is given; `published` are the rules of papers that stand beside the rest.
@@ -212,7 +214,9 @@ def analysis_of(
     read = read_targets(Path(scores)) if isinstance(scores, str | Path) else scores
     given = [source] if isinstance(source, Store | str | Path | pd.DataFrame) else list(source)
     with joined(given) as sources:
-        made = [study for one in sources for study in _studies(one, named, tuple(columns), read)]
+        made = [
+            study for one in sources for study in _studies(one, named, tuple(columns), read, rename or {})
+        ]
     studies = [replace(study, published=published) for study in made]
     names = [study.subject.name for study in studies]
     if len(set(names)) < len(names):
@@ -224,12 +228,14 @@ def analysis_of(
 
 
 def _studies(
-    source: Source, targets: tuple[str, ...], columns: tuple[str, ...], scores: pd.DataFrame | None
-) -> list[Study]:
+    source: Source, targets: tuple[str, ...], columns: tuple[str, ...], scores: pd.DataFrame | None,
+    rename: Mapping[str, str],
+) -> list[Study]:  # fmt: skip
     if isinstance(source, pd.DataFrame):
-        return [_of_table(source, "run", targets, columns, scores)]
+        return [_of_table(renamed(source, rename, "source"), "run", targets, columns, scores)]
     if isinstance(source, str | Path) and Path(source).is_file():
-        return [_of_table(read_table(Path(source)), Path(source).stem, targets, columns, scores)]
+        table = renamed(read_table(Path(source)), rename, str(source))
+        return [_of_table(table, Path(source).stem, targets, columns, scores)]
     store = source if isinstance(source, Store) else Store.open(source)
     features = store.features()
     if features.empty:

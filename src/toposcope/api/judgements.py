@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -20,6 +20,7 @@ def analyze(
     targets: str | Sequence[str] = (),
     columns: Sequence[str] = (),
     scores: str | Path | pd.DataFrame | None = None,
+    rename: Mapping[str, str] | None = None,
 ) -> Analysis:
     """Analyse a store (or several), a table with one row per checkpoint, or a CSV or parquet file of one.
 
@@ -35,6 +36,8 @@ def analyze(
         Features to analyse; by default those of the model and of each role.
     scores
         Further targets: a file that `read_targets` reads, or what it returns.
+    rename
+        What columns of a table are: {"final_loss": "loss"}.
 
     Raises
     ------
@@ -53,7 +56,9 @@ def analyze(
     from toposcope.analysis.analysis import analysis_of
     from toposcope.papers.published import PUBLISHED
 
-    return analysis_of(source, targets=targets, columns=columns, scores=scores, published=PUBLISHED)
+    return analysis_of(
+        source, targets=targets, columns=columns, scores=scores, rename=rename, published=PUBLISHED
+    )
 
 
 def report(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -45,9 +45,11 @@ class Asked:
 
 
 def of_representations(
-    series: Series, options: RepresentationOptions, asked: Asked, *, look: bool
+    find: Callable[[], Series], options: RepresentationOptions, asked: Asked, *, look: bool
 ) -> Measurement:
     """Return the measurement of what every checkpoint makes of texts; `look` has models refused beforehand.
+
+    `find` opens the series, which is done last: what is asked for can be wrong whatever the series holds.
 
     Raises
     ------
@@ -70,6 +72,7 @@ def of_representations(
         labelled=None if asked.labelled is None else load_labelled(asked.labelled), keep=asked.keep,
         grid=_grid(asked),
     )  # fmt: skip
+    series = find()
     if look and (asked.keep is None or not asked.keep.exists()):
         _check_models(series, loader, options.layers)
     if asked.keep is not None:

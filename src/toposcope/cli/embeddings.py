@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -147,9 +148,9 @@ def command(
     else:
         if not series or texts is None:
             raise InputError("embeddings needs SERIES and --texts, or --from-kept FOLDER")
-        opened = sweeping.open(series)
-        found = of_representations(opened, options, asked, look=Place.of(out).fresh)
-        agree = sweeping.agree(opened, out)
+        find = functools.cache(lambda: sweeping.open(series))
+        found = of_representations(find, options, asked, look=Place.of(out).fresh)
+        agree = sweeping.agree(find(), out)
     report = found.carry_out(out, execution=execution, agree=agree)
     tables = _sensitivity(out) if sensitivity else {}
     show_sweep(report, out, as_json=as_json, tables=tables)

@@ -35,11 +35,17 @@ TESTS = {
 
 _PANEL = (
     "update_relative", *(f"update_relative_{part}" for part in "qkvo"), "update_row_max", "update_entropy",
-    "qk_norm", "ov_norm", "frobenius_norm",
+    "qk_norm", "ov_norm",
 )  # fmt: skip
 _ENTROPIES = ("update_entropy",)
 _PERSISTENCE = ("neural_persistence", "neural_persistence", "rieck")
 _REST = 20
+
+LOSS_FLOOR, GRADIENT_FLOOR = 0.02, 0.2
+"""Scales of the logarithms, at least: jumps of a steady series by a few of these are no alarm."""
+
+LOSS_DEGREES = 6.0
+"""The loss's tail is at most as heavy as Student's t with so many degrees; see docs/watch.md."""
 
 Key = tuple[str, int, str]
 """Name of the matrix, head (-1: none), feature."""
@@ -73,7 +79,8 @@ class RunWatch:
     def __init__(self, run: str, family: Family, *, planned: np.ndarray | None = None) -> None:
         self.run = run
         self._family = family
-        self._loss, self._gradient = OneStepAhead(), OneStepAhead()
+        self._loss = OneStepAhead(floor=LOSS_FLOOR, least_degrees=LOSS_DEGREES)
+        self._gradient = OneStepAhead(floor=GRADIENT_FLOOR)
         self._drift = Drift(family.rate_of("loss drift"))
         self._phase = (
             None if planned is None else OnlineDetector(planned, rate=family.rate_of("phase boundary"))

@@ -19,7 +19,7 @@ SIBLINGS = 3
 FLOOR = 0.1
 """Added in quadrature to every scale: series are logarithms, and a move of 10% is worth no alarm."""
 
-DEGREES = 6.0
+DEGREES = 8.0
 """Degrees of freedom of the Student t law of a healthy series' moves; see docs/watch.md for what set it."""
 
 KEPT = 64

@@ -92,14 +92,14 @@ def _hindsight(
     ahead = min(budget / curve.parameters, curve.horizon - seen.last)
     price = lambda spent: 1 + PRICE * min(spent, 1.0)  # noqa: E731
     return {
-        CONTINUE: _read(curve, seen.last + ahead) * price(ahead * curve.parameters / budget),
+        CONTINUE: read_loss(curve, seen.last + ahead) * price(ahead * curve.parameters / budget),
         STOP: math.exp(level_and_slope(seen.step, seen.loss)[0]),
-        SCALE: (retrained(bigger, int(steps)) if retrained else _read(bigger, steps))
+        SCALE: (retrained(bigger, int(steps)) if retrained else read_loss(bigger, steps))
         * price(steps * bigger.parameters / budget),
     }
 
 
-def _read(curve: Curve, steps: float) -> float:
+def read_loss(curve: Curve, steps: float) -> float:
     """Return a run's loss at a step: its final loss near the end, infinity before it can be read."""
     if steps >= (1 - SAME_HORIZON) * curve.horizon:
         return curve.final_loss()

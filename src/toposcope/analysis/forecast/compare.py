@@ -15,6 +15,7 @@ from toposcope.analysis.forecast.families import LastValue
 from toposcope.analysis.forecast.frame import Log
 from toposcope.analysis.forecast.gather import gather_curves, split_runs, topological_methods
 from toposcope.analysis.forecast.siblings import SiblingTransfer
+from toposcope.analysis.statistics import holm
 
 CUTS = (0.2, 0.3, 0.5)
 LEAST_RUNS = 3
@@ -26,8 +27,8 @@ COLUMNS = (
     "covered", "interval_from", "status", "reason",
 )  # fmt: skip
 WORTH = (
-    "cut", "method", "base", "n", "effect", "low", "high", "t_p", "wilcoxon_p", "smallest_wilcoxon_p",
-    "status", "reason",
+    "cut", "method", "base", "n", "effect", "low", "high", "t_p", "t_holm", "wilcoxon_p",
+    "smallest_wilcoxon_p", "status", "reason",
 )  # fmt: skip
 BY_SIBLINGS = SiblingTransfer().name
 BY_RULE = "control: loss only + last loss"
@@ -81,7 +82,8 @@ def worth_of_features(scores: pd.DataFrame, *, level: float = 0.95) -> pd.DataFr
 
     The control of sibling transfer with features is sibling transfer; that of the published rules with
     neural persistence is the rule with the last loss in its place. Negative effects favour the features.
-    Columns `WORTH`; see `ablate`.
+    Columns `WORTH`; see `ablate`. `t_holm` is the t-test's p after Holm's correction for all rows of the
+    table: each is one more look at the same question.
     """
     with_siblings = scores["method"].str.startswith((BY_SIBLINGS + " + ",))
     by_rule = scores["method"].isin(["published: combined", "published: TDA only"])
@@ -90,7 +92,10 @@ def worth_of_features(scores: pd.DataFrame, *, level: float = 0.95) -> pd.DataFr
         for chosen, base in ((with_siblings, BY_SIBLINGS), (by_rule, BY_RULE))
         if chosen.any() and (scores["method"] == base).any()
     ]
-    return pd.concat(tables, ignore_index=True) if tables else pd.DataFrame(columns=list(WORTH))
+    if not tables:
+        return pd.DataFrame(columns=list(WORTH))
+    worth = pd.concat(tables, ignore_index=True)
+    return worth.assign(t_holm=holm(worth["t_p"].to_numpy(float)))[list(WORTH)]
 
 
 def _methods(

@@ -65,7 +65,10 @@ class Curve:
         return not self.endless and self.last >= self.horizon * (1 - FINAL_SHARE)
 
     def seen(self, cut: float) -> Curve:
-        """Return what was known at step `cut`: losses, rates and features up to it; the plan stays."""
+        """Return what was known at step `cut`: losses, rates and features up to it; the plan stays.
+
+        `symptoms` are of the whole log: they stay only where nothing is left out.
+        """
         return self.known(("seen", float(cut)), lambda: self._seen(cut))
 
     def _seen(self, cut: float) -> Curve:
@@ -76,8 +79,9 @@ class Curve:
             count = int(known.sum())  # a slice where steps ascend: thousands of these are taken
             features = features.iloc[:count] if known[:count].all() else features[known]
         return replace(
-            self, step=self.step[keep], loss=self.loss[keep], rate=self.rate[keep], features=features
-        )
+            self, step=self.step[keep], loss=self.loss[keep], rate=self.rate[keep], features=features,
+            symptoms=self.symptoms if keep.all() else (),
+        )  # fmt: skip
 
     def final_loss(self) -> float:
         """Return the mean loss over the last `FINAL_SHARE` of the horizon; NaN when it was not reached."""
