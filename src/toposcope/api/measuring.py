@@ -54,7 +54,7 @@ class Measurement:
         from toposcope.store import Store
         from toposcope.sweep import sweep
 
-        place = Place.of(Path(out))
+        place = StorePlace.of(Path(out))
         store = Store.create(out, recipe=dict(self.recipe))
         report = sweep(self.series, list(self.probes), store, execution=execution, agree=agree)
         place.refuse_nothing(report, alone=execution.shard.count == 1)
@@ -62,14 +62,14 @@ class Measurement:
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class StorePlace:
     """Where a store is to be, and whether anything was there before this call."""
 
     path: Path
     fresh: bool
 
     @classmethod
-    def of(cls, path: Path) -> Place:
+    def of(cls, path: Path) -> StorePlace:
         """Look at a path before the store is made."""
         return cls(path, not path.is_dir() or not any(path.iterdir()))
 
@@ -185,7 +185,7 @@ def measure(
         wanted = Asked(texts=source, features=tuple(names))
         found = of_representations(
             lambda: opened(series), _settings(options, "representations", preset), wanted,
-            look=Place.of(Path(store)).fresh,
+            look=StorePlace.of(Path(store)).fresh,
         )  # fmt: skip
     else:
         found = _of_names(series, names, source, _settings(options, "weights", preset))
