@@ -128,6 +128,7 @@ def measure(
     features: str | Sequence[str | Probe] = "cheap",
     preset: str = "default",
     texts: str | Path | None = None,
+    limit: int | None = None,
     options: WeightOptions | RepresentationOptions | LandscapeOptions | None = None,
     jobs: int = 1,
     diagrams: bool | None = None,
@@ -153,6 +154,8 @@ def measure(
     texts
         A file with a text on each line, or what `load_texts` takes. Representations need it. Gradients and
         the loss surface of run folders read what their training held out without it.
+    limit
+        How many texts form the cloud of representations; 200 by default.
     options
         The settings in place of the preset's: `WeightOptions`, `RepresentationOptions` or `LandscapeOptions`.
     jobs
@@ -182,7 +185,7 @@ def measure(
     if {*names} & {"landscape", *LANDSCAPE_PROBES}:
         found = _of_landscape(opened(series), names, source, Path(store), _settings(options, "landscape"))
     elif {*names} & {*OURS}:
-        wanted = Asked(texts=source, features=tuple(names))
+        wanted = Asked(texts=source, limit=limit, features=tuple(names))
         found = of_representations(
             lambda: opened(series), _settings(options, "representations", preset), wanted,
             look=StorePlace.of(Path(store)).fresh,
