@@ -145,6 +145,20 @@ def test_without_a_plan_the_row_says_so_and_what_annealing_would_add():
     assert forecast(Auto(), planned).status == "ok"
 
 
+def test_no_law_of_the_rate_is_tried_where_the_plan_ends_with_the_log(monkeypatch):
+    def never(method, seen):
+        raise AssertionError(f"{method.name} of {seen.run}")
+
+    monkeypatch.setattr(MultiPower, "predict", never)
+    monkeypatch.setattr(Tissue, "predict", never)
+    rows = pd.DataFrame({"step": STEP, "loss": 2 + 3 * STEP**-0.4, "learning_rate": 1e-3})
+    made = forecast(Auto(), curve_from_metrics("a", rows, horizon=4000))
+    assert made.status == "no plan"
+    planned = curve_from_metrics("a", rows, horizon=4000, schedule=constant(peak=1e-3, steps=4000))
+    with pytest.raises(AssertionError, match="of a"):
+        forecast(Auto(), planned)
+
+
 def test_a_law_shared_with_runs_of_its_size_needs_three_losses(annealed):
     """Six losses seen of a 16k-step run with a drop ahead: other runs of 25M tell its law."""
     run = annealed(25, "wsdcon_9")

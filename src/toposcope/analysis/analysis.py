@@ -16,10 +16,11 @@ from toposcope.analysis.derived import with_derived
 from toposcope.analysis.findings import words
 from toposcope.analysis.forecast.frame import Log, log_from_frame
 from toposcope.analysis.hidden import PROBE
+from toposcope.analysis.joined import joined
 from toposcope.analysis.plain import plain_table
 from toposcope.analysis.published import NOTHING, PublishedRules
 from toposcope.analysis.study import Study, chosen_targets, why_nothing
-from toposcope.analysis.subjects import LANDSCAPE, REPRESENTATIONS, TABLE, Subject, rows_of
+from toposcope.analysis.subjects import LANDSCAPE, REPRESENTATIONS, TABLE, WEIGHTS, Subject, rows_of
 from toposcope.analysis.table import SeriesTable, series_table, with_targets
 from toposcope.analysis.target import chosen_target
 from toposcope.analysis.targets import read_targets
@@ -207,17 +208,22 @@ def analysis_of(
     ------
     InputError
         When there is nothing measured, a target or a column is not there, or two stores hold the same
-        kind of measurement.
+        kind of measurement by different recipes.
     """
     named = (targets,) if isinstance(targets, str) else tuple(targets)
     read = read_targets(Path(scores)) if isinstance(scores, str | Path) else scores
     given = [source] if isinstance(source, Store | str | Path | pd.DataFrame) else list(source)
-    made = [study for one in given for study in _studies(one, named, tuple(columns), read, rename or {})]
+    with joined(given) as sources:
+        made = [
+            study for one in sources for study in _studies(one, named, tuple(columns), read, rename or {})
+        ]
     studies = [replace(study, published=published) for study in made]
     names = [study.subject.name for study in studies]
     if len(set(names)) < len(names):
         listed = ", ".join(str(one.path if isinstance(one, Store) else one) for one in given)
-        raise InputError(f"{listed}: two of the stores hold the same kind of measurement; report them apart")
+        raise InputError(
+            f"{listed}: two hold the same kind of measurement, made otherwise; report them apart"
+        )
     return Analysis(tuple(studies))
 
 
@@ -240,12 +246,19 @@ def _studies(
     return [
         study_of_rows(
             subject, rows, metrics, runs, catalogue=declared,
-            diagrams=store.diagrams(probe=PROBE) if subject is REPRESENTATIONS else None,
+            diagrams=_diagrams(store, subject),
             audit=audit, provenance=stated, targets=targets, columns=columns, scores=scores,
             kept=store.path / "landscapes" if subject is LANDSCAPE else None,
         )
         for subject, rows in rows_of(features)
     ]  # fmt: skip
+
+
+def _diagrams(store: Store, subject: Subject) -> pd.DataFrame | None:
+    """Return the kept diagrams that the page of a subject draws."""
+    if subject is REPRESENTATIONS:
+        return store.diagrams(probe=PROBE)
+    return store.diagrams(probe="rips", name="pooled") if subject is WEIGHTS else None
 
 
 def study_of_rows(

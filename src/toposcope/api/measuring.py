@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from toposcope.sweep.loop import Sweepable
     from toposcope.sweep.worker import Failure
 
-LANDSCAPE_PROBES = ("sharpness", "curvature", "surface")
+LANDSCAPE_PROBES = ("sharpness", "curvature", "surface", "paths", "retrain")
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,7 +148,7 @@ def measure(
         "cheap", "all", names of weight probes separated by commas, or a list of names and of your own probes;
         "gradients" among them for the gradients' topology in place of the weights'; "representations" for
         what each checkpoint makes of `texts`, "sensitivity" beside it for other settings; "landscape" for the
-        loss surface, or one of its probes (sharpness, curvature, surface).
+        loss surface, or its probes (sharpness, curvature, surface, paths, retrain).
     preset
         "default", or a paper's conventions: "seed004" for weights, "seed003" for representations.
     texts
@@ -216,7 +216,7 @@ def _of_landscape(
     """Return the measurement of the loss surface, refused where it costs too much."""
     from toposcope.probes.landscape.study import study_of_texts
 
-    study: LandscapeStudy = study_of_texts(options, texts, store, features=names)
+    study: LandscapeStudy = study_of_texts(options, texts, store, features=names).of(series)
     study.cost(series)
     return Measurement(series, study.probes(), study.recipe())
 

@@ -24,6 +24,7 @@ COMMANDS: dict[str, str] = {
     "watch": "Follow a run from beside it; say when something breaks, and where.",
     "compare": "Compare two checkpoints or series, layer by layer.",
     "export": "Write a store's tables as CSV, JSON or NetCDF.",
+    "merge": "Join stores that were measured apart.",
     "embeddings": "Measure the representations of texts at every checkpoint.",
     "landscape": "Measure the loss surface around every checkpoint.",
     "analyze": "Say what a store's features tell beyond the loss, against nulls.",

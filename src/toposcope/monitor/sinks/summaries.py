@@ -54,8 +54,10 @@ class Forwarder:
             mean = rows.groupby("tag").agg(value=("value", "mean"), first=("first", "max"))
             mean = mean.sort_values(["first"], ascending=False, kind="stable")
             kept = self._names.setdefault(str(run), mean.index[:MOST].tolist())
-            values = mean["value"].reindex(kept).dropna().to_dict()
-            made[str(run), int(step)] = Summary(str(run), int(step), values, tuple(told.pop((run, step), ())))
+            shown = mean["value"].reindex(kept).dropna()
+            values = {str(tag): float(value) for tag, value in shown.items()}
+            where = str(run), int(str(step))
+            made[where] = Summary(*where, values, tuple(told.pop(where, ())))
         for (run, at), sentences in told.items():  # of steps between checkpoints
             made[run, at or 0] = Summary(run, at or 0, {}, tuple(sentences))
         return [made[key] for key in sorted(made)]
