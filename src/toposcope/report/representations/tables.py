@@ -14,7 +14,7 @@ from toposcope.analysis.study import Study
 from toposcope.tabular import Table
 
 _SHOWN = (
-    ("hidden/explained", "variance kept", "{:.0%}"),
+    ("representations/hidden/explained", "variance kept", "{:.0%}"),
     (COUNT, "H1 bars", "{:.0f}"),
     (TOTAL, "H1 total", "{:.3g}"),
     (ENTROPY, "H1 entropy", "{:.2f}"),
@@ -26,9 +26,7 @@ _SHOWN = (
 
 
 def _shown(study: Study) -> list[tuple[str, str, str]]:
-    found = [(key if "/" in key and not key.startswith("hidden") else f"representations/{key}", *rest)
-             for key, *rest in _SHOWN]  # fmt: skip
-    return [(column, heading, form) for column, heading, form in found if column in study.series.values]
+    return [line for line in _SHOWN if line[0] in study.series.values]
 
 
 def last_table(study: Study) -> Table:
