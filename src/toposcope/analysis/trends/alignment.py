@@ -67,7 +67,7 @@ def alignment_tail(e: np.ndarray, f: np.ndarray, left: float) -> tuple[float, fl
     total = abs(float(np.sum(e * f)))
     drawn = np.abs(_sums(np.ascontiguousarray(e), np.ascontiguousarray(f), _orders(e.shape[1])))
     hits = [np.count_nonzero(drawn >= bar * short) for bar in (total, most)]
-    return (hits[0] + 1) / (ORDERS + 1), (hits[1] + 1) / (ORDERS + 1)
+    return float((hits[0] + 1) / (ORDERS + 1)), float((hits[1] + 1) / (ORDERS + 1))
 
 
 def alignment_interval(e: np.ndarray, f: np.ndarray, left: float, level: float) -> tuple[float, float, float]:
