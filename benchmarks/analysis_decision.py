@@ -9,7 +9,6 @@ random; the rules were developed on draws 100 to 115 and are scored on draws 200
 from __future__ import annotations
 
 import argparse
-import json
 import math
 import tempfile
 from collections.abc import Callable
@@ -20,12 +19,15 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from toposcope.analysis.decision.regret import regret_summary, regret_table
-from toposcope.analysis.forecast import Curve, curve_from_metrics
+from toposcope.analysis.decision.advice import weigh_forecast
+from toposcope.analysis.decision.regret import MULTIPLES, read_loss, regret_summary, regret_table
+from toposcope.analysis.forecast import Curve, curve_from_metrics, forecast
+from toposcope.analysis.forecast.auto import Auto
 from toposcope.analysis.forecast.gather import gather_curves
 from toposcope.analysis.synthetic import Spectrum, SyntheticRecipe, simulate, write_family
+from toposcope.papers.decision_rules import WITH_TOPOLOGY
+from toposcope.papers.weight_presets import preset
 from toposcope.probes.registry import weight_probes
-from toposcope.probes.weights.options import preset
 from toposcope.progress import track
 from toposcope.seeding import rng
 from toposcope.sources import open_series
@@ -90,7 +92,7 @@ def synthetic(recipes: dict[str, SyntheticRecipe], what: str) -> list[pd.DataFra
         with tempfile.TemporaryDirectory() as folder:
             curves = measured(recipe, Path(folder))
         for schedule, retrained in (("shared schedule", None), ("its own schedule", retrainer(recipe))):
-            found = regret_table(curves, CUTS, retrained=retrained)
+            found = regret_table(curves, CUTS, retrained=retrained, rules=WITH_TOPOLOGY)
             tables.append(found.assign(family=name, group=what, larger=schedule))
     return tables
 
@@ -100,7 +102,7 @@ def real(data: Path, store: Path | None) -> list[pd.DataFrame]:
     if store is not None:
         kept = Store.open(store)
         curves, _ = gather_curves(kept.metrics(), kept.runs(), features=kept.features())
-        found = regret_table(curves, (0.18, 0.28, 0.48))
+        found = regret_table(curves, (0.18, 0.28, 0.48), rules=WITH_TOPOLOGY)
         tables.append(found.assign(group="five small models", larger="shared schedule"))
     table = pd.read_csv(data / "curves" / "gemstones" / "hot_width_le_768.csv")
     table = table.rename(columns={"final_loss": "loss"})
@@ -108,31 +110,80 @@ def real(data: Path, store: Path | None) -> list[pd.DataFrame]:
         curve_from_metrics(str(name), rows, parameters=int(rows["params_active_precise"].iloc[0]))
         for name, rows in table.groupby("run_name")
     ]
-    found = regret_table(gems, (0.2, 0.5))
+    print("The larger Gemstone's loss, log error\n" + bias(gems, (0.2, 0.3, 0.5)).round(4).to_string())
+    found = regret_table(gems, (0.2, 0.5), rules=WITH_TOPOLOGY)
     tables.append(found.assign(group="gemstones (no weights)", larger="shared schedule"))
     return tables
+
+
+def bias(curves: list[Curve], cuts: tuple[float, ...]) -> pd.DataFrame:
+    """Return by how much the larger model's loss is predicted too low or too high, per budget.
+
+    `hidden`: the next larger model alone is hidden. `smaller`: every larger one is, as for the largest model
+    of a family. Log errors, predicted over actual, at the step that the budget buys.
+    """
+    ordered = sorted(curves, key=lambda curve: curve.parameters)
+    rows = []
+    for cut in cuts:
+        for i, curve in enumerate(ordered):
+            above = [other for other in ordered if other.parameters > 1.05 * curve.parameters]
+            if not above:
+                continue
+            seen, bigger = curve.seen(cut * curve.horizon), above[0]
+            others = [other for other in ordered if other is not curve and other is not bigger]
+            for known, siblings in (("hidden", others), ("smaller", ordered[:i])):
+                made = forecast(Auto(), seen, siblings)
+                for multiple in MULTIPLES:
+                    budget = multiple * (curve.horizon - seen.last) * curve.parameters
+                    scale = weigh_forecast(
+                        made, seen, siblings, budget=budget, larger=bigger.parameters
+                    )[2]  # fmt: skip
+                    steps = min(budget / bigger.parameters, bigger.horizon)
+                    if scale.status == "ok":
+                        actual = read_loss(bigger, steps)
+                        rows.append((known, multiple, curve.run, math.log(scale.loss / actual)))
+    table = pd.DataFrame(rows, columns=["known", "budget", "run", "error"])
+    return table.groupby(["known", "budget"]).agg(
+        n=("error", "size"), runs=("run", "nunique"), mean=("error", "mean"), spread=("error", "std"),
+        too_low=("error", lambda e: int((e < 0).sum())),
+    )  # fmt: skip
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("data", type=Path, nargs="?")
     parser.add_argument("--store", type=Path)
-    parser.add_argument("--json", type=Path)
+    parser.add_argument("--part", choices=["all", "real", "saturating", "drawn"], default="all")
+    parser.add_argument("--draws", type=int, nargs=2, default=(SCORED.start, SCORED.stop))
+    parser.add_argument("--json", type=Path, help="where every decision goes")
+    parser.add_argument(
+        "--read", type=Path, nargs="*", help="report these files of decisions, simulate nothing"
+    )
     options = parser.parse_args()
-    tables = real(options.data, options.store) if options.data else []
-    tables += synthetic(saturating(), "saturating families")
-    tables += synthetic({f"draw {draw}": drawn(draw) for draw in SCORED}, "drawn families")
-    out = []
-    for (group, larger), rows in pd.concat(tables).groupby(["group", "larger"], sort=False):
-        one = rows.drop(columns="family") if rows["family"].isna().any() else rows
-        out.append(regret_summary(one).assign(group=group, larger=larger))
+    if options.read:
+        report(pd.concat([pd.read_json(path, orient="records") for path in options.read]))
+        return
+    tables = real(options.data, options.store) if options.data and options.part in ("all", "real") else []
+    if options.part in ("all", "saturating"):
+        tables += synthetic(saturating(), "saturating families")
+    if options.part in ("all", "drawn"):
+        recipes = {f"draw {draw}": drawn(draw) for draw in range(*options.draws)}
+        tables += synthetic(recipes, "drawn families")
+    decisions = pd.concat(tables)
+    if options.json:
+        options.json.write_text(decisions.to_json(orient="records"))
+    report(decisions)
+
+
+def report(decisions: pd.DataFrame) -> None:
+    """Print each rule's mean regret per group, over families where there are some, else over runs."""
+    for (group, larger), rows in decisions.groupby(["group", "larger"], sort=False):
+        one = rows
+        if "family" in rows and rows["family"].isna().any():
+            one = rows.drop(columns="family")
         best = one[one["rule"] == "always continue"]["best"].value_counts().to_dict()
         print(f"\n{group}, {larger}: best in hindsight {best}")
-        print(out[-1].drop(columns=["group", "larger"]).round(4).to_string(index=False))
-    if options.json:
-        options.json.write_text(pd.concat(out).to_json(orient="records", indent=1))
-        every = pd.concat(tables).to_json(orient="records")
-        options.json.with_suffix(".decisions.json").write_text(json.dumps(json.loads(every)))
+        print(regret_summary(one).round(4).to_string(index=False))
 
 
 if __name__ == "__main__":

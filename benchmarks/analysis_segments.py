@@ -1,8 +1,9 @@
 """How often the search for bends cries wolf, and what it finds: python benchmarks/analysis_segments.py.
 
-Plain curves that its reference was not made of, on five grids of steps: the share in which it finds a bend,
-and in which the online detector raises an alarm (a fifth of the draws). Then kinks at a third of the
-checkpoints, in steps of a random walk and in standard deviations of white noise per unit of log(step).
+On five grids of steps, the share of series in which it finds a bend, and in which the online detector raises
+an alarm (`--online`): plain curves of the kinds that were looked at while it was built;
+blind ones, of kinds that were written down before it was run on any of them; then kinks, jumps and sigmoids,
+beside what a test finds that knows the noise (`oracle`, on the same trends and shapes).
 """
 
 from __future__ import annotations
@@ -13,10 +14,19 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
+from scipy.linalg import toeplitz
 
 from toposcope.analysis.phases.bends import design, scans
-from toposcope.analysis.phases.online import OnlineDetector
-from toposcope.analysis.phases.reference import FALSE_ALARMS, autoregressions, reference
+from toposcope.analysis.phases.noise import MODELS, covariances
+from toposcope.analysis.phases.online import plan
+from toposcope.analysis.phases.reference import (
+    FALSE_ALARMS,
+    JUDGED,
+    autoregressions,
+    curves,
+    reference,
+    simulated,
+)
 from toposcope.progress import track
 
 EVEN = np.arange(100.0, 5101.0, 100.0)
@@ -42,7 +52,7 @@ def plain(steps: np.ndarray, draws: int) -> Iterator[tuple[str, np.ndarray]]:
         return g.standard_normal(shape)
 
     def drift(phi: float) -> np.ndarray:
-        return autoregressions(g, np.full(draws, phi), n)
+        return autoregressions(noise(), np.full(draws, phi))
 
     for size in (0.1, 0.01, 0.001):
         yield f"power law + {size:.1%} noise", powers + size * noise()
@@ -65,46 +75,133 @@ def plain(steps: np.ndarray, draws: int) -> Iterator[tuple[str, np.ndarray]]:
     yield "outside: sigmoid + 1% noise", rises + 0.01 * noise()
 
 
-def kinks(steps: np.ndarray, draws: int) -> Iterator[tuple[str, np.ndarray]]:
-    g, turn = np.random.default_rng(7), steps[len(steps) // 3]
-    hinge = np.where(steps < turn, 0.0, np.log(steps / turn))
-    for size in (20.0, 30.0, 40.0):
-        yield (
-            f"kink of {size:.0f} walk steps",
-            size * hinge + g.standard_normal((draws, len(steps))).cumsum(1),
-        )
-        yield f"kink of {size:.0f} sd of white noise", size * hinge + g.standard_normal((draws, len(steps)))
+def blind(steps: np.ndarray, draws: int) -> Iterator[tuple[str, np.ndarray]]:
+    g, n = np.random.default_rng(21), len(steps)
+    shape = (draws, n)
+    part, logs = (steps - steps[0]) / np.ptp(steps), np.log(steps / steps[0])
+    slow = (part + np.exp(g.uniform(-4.0, 0.0, (draws, 1)))) ** -g.uniform(0.2, 1.5, (draws, 1))
+    slow = (slow - slow.min(axis=1, keepdims=True)) / np.ptp(slow, axis=1)[:, None]
+    fall = (steps / steps[0]) ** -g.uniform(0.1, 1.0, (draws, 1))
+
+    def noise() -> np.ndarray:
+        return g.standard_normal(shape)
+
+    def kept(phi: float) -> np.ndarray:
+        return autoregressions(noise(), np.full(draws, phi))
+
+    def cycle() -> np.ndarray:
+        out, push = np.zeros((draws, n + 50)), g.standard_normal((draws, n + 50))
+        for i in range(2, n + 50):
+            out[:, i] = 1.6 * np.cos(np.pi / 4) * out[:, i - 1] - 0.64 * out[:, i - 2] + push[:, i]
+        return out[:, 50:]
+
+    yield "late power law + 1% noise", slow + 0.01 * noise()
+    yield "power law, 2% noise AR(1) .7", fall + 0.02 * kept(0.7)
+    yield "line in log step + walk", 3.0 * logs + noise().cumsum(1)
+    yield "counts of a falling rate", g.poisson(20.0 * np.exp(2.0 * fall)).astype(float)
+    yield (
+        "1/f noise",
+        sum(kept(phi) / np.sqrt(1.0 / (1.0 - phi * phi)) for phi in (0.0, 0.5, 0.8, 0.93, 0.98)),
+    )
+    yield "walk of clustered steps", (np.exp(0.5 * kept(0.8)) * noise()).cumsum(1)
+    yield "walk of Laplace steps", g.laplace(size=shape).cumsum(1)
+    yield "cycles of 8", cycle()
+    yield "white noise, spikes x 10 in 5%", noise() * np.where(g.random(shape) < 0.05, 10.0, 1.0)
+    yield "walk + AR(1) .7", noise().cumsum(1) + 2.0 * kept(0.7)
+    yield "walk of steps of one sign", g.exponential(size=shape).cumsum(1)
+    yield "drift AR(1) .7 + as much white noise", kept(0.7).cumsum(1) + 2.0 * noise()
+
+
+def changes(steps: np.ndarray, draws: int) -> Iterator[tuple[str, np.ndarray, bool]]:
+    """Yield name, series and whether their noise is a walk, of series that do change."""
+    g, n = np.random.default_rng(7), len(steps)
+    at = n // 3
+    hinge = np.where(steps < steps[at], 0.0, np.log(steps / steps[at]))
+    index = np.arange(n)
+    shapes = {f"kink of {size}": size * hinge for size in (10, 20, 30, 40)}
+    shapes |= {f"jump of {size}": np.where(index < at, 0.0, size) for size in (3, 6, 12)}
+    shapes |= {
+        f"sigmoid of {size} over {width}": size / (1.0 + np.exp(-4.4 * (index - n // 2) / width))
+        for size in (10, 30) for width in (6, 20)
+    }  # fmt: skip
+    for name, shape in shapes.items():
+        yield f"{name} sd of white noise", shape + g.standard_normal((draws, n)), False
+        yield f"{name} walk steps", shape + g.standard_normal((draws, n)).cumsum(1), True
 
 
 def found(steps: np.ndarray, series: np.ndarray) -> float:
     known = reference(steps)
-    scanned = scans(design(steps), np.diff(series, axis=1))
-    return 100.0 * float(np.mean([min(known.p_values(*row)) <= FALSE_ALARMS for row in scanned]))
+    return 100.0 * float(
+        np.mean(known.p_values(scans(design(steps), np.diff(series, axis=1))) <= FALSE_ALARMS)
+    )
+
+
+def oracle(steps: np.ndarray, series: np.ndarray, *, walk: bool, trends: int = 4) -> float:
+    """Return how often the best shape stands out, in percent, for one who knows the noise."""
+    grid, n = design(steps), len(steps) - 1
+    model = np.flatnonzero((((0.0, 1.0, 0.0) if walk else (0.0, 0.0, 1.0)) == MODELS).all(axis=1))[0]
+    white = np.linalg.inv(np.linalg.cholesky(toeplitz(covariances(int(model), n))))
+    basis, _ = np.linalg.qr(white @ grid.trend[:trends].T)
+    rows = grid.shapes @ white.T
+    rows = rows - (rows @ basis) @ basis.T
+    rows /= np.linalg.norm(rows, axis=1, keepdims=True)
+    null = np.random.default_rng(3).standard_normal((4000, n))
+    threshold = np.quantile(((null @ rows.T) ** 2).max(axis=1), 1.0 - FALSE_ALARMS)
+    gains = ((np.diff(series, axis=1) @ white.T @ rows.T) ** 2).max(axis=1)
+    return 100.0 * float(np.mean(gains > threshold))
 
 
 def alarmed(steps: np.ndarray, series: np.ndarray) -> float:
-    def one(values: np.ndarray) -> bool:
-        detector = OnlineDetector(steps)
-        return any(detector.update(s, v) is not None for s, v in zip(steps, values, strict=True))
+    """Return how often the online detector raises an alarm, in percent: its looks at many series at once."""
+    quiet = np.ones(len(series), bool)
+    for count, look in plan(tuple(steps), FALSE_ALARMS).items():
+        p = look.known.p_values(scans(look.grid, np.diff(series[:, :count], axis=1)))
+        quiet &= p > look.threshold
+    return 100.0 * float(np.mean(~quiet))
 
-    return 100.0 * float(np.mean([one(values) for values in series]))
+
+def package(n: int) -> np.ndarray:
+    """Return what `bends.scans` says of the reference of n even steps, and a row for its false alarms."""
+    steps = np.arange(1.0, n + 1.0)
+    known = simulated(steps)
+    rates = [
+        known.p_values(scans(design(steps), np.diff(series, axis=1))) <= FALSE_ALARMS
+        for series in curves(steps, JUDGED).values()
+    ]
+    worst = max(float(np.mean(rate)) for rate in rates)
+    return np.vstack([known.scanned, [worst, 0.0, 0.0]]).astype(np.float32)
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--draws", type=int, default=800)
+    parser.add_argument("--draws", type=int, default=400)
+    parser.add_argument("--grids", nargs="*", choices=list(GRIDS), default=list(GRIDS))
+    parser.add_argument("--online", action="store_true", help="the online detector too")
     parser.add_argument("--json", type=Path)
+    parser.add_argument("--package", type=Path, help="write the references of even steps here, and stop")
     options = parser.parse_args()
+    if options.package:
+        np.savez_compressed(options.package, **{str(n): package(n) for n in (25, 50)})
+        return
     rows = []
-    for grid, steps in GRIDS.items():
-        cases = [*plain(steps, options.draws), *kinks(steps, options.draws)]
-        for name, series in track(cases, grid):
-            online = alarmed(steps, series[: options.draws // 5])
-            rows.append({"series": name, "steps": grid, "bends": found(steps, series), "online": online})
+    for grid in options.grids:
+        steps = GRIDS[grid]
+        cases = [
+            (name, series, None) for kind in (plain, blind) for name, series in kind(steps, options.draws)
+        ]
+        for name, series, walk in track([*cases, *changes(steps, options.draws)], grid):
+            row: dict[str, str | float] = {"series": name, "steps": grid, "bends": found(steps, series)}
+            row["oracle"] = np.nan if walk is None else oracle(steps, series, walk=walk)
+            row["online"] = alarmed(steps, series) if options.online else np.nan
+            rows.append(row)
+            print(
+                " ".join(f"{value:.1f}" if isinstance(value, float) else value for value in row.values()),
+                flush=True,
+            )
     table = pd.DataFrame(rows)
-    for column in ("bends", "online"):
+    for column in ("bends", "oracle", "online"):
         wide = table.pivot(index="series", columns="steps", values=column)
-        print(column, wide.loc[table["series"].unique(), list(GRIDS)].round(1).to_string(), sep="\n")
+        print(column, wide.loc[table["series"].unique(), options.grids].round(1).to_string(), sep="\n")
     if options.json:
         table.to_json(options.json, orient="records", indent=1)
 

@@ -21,6 +21,7 @@ from collections import Counter
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
+COMMANDS = "train,weights,analyze,export,report,forecast,merge,embeddings,reproduce,demo"
 SMALL = ("--points", "40", "--draws", "3", "--nulls", "3", "--no-audit")
 
 
@@ -32,19 +33,37 @@ def _injury():
     return module
 
 
-def _lines(given: Path, out: Path) -> dict[str, tuple]:
-    return {
+def _lines(injury, given: Path, out: Path) -> dict[str, list[str]]:
+    plain: dict[str, tuple] = {
         "train": ("train", "--recipe", given / "small.toml", "--out", out, "--jobs", 2),
         "weights": ("weights", given / "series", "--out", out, "--jobs", 2, *SMALL),
         "analyze": ("analyze", given / "store", "--out", out),
         "export": ("export", given / "store", "--out", out),
+        "report": ("report", given / "store", "--out", out),
+        "forecast": ("forecast", given / "store"),
+        "merge": ("merge", given / "store", given / "other", "--out", out),
+        "embeddings": (
+            "embeddings", given / "runs", "--texts", given / "text.txt", "--out", out, "--jobs", 2,
+            "--limit", 30, "--min-chars", 10, "--no-audit",
+        ),
+        "reproduce": ("reproduce", "seed004", "--runs", given / "runs", "--out", out, "--jobs", 2),
+    }  # fmt: skip
+    return {name: injury.command(*line) for name, line in plain.items()} | {
+        "demo": injury.demo(out, steps=30)
     }
 
 
-def _made(injury, name: str, out: Path) -> object:
+def _made(injury, name: str, out: Path, printed: str) -> object:
+    """Return what a command has made, without what differs from run to run: times and seconds."""
+    if name == "forecast":
+        return printed
     if name == "train":
         return injury.contents(out, without=("metrics", ".json", "resume", "state", ".aside"))
-    if name == "weights":
+    if name == "reproduce":
+        return (out / "seed004.md").read_text()
+    if name == "demo":
+        out = out / "store"
+    if name in ("weights", "embeddings", "demo", "merge"):
         from toposcope.store import Store
 
         return Store.open(out).features().drop(columns="seconds").to_csv(index=False)
@@ -54,19 +73,21 @@ def _made(injury, name: str, out: Path) -> object:
 def tries(injury, name: str, given: Path, place: Path, count: int, seed: int) -> Counter[tuple[str, str]]:
     """Return how often each fault ended how, over `count` random tries of a command."""
     whole = place / "whole"
-    usual = injury.finish(injury.command(*_lines(given, whole)[name]))
-    expected = _made(injury, name, whole)
+    usual = injury.finish(_lines(injury, given, whole)[name], limit=600.0)
+    if usual.code != 0:
+        raise SystemExit(f"{name} fails when nothing hurts it: {usual.err[-300:]}")
+    expected = _made(injury, name, whole, usual.out)
     chance = random.Random(f"{seed} {name}")
     ends: Counter[tuple[str, str]] = Counter()
     for number in range(count):
         out = place / f"try{number}"
         fault = chance.choice(sorted(injury.FAULTS))
         moment = time.monotonic() + chance.uniform(0.0, usual.seconds)
-        line = injury.command(*_lines(given, out)[name])
+        line = _lines(injury, given, out)[name]
         limit = 10 * usual.seconds + 30
         ending, _ = injury.hurt(line, fault, lambda moment=moment: time.monotonic() > moment, limit=limit)
         again = injury.finish(line, limit=limit)
-        same = again.code == 0 and _made(injury, name, out) == expected
+        same = again.code == 0 and _made(injury, name, out, again.out) == expected
         ends[fault, "hung" if ending.code is None else "same" if same else "lost"] += 1
         if ending.code is None or not same:
             print(f"{name} {fault} after {ending.seconds:.1f} s: {again.err[-300:]}", file=sys.stderr)
@@ -77,7 +98,7 @@ def tries(injury, name: str, given: Path, place: Path, count: int, seed: int) ->
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--kills", type=int, default=20, help="tries per command")
-    parser.add_argument("--commands", default="train,weights,analyze,export")
+    parser.add_argument("--commands", default=COMMANDS)
     parser.add_argument("--seed", type=int, default=0)
     options = parser.parse_args()
     injury = _injury()
@@ -86,7 +107,11 @@ def main() -> int:
         given = Path(folder) / "given"
         injury.write_recipe(given, steps=400, every=40)
         injury.write_series(given / "series", runs=2, steps=12)
+        injury.write_series(given / "more", runs=3, steps=12)
+        shutil.rmtree(given / "more" / "run0")
         injury.finish(injury.command("weights", given / "series", "--out", given / "store", *SMALL))
+        injury.finish(injury.command("weights", given / "more", "--out", given / "other", *SMALL))
+        injury.finish(injury.command("train", "--recipe", given / "small.toml", "--out", given / "runs"))
         total: dict[str, dict[str, int]] = {}
         for name in options.commands.split(","):
             place = Path(folder) / name

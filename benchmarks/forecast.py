@@ -34,6 +34,7 @@ from toposcope.analysis.forecast.laws import MultiPower, Tissue
 from toposcope.analysis.forecast.schedule import constant, cosine, drop, stable_decay
 from toposcope.analysis.forecast.siblings import SiblingTransfer
 from toposcope.analysis.synthetic import Spectrum, SyntheticRecipe, simulate
+from toposcope.papers.forecasters import published_rules
 from toposcope.progress import track
 
 SIZES = {"tiny-3k": 2936, "small-7k": 7408, "med-21k": 20640, "large-46k": 46368, "xl-97k": 97200}
@@ -234,11 +235,48 @@ def _random_feature(a: float, b: float, width: int, schedule: str, steps: int) -
     )
 
 
+def of_small(data: Path, small: list[Curve], gems: list[Curve]) -> dict[str, pd.DataFrame]:
+    """Return the five small models by every method, against sibling transfer, and the largest of them."""
+    cuts = (0.18, 0.28, 0.48)
+    scores = score_forecasts(
+        small, [Auto(), *default_candidates(), *topological_methods(small, published_rules)], cuts
+    )
+    return {
+        "five small models": summarise(scores),
+        "five small models: against sibling transfer": ablate(scores, SiblingTransfer().name),
+        "five small models: the largest": unseen_largest(small, [Auto()], cuts),
+    }
+
+
+def of_gemstones(data: Path, small: list[Curve], gems: list[Curve]) -> dict[str, pd.DataFrame]:
+    """Return Gemstones by every method that needs no learning rate."""
+    plain = [m for m in default_candidates() if "schedule" not in m.needs]
+    return {"gemstones": summarise(score_forecasts(gems, [Auto(), *plain], (0.2, 0.5)))}
+
+
+def of_coverage(data: Path, small: list[Curve], gems: list[Curve]) -> dict[str, pd.DataFrame]:
+    """Return how often the intervals of `auto` held, by family and by cut."""
+    covered = coverage(data, small, gems)
+    rows = [{"family": name, **share_covered(part)} for name, part in covered.groupby("family", sort=False)]
+    rows += [{"family": "all", **share_covered(covered)}]
+    rows += [{"family": f"all at {cut:.0%}", **share_covered(part)} for cut, part in covered.groupby("cut")]
+    return {"90% intervals": pd.DataFrame(rows)}
+
+
+def of_schedules(data: Path, small: list[Curve], gems: list[Curve]) -> dict[str, pd.DataFrame]:
+    """Return the laws of the rate on runs that had not begun and on six schedules."""
+    return {"runs that had not begun": planned(data), "learning-rate schedules": schedules(data)}
+
+
+PARTS = {"small": of_small, "gemstones": of_gemstones, "coverage": of_coverage, "schedules": of_schedules}
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("data", type=Path)
     parser.add_argument("--store", type=Path)
     parser.add_argument("--json", type=Path)
+    parser.add_argument("--part", choices=["all", *PARTS], default="all")
     parser.add_argument("--fading", action="store_true", help="only the law's fading, elsewhere")
     options = parser.parse_args()
     small, gems = small_models(options.data, options.store), gemstones(options.data)
@@ -246,22 +284,8 @@ def main() -> None:
         print(fading(options.data, small).round(4).to_string(index=False))
         return
     tables: dict[str, pd.DataFrame] = {}
-    methods = [Auto(), *default_candidates(), *topological_methods(small)]
-    scores = score_forecasts(small, methods, (0.18, 0.28, 0.48))
-    tables["five small models"] = summarise(scores)
-    tables["five small models: against sibling transfer"] = ablate(scores, SiblingTransfer().name)
-    tables["five small models: the largest"] = unseen_largest(small, [Auto()], (0.18, 0.28, 0.48))
-    plain = [m for m in default_candidates() if "schedule" not in m.needs]
-    gem_scores = score_forecasts(gems, [Auto(), *plain], (0.2, 0.5))
-    tables["gemstones"] = summarise(gem_scores)
-    covered = coverage(options.data, small, gems)
-    tables["90% intervals"] = pd.DataFrame(
-        [{"family": name, **share_covered(part)} for name, part in covered.groupby("family", sort=False)]
-        + [{"family": "all", **share_covered(covered)}]
-        + [{"family": f"all at {cut:.0%}", **share_covered(part)} for cut, part in covered.groupby("cut")]
-    )
-    tables["runs that had not begun"] = planned(options.data)
-    tables["learning-rate schedules"] = schedules(options.data)
+    for part in PARTS if options.part == "all" else [options.part]:
+        tables |= PARTS[part](options.data, small, gems)
     for name, table in tables.items():
         print(f"\n{name}\n{table.round(5).to_string(index=False)}")
     if options.json:

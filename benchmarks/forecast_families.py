@@ -11,6 +11,7 @@ from __future__ import annotations
 import argparse
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Self
 
 import numpy as np
@@ -234,32 +235,46 @@ _LAWS = {
 def compared(
     curves: Sequence[Curve], family: str, cut: float, *, logged: Sequence[Curve] = (), laws: bool = True
 ) -> pd.DataFrame:
-    """Forecast every run from the others by `auto`, by the rule before it, and by the last value.
+    """Return `compared_run` of every run from the others; runs that diverged are no targets.
 
-    `place`: whether its final loss is the lowest or the highest of the family, or between. `before`: the rule
-    before it on the curves as they were `logged`, glitches and all. Runs that diverged are no targets.
+    `before`: the rule before `auto` on the curves as they were `logged`, glitches and all.
     """
     rows = []
-    auto = Auto() if laws else Auto.without_laws()
     for i, run in enumerate(curves):
-        siblings = [other for other in curves if other is not run]
-        ends, actual = [other.final_loss() for other in siblings], run.final_loss()
         if run.rose():
             continue
-        place = "lowest" if actual < min(ends) else "highest" if actual > max(ends) else "between"
-        seen = run.planned().seen(cut * run.horizon)
-        made = forecast(auto, seen, siblings)
-        held = bool(made.low <= actual <= made.high) if np.isfinite(made.low) else None
-        finals = [made.final, _least_error(seen, siblings, cut, laws), LastValue().predict(seen).final]
+        siblings = [other for other in curves if other is not run]
+        made = compared_run(run, siblings, family, cut, laws=laws)
         if logged:
             raw = logged[i].planned().seen(cut * run.horizon)
-            finals.append(_least_error(raw, [other for other in logged if other is not logged[i]], cut, laws))
-        else:
-            finals.append(finals[1])
-        errors = [abs(float(np.log(final / actual))) for final in finals]
-        rows.append((family, run.run, place, *errors, held))
-    columns = ["family", "run", "place", "auto", "least_error", "last_value", "before", "held"]
-    return pd.DataFrame(rows, columns=columns)
+            others = [other for other in logged if other is not logged[i]]
+            final = _least_error(raw, others, cut, laws)
+            made["before"] = abs(float(np.log(final / run.final_loss())))
+        rows.append(made)
+    return pd.concat(rows) if rows else pd.DataFrame(columns=list(_COLUMNS))
+
+
+_COLUMNS = ("family", "run", "place", "auto", "least_error", "last_value", "before", "held")
+
+
+def compared_run(
+    run: Curve, siblings: Sequence[Curve], family: str, cut: float, *, laws: bool = True
+) -> pd.DataFrame:
+    """Return one row: absolute log errors of `auto`, of the rule before it, and of the last value.
+
+    `place`: whether its final loss is the lowest or the highest of the family, or between.
+    """
+    ends, actual = [other.final_loss() for other in siblings], run.final_loss()
+    place = "alone"
+    if ends:
+        place = "lowest" if actual < min(ends) else "highest" if actual > max(ends) else "between"
+    seen = run.planned().seen(cut * run.horizon)
+    made = forecast(Auto() if laws else Auto.without_laws(), seen, siblings)
+    held = bool(made.low <= actual <= made.high) if np.isfinite(made.low) else None
+    before = _least_error(seen, siblings, cut, laws)
+    finals = (made.final, before, LastValue().predict(seen).final, before)
+    errors = [abs(float(np.log(final / actual))) for final in finals]
+    return pd.DataFrame([(family, run.run, place, *errors, held)], columns=list(_COLUMNS))
 
 
 def _least_error(seen: Curve, siblings: Sequence[Curve], cut: float, laws: bool) -> float:
@@ -272,7 +287,12 @@ def main() -> None:
     parser.add_argument("last", type=int, nargs="?", default=104)
     parser.add_argument("--cut", type=float, default=0.3)
     parser.add_argument("--quick", action="store_true")
+    parser.add_argument("--csv", type=Path, help="where the rows go, family by family")
+    parser.add_argument("--read", type=Path, nargs="*", help="report these files of rows, draw nothing")
     options = parser.parse_args()
+    if options.read:
+        report(pd.concat([pd.read_csv(path) for path in options.read]))
+        return
     tables = []
     for draw in range(options.first, options.last):
         for kind in KINDS:
@@ -280,6 +300,8 @@ def main() -> None:
             raw = simulated(kind, draw, logged=150, repaired=False) if kind != "random features" else ()
             made = compared(curves, f"{kind} {draw}", options.cut, logged=raw, laws=not options.quick)
             tables.append(made)
+            if options.csv:
+                pd.concat(tables).to_csv(options.csv, index=False)
             print(made.to_string(header=len(tables) == 1), flush=True)
     report(pd.concat(tables))
 

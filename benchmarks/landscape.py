@@ -1,21 +1,31 @@
 """Curvature and loss surfaces against what one would use otherwise, on the GPT family with random weights.
 
-    python benchmarks/landscape.py [--repeats 3] [--points 25] [--only PART] [--json FILE]
+    python benchmarks/landscape.py [--repeats 3] [--points 25] [--grid 41] [--only PART] [--json FILE]
 
-Three comparisons, each with both sides alternating in one process:
+Five comparisons, each with its sides alternating in one process:
 
 - a Hessian-vector product against a training step (forward, backward, AdamW) of the same batch;
 - the top five eigenvalues at a relative tolerance of 1e-4 against curvlinops' Hessian with ARPACK (needs
   `curvlinops-for-pytorch`; left out where it is not installed);
-- per-sequence losses on a grid against the loop that sets the weights and evaluates (eager, `no_grad`).
+- per-sequence losses along a line against the loop that sets the weights and evaluates (eager, `no_grad`),
+  and how many times longer that loop takes than its matrix products: the limit that equal arithmetic sets;
+- the five models on a whole grid against that loop and Landscaper's own (needs `landscaper`, without its
+  dependencies: only its evaluation is loaded; left out where it is not installed);
+- the merge tree of a million places, smooth and noise, against gudhi's H0 of the same cubical complex.
 """
 
 from __future__ import annotations
 
 import argparse
+import contextlib
+import importlib
+import importlib.util
+import io
 import json
 import statistics
+import sys
 import time
+import types
 from collections.abc import Callable
 from pathlib import Path
 
@@ -25,13 +35,18 @@ from torch.nn.utils import vector_to_parameters
 
 from toposcope.landscape.directions import random_directions
 from toposcope.landscape.lanczos import random_start, top_eigenpairs
-from toposcope.landscape.surface import Evaluation, sample_surface
+from toposcope.landscape.surface import sample_surface
 from toposcope.models import Batch, Objective
 from toposcope.models.gpt import GPTModel
+from toposcope.topology.merge_tree import merge_tree
 from toposcope.train.model import GPT
 from toposcope.train.shapes import GPTShape
 
-SIZES = {"2,936": (8, 1, 1), "10,688": (16, 2, 2), "97,200": (48, 3, 4)}
+SIZES = {
+    "2,936": (8, 1, 1), "7,408": (16, 1, 2), "20,640": (24, 2, 2), "46,368": (32, 3, 4), "97,200": (48, 3, 4),
+}  # fmt: skip
+"""The five models of the recipe seed004: width, layers, heads."""
+ENDS = ("2,936", "20,640", "97,200")
 
 
 def objective_of(width: int, layers: int, heads: int, sequences: int) -> tuple[GPT, Objective]:
@@ -57,7 +72,8 @@ def alternating(sides: dict[str, Callable[[], object]], repeats: int) -> dict[st
 def products(repeats: int) -> list[dict[str, object]]:
     """Time a product beside a training step, with the graph built anew and with the graph kept."""
     found: list[dict[str, object]] = []
-    for name, shape in SIZES.items():
+    for name in ENDS:
+        shape = SIZES[name]
         for sequences in (8, 64):
             _, objective = objective_of(*shape, sequences)
             trained, _ = objective_of(*shape, sequences)
@@ -97,8 +113,8 @@ def eigenvalues(repeats: int) -> list[dict[str, object]]:
     from scipy.sparse.linalg import eigsh
 
     found: list[dict[str, object]] = []
-    for name, shape in SIZES.items():
-        module, objective = objective_of(*shape, 8)
+    for name in ENDS:
+        module, objective = objective_of(*SIZES[name], 8)
         tokens = torch.tensor(objective.batch.rows)
         start = random_start(objective.n_parameters, torch.float32)
         ours: list[np.ndarray] = []
@@ -151,43 +167,140 @@ def eigenvalues(repeats: int) -> list[dict[str, object]]:
     return found
 
 
+def eager(module: GPT, objective: Objective, points: np.ndarray, vectors: torch.Tensor) -> np.ndarray:
+    """Set the weights and evaluate, one point after the other."""
+    here, tokens = objective.parameters.clone(), torch.tensor(objective.batch.rows)
+    losses = []
+    with torch.no_grad():
+        for steps in points:
+            moved = here + sum(float(step) * vector for step, vector in zip(steps, vectors, strict=True))
+            vector_to_parameters(moved, module.parameters())
+            losses.append(module.loss(tokens).item())
+        vector_to_parameters(here, module.parameters())
+    return np.array(losses)
+
+
+def products_of_a_pass(shape: tuple[int, int, int], sequences: int) -> Callable[[], None]:
+    """Return a call that makes the matrix products of one forward pass and nothing else."""
+    width, layers, _ = shape
+    block = [(width, 3 * width), (width, width), (width, 4 * width), (4 * width, width)]
+    pairs = [*block * layers, (width, 128)]
+    sides = [(torch.randn(128 * sequences, a), torch.randn(a, b)) for a, b in pairs]
+
+    def call() -> None:
+        for x, w in sides:
+            torch.mm(x, w)
+
+    return call
+
+
 def surfaces(repeats: int, points: int) -> list[dict[str, object]]:
-    """Time a line of losses beside the loop that sets the weights, in one process and in two."""
+    """Time a line of losses beside the loop that sets the weights, and that loop's matrix products alone."""
     found: list[dict[str, object]] = []
     for name, shape in SIZES.items():
         for sequences in (1, 8, 64):
             module, objective = objective_of(*shape, sequences)
             directions = random_directions(objective, 1, seed=0)
-            axis = np.linspace(-1.0, 1.0, points)
-            looped: list[np.ndarray] = []
+            axis = np.linspace(-1.0, 1.0, points if sequences < 64 else min(points, 9))
+            alone = products_of_a_pass(shape, sequences)
+            losses: dict[str, np.ndarray] = {}
 
             def loop(module: GPT = module, objective: Objective = objective, axis: np.ndarray = axis,
-                     vector: torch.Tensor = directions.vectors[0],
-                     into: list[np.ndarray] = looped) -> None:  # fmt: skip
-                here, tokens = objective.parameters.clone(), torch.tensor(objective.batch.rows)
-                losses = []
-                with torch.no_grad():
-                    for step in axis:
-                        vector_to_parameters(here + float(step) * vector, module.parameters())
-                        losses.append(module.loss(tokens).item())
-                    vector_to_parameters(here, module.parameters())
-                into.append(np.array(losses))
+                     directions=directions, into=losses) -> None:  # fmt: skip
+                into["loop"] = eager(module, objective, axis[:, None], directions.vectors)
 
-            def own(together: int | None, objective: Objective = objective, axis: np.ndarray = axis,
-                    directions=directions) -> np.ndarray:  # fmt: skip
-                evaluation = Evaluation(together=together)
-                return sample_surface(objective, directions, [axis], evaluation=evaluation).mean
+            def own(objective: Objective = objective, axis: np.ndarray = axis, directions=directions,
+                    into=losses) -> None:  # fmt: skip
+                into["own"] = sample_surface(objective, directions, [axis]).mean
 
-            sides: dict[str, Callable[[], object]] = {"loop": loop, "own": lambda own=own: own(None)}
-            if sequences < 64:
-                sides["batched"] = lambda own=own: own(16)
-            seconds = alternating(sides, repeats)
+            seconds = alternating({"loop": loop, "own": own, "products": alone}, repeats)
             found.append({
-                "parameters": name, "tokens": 128 * sequences, "loop_ms": 1e3 * seconds["loop"] / points,
+                "parameters": name, "tokens": 128 * sequences, "loop_ms": 1e3 * seconds["loop"] / len(axis),
                 "times_faster": seconds["loop"] / seconds["own"],
-                "batched_times_faster": seconds["loop"] / seconds.get("batched", float("nan")),
-                "largest_difference": float(np.abs(own(None) - looped[-1]).max()),
+                "limit": seconds["loop"] / len(axis) / seconds["products"],
+                "largest_difference": float(np.abs(losses["own"] - losses["loop"]).max()),
             })  # fmt: skip
+    return found
+
+
+def landscaper_loop() -> Callable[..., tuple[np.ndarray, object]] | None:
+    """Return Landscaper's evaluation of a grid, without the rest of its package; None where it is missing."""
+    found = importlib.util.find_spec("landscaper")
+    if found is None or not found.submodule_search_locations:
+        print("landscaper is not installed: pip install --no-deps landscaper")
+        return None
+    package = types.ModuleType("landscaper")
+    package.__path__ = list(found.submodule_search_locations)
+    sys.modules["landscaper"] = package  # its own __init__ imports Morse-Smale and plotting libraries
+    return importlib.import_module("landscaper.compute").compute_loss_landscape
+
+
+def grids(size: int, sequences: int = 8) -> list[dict[str, object]]:
+    """Time the five models on a whole grid, once: own, the eager loop, and Landscaper's."""
+    theirs, found = landscaper_loop(), []
+    for name, shape in SIZES.items():
+        module, objective = objective_of(*shape, sequences)
+        directions = random_directions(objective, 2, seed=0)
+        axis = np.linspace(-1.0, 1.0, size)
+        sample_surface(objective, directions, [axis[:2]] * 2)
+        tokens, taken, losses = torch.tensor(objective.batch.rows), {}, {}
+        points = np.stack(np.meshgrid(axis, axis, indexing="ij"), axis=-1).reshape(-1, 2)
+        split = [list(objective.named(vector.clone()).values()) for vector in directions.vectors]
+
+        def by_landscaper(module: GPT = module, tokens: torch.Tensor = tokens, split=split) -> np.ndarray:
+            assert theirs is not None
+            with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
+                return theirs(
+                    module, tokens, split, lambda m, t: m.loss(t).item(), size, 0.01, 2, device="cpu"
+                )[0]
+
+        sides: dict[str, Callable[[], np.ndarray]] = {
+            "own": lambda o=objective, d=directions, a=axis: sample_surface(o, d, [a, a]).mean.ravel(),
+            "loop": lambda m=module, o=objective, p=points, d=directions: eager(m, o, p, d.vectors),
+        }
+        if theirs is not None:
+            sides["landscaper"] = by_landscaper
+        for side, call in sides.items():
+            start, used = time.perf_counter(), time.process_time()
+            losses[side] = call()
+            taken[side] = time.perf_counter() - start, time.process_time() - used
+        found.append({
+            "parameters": name, "tokens": 128 * sequences,
+            **{f"{side}_s": seconds for side, (seconds, _) in taken.items()},
+            **{f"{side}_cpu_s": seconds for side, (_, seconds) in taken.items()},
+            "largest_difference": float(np.abs(losses["own"] - losses["loop"]).max()),
+        })  # fmt: skip
+    sums = {key: sum(float(str(row[key])) for row in found) for key in found[0] if key.endswith("_s")}
+    return [*found, {"parameters": "all five", "tokens": 128 * sequences, **sums, "largest_difference": 0.0}]
+
+
+def trees(repeats: int) -> list[dict[str, object]]:
+    """Time the merge tree of a million places beside gudhi's H0; processor time, best of the repeats."""
+    from gudhi import CubicalComplex
+
+    x = np.linspace(-3, 3, 1000)
+    noise = np.random.default_rng(0).normal(size=(1000, 1000))
+    fields = {"smooth": np.cos(4 * x)[:, None] * np.cos(5 * x) + 0.1 * x[:, None] ** 2, "noise": noise}
+    found: list[dict[str, object]] = []
+    for name, field in fields.items():
+
+        def by_gudhi(field: np.ndarray = field) -> int:
+            cubical = CubicalComplex(vertices=field)
+            cubical.compute_persistence(min_persistence=0)
+            return len(cubical.persistence_intervals_in_dimension(0))
+
+        tree = merge_tree(field)
+        best = {"own": np.inf, "gudhi": np.inf}
+        for _ in range(repeats):
+            for side, call in {"own": lambda f=field: merge_tree(f), "gudhi": by_gudhi}.items():
+                used = time.process_time()
+                call()
+                best[side] = min(best[side], time.process_time() - used)
+        agree = by_gudhi() == int((tree.persistence > 0).sum())
+        found.append({
+            "field": name, "minima": len(tree), "own_cpu_s": best["own"], "gudhi_cpu_s": best["gudhi"],
+            "same_number_of_bars": agree,
+        })  # fmt: skip
     return found
 
 
@@ -209,13 +322,16 @@ def main() -> None:
     )
     parser.add_argument("--repeats", type=int, default=3)
     parser.add_argument("--points", type=int, default=25)
-    parser.add_argument("--only", choices=["products", "eigenvalues", "surfaces"])
+    parser.add_argument("--grid", type=int, default=41)
+    parser.add_argument("--only", choices=["products", "eigenvalues", "surfaces", "grids", "trees"])
     parser.add_argument("--json", type=Path)
     chosen = parser.parse_args()
     parts: dict[str, tuple[str, Callable[[], list[dict[str, object]]]]] = {
         "products": ("A product in training steps of the same batch", lambda: products(chosen.repeats)),
         "eigenvalues": ("Top five eigenvalues, 1,024 tokens", lambda: eigenvalues(chosen.repeats)),
         "surfaces": ("Losses along a line", lambda: surfaces(chosen.repeats, chosen.points)),
+        "grids": (f"Five models at {chosen.grid} x {chosen.grid}", lambda: grids(chosen.grid)),
+        "trees": ("Merge trees of a million places", lambda: trees(chosen.repeats)),
     }
     results = {}
     for name, (title, measure) in parts.items():

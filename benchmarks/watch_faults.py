@@ -1,171 +1,43 @@
 """Faults planted in real small runs: which are found, how late, whose culprit is right; and false alarms.
 
-    python benchmarks/watch_faults.py --runs FOLDER [--seeds 6]
+    python -m benchmarks.planted --runs RUNS --first 1001 --healthy 61 --faulty 21
+    python -m benchmarks.watch_faults --runs RUNS --stores STORES
 
-Trains the demo recipe's `small-7k` (or takes the runs that FOLDER holds), and plants each fault into every
-run at two thirds of it: by editing the series of checkpoints where that is the fault (scaled head, dead
-layer, swapped rows, corrupted shard), and by training again from a callback for a bad batch and a learning
-rate ten times as large. Healthy runs are the unedited ones. Beside the alarms stand two plain rules on the
-loss and the gradient norm: the newest value above the mean of the last 50 by 5 of their standard deviations.
+Measures the runs that `benchmarks.planted` made as `toposcope watch` does, judges each store, and prints
+one line per run and a table. The constants of the alarms were set on runs 1 to 33; the figures are of runs
+from 1001 on. Beside the alarms stand two plain rules on the loss and on the gradient norm: the newest value
+above the mean of the last 50 by 5 of their standard deviations.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
-import tempfile
-from collections.abc import Callable, Mapping
+import shutil
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 
+from benchmarks.planted import ATTENTION, EMBEDDING, EVERY, LATER, MLP, TRAINED, Plan, corrupted
 from toposcope.monitor.alarms import Watchman
 from toposcope.probes.registry import weight_probes
 from toposcope.probes.weights.options import WeightOptions
-from toposcope.seeding import rng
 from toposcope.sources import open_series
 from toposcope.store import Store
 from toposcope.sweep import Execution, sweep
 
-State = dict[str, np.ndarray]
-Edit = Callable[[State, str], State]
 WINDOW, SIGMAS = 50, 5.0
-RECIPE = {"steps": 400, "checkpoint_every": 10, "models": ["small-7k"]}
-ATTENTION, MLP, EMBEDDING = "layers.0.attn.qkv.weight", "layers.0.mlp.fc1.weight", "token_emb.weight"
+FOLLOWED = 60
+"""Steps after the checkpoint before a fault for which a run with a fault is followed."""
+
+DISK = "corrupted shard"
+FAULTS = (*TRAINED, DISK)
+State = dict[str, np.ndarray]
 
 
-def scaled_head(state: State, run: str) -> State:
-    """Multiply the query rows of head 1 by 1.5."""
-    value = state[ATTENTION].copy()
-    width = len(value) // 3 // 2
-    value[width : 2 * width] *= 1.5
-    return state | {ATTENTION: value}
-
-
-def dead_layer(state: State, run: str) -> State:
-    """Set half the rows of the MLP's first matrix to zero."""
-    value = state[MLP].copy()
-    value[::2] = 0
-    return state | {MLP: value}
-
-
-def swapped_rows(state: State, run: str) -> State:
-    """Exchange two rows of the token embedding."""
-    value = state[EMBEDDING].copy()
-    norms = np.linalg.norm(value, axis=1)
-    first, second = np.argsort(norms)[[-1, len(norms) // 2]]
-    value[[first, second]] = value[[second, first]]
-    return state | {EMBEDDING: value}
-
-
-def corrupted_shard(state: State, run: str) -> State:
-    """Put noise of the same scale in the place of a quarter of the MLP's first matrix."""
-    value = state[MLP].copy()
-    rows = len(value) // 4
-    value[:rows] = value.std() * rng(run=run, what="shard").standard_normal(value[:rows].shape)
-    return state | {MLP: value}
-
-
-EDITS: Mapping[str, tuple[Edit, str, bool]] = {
-    "one head x 1.5": (scaled_head, ATTENTION, False),
-    "dead rows": (dead_layer, MLP, True),
-    "swapped embedding rows": (swapped_rows, EMBEDDING, False),
-    "corrupted shard": (corrupted_shard, MLP, False),
-}
-"""Fault -> its edit, the culprit, and whether it stays in every later checkpoint."""
-
-
-def train_runs(folder: Path, seeds: int) -> None:
-    """Train what FOLDER lacks, the two faults that need training among it."""
-    from toposcope.train import train
-
-    chosen = list(range(1, seeds + 1))
-    train("demo", folder / "healthy", overrides=RECIPE, seeds=chosen)
-    for name, callback in (("bad batch", bad_batch), ("learning rate x 10", large_rate)):
-        train("demo", folder / name, overrides=RECIPE, seeds=chosen, on_step=callback())
-
-
-def bad_batch() -> Callable[..., None]:
-    """Return a callback that replaces the gradient of one step by noise ten times as large."""
-
-    def at(event) -> None:  # type: ignore[no-untyped-def]
-        import torch
-
-        if event.step == fault_step():
-            g = torch.Generator().manual_seed(event.step)
-            for parameter in event.model.parameters():
-                size = 10.0 * parameter.grad.std()
-                parameter.grad.copy_(size * torch.randn(parameter.shape, generator=g))
-
-    return at
-
-
-def large_rate() -> Callable[..., None]:
-    """Return a callback that makes every update from the fault on ten times as long."""
-    last: dict[str, list] = {}
-
-    def at(event) -> None:  # type: ignore[no-untyped-def]
-        import torch
-
-        parameters = list(event.model.parameters())
-        if event.step > fault_step() and event.run in last:
-            with torch.no_grad():
-                for parameter, old in zip(parameters, last[event.run], strict=True):
-                    parameter.add_(9.0 * (parameter - old))
-        last[event.run] = [parameter.detach().clone() for parameter in parameters]
-
-    return at
-
-
-def fault_step() -> int:
-    """Return the step of every fault: the checkpoint at two thirds of the run."""
-    steps, every = int(RECIPE["steps"]), int(RECIPE["checkpoint_every"])  # type: ignore[call-overload]
-    return steps * 2 // 3 // every * every
-
-
-def states(folder: Path) -> dict[int, State]:
-    """Return a run's tensors by step."""
-    series = open_series(folder, split="whole")
-    return {at.step: dict(series.tensors(at)) for at in series}
-
-
-def edited(run: Mapping[int, State], edit: Edit, name: str, stays: bool) -> dict[int, State]:
-    """Return the series with a fault from its step on; one that does not stay goes on from the edit."""
-    at = fault_step()
-    broken = edit(run[at], name)
-    if stays:
-        return {step: state if step < at else edit(state, name) for step, state in run.items()}
-    shift = {key: broken[key] - run[at][key] for key in broken if broken[key] is not run[at][key]}
-    return {
-        step: state if step < at else state | {key: state[key] + shift[key] for key in shift}
-        for step, state in run.items()
-    }
-
-
-def watched(run: Mapping[int, State], metrics: pd.DataFrame, config: Mapping[str, object]) -> list[dict]:
-    """Measure a series and return its alarms."""
-    options = WeightOptions()
-    with tempfile.TemporaryDirectory() as folder:
-        store = Store.create(Path(folder) / "store", recipe=options.recipe())
-        series = open_series({"run": {step: _Model(state, config) for step, state in run.items()}})
-        probes = weight_probes(["baselines", "updates"], options)
-        report = sweep(series, probes, store, execution=Execution(quiet=True, audit=False))
-        assert not report.failures, report.failures[:1]
-        store.write_metrics(metrics.assign(run="run"))
-        events = Watchman(store.path).judge()
-    return [
-        {
-            "step": event.step,
-            "test": event.data["test"],
-            "culprits": [c["name"] for c in event.data["culprits"]],
-        }
-        for event in events
-        if event.kind == "alarm"
-    ]
-
-
-class _Model:
+class Model:
     """Arrays and a configuration, as `open_series` takes them."""
 
     def __init__(self, state: State, config: Mapping[str, object]) -> None:
@@ -173,12 +45,72 @@ class _Model:
         self._known = dict(config)
 
     def to_dict(self) -> dict[str, object]:
+        """Return the configuration."""
         return self._known
 
     def state_dict(self, keep_vars: bool = False) -> dict[str, object]:
+        """Return the tensors."""
         import torch
 
         return {name: torch.from_numpy(np.ascontiguousarray(value)) for name, value in self._state.items()}
+
+
+def planned(runs: Path) -> Iterator[tuple[str, Plan]]:
+    """Yield every fault and plan that was trained, the healthy ones first."""
+    numbers = sorted(int(folder.name) for folder in (runs / "healthy").iterdir())
+    yield from (("healthy", Plan(number)) for number in numbers)
+    for fault in TRAINED:
+        yield from ((fault, Plan(int(folder.name))) for folder in sorted((runs / fault).iterdir()))
+    yield from ((DISK, Plan(int(folder.name))) for folder in sorted((runs / TRAINED[0]).iterdir()))
+
+
+def measure(plan: Plan, runs: Path, fault: str, place: Path) -> None:
+    """Measure a run as a watch does, and put its losses beside."""
+    (folder,) = plan.folder(runs, "healthy" if fault == DISK else fault).iterdir()
+    series, config = (
+        open_series(folder, split="whole"),
+        json.loads((folder / "run.json").read_text())["config"],
+    )
+    last = 10**9 if fault == "healthy" else plan.checkpoint + FOLLOWED
+    states = {at.step: dict(series.tensors(at)) for at in series if at.step <= last}
+    if fault == DISK:
+        at = plan.checkpoint + EVERY
+        states[at] = {name: value.copy() for name, value in states[at].items()}
+        corrupted(plan, states[at])
+    options = WeightOptions()
+    store = Store.create(place / "aside", recipe=options.recipe())
+    models = {"run": {step: Model(state, config) for step, state in states.items()}}
+    probes = weight_probes(["updates"], options)
+    report = sweep(open_series(models), probes, store, execution=Execution(quiet=True, audit=False))
+    assert not report.failures, report.failures[:1]
+    metrics = series.metrics(folder.name)
+    store.write_metrics(metrics[metrics["step"] <= last].assign(run="run"))
+    (place / "aside").rename(place / "store")
+
+
+def alarms(store: Path) -> list[dict]:
+    """Judge a store from the start; return its alarms with the names of the culprits."""
+    shutil.rmtree(store / "watch", ignore_errors=True)
+    events = Watchman(store).judge()
+    late = {
+        event.data["test"].removeprefix("culprits of "): event for event in events if event.kind == "notice"
+    }
+    found = []
+    for event in events:
+        if event.kind == "alarm":
+            told = event if event.data["culprits"] else late.get(event.data["test"], event)
+            named = [(c["name"], c["head"]) for c in told.data.get("culprits", ())]
+            found.append({"step": event.step, "test": event.data["test"], "culprits": named})
+    return found
+
+
+def culprit(plan: Plan, fault: str) -> str:
+    """Return the name of the tensor that a fault hits, empty where it hits all of them."""
+    layer = plan.where[0]
+    return {
+        "one head x 1.5": ATTENTION.format(layer), "dead rows": MLP.format(layer), DISK: MLP.format(layer),
+        "swapped embedding rows": EMBEDDING,
+    }.get(fault, "")  # fmt: skip
 
 
 def plain_rule(values: pd.Series) -> list[int]:
@@ -187,53 +119,64 @@ def plain_rule(values: pd.Series) -> list[int]:
     return values.index[values > before["mean"] + SIGMAS * before["std"]].tolist()
 
 
-def judge(name: str, run: str, alarms: list[dict], metrics: pd.DataFrame, culprit: str) -> dict[str, object]:
-    """Return one line of results; alarms before the fault are false."""
-    at = fault_step() if name != "healthy" else 10**9
-    after = [alarm for alarm in alarms if alarm["step"] >= at]
-    table = metrics.set_index("step")
-    named = [c for alarm in after for c in alarm["culprits"][:1]]
-    rules = {f"rule on {column}": plain_rule(table[column]) for column in ("loss", "grad_norm")}
+def line(plan: Plan, fault: str, store: Path) -> dict[str, object]:
+    """Return one line of results; whatever alarms before the fault is false."""
+    at = plan.checkpoint + LATER if fault != "healthy" else 10**9
+    told, table = alarms(store), Store.open(store).metrics().set_index("step")
+    after = [alarm for alarm in told if alarm["step"] >= at]
+    hit, first = culprit(plan, fault), after[0]["step"] if after else None
+    named = [alarm["culprits"][0][0] for alarm in after if alarm["step"] == first and alarm["culprits"]]
+    rules = {column: plain_rule(table[column]) for column in ("loss", "grad_norm")}
     return {
-        "fault": name,
-        "run": run,
-        "false": len(alarms) - len(after),
-        "found": bool(after),
-        "delay": after[0]["step"] - at if after else None,
-        "tests": sorted({alarm["test"] for alarm in alarms}),
-        "culprit": (culprit in named) if culprit and after else None,
-        **{rule: any(step >= at for step in steps) for rule, steps in rules.items()},
-        **{f"{rule}, false": any(step < at for step in steps) for rule, steps in rules.items()},
-    }
+        "fault": fault, "run": plan.number, "false": len(told) - len(after), "found": bool(after),
+        "delay": None if first is None else first - at, "tests": sorted({alarm["test"] for alarm in told}),
+        "culprit": (hit in named) if hit and after else None,
+        **{f"rule {column}": any(step >= at for step in steps) for column, steps in rules.items()},
+        **{f"rule {column}, false": any(step < at for step in steps) for column, steps in rules.items()},
+    }  # fmt: skip
+
+
+def summary(results: list[dict[str, object]]) -> str:
+    """Return the table of all lines."""
+    table = pd.DataFrame(results)
+    columns = ["found", "culprit", "rule loss", "rule grad_norm"]
+    made = table.groupby("fault")[columns].agg(lambda one: one.dropna().astype(float).mean())
+    made["delay, median"] = table.groupby("fault")["delay"].median()
+    made["delay, worst"] = table.groupby("fault")["delay"].max()
+    made["runs"] = table.groupby("fault").size()
+    for name in ("false", "rule loss, false", "rule grad_norm, false"):
+        made[f"{name}: runs"] = table.groupby("fault")[name].agg(lambda one: int((one > 0).sum()))
+    return made.to_string()
 
 
 def main() -> None:
+    """Measure what is not measured yet, judge everything, print."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--runs", type=Path, required=True)
-    parser.add_argument("--seeds", type=int, default=6)
-    parser.add_argument("--as-they-are", action="store_true", help="Train nothing: take the runs there are.")
-    chosen = parser.parse_args()
-    if not chosen.as_they_are:
-        train_runs(chosen.runs, chosen.seeds)
+    parser.add_argument("--runs", type=Path)
+    parser.add_argument("--stores", type=Path)
+    parser.add_argument("--measure-only", action="store_true", help="Judge nothing yet.")
+    parser.add_argument("--part", default="0/1", help="I/N: every N-th run from I on, for N processes.")
+    parser.add_argument("--lines", type=Path, nargs="*", help="Print the table of these outputs instead.")
+    given = parser.parse_args()
+    if given.lines:
+        lines = [one for path in given.lines for one in path.read_text().splitlines()]
+        print(summary([json.loads(one) for one in lines if one.startswith("{")]))
+        return
+    i, n = map(int, given.part.split("/"))
+    chosen = [(fault, plan) for fault, plan in planned(given.runs) if plan.number % n == i]
+    series = [(fault, plan, plan.folder(given.stores, fault)) for fault, plan in chosen]
+    for fault, plan, place in series:
+        if not (place / "store").exists():
+            shutil.rmtree(place, ignore_errors=True)
+            place.mkdir(parents=True)
+            measure(plan, given.runs, fault, place)
+    if given.measure_only:
+        return
     results = []
-    for kind in ("healthy", "bad batch", "learning rate x 10"):
-        for folder in sorted((chosen.runs / kind).glob("*")):
-            config = json.loads((folder / "run.json").read_text())["config"]
-            run, metrics = states(folder), open_series(folder).metrics(folder.name)
-            faults = [(kind, run, "")]
-            if kind == "healthy":
-                faults += [(n, edited(run, e, folder.name, s), c) for n, (e, c, s) in EDITS.items()]
-            for name, series, culprit in faults:
-                line = judge(name, folder.name, watched(series, metrics, config), metrics, culprit)
-                results.append(line)
-                print(json.dumps(line, default=float), flush=True)
-    table = pd.DataFrame(results)
-    columns = ["found", "culprit", "rule on loss", "rule on grad_norm"]
-    summary = table.groupby("fault")[columns].agg(lambda one: one.dropna().astype(float).mean())
-    summary["delay, median steps"] = table.groupby("fault")["delay"].median()
-    summary["runs"] = table.groupby("fault").size()
-    summary["with a false alarm"] = table.groupby("fault")["false"].agg(lambda one: (one > 0).sum())
-    print(summary.to_string())
+    for fault, plan, place in series:
+        results.append(line(plan, fault, place / "store"))
+        print(json.dumps(results[-1], default=float), flush=True)
+    print(summary(results))
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""The pages on adding a figure and a forecaster: their code runs as it stands there."""
+"""The pages on adding a figure, a forecaster and a format: their code runs as it stands there."""
 
 from __future__ import annotations
 
@@ -47,3 +47,26 @@ def test_a_figure_is_one_function_of_a_table(tmp_path: Path) -> None:
     assert (tmp_path / "margins.png").read_bytes().startswith(b"\x89PNG")
     svg = (tmp_path / "margins.svg").read_text(encoding="utf-8")
     assert svg.startswith("<?xml")
+
+
+def test_a_format_is_one_class_and_serves_every_command_once_it_is_installed(tmp_path: Path) -> None:
+    out = _run("add-a-format.md", tmp_path).splitlines()
+    assert out[-2] == "[0, 100, 200]"
+    norms = [float(value) for value in out[-1].strip("[]").split(",")]
+    assert norms[1] == pytest.approx(2 * norms[0], rel=1e-3)
+    text = (DOCS / "add-a-format.md").read_text(encoding="utf-8")
+    found = re.search(r'entry-points\."([\w.]+)"\]\n(\w+) = "([\w:]+)"', text)
+    assert found is not None
+    about = tmp_path / "listed-1.0.dist-info"
+    about.mkdir()
+    (about / "METADATA").write_text("Metadata-Version: 2.1\nName: listed\nVersion: 1.0\n", encoding="utf-8")
+    (about / "entry_points.txt").write_text(f"[{found[1]}]\n{found[2]} = {found[3]}\n", encoding="utf-8")
+    call = (
+        "import sys; sys.path.insert(0, '.'); from toposcope.cli.main import main; "
+        "main(['audit', 'checkpoints', '--json'])"
+    )
+    listed = (tmp_path / "listed.py").read_text(encoding="utf-8").replace("add_format(LISTED)\n", "")
+    (tmp_path / "listed.py").write_text(listed, encoding="utf-8")
+    done = subprocess.run([sys.executable, "-c", call], cwd=tmp_path, capture_output=True, text=True)
+    assert done.returncode in (0, 1), done.stderr
+    assert '"checkpoints": 3' in done.stdout

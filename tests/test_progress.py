@@ -41,9 +41,11 @@ def test_weighed_progress_moves_between_two_counts(capsys, monkeypatch):
         progress.advance()
         assert capsys.readouterr().err == "measuring: 25%, 1/4 units, 5 min left\n"
         now[0] = 1000.0  # a unit that takes longer than everything was to take
-        assert progress.standing() == (0.9, 40.0)
-        progress.expect(1000.0, 3000.0)
-        assert progress.standing() == (0.25, 3000.0)
+        assert progress.standing() == (0.8, 250.0)
+        now[0] = 2000.0
+        assert progress.standing() == (0.8, 500.0)
+        progress.expect(2000.0, 6000.0)
+        assert progress.standing() == (0.25, 6000.0)
 
 
 def test_a_weighed_progress_without_work_is_done():

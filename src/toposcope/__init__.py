@@ -14,8 +14,8 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from toposcope.analysis.analysis import Analysis, analyze
-    from toposcope.api import audit, compare, forecast, measure, report
+    from toposcope.analysis.analysis import Analysis
+    from toposcope.api import analyze, audit, compare, forecast, measure, report
     from toposcope.errors import InputError
     from toposcope.monitor.inside import Monitor
     from toposcope.probes.base import Probe
@@ -73,7 +73,7 @@ _HOME = {
     "Series": "sources",
     "Status": "types",
     "Store": "store",
-    "analyze": "analysis.analysis",
+    "analyze": "api",
     "audit": "api",
     "compare": "api",
     "forecast": "api",

@@ -13,6 +13,8 @@ T = TypeVar("T")
 
 _PLAIN_EVERY_SECONDS = 10.0
 _SHOW_AFTER_SECONDS = 2.0
+_OVERRUN = 0.25
+"""Time left of what should be over, in units of the time that has passed since the last count."""
 
 
 class Progress:
@@ -68,13 +70,15 @@ class Progress:
     def standing(self) -> tuple[float, float] | None:
         """Return the share done (0 to 1) and the seconds left, between counts too; None without `expect`.
 
-        Time that passes moves both, but no further than nine tenths of what was left at the last count.
+        Time that passes moves both. Work that takes longer than was expected has a quarter of the time left
+        that has passed since the last count: neither number stands still at an end that does not come.
         """
         if self._expected is None:
             return None
         done, left, at = self._expected
-        since = min(time.monotonic() - at, 0.9 * left)
-        return (done + since) / (done + left) if done + left > 0 else 1.0, left - since
+        since = time.monotonic() - at
+        ahead = max(left - since, _OVERRUN * since) if left > 0 else 0.0
+        return (done + since) / (done + since + ahead) if ahead > 0 else 1.0, ahead
 
     def _go_on(self) -> None:
         while not self._over.wait(_PLAIN_EVERY_SECONDS if self._bar is None else 1.0):

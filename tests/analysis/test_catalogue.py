@@ -26,7 +26,7 @@ def _table(*rows):
         ("rips/euclidean/layers/h0_total", "H0 total (sum of layers)"),
         ("baselines/layers/stable_rank", "stable rank (mean of layers)"),
         ("distances/weights/layers/wasserstein1_np", "W1 to previous weight diagram (mean of layers)"),
-        ("neural_persistence/rieck/neural_persistence", "neural persistence (rieck)"),
+        ("neural_persistence/rieck/neural_persistence", "neural persistence (by network)"),
         ("baselines/role=mlp/stable_rank", "stable rank (mlp)"),
         ("representations/euclidean/hidden/h1_count", "H1 count"),
         ("representations/euclidean/hidden/h0_mean", "H0 mean"),

@@ -63,6 +63,18 @@ def command(*arguments: object) -> list[str]:
     return [sys.executable, "-c", "from toposcope.cli.main import main; main()", *map(str, arguments)]
 
 
+def demo(out: Path, *, steps: int) -> list[str]:
+    """Return the command line of a demo of so few steps: `toposcope demo` itself takes minutes."""
+    few = f"{{'steps': {steps}, 'checkpoint_every': {max(steps // 6, 1)}}}"
+    lines = (
+        "import functools, toposcope.papers.demo as demo",
+        f"demo.run_demo = functools.partial(demo.run_demo, overrides={few})",
+        "from toposcope.cli.main import main",
+        "main()",
+    )
+    return [sys.executable, "-c", "\n".join(lines), "demo", "--out", str(out), "--jobs", "2"]
+
+
 def workers(parent: int) -> list[int]:
     """Return the process ids of the workers that a command has started."""
     found = []

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.faults.injury import command, contents, hurt, write_recipe, write_series
+from tests.faults.injury import FAULTS, command, contents, hurt, write_recipe, write_series
 from toposcope.cli.main import main
 from toposcope.store import Store
 
@@ -18,7 +18,10 @@ SMALL = ("--points", "40", "--draws", "3", "--nulls", "3", "--no-audit")
 
 @dataclass(frozen=True)
 class Case:
-    """A command that writes to a folder, what it leaves there once some of it is done, and what it made."""
+    """A command that writes to a folder, what it leaves there once some of it is done, and what it made.
+
+    `begun` is empty where the command writes all at once, at its end.
+    """
 
     line: Callable[[Path, Path], list[object]]
     begun: str
@@ -45,12 +48,31 @@ CASES = {
         "features/*",
         _measured,
     ),
-    "export": Case(
-        lambda given, out: ["export", given / "store", "--out", out],
-        "*",
-        lambda out: contents(out),
+    "embeddings": Case(
+        lambda given, out: [
+            "embeddings", given / "runs", "--texts", given / "text.txt", "--out", out, "--jobs", 2,
+            "--limit", 10, "--min-chars", 10, "--no-audit",
+        ],
+        "features/*",
+        _measured,
     ),
+    "merge": Case(
+        lambda given, out: ["merge", given / "store", given / "other", "--out", out], "", _measured
+    ),
+    "export": Case(lambda given, out: ["export", given / "store", "--out", out], "*", contents),
+    "report": Case(lambda given, out: ["report", given / "store", "--out", out], "", contents),
+}  # fmt: skip
+ELSEWHERE = {
+    "demo": lambda given, out: ["demo", "--out", out],
+    "reproduce": lambda given, out: ["reproduce", "seed004", "--runs", given / "runs", "--out", out],
+    "landscape": lambda given, out: ["landscape", given / "runs", "--out", out],
 }
+"""Other commands that write: what they are made of is hurt above, they themselves by benchmarks/faults.py."""
+
+
+def alone(line: list[object]) -> list[object]:
+    """Return a command's line with one process in the place of two: the result is the same."""
+    return [1 if part == 2 else part for part in line]
 
 
 def call(*arguments: object) -> int:
@@ -65,6 +87,10 @@ def given(tmp_path_factory: pytest.TempPathFactory) -> Path:
     write_recipe(folder, steps=400, every=40)
     write_series(folder / "series", runs=2, steps=12)
     assert call("weights", folder / "series", "--out", folder / "store", *SMALL) == 0
+    write_series(folder / "more", runs=3, steps=4)
+    assert call("weights", folder / "more" / "run2", "--out", folder / "other", *SMALL) == 0
+    few = ("--set", "steps=40", "--set", "checkpoint_every=10", "--jobs", 1)
+    assert call("train", "--recipe", folder / "small.toml", "--out", folder / "runs", *few) == 0
     return folder
 
 
@@ -73,16 +99,19 @@ def reference(given: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str
     made = {}
     for name, case in CASES.items():
         out = tmp_path_factory.mktemp("reference") / name
-        line = [1 if part == 2 else part for part in case.line(given, out)]
-        assert call(*line) == 0
+        assert call(*alone(case.line(given, out))) == 0
         made[name] = case.made(out)
     return made
 
 
 @pytest.mark.parametrize(
-    "fault", ["a worker killed", "all workers killed", "SIGTERM", "SIGINT", "SIGSTOP and SIGCONT"]
+    ("name", "fault"),
+    [
+        *((name, fault) for name in ("train", "weights") for fault in FAULTS if fault != "killed"),
+        ("embeddings", "a worker killed"),
+        ("embeddings", "SIGINT"),
+    ],
 )
-@pytest.mark.parametrize("name", ["train", "weights"])
 def test_hurt_in_the_middle(
     name: str, fault: str, given: Path, reference: dict[str, object], tmp_path: Path
 ) -> None:
@@ -100,8 +129,21 @@ def test_hurt_in_the_middle(
     else:
         assert ending.code == 0, ending.err
     assert "Traceback" not in ending.err
-    assert call(*line) == 0
+    assert call(*alone(line)) == 0
     assert case.made(out) == reference[name]
+
+
+@pytest.mark.parametrize("fault", ["SIGTERM", "killed"])
+def test_a_page_is_there_whole_or_not_at_all(
+    fault: str, given: Path, reference: dict[str, object], tmp_path: Path
+) -> None:
+    line = CASES["report"].line(given, tmp_path / "out")
+    ending, _ = hurt(command(*line), fault, lambda: any(tmp_path.glob(".out.*.partial")))
+    assert ending.code == (1 if fault == "SIGTERM" else -9), ending.err
+    assert "Traceback" not in ending.err
+    assert not (tmp_path / "out").exists()
+    assert call(*line) == 0
+    assert CASES["report"].made(tmp_path / "out") == reference["report"]
 
 
 @pytest.mark.parametrize("name", ["train", "weights"])
@@ -113,7 +155,7 @@ def test_two_writers_at_once(name: str, given: Path, reference: dict[str, object
     for out_text, err, code in ends:
         assert code == 0 or (name == "train" and "another process is training it" in out_text), err
         assert "Traceback" not in err
-    assert call(*case.line(given, out)) == 0
+    assert call(*alone(case.line(given, out))) == 0
     assert case.made(out) == reference[name]
 
 
@@ -153,12 +195,13 @@ def test_a_full_disk(
     assert CASES[name].made(disk / "out") == reference[name]
 
 
-@pytest.mark.parametrize("name", list(CASES))
+@pytest.mark.parametrize("name", [*CASES, *ELSEWHERE])
 def test_a_disk_that_cannot_be_written(
     name: str, given: Path, mount: Callable[[str], Path], capsys: pytest.CaptureFixture[str]
 ) -> None:
     disk = mount("size=1m,ro")
-    assert call(*CASES[name].line(given, disk / "out")) == 2
+    line = CASES[name].line if name in CASES else ELSEWHERE[name]
+    assert call(*line(given, disk / "out")) == 2
     err = capsys.readouterr().err.splitlines()
     assert "Read-only file system" in err[-1]
     assert not any("Traceback" in line for line in err)

@@ -141,7 +141,7 @@ def test_the_heat_map_puts_raw_beside_partial(trends, runs):
     figure = correlations.draw(trends, runs, CATALOGUE)
     raw, partial, innovation = (np.asarray(ax.images[0].get_array()) for ax in figure.axes[:3])
     names = [label.get_text() for label in figure.axes[0].get_yticklabels()]
-    assert names == ["neural persistence (seed004)", "H0 total (pooled)", "weight norm"]
+    assert names == ["neural persistence (by matrix)", "H0 total (pooled)", "weight norm"]
     assert raw.tolist() == [[0.4, 0.4], [-0.9, 0.9], [-0.95, -0.95]]
     assert partial == pytest.approx(raw / 2)
     assert innovation == pytest.approx(raw / 10)

@@ -136,13 +136,38 @@ def test_without_a_plan_the_row_says_so_and_what_annealing_would_add():
     made = forecast(Auto(), curve_from_metrics("a", rows, horizon=2000))
     assert made.status == "no plan"
     assert "the interval is none of 90%" in made.reason
-    on = [float(x) for x in re.findall(r"as before ([\d.]+) to ([\d.]+)", made.reason)[0]]
+    on = [float(x) for x in re.findall(r"([\d.]+) to ([\d.]+) if the rate goes on", made.reason)[0]]
     assert (made.low, made.high) == pytest.approx((on[0] * 0.972, on[1]), rel=1e-3)
-    assert f"at {made.final * 0.972:.4g} to {made.final * 0.987:.4g}" in made.reason
+    assert f"{made.final * 0.972:.4g} to {made.final * 0.987:.4g} expected after" in made.reason
     annealed = rows.assign(learning_rate=np.linspace(1e-3, 1e-5, len(rows)))
     assert forecast(Auto(), curve_from_metrics("a", annealed, horizon=1100)).status == "ok"
     planned = curve_from_metrics("a", rows, horizon=2000, schedule=constant(peak=1e-3, steps=2000))
     assert forecast(Auto(), planned).status == "ok"
+
+
+def test_no_law_of_the_rate_is_tried_where_the_plan_ends_with_the_log(monkeypatch):
+    def never(method, seen):
+        raise AssertionError(f"{method.name} of {seen.run}")
+
+    monkeypatch.setattr(MultiPower, "predict", never)
+    monkeypatch.setattr(Tissue, "predict", never)
+    rows = pd.DataFrame({"step": STEP, "loss": 2 + 3 * STEP**-0.4, "learning_rate": 1e-3})
+    made = forecast(Auto(), curve_from_metrics("a", rows, horizon=4000))
+    assert made.status == "no plan"
+    planned = curve_from_metrics("a", rows, horizon=4000, schedule=constant(peak=1e-3, steps=4000))
+    with pytest.raises(AssertionError, match="of a"):
+        forecast(Auto(), planned)
+
+
+def test_a_law_shared_with_runs_of_its_size_needs_three_losses(annealed):
+    """Six losses seen of a 16k-step run with a drop ahead: other runs of 25M tell its law."""
+    run = annealed(25, "wsdcon_9")
+    siblings = [annealed(25, name) for name in ("cosine_24000", "constant_24000", "wsd_20000_24000")]
+    seen = run.seen(0.2 * run.horizon)
+    assert len(seen.step) == 6
+    for method in (MultiPower(), Tissue()):
+        assert forecast(method, seen, siblings).final == pytest.approx(run.final_loss(), rel=0.005)
+    assert "a law of the rate needs 8" in forecast(MultiPower(), seen).reason
 
 
 def test_a_plan_without_siblings_borrows_what_annealing_pays_and_says_so(annealed):
@@ -225,9 +250,31 @@ def test_one_line_per_run_comes_first(call, files):
     lines = out.splitlines()
     assert code == 0
     assert lines[0].startswith("x  2.2")
-    assert "auto by 5 held-out siblings, seen 30%" in lines[0]
-    assert lines[-1].startswith("auto of x: ")
-    assert len(lines) == 3
+    assert "auto by 5 siblings, 30% seen" in lines[0]
+    assert " Made of: " in lines[1]
+    assert len(lines) == 2
+
+
+def test_what_several_runs_share_is_said_once(call, files):
+    rows = [table(f"x{i}", 2.5, end=500 + 100 * i, seed=i) for i in range(3)]
+    pd.concat(rows).to_csv(files / "begun.csv", index=False)
+    code, out, _ = call(files / "begun.csv", "--horizon", "2000")
+    lines = out.splitlines()
+    assert code == 0
+    assert sum("no plan of the learning rate is known" in line for line in lines) == 1
+    assert sum("if the rate goes on as before" in line for line in lines) == 3
+    assert [line.split()[0] for line in lines if not line.startswith((" ", "no plan", "Final"))] == [
+        "x0", "x1", "x2"
+    ]  # fmt: skip
+
+
+def test_all_methods_fit_a_terminal_of_80_columns(call, files, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "80")
+    code, out, _ = call(files / "begun.csv", "--siblings", files / "done.csv", "--methods", "all")
+    assert code == 0
+    assert max(len(line.rstrip()) for line in out.splitlines()) <= 80
+    assert sum(line.strip().startswith(("auto ", "path transfer ")) for line in out.splitlines()) == 2
+    assert "1: path transfer: 5 finished siblings; it needs at least 6" in out
 
 
 def test_a_diverging_log_is_said_first_and_ends_with_one(call, files):
@@ -238,6 +285,104 @@ def test_a_diverging_log_is_said_first_and_ends_with_one(call, files):
     assert (code, out.splitlines()[0].split(": ")[:2]) == (1, ["x", "diverging"])
     code, out, _ = call(files / "begun.csv", "--siblings", files / "done.csv", "--json")
     assert (code, json.loads(out)["problems"][0]["kind"]) == (1, "diverging")
+
+
+def test_the_forecast_of_an_ill_run_is_none_of_its_level(call, files):
+    rows = table("x", 2.5, end=1000)
+    rows["loss"] = 2.5 * np.exp(np.random.default_rng(1).normal(0, 0.003, len(rows)))
+    rows.to_csv(files / "begun.csv", index=False)
+    code, out, _ = call(files / "begun.csv", "--siblings", files / "done.csv", "--json")
+    made = json.loads(out)["forecasts"][0]
+    assert (code, made["status"]) == (1, "ill")
+    assert made["reason"].startswith("plateau: forecast as if it were well")
+    code, out, _ = call(files / "begun.csv", "--siblings", files / "done.csv")
+    assert [line.split(": ")[:2] for line in out.splitlines()[:1]] == [["x", "plateau"]]
+    assert " not 90% " in out.splitlines()[1]
+
+
+@pytest.mark.parametrize("illness", ["diverging", "not finite"])
+@pytest.mark.parametrize("also", [(), ("--budget", "1e9", "--advise")])
+def test_an_ill_log_alone_is_said_without_a_plan_size_or_sibling(call, files, illness, also):
+    step = np.arange(1, 401)
+    loss = 1.6 + 3 * step**-0.5
+    if illness == "diverging":
+        loss[300:] = np.linspace(1.62, 4.54, 100)
+    else:
+        loss[380:] = np.nan
+    pd.DataFrame({"step": step, "loss": loss}).to_csv(files / "alone.csv", index=False)
+    code, out, _ = call(files / "alone.csv", *also)
+    assert code == 1
+    start = "alone: stop (" if also else "alone: "
+    assert out.startswith(f"{start}{illness}: ")
+    assert "continue" not in out
+
+
+def test_each_illness_overrides_advice_by_the_command(call, files):
+    given = ("--siblings", files / "done.csv", "--horizon", 2000, "--advise", "--budget", "1e9")
+    base = table("x", 2.5, end=1000)
+    rate = base.assign(lr=np.where(base["step"] < 800, 1e-3, 0.0))
+    flat = base.assign(loss=2.5 * np.exp(np.random.default_rng(1).normal(0, 0.003, len(base))))
+    spiky = base.copy()
+    for at in (60, 75, 90):
+        spiky.loc[spiky.index[at : at + 4], "loss"] *= 2
+    for rows, action, ground in (
+        (rate, "stop", "rate ended"),
+        (flat, "stop", "plateau"),
+        (spiky, "look first", "spikes"),
+    ):
+        rows.to_csv(files / "begun.csv", index=False)
+        code, out, _ = call(files / "begun.csv", *given, "--tokens-per-step", 10)
+        assert code == 1
+        assert out.startswith(f"x: {action} ({ground}: ")
+
+
+def test_rows_without_a_run_are_refused(call, files):
+    rows = table("x", 2.5, end=600)
+    rows.loc[3:5, "run"] = None
+    rows.to_csv(files / "begun.csv", index=False)
+    code, _, err = call(files / "begun.csv", "--siblings", files / "done.csv")
+    assert code == 2
+    assert "begun: 3 rows have no run (empty, or a word such as nan" in err
+
+
+def test_columns_of_one_table_are_renamed_and_those_of_others_left(call, files):
+    rows = table("x", 2.5, end=600).rename(columns={"step": "T", "loss": "nll"})
+    rows.to_csv(files / "odd.csv", index=False)
+    given = (files / "odd.csv", "--siblings", files / "done.csv")
+    code, out, _ = call(*given, "--rename", "T=step", "--rename", "nll=loss")
+    assert (code, out.split()[0]) == (0, "x")
+    code, _, err = call(*given, "--rename", "T=step", "--rename", "nll=loss", "--rename", "U=lr")
+    assert (code, "--rename U=...: no such column in any of the tables" in err) == (2, True)
+    code, _, err = call(*given, "--rename", "TT=step")
+    assert (code, "--rename TT=...: no such column among run, T, nll" in err) == (2, True)
+
+
+@pytest.mark.parametrize("law", [(), ("--law", "power")])
+def test_analyze_renames_columns_too(tmp_path, capsys, law):
+    from toposcope.cli.main import main
+
+    step = np.arange(1, 31)
+    rows = {"T": step, "nll": 5.0 / (step + 2), "mine": step**0.5, "n": step * 100.0}
+    pd.DataFrame(rows).to_csv(tmp_path / "m.csv", index=False)
+    also = ("--rename", "T=step", "--rename", "nll=loss", "--rename", "n=parameters") if law else (
+        "--rename", "T=step", "--rename", "nll=loss")  # fmt: skip
+    with pytest.raises(SystemExit) as ended:
+        main(["analyze", str(tmp_path / "m.csv"), *law, *also, "--json"])
+    assert ended.value.code == 0, capsys.readouterr().err
+    with pytest.raises(SystemExit) as ended:
+        main(["analyze", str(tmp_path / "m.csv"), *law, "--rename", "U=step"])
+    assert (ended.value.code, "--rename U=...: no such column" in capsys.readouterr().err) == (2, True)
+
+
+def test_a_step_pattern_names_the_steps_of_a_run_to_forecast(call, tmp_path):
+    import torch
+
+    for step in range(100, 501, 100):
+        torch.save({"layer.weight": torch.ones(4, 4)}, tmp_path / f"mine_{step}k_of.pt")
+    code, _, err = call(tmp_path, "--step-pattern", r"mine_(\d+)k")
+    assert (code, "has no losses" in err) == (2, True)
+    code, _, err = call(tmp_path)
+    assert (code, "has no losses" in err) == (2, False)
 
 
 def test_forecast_and_advice_have_one_interval(call, files):

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 import torch
 
+import toposcope as ts
 from tests.landscape.conftest import tiny_objective
 from toposcope.errors import InputError
 from toposcope.landscape.paths import (
@@ -16,6 +19,8 @@ from toposcope.landscape.paths import (
     bezier_path,
     linear_path,
 )
+from toposcope.landscape.retrain import Retrained, jump_and_retrain
+from toposcope.probes.landscape.options import LandscapeOptions
 
 
 def test_the_line_holds_the_losses_of_its_ends_and_its_middle() -> None:
@@ -88,3 +93,69 @@ def test_a_bent_path_is_lower_than_the_line_it_started_as() -> None:
     line, bent = linear_path(objective, start, end), bezier_path(objective, start, control, end)
     assert bent.losses.mean() < line.losses.mean()
     np.testing.assert_allclose(bent.losses[[0, -1]], line.losses[[0, -1]])
+
+
+@pytest.fixture(scope="module")
+def seeds(tmp_path_factory) -> Path:
+    """Two seeds of one small model, three checkpoints each."""
+    folder, text = tmp_path_factory.mktemp("seeds"), tmp_path_factory.mktemp("corpus") / "text.txt"
+    text.write_text("the quick brown fox jumps over the lazy dog. " * 200)
+    wanted = {"steps": 4, "checkpoint_every": 2, "models": ["small-7k"], "batch_size": 8, "warmup_steps": 1}
+    ts.train("demo", folder, corpus=str(text), overrides=wanted, seeds=[1, 2])
+    return folder
+
+
+SMALL = LandscapeOptions(batches=2, sequences=8, length=8, seeds=1, updates=5)
+
+
+def test_barriers_are_rows_of_both_kinds_and_say_what_was_aligned(seeds, tmp_path) -> None:
+    store = ts.measure(str(seeds), tmp_path / "s", features="paths", options=SMALL)
+    rows = store.features(probe="paths")
+    assert set(rows["feature"]) == {"barrier", "barrier_bezier"}
+    assert set(rows["draw"]) == {0, 1}
+    names = rows.groupby("run")["name"].unique().map(set).to_dict()
+    one, two = sorted(names)
+    assert names[one] == {"model", "from the first checkpoint"}
+    assert names[two] == names[one] | {f"from {one}", f"from {one}, aligned"}
+    notes = rows.set_index("name")["note"]
+    assert notes[f"from {one}"].str.contains("no alignment was done").all()
+    assert notes[f"from {one}, aligned"].str.contains("heads and neurons matched").all()
+    assert rows["note"].str.contains(r"95% \[").all()
+    before = rows[(rows["name"] == "model") & (rows["feature"] == "barrier")]
+    assert sorted(before["step"].unique()) == [2, 4]
+    assert before["value"].abs().max() < 0.1  # two updates apart there is no barrier worth the name
+
+
+def test_training_after_a_jump_lowers_its_loss_and_leaves_a_cloud(seeds, tmp_path) -> None:
+    store = ts.measure(str(seeds), tmp_path / "s", features="retrain", options=SMALL)
+    rows = store.features(probe="retrain").set_index(["run", "step", "feature"])["value"]
+    assert len(rows) == 2 * 3 * 7
+    wide = rows.unstack()
+    assert (wide["retrain_h0_total"] > 0).all()
+    assert (wide["retrain_h0_total_null"] > 0).all()
+    assert (wide["retrain_loss"] < wide["retrain_loss_jump"]).all()
+
+
+def test_the_cloud_of_a_known_return_is_a_line_that_shrinks() -> None:
+    jumps, back = np.array([0.5, 1.0]), np.array([1.0, 0.6, 0.2])
+    direction = np.array([3.0, 4.0, 0.0], np.float32)
+    points = np.float32(jumps[:, None, None] * back[None, :, None] * direction)
+    cloud = Retrained(jumps, points, np.zeros((2, 3)))
+    np.testing.assert_allclose(cloud.returned(np.zeros(3)), 0.2, rtol=1e-6)
+    h0, h1 = cloud.diagrams()
+    ending = np.isfinite(h0.death)
+    assert float(h0.death[ending].sum()) == pytest.approx(5.0 - 0.5, rel=1e-5)  # the points span .5 to 5
+    assert len(h1.birth) == 0
+    walk = cloud.null(seed=1)
+    np.testing.assert_allclose(
+        np.linalg.norm(np.diff(walk.points, axis=1), axis=2), np.linalg.norm(np.diff(points, axis=1), axis=2),
+        rtol=1e-4,
+    )  # fmt: skip
+
+
+def test_what_cannot_be_trained_further_is_refused_in_a_line(seeds, tmp_path) -> None:
+    weights = {0: {"w": np.ones((4, 4))}, 1: {"w": np.ones((4, 4))}}
+    with pytest.raises(InputError, match=r"nothing could be measured.*needs a run of `toposcope train`"):
+        ts.measure(weights, tmp_path / "s", features="retrain", options=SMALL)
+    with pytest.raises(InputError, match="every is 9; give a number between 1 and the 5 updates"):
+        jump_and_retrain(None, None, None, np.zeros(1), np.zeros(1), step=0, updates=5, every=9)  # type: ignore[arg-type]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 
 import numpy as np
 import pytest
@@ -53,7 +54,7 @@ def run(tmp_path_factory):
 @pytest.fixture(scope="module")
 def store(run, tmp_path_factory) -> Store:
     """Every probe on a run folder, which reads what its training held out."""
-    return ts.measure(str(run), tmp_path_factory.mktemp("all") / "s", features="landscape", landscape=SMALL)
+    return ts.measure(str(run), tmp_path_factory.mktemp("all") / "s", features="landscape", options=SMALL)
 
 
 def measured(series, folder, options, names, texts=MANY):
@@ -65,7 +66,7 @@ def measured(series, folder, options, names, texts=MANY):
 
 def test_every_probe_measures_every_draw(store: Store) -> None:
     rows = store.features()
-    assert set(rows["probe"]) == {"sharpness", "curvature", "surface"}
+    assert set(rows["probe"]) == {"sharpness", "curvature", "surface", "paths"}  # retrain only when named
     assert set(rows["status"]) <= {"ok", "truncated", "degenerate"}
     draws = rows[rows["scope"] == "model"].groupby("feature")["draw"].nunique()
     assert draws["minima"] == 2
@@ -189,6 +190,36 @@ def test_a_place_without_a_loss_is_masked_and_counted(run, tmp_path) -> None:
         check_reach(np.array([False, True, False]), 2.0)
 
 
+def test_what_is_masked_is_counted_reported_and_never_filled(run, tmp_path, monkeypatch) -> None:
+    """A plane whose first row has no loss, and whose second row is its lowest, from the sweep to the page."""
+    sampled = surface_module.sample_surface
+
+    def with_a_hole(*arguments, **further):
+        found = sampled(*arguments, **further)
+        found.losses[0] = np.nan
+        found.losses[1] -= 1.0
+        return found
+
+    monkeypatch.setattr(surface_module, "sample_surface", with_a_hole)
+    _, store = measured(run, tmp_path / "s", SMALL, ("surface",), texts=None)
+    rows = store.features()
+    full = rows[rows["name"] == "model"]
+    assert (full.loc[full["feature"] == "masked", "value"] == 5 / 25).all()
+    assert (
+        full.loc[full["feature"] == "minima", "note"].str.contains("5 of 25 places have no finite loss").all()
+    )
+    assert (full.loc[full["feature"] == "minima", "value"] >= 1).all()
+    for one in kept_surfaces(store.path / "landscapes"):
+        assert np.isnan(one.surface.mean[0]).all()
+        assert np.isfinite(one.surface.mean[1:]).all()
+        tree = summarise(one.surface.mean, "lattice")
+        mine = full[(full["step"] == one.step) & (full["draw"] == 0)].set_index("feature")["value"]
+        assert mine["range"] == tree["range"] == np.ptp(one.surface.mean[1:])
+    page = ts.report(store.path, tmp_path / "page").page.read_text()
+    assert "<td>20.0%</td>" in page  # the table of surfaces
+    assert "[null, null, null, null, null]" in page  # the turning view leaves the row open
+
+
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
@@ -257,6 +288,11 @@ def test_the_analysis_and_the_page_read_the_store(store: Store, tmp_path) -> Non
         "spectral_density",
     } <= names
     assert (tmp_path / "page" / "tables" / "surfaces.csv").is_file()
+    frames = json.loads(re.search(r'id="surface-view-data">(.*?)</script>', page, re.S)[1])["frames"]
+    assert [frame["step"] for frame in frames] == [0, 2, 4, 6]
+    first = next(one for one in kept_surfaces(store.path / "landscapes") if one.step == 0)
+    np.testing.assert_allclose(frames[0]["values"], first.surface.mean, atol=1e-5)
+    assert len(frames[0]["branches"]) == summarise(first.surface.mean, "lattice")["minima"]
 
 
 def test_the_command_says_its_cost_and_rule_first(run, tmp_path, capsys) -> None:

@@ -3,6 +3,7 @@ import pytest
 
 from toposcope.probes.registry import weight_probes
 from toposcope.probes.weights.options import WeightOptions
+from toposcope.probes.weights.rows import row_faults
 from toposcope.probes.weights.updates import matrix_update
 from toposcope.sources import open_series
 from toposcope.store import Store
@@ -90,6 +91,34 @@ def test_updates_against_numpy(tmp_path):
     whole = np.sqrt(sum(np.sum((second[name] - first[name]).astype(float) ** 2) for name in first))
     assert table["value"].loc[2, "model", "update_norm"] == pytest.approx(whole, rel=1e-6)
     assert "update_norm" not in table["value"].loc[1, OUT].index
+
+
+def test_a_scaled_part_of_a_head_is_told_by_its_factor(tmp_path):
+    first = _state(1)
+    second = {name: value + 1e-3 * _state(2)[name] for name, value in first.items()}
+    second[QKV][WIDTH + 4 : WIDTH + 8] *= 1.5  # the rows of K of head 1
+    recipe = {"models": [{"name": "own", "heads": HEADS}]}  # as our own runs state it
+    table = _measured(tmp_path, {1: first, 2: second}, **recipe).reset_index()
+    part = table[(table["step"] == 2) & table["feature"].str.startswith("pure_scaling_")]
+    found = part.set_index(["feature", "head"])["value"]
+    assert found["pure_scaling_k", 1] == pytest.approx(0.5, abs=0.01)
+    assert (found.drop(("pure_scaling_k", 1)) == 0).all()
+
+
+@pytest.mark.parametrize("order", [[1, 0], [1, 2, 0]])
+def test_rows_that_change_places_are_counted(order):
+    then = np.random.default_rng(3).normal(size=(40, 6)).astype(np.float32)
+    now = then + np.float32(0.05) * np.random.default_rng(4).normal(size=then.shape).astype(np.float32)
+    n = len(order)
+    now[:n] = now[order]
+    assert row_faults(now, then)["exchanged_rows"] == n
+
+
+def test_large_moves_that_are_no_exchange_are_none():
+    random = np.random.default_rng(5)
+    for _ in range(50):
+        then = random.normal(size=(60, 8))
+        assert row_faults(then + random.normal(size=then.shape), then)["exchanged_rows"] == 0
 
 
 def test_rows_that_die_stand_still_or_are_swapped():

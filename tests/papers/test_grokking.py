@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -79,10 +79,22 @@ def test_planted_circles_are_found_within_the_interval(seed: int) -> None:
     assert turn.high - turn.low <= 600
     assert loss is not None
     assert loss.low <= ONSET <= loss.high
-    raised = one.findings["own", "scaled"].raised
+    raised = one.findings["", "heldout_loss"].raised
     assert raised is not None
     assert raised > ONSET
     assert sorted(key_frequencies(one.run.power[-1]).tolist()) == list(KEYS)
+
+
+def test_bars_are_judged_among_those_of_shuffled_residues(studied: grokking.StudiedRun) -> None:
+    finding = studied.findings["own", "scaled"]
+    assert finding.p_control == pytest.approx(1 / 21)  # beyond each of 20 draws
+    assert finding.raised is not None
+    assert finding.raised > ONSET
+    assert studied.findings["", "heldout_loss"].p_control is None  # the loss has no shuffles
+    values = grokking.bars_of(studied.run, "own")["scaled"].to_numpy()
+    assert grokking.among_shuffled(studied.run, "scaled", values) == finding.p_control
+    few = replace(studied.run, control=studied.run.control.query("draw < 18"))
+    assert grokking.among_shuffled(few, "scaled", values) is None
 
 
 def test_noise_is_not_taken_for_a_transition() -> None:

@@ -3,9 +3,16 @@
 from __future__ import annotations
 
 import pytest
+import torch
 
 from tests.landscape.test_probes import SMALL, run_folder
+from toposcope.errors import SourceError
+from toposcope.models import ModelLoader
+from toposcope.models.gpt import recipe_shape
 from toposcope.papers.landscape import QUESTIONS, log_steps, measure, sections
+from toposcope.recipes import load_training_recipe
+from toposcope.sources import open_series
+from toposcope.train.model import GPT
 
 
 def test_steps_are_spread_over_log_step_with_both_ends() -> None:
@@ -28,6 +35,26 @@ def test_the_study_answers_and_says_what_the_design_cannot(tmp_path) -> None:
     assert 0.0 <= float(shares["full range"][2]) <= 1.0
     assert {row[0] for row in moved.rows} == {label for _, label in QUESTIONS}
     assert measure(str(run), tmp_path / "store", options=SMALL).path == store.path
+
+
+def test_files_of_weights_alone_are_the_models_of_the_recipe(tmp_path) -> None:
+    """The five models' original checkpoints are such files; here one of them, with random weights."""
+    shape = recipe_shape(load_training_recipe("seed004").of_run("tiny-3k", 42))
+    folder = tmp_path / "tiny-3k"
+    folder.mkdir()
+    for step in range(3):
+        torch.save({"model_state_dict": GPT(shape).state_dict()}, folder / f"step_{step:06d}.pt")
+    texts = tmp_path / "texts.txt"
+    texts.write_text("".join(f"a line of text with the number {i}\n" for i in range(8)))
+    store = measure(str(folder), tmp_path / "store", texts=str(texts), options=SMALL)
+    losses = store.features(probe="sharpness", feature="batch_loss")
+    assert sorted(losses["step"].unique()) == [0, 1, 2]
+    loader = ModelLoader(recipe=load_training_recipe("grokking"))
+    series = open_series(str(folder))
+    with pytest.raises(SourceError, match="has the shapes of none of the recipe's models"):
+        series.model(series.of_run(series.names[0])[0], loader).__enter__()
+    with pytest.raises(SourceError, match=r"holds weights but no model.*--recipe"):
+        series.model(series.of_run(series.names[0])[0]).__enter__()
 
 
 @pytest.mark.parametrize("count", [1, 2, 5])

@@ -81,7 +81,7 @@ def test_models_are_trained_where_none_are_given_and_once(tmp_path, capsys, monk
     from toposcope.papers import seed003_study
 
     reported = []
-    monkeypatch.setattr("toposcope.report.write_report", lambda store, out, **_: reported.append(out))
+    monkeypatch.setattr("toposcope.papers.seed003_study.write_page", lambda _, out: reported.append(out))
     corpus, out = tmp_path / "corpus.txt", tmp_path / "out"
     words = "the quick brown fox jumps over the lazy dog and runs away from all the others in the wood "
     corpus.write_text("\n".join(words * 2 + str(i) for i in range(400)))
@@ -117,7 +117,7 @@ def test_models_are_trained_where_none_are_given_and_once(tmp_path, capsys, monk
 
 
 def test_seeds_are_trained_apart_and_have_intervals(tmp_path, capsys, monkeypatch):
-    monkeypatch.setattr("toposcope.report.write_report", lambda *_, **__: None)
+    monkeypatch.setattr("toposcope.papers.seed003_study.write_page", lambda *_: None)
     corpus = tmp_path / "corpus.txt"
     words = "the quick brown fox jumps over the lazy dog and runs away from all the others in the wood "
     corpus.write_text("\n".join(words * 2 + str(i) for i in range(400)))

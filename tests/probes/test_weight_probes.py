@@ -13,6 +13,7 @@ from ripser import ripser
 from scipy.spatial.distance import pdist, squareform
 
 from toposcope.errors import InputError
+from toposcope.papers.weight_presets import preset
 from toposcope.probes.base import Measured, Probe
 from toposcope.probes.registry import weight_probes
 from toposcope.probes.shapes import median_distance
@@ -22,7 +23,7 @@ from toposcope.probes.weights.baselines import Baselines
 from toposcope.probes.weights.clouds import pooled_draws, row_draws
 from toposcope.probes.weights.distances import Distances
 from toposcope.probes.weights.neural_persistence import NeuralPersistence
-from toposcope.probes.weights.options import WeightOptions, preset
+from toposcope.probes.weights.options import WeightOptions
 from toposcope.probes.weights.rips import Rips
 from toposcope.probes.weights.trajectory import Trajectory
 from toposcope.sources import open_series

@@ -74,7 +74,7 @@ def test_the_page_is_well_formed_self_contained_and_described(written):
     assert outline.problems == []
     assert len(outline.images) == 9
     assert all(len(image["alt"]) > 30 for image in outline.images)
-    assert all(link.startswith(("#", "data:")) for link in outline.links)
+    assert all(link.startswith(("#", "data:", "https://arxiv.org/abs/")) for link in outline.links)
     assert outline.headings[0] == 1
     assert all(b - a <= 1 for a, b in zip(outline.headings, outline.headings[1:], strict=False))
 
@@ -247,3 +247,34 @@ def test_a_store_that_is_none_is_one_clear_error(tmp_path):
     assert isinstance(result.exception, InputError)
     assert "is not a store" in str(result.exception)
     assert not (tmp_path / "report").exists()
+
+
+def test_a_page_of_one_run_speaks_of_no_sizes(make_study, tmp_path):
+    study = make_study(sizes={"small": 1_000}, trends=False, errors={})
+    drawn = [name for name, _ in figures(study)]
+    assert "scaling" not in drawn
+    assert {"overview", "neural_persistence", "vietoris_rips", "layers"} <= set(drawn)
+    text = write_studies([study], tmp_path / "report", title="One").read_text()
+    assert "Does it scale?" not in text
+    assert "Power laws" not in text
+    assert "1 runs" not in text
+
+
+def test_a_page_of_one_checkpoint_has_no_curve(make_study, tmp_path):
+    study = make_study(steps=(100,), trends=False, errors={})
+    drawn = [name for name, _ in figures(dataclasses.replace(study, metrics=study.metrics.iloc[:0]))]
+    assert drawn == ["snapshot", "scaling"]
+
+
+def test_no_code_name_stands_on_a_page(written):
+    for name in ("index.html", "report.md"):
+        text = re.sub(r"base64,[^\"')]*", "", (written / name).read_text())
+        assert not re.findall(r"seed00\d|\brieck\b", text)
+
+
+def test_the_papers_behind_the_words_are_named_with_title_and_link(written):
+    text = (written / "index.html").read_text()
+    assert '<a href="https://arxiv.org/abs/1812.09764">Neural Persistence: A Complexity Measure' in text
+    assert "Similarity of Neural Network Representations" not in text
+    twin = (written / "report.md").read_text()
+    assert "(https://arxiv.org/abs/1812.09764)" in twin

@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 from click.testing import CliRunner
 
-from toposcope.analysis.analysis import analyze, study_of_rows
+from toposcope.analysis.analysis import study_of_rows
 from toposcope.analysis.findings import words
 from toposcope.analysis.findings.rivals import strengths
 from toposcope.analysis.findings.when import fixed_phases
@@ -17,12 +17,13 @@ from toposcope.analysis.hidden import QUALITY, TOTAL
 from toposcope.analysis.subjects import REPRESENTATIONS
 from toposcope.analysis.target import chosen_target
 from toposcope.analysis.targets import read_targets
+from toposcope.api import analyze, report
 from toposcope.cli.main import main
 from toposcope.cli.report import command
 from toposcope.errors import InputError
+from toposcope.figures.rendering import Rendered
 from toposcope.papers.report_files import tidy_rows
 from toposcope.probes.catalogue import DECLARED, own_catalogue
-from toposcope.report import write_report
 from toposcope.report.representations import part
 from toposcope.store import KeptDiagram, Result, Store, Unit
 from toposcope.types import Diagram, Role, Row, Run, Scope, Status
@@ -182,15 +183,14 @@ def study(full):
 def page(tmp_path_factory):
     folder = tmp_path_factory.mktemp("page")
     parts = [part for part in ALL if part != "gradients"]
-    return write_report(_write(folder / "store", parts), folder / "report", title="A title").parent
+    return report(_write(folder / "store", parts), folder / "report", title="A title").page.parent
 
 
 @pytest.fixture
 def unprinted(monkeypatch):
     """Draw the figures but leave out their files, which take most of the time."""
-    monkeypatch.setattr("toposcope.report.parts.to_svg", lambda _: b"<svg/>")
-    monkeypatch.setattr("toposcope.report.parts.to_png", lambda _: b"PNG")
-    monkeypatch.setattr("toposcope.report.parts.thumbnail", lambda _: b"PNG")
+    blank = Rendered(b"<svg/>", b"PNG", b"PNG")
+    monkeypatch.setattr("toposcope.report.parts.render_all", lambda figures: [blank for _ in figures])
 
 
 FIGURES = {
@@ -231,7 +231,7 @@ def test_what_was_not_measured_loses_its_sections_and_nothing_else(
     tmp_path, unprinted, without, figures, tables_lost
 ):
     parts = [part for part in ALL if part not in (*without, "gradients")]
-    folder = write_report(_write(tmp_path / "store", parts), tmp_path / "report").parent
+    folder = report(_write(tmp_path / "store", parts), tmp_path / "report").page.parent
     assert {path.stem for path in (folder / "figures").iterdir()} == FIGURES - figures
     assert {path.stem for path in (folder / "tables").iterdir()} == TABLES - tables_lost
 
@@ -379,7 +379,7 @@ def test_weights_and_representations_share_a_page_from_two_stores(tmp_path, page
     assert "Representations: tables" in text
     assert len({path.stem for path in (out / "figures").iterdir()}) == len(FIGURES) + 2  # Rips alone
     with pytest.raises(InputError, match="hold the same kind of measurement; report them apart"):
-        write_report([of_states, of_states], out)
+        report([of_states, of_states], out)
 
 
 def test_gradients_alone_get_a_part_of_their_own(tmp_path, unprinted):
@@ -393,7 +393,7 @@ def test_gradients_alone_get_a_part_of_their_own(tmp_path, unprinted):
             {"run": run, "step": step, "loss": 5.0 - np.log1p(step) / 4} for run in MODELS for step in STEPS
         )
     )
-    page = write_report(store, tmp_path / "report")
+    page = report(store, tmp_path / "report").page
     text = page.read_text()
     assert "Persistent homology of the loss gradients" in text
     assert "cannot tell whether the topology of the gradients says more than the minibatch loss" in text

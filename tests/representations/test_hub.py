@@ -137,7 +137,7 @@ def test_the_recipe_runs_the_whole_study(serve, tmp_path, monkeypatch, capsys):
     family = replace(published.published("pythia"), steps={"seed003": (0, 4)})
     monkeypatch.setattr(published, "published", lambda name: family)
     reported = []
-    monkeypatch.setattr("toposcope.report.write_report", lambda store, out, **_: reported.append(out))
+    monkeypatch.setattr("toposcope.papers.seed003_study.write_page", lambda _, out: reported.append(out))
     (tmp_path / "texts.txt").write_text(
         "\n".join(f"{text} {i} {'and on ' * 16}" for i in range(4) for text in TEXTS)
     )

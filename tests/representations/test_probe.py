@@ -9,7 +9,8 @@ from tests.representations.conftest import TEXTS, write_causal_model
 from toposcope.errors import InputError, SourceError
 from toposcope.models.loading import ModelLoader
 from toposcope.models.texts import Texts
-from toposcope.probes.representations.options import RepresentationOptions, preset
+from toposcope.papers.representation_presets import preset
+from toposcope.probes.representations.options import RepresentationOptions
 from toposcope.probes.representations.probe import Representations
 from toposcope.probes.representations.source import StateSource
 from toposcope.sources import open_series

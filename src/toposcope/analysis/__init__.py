@@ -37,9 +37,6 @@ The wide series table (`series_table`, `from_frame`; class `SeriesTable`)
 `replicate_table` (across training replicates): `family`, `target`, `column`, `seeds`, `mean_rho`, `low`,
     `high`, `pairing_p`, `smallest_p`.
 
-`phase_table` (both rules of the weight-space paper): `run`, `column`, `rule` ("coded", "written"),
-    `peak_step`, `diminishing_step`, `peak_fraction`, `diminishing_fraction`.
-
 `segment_table`: `run`, `column`, `segment`, `start_step`, `end_step`, `slope` (per unit log step),
     `slope_low`, `slope_high`, `start_low`, `start_high` (interval of the bend), `kind`, `direction`,
     `spectral_label`, `embedding_label`, `false_alarm_rate`, `boundary_p` (of having any boundary),
@@ -67,7 +64,6 @@ _HOME = {
     "family_table": "toposcope.analysis.trends.verdicts",
     "from_frame": "toposcope.analysis.table",
     "lag_table": "toposcope.analysis.trends.lags",
-    "phase_table": "toposcope.papers.phase_rules",
     "saturation_table": "toposcope.analysis.saturation",
     "scaling_table": "toposcope.analysis.finals",
     "sensitivity_table": "toposcope.analysis.sensitivity",

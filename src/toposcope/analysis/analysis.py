@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -16,13 +16,16 @@ from toposcope.analysis.derived import with_derived
 from toposcope.analysis.findings import words
 from toposcope.analysis.forecast.frame import Log, log_from_frame
 from toposcope.analysis.hidden import PROBE
+from toposcope.analysis.joined import joined
 from toposcope.analysis.plain import plain_table
+from toposcope.analysis.published import NOTHING, Published
 from toposcope.analysis.study import Study, chosen_targets, why_nothing
-from toposcope.analysis.subjects import LANDSCAPE, REPRESENTATIONS, TABLE, Subject, rows_of
+from toposcope.analysis.subjects import LANDSCAPE, REPRESENTATIONS, TABLE, WEIGHTS, Subject, rows_of
 from toposcope.analysis.table import SeriesTable, series_table, with_targets
 from toposcope.analysis.target import chosen_target
 from toposcope.analysis.targets import read_targets
 from toposcope.errors import InputError
+from toposcope.sources.history import renamed
 from toposcope.sources.losses import read_table
 from toposcope.store import Store
 
@@ -37,6 +40,11 @@ PARTS = (
 )  # fmt: skip
 """Tables that an analysis has by name; `problems` and `findings` stand beside them."""
 USUAL = ("families", "trends", "replicates", "phases", "scaling", "forecasts", "forecast_effects")
+_BY_COST = (
+    "families", "forecasts", "forecast_effects", "scaling", "replicates", "phases", "exponents",
+    "saturation", "segments", "lags", "trends",
+)  # fmt: skip
+"""The tables of `PARTS` in the order in which they are asked whether they hold a result."""
 Source = Store | str | Path | pd.DataFrame
 
 
@@ -53,7 +61,7 @@ class Analysis:
     >>> import numpy as np
     >>> step = np.arange(0, 2000, 50)
     >>> frame = pd.DataFrame({"step": step, "loss": 5 * (step + 100.0) ** -0.3, "mine": np.log(step + 50.0)})
-    >>> analysis = analyze(frame)
+    >>> analysis = analysis_of(frame)
     >>> analysis.trends[["column", "target"]].drop_duplicates().iloc[0].tolist()
     ['mine', 'loss']
     """
@@ -96,7 +104,7 @@ class Analysis:
 
     @property
     def phases(self) -> pd.DataFrame:
-        """The weight-space paper's two rules."""
+        """Where the published rules see phases begin."""
         return self.table("phases")
 
     @property
@@ -161,7 +169,8 @@ class Analysis:
         """Raise InputError where none of these tables holds a result."""
         if "trends" in parts and any(_holds_something(study.strengths) for study in self.studies):
             return  # a part of the trends: the whole of them takes most of an analysis' time
-        if not any(_holds_something(self.table(name)) for name in parts):
+        cheapest = [name for name in _BY_COST if name in parts]
+        if not any(_holds_something(self.table(name)) for name in cheapest):
             raise InputError(f"nothing could be computed: {why_nothing(self.studies[0])}")
 
     def to_json(self, parts: Sequence[str] = USUAL) -> dict[str, object]:
@@ -184,59 +193,49 @@ class Analysis:
         return "".join(words.as_html(found) for found in self.all_findings)
 
 
-def analyze(
+def analysis_of(
     source: Source | Sequence[Source],
     *,
     targets: str | Sequence[str] = (),
     columns: Sequence[str] = (),
     scores: str | Path | pd.DataFrame | None = None,
+    rename: Mapping[str, str] | None = None,
+    published: Published = NOTHING,
 ) -> Analysis:
-    """Analyse a store (or several), a table with one row per checkpoint, or a CSV or parquet file of one.
-
-    Parameters
-    ----------
-    source
-        A `Store`, the path of one, a DataFrame with the columns step, features and losses (run, parameters
-        and seed where there are several runs), or the path of such a table.
-    targets
-        Columns to explain; the first one carries the findings. By default the held-out loss or the loss,
-        and the log perplexity for representations.
-    columns
-        Features to analyse; by default those of the model and of each role.
-    scores
-        Further targets: a file that `read_targets` reads, or what it returns.
+    """Read what `toposcope.analyze` is given; `published` are the rules of papers that stand beside the rest.
 
     Raises
     ------
     InputError
         When there is nothing measured, a target or a column is not there, or two stores hold the same
-        kind of measurement.
-
-    Examples
-    --------
-    >>> frame = pd.DataFrame({"step": range(30), "loss": [5 / (i + 2) for i in range(30)],
-    ...     "mine": [i**0.5 for i in range(30)]})
-    >>> analyze(frame).findings["beyond"].strength in ("trend only", "cannot tell")
-    True
+        kind of measurement by different recipes.
     """
     named = (targets,) if isinstance(targets, str) else tuple(targets)
     read = read_targets(Path(scores)) if isinstance(scores, str | Path) else scores
     given = [source] if isinstance(source, Store | str | Path | pd.DataFrame) else list(source)
-    studies = [study for one in given for study in _studies(one, named, tuple(columns), read)]
+    with joined(given) as sources:
+        made = [
+            study for one in sources for study in _studies(one, named, tuple(columns), read, rename or {})
+        ]
+    studies = [replace(study, published=published) for study in made]
     names = [study.subject.name for study in studies]
     if len(set(names)) < len(names):
         listed = ", ".join(str(one.path if isinstance(one, Store) else one) for one in given)
-        raise InputError(f"{listed}: two of the stores hold the same kind of measurement; report them apart")
+        raise InputError(
+            f"{listed}: two hold the same kind of measurement, made otherwise; report them apart"
+        )
     return Analysis(tuple(studies))
 
 
 def _studies(
-    source: Source, targets: tuple[str, ...], columns: tuple[str, ...], scores: pd.DataFrame | None
-) -> list[Study]:
+    source: Source, targets: tuple[str, ...], columns: tuple[str, ...], scores: pd.DataFrame | None,
+    rename: Mapping[str, str],
+) -> list[Study]:  # fmt: skip
     if isinstance(source, pd.DataFrame):
-        return [_of_table(source, "run", targets, columns, scores)]
+        return [_of_table(renamed(source, rename, "source"), "run", targets, columns, scores)]
     if isinstance(source, str | Path) and Path(source).is_file():
-        return [_of_table(read_table(Path(source)), Path(source).stem, targets, columns, scores)]
+        table = renamed(read_table(Path(source)), rename, str(source))
+        return [_of_table(table, Path(source).stem, targets, columns, scores)]
     store = source if isinstance(source, Store) else Store.open(source)
     features = store.features()
     if features.empty:
@@ -247,12 +246,19 @@ def _studies(
     return [
         study_of_rows(
             subject, rows, metrics, runs, catalogue=declared,
-            diagrams=store.diagrams(probe=PROBE) if subject is REPRESENTATIONS else None,
+            diagrams=_diagrams(store, subject),
             audit=audit, provenance=stated, targets=targets, columns=columns, scores=scores,
             kept=store.path / "landscapes" if subject is LANDSCAPE else None,
         )
         for subject, rows in rows_of(features)
     ]  # fmt: skip
+
+
+def _diagrams(store: Store, subject: Subject) -> pd.DataFrame | None:
+    """Return the kept diagrams that the page of a subject draws."""
+    if subject is REPRESENTATIONS:
+        return store.diagrams(probe=PROBE)
+    return store.diagrams(probe="rips", name="pooled") if subject is WEIGHTS else None
 
 
 def study_of_rows(
@@ -329,8 +335,6 @@ def complete_runs(series: SeriesTable) -> pd.DataFrame:
 
 
 def _without(series: SeriesTable, words: str) -> SeriesTable:
-    from dataclasses import replace
-
     return replace(series, problems=tuple(line for line in series.problems if words not in line))
 
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 import numpy as np
 import pandas as pd
 
 from toposcope.analysis.targets import TARGET_LABELS
-from toposcope.types import Kind, Scope
+from toposcope.types import Kind, Normalization, Scope
 
 CATALOGUE = (
     "column", "probe", "filtration", "scope", "name", "role", "layer", "feature", "draws", "status",
@@ -167,12 +167,17 @@ def _with_declarations(found: pd.DataFrame, declared: pd.DataFrame | None) -> pd
     return found.iloc[sorted(range(len(found)), key=places.__getitem__)].reset_index(drop=True)
 
 
+_SPELT: Mapping[str, str] = {Normalization.MATRIX: "by matrix", Normalization.NETWORK: "by network"}
+"""Filtrations whose name in a store is a paper's code name, as labels say them."""
+
+
 def _labels(found: pd.DataFrame) -> list[str]:
     """Return each column's label: the feature's, and in brackets what tells it from its other columns."""
     several = found.groupby(["probe", "feature"])["filtration"].transform("nunique") > 1
     labels = []
     for line, ambiguous in zip(found.to_dict("records"), several, strict=True):
-        said = [line["filtration"]] if ambiguous or len(line["filtrations"]) > 1 else []
+        spelt = _SPELT.get(line["filtration"], line["filtration"])
+        said = [spelt] if ambiguous or len(line["filtrations"]) > 1 else []
         said += _where(line)
         labels.append(f"{line['label']} ({', '.join(said)})" if said else str(line["label"]))
     return labels

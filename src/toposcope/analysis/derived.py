@@ -16,7 +16,7 @@ def with_derived(features: pd.DataFrame, catalogue: pd.DataFrame | None) -> pd.D
     """
     if catalogue is None or features.empty:
         return features
-    known = set(zip(features["probe"], features["feature"], strict=True))
+    known = set(features[["probe", "feature"]].drop_duplicates().itertuples(index=False, name=None))
     more = []
     for line in catalogue.to_dict("records"):
         source = (line["probe"], line["excess_of"] or line["per_log_step_of"])

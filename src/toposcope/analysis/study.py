@@ -19,6 +19,7 @@ from toposcope.analysis.forecast.frame import Log
 from toposcope.analysis.groups import sizes
 from toposcope.analysis.hidden import COUNT, PROBE, SENSITIVITY, TOP
 from toposcope.analysis.labels import Labels
+from toposcope.analysis.published import NOTHING, Published
 from toposcope.analysis.subjects import Subject
 from toposcope.analysis.table import SeriesTable
 from toposcope.analysis.trends.confounds import confound_table, walk_bound
@@ -45,7 +46,7 @@ class Study:
     `features`, `metrics`, `runs`, `diagrams` and `audit` are the store's; `series` joins them. `target` is
     what correlations are taken with ("" where nothing can be), `further` are targets that were brought along.
     `wanted` holds the features that were asked for; empty: those of the model and of each role. `kept` is
-    the folder of what was kept beside the rows: sampled surfaces.
+    the folder of what was kept beside the rows: sampled surfaces; `published` are the rules of papers.
     """
 
     subject: Subject
@@ -62,6 +63,7 @@ class Study:
     further: tuple[str, ...] = ()
     wanted: tuple[str, ...] = ()
     kept: Path | None = None
+    published: Published = NOTHING
     given: Mapping[str, pd.DataFrame] = field(default_factory=dict)
 
     def with_tables(self, **given: pd.DataFrame) -> Study:
@@ -160,8 +162,8 @@ class Study:
 
     @cached_property
     def phases(self) -> pd.DataFrame:
-        """The weight-space paper's two rules."""
-        return self._made("phases", lambda: tables.phase_table(self.series, columns=self.columns))
+        """Where the published rules see phases begin; empty where none were handed down."""
+        return self._made("phases", lambda: self.published.phases(self.series, self.columns))
 
     @cached_property
     def segments(self) -> pd.DataFrame:
@@ -204,8 +206,8 @@ class Study:
         """Every finished run's final loss from the others; empty where no loss was logged."""
         if self.log is None or "loss" not in self.series.targets:
             return self._made("forecasts", lambda: pd.DataFrame(columns=list(FORECASTS)))
-        log = self.log
-        return self._made("forecasts", lambda: forecast_table(log))
+        log, rules = self.log, self.published.forecasters
+        return self._made("forecasts", lambda: forecast_table(log, published=rules))
 
     @cached_property
     def forecast_effects(self) -> pd.DataFrame:

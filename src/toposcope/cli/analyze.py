@@ -9,6 +9,7 @@ import click
 
 from toposcope.cli.laws import LAWS, show_law
 from toposcope.cli.output import json_option, print_json, print_table
+from toposcope.cli.sweeping import renamed
 from toposcope.errors import InputError
 
 if TYPE_CHECKING:
@@ -22,7 +23,7 @@ _TABLES = (
 )  # fmt: skip
 
 
-@click.command("analyze", short_help="Say what a store's features tell beyond the loss, against nulls.")
+@click.command("analyze")
 @click.argument("source", type=click.Path(path_type=Path), required=False)
 @click.option(
     "--target", "targets", multiple=True, help="Column to explain; repeat for several.  [default: the losses]"
@@ -69,6 +70,9 @@ _TABLES = (
     help="Where --law reads size, data, steps, loss, other, compute or score from; repeat.",
 )
 @click.option(
+    "--rename", multiple=True, metavar="OLD=NEW", help="What a column of a table is: final_loss=loss; repeat."
+)
+@click.option(
     "--leave-out",
     type=click.IntRange(min=0),
     default=0,
@@ -94,6 +98,7 @@ def command(
     draws: int,
     law: str | None,
     columns: tuple[str, ...],
+    rename: tuple[str, ...],
     leave_out: int,
     rows: int,
     out: Path | None,
@@ -112,11 +117,13 @@ def command(
         raise InputError(
             "name a store or a table: toposcope analyze STORE (only --calibrate works without one)"
         )
+    named = renamed(rename)
     if law is not None:
-        return show_law(source, law, columns, leave_out, out, as_json=as_json)
-    from toposcope.analysis.analysis import PARTS, USUAL, analyze
+        return show_law(source, law, columns, leave_out, out, rename=named, as_json=as_json)
+    from toposcope.analysis.analysis import PARTS, USUAL
+    from toposcope.api import analyze
 
-    analysis = analyze(source, targets=targets, columns=features, scores=target_file)
+    analysis = analyze(source, targets=targets, columns=features, scores=target_file, rename=named)
     chosen = PARTS if everything or "all" in parts else parts or USUAL
     analysis.refuse_nothing(chosen)
     if as_json:
@@ -184,8 +191,8 @@ def _table(analysis: Analysis, name: str, rows: int) -> None:
 def _calibrate(source: Path | None, draws: int, out: Path | None, as_json: bool) -> int:
     import numpy as np
 
-    from toposcope.analysis.analysis import analyze
     from toposcope.analysis.trends.calibration import VERDICT, as_matrix, calibration_matrix
+    from toposcope.api import analyze
 
     steps = np.arange(51) * 100.0 if source is None else analyze(source).longest_grid()
     found = calibration_matrix(steps, draws=draws, quiet=as_json)

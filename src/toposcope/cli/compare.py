@@ -29,7 +29,7 @@ _SHOWN = {
 }
 
 
-@click.command("compare", short_help="Compare two checkpoints or series, layer by layer.")
+@click.command("compare")
 @click.argument("first")
 @click.argument("second")
 @click.option("--step", type=int, help="Compare at this step.  [default: the last step of each]")

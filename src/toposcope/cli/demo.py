@@ -9,7 +9,7 @@ import click
 from toposcope.cli.output import json_option, print_json
 
 
-@click.command("demo", short_help="Train five small models, measure them and write a report.")
+@click.command("demo")
 @click.option(
     "--out",
     required=True,

@@ -56,7 +56,7 @@ class Seed003Call:
         return found
 
     def _measured(self, folder: Path, *, kept: bool, quiet: bool) -> Sequence[Section]:
-        from toposcope.cli.embeddings import check_device
+        from toposcope.api.representations import check_device
         from toposcope.papers import seed003_study
         from toposcope.probes.representations.study import parse_grid
 

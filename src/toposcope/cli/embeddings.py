@@ -2,25 +2,21 @@
 
 from __future__ import annotations
 
-import re
+import functools
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
+from toposcope.api.measuring import Place
 from toposcope.cli.output import json_option, print_table
-from toposcope.cli.sweeping import Place, Sweeping, exit_code, show_sweep, sweep_options
-from toposcope.errors import InputError, MissingExtraError
+from toposcope.cli.sweeping import Sweeping, exit_code, show_sweep, sweep_options
+from toposcope.errors import InputError
 
 if TYPE_CHECKING:
     import pandas as pd
 
-    from toposcope.models.loading import ModelLoader
-    from toposcope.probes.base import Probe
-    from toposcope.probes.representations.kept import KeptSeries
-    from toposcope.sources.series import Series
-
-REPRESENTATIONS, SENSITIVITY = "representations", "sensitivity"
+SENSITIVITY = "sensitivity"
 
 SENSITIVITY_SHOWN = {
     "feature": "feature", "run": "run", "settings": "settings", "components_spread": "components / training",
@@ -30,7 +26,7 @@ SENSITIVITY_SHOWN = {
 }  # fmt: skip
 
 
-@click.command("embeddings", short_help="Measure the representations of texts at every checkpoint.")
+@click.command("embeddings")
 @click.argument("series", nargs=-1)
 @click.option(
     "--texts",
@@ -127,14 +123,10 @@ def command(
     SERIES are model folders, folders of steps, run folders or hub addresses. One forward pass brings all
     layers and the perplexity. A sweep that was stopped goes on where it was when the command is repeated.
     """
-    from toposcope.analysis import sensitivity_table
-    from toposcope.models.loading import ModelLoader
-    from toposcope.probes.representations.kept import KeptSeries, keep_runs
-    from toposcope.probes.representations.linear_probe import load_labelled
-    from toposcope.probes.representations.options import preset as preset_options
-    from toposcope.probes.representations.study import parse_grid, study_of_kept, study_of_texts
-    from toposcope.store import Store
-    from toposcope.sweep import sweep
+    from toposcope.api.representations import Asked, of_kept, of_representations
+    from toposcope.papers.representation_presets import preset as preset_options
+    from toposcope.probes.representations.kept import KeptSeries
+    from toposcope.probes.representations.study import parse_grid
 
     changes: dict[str, object] = {
         "layers": layers, "pooling": pooling, "length": length, "reduction": reduction,
@@ -142,53 +134,40 @@ def command(
         "attention": attention or None,
     }  # fmt: skip
     options = preset_options(preset, changes)
-    _check_layers(options.layers)
-    ours, further = _chosen(features)
-    sensitivity |= SENSITIVITY in ours
-    grid = parse_grid(sensitivity_texts) if sensitivity else None
+    names = tuple(name.strip() for name in features.split(","))
+    sensitivity |= SENSITIVITY in names
+    asked = Asked(
+        texts=texts, limit=limit, min_chars=min_chars, split=split, features=names, labelled=labelled,
+        grid=parse_grid(sensitivity_texts) if sensitivity else None, keep=keep, tokenizer=tokenizer,
+        device=device,
+    )  # fmt: skip
     execution = sweeping.execution(keep_diagrams=not no_diagrams)
     if from_kept is not None:
         _refuse_with_kept(series, texts, pooling, length, labelled, keep, sweeping)
-        kept = KeptSeries(from_kept)
-        _check_kept(kept, limit)
-        opened: Series = kept
-        study = study_of_kept(options, kept, limit=limit, grid=grid)
+        found, agree = of_kept(KeptSeries(from_kept), options, asked), None
     else:
         if not series or texts is None:
             raise InputError("embeddings needs SERIES and --texts, or --from-kept FOLDER")
-        check_device(device)
-        loader = ModelLoader(tokenizer=tokenizer, device=device, half=options.half)
-        study = study_of_texts(
-            options, texts, loader, limit=limit or 200, min_chars=min_chars, split=split,
-            labelled=load_labelled(labelled) if labelled is not None else None, keep=keep, grid=grid,
-        )  # fmt: skip
-        opened = sweeping.open(series)
-        if Place.of(out).fresh and (keep is None or not keep.exists()):
-            _check_models(opened, loader, options.layers)
-        if keep is not None:
-            keep_runs(keep, opened.runs)
-    place = Place.of(out)
-    store = Store.create(out, recipe=study.recipe())
-    probes = [probe for probe in study.probes() if probe.name in (*ours, SENSITIVITY)]
-    agree = None if isinstance(opened, KeptSeries) else sweeping.agree(opened, place)
-    report = sweep(opened, [*probes, *further], store, execution=execution, agree=agree)
-    place.refuse_nothing(report, alone=execution.shard.count == 1)
-    moved = sensitivity and store.features(probe="sensitivity")["value"].notna().any()
-    tables = {"sensitivity": sensitivity_table(store.features())} if moved else {}
+        find = functools.cache(lambda: sweeping.open(series))
+        found = of_representations(find, options, asked, look=Place.of(out).fresh)
+        agree = sweeping.agree(find(), out)
+    report = found.carry_out(out, execution=execution, agree=agree)
+    tables = _sensitivity(out) if sensitivity else {}
     show_sweep(report, out, as_json=as_json, tables=tables)
     if tables and not as_json:
-        show_sensitivity(tables["sensitivity"])
+        show_sensitivity(tables[SENSITIVITY])
     return exit_code(report)
 
 
-def _chosen(features: str) -> tuple[list[str], list[Probe]]:
-    """Return which of our probes are wanted, and those that come from elsewhere."""
-    from toposcope.probes.registry import further_probes
+def _sensitivity(out: Path) -> dict[str, pd.DataFrame]:
+    """Return the table of how far the findings move, where anything was measured for it."""
+    from toposcope.analysis import sensitivity_table
+    from toposcope.store import Store
 
-    known = (REPRESENTATIONS, SENSITIVITY)
-    names = [name.strip() for name in features.split(",")]
-    others = [name for name in names if name not in known]
-    return [name for name in names if name in known], further_probes(others, known=known)
+    store = Store.open(out)
+    if not store.features(probe=SENSITIVITY)["value"].notna().any():
+        return {}
+    return {SENSITIVITY: sensitivity_table(store.features())}
 
 
 def _refuse_with_kept(
@@ -209,61 +188,6 @@ def _refuse_with_kept(
     for name, value in asked.items():
         if value:
             raise InputError(f"{name} cannot go with --from-kept: the states were read already; leave it out")
-
-
-def _check_layers(choice: str) -> None:
-    """Refuse a choice of layers that no model could have."""
-    if choice not in ("last", "all") and not all(part.strip().isdecimal() for part in choice.split(",")):
-        raise InputError(f"--layers {choice!r}: give last, all, or numbers such as 0,6,12")
-
-
-def check_device(device: str) -> None:
-    """Refuse a device that this machine does not have."""
-    if device == "cpu":
-        return
-    if not re.fullmatch(r"cuda(:\d+)?", device):
-        raise InputError(f"--device {device!r} is unknown; use cpu or cuda")
-    try:
-        import torch
-    except ImportError:
-        raise MissingExtraError("torch", "hf") from None
-    if not torch.cuda.is_available():
-        raise InputError(f"--device {device} is not available on this machine; use --device cpu")
-
-
-def _check_kept(kept: KeptSeries, limit: int | None) -> None:
-    """Refuse to take more texts than were kept at every checkpoint."""
-    from toposcope.probes.representations.kept import read_states
-
-    if limit is None:
-        return
-    states = read_states(kept.folder, next(iter(kept)))
-    few = min(len(values) for values in states.values())
-    if limit > few:
-        raise InputError(
-            f"--limit: {limit} texts were asked for, {few} were kept in {kept.folder}; lower the number"
-        )
-
-
-def _check_models(series: Series, loader: ModelLoader, layers: str) -> None:
-    """Refuse a series of which no checkpoint is a model with these layers and a tokenizer.
-
-    One that is suffices: the sweep lists the others. Weights are not read, and models of the hub are left to
-    the sweep, since looking at them fetches them.
-    """
-    from toposcope.probes.representations.forward import resolve_layers
-
-    refusals = []
-    for checkpoint in series:
-        try:
-            n_layers = loader.n_layers(checkpoint)
-            if n_layers is not None:
-                resolve_layers(layers, n_layers)
-            return
-        except InputError as error:
-            refusals.append(error)
-    if refusals:
-        raise refusals[0]
 
 
 def show_sensitivity(table: pd.DataFrame) -> None:

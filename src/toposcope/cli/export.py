@@ -9,7 +9,7 @@ import click
 from toposcope.cli.output import json_option, print_json
 
 
-@click.command("export", short_help="Write a store's tables as CSV, JSON or NetCDF.")
+@click.command("export")
 @click.argument("store", type=click.Path(path_type=Path))
 @click.option(
     "--out", required=True, type=click.Path(path_type=Path, file_okay=False), help="Folder for the files."

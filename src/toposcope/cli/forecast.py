@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
+from toposcope.cli.forecast_advice import Asked, show_advice
 from toposcope.cli.forecast_lines import (
+    listed,
     record,
     show_ablation,
     show_lines,
@@ -18,8 +19,10 @@ from toposcope.cli.forecast_lines import (
     show_problems,
     show_scores,
     show_symptoms,
+    symptoms_of,
 )
 from toposcope.cli.output import json_option, print_json, print_table
+from toposcope.cli.sweeping import renamed, step_pattern_option
 from toposcope.errors import InputError
 
 if TYPE_CHECKING:
@@ -27,10 +30,9 @@ if TYPE_CHECKING:
 
     from toposcope.analysis.forecast import Curve, Forecaster, Schedule
     from toposcope.analysis.forecast.gather import Problem
-    from toposcope.analysis.health import Symptom
 
 
-@click.command("forecast", short_help="Forecast the final loss of unfinished runs.")
+@click.command("forecast")
 @click.argument("targets", nargs=-1, metavar="STORE_OR_RUN...")
 @click.option(
     "--siblings", multiple=True, metavar="STORE_OR_RUN", help="Finished runs to learn from; repeat."
@@ -46,7 +48,8 @@ if TYPE_CHECKING:
 @click.option(
     "--column", default="loss", show_default=True, help="The loss: loss, heldout_loss, or a table's column."
 )
-@click.option("--rename", multiple=True, metavar="COLUMN=MEANING", help="What a table's column is; repeat.")
+@click.option("--rename", multiple=True, metavar="OLD=NEW", help="What a table's column is; repeat.")
+@step_pattern_option
 @click.option(
     "--parameters", type=int, default=0, help="Size of runs whose files do not say; of the run to come."
 )
@@ -74,6 +77,7 @@ def command(
     cuts: str,
     column: str,
     rename: tuple[str, ...],
+    step_pattern: str | None,
     parameters: int,
     level: float,
     finished: bool,
@@ -110,9 +114,10 @@ def command(
         raise InputError(
             "name a store, a run or a table; or give --siblings and --schedule for a run to come"
         )
-    reading = Reading(column, _renamed(rename), horizon, plan, parameters)
+    reading = Reading(column, renamed(rename), horizon, plan, parameters, step_pattern)
     own, problems, notes = read_curves(targets, reading)
     others, more, noted = read_curves(siblings, replace(reading, horizon=None, plan=None))
+    reading.refuse_unmet()
     refuse_twins(own + others)
     for note in dict.fromkeys(notes + noted):
         click.echo(f"note: {note}", err=True)
@@ -131,7 +136,8 @@ def command(
         raise InputError(f"no run of {', '.join(targets)} can be forecast{detail}")
     ended, begun = split_runs(own, others, all_finished=finished)
     if advise:
-        return _advise(begun, ended, problems, float(budget or 0), larger, tokens_per_step, level, as_json)
+        asked = Asked(float(budget or 0), larger, tokens_per_step, level)
+        return show_advice(begun, ended, own, problems, asked, as_json=as_json)
     everything = as_json or methods == "all"
     if begun:
         return _forecast(begun, ended, problems, level, as_json, everything)
@@ -147,14 +153,6 @@ def _plan(path: Path | None) -> Schedule | None:
     from toposcope.analysis.forecast import read_schedule
 
     return None if path is None else read_schedule(path)
-
-
-def _renamed(pairs: Sequence[str]) -> dict[str, str]:
-    split = [pair.partition("=") for pair in pairs]
-    for pair, (old, _, new) in zip(pairs, split, strict=True):
-        if not old or not new:
-            raise InputError(f"--rename {pair!r} is not COLUMN=MEANING; for example final_loss=loss")
-    return {old: new for old, _, new in split}
 
 
 def _shares(cuts: str) -> list[float]:
@@ -173,14 +171,11 @@ def _methods(curves: list[Curve]) -> list[Forecaster]:
     from toposcope.analysis.forecast.families import Exp4, ILog2, Janoschek
     from toposcope.analysis.forecast.gather import topological_methods
     from toposcope.analysis.forecast.laws import MultiPower
+    from toposcope.papers.forecasters import published_rules
 
     laws = (MultiPower(shape=PUBLISHED),)
     families = (Exp4(), ILog2(), Janoschek())
-    return [Auto(), *default_candidates(), *laws, *families, *topological_methods(curves)]
-
-
-def _symptoms(curves: list[Curve]) -> dict[str, list[Symptom]]:
-    return {curve.run: list(curve.symptoms) for curve in curves if curve.symptoms}
+    return [Auto(), *default_candidates(), *laws, *families, *topological_methods(curves, published_rules)]
 
 
 def _forecast(
@@ -198,14 +193,14 @@ def _forecast(
                 made.append(forecast(method, curve, finished, level=level))
                 progress.advance(note=curve.run)
     ablation = _worth(begun, finished, methods)
-    symptoms = _symptoms(begun)
+    symptoms = symptoms_of(begun)
     if as_json:
         print_json(
             {
                 "forecasts": [record(one) for one in made],
                 "topology": ablation.to_dict("records") if ablation is not None else None,
                 "notes": {curve.run: list(curve.notes) for curve in begun + finished if curve.notes},
-                "problems": [{"run": p.run, "reason": p.reason} for p in problems] + _listed(symptoms),
+                "problems": [*({"run": p.run, "reason": p.reason} for p in problems), *listed(symptoms)],
             }
         )
     else:
@@ -213,21 +208,10 @@ def _forecast(
         show_lines(begun, {one.run: one for one in made if one.method == methods[0].name}, len(finished))
         if everything:
             show_methods(begun, made)
-            show_ablation(
-                ablation, "What topology added on the finished siblings at the same share (|error|, paired)"
-            )
+            show_ablation(ablation, "What features added on the finished siblings at the same share")
         show_problems(problems, begun + finished)
     bad = any(one.status == "failed" for one in made if one.method == methods[0].name)
     return 1 if problems or bad or symptoms else 0
-
-
-def _listed(symptoms: dict[str, list[Symptom]]) -> list[dict[str, object]]:
-    """Return the symptoms as problems: what is wrong, since which step, and the remedy."""
-    return [
-        {"run": run, "reason": str(one), "kind": one.kind, "step": one.step, "remedy": one.remedy}
-        for run, found in symptoms.items()
-        for one in found
-    ]
 
 
 def _planned(
@@ -257,7 +241,8 @@ def _planned(
 
 def _worth(begun: list[Curve], finished: list[Curve], methods: list[Forecaster]) -> pd.DataFrame | None:
     """Return topology's paired effect on the finished siblings at the share that the run has reached."""
-    from toposcope.analysis.forecast.evaluate import ablate, score_forecasts
+    from toposcope.analysis.forecast.compare import worth_of_features
+    from toposcope.analysis.forecast.evaluate import score_forecasts
     from toposcope.analysis.forecast.siblings import SiblingTransfer
     from toposcope.analysis.forecast.topology import FeatureTransfer
 
@@ -266,97 +251,48 @@ def _worth(begun: list[Curve], finished: list[Curve], methods: list[Forecaster])
     if len(finished) < 3 or not compared or not shares:
         return None
     scores = score_forecasts(finished, [SiblingTransfer(), *compared], shares)
-    return ablate(scores, SiblingTransfer().name)
+    return worth_of_features(scores)
 
 
 def _score(
     finished: list[Curve], problems: list[Problem], shares: list[float], level: float, as_json: bool,
     everything: bool,
 ) -> int:  # fmt: skip
-    from toposcope.analysis.forecast.evaluate import ablate, score_forecasts, summarise, unseen_largest
+    from toposcope.analysis.forecast.compare import worth_of_features
+    from toposcope.analysis.forecast.evaluate import score_forecasts, summarise, unseen_largest
     from toposcope.analysis.forecast.families import LastValue
     from toposcope.analysis.forecast.siblings import SiblingTransfer
     from toposcope.progress import Progress
 
+    symptoms = symptoms_of(finished)
     if len(finished) < 3:
-        raise InputError(
-            f"{len(finished)} finished runs: to score forecasts give at least 3, or an unfinished run"
-        )
+        runs = "1 finished run" if len(finished) == 1 else f"{len(finished)} finished runs"
+        why = f"{runs}: to score forecasts give at least 3, or an unfinished run"
+        if not symptoms or as_json:
+            raise InputError(why)
+        show_symptoms(symptoms)
+        click.echo(f"No forecast: {why}")
+        return 1
     methods = _methods(finished)
     if not everything:
         methods = [methods[0], SiblingTransfer(), LastValue()]
     with Progress("scoring", len(shares) * len(finished) * len(methods), quiet=as_json) as progress:
         scores = score_forecasts(finished, methods, shares, level=level, advance=progress.advance)
-    summary, effects = summarise(scores), ablate(scores, SiblingTransfer().name)
+    summary, worth = summarise(scores), worth_of_features(scores)
     largest = unseen_largest(finished, [methods[0]], shares, level=level)
     if as_json:
         print_json(
             {
                 "scores": scores.to_dict("records"), "summary": summary.to_dict("records"),
-                "topology": effects.to_dict("records"), "unseen_largest": largest.to_dict("records"),
+                "topology": worth.to_dict("records"), "unseen_largest": largest.to_dict("records"),
                 "notes": {curve.run: list(curve.notes) for curve in finished if curve.notes},
-                "problems": [{"run": p.run, "reason": p.reason} for p in problems],
+                "problems": [*({"run": p.run, "reason": p.reason} for p in problems), *listed(symptoms)],
             }
         )  # fmt: skip
-        return 1 if problems else 0
+        return 1 if problems or symptoms else 0
+    show_symptoms(symptoms)
     show_scores(summary, largest, level)
     if everything:
-        show_ablation(
-            effects, "Against sibling transfer on the loss alone (|error|, paired by run; negative: better)"
-        )
+        show_ablation(worth, "What features added to the forecast")
     show_problems(problems, finished)
     return 1 if problems else 0
-
-
-def _advise(
-    begun: list[Curve], finished: list[Curve], problems: list[Problem], budget: float, larger: int | None,
-    tokens_per_step: float | None, level: float, as_json: bool,
-) -> int:  # fmt: skip
-    from dataclasses import asdict
-
-    from toposcope.analysis.decision.advice import advise
-
-    if not begun:
-        raise InputError(
-            "--advise: every run is finished; give one that is not, or --horizon beyond its last step"
-        )
-    advices = []
-    symptoms = _symptoms(begun)
-    for curve in begun:
-        if curve.endless:
-            raise InputError(f"run {curve.run}: {curve.endless}")
-        tokens = tokens_per_step or curve.covariates.get("tokens_per_step")
-        if not tokens or curve.parameters <= 0:
-            missing = (
-                "tokens per step (--tokens-per-step)" if curve.parameters > 0 else "number of parameters"
-            )
-            raise InputError(f"run {curve.run}: its {missing} is unknown, so FLOP cannot be counted")
-        units = budget / (6.0 * tokens)
-        target = larger or 2 * curve.parameters
-        if target <= curve.parameters:
-            raise InputError(
-                f"--larger {target}: run {curve.run} has {curve.parameters} parameters; give more than that"
-            )
-        advices.append(advise(curve, finished, budget=units, larger=target, level=level))
-    if as_json:
-        print_json(
-            {
-                "advice": [asdict(advice) for advice in advices],
-                "problems": [{"run": p.run, "reason": p.reason} for p in problems] + _listed(symptoms),
-            }
-        )
-        return 1 if problems or symptoms else 0
-    for advice in advices:
-        click.echo(f"{advice.run}: {advice.action} ({advice.why})")
-        rows = [
-            (o.action, o.parameters, o.steps, o.loss, o.low, o.high, o.spent, o.cost, o.reason)
-            for o in advice.options
-        ]
-        names = ("option", "parameters", "steps", "loss", "low", "high", "spent", "cost", "reason")
-        print_table("", names, rows)
-    click.echo(
-        f"loss: expected, with its {level:.0%} interval; spent: share of the budget; "
-        "cost = loss x (1 + 0.01 x spent), lower is better: the whole budget is worth 1% of the loss"
-    )
-    show_problems(problems, begun + finished)
-    return 1 if problems or symptoms else 0

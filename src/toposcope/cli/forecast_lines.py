@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import math
+import shutil
+import textwrap
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import click
 
-from toposcope.cli.output import print_table
+from toposcope.tabular import of_cells
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -17,8 +20,13 @@ if TYPE_CHECKING:
     from toposcope.analysis.forecast.gather import Problem
     from toposcope.analysis.health import Symptom
 
-_MOST_EXPLAINED = 5
-"""Runs whose methods are named one by one; more are in --json."""
+_LEAST_SAID = 0.01
+"""Share of an average below which a method is not named; --json has all."""
+_UNSURE = ("no plan", "ill")
+"""Statuses under which the interval does not hold as often as it says."""
+_MOST_NAMED = 5
+_UNWRAPPED = 10_000
+"""Width of what is not printed to a terminal: nothing is wrapped."""
 
 
 def record(made: Forecast) -> dict[str, object]:
@@ -32,43 +40,68 @@ def record(made: Forecast) -> dict[str, object]:
 
 
 def show_lines(curves: Sequence[Curve], made: Mapping[str, Forecast], siblings: int) -> None:
-    """Print one line per run: value, interval, method, from what; then a reason all share, once."""
-    width = max(len(curve.run) for curve in curves)
-    reasons = {made[curve.run].reason for curve in curves}
-    common = len(curves) > 1 and len(reasons) == 1
-    for curve in curves:
-        one = made[curve.run]
-        seen = f"seen {curve.last / curve.horizon:.0%}"
-        if curve.endless:
-            seen = f"seen to step {curve.last}, end unknown"
-        click.echo(f"{curve.run:{width}}  {_value(one)}  {_source(one)}, {seen}")
-        if one.reason and not common:
-            click.echo(f"  {one.status}: {one.reason}" if one.status != "ok" else f"  {one.reason}")
-    if common and (reason := reasons.pop()):
-        click.echo(f"all: {reason}")
+    """Print one line per run: value, interval, method, from what; what several runs share is said once."""
+    lines = [(c.run, _value(made[c.run]), f"{_source(made[c.run])}, {_seen(c)}") for c in curves]
+    widths = [max(len(line[i]) for line in lines) for i in (0, 1)]
+    shared, own = _reasons([made[curve.run] for curve in curves])
+    for curve, (run, value, source) in zip(curves, lines, strict=True):
+        click.echo(f"{run:{widths[0]}}  {value:{widths[1]}}  {source}")
+        for part in own[curve.run]:
+            say(part, "  ")
+    for part in shared:
+        say(part)
     level = next(iter(made.values())).level
-    click.echo(
-        f"Final loss, mean over the last 2% of the steps, {level:.0%} interval, {siblings} finished siblings"
+    say(
+        f"Final loss: mean over the last 2% of the steps, {level:.0%} interval, {_finished(siblings)}."
+        + _method_shares([made[curve.run] for curve in curves])
     )
-    explained = [c for c in curves if made[c.run].used][:_MOST_EXPLAINED]
-    for curve in explained:
-        click.echo(f"{made[curve.run].method} of {curve.run}: {_used(made[curve.run])}")
+
+
+def _reasons(made: Sequence[Forecast]) -> tuple[list[str], dict[str, list[str]]]:
+    """Return the parts of the runs' reasons that several share, and those of each run alone."""
+    parts = {one.run: [part for part in one.reason.split("; ") if part] for one in made}
+    count = Counter(part for of_run in parts.values() for part in of_run)
+    shared = [part for part, n in count.items() if n > 1]
+    return shared, {run: [p for p in of_run if count[p] == 1] for run, of_run in parts.items()}
+
+
+def _finished(siblings: int) -> str:
+    return f"{siblings or 'no'} finished sibling" + ("" if siblings == 1 else "s")
+
+
+def _method_shares(made: Sequence[Forecast]) -> str:
+    """Say what an average was made of; over several runs, on average."""
+    used = [dict(one.used) for one in made if one.used]
+    if not used:
+        return ""
+    mean = {name: sum(u.get(name, 0.0) for u in used) / len(used) for name in {n for u in used for n in u}}
+    named = [f"{v:.0%} {k}" for k, v in sorted(mean.items(), key=lambda i: -i[1]) if v >= _LEAST_SAID]
+    over = f", on average over {len(used)} runs" if len(used) > 1 else ""
+    return f" Made of{over}: {' + '.join(named)}."
+
+
+def _seen(curve: Curve) -> str:
+    if curve.endless:
+        return f"seen to step {curve.last}, end unknown"
+    return f"{curve.last / curve.horizon:.0%} seen"
 
 
 def _value(one: Forecast) -> str:
     if not math.isfinite(one.final):
         return "no forecast"
     bounds = f"[{one.low:.4g}, {one.high:.4g}]" if math.isfinite(one.low) else "[no interval]"
-    return f"{one.final:.4g} {bounds}" + (f" not {one.level:.0%}" if one.status == "no plan" else "")
+    return f"{one.final:.4g} {bounds}" + (f" not {one.level:.0%}" if one.status in _UNSURE else "")
 
 
 def _source(one: Forecast) -> str:
-    return one.method if one.interval_from == "nothing" else f"{one.method} by {one.interval_from}"
+    by = _by(one)
+    return f"{one.method} by {by}" if by else one.method
 
 
-def _used(one: Forecast, least: float = 0.01) -> str:
-    named = [f"{name} {share:.0%}" for name, share in one.used if share >= least]
-    return ", ".join(named)
+def _by(one: Forecast) -> str:
+    """Return what the interval was learnt from, short."""
+    short = {"nothing": "", "earlier cuts of the same run": "its own cuts"}
+    return short.get(one.interval_from, one.interval_from.replace("held-out ", ""))
 
 
 def show_methods(curves: Sequence[Curve], made: Sequence[Forecast]) -> None:
@@ -79,63 +112,108 @@ def show_methods(curves: Sequence[Curve], made: Sequence[Forecast]) -> None:
         for one in rows:
             if one.reason:
                 notes.setdefault(one.reason, f"{len(notes) + 1}")
+        by = list(dict.fromkeys(filter(None, map(_by, rows))))
+        names = ["method", "final loss", "low", "high", "note", *(["by"] if len(by) > 1 else [])]
         cells = [
-            (one.method, one.final, one.low, one.high, one.interval_from, one.status, notes.get(one.reason))
+            (one.method, one.final, one.low, one.high, notes.get(one.reason), _by(one))[: len(names)]
             for one in rows
         ]
-        print_table(
-            f"{curve.run}: final loss by every method",
-            ("method", "final loss", "low", "high", "from", "status", "note"),
-            cells,
-        )
+        learnt = f", by {by[0]}" if len(by) == 1 else ""
+        title = f"{curve.run}: final loss by every method ({rows[0].level:.0%} intervals{learnt})"
+        of_cells(title, names, cells).show(compact=True)
         for reason, number in notes.items():
-            click.echo(f"  {number}: {reason}")
+            say(f"{number}: {reason}", "  ")
+
+
+def symptoms_of(curves: Sequence[Curve]) -> dict[str, list[Symptom]]:
+    """Return what is wrong with runs by their logs; empty where nothing is."""
+    return {curve.run: list(curve.symptoms) for curve in curves if curve.symptoms}
+
+
+def listed(symptoms: Mapping[str, Sequence[Symptom]]) -> list[dict[str, object]]:
+    """Return the symptoms as problems: what is wrong, since which step, and the remedy."""
+    return [
+        {"run": run, "reason": str(one), "kind": one.kind, "step": one.step, "remedy": one.remedy}
+        for run, found in symptoms.items()
+        for one in found
+    ]
 
 
 def show_symptoms(found: Mapping[str, Sequence[Symptom]]) -> None:
     """Print what is wrong with runs, before any forecast."""
     for run, symptoms in found.items():
         for symptom in symptoms:
-            click.echo(f"{run}: {symptom}")
+            say(f"{run}: {symptom}")
 
 
 def show_scores(summary: pd.DataFrame, largest: pd.DataFrame, level: float) -> None:
     """Print how well finished runs were forecast from the others."""
-    names = {
-        "method": "method", "cut": "seen", "n": "runs", "mae": "MAE", "mean_relative": "|rel|",
-        "worst": "worst", "covered": "held", "bounded": "of", "rank_correlation": "rank",
-    }  # fmt: skip
-    rows = [[row[c] for c in names] for row in summary.to_dict("records")]
-    print_table(f"Every run forecast from the others ({level:.0%} intervals)", tuple(names.values()), rows)
-    for reason in dict.fromkeys(r for r in summary["reason"] if r):
-        click.echo(f"  failed: {reason}")
-    columns = ["method", "run", "cut", "predicted", "low", "high", "actual", "status"]
-    print_table(
-        "The largest run from the smaller ones", columns,
-        largest[columns].itertuples(index=False, name=None),
-    )  # fmt: skip
-
-
-def show_ablation(effects: pd.DataFrame | None, title: str) -> None:
-    """Print what features added to sibling transfer, paired by run."""
-    if effects is None:
-        click.echo(
-            "Topology: nothing measured, or fewer than 3 finished siblings; run toposcope weights first."
+    rows = [
+        (
+            row["method"], f"{row['cut']:.0%}", f"{row['mae']:.3g}", f"{row['mean_relative']:.2%}",
+            f"{row['worst']:.3g}", f"{row['covered']} of {row['bounded']}",
         )
+        for row in summary.to_dict("records") if row["n"]
+    ]  # fmt: skip
+    names = ("method", "seen", "MAE", "MAE/loss", "worst", "held")
+    title = f"Every run forecast from the others ({summary['n'].max()} runs, {level:.0%} intervals)"
+    of_cells(title, names, rows).show(compact=True)
+    for reason in dict.fromkeys(r for r in summary["reason"] if r):
+        say(f"failed: {reason}", "  ")
+    numbers = ("predicted", "low", "high", "actual")
+    cells = [
+        (row["method"], f"{row['cut']:.0%}", *(row[c] for c in numbers))
+        for row in largest.to_dict("records") if row["status"] != "failed"
+    ]  # fmt: skip
+    title = f"The largest run ({largest['run'].iloc[0]}) from the smaller ones"
+    if cells:
+        of_cells(title, ("method", "seen", *numbers), cells).show(compact=True)
+    for reason in dict.fromkeys(largest.loc[largest["status"] == "failed", "reason"]):
+        say(f"{title}: {reason}", "  ")
+
+
+def show_ablation(worth: pd.DataFrame | None, what: str) -> None:
+    """Print what features added to a forecast, paired by run; p corrected for the number of rows."""
+    if worth is None or not len(worth):
+        say("Topology: nothing measured, or fewer than 3 finished siblings; run toposcope weights first.")
         return
-    names = {
-        "cut": "seen", "method": "method", "n": "runs", "effect": "effect", "low": "low", "high": "high",
-        "t_p": "t p", "wilcoxon_p": "Wilcoxon p", "smallest_wilcoxon_p": "smallest p", "reason": "reason",
-    }  # fmt: skip
-    rows = [[row[key] for key in names] for row in effects.to_dict("records")]
-    print_table(title, tuple(names.values()), rows)
+    good = worth[worth["status"] == "ok"]
+    rows = [
+        (
+            row["method"], f"{row['cut']:.0%}", f"{row['effect']:+.2g}", f"{row['low']:+.2g}",
+            f"{row['high']:+.2g}", f"{row['t_p']:.2g}", f"{row['t_holm']:.2g}", f"{row['wilcoxon_p']:.2g}",
+        )
+        for row in good.to_dict("records")
+    ]  # fmt: skip
+    names = ("method", "seen", "effect", "low", "high", "t p", "Holm", "Wilcoxon p")
+    of_cells(f"{what} (|error| against its control; negative: better)", names, rows).show(compact=True)
+    if len(good):
+        n, least = int(good["n"].min()), float(good["smallest_wilcoxon_p"].max())
+        say(
+            f"95% intervals over {n} runs; Holm: the t-test's p corrected for all {len(good)} rows; "
+            f"Wilcoxon's cannot go below {least:.3g}",
+            "  ",
+        )
+    for reason in dict.fromkeys(worth.loc[worth["status"] != "ok", "reason"]):
+        methods = worth.loc[worth["reason"] == reason, "method"].drop_duplicates()
+        say(f"failed: {', '.join(methods)}: {reason}", "  ")
 
 
 def show_problems(problems: Sequence[Problem], curves: Sequence[Curve]) -> None:
     """Print what was left out, and what was repaired."""
     for problem in problems:
         kind = "left out" if problem.left_out else "problem"
-        click.echo(f"{kind}: {problem.run}: {problem.reason}", err=True)
+        say(f"{kind}: {problem.run}: {problem.reason}", err=True)
+    notes: dict[str, list[str]] = {}
     for curve in curves:
         for note in curve.notes:
-            click.echo(f"note: {curve.run}: {note}", err=True)
+            notes.setdefault(note, []).append(curve.run)
+    for note, runs in notes.items():
+        more = f" and {len(runs) - _MOST_NAMED} more" if len(runs) > _MOST_NAMED else ""
+        say(f"note: {', '.join(runs[:_MOST_NAMED])}{more}: {note}", err=True)
+
+
+def say(text: str, indent: str = "", *, err: bool = False) -> None:
+    """Print text, in a terminal wrapped to its width."""
+    width = max(shutil.get_terminal_size((_UNWRAPPED, 24)).columns, 40)
+    click.echo(textwrap.fill(text, width, initial_indent=indent, subsequent_indent=indent + "  "), err=err)

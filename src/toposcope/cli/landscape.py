@@ -6,12 +6,13 @@ from pathlib import Path
 
 import click
 
-from toposcope.cli.embeddings import check_device
+from toposcope.api.measuring import Measurement
+from toposcope.api.representations import check_device
 from toposcope.cli.output import json_option
-from toposcope.cli.sweeping import Place, Sweeping, exit_code, show_sweep, sweep_options
+from toposcope.cli.sweeping import Sweeping, exit_code, show_sweep, sweep_options
 
 
-@click.command("landscape", short_help="Measure the loss surface around every checkpoint.")
+@click.command("landscape")
 @click.argument("series", nargs=-1, required=True)
 @click.option(
     "--texts",
@@ -21,8 +22,8 @@ from toposcope.cli.sweeping import Place, Sweeping, exit_code, show_sweep, sweep
 @click.option("--out", required=True, type=click.Path(path_type=Path), help="The store, made when not there.")
 @click.option(
     "--features", default="all", show_default=True,
-    help="What to measure, separated by commas: sharpness (cheap: forward passes only), curvature, surface; "
-    "`cheap` or `all`.",
+    help="What to measure, separated by commas: sharpness (cheap: forward passes only), curvature, surface, "
+    "paths (barriers), retrain (trains: only when named); `cheap` or `all`.",
 )  # fmt: skip
 @click.option(
     "--directions", type=click.Choice(["random", "hessian", "trajectory"]), default="random",
@@ -46,6 +47,10 @@ from toposcope.cli.sweeping import Place, Sweeping, exit_code, show_sweep, sweep
 @click.option("--min-chars", type=click.IntRange(min=0), default=1, help="Shorter texts are left out.")
 @click.option("--split", default="validation", show_default=True, help="Which part of a data set.")
 @click.option("--tokenizer", type=click.Path(exists=True, path_type=Path), help="Where a model brings none.")
+@click.option(
+    "--recipe",
+    help="What files of weights alone are: a recipe of `toposcope train` (seed004) or its TOML file.",
+)
 @click.option("--device", default="cpu", show_default=True, help="cpu or cuda.")
 @sweep_options
 @json_option
@@ -66,6 +71,7 @@ def command(
     min_chars: int,
     split: str,
     tokenizer: Path | None,
+    recipe: str | None,
     device: str,
     sweeping: Sweeping,
     as_json: bool,
@@ -79,8 +85,7 @@ def command(
     from toposcope.models.loading import ModelLoader
     from toposcope.probes.landscape.options import LandscapeOptions
     from toposcope.probes.landscape.study import study_of_texts
-    from toposcope.store import Store
-    from toposcope.sweep import sweep
+    from toposcope.recipes import load_training_recipe
 
     options = LandscapeOptions(
         directions=directions, n=n, resolution=resolution, reach=reach, graph=graph, batches=batches,
@@ -89,14 +94,15 @@ def command(
     check_device(device)
     study = study_of_texts(
         options, texts, out, features=features.split(","), min_chars=min_chars, split=split,
-        loader=ModelLoader(tokenizer=tokenizer, device=device),
+        loader=ModelLoader(
+            tokenizer=tokenizer, device=device, recipe=load_training_recipe(recipe) if recipe else None
+        ),
     )  # fmt: skip
     execution = sweeping.execution(keep_diagrams=False)
     opened = sweeping.open(series)
+    study = study.of(opened)
     click.echo(study.announcement(opened), err=True)
-    place = Place.of(out)
-    store = Store.create(out, recipe=study.recipe())
-    report = sweep(opened, study.probes(), store, execution=execution, agree=sweeping.agree(opened, place))
-    place.refuse_nothing(report, alone=execution.shard.count == 1)
+    found = Measurement(opened, study.probes(), study.recipe())
+    report = found.carry_out(out, execution=execution, agree=sweeping.agree(opened, out))
     show_sweep(report, out, as_json=as_json)
     return exit_code(report)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -31,15 +31,16 @@ _AVERAGED = ("power", "offset")
 
 
 def show_law(
-    source: Path, law: str, columns: Sequence[str], leave_out: int, out: Path | None, *, as_json: bool
-) -> int:
+    source: Path, law: str, columns: Sequence[str], leave_out: int, out: Path | None, *,
+    rename: Mapping[str, str], as_json: bool,
+) -> int:  # fmt: skip
     """Fit and print one law; return the exit code: 1 where it could not be fitted."""
     import pandas as pd
 
     from toposcope.analysis.scaling.table import COLUMNS, last_rows, law_table
 
     named = _named(columns)
-    models = _models(source, named.values())
+    models = _models(source, named.values(), rename)
     sizes_in, loss_in = (named.get(name, COLUMNS[name]) for name in ("size", "loss"))
     rows = len(models)
     models = last_rows(models, loss_in)
@@ -81,12 +82,13 @@ def _named(columns: Sequence[str]) -> dict[str, str]:
     return names
 
 
-def _models(source: Path, keep: Collection[str]) -> pd.DataFrame:
+def _models(source: Path, keep: Collection[str], rename: Mapping[str, str]) -> pd.DataFrame:
     """Return a file's rows, or the logged losses of a store's runs with their sizes."""
+    from toposcope.sources.history import renamed
     from toposcope.sources.losses import canonical, read_table
 
     if source.is_file():
-        return canonical(read_table(source), keep=keep)
+        return canonical(renamed(read_table(source), rename, str(source)), keep=keep)
     from toposcope.store import Store
 
     store = Store.open(source)

@@ -18,22 +18,26 @@ from toposcope import __version__
 from toposcope.errors import BrokenOffError, InputError, did_you_mean
 
 COMMANDS: dict[str, str] = {
-    "train": "toposcope.cli.train",
-    "audit": "toposcope.cli.audit",
-    "weights": "toposcope.cli.weights",
-    "watch": "toposcope.cli.watch",
-    "compare": "toposcope.cli.compare",
-    "export": "toposcope.cli.export",
-    "embeddings": "toposcope.cli.embeddings",
-    "landscape": "toposcope.cli.landscape",
-    "analyze": "toposcope.cli.analyze",
-    "report": "toposcope.cli.report",
-    "reproduce": "toposcope.cli.reproduce",
-    "demo": "toposcope.cli.demo",
-    "forecast": "toposcope.cli.forecast",
-    "synth": "toposcope.cli.synth",
+    "train": "Train small language models into run folders.",
+    "audit": "Look for errors in a series of checkpoints.",
+    "weights": "Measure the weights of every checkpoint into a store.",
+    "watch": "Follow a run from beside it; say when something breaks, and where.",
+    "compare": "Compare two checkpoints or series, layer by layer.",
+    "export": "Write a store's tables as CSV, JSON or NetCDF.",
+    "merge": "Join stores that were measured apart.",
+    "embeddings": "Measure the representations of texts at every checkpoint.",
+    "landscape": "Measure the loss surface around every checkpoint.",
+    "analyze": "Say what a store's features tell beyond the loss, against nulls.",
+    "report": "Write the report of a store as one page.",
+    "reproduce": "Print a paper's tables beside what the same data give here.",
+    "demo": "Train five small models, measure them and write a report.",
+    "forecast": "Forecast the final loss of unfinished runs.",
+    "synth": "Write runs whose scaling exponents are known.",
 }
-"""Subcommand -> the module that holds it as `command`; imported only when it is called or listed."""
+"""Subcommand -> what it does, in the order a user meets them; `cli/NAME.py` holds it as `command`.
+
+Its module is imported when it is called: the list of them all costs nothing.
+"""
 
 
 class LazyGroup(click.Group):
@@ -55,7 +59,12 @@ class LazyGroup(click.Group):
         """Import and return the subcommand."""
         if cmd_name not in COMMANDS:
             return None
-        return importlib.import_module(COMMANDS[cmd_name]).command
+        return importlib.import_module(f"toposcope.cli.{cmd_name}").command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the list of subcommands without importing any."""
+        with formatter.section("Commands"):
+            formatter.write_dl(list(COMMANDS.items()))
 
 
 @click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})

@@ -9,7 +9,7 @@ import click
 from toposcope.cli.output import json_option, print_json
 
 
-@click.command("report", short_help="Write the report of a store as one page.")
+@click.command("report")
 @click.argument("stores", metavar="STORE...", nargs=-1, required=True, type=click.Path(path_type=Path))
 @click.option(
     "--out",

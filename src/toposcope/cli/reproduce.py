@@ -21,7 +21,7 @@ STUDIES = {
 }
 
 
-@click.command("reproduce", short_help="Print a paper's tables beside what the same data give here.")
+@click.command("reproduce")
 @click.argument("study", type=click.Choice(list(STUDIES)))
 @click.option("--runs", help="seed004, grokking, landscape: the runs; without it they are trained first.")
 @click.option("--pythia", help="seed004: a series of Pythia-14m's shape; prints Table 8, draws Figure 7.")

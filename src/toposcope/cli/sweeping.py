@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from toposcope.api.measuring import Place
 from toposcope.cli.output import print_json, print_table
 from toposcope.errors import InputError
 
@@ -23,7 +24,6 @@ if TYPE_CHECKING:
     from toposcope.sources.series import Series
     from toposcope.sweep import Execution, SweepReport
     from toposcope.sweep.expect import Expectation
-    from toposcope.sweep.worker import Failure
 
 step_pattern_option = click.option(
     "--step-pattern",
@@ -88,7 +88,7 @@ class Sweeping:
             rename=renamed(self.rename),
         )
 
-    def agree(self, series: Series, place: Place) -> Callable[[Expectation], None]:
+    def agree(self, series: Series, out: Path) -> Callable[[Expectation], None]:
         """Return what `sweep` asks first: over an hour is said with a cheaper way, a day needs a yes.
 
         Raises
@@ -96,6 +96,7 @@ class Sweeping:
         InputError
             By what is returned: more than a day, without `--yes` and without a terminal that agrees.
         """
+        place = Place.of(out)
 
         def asked(expectation: Expectation) -> None:
             from toposcope.progress import duration
@@ -140,45 +141,6 @@ class Sweeping:
             keep_diagrams=keep_diagrams,
             audit=not self.no_audit,
         )
-
-
-@dataclass(frozen=True, slots=True)
-class Place:
-    """Where a store is to be, and whether anything was there before this call."""
-
-    path: Path
-    fresh: bool
-
-    @classmethod
-    def of(cls, path: Path) -> Place:
-        """Look at a path before the store is made."""
-        return cls(path, not path.is_dir() or not any(path.iterdir()))
-
-    def refuse_nothing(self, report: SweepReport, *, alone: bool) -> None:
-        """Turn a sweep that measured nothing, for one cause, into an error; a store it made is removed.
-
-        `alone` says that no other launcher may be writing to the store.
-
-        Raises
-        ------
-        InputError
-            With the cause, when every unit failed for the same one and the store has no other.
-        """
-        causes = {_cause(failure) for failure in report.failures}
-        if report.done or report.skipped or len(causes) != 1:
-            return
-        if self.fresh and alone:
-            shutil.rmtree(self.path)
-        first, n = report.failures[0], len(report.failures)
-        others = f" (and so {n - 1} more)" if n > 1 else ""
-        raise InputError(
-            f"nothing could be measured: run {first.run} step {first.step}{others}: {first.note}"
-        )
-
-
-def _cause(failure: Failure) -> str:
-    """Return the words of a failure without what names its checkpoint."""
-    return re.sub(r"\d+", "#", failure.note.replace(failure.run, "RUN"))
 
 
 def sweep_options(command: Callable[..., int]) -> Callable[..., int]:

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from toposcope.analysis.synthetic import SyntheticRecipe, SyntheticRun
 
 
-@click.command("synth", short_help="Write runs whose scaling exponents are known.")
+@click.command("synth")
 @click.option("--out", required=True, type=click.Path(path_type=Path), help="Folder for the run folders.")
 @click.option(
     "--a", "power", type=float, default=1.5, show_default=True, help="Target exponent: (w*)^2 lambda = k^-a."

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -12,7 +15,7 @@ from toposcope.recipes import training_recipes
 from toposcope.recipes.training import parse_override
 
 
-@click.command("train", short_help="Train small language models into run folders.")
+@click.command("train")
 @click.option("--recipe", default="demo", show_default=True, help="A recipe's name or a TOML file.")
 @click.option("--out", type=click.Path(path_type=Path), help="Folder that receives one folder per run.")
 @click.option("--models", help="Only these models of the recipe, separated by commas.")
@@ -25,6 +28,7 @@ from toposcope.recipes.training import parse_override
 )
 @click.option("--device", default="cpu", show_default=True, help="cpu or cuda.")
 @click.option("--jobs", type=int, help="Runs trained side by side.  [default: one per core]")
+@click.option("--watch", is_flag=True, help="Measure and judge the runs from inside, into OUT-watch.")
 @click.option("--list", "list_recipes", is_flag=True, help="List the recipes and stop.")
 @json_option
 def command(
@@ -38,6 +42,7 @@ def command(
     settings: tuple[str, ...],
     device: str,
     jobs: int | None,
+    watch: bool,
     list_recipes: bool,
     as_json: bool,
 ) -> int:
@@ -56,16 +61,32 @@ def command(
         overrides["seeds"] = parse_seeds(seeds)
     from toposcope.train.api import default_jobs, train
 
-    results = train(
-        recipe,
-        out,
-        overrides=overrides,
-        device=device,
-        jobs=default_jobs() if jobs is None else jobs,
-        quiet=False,
-    )
+    if watch and jobs not in (None, 1):
+        raise click.UsageError(f"--watch sees the runs of one process: --jobs is {jobs}, leave it out")
+    most = default_jobs() if jobs is None else jobs
+    with _watched(out if watch else None) as on_step:
+        results = train(
+            recipe, out, overrides=overrides, device=device, jobs=1 if watch else most, quiet=False,
+            on_step=on_step,
+        )  # fmt: skip
     _show(results, as_json)
     return 1 if any(result.status == "failed" for result in results) else 0
+
+
+@contextmanager
+def _watched(out: Path | None) -> Iterator[Callable[[Any], object] | None]:
+    """Yield what watches every step from inside, None without a folder; tell the alarms at the end."""
+    if out is None:
+        yield None
+        return
+    from toposcope.monitor.training import TrainingWatch
+
+    place = out.resolve().with_name(f"{out.resolve().name}-watch")
+    click.echo(f"watching into {place}; toposcope watch {place} --port 8765 shows the page", err=True)
+    with TrainingWatch(place) as watch:
+        yield watch
+    for alarm in watch.alarms():
+        click.echo(f"alarm: {alarm.run} step {alarm.step}: {alarm.data['sentence']}", err=True)
 
 
 def parse_seeds(text: str) -> list[int]:

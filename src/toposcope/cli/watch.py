@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -18,12 +18,13 @@ from toposcope.errors import InputError
 if TYPE_CHECKING:
     from toposcope.monitor.journal import Event
     from toposcope.monitor.sidecar import Budget, Sidecar
+    from toposcope.monitor.sinks import Sink
     from toposcope.store import Store
 
 _SHOWN = ("alarm", "notice", "segment", "vanished", "skipped", "waiting", "measured")
 
 
-@click.command("watch", short_help="Follow a run from beside it; say when something breaks, and where.")
+@click.command("watch")
 @click.argument("target", metavar="DIR|STORE", type=click.Path(path_type=Path))
 @click.option("--out", type=click.Path(path_type=Path), help="The store.  [default: DIR-watch, beside DIR]")
 @click.option("--every", type=float, default=10.0, show_default=True, help="Seconds between looks, at least.")
@@ -37,6 +38,11 @@ _SHOWN = ("alarm", "notice", "segment", "vanished", "skipped", "waiting", "measu
 @click.option(
     "--rest", type=float, default=5.0, show_default=True, help="Seconds that files must not have changed for."
 )
+@click.option("--target-loss", type=float, help="Alarm when the forecast says that a run will not get there.")
+@click.option(
+    "--sink", "sinks", multiple=True, metavar="KIND:WHERE",
+    help="Send summaries to tensorboard:FOLDER, wandb:PROJECT, mlflow:ADDRESS or trackio:PROJECT.",
+)  # fmt: skip
 @click.option("--once", is_flag=True, help="Look once and stop; exit 1 when an alarm or a problem is listed.")
 @click.option("--port", type=int, help="Serve the live page there, on 127.0.0.1; 0 takes a free port.")
 @click.option(
@@ -51,6 +57,8 @@ def command(
     bytes_per_step: int | None,
     features: str,
     rest: float,
+    target_loss: float | None,
+    sinks: tuple[str, ...],
     once: bool,
     port: int | None,
     host: str | None,
@@ -63,6 +71,7 @@ def command(
     --json every event is one JSON object on a line; with --once --json the answer is one object.
     """
     from toposcope.monitor.sidecar import Budget, alone
+    from toposcope.monitor.sinks import open_sink
 
     budget = Budget(cpu_share=cpu_share, bytes_per_step=bytes_per_step)
     if not every > 0:
@@ -71,11 +80,20 @@ def command(
         raise InputError(f"--once looks once and --port {port} serves on: leave one of them out")
     if host is not None and port is None:
         raise InputError(f"--host {host} needs --port, the port of the page there")
+    opened = [open_sink(text) for text in sinks]
     folder, place = _places(target, out)
     store = _store(place, folder)
-    with alone(store.path), _page(store.path, port, host):
+    with ExitStack() as stack:
+        try:
+            stack.enter_context(alone(store.path))
+        except InputError:
+            if port is None:
+                raise
+            return _page_only(store.path, port, host)
+        stack.enter_context(_page(store.path, port, host))
         _be_small()
-        watch = _Watch(store, _sidecar(folder, store, features, budget, rest), rest, as_json=as_json)
+        sidecar = _sidecar(folder, store, features, budget, rest)
+        watch = _Watch(store, sidecar, rest, as_json=as_json, target=target_loss, sinks=tuple(opened))
         if once:
             return watch.once()
         watch.go_on(budget.pause, every)
@@ -95,6 +113,15 @@ def _page(store: Path, port: int | None, host: str | None) -> Iterator[None]:
         yield
 
 
+def _page_only(store: Path, port: int, host: str | None) -> int:
+    """Serve the page of a store that another process, a training perhaps, watches into."""
+    from toposcope.monitor.page.serve import HOST, serve
+
+    click.echo(f"{store}: another process watches into it; this one shows the page only", err=True)
+    serve(store, port, host=host or HOST, say=lambda address: click.echo(f"page: {address}", err=True))
+    return 0
+
+
 def _places(target: Path, out: Path | None) -> tuple[Path | None, Path]:
     """Return the folder to follow, None for a store that nobody watched, and the store's place."""
     from toposcope.monitor.journal import Journal
@@ -102,7 +129,8 @@ def _places(target: Path, out: Path | None) -> tuple[Path | None, Path]:
 
     if (target / MANIFEST).is_file():
         started = [event for event in Journal.of(target).read() if event.kind == "started"]
-        return (Path(started[-1].data["folder"]) if started else None), target
+        folder = started[-1].data.get("folder") if started else None  # a Monitor follows none
+        return (Path(folder) if folder else None), target
     if target.exists() and not target.is_dir():
         raise InputError(f"{target} is a file; give the folder that the trainer writes into, or a store")
     folder = target.resolve()
@@ -157,16 +185,22 @@ class _Watch:
     sidecar: Sidecar | None
     rest: float
     as_json: bool
+    target: float | None = None
+    sinks: tuple[Sink, ...] = ()
 
     def __post_init__(self) -> None:
         from toposcope.monitor.alarms import Watchman
+        from toposcope.monitor.sinks.summaries import Forwarder
 
-        self.watchman = Watchman(self.store.path)
+        self.watchman = Watchman(self.store.path, target=self.target)
+        self.forwarder = Forwarder(self.store.path, self.sinks)
 
     def pass_once(self) -> list[Event]:
         """Look for checkpoints, measure them, and judge what is new."""
         events = self.sidecar.look() if self.sidecar is not None else []
-        return [*events, *self.watchman.judge()]
+        events = [*events, *self.watchman.judge()]
+        self.forwarder.forward()
+        return events
 
     def once(self) -> int:
         """Do one pass, after the files have had time to rest, and print the answer."""

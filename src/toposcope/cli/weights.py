@@ -3,17 +3,11 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
 from toposcope.cli.output import json_option
-from toposcope.cli.sweeping import Place, Sweeping, exit_code, show_sweep, sweep_options
-from toposcope.errors import InputError
-
-if TYPE_CHECKING:
-    from toposcope.probes.base import Probe
-    from toposcope.sources.series import Series
+from toposcope.cli.sweeping import Sweeping, exit_code, show_sweep, sweep_options
 
 _FEATURES = """What to measure, separated by commas: neural_persistence, rips, baselines, trajectory (the
 cheap ones), distances (costly: Wasserstein and bottleneck to the previous checkpoint), `cheap` or `all` of
@@ -21,7 +15,7 @@ these; updates (each matrix's and head's change since the previous checkpoint, a
 probe that an installed package offers, or one of your own as MODULE:CLASS."""
 
 
-@click.command("weights", short_help="Measure the weights of every checkpoint into a store.")
+@click.command("weights")
 @click.argument("series", nargs=-1, required=True)
 @click.option(
     "--out", required=True, type=click.Path(path_type=Path), help="The store, made when it is not there."
@@ -64,30 +58,15 @@ def command(
     SERIES are run folders, folders of runs or of steps, model folders, files or hub addresses. A sweep that
     was stopped goes on where it was when the command is repeated; what is measured is not measured again.
     """
+    from toposcope.api.measuring import of_weights
+    from toposcope.papers.weight_presets import preset as preset_options
     from toposcope.probes.registry import weight_probes
-    from toposcope.probes.weights.options import preset as preset_options
-    from toposcope.store import Store
-    from toposcope.sweep import sweep
 
     options = preset_options(preset, points=points, draws=draws, nulls=nulls)
     probes = weight_probes([name.strip() for name in features.split(",")], options)
     execution = sweeping.execution(keep_diagrams=diagrams)
     opened = sweeping.open(series, split=options.split)
-    measured, probes = _of_gradients(opened, probes, texts) if gradients else (opened, probes)
-    place = Place.of(out)
-    store = Store.create(out, recipe=options.recipe())
-    report = sweep(measured, probes, store, execution=execution, agree=sweeping.agree(opened, place))
-    place.refuse_nothing(report, alone=execution.shard.count == 1)
+    found = of_weights(opened, probes, options, gradients=gradients, texts=texts)
+    report = found.carry_out(out, execution=execution, agree=sweeping.agree(opened, out))
     show_sweep(report, out, as_json=as_json)
     return exit_code(report)
-
-
-def _of_gradients(series: Series, probes: list[Probe], texts: str | None) -> tuple[Series, list[Probe]]:
-    """Return the series of gradients, and the probes under names that say so."""
-    from toposcope.models import load_texts
-    from toposcope.probes.gradients import GradientBatch, gradient_probes, gradient_series, has_own_batch
-
-    if texts is None and not any(has_own_batch(checkpoint) for checkpoint in series):
-        raise InputError("--gradients: only run folders bring a batch; give --texts FILE")
-    batch = GradientBatch(texts=None if texts is None else load_texts(texts))
-    return gradient_series(series, batch), gradient_probes(probes)

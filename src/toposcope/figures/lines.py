@@ -6,14 +6,25 @@ import pandas as pd
 from matplotlib.axes import Axes
 
 from toposcope.analysis.lines import curve
+from toposcope.figures.marks import mark_bends
 from toposcope.figures.series import Size
 from toposcope.figures.style import end_labels, log_axis, step_axis
 
 
 def draw_sizes(
-    ax: Axes, rows: pd.DataFrame, groups: list[Size], *, unit: str, marker: str = "", log: bool = False
+    ax: Axes,
+    rows: pd.DataFrame,
+    groups: list[Size],
+    *,
+    unit: str,
+    marker: str = "",
+    log: bool = False,
+    bends: pd.DataFrame | None = None,
 ) -> None:
-    """Draw the curve of every size that `rows` has, on a step axis; `unit` names the values."""
+    """Draw the curve of every size that `rows` has, on a step axis; `unit` names the values.
+
+    `bends` are changepoints of its runs, which are marked on the curves.
+    """
     labels = []
     for group in groups:
         line = curve(rows, group.runs)
@@ -21,6 +32,8 @@ def draw_sizes(
             continue
         ax.fill_between(line["step"], line["low"], line["high"], color=group.colour, alpha=0.25, linewidth=0)
         ax.plot(line["step"], line["mean"], color=group.colour, marker=marker, markersize=2.5)
+        if bends is not None:
+            mark_bends(ax, line, bends, group.runs, group.colour)
         labels.append((float(line["mean"].iloc[-1]), group.label, group.colour))
     if log:
         log_axis(ax.yaxis)

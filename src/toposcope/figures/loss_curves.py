@@ -2,17 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+
 import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from toposcope.analysis.lines import curve
+from toposcope.figures.marks import mark_symptoms
 from toposcope.figures.series import Size, binned, sizes
 from toposcope.figures.style import end_labels, house, new_figure, say_empty, step_axis
 
 
-def draw(metrics: pd.DataFrame, runs: pd.DataFrame) -> Figure:
+def draw(
+    metrics: pd.DataFrame,
+    runs: pd.DataFrame,
+    *,
+    symptoms: Mapping[str, Sequence[tuple[str, float]]] | None = None,
+) -> Figure:
     """Draw training loss (left) and held-out loss (right) against the step, one line per model size.
 
     Parameters
@@ -21,6 +29,8 @@ def draw(metrics: pd.DataFrame, runs: pd.DataFrame) -> Figure:
         Columns run, step, loss, heldout_loss (in one unit; NaN where not measured).
     runs
         Columns run, family, parameters.
+    symptoms
+        For each run whose log falls ill, kinds and steps: they are marked.
 
     Returns
     -------
@@ -34,6 +44,8 @@ def draw(metrics: pd.DataFrame, runs: pd.DataFrame) -> Figure:
         both = bool(np.isfinite(metrics["heldout_loss"].to_numpy(dtype=np.float64)).any())
         figure, axes = new_figure(3.5, columns=2 if both else 1, sharey=True)
         training(axes[0, 0], metrics, sizes(runs))
+        if symptoms:
+            mark_symptoms(axes[0, 0], symptoms)
         if both:
             held_out(axes[0, 1], metrics, sizes(runs))
             axes[0, 1].yaxis.set_tick_params(labelleft=True)

@@ -9,6 +9,7 @@ from matplotlib.figure import Figure
 
 from toposcope.analysis.lines import curve, null_band, select
 from toposcope.figures.lines import draw_sizes
+from toposcope.figures.marks import mark_bends
 from toposcope.figures.series import Size, sizes
 from toposcope.figures.style import MUTED, NULL, house, new_figure, say_empty, size_title, step_axis
 from toposcope.types import Normalization, Scope
@@ -24,6 +25,7 @@ def draw(
     *,
     filtration: str = Normalization.MATRIX,
     null: str | None = None,
+    bends: pd.DataFrame | None = None,
 ) -> Figure:
     """Draw the mean neural persistence over a model's matrices against the step, one panel per size.
 
@@ -38,6 +40,8 @@ def draw(
         Normalization of neural persistence.
     null
         What its null is called in the table; None draws none.
+    bends
+        Its changepoints, as `toposcope.figures.marks.bends_of` returns them.
 
     Returns
     -------
@@ -51,14 +55,22 @@ def draw(
     with house():
         figure, axes = new_figure(2.35 * max(rows, 1) + 0.25, rows=max(rows, 1), columns=columns, sharey=True)
         for ax, group in zip(axes.flat, groups, strict=False):
-            panel(ax, features, group, filtration=filtration, null_name=null)
+            panel(ax, features, group, filtration=filtration, null_name=null, bends=bends)
         for ax in axes.flat[len(groups) :]:
             ax.set_axis_off()
         axes[0, 0].set_ylabel("neural persistence\n(mean over matrices)")
     return figure
 
 
-def panel(ax: Axes, features: pd.DataFrame, group: Size, *, filtration: str, null_name: str | None) -> None:
+def panel(
+    ax: Axes,
+    features: pd.DataFrame,
+    group: Size,
+    *,
+    filtration: str,
+    null_name: str | None,
+    bends: pd.DataFrame | None = None,
+) -> None:
     """Draw one size and its null on `ax`."""
     of_model = {"probe": PROBE, "filtration": filtration, "scope": Scope.MODEL}
     measured = select(features, "neural_persistence", **of_model)
@@ -82,6 +94,8 @@ def panel(ax: Axes, features: pd.DataFrame, group: Size, *, filtration: str, nul
         )  # fmt: skip
     ax.fill_between(line["step"], line["low"], line["high"], color=group.colour, alpha=0.25, linewidth=0)
     ax.plot(line["step"], line["mean"], color=group.colour, label="measured")
+    if bends is not None:
+        mark_bends(ax, line, bends, group.runs, group.colour)
     step_axis(ax, line["step"], label=False)
     ax.set_xlabel("step (log)")
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pandas as pd
 from matplotlib.figure import Figure
 
-from toposcope.figures import loss_against_h0, loss_curves, neural_persistence, scaling
+from toposcope.figures import loss_against_h0, loss_curves, neural_persistence, scaling, vietoris_rips
 from toposcope.figures.series import sizes
 from toposcope.figures.style import house, new_figure, say_empty
 from toposcope.types import Normalization
@@ -27,7 +27,8 @@ def draw(
 ) -> Figure:
     """Draw the four panels; the tables are those of the figures that each panel is the short form of.
 
-    `quantity` is the column key of the bottom right panel, `name` the cloud of the bottom left one.
+    `quantity` is the column key of the bottom right panel, which shows H1 where there is one size only, and
+    `name` the cloud of the bottom left one.
     """
     groups = sizes(runs)
     with house():
@@ -36,7 +37,10 @@ def draw(
         neural_persistence.together(axes[0, 1], features, groups, filtration=filtration)
         loss_against_h0.together(axes[1, 0], features, metrics, groups, name=name)
         mine = finals[finals["quantity"] == quantity]
-        if mine.empty:
+        if len(groups) == 1:  # no law from one size
+            title = "H1: loops, raw distances"
+            vietoris_rips.panel(axes[1, 1], features, groups, "h1_total", name=name, title=title)
+        elif mine.empty:
             say_empty(axes[1, 1], "H0 total persistence is unknown\nat the end of these runs")
         else:
             scaling.panel(axes[1, 1], mine, fits[fits["quantity"] == quantity], groups, catalogue)

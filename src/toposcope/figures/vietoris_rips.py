@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
@@ -12,9 +14,20 @@ from toposcope.figures.series import Size, sizes
 from toposcope.figures.style import house, new_figure, say_empty
 
 PROBE = "rips"
+FEATURES = ("h0_total", "h1_total", "h0_total_scaled", "h1_total_scaled")
+_TITLES = (
+    "H0: components, raw distances", "H1: loops, raw distances", "H0, distances / median",
+    "H1, distances / median",
+)  # fmt: skip
 
 
-def draw(features: pd.DataFrame, runs: pd.DataFrame, *, name: str = "pooled") -> Figure:
+def draw(
+    features: pd.DataFrame,
+    runs: pd.DataFrame,
+    *,
+    name: str = "pooled",
+    bends: Mapping[str, pd.DataFrame] | None = None,
+) -> Figure:
     """Draw H0 and H1 total persistence against the step, one line per size, raw above scale-free.
 
     Parameters
@@ -26,6 +39,8 @@ def draw(features: pd.DataFrame, runs: pd.DataFrame, *, name: str = "pooled") ->
         Columns run, family, parameters.
     name
         "pooled" (the rows of all matrices in one cloud) or "layers" (the sum over matrices).
+    bends
+        The changepoints of each feature, as `toposcope.figures.marks.bends_of` returns them.
 
     Returns
     -------
@@ -37,16 +52,20 @@ def draw(features: pd.DataFrame, runs: pd.DataFrame, *, name: str = "pooled") ->
     scaled = not select(features, "h0_total_scaled", probe=PROBE, name=name).empty
     with house():
         figure, axes = new_figure(5.6 if scaled else 3.3, rows=2 if scaled else 1, columns=2)
-        panel(axes[0, 0], features, groups, "h0_total", name=name, title="H0: components, raw distances")
-        panel(axes[0, 1], features, groups, "h1_total", name=name, title="H1: loops, raw distances")
-        if scaled:
-            panel(axes[1, 0], features, groups, "h0_total_scaled", name=name, title="H0, distances / median")
-            panel(axes[1, 1], features, groups, "h1_total_scaled", name=name, title="H1, distances / median")
+        for ax, feature, title in zip(axes.flat, FEATURES, _TITLES, strict=False):
+            panel(ax, features, groups, feature, name=name, title=title, bends=(bends or {}).get(feature))
     return figure
 
 
 def panel(
-    ax: Axes, features: pd.DataFrame, groups: list[Size], feature: str, *, name: str, title: str
+    ax: Axes,
+    features: pd.DataFrame,
+    groups: list[Size],
+    feature: str,
+    *,
+    name: str,
+    title: str,
+    bends: pd.DataFrame | None = None,
 ) -> None:
     """Draw one feature of every size on `ax`."""
     rows = select(features, feature, probe=PROBE, name=name)
@@ -54,4 +73,4 @@ def panel(
     if rows.empty:
         say_empty(ax, f"{feature} was not measured")
         return
-    draw_sizes(ax, rows, groups, unit="total persistence")
+    draw_sizes(ax, rows, groups, unit="total persistence", bends=bends)

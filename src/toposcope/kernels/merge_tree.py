@@ -1,4 +1,8 @@
-"""Merge trees of sampled functions: one sweep of the vertices in ascending order with a union-find."""
+"""Merge trees of sampled functions: basins by steepest descent, then a union-find over basins alone.
+
+Only a vertex with lower neighbours in two basins can join components, so that only such vertices are sorted,
+and the sets that are joined are basins, which fit into a near cache where the vertices would not.
+"""
 
 from __future__ import annotations
 
@@ -8,167 +12,207 @@ from numba import njit
 from toposcope.kernels.union_find import find
 
 MINIMUM, SADDLE, PARENT, SIZE = range(4)
-"""Rows of the table of branches, whose columns are the minima in their order of appearance."""
+"""Rows of the table of branches, whose columns are the minima in ascending order."""
 
-_Tables = tuple[np.ndarray, np.ndarray]
 _Sweep = tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]
+_NONE = np.zeros(0, np.int64)
 
 
-@njit(cache=True, nogil=True)
-def merge_lattice(order: np.ndarray, offsets: np.ndarray, n: int) -> _Sweep:
+def merge_lattice(values: np.ndarray, offsets: np.ndarray) -> _Sweep:
     """Return the branches, merges, arcs and basins of a function on a padded lattice.
 
-    `order` (m,) lists the vertices that count, as flat places in an array of `n` places whose border is never
-    listed, ascending in value; the neighbours of v are v + `offsets`. Branches are a (4, b) table
-    (`MINIMUM`, `SADDLE`, `PARENT`, `SIZE`), with -1 for what a branch that never ends lacks. Merges are rows
-    (saddle, surviving branch, ending branch, surviving arc, ending arc) in the order of the sweep. Arcs (n,)
-    number the edge of the tree that each vertex lies on: 2 k below the minimum of branch k's first merge,
-    2 j + 1 above merge j. Basins (n,) number the branch that steepest descent leads to. Both are -1 where
-    the vertex does not count.
+    `values` (n,) float64 is NaN where a place does not count, the border among them; the neighbours of v are
+    v + `offsets`. Equal values are ordered by place. Branches are a (4, b) table (`MINIMUM`, `SADDLE`,
+    `PARENT`, `SIZE`), with -1 for what a branch that never ends lacks. Merges are rows (saddle, surviving
+    branch, ending branch, surviving arc, ending arc) in ascending order. Arcs (n,) number the edge of the
+    tree that each vertex lies on: 2 k below the minimum of branch k's first merge, 2 j + 1 above merge j.
+    Basins (n,) number the branch that steepest descent leads to. Both are -1 where the vertex does not count.
     """
-    place, arc, basin, parent, size, owner, edge = _state(order, n)
-    near = np.empty(offsets.size, np.int64)
-    branches, merges = _tables(64)
-    counts = np.zeros(2, np.int64)
-    for v in order:
-        m = 0
-        for offset in offsets:
-            if parent[v + offset] >= 0:
-                near[m] = v + offset
-                m += 1
-        branches, merges = _room(branches, merges, counts, m)
-        _add(v, near[:m], place, arc, basin, parent, size, owner, edge, branches, merges, counts)
-    return _finish(parent, size, branches, merges, counts, arc, basin)
+    return _merged(values, offsets, _NONE, _NONE)
 
 
-@njit(cache=True, nogil=True)
-def merge_graph(order: np.ndarray, starts: np.ndarray, ends: np.ndarray) -> _Sweep:
+def merge_graph(values: np.ndarray, starts: np.ndarray, ends: np.ndarray) -> _Sweep:
     """Return what `merge_lattice` does for a graph: v has the neighbours ends[starts[v] : starts[v + 1]]."""
-    place, arc, basin, parent, size, owner, edge = _state(order, starts.size - 1)
-    near = np.empty(max(1, np.max(np.diff(starts))), np.int64)
-    branches, merges = _tables(64)
-    counts = np.zeros(2, np.int64)
-    for v in order:
-        m = 0
-        for k in range(starts[v], starts[v + 1]):
-            if parent[ends[k]] >= 0:
-                near[m] = ends[k]
-                m += 1
-        branches, merges = _room(branches, merges, counts, m)
-        _add(v, near[:m], place, arc, basin, parent, size, owner, edge, branches, merges, counts)
-    return _finish(parent, size, branches, merges, counts, arc, basin)
+    return _merged(values, _NONE, starts, ends)
+
+
+def _merged(values: np.ndarray, offsets: np.ndarray, starts: np.ndarray, ends: np.ndarray) -> _Sweep:
+    lower = _descend(values, offsets, starts, ends)
+    minima = np.flatnonzero(lower == np.arange(len(lower)))
+    minima = minima[_ascending(values[minima])]
+    basin = _basins(lower, minima)
+    joins, sets = _joins(values, basin, offsets, starts, ends)
+    order = _ascending(values[joins])
+    branches, merges, roots, up, when = _sweep(joins[order], sets[order], minima)
+    order = np.argsort(roots, kind="stable")
+    first = np.searchsorted(roots[order], np.arange(len(minima) + 1))
+    saddles = merges[order, 0]
+    arc = _arcs(values, basin, order, saddles, values[saddles], first, up, when, values[when])
+    _sizes(branches, merges, np.bincount(arc[arc >= 0], minlength=2 * (len(minima) + len(merges)) + 2))
+    return branches, merges, arc, basin
+
+
+def _ascending(held: np.ndarray) -> np.ndarray:
+    """Return the order of values, equal ones as they stand."""
+    order = np.argsort(held)  # vectorised, but in no order among equal values
+    if len(order) > 1 and (np.diff(held[order]) == 0).any():
+        order = np.argsort(held, kind="stable")
+    return order
 
 
 @njit(cache=True, nogil=True)
-def _state(
-    order: np.ndarray, n: int
-) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    """Return each vertex's place in the order, arc and basin, and the forest's parent, size, branch, arc."""
-    place = np.empty(n, np.int32)
-    for k in range(order.size):
-        place[order[k]] = k
-    absent = np.full(n, -1, np.int32)
-    empty = np.empty(n, np.int32)
-    return place, absent, absent.copy(), absent.copy(), empty, empty.copy(), empty.copy()
+def _count(v, offsets, starts):
+    return offsets.size if starts.size == 0 else starts[v + 1] - starts[v]
 
 
 @njit(cache=True, nogil=True)
-def _tables(rows: int) -> _Tables:
-    return np.full((4, rows), -1, np.int64), np.empty((rows, 5), np.int64)
+def _near(v, k, offsets, starts, ends):
+    return v + offsets[k] if starts.size == 0 else ends[starts[v] + k]
 
 
 @njit(cache=True, nogil=True)
-def _room(branches: np.ndarray, merges: np.ndarray, counts: np.ndarray, more: int) -> _Tables:
-    """Return the tables, doubled where one more branch or `more` merges would not fit."""
-    if counts[0] + 1 < branches.shape[1] and counts[1] + more < merges.shape[0]:
-        return branches, merges
-    wide, long = _tables(2 * max(branches.shape[1], merges.shape[0], more))
-    wide[:, : counts[0]] = branches[:, : counts[0]]
-    long[: counts[1]] = merges[: counts[1]]
-    return wide, long
+def _below(values, u, v):
+    """Return whether u comes before v in the sweep; never where u does not count."""
+    return values[u] < values[v] or (values[u] == values[v] and u < v)
 
 
 @njit(cache=True, nogil=True)
-def _add(
-    v: int,
-    near: np.ndarray,
-    place: np.ndarray,
-    arc: np.ndarray,
-    basin: np.ndarray,
-    parent: np.ndarray,
-    size: np.ndarray,
-    owner: np.ndarray,
-    edge: np.ndarray,
-    branches: np.ndarray,
-    merges: np.ndarray,
-    counts: np.ndarray,
-) -> None:
-    """Add vertex `v`, whose neighbours `near` are in already: a minimum, or it joins or merges components."""
-    size[v] = 1
-    if near.size == 0:
-        parent[v] = v
-        owner[v] = basin[v] = counts[0]
-        edge[v] = arc[v] = 2 * counts[0]
-        branches[MINIMUM, counts[0]] = v
-        counts[0] += 1
-        return
-    lowest = near[0]
-    root = find(parent, lowest)
-    for u in near[1:]:
-        if place[u] < place[lowest]:
-            lowest = u
-        other = find(parent, u)
-        if other != root:
-            root = _merge(v, root, other, parent, size, owner, edge, branches, merges, counts)
-    basin[v] = basin[lowest]
-    arc[v] = edge[root]
-    parent[v] = root
-    size[root] += 1
+def _descend(values, offsets, starts, ends):
+    """Return each vertex's lowest neighbour, itself at a minimum, -1 where it does not count."""
+    lower = np.full(values.size, -1, np.int32)
+    for v in range(values.size):
+        if values[v] != values[v]:
+            continue
+        best = v
+        for k in range(_count(v, offsets, starts)):
+            u = _near(v, k, offsets, starts, ends)
+            if _below(values, u, best):
+                best = u
+        lower[v] = best
+    return lower
 
 
 @njit(cache=True, nogil=True)
-def _merge(
-    v: int,
-    a: int,
-    b: int,
-    parent: np.ndarray,
-    size: np.ndarray,
-    owner: np.ndarray,
-    edge: np.ndarray,
-    branches: np.ndarray,
-    merges: np.ndarray,
-    counts: np.ndarray,
-) -> int:
-    """Join the components of roots `a` and `b` at `v`: the branch of the higher minimum ends there."""
-    if owner[a] > owner[b]:
-        a, b = b, a
-    survivor, ending = owner[a], owner[b]
-    branches[SADDLE, ending], branches[PARENT, ending], branches[SIZE, ending] = v, survivor, size[b]
-    row = merges[counts[1]]
-    row[0], row[1], row[2], row[3], row[4] = v, survivor, ending, edge[a], edge[b]
-    if size[a] < size[b]:
-        a, b = b, a
-    parent[b] = a
-    size[a] += size[b]
-    owner[a] = survivor
-    edge[a] = 2 * counts[1] + 1
-    counts[1] += 1
-    return a
+def _basins(lower, minima):
+    """Return the number of the minimum that each vertex descends to."""
+    basin = np.full(lower.size, -1, np.int32)
+    for k in range(minima.size):
+        basin[minima[k]] = k
+    for start in range(lower.size):
+        if lower[start] < 0 or basin[start] >= 0:
+            continue
+        v = start
+        while basin[v] < 0:
+            v = lower[v]
+        found, v = basin[v], start
+        while basin[v] < 0:
+            basin[v] = found
+            v = lower[v]
+    return basin
 
 
 @njit(cache=True, nogil=True)
-def _finish(
-    parent: np.ndarray,
-    size: np.ndarray,
-    branches: np.ndarray,
-    merges: np.ndarray,
-    counts: np.ndarray,
-    arc: np.ndarray,
-    basin: np.ndarray,
-) -> _Sweep:
-    """Cut the tables to their length and give the branches that never end the sizes of their components."""
-    found = branches[:, : counts[0]].copy()
-    for k in range(counts[0]):
-        if found[SADDLE, k] < 0:
-            found[SIZE, k] = size[find(parent, found[MINIMUM, k])]
-    return found, merges[: counts[1]].copy(), arc, basin
+def _joins(values, basin, offsets, starts, ends):
+    """Return the vertices with lower neighbours in several basins, by place, and these basins (-1: none)."""
+    most = offsets.size if starts.size == 0 else np.max(np.diff(starts))
+    found, sets = np.empty(values.size, np.int32), np.empty((values.size, most), np.int32)
+    count = 0
+    for v in range(values.size):
+        own = basin[v]  # the basin of the lowest neighbour
+        if own < 0:
+            continue
+        held, several = 0, False
+        for k in range(_count(v, offsets, starts)):
+            u = _near(v, k, offsets, starts, ends)
+            if basin[u] >= 0 and _below(values, u, v):
+                sets[count, held] = basin[u]
+                held += 1
+                several |= basin[u] != own
+        if several:
+            sets[count, held:] = -1
+            found[count] = v
+            count += 1
+    return found[:count].copy(), sets[:count].copy()
+
+
+@njit(cache=True, nogil=True)
+def _sweep(joins, sets, minima):
+    """Return branches, merges, the root that each merge leaves, and the forest with its times.
+
+    `up` and `when` (b,) are the root that a basin's set was hung under and the vertex where: the forest by
+    size, whose paths are never shortened, so that it can be asked for any time (`_arcs`).
+    """
+    b = minima.size
+    parent, size = np.arange(b, dtype=np.int32), np.ones(b, np.int32)
+    owner, edge = np.arange(b, dtype=np.int32), 2 * np.arange(b)
+    up, when = np.full(b, -1, np.int32), np.full(b, -1, np.int32)
+    branches = np.full((4, b), -1, np.int64)
+    branches[MINIMUM] = minima
+    merges, roots = np.empty((b, 5), np.int64), np.empty(b, np.int64)
+    count = 0
+    for at in range(joins.size):
+        v, root = joins[at], find(parent, sets[at, 0])
+        for basin in sets[at, 1:]:
+            if basin < 0:
+                break
+            other = find(parent, basin)
+            if other == root:
+                continue
+            a, c = (root, other) if owner[root] < owner[other] else (other, root)
+            survivor, ending = owner[a], owner[c]
+            branches[SADDLE, ending], branches[PARENT, ending] = v, survivor
+            row = merges[count]
+            row[0], row[1], row[2], row[3], row[4] = v, survivor, ending, edge[a], edge[c]
+            if size[a] < size[c]:
+                a, c = c, a
+            parent[c] = up[c] = a
+            when[c] = v
+            size[a] += size[c]
+            owner[a] = survivor
+            edge[a] = 2 * count + 1
+            roots[count] = root = a
+            count += 1
+    return branches, merges[:count].copy(), roots[:count].copy(), up, when
+
+
+@njit(cache=True, nogil=True)
+def _arcs(values, basin, order, saddles, heights, first, up, when, rises):
+    """Return the arc of each vertex: that of its set when the sweep has reached it.
+
+    The merges order[first[r] : first[r + 1]] left r as their root, at `saddles` of values `heights`; r was
+    hung under `up` at `when`, of value `rises`.
+    """
+    arc = np.full(values.size, -1, np.int64)
+    for v in range(values.size):
+        r, value = basin[v], values[v]
+        if r < 0:
+            continue
+        while up[r] >= 0 and (rises[r] < value or (rises[r] == value and when[r] <= v)):
+            r = up[r]
+        low, high = first[r], first[r + 1]
+        while low < high:  # the first merge after v
+            middle = (low + high) // 2
+            if heights[middle] < value or (heights[middle] == value and saddles[middle] <= v):
+                low = middle + 1
+            else:
+                high = middle
+        arc[v] = 2 * order[low - 1] + 1 if low > first[r] else 2 * r
+    return arc
+
+
+@njit(cache=True, nogil=True)
+def _sizes(branches, merges, held):
+    """Fill the sizes of branches; `held` is the number of vertices on each arc and becomes its subtree's.
+
+    A branch that never ends has the size of the last arc that it lies on.
+    """
+    for j in range(len(merges)):
+        below = held[merges[j, 4]]
+        branches[SIZE, merges[j, 2]] = below
+        held[2 * j + 1] += below + held[merges[j, 3]]
+    last = np.arange(0, 2 * branches.shape[1], 2)
+    for j in range(len(merges)):
+        last[merges[j, 1]] = 2 * j + 1
+    for k in range(branches.shape[1]):
+        if branches[SADDLE, k] < 0:
+            branches[SIZE, k] = held[last[k]]

@@ -6,7 +6,7 @@ import numpy as np
 from numba import njit
 
 from toposcope.kernels.bipartite_scan import SERIAL_BELOW, collected
-from toposcope.kernels.bipartite_tree import heaviest_edges
+from toposcope.kernels.bipartite_tree import heaviest_edges, magnitude_bits
 from toposcope.kernels.threads import row_blocks, run_blocks
 
 _DIGIT = 16
@@ -72,8 +72,33 @@ def absolute_moments(W: np.ndarray) -> tuple[float, float]:
     return mean, float(second) / W.size
 
 
+def largest_magnitude(W: np.ndarray) -> float:
+    """Return max |W|: NaN or infinity where `W` holds one, 0 for an empty array.
+
+    numpy's own is slow for 16-bit types, which it compares one by one.
+    """
+    if W.size == 0:
+        return 0.0
+    if W.dtype.itemsize > 2:
+        return max(abs(float(np.max(W))), abs(float(np.min(W))))
+    bits, mask = magnitude_bits(W)
+    flat = bits.reshape(-1)
+    serial = flat.size < SERIAL_BELOW
+    blocks = row_blocks(flat.size, per_thread=1, serial=serial)
+    top = max(run_blocks(lambda block: _largest_key(flat[slice(*block)], mask), blocks, serial=serial))
+    return float(np.array([top], bits.dtype).view(W.dtype)[0])
+
+
 def _top(keys: np.ndarray, count: int) -> np.ndarray:
     return np.sort(np.partition(keys, keys.size - count)[keys.size - count :] if count else keys[:0])[::-1]
+
+
+@njit(cache=True, nogil=True)
+def _largest_key(flat: np.ndarray, mask: np.unsignedinteger) -> np.unsignedinteger:
+    top = flat[0] & mask
+    for k in range(flat.size):
+        top = max(top, flat[k] & mask)
+    return top
 
 
 @njit(cache=True, nogil=True)

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from toposcope.errors import InputError
+from toposcope.kernels.threads import run_blocks
 from toposcope.landscape.directions import Directions
 from toposcope.progress import Progress
 
@@ -55,8 +56,9 @@ class Surface:
 class Evaluation:
     """How a surface is evaluated; nothing here changes a loss by more than rounding.
 
-    `together` is how many parameter vectors share a pass (None: as many as pay off on the device);
-    `folder` keeps the tiles, so that a stopped evaluation goes on; `jobs` are processes of one thread each.
+    `together` is how many parameter vectors share a pass of torch (None: the compiled pass where the model
+    has one, else as many as pay off on the device); `folder` keeps the tiles, so that a stopped evaluation
+    goes on; `jobs` are processes of one thread each.
     """
 
     together: int | None = None
@@ -144,19 +146,29 @@ def _evaluated(
 
 
 class Evaluator:
-    """Evaluates per-sequence losses at points of the grid, several parameter vectors in one pass."""
+    """Evaluates per-sequence losses at points of the grid: compiled where that fits, else by torch."""
 
     def __init__(self, objective: Objective, directions: Directions, *, together: int | None = None) -> None:
         self._objective = objective
         here = objective.parameters
         self._centre, self._vectors = here, directions.vectors.to(here.device, here.dtype)
         self._together = together or _pays_off(objective)
-        self._movable = objective.movable()
+        self._compiled = objective.compiled() if together is None else None
+        if self._compiled is None:
+            self._movable = objective.movable()
+        else:
+            self._packed = self._compiled.pack(here.numpy())
+            self._packed_vectors = np.stack([self._compiled.pack(vector.numpy()) for vector in self._vectors])
 
     def __call__(self, points: np.ndarray) -> np.ndarray:
         """Return the losses, float64 (points, sequences); NaN where they are not finite."""
         import torch
 
+        if self._compiled is not None:
+            along = self._compiled.along
+            return np.stack(
+                run_blocks(lambda steps: along(self._packed, self._packed_vectors, steps), list(points))
+            )
         groups = [points[i : i + self._together] for i in range(0, len(points), self._together)]
         with torch.no_grad():
             losses = np.concatenate([self._group(group) for group in groups])
@@ -206,9 +218,11 @@ _EVALUATORS: list[Evaluator] = []
 def _start(sent: bytes) -> None:
     import pickle
 
+    import numba
     import torch
 
     torch.set_num_threads(1)
+    numba.set_num_threads(1)
     objective, directions, together = pickle.loads(sent)
     _EVALUATORS[:] = [Evaluator(objective, directions, together=together)]
 

@@ -17,6 +17,7 @@ from toposcope.sources.layout import RunFolder
 if TYPE_CHECKING:
     import torch
 
+    from toposcope.train.fused.forward import SequenceLosses
     from toposcope.train.model import GPT, Block
     from toposcope.train.shapes import GPTShape
 
@@ -69,6 +70,37 @@ class GPTModel:
             ) from error
         return cls(module, _encoder(folder, recipe.tokenizer, recipe.vocabulary), device=device)
 
+    @classmethod
+    def of_weights(
+        cls, recipe: TrainingRecipe, tensors: Mapping[str, np.ndarray], label: str, *, device: str = "cpu"
+    ) -> GPTModel:
+        """Return the model of a recipe whose parameters have the shapes of `tensors`.
+
+        Raises
+        ------
+        SourceError
+            When none of its models has, or the recipe's tokenizer is one that training makes.
+        """
+        import torch
+
+        from toposcope.train.model import GPT
+        from toposcope.train.shapes import HEAD, GPTShape, parameter_shapes
+
+        if recipe.tokenizer != "characters":
+            raise SourceError(f"{label}: the recipe {recipe.name} reads subwords and brings no tokenizer")
+        found = {name: value.shape for name, value in tensors.items() if name != HEAD}
+        for model in recipe.models:
+            shape = GPTShape.in_recipe(model, recipe)
+            if dict(parameter_shapes(shape)) == found:
+                module = GPT(shape)
+                given = {name: torch.tensor(value) for name, value in tensors.items()}
+                module.load_state_dict(given, strict=False)  # without a head where it is tied
+                return cls(module, _characters(recipe.vocabulary), device=device)
+        names = ", ".join(model.name for model in recipe.models)
+        raise SourceError(
+            f"{label} has the shapes of none of the recipe's models ({names}): give its own recipe"
+        )
+
     @property
     def module(self) -> GPT:
         """The module whose parameters the model reads."""
@@ -116,6 +148,15 @@ class GPTModel:
 
         return token_losses_at(self._model.shape, parameters, ids) * mask[:, 1:]
 
+    def compiled_losses(self, rows: Sequence[Sequence[int]]) -> SequenceLosses | None:
+        """Return the losses of fixed sequences as one compiled call, for small float32 models on a CPU."""
+        from toposcope.train.fused.forward import SequenceLosses, supports_losses
+
+        number = next(self._model.parameters())
+        shape = self._model.shape
+        plain = self.device.type == "cpu" and number.element_size() == 4 and number.is_floating_point()
+        return SequenceLosses(shape, rows) if plain and supports_losses(shape) else None
+
     def attentions(self, ids: Sequence[int]) -> list[np.ndarray]:
         """Return the attention weights of one text, (heads, length, length) for each layer."""
         import torch
@@ -148,11 +189,15 @@ def _attention_of(block: Block, x: torch.Tensor) -> np.ndarray:
     return scores.masked_fill(later, -math.inf).softmax(-1).cpu().numpy()
 
 
+def _characters(vocabulary: int) -> Callable[[str], list[int]]:
+    from toposcope.train.tokens import characters
+
+    return lambda text: characters(text, vocabulary).tolist()
+
+
 def _encoder(folder: RunFolder, tokenizer: str, vocabulary: int) -> Callable[[str], list[int]]:
     if tokenizer == "characters":
-        from toposcope.train.tokens import characters
-
-        return lambda text: characters(text, vocabulary).tolist()
+        return _characters(vocabulary)
     from tokenizers import Tokenizer
 
     try:

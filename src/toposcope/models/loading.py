@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,21 +11,27 @@ from typing import TYPE_CHECKING
 from toposcope.errors import InputError, SourceError
 from toposcope.models.gpt import GPTModel, recipe_shape
 from toposcope.models.pretrained import TransformersModel, config_and_tokenizer
-from toposcope.recipes import load_training_recipe
+from toposcope.recipes import TrainingRecipe, load_training_recipe
 from toposcope.sources.layout import RunFolder, is_run_folder
 from toposcope.types import Checkpoint
 
 if TYPE_CHECKING:
+    import numpy as np
+
     from toposcope.models.protocol import LanguageModel
 
 
 @dataclass(frozen=True, slots=True)
 class ModelLoader:
-    """Opens the model of a checkpoint; `tokenizer` is a folder to use where a model brings none."""
+    """Opens the model of a checkpoint; `tokenizer` is a folder to use where a model brings none.
+
+    `recipe` says what files of weights alone are: which of its models, and that it reads characters.
+    """
 
     tokenizer: Path | None = None
     device: str = "cpu"
     half: bool = False
+    recipe: TrainingRecipe | None = None
 
     @contextmanager
     def open(self, checkpoint: Checkpoint) -> Iterator[LanguageModel]:
@@ -68,6 +74,22 @@ class ModelLoader:
             raise _no_model(checkpoint)
         return int(config_and_tokenizer(path, tokenizer=self._tokenizer_of(path))[0].num_hidden_layers)
 
+    def needs_recipe(self, checkpoint: Checkpoint) -> bool:
+        """Return whether a checkpoint is a local file of weights alone, and there is a recipe for it."""
+        path = local_path(checkpoint)
+        return self.recipe is not None and path.is_file() and run_folder_of(checkpoint) is None
+
+    def of_weights(self, checkpoint: Checkpoint, tensors: Mapping[str, np.ndarray]) -> LanguageModel:
+        """Return the recipe's model whose parameters have the shapes of these tensors.
+
+        Raises
+        ------
+        SourceError
+            When none of its models has.
+        """
+        assert self.recipe is not None
+        return GPTModel.of_weights(self.recipe, tensors, checkpoint.uri, device=self.device)
+
     def _transformers(self, folder: Path) -> TransformersModel:
         half = self.half and self.device != "cpu"
         return TransformersModel(folder, tokenizer=self._tokenizer_of(folder), half=half, device=self.device)
@@ -91,7 +113,7 @@ def run_folder_of(checkpoint: Checkpoint) -> RunFolder | None:
 def _no_model(checkpoint: Checkpoint) -> SourceError:
     return SourceError(
         f"{checkpoint.uri} holds weights but no model: representations need a run folder or a folder with "
-        "config.json"
+        "config.json; `toposcope landscape` also takes --recipe"
     )
 
 

@@ -12,6 +12,7 @@ from toposcope.analysis.alarms.spending import Family, level
 from toposcope.monitor.journal import Event
 from toposcope.monitor.run_watch import TESTS, Finding, Look, RunWatch, culprits
 from toposcope.monitor.session import LiveStore
+from toposcope.monitor.target import TEST, watching
 from toposcope.topology.early_stopping import stopping_index
 
 if TYPE_CHECKING:
@@ -36,12 +37,15 @@ class Watchman:
         The store.
     rate
         Share of healthy runs that may raise an alarm.
+    target
+        A final loss that is wanted: alarm when a run's forecast says that it will be missed.
     """
 
-    def __init__(self, path: str | Path, *, rate: float = RATE) -> None:
+    def __init__(self, path: str | Path, *, rate: float = RATE, target: float | None = None) -> None:
         self._live = LiveStore(path)
         self.journal = self._live.journal
-        self.family = Family(rate, TESTS)
+        self.family = Family(rate, TESTS if target is None else {**TESTS, TEST: 1.0})
+        self._target = watching(self._live.store.path, target, self.family.rate_of)
         self._number = 0
         self._runs: dict[str, RunWatch] = {}
         self._persistence: dict[str, list[tuple[int, float]]] = {}
@@ -75,6 +79,8 @@ class Watchman:
                 rows = of_run[of_run["step"] == step]
                 found += self._watch(str(run)).checkpoint(step, rows)
                 found += self._plateau(str(run), step, rows) + self._siblings(str(run), step)
+        if self._target is not None and len(new.metrics):
+            found += self._target.look()
         events = [self._write(finding) for finding in found if _key(finding) not in self._told]
         return [*events, *self._complete()]
 
@@ -187,7 +193,7 @@ class Watchman:
 
 
 def _says(look: Look) -> bool:
-    return look.judged is not None or bool(look.broken)
+    return look.judged is not None or bool(look.broken) or bool(look.faults)
 
 
 def _key(at: Finding | Event) -> tuple[str, str, str, int | None]:

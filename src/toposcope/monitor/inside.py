@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import json
 import logging
@@ -20,6 +21,7 @@ from toposcope.monitor.alarms import Watchman
 from toposcope.monitor.growing import GrowingSeries, Measurer, Turn, take_turn
 from toposcope.monitor.journal import FOLDER, Journal
 from toposcope.monitor.losses import LossCopy
+from toposcope.monitor.sidecar import alone
 from toposcope.probes.base import Probe
 from toposcope.probes.registry import weight_probes
 from toposcope.probes.weights.options import WeightOptions
@@ -102,6 +104,9 @@ class Monitor:
         )
         self._thread = threading.Thread(target=self._background.run, name="toposcope", daemon=True)
         self._thread.start()
+        self._place = contextlib.ExitStack()
+        with contextlib.suppress(InputError):  # a second monitor of a store goes on without
+            self._place.enter_context(alone(self.store.path))
         self.journal.append("started", self.run.run, process=os.getpid(), inside=True)
 
     def observe(self, model: Any, step: int, **metrics: float) -> None:
@@ -139,6 +144,7 @@ class Monitor:
             self.wait(timeout)
             self._work.put(None)
             self._thread.join(timeout)
+            self._place.close()
 
     def __enter__(self) -> Monitor:
         """Return the monitor."""

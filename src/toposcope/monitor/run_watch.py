@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections import deque
-from collections.abc import Hashable, Iterable, Mapping
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -16,6 +16,7 @@ from toposcope.analysis.alarms.panel import Judged, Panel
 from toposcope.analysis.alarms.residuals import OneStepAhead
 from toposcope.analysis.alarms.spending import Family, level
 from toposcope.analysis.phases.online import OnlineDetector
+from toposcope.monitor.content import Content, Fault
 from toposcope.types import Scope, Status
 
 if TYPE_CHECKING:
@@ -32,11 +33,19 @@ TESTS = {
 }
 """The tests of a run and their shares of its false-alarm rate."""
 
-_PANEL = ("update_relative", "update_row_max", "update_entropy", "qk_norm", "ov_norm", "frobenius_norm")
+_PANEL = (
+    "update_relative", *(f"update_relative_{part}" for part in "qkvo"), "update_row_max", "update_entropy",
+    "qk_norm", "ov_norm",
+)  # fmt: skip
 _ENTROPIES = ("update_entropy",)
-_DEAD = ("zero_rows", "unchanged_rows")
 _PERSISTENCE = ("neural_persistence", "neural_persistence", "rieck")
 _REST = 20
+
+LOSS_FLOOR, GRADIENT_FLOOR = 0.02, 0.2
+"""Scales of the logarithms, at least: jumps of a steady series by a few of these are no alarm."""
+
+LOSS_DEGREES = 6.0
+"""The loss's tail is at most as heavy as Student's t with so many degrees; see docs/watch.md."""
 
 Key = tuple[str, int, str]
 """Name of the matrix, head (-1: none), feature."""
@@ -61,6 +70,7 @@ class Look:
     step: int
     judged: Judged[Key] | None
     broken: tuple[str, ...] = ()
+    faults: tuple[Fault, ...] = ()
 
 
 class RunWatch:
@@ -69,17 +79,18 @@ class RunWatch:
     def __init__(self, run: str, family: Family, *, planned: np.ndarray | None = None) -> None:
         self.run = run
         self._family = family
-        self._loss, self._gradient, self._update = OneStepAhead(), OneStepAhead(), OneStepAhead()
+        self._loss = OneStepAhead(floor=LOSS_FLOOR, least_degrees=LOSS_DEGREES)
+        self._gradient = OneStepAhead(floor=GRADIENT_FLOOR)
         self._drift = Drift(family.rate_of("loss drift"))
         self._phase = (
             None if planned is None else OnlineDetector(planned, rate=family.rate_of("phase boundary"))
         )
         self._panel: Panel[Key] = Panel()
+        self._update: Panel[str] = Panel()
+        self._content = Content()
         self._looks: dict[str, int] = {}
-        self._dead: dict[tuple[str, str], float] = {}
         self._quiet_until: dict[str, int] = {}
         self._metric_step = self._checkpoint_step = -1
-        self._seen = 0
         self._rates: deque[tuple[int, float]] = deque(maxlen=1 << 16)
         self.looks: deque[Look] = deque(maxlen=64)
         """The latest checkpoints, for culprits."""
@@ -104,19 +115,19 @@ class RunWatch:
         if step <= self._checkpoint_step:
             return []
         since, self._checkpoint_step = self._checkpoint_step, step
-        self._seen += 1
         broken = sorted(
             set(rows.loc[rows["status"] == Status.FAILED, "name"]) - {"", "role", "model", "layers"}
         )
-        found = self._not_finite(step, broken) + self._dies(step, rows)
+        faults = tuple(self._content.update(rows))
+        found = self._not_finite(step, broken) + self._spoilt(step, faults)
         found += self._whole(step, since, rows) + self._persistence(step, rows)
         judged = self._panel.update(_panel_values(rows))
-        self.looks.append(Look(step, judged, tuple(broken)))
+        self.looks.append(Look(step, judged, tuple(broken), faults))
         if judged is not None and judged.p <= self._level("matrix or head"):
+            first = judged.moves[0]
             found += self._tell(
                 "matrix or head", step,
-                f"{_who(judged.moves[0].key)} moved by {abs(judged.moves[0].size):.0f} standard deviations",
-                p=judged.p,
+                f"{_who(first.key)} moved by {abs(first.size):.0f} standard deviations", p=judged.p,
             )  # fmt: skip
         return found
 
@@ -157,19 +168,13 @@ class RunWatch:
             for name in broken
         ][:1]
 
-    def _dies(self, step: int, rows: pd.DataFrame) -> list[Finding]:
-        """Rows that are zero now and were not, and matrices that stand still and did not."""
-        found: list[Finding] = []
-        part = rows[rows["feature"].isin(_DEAD) & (rows["role"] != "embedding")]
-        for feature, name, value in part[["feature", "name", "value"]].itertuples(index=False):
-            before = self._dead.get((feature, name))
-            self._dead[feature, name] = value
-            whole = feature == "unchanged_rows" and value < 1
-            if before is None or not value > before or whole or self._seen < 3:
-                continue
-            what = "has rows that died" if feature == "zero_rows" else "did not change at all"
-            found.append(Finding("alarm", "dead", self.run, step, f"{name} {what} since the last checkpoint"))
-        return found
+    def _spoilt(self, step: int, faults: Sequence[Fault]) -> list[Finding]:
+        """Report what the checks of content found, as one alarm."""
+        if not faults:
+            return []
+        others = len({fault.key[:2] for fault in faults}) - 1
+        more = f", and {others} more" if others else ""
+        return [Finding("alarm", "content", self.run, step, faults[0].sentence + more)]
 
     def _whole(self, step: int, since: int, rows: pd.DataFrame) -> list[Finding]:
         """Judge the norm of the whole update over the learning rates that made it."""
@@ -179,7 +184,12 @@ class RunWatch:
         norm, rate = float(part["value"].iloc[0]), self._rate_between(since, step)
         if not norm > 0:
             return []
-        return self._spike("update norm", self._update, step, norm / rate, "update norm over learning rate")
+        judged = self._update.update({"model": ("model", math.log(norm / rate))})
+        if judged is None or judged.moves[0].size < 0 or judged.p > self._level("update norm"):
+            return []
+        before, now = math.exp(judged.moves[0].before), norm / rate
+        sentence = f"update norm over learning rate is {now:.4g} where {before:.4g} was usual"
+        return self._tell("update norm", step, sentence, p=judged.p)
 
     def _rate_between(self, since: int, step: int) -> float:
         """Return the mean learning rate of the updates between two checkpoints; 1 where none is known."""
@@ -198,9 +208,8 @@ class RunWatch:
         bend = self._phase.update(step, float(part["value"].mean()))
         if bend is None:
             return []
-        return self._tell(
-            "phase boundary", step, f"neural persistence bent at step {bend:.0f}", bend=bend
-        )  # fmt: skip
+        sentence = f"neural persistence bent at step {bend:.0f}"
+        return [Finding("notice", "phase boundary", self.run, step, sentence, {"bend": bend})]
 
 
 def culprits(look: Look, most: int = 8) -> list[dict[str, object]]:
@@ -209,7 +218,8 @@ def culprits(look: Look, most: int = 8) -> list[dict[str, object]]:
         {"name": name, "head": None, "feature": "finite", "sentence": "holds NaN or infinite weights"}
         for name in look.broken
     ]
-    told: set[tuple[str, int]] = set()
+    found += [fault.line() for fault in look.faults]
+    told: set[tuple[str, int]] = {fault.key[:2] for fault in look.faults}
     for move in () if look.judged is None else look.judged.moves:
         name, head, feature = move.key
         if (name, head) in told:

@@ -49,7 +49,9 @@ def run_demo(
     InputError
         When torch is missing, or `out` holds another study.
     """
-    from toposcope.report import write_report
+    from toposcope.analysis.analysis import analysis_of
+    from toposcope.papers.published import PUBLISHED
+    from toposcope.report import write_studies
     from toposcope.report.page import check_target
     from toposcope.train.api import train
 
@@ -62,13 +64,13 @@ def run_demo(
     say(f"2/3 measuring the weights of every checkpoint into {store}")
     problems = [*failed, *_measure(runs, store, jobs=jobs, quiet=quiet)]
     say("3/3 analysing and writing the report")
-    page = write_report(store, report, title=TITLE)
+    page = write_studies(analysis_of(store, published=PUBLISHED).studies, report, title=TITLE)
     return Demo(runs, store, page, tuple(problems))
 
 
 def _measure(runs: Path, store: Path, *, jobs: int, quiet: bool) -> list[str]:
+    from toposcope.papers.weight_presets import preset
     from toposcope.probes.registry import weight_probes
-    from toposcope.probes.weights.options import preset
     from toposcope.sources import open_series
     from toposcope.store import Store
     from toposcope.sweep import Execution, sweep

@@ -17,7 +17,7 @@ from matplotlib.figure import Figure
 from toposcope.analysis.phases.bends import LEAST_POINTS
 from toposcope.analysis.phases.online import OnlineDetector
 from toposcope.analysis.phases.segments import COLUMNS as SEGMENT_COLUMNS
-from toposcope.analysis.phases.segments import segments
+from toposcope.analysis.phases.segments import gain_of, segments
 from toposcope.errors import InputError
 from toposcope.papers.fourier import (
     COLUMNS,
@@ -35,6 +35,9 @@ from toposcope.papers.measuring import measured
 from toposcope.sources.series import Series
 
 DRAWS = 100
+P_VALUE = SEGMENT_COLUMNS.index("boundary_p") - 2
+LEAST_DRAWS = 19
+"""Fewer draws of a control cannot give a p-value of .05."""
 CHOICES = {"own": "each checkpoint", "last": "the last checkpoint"}
 """When the key frequencies are chosen by their power: without hindsight, or looking back."""
 CONTROLS = {"shuffled": "residues shuffled", "random": "random directions"}
@@ -69,13 +72,18 @@ class Turn:
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """What both detectors say of one series: its turns, and the online alarm for the first one (or None)."""
+    """What both detectors say of one series: its turns, and the online alarm for the first one (or None).
+
+    `p` is that of the segment search; `p_control` that among the shuffled residues, or None without them.
+    """
 
     turns: tuple[Turn, ...]
     sign: int
     dated: float | None
     raised: float | None
     reason: str = ""
+    p: float = float("nan")
+    p_control: float | None = None
 
     @property
     def first(self) -> Turn | None:
@@ -164,15 +172,17 @@ def power_of(run: GrokkingRun, choice: str) -> np.ndarray:
     return share_of(run.power, chosen(run.power, choice))
 
 
-def detect(steps: np.ndarray, values: np.ndarray, sign: int) -> Finding:
+def detect(steps: np.ndarray, values: np.ndarray, sign: int, p_control: float | None = None) -> Finding:
     """Date the turns of a series by the calibrated segment search and by the online detector.
 
     A turn is a boundary after which the slope on log(step) has the awaited `sign` and is steeper that way
-    than before it; in the segment search its 95% interval must also exclude 0. It is a bend from a straight
-    line on log(step), in noise no smoother than a walk; how often there is one without circles is what the
-    negative controls say.
+    than before it; in the segment search its 95% interval must also exclude 0. With `p_control` there are
+    turns where that is at most 5%, whatever a search that knows nothing of the control would say.
     """
-    table = pd.DataFrame(segments(steps, values, line=True), columns=list(SEGMENT_COLUMNS[2:]))
+    table = pd.DataFrame(segments(steps, values, p=p_control), columns=list(SEGMENT_COLUMNS[2:]))
+    alone = float(table["boundary_p"].iloc[0])
+    if p_control is not None:
+        alone = float(segments(steps, values, one=True)[0][P_VALUE])  # type: ignore[arg-type]
     reason = str(table["reason"].iloc[0])
     turns: list[Turn] = []
     if table["status"].iloc[0] == "ok":
@@ -185,12 +195,25 @@ def detect(steps: np.ndarray, values: np.ndarray, sign: int) -> Finding:
             if i > 0 and wanted.iloc[i] and slope[i] > slope[i - 1]
         ]
     dated, raised = _online_turn(steps, values, sign)
-    return Finding(tuple(turns), sign, dated, raised, reason)
+    return Finding(tuple(turns), sign, dated, raised, reason, alone, p_control)
+
+
+def among_shuffled(run: GrokkingRun, measure: str, values: np.ndarray) -> float | None:
+    """Return the p-value of a series' gain among those of shuffled residues; None where they are too few.
+
+    Without circles the order of the residues says nothing: a run and its shuffles are then exchangeable.
+    """
+    rows = run.control[(run.control["name"] == "shuffled") & (run.control["feature"] == measure)]
+    if rows["draw"].nunique() < LEAST_DRAWS:
+        return None
+    wide = rows.pivot_table(index="step", columns="draw", values="value").reindex(run.steps)
+    gains = np.array([gain_of(run.steps, wide[draw].to_numpy(float)) for draw in wide])
+    return (1.0 + float(np.sum(gains >= gain_of(run.steps, values)))) / (1.0 + len(gains))
 
 
 def alarms(steps: np.ndarray, values: np.ndarray) -> list[tuple[float, float]]:
     """Return (step to which the change is dated, step at which the alarm was raised) of all online alarms."""
-    detector = OnlineDetector(steps, line=True)
+    detector = OnlineDetector(steps)
     found = [(detector.update(step, value), float(step)) for step, value in zip(steps, values, strict=True)]
     return [(dated, raised) for dated, raised in found if dated is not None]
 
@@ -219,7 +242,7 @@ def control(run: GrokkingRun, kind: str) -> dict[str, tuple[int, int]]:
         rows = of_kind[of_kind["feature"] == measure]
         wide = rows.pivot_table(index="step", columns="draw", values="value").reindex(run.steps)
         columns = [wide[draw].to_numpy(float) for draw in wide]
-        offline = sum(len(segments(run.steps, values, line=True)) > 1 for values in columns)
+        offline = sum(len(segments(run.steps, values)) > 1 for values in columns)
         counts[measure] = offline, sum(bool(alarms(run.steps, values)) for values in columns)
     return counts
 
@@ -230,7 +253,9 @@ def study_run(run: GrokkingRun) -> StudiedRun:
     findings = {("", "heldout_loss"): detect(run.steps, run.heldout_loss, -1)}
     for choice, table in bars.items():
         for measure, sign in MEASURES.items():
-            findings[choice, measure] = detect(run.steps, table[measure].to_numpy(float), sign)
+            values = table[measure].to_numpy(float)
+            p = among_shuffled(run, measure, values) if choice == "own" else None
+            findings[choice, measure] = detect(run.steps, values, sign, p)
         findings[choice, "power"] = detect(run.steps, power_of(run, choice), 1)
     return StudiedRun(run, bars, findings)
 

@@ -41,7 +41,8 @@ def tables(studied: Sequence[StudiedRun]) -> list[Section]:
 def detection(studied: Sequence[StudiedRun]) -> Section:
     """Return when every series turns, by the segment search and by the online detector."""
     columns = ("run", "series", "frequencies chosen at", "first turn", "from", "to",
-               "steepest turn", "from ", "to ", "online: dated to", "online: raised at")  # fmt: skip
+               "steepest turn", "from ", "to ", "online: dated to", "online: raised at",
+               "p alone", "p among shuffled")  # fmt: skip
     rows = [
         (one.run.name, _WORDS[measure], CHOICES.get(choice, ""), *_turn_cells(finding))
         for one in studied
@@ -49,10 +50,15 @@ def detection(studied: Sequence[StudiedRun]) -> Section:
     ]
     seen = [one.findings[HEADLINE].first is not None for one in studied]
     online = [one.findings[HEADLINE].raised is not None for one in studied]
+    alone = [one.findings[HEADLINE].p <= FALSE_ALARMS for one in studied]
+    loss = [one.findings["", "heldout_loss"].first is not None for one in studied]
     note = (
-        f"The transition in H1 was detected in {sum(seen)} of {len(seen)} runs by the segment search and "
-        f"in {sum(online)} online, judged by the longest bar over the plane's radius with the {KEYS} "
-        "frequencies of largest power at each checkpoint, a choice that needs no hindsight; choosing them "
+        f"The transition in H1 was detected in {sum(seen)} of {len(seen)} runs by the segment search, its "
+        "gain judged among those of shuffled residues where there are enough; "
+        f"in {sum(alone)} by the search on its own; in {sum(online)} online. That in the held-out loss was "
+        f"detected in {sum(loss)} by the search on its own. H1 is judged by the longest bar over the plane's "
+        f"radius with the {KEYS} frequencies of largest power at each checkpoint, which needs no hindsight; "
+        "choosing them "
         "at the last checkpoint is retrospective. A turn is a boundary after which the slope on "
         "log(step) has the awaited sign (bars rise, second / longest and loss fall) and is steeper "
         "than before; from-to is its 95% set. The online detector dates a change "
@@ -65,7 +71,7 @@ def _turn_cells(finding: Finding) -> tuple[float | None, ...]:
     cells: list[float | None] = []
     for turn in (finding.first, finding.steepest):
         cells += [turn.step, turn.low, turn.high] if turn else [None] * 3
-    return (*cells, finding.dated, finding.raised)
+    return (*cells, finding.dated, finding.raised, finding.p, finding.p_control)
 
 
 def _solution(studied: Sequence[StudiedRun]) -> str:

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from toposcope.analysis.analysis import analyze
+from toposcope.analysis.analysis import analysis_of
 from toposcope.analysis.findings import words
 from toposcope.analysis.findings.surfaces import shares
 from toposcope.analysis.forms import interval
@@ -20,7 +20,7 @@ from toposcope.sources import open_series
 from toposcope.store import Store
 from toposcope.types import Scope
 
-OPTIONS = LandscapeOptions(batches=2, seeds=2, eigenvalues=3, products=60, vectors=6, steps=20)
+OPTIONS = LandscapeOptions(batches=2, seeds=2, eigenvalues=1, products=40, vectors=4, steps=15, layers=False)
 """Two batches and two direction seeds: four surfaces of each range at every checkpoint."""
 CHECKPOINTS = 26
 """Fourteen were tried: too few for the test on innovations to choose a trend."""
@@ -52,15 +52,22 @@ def log_steps(steps: list[int], count: int = CHECKPOINTS) -> list[int]:
 
 def measure(
     runs: str, store: Path, *, texts: str | None = None, jobs: int = 1, quiet: bool = True,
-    options: LandscapeOptions = OPTIONS,
+    options: LandscapeOptions = OPTIONS, checkpoints: int = CHECKPOINTS,
 ) -> Store:  # fmt: skip
-    """Measure 26 checkpoints, about evenly spaced in log step, of every run; resumable."""
+    """Measure 26 checkpoints, about evenly spaced in log step, of every run; resumable.
+
+    Files of weights alone are taken for the models of the recipe `seed004`.
+    """
+    from toposcope.models import ModelLoader
+    from toposcope.recipes import load_training_recipe
     from toposcope.sweep import Execution, sweep
 
     series = open_series(runs)
-    kept = log_steps(sorted({at.step for at in series}))
+    kept = log_steps(sorted({at.step for at in series}), checkpoints)
     chosen = open_series(runs, steps=",".join(map(str, kept)))
-    study = study_of_texts(options, texts, store)
+    loader = ModelLoader(recipe=load_training_recipe("seed004"))
+    names = tuple(column.split("/")[0] for column, _ in QUESTIONS)
+    study = study_of_texts(options, texts, store, features=names, loader=loader, min_chars=options.length)
     study.cost(chosen)
     opened = Store.create(store, recipe=study.recipe())
     sweep(chosen, study.probes(), opened, execution=Execution(jobs=jobs, quiet=quiet, audit=False))
@@ -69,7 +76,7 @@ def measure(
 
 def sections(store: Store) -> list[Section]:
     """Return the study's tables: the answer first, then what the surfaces hold and how numbers moved."""
-    study = analyze(store).studies[0]
+    study = analysis_of(store).studies[0]
     return [_answer(study), _surfaces(study), _moved(study)]
 
 

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 import pandas as pd
 
+from toposcope.analysis.published import PHASES
 from toposcope.analysis.table import SeriesTable
 from toposcope.analysis.trends.verdicts import default_columns
 
@@ -14,10 +15,6 @@ RULES = ("coded", "written")
 SMOOTHING = 5
 SHARE = 0.1
 IN_A_ROW = 3
-COLUMNS = (
-    "run", "column", "rule", "peak_step", "diminishing_step", "peak_fraction", "diminishing_fraction",
-    "status", "reason",
-)  # fmt: skip
 
 
 def coded_rule(values: np.ndarray) -> tuple[int, int | None]:
@@ -76,7 +73,7 @@ def phase_table(table: SeriesTable, *, columns: Sequence[str] | None = None) -> 
             steps, values = known["step"].to_numpy(float), known[column].to_numpy(float)
             for rule in RULES:
                 rows.append((run, column, rule, *_apply(rule, steps, values)))
-    return pd.DataFrame(rows, columns=list(COLUMNS))
+    return pd.DataFrame(rows, columns=list(PHASES))
 
 
 def _apply(rule: str, steps: np.ndarray, values: np.ndarray) -> tuple[object, ...]:

@@ -84,9 +84,9 @@ def measure(series: Series, folder: Path, settings: StudySettings) -> Store:
     """
     from toposcope.models.loading import ModelLoader
     from toposcope.papers.measuring import refuse_failures
+    from toposcope.papers.representation_presets import preset
     from toposcope.probes.representations.kept import keep_runs
     from toposcope.probes.representations.linear_probe import load_labelled
-    from toposcope.probes.representations.options import preset
     from toposcope.probes.representations.sensitivity import SensitivityOptions
     from toposcope.probes.representations.study import study_of_texts
     from toposcope.store import Store
@@ -112,11 +112,20 @@ def measure(series: Series, folder: Path, settings: StudySettings) -> Store:
 def study(series: Series, folder: Path, settings: StudySettings) -> list[Section]:
     """Measure a series, write its report page to `folder`/report, and return the study's tables."""
     from toposcope.papers.seed003_sections import tables
-    from toposcope.report import write_report
 
     store = measure(series, folder, settings)
-    write_report(store.path, folder / "report", title="The topology of representations during training")
+    write_page(store, folder / "report")
     return tables(store)
+
+
+def write_page(store: Store, out: Path) -> None:
+    """Write the study's report page."""
+    from toposcope.analysis.analysis import analysis_of
+    from toposcope.papers.published import PUBLISHED
+    from toposcope.report import write_studies
+
+    studies = analysis_of(store, published=PUBLISHED).studies
+    write_studies(studies, out, title="The topology of representations during training")
 
 
 def open_all(uris: Sequence[str]) -> Series:

@@ -89,8 +89,8 @@ def reproduce(runs: str | Path, folder: Path, *, jobs: int = 1, quiet: bool = Fa
 
 def measure(runs: str | Path, folder: Path, *, jobs: int = 1, quiet: bool = False) -> Measured:
     """Sweep the runs twice, by the preset and by the text's definitions, and join the losses."""
+    from toposcope.papers.weight_presets import preset as preset_options
     from toposcope.probes.weights.options import WeightOptions
-    from toposcope.probes.weights.options import preset as preset_options
     from toposcope.types import Normalization
 
     text = WeightOptions(

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
+from toposcope.errors import InputError
 from toposcope.probes.weights.options import WeightOptions
 from toposcope.types import Normalization
 
 PRESETS = {
+    "default": WeightOptions(),
     "seed004": WeightOptions(
         preset="seed004",
         points=200,
@@ -20,3 +24,17 @@ PRESETS = {
     ),
 }
 """`seed004`: what the numbers of the weight-space paper used; it drew each cloud once, here 20 times."""
+
+
+def preset(
+    name: str, *, points: int | None = None, draws: int | None = None, nulls: int | None = None
+) -> WeightOptions:
+    """Return a preset, with some of its sizes changed.
+
+    >>> preset("default", draws=1).draws
+    1
+    """
+    if name not in PRESETS:
+        raise InputError(f"preset is {name!r}; use one of {', '.join(PRESETS)}")
+    changes = {"points": points, "draws": draws, "nulls": nulls}
+    return replace(PRESETS[name], **{key: value for key, value in changes.items() if value is not None})  # type: ignore[arg-type]

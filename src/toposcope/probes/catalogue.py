@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from toposcope.probes.base import Probe
 from toposcope.probes.gradients import gradient_probes
-from toposcope.probes.landscape.features import CURVATURE, SHARPNESS, SURFACE
+from toposcope.probes.landscape.features import CURVATURE, PATHS, RETRAIN, SHARPNESS, SURFACE
 from toposcope.probes.registry import weight_probes
 from toposcope.probes.representations.features import FEATURES as REPRESENTATIONS
 from toposcope.probes.representations.features import SETTINGS
@@ -27,6 +27,8 @@ DECLARED: dict[str, tuple[Feature, ...]] = {
     "sharpness": SHARPNESS,
     "curvature": CURVATURE,
     "surface": SURFACE,
+    "paths": PATHS,
+    "retrain": RETRAIN,
 }
 """Probe -> what it declares."""
 

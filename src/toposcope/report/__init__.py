@@ -7,8 +7,8 @@ Markdown twin, and every figure and table as a file. See `help(toposcope.api.rep
 from __future__ import annotations
 
 from toposcope.callables import make_callable
-from toposcope.report.write import write_report, write_studies
+from toposcope.report.write import write_studies
 
-__all__ = ["write_report", "write_studies"]
+__all__ = ["write_studies"]
 
 make_callable(__name__, "toposcope.api.report")

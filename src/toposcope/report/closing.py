@@ -9,6 +9,7 @@ import pandas as pd
 
 import toposcope
 from toposcope.analysis.forms import plain
+from toposcope.types import Normalization
 
 MOST_LINES = 60
 """Lines of a list (failures, findings) that are printed; the rest is counted."""
@@ -51,11 +52,21 @@ def provenance(stated: Mapping[str, object], runs: pd.DataFrame) -> tuple[tuple[
     lines = []
     for what, value in stated.items():
         if isinstance(value, dict):
-            lines += [(f"{what}: {key}", plain(item)) for key, item in value.items()]
+            lines += [(f"{what}: {key}", _spelt(plain(item))) for key, item in value.items()]
         elif value is not None:
             lines.append((_PROVENANCE.get(what, what), plain(value)))
     uris = [str(uri) for uri in runs["uri"].dropna().unique() if uri]
     return (*lines, *(("series", uri) for uri in uris[:MOST_LINES]))
+
+
+def _spelt(value: str) -> str:
+    """Return a setting with normalizations as the page calls them.
+
+    >>> _spelt("rieck, seed004")
+    'by network, by matrix'
+    """
+    known = {Normalization.MATRIX: "by matrix", Normalization.NETWORK: "by network"}
+    return ", ".join(known.get(word, word) for word in value.split(", "))  # type: ignore[call-overload]
 
 
 def versions(libraries: Iterable[str] = _LIBRARIES) -> tuple[tuple[str, str], ...]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from toposcope.report.parts import Page
+from toposcope.report.parts import Caption, Page
 
 WORDS: Mapping[str, str] = {
     "H0": "Connected components of a cloud of points as the distance at which points are joined grows.",
@@ -30,15 +30,24 @@ WORDS: Mapping[str, str] = {
 
 def defined(page: Page) -> list[tuple[str, str]]:
     """Return the words of `WORDS` that the page's sentences and headings use, in this order."""
-    used = " ".join(_texts(page)).lower()
+    used = used_words(page)
     return [(word, meaning) for word, meaning in WORDS.items() if word.lower() in used]
+
+
+def used_words(page: Page) -> str:
+    """Return the sentences, captions and headings of a page in small letters."""
+    return " ".join(_texts(page)).lower()
 
 
 def _texts(page: Page) -> list[str]:
     found = []
     for part in page.parts:
         found += [part.said.text, *(answer.said.text for answer in part.answers)]
-        found += [text for p in part.pictures for text in (p.caption.title, p.caption.shows, p.caption.can)]
+        found += [text for p in part.pictures for text in _said(p.caption)]
         for table in part.tables.values():
             found += [table.title, table.caption, *table.columns, *(row[0] for row in table.rows)]
     return found
+
+
+def _said(caption: Caption) -> tuple[str, ...]:
+    return caption.title, caption.shows, caption.can, caption.cannot

@@ -12,6 +12,7 @@ from pathlib import Path
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from toposcope.errors import InputError
+from toposcope.report.cited import cited
 from toposcope.report.glossary import defined
 from toposcope.report.parts import Page, Picture
 from toposcope.tabular import escape_markdown
@@ -94,7 +95,8 @@ def _html() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters |= {"data_url": data_url, "thumbnail_url": thumbnail_url, "defined": defined}
+    environment.filters |= {"data_url": data_url, "thumbnail_url": thumbnail_url}
+    environment.filters |= {"defined": defined, "cited": cited}
     return environment
 
 
@@ -108,7 +110,7 @@ def _markdown() -> Environment:
         lstrip_blocks=True,
         keep_trailing_newline=True,
     )
-    environment.filters["defined"] = defined
+    environment.filters |= {"defined": defined, "cited": cited}
     return environment
 
 

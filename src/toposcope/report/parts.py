@@ -4,17 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from matplotlib.figure import Figure
 
 from toposcope.analysis.findings import words
-from toposcope.analysis.groups import size_list
+from toposcope.analysis.groups import size_list, sizes
 from toposcope.analysis.study import Study
-from toposcope.figures.style import thumbnail, to_png, to_svg
+from toposcope.figures.rendering import render_all
 from toposcope.tabular import Table
 
+if TYPE_CHECKING:
+    from toposcope.report.landscape.view import SurfaceView
+
 SHOWN: Mapping[str, tuple[str, ...]] = {
-    "changed": ("overview", "representations", "topology_of_representations", "gradients"),
+    "changed": ("overview", "snapshot", "representations", "topology_of_representations", "gradients"),
     "when": ("vietoris_rips", "perplexity", "rate_of_change"),
     "rivals": (
         "correlations", "topological_against_spectral", "gradient_correlations", "table_correlations",
@@ -64,7 +68,7 @@ class PagePart:
 
     `said` is its answer: one line, its ground, its limits; `answers` are those to the other questions.
     `lead` is the table that stands under the answer. Figures and tables have names that no other part uses:
-    they are files.
+    they are files. `view` is what a script draws below the figures.
     """
 
     name: str
@@ -75,6 +79,7 @@ class PagePart:
     pictures: tuple[Picture, ...]
     tables: Mapping[str, Table]
     lead: str
+    view: SurfaceView | None = None
 
     @property
     def headline(self) -> str:
@@ -111,7 +116,9 @@ def part_of(
         answers=tuple(
             Answer(found.title(one), answer, _shown(one.question, pictures))
             for one in found
-            if one is not found.lead and (answer := words.said(found, one)).text
+            if one is not found.lead
+            and (one.question != "scale" or len(sizes(study.runs)) > 1)
+            and (answer := words.said(found, one)).text
         ),
         pictures=tuple(pictures.values()),
         tables={table.name: table for table in tables if table.rows},
@@ -126,8 +133,7 @@ def _shown(question: str, pictures: Mapping[str, Picture]) -> Picture | None:
 
 def drawn(figures: Iterable[tuple[str, Figure]], captions: Mapping[str, Caption]) -> Iterator[Picture]:
     """Yield the figures as pictures, each with its caption by name."""
-    for name, figure in figures:
-        svg = to_svg(figure)
-        figure.set_layout_engine("none")  # the layout is settled; finding it again takes most of the time
-        png = to_png(figure)
-        yield Picture(name, svg, png, captions[name], thumbnail(png))
+    named = list(figures)
+    made = render_all(figure for _, figure in named)
+    for (name, _), one in zip(named, made, strict=True):
+        yield Picture(name, one.svg, one.png, captions[name], one.thumbnail)

@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pandas as pd
 
-from toposcope.analysis.analysis import Analysis, Source, analyze
 from toposcope.analysis.study import Study
 from toposcope.report.closing import failures, findings, provenance, versions
 from toposcope.report.landscape.part import landscape_part
@@ -26,15 +25,13 @@ _PARTS = {
 }
 
 
-def write_report(
-    source: Analysis | Source | Sequence[Source],
-    out: str | Path,
-    *,
-    title: str = TITLE,
-    target: str | None = None,
-    targets: pd.DataFrame | str | Path | None = None,
-) -> Path:
-    """Analyse one or more stores, write their report into the folder `out`, and return the page's path.
+def problems_of(studies: Sequence[Study]) -> tuple[str, ...]:
+    """Return what of the logs and the target files was left out, merged or missing, a line for each."""
+    return tuple(dict.fromkeys(line for study in studies for line in study.series.problems))
+
+
+def write_studies(studies: Sequence[Study], out: str | Path, *, title: str = TITLE) -> Path:
+    """Write the report of studies into the folder `out`, a part for each, and return the page's path.
 
     Measurements of weights, of gradients, of representations and of the loss surface each get a part of
     the page. The folder appears whole or not at all: it is written aside and renamed. It holds
@@ -42,40 +39,11 @@ def write_report(
     `tables/NAME.csv`. A report that is there already is replaced; a folder that holds anything else is
     left alone.
 
-    Parameters
-    ----------
-    source
-        An analysis, or what `analyze` reads: a store, several (one of weights and one of representations),
-        or a table.
-    out
-        The folder that receives the report.
-    title
-        The page's title.
-    target
-        What correlations are taken with; by default the held-out loss or the loss for weights, and the
-        log perplexity for representations.
-    targets
-        Further targets: a file, or what `toposcope.analysis.targets.read_targets` returns.
-
     Raises
     ------
     InputError
-        When a store has nothing measured or two of them hold the same kind, the target is not there, or
-        `out` holds something that is not a report.
+        When `out` holds something that is not a report.
     """
-    check_target(Path(out))
-    if not isinstance(source, Analysis):
-        source = analyze(source, targets=() if target is None else target, scores=targets)
-    return write_studies(source.studies, out, title=title)
-
-
-def problems_of(studies: Sequence[Study]) -> tuple[str, ...]:
-    """Return what of the logs and the target files was left out, merged or missing, a line for each."""
-    return tuple(dict.fromkeys(line for study in studies for line in study.series.problems))
-
-
-def write_studies(studies: Sequence[Study], out: str | Path, *, title: str = TITLE) -> Path:
-    """Write the report of studies, a part for each; see `write_report`."""
     out = Path(out)
     check_target(out)
     audits = [study.audit for study in studies if study.audit is not None]

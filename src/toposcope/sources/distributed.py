@@ -14,7 +14,8 @@ import numpy as np
 
 from toposcope.errors import SourceError
 from toposcope.sources.blobs import Blob, Folder, check_name, check_range
-from toposcope.sources.pickled import PickleData, Record, Symbol
+from toposcope.sources.inert import Record, Symbol
+from toposcope.sources.pickled import PickleData
 from toposcope.sources.reader import DTYPES, Facts, TensorInfo, check_rows, check_shape, find
 from toposcope.sources.torch_file import MAX_PICKLE, StoredTensor, TorchArchive
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from typing import Any
+from importlib.metadata import entry_points
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -22,6 +24,7 @@ from toposcope.sources.sharded import from_index, from_shards, is_shard
 from toposcope.sources.torch_reader import TorchReader
 
 Names = frozenset[str]
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +55,11 @@ FILES: tuple[FileFormat, ...] = (
     FileFormat("llama2.c", (".bin",), Llama2cFile),
 )
 
+GROUP = "toposcope.formats"
+"""The entry points under which installed packages offer their formats."""
+
+_ADDED: list[FileFormat | FolderFormat] = []
+
 NOT_WEIGHTS = (
     "optimizer",
     "optim",
@@ -66,9 +74,39 @@ NOT_WEIGHTS = (
 """How the files begin that lie beside weights and are none."""
 
 
+def add_format(form: FileFormat | FolderFormat) -> None:
+    """Let a format be opened like those of the package, in this process; asked after them.
+
+    A package that is installed offers its formats to every process by the entry points `toposcope.formats`.
+    """
+    if form not in _ADDED:
+        _ADDED.append(form)
+
+
+@functools.cache
+def _installed() -> tuple[FileFormat | FolderFormat, ...]:
+    found = []
+    for point in entry_points(group=GROUP):
+        form = point.load()
+        if not isinstance(form, FileFormat | FolderFormat):
+            raise SourceError(
+                f"{GROUP}: {point.name} = {point.value} is no FileFormat or FolderFormat; correct the package"
+            )
+        found.append(form)
+    return tuple(found)
+
+
+def _further(kind: type[T]) -> tuple[T, ...]:
+    return tuple(form for form in (*_installed(), *_ADDED) if isinstance(form, kind))
+
+
+def _files() -> tuple[FileFormat, ...]:
+    return (*FILES, *_further(FileFormat))
+
+
 def is_weights_file(name: str) -> bool:
     """Say whether a file name is that of a checkpoint's weights."""
-    suffixes = tuple(suffix for form in FILES for suffix in form.suffixes)
+    suffixes = tuple(suffix for form in _files() for suffix in form.suffixes)
     return name.endswith(suffixes) and not name.startswith((".", *NOT_WEIGHTS))
 
 
@@ -114,9 +152,9 @@ class Configured:
 
 def _open_file(blob: Blob) -> Reader:
     name = blob.label.rsplit("/", 1)[-1].split("?")[0]
-    fitting = [form for form in FILES if name.endswith(form.suffixes)]
+    fitting = [form for form in _files() if name.endswith(form.suffixes)]
     if not fitting:
-        known = ", ".join(suffix for form in FILES for suffix in form.suffixes)
+        known = ", ".join(suffix for form in _files() for suffix in form.suffixes)
         raise SourceError(f"{blob.label}: is of no known kind; known are {known}")
     if blob.size == 0:
         raise SourceError(f"{blob.label}: is empty (0 bytes); fetch it again")
@@ -169,7 +207,7 @@ FOLDERS: tuple[FolderFormat, ...] = (
 def folder_format(folder: Folder) -> FolderFormat | None:
     """Return the format of a folder that is one checkpoint; None when it is none."""
     files, folders = frozenset(folder.files()), frozenset(folder.folders())
-    return next((form for form in FOLDERS if form.matches(files, folders)), None)
+    return next((form for form in (*FOLDERS, *_further(FolderFormat)) if form.matches(files, folders)), None)
 
 
 def config_of(folder: Folder) -> dict[str, Any]:

@@ -9,132 +9,26 @@ from __future__ import annotations
 import pickle
 import struct
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any
 
 from toposcope.errors import SourceError
+from toposcope.sources.inert import (
+    BUILTINS,
+    MAX_KEY,
+    MAX_TUPLE_KEYS,
+    MODULES,
+    PLAIN,
+    Record,
+    Symbol,
+    brief,
+    keys_of,
+    leaves,
+)
 
 MAX_WORK = 20_000_000
 """How many operations a pickle may take; sixteen items that are moved or copied count as one."""
 
-MAX_KEY = 2**60
-"""Integers of this size and above are no keys: from 2^61 - 1 on they can be made to collide at will."""
-
-MAX_KEY_LEAVES = 32
-MAX_TUPLE_KEYS = 4096
-"""Tuples as keys can be made to collide as well, so there may be few, and small ones."""
-
 _COPIES = 16
-
-MODULES: Final = (
-    "_codecs",
-    "argparse",
-    "builtins",
-    "collections",
-    "copyreg",
-    "datetime",
-    "deepspeed",
-    "enum",
-    "lightning",
-    "lightning_fabric",
-    "megatron",
-    "numpy",
-    "omegaconf",
-    "pathlib",
-    "pytorch_lightning",
-    "signal",
-    "torch",
-    "transformers",
-    "typing",
-)
-"""First parts of the modules whose names a checkpoint may carry, as inert symbols."""
-
-BUILTINS: Final = frozenset(
-    [
-        "set",
-        "frozenset",
-        "list",
-        "dict",
-        "tuple",
-        "int",
-        "float",
-        "complex",
-        "str",
-        "bytes",
-        "bytearray",
-        "bool",
-        "object",
-        "slice",
-        "range",
-        "type",
-    ]
-)
-"""The builtins that a checkpoint may name."""
-
-
-@dataclass(frozen=True, slots=True)
-class Symbol:
-    """The name of something that a pickle refers to; nothing is imported."""
-
-    module: str
-    name: str
-
-    def __str__(self) -> str:
-        """Return the dotted name."""
-        return f"{self.module}.{self.name}"
-
-
-@dataclass(slots=True, eq=False)
-class Record:
-    """A call that was not made: the symbol, its arguments, and the state, items and pairs set afterwards."""
-
-    symbol: Any
-    arguments: Any = ()
-    state: Any = None
-    items: list[Any] = field(default_factory=list)
-    pairs: dict[Any, Any] = field(default_factory=dict)
-
-    def get(self, name: str, default: Any = None) -> Any:
-        """Return a field of the state."""
-        return self.state.get(name, default) if isinstance(self.state, dict) else default
-
-
-def brief(value: Any) -> str:
-    """Return a word on a value for a message, whatever hides in it."""
-    if isinstance(value, str):
-        return repr(value[:40])
-    plain = value is None or isinstance(value, bool | float | Symbol) or type(value) is int
-    if plain and not (type(value) is int and abs(value) >= 2**64):
-        return str(value)[:80]
-    size = f" of {len(value)}" if hasattr(value, "__len__") else ""
-    return f"a {type(value).__name__}{size}"
-
-
-_SCALARS = (str, bytes, bool, int, float, type(None), Symbol, Record)
-
-
-def _leaves(key: Any) -> list[Any] | None:
-    """Return the parts of a key, at most `MAX_KEY_LEAVES` in tuples; None for anything that is no key."""
-    if isinstance(key, _SCALARS):
-        return [key]
-    leaves, pending, seen = [], [key], 0
-    while pending:
-        value = pending.pop()
-        seen += 1
-        if type(value) is tuple and seen <= MAX_KEY_LEAVES and len(value) <= MAX_KEY_LEAVES:
-            pending += value
-        elif isinstance(value, _SCALARS) and seen <= MAX_KEY_LEAVES:
-            leaves.append(value)
-        else:
-            return None
-    return leaves
-
-
-def _keys_of(maker: Callable[..., Any], items: Any) -> Iterable[Any]:
-    """Return what would be hashed by a call that makes plain data."""
-    if isinstance(items, dict) or maker not in (_ordered, _set, _frozenset):
-        return ()
-    return (pair[0] for pair in items) if maker is _ordered else items
 
 
 class _Mark:
@@ -207,10 +101,10 @@ class PickleData:
                 self._tuple_keys += 1
                 if self._tuple_keys > MAX_TUPLE_KEYS:
                     raise self.bad(f"it has more than {MAX_TUPLE_KEYS} tuples as keys")
-            leaves = _leaves(key)
-            if leaves is None:
+            found = leaves(key)
+            if found is None:
                 raise self.bad(f"a key that no checkpoint needs: {brief(key)}")
-            if any(type(leaf) is int and abs(leaf) >= MAX_KEY for leaf in leaves):
+            if any(type(leaf) is int and abs(leaf) >= MAX_KEY for leaf in found):
                 raise self.bad("a key of 2^60 or more")
 
     def _take(self, count: int) -> bytes:
@@ -289,10 +183,10 @@ class PickleData:
 
     def _call(self) -> None:
         symbol, arguments = self._pop(2)
-        maker = _PLAIN.get(str(symbol)) if isinstance(symbol, Symbol) else None
+        maker = PLAIN.get(str(symbol)) if isinstance(symbol, Symbol) else None
         if maker is not None and arguments:
             self._copied(arguments[0])
-            self._check_keys(_keys_of(maker, arguments[0]))
+            self._check_keys(keys_of(maker, arguments[0]))
         self._push(maker(*arguments) if maker is not None else Record(symbol, arguments))
 
     def _call_with_keywords(self) -> None:
@@ -361,33 +255,6 @@ class PickleData:
     def _recall(self, index: int) -> None:
         self._push(self._memo[index])
 
-
-def _ordered(*arguments: Any) -> dict[Any, Any]:
-    return dict(*arguments[:1])
-
-
-def _encoded(text: Any, *_: Any) -> bytes:
-    return text.encode("latin-1") if isinstance(text, str) else b""
-
-
-def _set(*arguments: Any) -> set[Any]:
-    return set(*arguments[:1])
-
-
-def _frozenset(*arguments: Any) -> frozenset[Any]:
-    return frozenset(*arguments[:1])
-
-
-_PLAIN: Mapping[str, Callable[..., Any]] = {
-    "collections.OrderedDict": _ordered,
-    "collections.defaultdict": lambda *_: {},
-    "builtins.dict": _ordered,
-    "builtins.set": _set,
-    "builtins.frozenset": _frozenset,
-    "torch.Size": lambda items=(): tuple(items),
-    "_codecs.encode": _encoded,
-}
-"""Calls whose result is plain data."""
 
 _STOP = pickle.STOP[0]
 

@@ -164,6 +164,9 @@ class Series:
         if module is not None:
             yield model_of(module, tokenizer=loader.tokenizer, device=loader.device)
             return
+        if loader.needs_recipe(checkpoint):
+            yield loader.of_weights(checkpoint, dict(self.tensors(checkpoint)))
+            return
         with loader.open(checkpoint) as model:
             yield model
 

@@ -16,7 +16,8 @@ import numpy as np
 
 from toposcope.errors import SourceError
 from toposcope.sources.blobs import Blob, stream
-from toposcope.sources.pickled import PickleData, Record, Symbol, brief
+from toposcope.sources.inert import Record, Symbol, brief
+from toposcope.sources.pickled import PickleData
 from toposcope.sources.reader import DTYPES, TensorInfo, check_shape
 
 MAX_PICKLE = 512 * 2**20

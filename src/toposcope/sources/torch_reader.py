@@ -9,7 +9,7 @@ import numpy as np
 
 from toposcope.errors import SourceError
 from toposcope.sources.blobs import Blob
-from toposcope.sources.pickled import Record
+from toposcope.sources.inert import Record
 from toposcope.sources.reader import Facts, TensorInfo, check_rows, find
 from toposcope.sources.torch_file import StoredTensor, TorchArchive, tensors_of
 

@@ -5,16 +5,16 @@ from __future__ import annotations
 import functools
 import json
 import operator
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Self, TypeVar
+from typing import TYPE_CHECKING, Self
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from toposcope.errors import StoreError
 from toposcope.store import columns, newest, parts
 from toposcope.store.manifest import MANIFEST, difference, kind_of, provenance, write_manifest
+from toposcope.store.reading import expression, steady
 from toposcope.store.schema import SCHEMA_VERSION, TABLES
 from toposcope.store.units import KeptDiagram, Result, Unit, recipe_hash
 from toposcope.types import Checkpoint, Feature, Row, Run, Status
@@ -22,7 +22,6 @@ from toposcope.types import Checkpoint, Feature, Row, Run, Status
 if TYPE_CHECKING:
     import pandas as pd
 
-_ATTEMPTS = 8
 _MEASURED = ("features", "diagrams")
 
 
@@ -232,7 +231,7 @@ class Store:
         replaces before they go.
         Records of failures stay as they are, since the next sweep may take them back.
         """
-        return sum(_steady(functools.partial(self._compact, table)) for table in _MEASURED)
+        return sum(steady(functools.partial(self._compact, table)) for table in _MEASURED)
 
     def set_broken_aside(self) -> list[Path]:
         """Rename measured parts that have no end, so that their units are measured again."""
@@ -276,7 +275,7 @@ class Store:
             return {slot: held.key for slot, _, held in newest.slots(live) if counted[slot] == held.key}
 
         if table not in self._known:
-            self._known[table] = _steady(load)
+            self._known[table] = steady(load)
         return self._known[table]
 
     def _newest(self, table: str, live: Sequence[parts.Part]) -> dict[newest.Slot, str]:
@@ -375,9 +374,9 @@ class Store:
             if run is not None:
                 live = [part for part in live if part.owner == parts.slug(str(run))]
             kept, superseded = newest.split(live, counted)
-            return parts.read(kept, TABLES[table], _expression(wanted), superseded)
+            return parts.read(kept, TABLES[table], expression(wanted), superseded)
 
-        return _steady(load)
+        return steady(load)
 
     def _whole(self, table: str, run: str | None = None) -> pa.Table:
         pattern = f"{'[!.]*' if run is None else parts.slug(run)}.parquet"
@@ -395,26 +394,3 @@ def _slot(unit: Unit) -> newest.Slot:
 
 def _holds_superseded(part: parts.Part, wanted: Mapping[newest.Slot, str]) -> bool:
     return any(wanted[slot] != held.key for slot, _, held in newest.slots([part]))
-
-
-T = TypeVar("T")
-
-
-def _steady(call: Callable[[], T]) -> T:
-    """Repeat `call` while another process compacts the files away that it was about to read."""
-    for attempt in range(_ATTEMPTS):
-        try:
-            return call()
-        except FileNotFoundError:
-            if attempt == _ATTEMPTS - 1:
-                raise
-    raise AssertionError("unreachable")
-
-
-def _expression(wanted: Mapping[str, str | Sequence[str] | None]) -> pc.Expression | None:
-    tests = [
-        pc.field(name) == value if isinstance(value, str) else pc.field(name).isin(list(value))
-        for name, value in wanted.items()
-        if value is not None
-    ]
-    return functools.reduce(operator.and_, tests) if tests else None

@@ -123,9 +123,7 @@ def merge_tree(values: np.ndarray, *, graph: Graph = "lattice") -> MergeTree:
     steps = neighbours(field.ndim, graph)
     padded = np.pad(field, 1, constant_values=np.nan)
     strides = np.array(padded.strides) // padded.itemsize
-    inside = np.flatnonzero(~np.isnan(padded.ravel()))
-    order = inside[np.argsort(padded.ravel()[inside], kind="stable")]
-    sweep = kernel.merge_lattice(order, steps @ strides, padded.size)
+    sweep = kernel.merge_lattice(padded.ravel(), steps @ strides)
     corner = tuple(slice(1, -1) for _ in field.shape)
     arc, basin = (part.reshape(padded.shape)[corner].ravel() for part in sweep[2:])
     place = np.full(padded.size + 1, -1, np.int64)
@@ -162,9 +160,7 @@ def merge_tree_of_graph(values: np.ndarray, edges: np.ndarray) -> MergeTree:
     both = np.concatenate([links, links[:, ::-1]])
     both = both[np.argsort(both[:, 0], kind="stable")]
     starts = np.searchsorted(both[:, 0], np.arange(len(field) + 1))
-    order = np.flatnonzero(~np.isnan(field))
-    order = order[np.argsort(field[order], kind="stable")]
-    branches, merges, arc, basin = kernel.merge_graph(order, starts, np.ascontiguousarray(both[:, 1]))
+    branches, merges, arc, basin = kernel.merge_graph(field, starts, np.ascontiguousarray(both[:, 1]))
     return _tree(field, branches, merges, arc, basin, np.append(np.arange(len(field)), -1), ())
 
 

@@ -5,9 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+import scipy  # its parts load on first use
 
 from toposcope.kernels.lanczos import Spectrum, block_lanczos
 from toposcope.topology.baselines import spectral_slope
+from toposcope.topology.units import binary_exponent
 from toposcope.topology.validation import check_matrix
 
 EXACT_SIDE = 768
@@ -16,7 +18,11 @@ EXACT_SIDE = 768
 EXACT_PAIRS = 4e11
 """Mean distances of at most this many products of coordinates are over all pairs of rows."""
 
-_BLOCK = 1024
+_BLOCK = 4096
+_ROWS = 1024
+_TILE = 128
+_COMFORTABLE = 2.0**-20, 2.0**20
+"""Largest entries that are not scaled: their squares stay far from the ends of single precision."""
 _WIDTH = 16
 _STEPS = 16
 _PAIRS = 8192
@@ -108,8 +114,8 @@ def large_baselines(
     1.0
     """
     W = check_matrix(W, name=name)
-    top = float(np.abs(W).max())
-    scale = 2.0 ** np.floor(np.log2(top)) if top > 0 else 1.0
+    exponent = binary_exponent(W, _COMFORTABLE)
+    scale = 2.0**exponent
     start = rng.standard_normal((min(W.shape), 2 * _WIDTH))
     gram, covariance = _gram_and_covariance(W, scale, np.float32)
     spectrum = _spectrum(gram, start[:, :_WIDTH], np.float32)
@@ -213,16 +219,23 @@ def _gram_and_covariance(W: np.ndarray, scale: float, dtype: type) -> tuple[np.n
     """Gram matrix of the smaller side of W / scale, and its covariance's on the same side."""
     n, d = W.shape
     side, length = min(n, d), max(n, d)
-    gram, total = np.zeros((side, side)), np.zeros(side)
+    gram, total = np.zeros((side, side), order="F"), np.zeros(side)
+    product = np.zeros((side, side), dtype, order="F")
+    syrk = scipy.linalg.blas.ssyrk if dtype is np.float32 else scipy.linalg.blas.dsyrk
     for start in range(0, length, _BLOCK):
         part = W[start : start + _BLOCK].T if n > d else W[:, start : start + _BLOCK]
         block: np.ndarray = part.astype(dtype, order="K")
-        block /= dtype(scale)
-        gram += block @ block.T
+        if scale != 1:
+            block /= dtype(scale)
+        columns = block if n > d else block.T  # in Fortran's order, as BLAS takes them without a copy
+        gram += syrk(1.0, columns, c=product, trans=int(n <= d), overwrite_c=1)
         if n > d:
             total += block.sum(axis=1, dtype=np.float64)
+    _mirror(gram)
+    gram = gram.T  # the same numbers in C's order, as all that follows has them
     if n > d:
-        covariance = gram - np.outer(total, total / n)
+        covariance = np.outer(total, total / -n)
+        covariance += gram
     else:
         rows = gram.mean(axis=0)
         covariance = gram - rows
@@ -232,11 +245,23 @@ def _gram_and_covariance(W: np.ndarray, scale: float, dtype: type) -> tuple[np.n
     return gram, covariance
 
 
+def _mirror(upper: np.ndarray) -> None:
+    """Write the upper triangle of a matrix over the lower one, by blocks that stay in the cache."""
+    n = len(upper)
+    for start in range(0, n, _TILE):
+        here = slice(start, start + _TILE)
+        corner = np.triu(upper[here, here])
+        upper[here, here] = corner + np.triu(corner, 1).T
+        for after in range(start + _TILE, n, _TILE):
+            there = slice(after, after + _TILE)
+            upper[there, here] = upper[here, there].T
+
+
 def _all_pairs(gram: np.ndarray, scale: float) -> Approximate:
     """Mean distance over the pairs of rows, from their Gram matrix."""
     n, squares, total = len(gram), np.diagonal(gram), 0.0
-    for start in range(0, n, _BLOCK):
-        part = slice(start, start + _BLOCK)
+    for start in range(0, n, _ROWS):
+        part = slice(start, start + _ROWS)
         squared = squares[part, None] + squares - 2.0 * gram[part]
         np.maximum(squared, 0.0, out=squared)
         total += float(np.sqrt(squared, out=squared).sum())
@@ -252,8 +277,8 @@ def _some_pairs(W: np.ndarray, scale: float, rng: np.random.Generator) -> Approx
     while sum(map(len, found)) < _PAIRS:
         order = rng.permutation(n)
         first, second = order[0 : n - 1 : 2], order[1:n:2]
-        for start in range(0, len(first), _BLOCK):
-            part = slice(start, start + _BLOCK)
+        for start in range(0, len(first), _ROWS):
+            part = slice(start, start + _ROWS)
             step = W[first[part]].astype(np.float32) / np.float32(scale)
             step -= W[second[part]].astype(np.float32) / np.float32(scale)
             found.append(np.sqrt(np.einsum("ij,ij->i", step, step)))

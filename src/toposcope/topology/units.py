@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from toposcope.kernels.selection import largest_magnitude
+
 COMFORTABLE = 2.0**-64, 2.0**64
 """Largest magnitudes that are left as they are: sums of fourth powers stay far from both ends."""
 
@@ -14,7 +16,7 @@ def binary_exponent(values: np.ndarray, comfortable: tuple[float, float] = COMFO
     >>> binary_exponent(np.array([1e-310])), binary_exponent(np.array([3.0, -1.0]))
     (-1029, 0)
     """
-    top = max(abs(float(np.max(values, initial=0.0))), abs(float(np.min(values, initial=0.0))))
+    top = largest_magnitude(values)
     if top == 0 or comfortable[0] < top < comfortable[1]:
         return 0
     return int(np.frexp(top)[1])

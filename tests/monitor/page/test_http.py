@@ -65,7 +65,7 @@ def test_names_of_runs_are_text_everywhere(client, growing):
 
 def test_panels_hold_what_the_store_holds(client):
     shown = client.get("/panel/curves", params={"key": KEY}).json()
-    assert shown["title"] == "neural persistence (seed004)"
+    assert shown["title"] == "neural persistence (by matrix)"
     kinds = [trace["kind"] for trace in shown["traces"]]
     assert kinds == ["value"] * 3 + ["null"] * 3
     null = shown["traces"][3]

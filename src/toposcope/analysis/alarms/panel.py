@@ -3,24 +3,28 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Hashable, Mapping
+from collections.abc import Hashable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
 import numpy as np
-
-from toposcope.analysis.alarms.residuals import tail_degrees, upper_tail
+from scipy.special import stdtr
 
 FEWEST = 6
-"""Past values of a series before it is judged."""
+"""Past moves of a series before it is judged."""
 
-FEWEST_RESIDUALS = 40
-"""Past residuals of the whole panel before anything is judged."""
+SIBLINGS = 3
+"""Series of one kind from which on their common move is taken out."""
+
+FLOOR = 0.1
+"""Added in quadrature to every scale: series are logarithms, and a move of 10% is worth no alarm."""
+
+DEGREES = 8.0
+"""Degrees of freedom of the Student t law of a healthy series' moves; see docs/watch.md for what set it."""
 
 KEPT = 64
 LEVEL_WINDOW = 4
 _PRIOR = 8.0
-_POOL = 4096
 
 K = TypeVar("K", bound=Hashable)
 
@@ -51,17 +55,16 @@ class Panel(Generic[K]):
     """Judges the values of many series, one checkpoint at a time.
 
     A series moves by x - median of its last 4 values. What the series of one kind did in common (their
-    median move) is taken out: a learning rate that falls moves all of them. The rest is divided by the
-    series' own scale, the root mean square of its past ones shrunk towards the median scale of its kind with
-    the weight of 8 observations. The tail comes from all past sizes of the panel (Student t), and the
-    p-value of the largest is Bonferroni's over the series. Memory is flat: 64 moves of each series are
-    kept, and 4,096 sizes of the panel.
+    median move, from 3 of them on) is taken out: a learning rate that falls moves all of them. The rest is
+    divided by the series' own scale: the root mean square of its past 64, shrunk towards the median scale
+    of its kind with the weight of 8 observations, and 0.1 in quadrature. The tail is a Student t law with
+    degrees of freedom that were set on other healthy runs: a run of its own is too short to know it. The
+    p-value of the largest move is Bonferroni's over the series.
     """
 
     def __init__(self) -> None:
         self._values: dict[K, deque[float]] = {}
         self._moves: dict[K, deque[float]] = {}
-        self._sizes: deque[float] = deque(maxlen=_POOL)
 
     def update(self, values: Mapping[K, tuple[Hashable, float]]) -> Judged[K] | None:
         """Take a checkpoint's values, each with its kind; return its moves, None while there are too few."""
@@ -71,10 +74,7 @@ class Panel(Generic[K]):
             if np.isfinite(value) and past:
                 middle = float(np.median(past))
                 raw[key] = (kind, value - middle, middle)
-        common = {
-            kind: float(np.median([move for k, move, _ in raw.values() if k == kind]))
-            for kind in {kind for kind, _, _ in raw.values()}
-        }
+        common = _common(raw.values())
         moves = {key: move - common[kind] for key, (kind, move, _) in raw.items()}
         judged = self._judge(moves, {key: middle for key, (_, _, middle) in raw.items()}, values)
         for key, move in moves.items():
@@ -99,20 +99,19 @@ class Panel(Generic[K]):
         sizes: dict[K, float] = {}
         for key, square in squares.items():
             n = len(past[key])
-            variance = (n * square + _PRIOR * typical[values[key][0]]) / (n + _PRIOR)
-            if variance > 0 and n >= FEWEST:
+            variance = (n * square + _PRIOR * typical[values[key][0]]) / (n + _PRIOR) + FLOOR**2
+            if n >= FEWEST:
                 sizes[key] = moves[key] / float(np.sqrt(variance))
-        known = np.abs(np.array(self._sizes))
-        self._sizes.extend(sizes.values())
-        if not sizes or len(known) < FEWEST_RESIDUALS:
+        if not sizes:
             return None
         ordered = sorted(sizes, key=lambda key: -abs(sizes[key]))
         found = tuple(Move(key, middles[key], values[key][1], sizes[key]) for key in ordered)
-        return Judged(found, min(1.0, len(sizes) * _two_sided(abs(found[0].size), known)))
+        return Judged(found, min(1.0, 2.0 * len(sizes) * float(stdtr(DEGREES, -abs(found[0].size)))))
 
 
-def _two_sided(size: float, known: np.ndarray) -> float:
-    middle = float(np.median(known))
-    if middle <= 0:
-        return 1.0
-    return 2.0 * upper_tail(size, middle, tail_degrees(known, middle))
+def _common(raw: Iterable[tuple[Hashable, float, float]]) -> dict[Hashable, float]:
+    """Return the median move of each kind, 0 where there are too few series to tell."""
+    by_kind: dict[Hashable, list[float]] = {}
+    for kind, move, _ in raw:
+        by_kind.setdefault(kind, []).append(move)
+    return {k: float(np.median(m)) if len(m) >= SIBLINGS else 0.0 for k, m in by_kind.items()}

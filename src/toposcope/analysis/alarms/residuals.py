@@ -14,13 +14,15 @@ LEVEL_WINDOW = 8
 FEWEST = 16
 """No alarm before this many residuals: their scale would not be known."""
 
-HISTORY = 512
-"""Residuals that scale and tail are read off; older ones are forgotten, so that memory stays flat."""
+HISTORY = 128
+"""Residuals that scale and tail are read off; older ones are of another part of the run."""
+
+LEAST_DEGREES = 3.0
+"""No heavier tail than this is believed: it is more often a trend in the scale than a law."""
 
 _DEGREES = np.concatenate([np.arange(1.0, 5.0, 0.1), np.arange(5.0, 31.0, 1.0)])
+_FAR, _QUARTILE = 0.95, 0.67449
 _RATIOS = stdtrit(_DEGREES, 0.975) / stdtrit(_DEGREES, 0.75)
-_FAR_RATIOS = stdtrit(_DEGREES, 0.995) / stdtrit(_DEGREES, 0.75)
-_ENOUGH_FAR = 200
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,12 +46,14 @@ class OneStepAhead:
     """Predicts each value of a series from those before it, and judges the difference.
 
     The prediction is the median of the last 8 values. Scale and tail come from the absolute residuals of the
-    last 512 steps: their median, and the degrees of freedom at which a Student t law has the same ratio of
-    a far quantile (97.5%, from 200 residuals on 99.5%) to the 75% quantile, two standard errors heavier. A
-    value that raised an alarm is kept out of the history by the caller's `forget`.
+    last 128 steps: their median, and the degrees of freedom, `least_degrees` at least, at which a Student t
+    law has the same ratio of the 97.5% to the 75% quantile, two standard errors heavier. A value that raised
+    an alarm is kept out of the history by the caller's `forget`. `floor` is added to the scale in
+    quadrature: what moves by little more than that is worth no alarm however steady the series was.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, *, floor: float = 0.0, least_degrees: float = LEAST_DEGREES) -> None:
+        self._floor, self._least = floor * _QUARTILE, least_degrees
         self._values: deque[float] = deque(maxlen=LEVEL_WINDOW)
         self._residuals: deque[float] = deque(maxlen=HISTORY)
 
@@ -75,9 +79,10 @@ class OneStepAhead:
         n = len(past)
         if middle <= 0:
             return Residual(value, predicted, float("nan"), 1.0, 1.0, n)
-        degrees = tail_degrees(past, middle)
+        degrees = max(self._least, tail_degrees(past, middle))
+        middle = float(np.hypot(middle, self._floor))
         p = upper_tail(value - predicted, middle, degrees)
-        return Residual(value, predicted, (value - predicted) * 0.67449 / middle, p, degrees, n)
+        return Residual(value, predicted, (value - predicted) * _QUARTILE / middle, p, degrees, n)
 
 
 def upper_tail(size: float, middle: float, degrees: float) -> float:
@@ -96,7 +101,6 @@ def tail_degrees(absolute: np.ndarray, middle: float) -> float:
     that costs power is the better one.
     """
     n = len(absolute)
-    far, ratios = (0.99, _FAR_RATIOS) if n >= _ENOUGH_FAR else (0.95, _RATIOS)
-    above = min(1.0, far + 2.0 * np.sqrt(far * (1.0 - far) / n))
+    above = min(1.0, _FAR + 2.0 * np.sqrt(_FAR * (1.0 - _FAR) / n))
     ratio = float(np.quantile(absolute, above)) / middle
-    return float(np.interp(-ratio, -ratios, _DEGREES))
+    return float(np.interp(-ratio, -_RATIOS, _DEGREES))

@@ -18,8 +18,6 @@ from scipy import stats
 from toposcope.analysis.forecast.auto import Auto
 from toposcope.analysis.forecast.base import LEVEL, Forecast, Forecaster, forecast
 from toposcope.analysis.forecast.curve import Curve, level_and_slope, level_error
-from toposcope.analysis.forecast.gather import NEURAL_PERSISTENCE
-from toposcope.upper_rooms import of_papers
 
 PRICE = 0.01
 """Spending the whole budget is worth this share of the loss."""
@@ -144,9 +142,9 @@ def _scale(
     steps = min(budget / larger, seen.horizon)
     size, loss, reason = _known_sizes(made, seen, siblings, steps)
     if len(np.unique(size)) < 3:
-        return _cannot(
-            SCALE, f"{len(np.unique(size))} sizes reach step {steps:.0f}; the size law needs at least 3"
-        )
+        known = len(np.unique(size))
+        said = "1 size reaches" if known == 1 else f"{known} sizes reach"
+        return _cannot(SCALE, f"{said} step {steps:.0f}; the size law needs at least 3")
     if not np.isfinite(loss).all():
         return _cannot(SCALE, f"the budget buys {steps:.0f} steps of the larger model: too few to be judged")
     centred = size - size.mean()
@@ -250,29 +248,6 @@ def _chance(option: Option, base: Option) -> float:
     return float(stats.norm.cdf(math.log(base.cost / option.cost) / spread))
 
 
-def by_topology(options: Sequence[Option], seen: Curve) -> tuple[str, str]:
-    """Scale up once neural persistence has met diminishing returns: the weight-space paper's reading.
-
-    The rule is `toposcope.papers.phase_rules.coded_rule`, on the checkpoints seen so far.
-    """
-    met = diminishing_returns(seen)
-    if met is None:
-        return CONTINUE, "no neural persistence was measured"
-    if not met:
-        return CONTINUE, "neural persistence still changes"
-    scale = next((o for o in options if o.action == SCALE and o.status == "ok"), None)
-    return (SCALE if scale else STOP), "neural persistence has met diminishing returns"
-
-
-def by_both(options: Sequence[Option], seen: Curve) -> tuple[str, str]:
-    """Leave the run only where loss and topology both say so; then as the loss says."""
-    action, why = by_loss(options, seen)
-    topological, _ = by_topology(options, seen)
-    if action != CONTINUE and topological == CONTINUE:
-        return CONTINUE, "the loss would leave the run, its topology would not"
-    return action, why
-
-
 def always_continue(options: Sequence[Option], seen: Curve) -> tuple[str, str]:
     """Go on, whatever is known: what every rule has to beat."""
     return CONTINUE, "always"
@@ -283,18 +258,8 @@ Rule = Callable[[Sequence[Option], Curve], tuple[str, str]]
 RULES: dict[str, Rule] = {
     "loss (default)": by_loss,
     "loss, if 90% sure": by_certainty,
-    "topology": by_topology,
-    "loss and topology": by_both,
     "always continue": always_continue,
 }
-
-
-def diminishing_returns(seen: Curve) -> bool | None:
-    """Say whether neural persistence has met diminishing returns; None when it was not measured."""
-    if NEURAL_PERSISTENCE not in seen.features:
-        return None
-    value = seen.features[NEURAL_PERSISTENCE].dropna().to_numpy(float)
-    return bool(of_papers("phase_rules", "met_diminishing_returns")(value))
 
 
 def advise(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 import pandas as pd
@@ -17,6 +17,7 @@ from toposcope.analysis.decision.advice import (
     SAME_HORIZON,
     SCALE,
     STOP,
+    Rule,
     level_at,
     weigh_forecast,
 )
@@ -40,6 +41,7 @@ def regret_table(
     multiples: Sequence[float] = MULTIPLES,
     method: Forecaster | None = None,
     retrained: Retrained | None = None,
+    rules: Mapping[str, Rule] = RULES,
     advance: Callable[[], None] | None = None,
 ) -> pd.DataFrame:
     """Let every rule decide for every run that has a larger sibling, and compare with what really happened.
@@ -68,7 +70,7 @@ def regret_table(
                 options = weigh_forecast(made, seen, hidden, budget=budget, larger=bigger.parameters)
                 actual = _hindsight(curve, bigger, seen, budget, retrained)
                 best = min(actual, key=lambda action: actual[action])
-                for name, rule in RULES.items():
+                for name, rule in rules.items():
                     action, why = rule(options, seen)
                     rows.append(
                         {
@@ -90,14 +92,14 @@ def _hindsight(
     ahead = min(budget / curve.parameters, curve.horizon - seen.last)
     price = lambda spent: 1 + PRICE * min(spent, 1.0)  # noqa: E731
     return {
-        CONTINUE: _read(curve, seen.last + ahead) * price(ahead * curve.parameters / budget),
+        CONTINUE: read_loss(curve, seen.last + ahead) * price(ahead * curve.parameters / budget),
         STOP: math.exp(level_and_slope(seen.step, seen.loss)[0]),
-        SCALE: (retrained(bigger, int(steps)) if retrained else _read(bigger, steps))
+        SCALE: (retrained(bigger, int(steps)) if retrained else read_loss(bigger, steps))
         * price(steps * bigger.parameters / budget),
     }
 
 
-def _read(curve: Curve, steps: float) -> float:
+def read_loss(curve: Curve, steps: float) -> float:
     """Return a run's loss at a step: its final loss near the end, infinity before it can be read."""
     if steps >= (1 - SAME_HORIZON) * curve.horizon:
         return curve.final_loss()

@@ -11,7 +11,6 @@ import pandas as pd
 from toposcope.analysis.findings.base import Finding
 from toposcope.analysis.forecast.compare import BY_RULE, BY_SIBLINGS, worth_of_features
 from toposcope.analysis.forecast.gather import gather_curves
-from toposcope.analysis.statistics import holm
 
 if TYPE_CHECKING:
     from toposcope.analysis.study import Study
@@ -28,7 +27,7 @@ class Forecasts:
 
     `mae` maps a method to its mean absolute error at each cut. `worth` is the table of paired effects.
     `clear` lists (method, cut) where topology lowers the error with a t-test's p below .05 after Holm's
-    correction over all its rows; `harmful` likewise where it raises it.
+    correction over all rows of `worth`; `harmful` likewise where it raises it.
     """
 
     cuts: tuple[float, ...]
@@ -51,7 +50,7 @@ def forecasts_of(scores: pd.DataFrame) -> Forecasts | None:
     means = good.assign(size=good["error"].abs()).pivot_table(index="method", columns="cut", values="size")
     worth = worth_of_features(good)
     topology = worth[worth["method"].isin(TOPOLOGY) & (worth["status"] == "ok")]
-    small = topology[holm(topology["t_p"].to_numpy(float)) < ALPHA]
+    small = topology[topology["t_holm"] < ALPHA]
     named = [(str(m), float(c), float(e)) for m, c, e in small[["method", "cut", "effect"]].to_numpy()]
     default = good[good["method"].str.startswith("auto")]
     held = default["covered"].dropna()
@@ -85,7 +84,8 @@ def end(study: Study) -> Finding | None:
         "cuts": list(found.cuts), "cuts_said": " / ".join(f"{100 * cut:.0f}%" for cut in found.cuts),
         "runs": found.runs, "auto": found.mae.get(auto, []),
         "last_value": found.mae.get("last value", []), "covered": found.covered, "bounded": found.bounded,
-        "compared": len(tested), "effects": of_topology[["effect", "low", "high"]].to_numpy(float).tolist(),
+        "compared": int(found.worth["t_p"].notna().sum()) if len(tested) else 0,
+        "effects": of_topology[["effect", "low", "high"]].to_numpy(float).tolist(),
         "clear": [list(pair) for pair in found.clear], "harmful": len(found.harmful),
         "rule": found.mae.get(RULE, []) if BY_RULE in found.mae else [],
         "rule_control": found.mae.get(BY_RULE, []), "rule_loss": found.mae.get(LOSS_RULE, []),

@@ -167,7 +167,7 @@ class Auto(Forecaster):
         """Weigh the methods that need no sibling on earlier cuts of the run."""
         weighed = []
         for method in self._eligible(self.siblings):
-            if "siblings" in method.needs or ("schedule" in method.needs and seen.plan() is None):
+            if "siblings" in method.needs or ("schedule" in method.needs and not _planned(seen)):
                 continue
             errors = own_errors(method, seen, self.siblings)
             if len(errors) >= 2:
@@ -190,6 +190,12 @@ class Auto(Forecaster):
     def _eligible(self, siblings: Sequence[Curve]) -> list[Forecaster]:
         laws = len(siblings) < 2 or not one_schedule(siblings)
         return [c for c in self.candidates if laws or "schedule" not in c.needs]
+
+
+def _planned(seen: Curve) -> bool:
+    """Return whether the rate is known to the end: what a log alone shows ends where the log does."""
+    plan = seen.plan()
+    return plan is not None and plan.end >= 0.999 * seen.horizon
 
 
 def _sound(point: Point) -> bool:

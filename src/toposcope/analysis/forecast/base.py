@@ -83,7 +83,8 @@ class Forecast:
 
     `status` is "ok"; "no plan" where the rest of the learning rate is unknown and no sibling tells of
     it: `low` is lower by the most that an annealing gained in published runs, and nothing holds with
-    `level`; "degenerate" without an interval; "failed" without a forecast. `reason` says why.
+    `level`; "ill" where the log shows what a forecast cannot know of (`toposcope.analysis.health`), and
+    nothing holds either; "degenerate" without an interval; "failed" without a forecast. `reason` says why.
     """
 
     run: str
@@ -171,7 +172,9 @@ def _with_interval(
     low, high = point.final * math.exp(-half), point.final * math.exp(half)
     band, status = (none, none), "ok"
     if len(errors) < 3:
-        said, source = [*said, "too few siblings and too short a run for an interval"], "nothing"
+        planless = ["no plan of the learning rate is known (--schedule)"] if unplanned else []
+        said = [*said, "too few siblings and too short a run for an interval", *planless]
+        source = "nothing"
         low, high, status = math.nan, math.nan, "degenerate"
     elif not any(errors):
         said = [f"{source} were forecast without any error, so that there is no interval"]
@@ -183,8 +186,10 @@ def _with_interval(
                 half=half, noise=level_error(seen.step, seen.loss), level=level,
             )  # fmt: skip
         if unplanned:
-            said, status = [*said, _unplanned(point.final, low, high, level)], "no plan"
+            said, status = [*said, *_unplanned(point.final, low, high, level)], "no plan"
             low *= 1 - ANNEALING_GAIN[1]
+        if grave := [symptom.kind for symptom in seen.symptoms if symptom.grave]:
+            said, status = [f"{', '.join(grave)}: forecast as if it were well", *said], "ill"
     return Forecast(
         seen.run, method.name, seen.last / seen.horizon, point.final, low, high, level, point.step,
         point.loss, source, tuple(errors), status, "; ".join(said), *band, point.used,
@@ -199,13 +204,14 @@ def _may_anneal(seen: Curve) -> bool:
     return not len(known) or bool(known[-1] > ANNEALED * known.max())
 
 
-def _unplanned(final: float, low: float, high: float, level: float) -> str:
+def _unplanned(final: float, low: float, high: float, level: float) -> tuple[str, ...]:
+    """Return what a row without a plan says: what every such row does first, its own numbers last."""
     least, most = ANNEALING_GAIN
     return (
-        f"no plan of the learning rate is known (--schedule), so the interval is none of {level:.0%}; if the "
-        f"rate goes on as before {low:.4g} to {high:.4g} is; an annealing to come would end {least:.1%} to "
-        f"{most:.1%} lower, at {final * (1 - most):.4g} to {final * (1 - least):.4g}, "
-        "and the lower end is lowered by the most of that"
+        f"no plan of the learning rate is known (--schedule), so the interval is none of {level:.0%}: its "
+        f"lower end is lowered by {most:.1%}, the most that an annealing gained in published runs",
+        f"{low:.4g} to {high:.4g} if the rate goes on as before, {final * (1 - most):.4g} to "
+        f"{final * (1 - least):.4g} expected after an annealing",
     )
 
 

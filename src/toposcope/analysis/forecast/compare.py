@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Collection, Sequence
 
 import numpy as np
 import pandas as pd
@@ -15,6 +15,7 @@ from toposcope.analysis.forecast.families import LastValue
 from toposcope.analysis.forecast.frame import Log
 from toposcope.analysis.forecast.gather import gather_curves, split_runs, topological_methods
 from toposcope.analysis.forecast.siblings import SiblingTransfer
+from toposcope.analysis.statistics import holm
 
 CUTS = (0.2, 0.3, 0.5)
 LEAST_RUNS = 3
@@ -26,20 +27,25 @@ COLUMNS = (
     "covered", "interval_from", "status", "reason",
 )  # fmt: skip
 WORTH = (
-    "cut", "method", "base", "n", "effect", "low", "high", "t_p", "wilcoxon_p", "smallest_wilcoxon_p",
-    "status", "reason",
+    "cut", "method", "base", "n", "effect", "low", "high", "t_p", "t_holm", "wilcoxon_p",
+    "smallest_wilcoxon_p", "status", "reason",
 )  # fmt: skip
 BY_SIBLINGS = SiblingTransfer().name
 BY_RULE = "control: loss only + last loss"
 
 
-def forecast_table(log: Log, *, cuts: Sequence[float] = CUTS) -> pd.DataFrame:
+def forecast_table(
+    log: Log,
+    *,
+    cuts: Sequence[float] = CUTS,
+    published: Callable[[Collection[str]], Sequence[Forecaster]] = lambda columns: (),
+) -> pd.DataFrame:
     """Forecast every finished run from the others at each of `cuts` of its training, by every method.
 
     The methods: `auto`, sibling transfer, the same with topology and with norms beside the loss, the last
-    value, the published rules and their control. What cannot be forecast is a row with status "failed" and
-    its reason: a run without usable losses, an unfinished one, all where fewer than three are finished, and
-    those beyond `MOST_RUNS`.
+    value, and what `published` returns for the features that were measured. What cannot be forecast is a
+    row with status "failed" and its reason: a run without usable losses, an unfinished one, all where fewer
+    than three are finished, and those beyond `MOST_RUNS`.
 
     Returns
     -------
@@ -67,7 +73,7 @@ def forecast_table(log: Log, *, cuts: Sequence[float] = CUTS) -> pd.DataFrame:
     kept = [by_size[i] for i in np.unique(np.linspace(0, len(by_size) - 1, MOST_RUNS).round().astype(int))]
     reason = f"left out: {MOST_RUNS} of {len(finished)} runs are compared here; toposcope forecast takes all"
     failed += [_failed(curve.run, reason, curve) for curve in finished if curve not in kept]
-    scores = score_forecasts(kept, _methods(kept), cuts)
+    scores = score_forecasts(kept, _methods(kept, published), cuts)
     return pd.concat([scores, pd.DataFrame(failed, columns=list(COLUMNS))]) if failed else scores
 
 
@@ -76,7 +82,8 @@ def worth_of_features(scores: pd.DataFrame, *, level: float = 0.95) -> pd.DataFr
 
     The control of sibling transfer with features is sibling transfer; that of the published rules with
     neural persistence is the rule with the last loss in its place. Negative effects favour the features.
-    Columns `WORTH`; see `ablate`.
+    Columns `WORTH`; see `ablate`. `t_holm` is the t-test's p after Holm's correction for all rows of the
+    table: each is one more look at the same question.
     """
     with_siblings = scores["method"].str.startswith((BY_SIBLINGS + " + ",))
     by_rule = scores["method"].isin(["published: combined", "published: TDA only"])
@@ -85,12 +92,17 @@ def worth_of_features(scores: pd.DataFrame, *, level: float = 0.95) -> pd.DataFr
         for chosen, base in ((with_siblings, BY_SIBLINGS), (by_rule, BY_RULE))
         if chosen.any() and (scores["method"] == base).any()
     ]
-    return pd.concat(tables, ignore_index=True) if tables else pd.DataFrame(columns=list(WORTH))
+    if not tables:
+        return pd.DataFrame(columns=list(WORTH))
+    worth = pd.concat(tables, ignore_index=True)
+    return worth.assign(t_holm=holm(worth["t_p"].to_numpy(float)))[list(WORTH)]
 
 
-def _methods(finished: Sequence[Curve]) -> list[Forecaster]:
+def _methods(
+    finished: Sequence[Curve], published: Callable[[Collection[str]], Sequence[Forecaster]]
+) -> list[Forecaster]:
     auto = Auto() if one_schedule(finished) else Auto.without_laws()
-    return [auto, SiblingTransfer(), *topological_methods(list(finished)), LastValue()]
+    return [auto, SiblingTransfer(), *topological_methods(list(finished), published), LastValue()]
 
 
 def _failed(run: str, reason: str, curve: Curve | None = None) -> dict[str, object]:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -45,6 +46,13 @@ class Curve:
     notes: tuple[str, ...] = ()
     endless: str = ""
     symptoms: tuple[Symptom, ...] = ()
+    _known: dict[Hashable, Any] = field(default_factory=dict, init=False, repr=False, compare=False)
+
+    def known(self, key: Hashable, make: Callable[[], Any]) -> Any:
+        """Return what `make` finds of this curve, asked once for each `key`: siblings are read many times."""
+        if key not in self._known:
+            self._known[key] = make()
+        return self._known[key]
 
     @property
     def last(self) -> int:
@@ -57,7 +65,13 @@ class Curve:
         return not self.endless and self.last >= self.horizon * (1 - FINAL_SHARE)
 
     def seen(self, cut: float) -> Curve:
-        """Return what was known at step `cut`: losses, rates and features up to it; the plan stays."""
+        """Return what was known at step `cut`: losses, rates and features up to it; the plan stays.
+
+        `symptoms` are of the whole log: they stay only where nothing is left out.
+        """
+        return self.known(("seen", float(cut)), lambda: self._seen(cut))
+
+    def _seen(self, cut: float) -> Curve:
         keep = self.step <= cut
         features = self.features
         if len(features):
@@ -65,8 +79,9 @@ class Curve:
             count = int(known.sum())  # a slice where steps ascend: thousands of these are taken
             features = features.iloc[:count] if known[:count].all() else features[known]
         return replace(
-            self, step=self.step[keep], loss=self.loss[keep], rate=self.rate[keep], features=features
-        )
+            self, step=self.step[keep], loss=self.loss[keep], rate=self.rate[keep], features=features,
+            symptoms=self.symptoms if keep.all() else (),
+        )  # fmt: skip
 
     def final_loss(self) -> float:
         """Return the mean loss over the last `FINAL_SHARE` of the horizon; NaN when it was not reached."""
@@ -80,7 +95,7 @@ class Curve:
 
     def planned(self) -> Curve:
         """Return the curve with its plan fixed: what a finished run logged was its plan all along."""
-        return replace(self, schedule=self.plan())
+        return self.known("planned", lambda: replace(self, schedule=self.plan()))
 
     def plan(self) -> Schedule | None:
         """Return the planned schedule, or what the log shows."""

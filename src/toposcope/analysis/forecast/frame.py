@@ -58,6 +58,11 @@ def log_from_frame(frame: pd.DataFrame, *, name: str, column: str = "loss") -> L
         raise InputError(f"{name}: the table has no rows; give one row per logged step")
     column = column if meaning(column) not in ALIASES else meaning(column)
     table, notes = _named(frame, name, column)
+    if "run" in table and table["run"].isna().any():
+        raise InputError(
+            f"{name}: {int(table['run'].isna().sum())} rows have no run (empty, or a word such as nan that "
+            "stands for nothing); name it"
+        )
     table["run"] = table["run"].astype(str) if "run" in table else name
     numeric = [c for c in METRICS if c in table] + ([column] if column not in METRICS else [])
     for known in numeric:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -17,7 +17,6 @@ from toposcope.analysis.forecast.vectors import VECTORS, vector_table
 from toposcope.analysis.health import health
 from toposcope.analysis.table import series_table
 from toposcope.errors import InputError
-from toposcope.upper_rooms import of_papers
 
 NEURAL_PERSISTENCE = "neural_persistence"
 TOPOLOGY = (NEURAL_PERSISTENCE, "h0_total", "h1_total")
@@ -277,10 +276,12 @@ def _with_norms(wide: pd.DataFrame, rows: pd.DataFrame, run: str) -> pd.DataFram
     return own
 
 
-def topological_methods(curves: list[Curve]) -> list[Forecaster]:
+def topological_methods(
+    curves: list[Curve], published: Callable[[Collection[str]], Sequence[Forecaster]]
+) -> list[Forecaster]:
     """Return the ablation's other side: every way that topology can enter, and the norms as its twin.
 
-    Only what some run has features for; an empty list when nothing was measured.
+    Only what some run has features for; `published` returns the rules of papers that these columns allow.
     """
     columns = {name for curve in curves for name in curve.features.columns}
     methods: list[Forecaster] = []
@@ -300,7 +301,7 @@ def topological_methods(curves: list[Curve]) -> list[Forecaster]:
         block = tuple(sorted(name for name in columns if name.startswith(f"{kind}_h")))
         if block:
             methods += [FeatureTransfer(f"{kind}s", block, "vector", model) for model in ("ridge", "pls")]
-    return [*methods, *of_papers("forecasters", "published_rules")(columns)]
+    return [*methods, *published(columns)]
 
 
 def _config(info: pd.Series | None) -> Mapping[str, object]:

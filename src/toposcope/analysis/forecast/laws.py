@@ -17,7 +17,13 @@ from toposcope.analysis.forecast.annealing import (
     fit_multi_power,
     fit_tissue,
 )
-from toposcope.analysis.forecast.base import Forecaster, Point, future_steps, point_from_curve
+from toposcope.analysis.forecast.base import (
+    LEAST_SEEN,
+    Forecaster,
+    Point,
+    future_steps,
+    point_from_curve,
+)
 from toposcope.analysis.forecast.curve import Binned, Curve, binned
 from toposcope.analysis.forecast.families import warmup_end
 from toposcope.analysis.forecast.schedule import Schedule
@@ -30,6 +36,9 @@ _RECENT = 0.25
 LENT_GAIN, LENT_PACE = 0.042, 0.015
 """What annealing to nothing gains (B peak S^-kappa over the loss) and its pace per step (C peak^(1 - gamma)),
 geometric means over the nine published runs each of 25M and 100M parameters under the default shape."""
+
+LEAST_SHARED = 3
+"""Losses after warm-up that are enough where finished runs of the same size share the law's parameters."""
 
 _UNSEEN = 0.5
 """A run whose rate has not yet fallen below this share of its peak says nothing of what annealing pays."""
@@ -45,6 +54,7 @@ class Tissue(Forecaster):
 
     name: ClassVar[str] = "tissue"
     needs: ClassVar[frozenset[str]] = frozenset({"schedule"})
+    least_seen: ClassVar[int] = LEAST_SHARED
     siblings: Sequence[Curve] = ()
 
     def fit(self, siblings: Sequence[Curve], share: float) -> Self:
@@ -53,11 +63,12 @@ class Tissue(Forecaster):
 
     def predict(self, seen: Curve) -> Point:
         """Fit all together, then shift to the recent losses and follow the schedule."""
-        if not _same_size(seen, self.siblings) and _anneals_unseen(seen):
+        same = _same_size(seen, self.siblings)
+        if not same and _anneals_unseen(seen):
             raise InputError(
                 f"{self.name}: no finished run of its size, and {seen.run} does not say what annealing pays"
             )
-        return _follow(seen, fit_tissue([*_same_size(seen, self.siblings), _data(seen)]))
+        return _follow(seen, fit_tissue([*same, _enough(seen, same)]))
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +79,7 @@ class MultiPower(Forecaster):
     """
 
     needs: ClassVar[frozenset[str]] = frozenset({"schedule"})
+    least_seen: ClassVar[int] = LEAST_SHARED
     shape: Shape = DEFAULT
     siblings: Sequence[Curve] = ()
     prior: tuple[np.ndarray, np.ndarray] | None = field(default=None, repr=False)
@@ -96,7 +108,7 @@ class MultiPower(Forecaster):
         if not same and prior is None and _anneals_unseen(seen):
             prior = _lent(seen, self.shape)
             note = "no finished sibling tells what annealing pays: B and C lent by published runs (25M, 100M)"
-        point = _follow(seen, fit_multi_power([*same, _data(seen)], shape=self.shape, prior=prior))
+        point = _follow(seen, fit_multi_power([*same, _enough(seen, same)], shape=self.shape, prior=prior))
         return replace(point, note=note)
 
     def _alone(self, curve: Curve) -> np.ndarray:
@@ -163,6 +175,17 @@ def _lent(seen: Curve, shape: Shape) -> tuple[np.ndarray, np.ndarray]:
 
 def _same_size(seen: Curve, siblings: Sequence[Curve]) -> list[tuple[Binned, Schedule]]:
     return [_data(s) for s in siblings if s.parameters == seen.parameters]
+
+
+def _enough(seen: Curve, same: Sequence[object]) -> tuple[Binned, Schedule]:
+    """Return the run's losses after warm-up and its plan, where they are enough to place it on the law."""
+    losses, plan = _data(seen)
+    least = LEAST_SHARED if same else LEAST_SEEN
+    if len(losses.step) < least:
+        raise InputError(
+            f"run {seen.run}: {len(losses.step)} losses seen after warm-up; a law of the rate needs {least}"
+        )
+    return losses, plan
 
 
 def _data(curve: Curve) -> tuple[Binned, Schedule]:

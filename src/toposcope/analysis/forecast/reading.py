@@ -17,13 +17,23 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """How runs are read: the loss column, columns renamed before that, and what files leave open."""
+    """How runs are read: the loss column, columns renamed before that, and what files leave open.
+
+    A renamed column has to be in some table, not in each: `met` gathers which were found.
+    """
 
     column: str = "loss"
     rename: Mapping[str, str] = field(default_factory=dict)
     horizon: int | None = None
     plan: Schedule | None = None
     parameters: int = 0
+    step_pattern: str | None = None
+    met: set[str] = field(default_factory=set, compare=False)
+
+    def refuse_unmet(self) -> None:
+        """Raise InputError when a column to be renamed was in none of the tables that were read."""
+        if absent := [old for old in self.rename if old not in self.met]:
+            raise InputError(f"--rename {absent[0]}=...: no such column in any of the tables")
 
 
 def read_curves(paths: Sequence[str], reading: Reading) -> tuple[list[Curve], list[Problem], list[str]]:
@@ -84,10 +94,16 @@ def read_log(path: str, name: str, reading: Reading) -> Log:
 
     if Path(path).is_file() and Path(path).suffix in SUFFIXES:
         table = read_table(path)
-        if absent := [old for old in reading.rename if old not in table]:
+        known = {old: new for old, new in reading.rename.items() if old in table}
+        reading.met.update(known)
+        try:
+            return log_from_frame(table.rename(columns=known), name=name, column=reading.column)
+        except InputError as error:
+            if not (absent := [old for old in reading.rename if old not in table]):
+                raise
             listed = ", ".join(map(str, table.columns[:12]))
-            raise InputError(f"{path}: --rename {absent[0]}=...: no such column among {listed}")
-        return log_from_frame(table.rename(columns=dict(reading.rename)), name=name, column=reading.column)
+            why = f"{path}: --rename {absent[0]}=...: no such column among {listed}"
+            raise InputError(f"{why}; {error}") from error
     if (Path(path) / "store.json").is_file():
         from toposcope.store import Store
 
@@ -98,7 +114,7 @@ def read_log(path: str, name: str, reading: Reading) -> Log:
         )  # fmt: skip
     from toposcope.sources import open_series
 
-    series = open_series(path)
+    series = open_series(path, step_pattern=reading.step_pattern)
     frames = [series.metrics(run.run) for run in series.runs]
     rows = [{"run": r.run, "parameters": r.parameters, "config": dict(r.config)} for r in series.runs]
     filled = [frame for frame in frames if len(frame)]

@@ -74,6 +74,10 @@ class FeatureTransfer(Forecaster):
         return Point(float(np.exp(ridge_predict(design, self.final, query, free=1, penalties=penalties)[0])))
 
     def _state(self, seen: Curve) -> np.ndarray:
+        """Return what the regression reads of a run's features so far; the same for every set of siblings."""
+        return seen.known((self.columns, self.kind), lambda: self._read(seen))
+
+    def _read(self, seen: Curve) -> np.ndarray:
         missing = [c for c in self.columns if c not in seen.features]
         if missing:
             raise InputError(

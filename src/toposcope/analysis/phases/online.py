@@ -11,7 +11,7 @@ from toposcope.analysis.phases.bends import LEAST_POINTS, LEAST_SEGMENT, Design,
 from toposcope.analysis.phases.reference import FALSE_ALARMS, Reference, plain_series
 
 SERIES = 1000
-MOST_LOOKS = 24
+MOST_LOOKS = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +26,7 @@ class Look:
 class OnlineDetector:
     """Watches one growing series for bends beyond a smooth trend, with false alarms in 5% of runs.
 
-    From the 17th checkpoint on, at up to 24 evenly spaced checkpoints, the best bend of everything seen is
+    From the 17th checkpoint on, at up to 8 evenly spaced checkpoints, the best bend of everything seen is
     tested as in `phases.segments`, against 1,000 series without one, simulated at the planned steps. The
     rate is spent evenly over the looks: after a share f of them, f x 5% of the simulated series have raised
     an alarm. After an alarm its bend belongs to the trend. A series too smooth to test raises none.
@@ -37,8 +37,6 @@ class OnlineDetector:
         The steps at which the run will be measured.
     rate
         Share of runs without a bend that may raise an alarm.
-    line
-        Test against a straight line on log(step) and walks: see `segments.segments`.
 
     Examples
     --------
@@ -51,10 +49,9 @@ class OnlineDetector:
     True
     """
 
-    def __init__(self, planned_steps: np.ndarray, *, rate: float = FALSE_ALARMS, line: bool = False) -> None:
+    def __init__(self, planned_steps: np.ndarray, *, rate: float = FALSE_ALARMS) -> None:
         planned = np.unique(np.asarray(planned_steps, float))
-        self._looks = _plan(tuple(planned[planned > 0].tolist()), rate, line)
-        self._line = line
+        self._looks = plan(tuple(planned[planned > 0].tolist()), rate)
         self._steps: list[float] = []
         self._values: list[float] = []
         self._bends: tuple[int, ...] = ()
@@ -69,33 +66,36 @@ class OnlineDetector:
         if look is None:
             return None
         steps, values = np.array(self._steps), np.array(self._values)
-        grid = look.grid if np.array_equal(look.grid.steps, steps) else design(steps, line=self._line)
-        if why_not(grid, values):
+        grid = look.grid if np.array_equal(look.grid.steps, steps) else design(steps)
+        tested = scan(grid, np.diff(values), self._bends)
+        if why_not(np.diff(values), tested):
             return None
-        found = scan(grid, np.diff(values), self._bends)
-        one, two = look.known.p_values(found.gain, found.pair_gain, found.persistence)
-        places = (found.place,) if one <= two else found.pair
-        near = any(abs(new - old) < LEAST_SEGMENT for new in places for old in self._bends)
-        if near or min(one, two) > look.threshold:
+        span = grid.spans[tested.place]
+        new = [
+            at
+            for at in span
+            if at < len(steps) - 1 and all(abs(at - old) >= LEAST_SEGMENT for old in self._bends)
+        ]
+        if not new or look.known.of_scan(tested) > look.threshold:
             return None
-        self._bends = (*self._bends, *places)
-        return self._steps[places[0]]
+        self._bends = (*self._bends, *new)
+        return self._steps[new[0]]
 
 
 @lru_cache(maxsize=16)
-def _plan(planned: tuple[float, ...], rate: float, line: bool) -> dict[int, Look]:
-    """Return the looks of a plan, by the number of checkpoints seen."""
+def plan(planned: tuple[float, ...], rate: float) -> dict[int, Look]:
+    """Return the looks at planned steps, by the number of checkpoints seen."""
     steps = np.array(planned)
     if len(steps) <= LEAST_POINTS:
         return {}
     counts = np.unique(np.linspace(LEAST_POINTS + 1, len(steps), MOST_LOOKS).round().astype(int))
-    changes = np.diff(plain_series(steps, SERIES, line=line), axis=1)
+    changes = np.diff(plain_series(steps, SERIES), axis=1)
     quiet, looks = np.ones(SERIES, bool), {}
     for looked, count in enumerate(counts.tolist(), start=1):
-        grid = design(steps[:count], line=line)
+        grid = design(steps[:count])
         scanned = scans(grid, changes[:, : count - 1])
         known = Reference.of(scanned)
-        p = np.array([min(known.p_values(*row)) for row in scanned])
+        p = known.p_values(scanned)
         due = int(rate * looked / len(counts) * SERIES) - int(np.sum(~quiet))
         left = np.flatnonzero(quiet)
         alarmed = left[np.argsort(p[left], kind="stable")[: max(due, 0)]]

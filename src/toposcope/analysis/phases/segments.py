@@ -10,17 +10,29 @@ import pandas as pd
 from scipy.linalg import toeplitz
 from scipy.stats import t as student
 
-from toposcope.analysis.phases.bends import LEAST_SEGMENT, Design, Scan, design, scan, smooth_gain, why_not
+from toposcope.analysis.phases.bends import (
+    LEAST_POINTS,
+    LEAST_SEGMENT,
+    Design,
+    Scan,
+    all_spans,
+    design,
+    scan,
+    why_not,
+    why_not_short,
+)
+from toposcope.analysis.phases.noise import covariances
 from toposcope.analysis.phases.reference import FALSE_ALARMS, Reference, false_alarms, reference
 from toposcope.analysis.statistics import holm
 from toposcope.analysis.table import SeriesTable
 from toposcope.analysis.trends.verdicts import default_columns
 
 MOST_BENDS = 8
-BOUNDARY_DROP = -2.0 * np.log(1.0 - np.sqrt(0.95))
-"""A bend moves within its 95% set while the squares rise by less than this times sigma^2 (7.35)."""
-SHARP_DROP = 3.84
-"""A bend is sharp where every turn over `SHARP_WIDTH` checkpoints or more costs this times sigma^2."""
+LOOK_AHEAD = 0.01
+BOUNDARY_DROP = -np.log(1.0 - np.sqrt(0.95))
+"""A boundary moves within its 95% set while the log likelihood falls by less than this (3.68)."""
+SHARP_DROP = 1.92
+"""A bend is sharp where every turn over `SHARP_WIDTH` checkpoints or more costs more log likelihood."""
 SHARP_WIDTH = 3
 COLUMNS = (
     "run", "column", "segment", "start_step", "end_step", "slope", "slope_low", "slope_high", "start_low",
@@ -38,10 +50,11 @@ def segment_table(
     per_run: bool = True,
     level: float = 0.95,
 ) -> pd.DataFrame:
-    """Split every feature of every run where it bends beyond a smooth trend; one row per segment.
+    """Split every feature of every run where it leaves a smooth trend; one row per segment.
 
-    A bend is a change of the slope on log(step) that the smooth trends of training (constant, line, powers of
-    the step, log step) cannot follow, beyond noise that may persist, wane or grow (`phases.bends`).
+    It does by a bend, a change of the slope on log(step), or by a ramp to another level, which has two
+    boundaries; both are what the smooth trends of training (constant, line, powers of the step, log step)
+    cannot follow, beyond noise that may persist, wane or grow (`phases.bends`).
     `boundary_p` is the p-value of having any, against simulated series without one at the same steps
     (`phases.reference`); `boundary_holm` the same adjusted over the columns of a run by Holm's method. With
     `per_run` a series keeps its bends only where that is at most 5%, and the reason tells of those dropped.
@@ -88,38 +101,33 @@ def _whole(steps: np.ndarray, values: np.ndarray, dropped: int, level: float) ->
 
 
 def segments(
-    steps: np.ndarray, values: np.ndarray, *, level: float = 0.95, one: bool = False, line: bool = False
+    steps: np.ndarray, values: np.ndarray, *, level: float = 0.95, one: bool = False, p: float | None = None
 ) -> list[tuple[object, ...]]:
     """Return the segments of one series as rows of `segment_table`, without run and column.
 
     With `one` the series stays whole. `boundary_holm` is `boundary_p`, of a single series. Step 0, whose
-    logarithm is -inf, and values that are not finite are left out. With `line` a bend is one from a straight
-    line on log(step), in noise no smoother than a random walk: this finds slow transitions, and takes plain
-    curves for bends, so it needs negative controls of the same kind as the series.
+    logarithm is -inf, and values that are not finite are left out. `p` takes the place of the p-value of
+    having any change where a better null is known, as draws of the same kind without one; see `gain_of`.
     """
-    keep = (steps > 0) & np.isfinite(values)
-    steps, values = np.asarray(steps, float)[keep], np.asarray(values, float)[keep]
-    if len(steps) < 2:
-        return [_nothing("failed", f"{len(steps)} checkpoints after step 0")]
-    grid = design(steps, line=line)
-    reason = why_not(grid, values)
+    steps, values = _usable(steps, values)
+    if len(steps) <= LEAST_POINTS:
+        return [_nothing("failed", why_not_short(len(steps)))]
+    grid, change = design(steps), np.diff(values)
+    reason = why_not(change, scan(grid, change))
     if reason:
-        return [_nothing("failed" if "checkpoints" in reason else "degenerate", reason)]
-    change = np.diff(values)
-    bends, p = _search(grid, change, reference(steps, line=line))
-    if one:
-        bends = ()
+        return [_nothing("degenerate", reason)]
+    bends, p = search(grid, change, reference(steps), p)
+    bends = () if one else tuple(sorted(bends))
     last = scan(grid, change, bends)
-    starts = [0, *sorted(bends), len(change)]
-    rate = false_alarms(steps, line=line)
+    rate = false_alarms(steps)
     rows: list[tuple[object, ...]] = []
     risen = False
-    for i, (a, b) in enumerate(pairwise(starts)):
-        slope, low, high = _slope(grid, change, last, a, b, level)
-        direction = "rising" if low > 0 else "falling" if high < 0 else "flat"
+    for i, (a, b) in enumerate(pairwise([0, *bends, len(change)])):
         first, end, kind = (steps[0], steps[0], "")
         if i:
             first, end, kind = _bend(grid, change, a, tuple(place for place in bends if place != a))
+        slope, low, high = _slope(grid, change, last, a, b, level)
+        direction = "rising" if low > 0 else "falling" if high < 0 else "flat"
         rows.append((
             i, steps[a], steps[b], slope, low, high, first, end, kind, direction,
             _spectral(direction, risen), _EMBEDDING[direction], rate, p, p, "ok", "",
@@ -128,34 +136,82 @@ def segments(
     return rows
 
 
-def _search(grid: Design, change: np.ndarray, known: Reference) -> tuple[tuple[int, ...], float]:
-    """Return the bends, the strongest first, and the p-value of the first; each is tested beyond those."""
-    bends: tuple[int, ...] = ()
-    first = 1.0
+def gain_of(steps: np.ndarray, values: np.ndarray) -> float:
+    """Return the gain T of the changes of one series: see `phases.bends`."""
+    steps, values = _usable(steps, values)
+    return scan(design(steps), np.diff(values)).gain
+
+
+def _usable(steps: np.ndarray, values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    keep = (steps > 0) & np.isfinite(values)
+    return np.asarray(steps, float)[keep], np.asarray(values, float)[keep]
+
+
+def search(
+    grid: Design, change: np.ndarray, known: Reference, p: float | None = None
+) -> tuple[tuple[int, ...], float]:
+    """Return where a series bends, in the order in which it was found, and the p-value of the first change.
+
+    Each change is tested beyond those found before; a ramp is two bends. Where the next is not significant it
+    is taken for granted for once, for one bend of several may be seen beside the others only; these are
+    tested at `LOOK_AHEAD`. After each all are placed anew, each beside the others. `p` is that of `segments`.
+    """
+    n = len(change)
+    spans = all_spans(n, 1, range(LEAST_SEGMENT, n, max(n // 50, 1)))
+    rows = grid.rows(spans)
+
+    def p_beyond(bends: tuple[int, ...]) -> float:
+        return known.of_scan(scan(grid, change, bends))
+
+    def beyond(bends: tuple[int, ...]) -> tuple[int, ...]:
+        """Return the bends of the next change, those near others left out."""
+        span = spans[scan(grid, change, bends, rows).place]
+        return tuple(at for at in span if at < n and all(abs(at - old) >= LEAST_SEGMENT for old in bends))
+
+    first = p_beyond(()) if p is None else p
+    if first > FALSE_ALARMS:
+        return (), first
+    bends = beyond(())
     while len(bends) < MOST_BENDS:
-        found = scan(grid, change, bends)
-        one, two = known.p_values(found.gain, found.pair_gain, found.persistence)
-        first = first if bends else min(one, two)
-        places = (found.place,) if one <= two else found.pair
-        near = any(abs(new - old) < LEAST_SEGMENT for new in places for old in bends)
-        if min(one, two) > FALSE_ALARMS or near:
+        bends = _placed(grid, change, bends)
+        new = beyond(bends)
+        if p_beyond(bends) > FALSE_ALARMS:
+            more = beyond((*bends, *new))
+            new = (*new, *more) if more and p_beyond((*bends, *new)) <= LOOK_AHEAD else ()
+        if not new:
             break
-        bends = (*bends, *places)
-    return bends, first
+        bends = (*bends, *new)
+    return _placed(grid, change, bends), first
+
+
+def _placed(grid: Design, change: np.ndarray, bends: tuple[int, ...]) -> tuple[int, ...]:
+    """Return the bends, each moved to where it is likeliest beside the others, twice."""
+    n = len(change)
+    places = range(LEAST_SEGMENT, n - LEAST_SEGMENT + 1)
+    for at in [*range(len(bends))] * 2 if len(bends) > 1 else []:
+        others = (*bends[:at], *bends[at + 1 :])
+        free = [(a, n) for a in places if all(abs(a - other) >= LEAST_SEGMENT for other in others)]
+        moved = free[scan(grid, change, others, grid.rows(free)).place][0]
+        bends = (*bends[:at], moved, *bends[at + 1 :])
+    return bends
 
 
 def _bend(grid: Design, change: np.ndarray, place: int, others: tuple[int, ...]) -> tuple[float, float, str]:
-    """Return the 95% set of a bend, the `others` held fixed, and whether it is sharp."""
-    found = scan(grid, change, others)
-    profile, noise = found.profile, found.residual**2
-    top = profile[place]
-    between = [other for other in others if other < place], [other for other in others if other > place]
-    index = np.arange(len(profile))
-    inside = index[np.nan_to_num(profile, nan=-np.inf) >= top - BOUNDARY_DROP * noise]
-    inside = inside[(inside > max(between[0], default=0)) & (inside < min(between[1], default=len(profile)))]
-    widest = max(len(change) // 3, SHARP_WIDTH + 1)
-    smooth = smooth_gain(grid, change, others, found, range(SHARP_WIDTH, widest))
-    kind = "sharp change" if top - smooth > SHARP_DROP * noise else "bend"
+    """Return the 95% set of a bend in steps, the `others` held fixed, and whether it is sharp."""
+    n = len(change)
+    places = np.arange(max(place - n // 2, 1), min(place + n // 2, n))
+    between = [o for o in others if o < place], [o for o in others if o > place]
+    places = places[(places > max(between[0], default=0)) & (places < min(between[1], default=n))]
+    profile = scan(grid, change, others, grid.rows([(int(a), n) for a in places])).profile
+    inside = places[profile >= profile.max() - BOUNDARY_DROP]
+    index, widest = np.arange(n), max(n // 3, SHARP_WIDTH + 1)
+    turns = np.array([
+        grid.clock * np.clip((index - a + 1) / width, 0.0, 1.0)
+        for width in range(SHARP_WIDTH, widest)
+        for a in range(LEAST_SEGMENT - width // 2, n - LEAST_SEGMENT - width // 2 + 1)
+    ])  # fmt: skip
+    smooth = scan(grid, change, others, turns / turns.sum(axis=1, keepdims=True)).profile.max()
+    kind = "sharp change" if profile.max() - smooth > SHARP_DROP else "bend"
     return float(grid.steps[min(inside.min(), place)]), float(grid.steps[max(inside.max(), place)]), kind
 
 
@@ -178,15 +234,10 @@ def _slope(
     grid: Design, change: np.ndarray, found: Scan, a: int, b: int, level: float
 ) -> tuple[float, float, float]:
     """Return the mean slope of a segment, its whole change over its whole clock, with Student's interval."""
-    span, n = grid.clock[a:b].sum(), len(change)
-    response = np.zeros(n)
-    response[0] = 1.0
-    for i in range(1, n):
-        response[i] = sum(phi * response[i - 1 - j] for j, phi in enumerate(found.phi) if j < i)
-    covariance = np.correlate(response, response, "full")[n - 1 :]
-    noise = found.sigma[a:b] * found.residual
-    variance = float(noise @ toeplitz(covariance[: b - a]) @ noise)
+    span = grid.clock[a:b].sum()
+    size = found.sigma[a:b]
+    variance = found.variance * float(size @ toeplitz(covariances(found.model, b - a)) @ size)
     slope = float(change[a:b].sum() / span)
-    degrees = max(n - len(found.phi) - len(grid.trend), 1)
+    degrees = max(len(change) - found.trends - 1, 1)
     half = float(student.ppf(0.5 + level / 2, degrees) * np.sqrt(variance) / span)
     return slope, slope - half, slope + half

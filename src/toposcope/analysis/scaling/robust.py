@@ -101,12 +101,11 @@ def _descend(
 
 def _newton_step(residual: np.ndarray, jacobian: np.ndarray, damping: np.ndarray, delta: float) -> np.ndarray:
     weight = delta / np.maximum(np.abs(residual), delta)
-    weighted = jacobian * weight[:, :, None]
-    hessian = np.einsum("snp,snq->spq", weighted, jacobian)
-    gradient = np.einsum("snp,sn->sp", weighted, residual)
-    diagonal = np.einsum("spp->sp", hessian)
+    weighted = (jacobian * weight[:, :, None]).transpose(0, 2, 1)
+    hessian = weighted @ jacobian
+    gradient = (weighted @ residual[:, :, None])[:, :, 0]
     index = np.arange(hessian.shape[1])
-    hessian[:, index, index] = diagonal * (1.0 + damping[:, None]) + 1e-12
+    hessian[:, index, index] = hessian[:, index, index] * (1.0 + damping[:, None]) + 1e-12
     finite = np.isfinite(hessian).all(axis=(1, 2)) & np.isfinite(gradient).all(axis=1)
     step = np.zeros_like(gradient)
     if finite.any():

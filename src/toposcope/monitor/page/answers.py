@@ -46,10 +46,10 @@ def forecasts(store: Path) -> list[dict[str, Any]]:
 
 def answers(store: Path) -> dict[str, Any]:
     """Return headline, answers question by question and problems of a store, in the report's own words."""
-    from toposcope.analysis.analysis import analyze
+    from toposcope.analysis.analysis import analysis_of
     from toposcope.analysis.findings import words
 
-    analysis = analyze(store)
+    analysis = analysis_of(store)
     parts = []
     for found in analysis.all_findings:
         lead = words.said(found, found.lead)

@@ -118,7 +118,7 @@ class Curvature(Probe):
 
     def _layers(self, snapshot: Snapshot, objective: Objective, draw: int, axes: Axes) -> list[Row]:
         """Return each layer's own top eigenvalue, of the first batch alone: a layer costs as much as all."""
-        if draw:
+        if draw or not self.options.layers:
             return []
         rows = []
         for name, block in objective.layer_blocks().items():

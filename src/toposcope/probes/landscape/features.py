@@ -126,3 +126,37 @@ SURFACE = (
         for one in WITH_NULL
     ),
 )  # fmt: skip
+
+PATHS = (
+    Feature(
+        "barrier", "barrier on the straight line", _LOSS, scopes=_MODEL,
+        description="highest rise above the line between the ends' losses, from the checkpoint before",
+    ),
+    Feature(
+        "barrier_bezier", "barrier on a bent curve", _LOSS, scopes=_MODEL,
+        description="the same on a quadratic Bezier curve whose middle was trained on another batch",
+    ),
+)  # fmt: skip
+
+RETRAIN_H0 = Feature(
+    "retrain_h0_total", "H0 total of jump and retrain", "weight", scopes=_MODEL,
+    description="Vietoris-Rips H0 of the iterates of training after four jumps",
+)  # fmt: skip
+RETRAIN_H1 = Feature("retrain_h1_total", "H1 total of jump and retrain", "weight", scopes=_MODEL)
+RETRAIN = (
+    RETRAIN_H0,
+    RETRAIN_H1,
+    Feature(
+        "retrain_distance", "distance after jump and retrain", "jump", scopes=_MODEL,
+        description="how far from the checkpoint training ends, over how far it was thrown; mean of jumps",
+    ),
+    Feature("retrain_loss", "loss after jump and retrain", _LOSS, Kind.QUALITY, scopes=_MODEL),
+    Feature("retrain_loss_jump", "loss after the jump", _LOSS, Kind.QUALITY, scopes=_MODEL),
+    *(
+        Feature(
+            f"{one.name}_null", f"{one.label}, random walk", one.unit, Kind.NULL, null_of=one, scopes=_MODEL,
+            description="of random walks from the same jumps with steps of the same lengths",
+        )
+        for one in (RETRAIN_H0, RETRAIN_H1)
+    ),
+)  # fmt: skip

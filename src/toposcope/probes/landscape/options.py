@@ -26,7 +26,8 @@ class LandscapeOptions:
     every second place is the coarser lattice, centre included. `reach` is None for the rule, or a number in
     the directions' unit. `eigenvalues` of largest magnitude come from at most `products` Hessian-vector
     products, trace and density from `vectors` random vectors, the density with `steps` Lanczos steps.
-    `nulls` random directions of the update's length stand beside the critical sharpness.
+    `nulls` random directions of the update's length stand beside the critical sharpness. `layers` adds each
+    layer's own top eigenvalue. `updates` is how long jump-and-retrain trains after each jump.
     """
 
     directions: str = "random"
@@ -43,6 +44,8 @@ class LandscapeOptions:
     vectors: int = 8
     steps: int = 30
     nulls: int = 2
+    layers: bool = True
+    updates: int = 40
 
     def __post_init__(self) -> None:
         if self.directions not in KINDS:
@@ -58,7 +61,10 @@ class LandscapeOptions:
             )
         if self.reach is not None and not (math.isfinite(self.reach) and self.reach > 0):
             raise InputError(f"range is {self.reach}; give a positive finite number, or leave it to the rule")
-        least = {"batches": 1, "sequences": 4, "length": 2, "seeds": 1, "eigenvalues": 1, "vectors": 2}
+        least = {
+            "batches": 1, "sequences": 4, "length": 2, "seeds": 1, "eigenvalues": 1, "vectors": 2,
+            "updates": 5,
+        }  # fmt: skip
         for name, lowest in least.items():
             if getattr(self, name) < lowest:
                 raise InputError(f"{name} is {getattr(self, name)}; give at least {lowest}")

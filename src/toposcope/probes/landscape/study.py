@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -14,6 +14,8 @@ from toposcope.probes.base import Probe
 from toposcope.probes.landscape.curvature import Curvature
 from toposcope.probes.landscape.kept import FOLDER
 from toposcope.probes.landscape.options import RULE, LandscapeOptions
+from toposcope.probes.landscape.paths import Partners, Paths, partners_of
+from toposcope.probes.landscape.retrain import Retrain
 from toposcope.probes.landscape.sharpness import Sharpness
 from toposcope.probes.landscape.source import ObjectiveSource
 from toposcope.probes.landscape.surface import Surfaces
@@ -21,8 +23,10 @@ from toposcope.probes.landscape.surface import Surfaces
 if TYPE_CHECKING:
     from toposcope.sources.series import Series
 
-NAMES = ("sharpness", "curvature", "surface")
+NAMES = ("sharpness", "curvature", "surface", "paths", "retrain")
 CHEAP = ("sharpness",)
+BY_NAME = ("retrain",)
+"""Measured when named, not with "all": it trains, and only runs of `toposcope train` can be trained."""
 
 
 @dataclass(frozen=True)
@@ -33,6 +37,7 @@ class LandscapeStudy:
     source: ObjectiveSource
     store: Path
     names: tuple[str, ...] = field(default=NAMES)
+    partners: Partners = field(default_factory=dict, repr=False)
 
     def recipe(self) -> dict[str, object]:
         """Return the settings and the texts as the store's recipe: plain JSON values."""
@@ -45,8 +50,14 @@ class LandscapeStudy:
             "sharpness": Sharpness(self.options, self.source),
             "curvature": Curvature(self.options, self.source, kept),
             "surface": Surfaces(self.options, self.source, kept),
+            "paths": Paths(self.options, self.source, self.partners),
+            "retrain": Retrain(self.options, self.source),
         }
         return [made[name] for name in NAMES if name in self.names]
+
+    def of(self, series: Series) -> LandscapeStudy:
+        """Return the study with the seeds of this series side by side: paths lead from one to another."""
+        return replace(self, partners=partners_of(series.runs, list(series)))
 
     def cost(self, series: Series) -> Cost:
         """Return what the dearest checkpoint costs, from the headers of every run's first one.
@@ -109,7 +120,7 @@ def _chosen(features: Sequence[str]) -> tuple[str, ...]:
                 f"--features {name}: no such probe of the loss surface; use {', '.join(known)}"
                 f"{did_you_mean(name, known)}"
             )
-        wanted |= {"cheap": set(CHEAP)}.get(name, {name} if name in NAMES else set(NAMES))
+        wanted |= {"cheap": set(CHEAP)}.get(name, {name} if name in NAMES else set(NAMES) - set(BY_NAME))
     return tuple(name for name in NAMES if name in wanted)
 
 

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 
 from toposcope.errors import InputError
 from toposcope.probes.representations.forward import Pooling, StateReading
 from toposcope.probes.representations.reduce import Reduction
-from toposcope.upper_rooms import of_papers
 
 _LOWEST = {
     "length": 1,
@@ -109,21 +108,3 @@ class RepresentationOptions:
             perplexity_length=self.perplexity_length,
             max_tokens=self.max_tokens,
         )
-
-
-def presets() -> dict[str, RepresentationOptions]:
-    """Return the presets by name: `default`, and the papers' own conventions."""
-    return {"default": RepresentationOptions(), **of_papers("representation_presets", "PRESETS")}
-
-
-def preset(name: str, changes: dict[str, object]) -> RepresentationOptions:
-    """Return a preset with some settings changed; None leaves a setting as it is.
-
-    >>> preset("default", {"layers": "all", "draws": None}).layers
-    'all'
-    """
-    known = presets()
-    if name not in known:
-        raise InputError(f"preset is {name!r}; use one of {', '.join(known)}")
-    given = {key: value for key, value in changes.items() if value is not None}
-    return replace(known[name], **given)  # type: ignore[arg-type]

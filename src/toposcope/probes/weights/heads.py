@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 
-from toposcope.sources.matrices import Heads
+from toposcope.probes.weights.rows import pure_scaling
+from toposcope.sources.matrices import Heads, heads_of
 from toposcope.types import Matrix, Role
 
 _PARTS = {
@@ -57,6 +59,18 @@ class Attention:
             layer.name = now.name
 
 
+def heads_in(config: Mapping[str, Any]) -> Heads:
+    """Return the numbers of heads that a configuration states, or the recipe of one of our own runs.
+
+    >>> heads_in({"models": [{"name": "small", "width": 16, "heads": 2}]}).queries
+    2
+    """
+    known, models = heads_of(config), config.get("models")
+    if known.queries or not isinstance(models, list) or len(models) != 1:
+        return known
+    return heads_of(models[0])
+
+
 def attention_layers(attention: Attention) -> Iterator[Layer]:
     """Yield the layers whose four matrices are there and fit the numbers of heads."""
     for _, layer in sorted(attention.layers.items()):
@@ -82,10 +96,17 @@ def head_products(layer: Layer) -> Iterator[dict[str, float]]:
             values[f"{name}_entropy"] = spectral_entropy(singular)
         before = _of_head(layer, head, width, 1)
         if before is not None:
-            moved = sum(float(np.sum((a - b) ** 2)) for a, b in zip(now, before, strict=True))
-            past = sum(float(np.sum(b**2)) for b in before)
-            values["update_relative"] = math.sqrt(moved / past) if past > 0 else math.nan
+            moved = [float(np.sum((a - b) ** 2)) for a, b in zip(now, before, strict=True)]
+            past = [float(np.sum(b**2)) for b in before]
+            values["update_relative"] = _root(sum(moved), sum(past))
+            for part, a, b, above, below in zip("qkvo", now, before, moved, past, strict=True):
+                values[f"update_relative_{part}"] = _root(above, below)
+                values[f"pure_scaling_{part}"] = pure_scaling(a, b)
         yield values
+
+
+def _root(above: float, below: float) -> float:
+    return math.sqrt(above / below) if below > 0 else math.nan
 
 
 def _of_head(layer: Layer, head: int, width: int, when: int) -> tuple[np.ndarray, ...] | None:

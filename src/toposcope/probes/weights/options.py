@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 
 from toposcope.errors import InputError
 from toposcope.types import Normalization
-from toposcope.upper_rooms import of_papers
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,23 +69,3 @@ class WeightOptions:
         (False, True)
         """
         return not any(part in name for part in self.without)
-
-
-def presets() -> dict[str, WeightOptions]:
-    """Return the presets by name: `default`, and the papers' own conventions."""
-    return {"default": WeightOptions(), **of_papers("weight_presets", "PRESETS")}
-
-
-def preset(
-    name: str, *, points: int | None = None, draws: int | None = None, nulls: int | None = None
-) -> WeightOptions:
-    """Return a preset, with some of its sizes changed.
-
-    >>> preset("default", draws=1).draws
-    1
-    """
-    known = presets()
-    if name not in known:
-        raise InputError(f"preset is {name!r}; use one of {', '.join(known)}")
-    changes = {"points": points, "draws": draws, "nulls": nulls}
-    return replace(known[name], **{key: value for key, value in changes.items() if value is not None})  # type: ignore[arg-type]

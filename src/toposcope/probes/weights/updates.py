@@ -5,15 +5,22 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from typing import ClassVar
 
 import numpy as np
 
 from toposcope.probes.base import Cost, Measured, Probe, Reads
 from toposcope.probes.snapshot import Snapshot, unless_unreadable
-from toposcope.probes.weights.heads import Attention, attention_layers, head_products, spectral_entropy
+from toposcope.probes.weights.heads import (
+    Attention,
+    attention_layers,
+    head_products,
+    heads_in,
+    spectral_entropy,
+)
 from toposcope.probes.weights.labels import Label
 from toposcope.probes.weights.options import WeightOptions
-from toposcope.sources.matrices import heads_of
+from toposcope.probes.weights.rows import pure_scaling, row_faults
 from toposcope.types import Feature, Kind, Matrix, Role, Scope
 
 LARGEST_EXACT = 1024
@@ -40,12 +47,26 @@ FEATURES = (
     _baseline("unchanged_rows", "unchanged rows", "share", _OF_MATRIX,
               "share of the rows that are bit for bit those of the previous checkpoint"),
     _baseline("zero_rows", "dead rows", "share", _OF_MATRIX, "share of the rows that are zero"),
+    _baseline("exchanged_rows", "exchanged rows", "rows", _OF_MATRIX,
+              "rows that took one another's places since the previous checkpoint"),
+    _baseline("repeated_rows", "repeated rows", "share", _OF_MATRIX,
+              "share of the rows that are bit for bit another row, zero ones apart"),
+    _baseline("renewed_rows", "renewed rows", "share", _OF_MATRIX,
+              "share of the rows whose cosine with what they were at the previous checkpoint is below 1/2"),
+    _baseline("pure_scaling", "pure scaling", "", _OF_MATRIX,
+              "factor less 1 by which the matrix was scaled, 0 where its change was no mere scaling"),
     _baseline("qk_norm", "QK product norm", "weight^2", _OF_HEAD, "Frobenius norm of W_Q^T W_K of a head"),
     _baseline("qk_entropy", "QK spectral entropy", "", _OF_HEAD,
               "entropy of the squared singular values of W_Q^T W_K over its largest possible value"),
     _baseline("ov_norm", "OV product norm", "weight^2", _OF_HEAD, "Frobenius norm of W_O W_V of a head"),
     _baseline("ov_entropy", "OV spectral entropy", "", _OF_HEAD,
               "entropy of the squared singular values of W_O W_V over its largest possible value"),
+    *(_baseline(f"update_relative_{part}", f"relative update norm of {part.upper()}", "", _OF_HEAD,
+                f"update norm of the head's part of {part.upper()} over its previous norm")
+      for part in "qkvo"),
+    *(_baseline(f"pure_scaling_{part}", f"pure scaling of {part.upper()}", "", _OF_HEAD,
+                f"factor less 1 by which the head's part of {part.upper()} was scaled, 0 where it was not")
+      for part in "qkvo"),
 )  # fmt: skip
 
 
@@ -62,6 +83,7 @@ class Updates(Probe):
 
     options: WeightOptions
     name: str = "updates"
+    version: ClassVar[int] = 2
     features: tuple[Feature, ...] = field(default=FEATURES, repr=False)
     cost = Cost.COSTLY  # not that it is: it is measured when it is named, and by a watch
     reads = Reads.PREVIOUS
@@ -80,7 +102,7 @@ class Updates(Probe):
         before = snapshot.previous
         if before is not None and not _readable(before):
             found.alone, before = True, None
-        attention = Attention(heads_of(snapshot.config))
+        attention = Attention(heads_in(snapshot.config))
         squares = np.zeros(2)
         for now, then in _pairs(snapshot, before, self.options):
             values, part = matrix_update(now.values, None if then is None else then.values)
@@ -117,7 +139,8 @@ def matrix_update(now: np.ndarray, then: np.ndarray | None) -> tuple[dict[str, f
         "update_relative": _ratio(math.sqrt(square), math.sqrt(past)),
         "update_row_max": _ratio(math.sqrt(rows.max()), math.sqrt(float(np.median(rows)))),
         "unchanged_rows": float(np.mean(rows == 0)),
-    }
+        "pure_scaling": pure_scaling(here, there),
+    } | row_faults(here, there)
     if min(change.shape) <= LARGEST_EXACT and square > 0:
         singular = np.linalg.svd(change, compute_uv=False).astype(np.float64)
         values |= {"update_spectral": float(singular[0]), "update_entropy": spectral_entropy(singular)}

@@ -48,6 +48,18 @@ def _surfaces() -> Caption:
     )
 
 
+def view_caption(run: str) -> Caption:
+    """Return the caption of the turning view of a run's surfaces."""
+    return Caption(
+        "The surface to turn",
+        f"The loss of {run} over the sampled plane: height and colour are the loss, dots minima, crosses "
+        "saddles, lines what merges. Drag it or use the arrow keys; the slider goes through the checkpoints.",
+        "Which shape the plane has: a bowl, a saddle, or more than one basin.",
+        _SLICE + " Without the common scale, heights of different checkpoints cannot be compared.",
+        "The sampled loss as a surface in three dimensions, with a slider over checkpoints.",
+    )
+
+
 def _profiles() -> Caption:
     return Caption(
         "Landscape profiles over training",

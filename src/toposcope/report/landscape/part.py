@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from toposcope.analysis.findings.surfaces import shares
 from toposcope.analysis.forms import number
 from toposcope.analysis.study import Study
 from toposcope.report.landscape.captions import captions
-from toposcope.report.landscape.pictures import figures
+from toposcope.report.landscape.pictures import figures, shown_surfaces
+from toposcope.report.landscape.view import surface_view
 from toposcope.report.parts import PagePart, part_of
 from toposcope.report.tables import correlation_table, families_table, replicates_table
 from toposcope.tabular import Table
@@ -21,7 +24,8 @@ def landscape_part(study: Study) -> PagePart:
         *(correlation_table(study, name, "landscape_trends") for name in study.further),
         replicates_table(study),
     )
-    return part_of(study, figures(study), captions(study), made)
+    part = part_of(study, figures(study), captions(study), made)
+    return replace(part, view=surface_view(shown_surfaces(study)))
 
 
 def surfaces_table(study: Study) -> Table:

@@ -8,9 +8,14 @@ from toposcope.analysis.findings import words
 from toposcope.analysis.findings.end import forecasts_of
 from toposcope.analysis.groups import sizes
 from toposcope.analysis.study import Study
+from toposcope.analysis.subjects import H0, H0_SCALED, H1, NP
+from toposcope.figures.marks import bends_of
 from toposcope.report.notes import beside_null, correlations_caption, of_draws, of_seeds
 from toposcope.report.parts import Caption
+from toposcope.report.weights.pictures import has_sizes, symptoms_of
 from toposcope.types import Normalization
+
+H1_SCALED = H0_SCALED.replace("h0_", "h1_")
 
 
 def captions(study: Study) -> dict[str, Caption]:
@@ -25,20 +30,50 @@ def captions(study: Study) -> dict[str, Caption]:
         "forecast": _forecast(study),
         "scaling": _scaling(study),
         "layers": _layers(study),
+        "barcode": _barcode(),
+        "snapshot": _snapshot(),
     }
+
+
+def _marked(study: Study, *columns: str) -> str:
+    """Return what a caption says on the changepoints that its curves carry."""
+    names = [study.column(column) for column in columns]
+    if not sum(len(bends_of(study.bends, name)) for name in names):
+        return ""
+    return (
+        " A triangle marks a changepoint, where the slope on log step leaves every smooth trend; the line "
+        "through it is its 95% interval."
+    )
+
+
+def _snapshot() -> Caption:
+    return Caption(
+        "Neural persistence of every matrix at this checkpoint",
+        "Each matrix's neural persistence beside the same entries in random order (grey: lowest to highest "
+        "of the draws).",
+        "Which matrices' weights are arranged otherwise than at random.",
+        "Anything about training: there is one checkpoint, and no curve.",
+        "A dot for each matrix, beside a grey bar for its shuffled weights.",
+    )
+
+
+def _runs(study: Study) -> str:
+    return "one run" if len(study.runs) == 1 else f"{len(study.runs)} runs"
 
 
 def _overview(study: Study) -> Caption:
     return Caption(
         "The study on one page",
-        f"Loss, mean neural persistence and loss against H0 for {len(study.runs)} runs, and the last H0 "
-        "against model size.",
-        "Which quantities move during training, and in which order the sizes end.",
+        f"Loss, mean neural persistence and loss against H0 for {_runs(study)}, and "
+        + ("the last H0 against model size." if has_sizes(study) else "H1 of the weight cloud."),
+        "Which quantities move during training"
+        + (", and in which order the sizes end." if has_sizes(study) else "."),
         "Whether they move together for any reason but time: see the correlations below for that. And "
         + of_seeds(study)
         + ".",
         "Four panels: loss falling with the step, neural persistence against the step, loss against H0 "
-        "total persistence, and final H0 against the number of parameters.",
+        "total persistence, and "
+        + ("final H0 against the number of parameters." if has_sizes(study) else "H1 against the step."),
     )
 
 
@@ -55,7 +90,8 @@ def _loss(study: Study) -> Caption:
     return Caption(
         "Loss",
         "Training loss of every step, averaged within log-spaced bins with their 5% to 95% range"
-        + (", and the loss on fixed held-out batches at each checkpoint." if held else "."),
+        + (", and the loss on fixed held-out batches at each checkpoint." if held else ".")
+        + (" Dashed lines: where a log falls ill, and how." if symptoms_of(study) else ""),
         can,
         cannot + " Also, " + of_seeds(study) + ".",
         "Loss, in the unit it was logged in, against the optimiser step on a log axis, for "
@@ -77,8 +113,8 @@ def _neural_persistence(study: Study) -> Caption:
         )
     return Caption(
         "Neural persistence beside shuffled weights",
-        f"Mean over the matrices of each model (convention {study.filtration}: {convention}). Grey: the "
-        "same entries in random order, mean and 95% prediction band.",
+        f"Mean over the matrices of each model ({convention}). Grey: the same entries in random order, mean "
+        f"and 95% prediction band.{_marked(study, NP)}",
         null,
         "That neural persistence causes or predicts the loss; and a part of it that moves together with "
         "the grey line is the "
@@ -97,14 +133,34 @@ def _vietoris_rips(study: Study) -> Caption:
     return Caption(
         "H0 and H1 of the weight cloud",
         f"Total persistence of connected components (H0) and loops (H1) of {cloud}; below, the same with "
-        f"distances divided by their median. Lines are means; {of_draws(study, 'cloud')}.",
+        f"distances divided by their median. Lines are means; {of_draws(study, 'cloud')}."
+        + _marked(study, H0, H1, H0_SCALED, H1_SCALED),
         "How spread out the rows of the weight matrices are, and, from the lower panels, what is left of "
         "it when the overall scale of the weights is taken out.",
         "Any growth that is absent from the lower panels is growth of the weights, not of their shape. "
-        "Sizes have clouds of different numbers of points and dimensions, so levels are not comparable "
-        "between them. And " + of_seeds(study) + ".",
+        + (
+            "Sizes have clouds of different numbers of points and dimensions, so levels are not comparable "
+            "between them. "
+            if has_sizes(study)
+            else ""
+        )
+        + "And "
+        + of_seeds(study)
+        + ".",
         "H0 and H1 total persistence against the step on a log axis, one line per model size, raw above "
         "and scale-free below.",
+    )
+
+
+def _barcode() -> Caption:
+    return Caption(
+        "Bars of the weight cloud: diagram and barcode",
+        "Every component (H0) and loop (H1) of one subsample of one run's weight rows: where it appears and "
+        "where it ends, at the last checkpoint and at the first. Far from the diagonal, or long: it lasts.",
+        "At which distances the rows join, and whether any loop lasts much longer than the others.",
+        "That a long bar is structure: a cloud without any has some as well. And it is one subsample of one "
+        "run.",
+        "Persistence diagrams, death against birth, beside barcodes with a line for each bar.",
     )
 
 

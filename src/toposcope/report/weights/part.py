@@ -6,7 +6,13 @@ from toposcope.analysis.study import Study
 from toposcope.report.parts import PagePart, part_of
 from toposcope.report.tables import correlation_table, families_table, forecasts_table, replicates_table
 from toposcope.report.weights.captions import captions, gradient_captions, table_captions
-from toposcope.report.weights.pictures import figures, gradient_figures, table_figures
+from toposcope.report.weights.pictures import (
+    figures,
+    gradient_figures,
+    has_curves,
+    has_sizes,
+    table_figures,
+)
 from toposcope.report.weights.tables import phases_table, runs_table, scaling_table, segments_table
 
 
@@ -18,10 +24,9 @@ def weights_part(study: Study) -> PagePart:
         correlation_table(study, study.target, "trends"),
         *(correlation_table(study, name, "trends") for name in study.further),
         replicates_table(study),
-        phases_table(study),
-        segments_table(study),
-        scaling_table(study),
-        forecasts_table(study),
+        *((phases_table(study), segments_table(study)) if has_curves(study) else ()),
+        *((scaling_table(study),) if has_sizes(study) else ()),
+        *((forecasts_table(study),) if study.forecasts["error"].notna().any() else ()),
     )
     return part_of(study, figures(study), captions(study), made)
 

@@ -10,10 +10,12 @@ from matplotlib.figure import Figure
 
 from toposcope.analysis.catalogue import nulls_by_feature
 from toposcope.analysis.groups import sizes
+from toposcope.analysis.health import health
 from toposcope.analysis.study import Study
-from toposcope.analysis.subjects import H0
+from toposcope.analysis.subjects import H0, NP
 from toposcope.analysis.verdicts import judged
 from toposcope.figures import (
+    barcode,
     correlations,
     forecast,
     gradients,
@@ -23,51 +25,114 @@ from toposcope.figures import (
     neural_persistence,
     overview,
     scaling,
+    snapshot,
     vietoris_rips,
 )
+from toposcope.figures.marks import bends_of
 
 
 def figures(study: Study) -> Iterator[tuple[str, Figure]]:
-    """Draw every figure on weights that the study has the numbers for, in reading order."""
-    features, metrics, runs = study.features, study.metrics, study.runs
-    h0, cloud, filtration = study.column(H0), study.cloud, study.filtration
-    null = nulls_by_feature(study.series.catalogue, neural_persistence.PROBE).get("neural_persistence")
-    main = study.finals[study.finals["quantity"].isin(study.fits["quantity"])]
+    """Draw every figure on weights that the study has the numbers for, in reading order.
+
+    With one checkpoint a run there is no curve: the matrices of that checkpoint stand in its place.
+    """
+    yield from _over_time(study) if has_curves(study) else _at_one_checkpoint(study)
+    if np.isfinite(study.forecasts["error"].to_numpy(float)).any():
+        yield "forecast", forecast.draw(study.forecasts)
+    if has_sizes(study):
+        main = study.finals[study.finals["quantity"].isin(study.fits["quantity"])]
+        yield "scaling", scaling.draw(main, study.fits, study.runs, study.series.catalogue)
+    if has_curves(study) and _measured(study, "neural_persistence"):
+        yield (
+            "layers",
+            layers.draw(study.features, study.runs, filtration=study.filtration, null=_null(study)),
+        )
+    if len(study.diagrams):
+        yield "barcode", barcode.draw(study.diagrams, _drawn_run(study))
+
+
+def has_curves(study: Study) -> bool:
+    """Return whether any run has more than one checkpoint."""
+    return bool((study.series.values.groupby("run")["step"].nunique() > 1).any())
+
+
+def has_sizes(study: Study) -> bool:
+    """Return whether there are models of more than one known size."""
+    runs = study.runs
+    return runs.loc[runs["parameters"] > 0, "parameters"].nunique() > 1
+
+
+def _at_one_checkpoint(study: Study) -> Iterator[tuple[str, Figure]]:
+    yield from _of_losses(study)
+    if _measured(study, "neural_persistence"):
+        yield (
+            "snapshot",
+            snapshot.draw(study.features, study.runs, filtration=study.filtration, null=_null(study)),
+        )
+
+
+def _over_time(study: Study) -> Iterator[tuple[str, Figure]]:
+    features, metrics, runs, cloud = study.features, study.metrics, study.runs, study.cloud
     yield (
         "overview",
         overview.draw(
             features,
             metrics,
             runs,
-            main,
+            study.finals[study.finals["quantity"].isin(study.fits["quantity"])],
             study.fits,
             study.series.catalogue,
-            filtration=filtration,
-            quantity=h0,
+            filtration=study.filtration,
+            quantity=study.column(H0),
             name=cloud,
         ),
     )
     yield from _of_losses(study)
     if _measured(study, "neural_persistence"):
-        yield "neural_persistence", neural_persistence.draw(features, runs, filtration=filtration, null=null)
+        bends = bends_of(study.bends, study.column(NP))
+        yield (
+            "neural_persistence",
+            neural_persistence.draw(
+                features, runs, filtration=study.filtration, null=_null(study), bends=bends
+            ),
+        )
     if _measured(study, "h0_total"):
-        yield "vietoris_rips", vietoris_rips.draw(features, runs, name=cloud)
+        yield "vietoris_rips", vietoris_rips.draw(features, runs, name=cloud, bends=_rips_bends(study))
     if len(metrics) and _measured(study, "h0_total"):
-        notes = rho_notes(study.leading, runs, target=study.target, column=h0)
+        notes = rho_notes(study.leading, runs, target=study.target, column=study.column(H0))
         yield "loss_against_h0", loss_against_h0.draw(features, metrics, runs, name=cloud, notes=notes)
     if study.target:
         yield "correlations", _correlations(study)
-    if np.isfinite(study.forecasts["error"].to_numpy(float)).any():
-        yield "forecast", forecast.draw(study.forecasts)
-    if runs.loc[runs["parameters"] > 0, "parameters"].nunique() > 1:
-        yield "scaling", scaling.draw(main, study.fits, runs, study.series.catalogue)
-    if _measured(study, "neural_persistence"):
-        yield "layers", layers.draw(features, runs, filtration=filtration, null=null)
+
+
+def _null(study: Study) -> str | None:
+    return nulls_by_feature(study.series.catalogue, neural_persistence.PROBE).get("neural_persistence")
 
 
 def _of_losses(study: Study) -> Iterator[tuple[str, Figure]]:
     if len(study.metrics) and study.metrics[["loss", "heldout_loss"]].notna().any(axis=None):
-        yield "loss", loss_curves.draw(study.metrics, study.runs)
+        yield "loss", loss_curves.draw(study.metrics, study.runs, symptoms=symptoms_of(study))
+
+
+def symptoms_of(study: Study) -> dict[str, list[tuple[str, float]]]:
+    """Return where the training log of each run falls ill: kind and step."""
+    found = {
+        str(run): [(one.kind, float(one.step)) for one in health(rows)]
+        for run, rows in study.metrics.groupby("run")
+    }
+    return {run: symptoms for run, symptoms in found.items() if symptoms}
+
+
+def _rips_bends(study: Study) -> dict[str, pd.DataFrame]:
+    """Return the changepoints of each feature of the cloud, by its name."""
+    columns = {name: f"rips/euclidean/{study.cloud}/{name}" for name in vietoris_rips.FEATURES}
+    return {name: bends_of(study.bends, column) for name, column in columns.items()}
+
+
+def _drawn_run(study: Study) -> str:
+    """Return the run whose bars are drawn: the largest model that kept them."""
+    kept = set(study.diagrams["run"])
+    return [run for run in study.ordered if run in kept][-1]
 
 
 def _measured(study: Study, feature: str) -> bool:

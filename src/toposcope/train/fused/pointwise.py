@@ -23,6 +23,7 @@ from toposcope.train.fused.vectors import (
     store,
     subtract,
     total,
+    with_sign,
 )
 
 _ZERO, _HALF, _ONE = np.float32(0.0), np.float32(0.5), np.float32(1.0)
@@ -36,23 +37,25 @@ _A1, _A2, _A3, _A4, _A5 = (
 
 
 @njit(cache=True, fastmath=FAST)
-def gelu(x, out):
-    """Fill `out` with x Phi(x) and replace `x` by the slope Phi(x) + x phi(x); flat, whole vectors.
+def below_and_bell(value):
+    """Return Phi(x), the normal distribution function to an absolute error below 2e-7, and exp(-x^2 / 2)."""
+    size = absolute(value)
+    bell = exp(multiply(multiply(value, value), splat(-_HALF)))
+    t = divide(splat(_ONE), fma(splat(_T), size, splat(_ONE)))
+    p = fma(splat(_A5), t, splat(_A4))
+    p = fma(p, t, splat(_A3))
+    p = fma(p, t, splat(_A2))
+    p = multiply(fma(p, t, splat(_A1)), t)
+    inside = subtract(splat(_HALF), multiply(p, bell))  # Phi(|x|) - 1/2
+    return add(with_sign(inside, value), splat(_HALF)), bell
 
-    Phi is the normal distribution function, with an absolute error below 2e-7.
-    """
+
+@njit(cache=True, fastmath=FAST)
+def gelu(x, out):
+    """Fill `out` with x Phi(x) and replace `x` by the slope Phi(x) + x phi(x); flat, whole vectors."""
     for at in range(0, x.size, LANES):
         value = load(x, at)
-        size = absolute(value)
-        bell = exp(multiply(multiply(value, value), splat(-_HALF)))
-        t = divide(splat(_ONE), fma(splat(_T), size, splat(_ONE)))
-        p = fma(splat(_A5), t, splat(_A4))
-        p = fma(p, t, splat(_A3))
-        p = fma(p, t, splat(_A2))
-        p = multiply(fma(p, t, splat(_A1)), t)
-        inside = subtract(splat(_HALF), multiply(p, bell))  # Phi(|x|) - 1/2
-        sign = divide(value, larger(size, splat(np.float32(1e-30))))
-        below = fma(inside, sign, splat(_HALF))
+        below, bell = below_and_bell(value)
         store(out, at, multiply(value, below))
         store(x, at, fma(multiply(value, bell), splat(_DENSITY), below))
 

@@ -186,6 +186,16 @@ def absolute(typing: Any, a: Any) -> Any:
 
 
 @intrinsic
+def with_sign(typing: Any, a: Any, b: Any) -> Any:
+    """Return |a| with the sign of b."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        return _call(builder, "copysign", arguments)
+
+    return vector(vector, vector), generate
+
+
+@intrinsic
 def total(typing: Any, a: Any) -> Any:
     """Return the sum of the lanes, halves onto halves."""
 

@@ -1,0 +1,59 @@
+"""Stores that were measured apart by one recipe, read as one."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+import pandas as pd
+
+from toposcope.errors import StoreError
+from toposcope.store import Store
+from toposcope.store.merge import merge
+
+Given = Store | str | Path | pd.DataFrame
+
+
+@contextmanager
+def joined(sources: Sequence[Given]) -> Iterator[list[Given]]:
+    """Yield the sources with stores of one recipe merged into one, which is gone after the block.
+
+    Raises
+    ------
+    StoreError
+        When two stores hold the same kind of measurement by different recipes, or sampled surfaces, which
+        have to stay on the disk to be drawn.
+    """
+    stores = [_opened(one) for one in sources]
+    groups: dict[str, list[Store]] = {}
+    for store in stores:
+        if store is not None:
+            groups.setdefault(store.recipe_hash, []).append(store)
+    several = {key: group for key, group in groups.items() if len(group) > 1}
+    if not several:
+        yield list(sources)
+        return
+    with tempfile.TemporaryDirectory() as folder:
+        read: list[Given] = []
+        for one, store in zip(sources, stores, strict=True):
+            if store is None or store.recipe_hash not in several:
+                read.append(one)
+            elif store is several[store.recipe_hash][0]:
+                group = several[store.recipe_hash]
+                if any((member.path / "landscapes").is_dir() for member in group):
+                    named = " ".join(str(member.path) for member in group)
+                    raise StoreError(
+                        f"stores with sampled surfaces: first toposcope merge {named} --out BOTH"
+                    )
+                read.append(merge(group, Path(folder) / str(len(read)))[0])
+        yield read
+
+
+def _opened(source: Given) -> Store | None:
+    if isinstance(source, Store):
+        return source
+    if isinstance(source, pd.DataFrame) or Path(source).is_file():
+        return None
+    return Store.open(source)

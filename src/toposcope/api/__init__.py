@@ -1,0 +1,13 @@
+"""What a command does, as one function each: audit, compare, measure, analyse, forecast, report, train."""
+
+from __future__ import annotations
+
+from toposcope.api.checkpoints import audit, compare
+from toposcope.api.judgements import analyze, forecast, report
+from toposcope.api.measuring import measure
+from toposcope.api.results import Audit, Comparison, Forecasts, Report
+
+__all__ = [
+    "Audit", "Comparison", "Forecasts", "Report", "analyze", "audit", "compare", "forecast", "measure",
+    "report",
+]  # fmt: skip

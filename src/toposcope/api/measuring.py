@@ -1,0 +1,241 @@
+"""Measurements: which checkpoints, which probes and which recipe, and the sweep that carries them out."""
+
+from __future__ import annotations
+
+import re
+import shutil
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from toposcope.api.checkpoints import opened
+from toposcope.errors import InputError
+
+if TYPE_CHECKING:
+    from toposcope.api.checkpoints import Where
+    from toposcope.probes.base import Probe
+    from toposcope.probes.landscape.options import LandscapeOptions
+    from toposcope.probes.landscape.study import LandscapeStudy
+    from toposcope.probes.representations.options import RepresentationOptions
+    from toposcope.probes.weights.options import WeightOptions
+    from toposcope.sources import Series
+    from toposcope.store import Store
+    from toposcope.sweep import Execution, SweepReport
+    from toposcope.sweep.expect import Expectation
+    from toposcope.sweep.loop import Sweepable
+    from toposcope.sweep.worker import Failure
+
+LANDSCAPE_PROBES = ("sharpness", "curvature", "surface", "paths", "retrain")
+
+
+@dataclass(frozen=True, slots=True)
+class Measurement:
+    """What a sweep measures, and the recipe that its store states."""
+
+    series: Sweepable
+    probes: Sequence[Probe]
+    recipe: Mapping[str, object]
+
+    def carry_out(
+        self,
+        out: str | Path,
+        *,
+        execution: Execution,
+        agree: Callable[[Expectation], None] | None = None,
+    ) -> SweepReport:
+        """Measure what the store at `out` lacks; `agree` is asked first, as in `toposcope.sweep.sweep`.
+
+        Raises
+        ------
+        InputError
+            With the cause, when every unit failed for the same one; a store made for it is removed.
+        """
+        from toposcope.store import Store
+        from toposcope.sweep import sweep
+
+        place = Place.of(Path(out))
+        store = Store.create(out, recipe=dict(self.recipe))
+        report = sweep(self.series, list(self.probes), store, execution=execution, agree=agree)
+        place.refuse_nothing(report, alone=execution.shard.count == 1)
+        return report
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a store is to be, and whether anything was there before this call."""
+
+    path: Path
+    fresh: bool
+
+    @classmethod
+    def of(cls, path: Path) -> Place:
+        """Look at a path before the store is made."""
+        return cls(path, not path.is_dir() or not any(path.iterdir()))
+
+    def refuse_nothing(self, report: SweepReport, *, alone: bool) -> None:
+        """Turn a sweep that measured nothing, for one cause, into an error; a store it made is removed.
+
+        `alone` says that no other launcher may be writing to the store.
+
+        Raises
+        ------
+        InputError
+            With the cause, when every unit failed for the same one and the store has no other.
+        """
+        causes = {_cause(failure) for failure in report.failures}
+        if report.done or report.skipped or len(causes) != 1:
+            return
+        if self.fresh and alone:
+            shutil.rmtree(self.path)
+        first, n = report.failures[0], len(report.failures)
+        others = f" (and so {n - 1} more)" if n > 1 else ""
+        raise InputError(
+            f"nothing could be measured: run {first.run} step {first.step}{others}: {first.note}"
+        )
+
+
+def _cause(failure: Failure) -> str:
+    """Return the words of a failure without what names its checkpoint."""
+    return re.sub(r"\d+", "#", failure.note.replace(failure.run, "RUN"))
+
+
+def of_weights(
+    series: Series, probes: Sequence[Probe], options: WeightOptions, *, gradients: bool, texts: str | None
+) -> Measurement:
+    """Return the measurement of a series' weights, or of the loss gradients on a fixed batch in their place.
+
+    Raises
+    ------
+    InputError
+        When gradients are wanted and no checkpoint brings a batch.
+    """
+    if not gradients:
+        return Measurement(series, probes, options.recipe())
+    from toposcope.models import load_texts
+    from toposcope.probes.gradients import GradientBatch, gradient_probes, gradient_series, has_own_batch
+
+    if texts is None and not any(has_own_batch(checkpoint) for checkpoint in series):
+        raise InputError("--gradients: only run folders bring a batch; give --texts FILE")
+    batch = GradientBatch(texts=None if texts is None else load_texts(texts))
+    return Measurement(gradient_series(series, batch), gradient_probes(list(probes)), options.recipe())
+
+
+def measure(
+    series: Where,
+    store: str | Path,
+    *,
+    features: str | Sequence[str | Probe] = "cheap",
+    preset: str = "default",
+    texts: str | Path | None = None,
+    options: WeightOptions | RepresentationOptions | LandscapeOptions | None = None,
+    jobs: int = 1,
+    diagrams: bool | None = None,
+    quiet: bool = True,
+) -> Store:
+    """Measure every checkpoint into a store: weights, gradients, representations or the loss surface.
+
+    What is in the store already is not measured again: a call that was stopped goes on when it is repeated.
+
+    Parameters
+    ----------
+    series
+        A `Series`, or anything that `open_series` opens.
+    store
+        The store's folder, made when it is not there.
+    features
+        "cheap", "all", names of weight probes separated by commas, or a list of names and of your own probes;
+        "gradients" among them for the gradients' topology in place of the weights'; "representations" for
+        what each checkpoint makes of `texts`, "sensitivity" beside it for other settings; "landscape" for the
+        loss surface, or its probes (sharpness, curvature, surface, paths, retrain).
+    preset
+        "default", or a paper's conventions: "seed004" for weights, "seed003" for representations.
+    texts
+        A file with a text on each line, or what `load_texts` takes. Representations need it. Gradients and
+        the loss surface of run folders read what their training held out without it.
+    options
+        The settings in place of the preset's: `WeightOptions`, `RepresentationOptions` or `LandscapeOptions`.
+    jobs
+        Processes that measure side by side.
+    diagrams
+        Keep the persistence diagrams, too; by default those of representations, which figures read.
+
+    Raises
+    ------
+    InputError
+        When nothing could be measured, a feature is unknown, or the store was made with other settings.
+
+    Examples
+    --------
+    >>> import toposcope as ts
+    >>> store = ts.measure("runs/", "store", features="rips,baselines", jobs=2)        # doctest: +SKIP
+    >>> store = ts.measure("runs/", "states", features="representations", texts="texts.txt")  # doctest: +SKIP
+    """
+    from toposcope.api.representations import OURS, Asked, of_representations
+    from toposcope.store import Store
+    from toposcope.sweep import Execution
+
+    asked = features.split(",") if isinstance(features, str) else list(features)
+    names = [one.strip() for one in asked if isinstance(one, str)]
+    own = [one for one in asked if not isinstance(one, str)]
+    source = None if texts is None else str(texts)
+    if {*names} & {"landscape", *LANDSCAPE_PROBES}:
+        found = _of_landscape(opened(series), names, source, Path(store), _settings(options, "landscape"))
+    elif {*names} & {*OURS}:
+        wanted = Asked(texts=source, features=tuple(names))
+        found = of_representations(
+            lambda: opened(series), _settings(options, "representations", preset), wanted,
+            look=Place.of(Path(store)).fresh,
+        )  # fmt: skip
+    else:
+        found = _of_names(series, names, source, _settings(options, "weights", preset))
+    kept = bool({*names} & {*OURS}) if diagrams is None else diagrams
+    execution = Execution(jobs=jobs, keep_diagrams=kept, quiet=quiet)
+    Measurement(found.series, [*found.probes, *own], found.recipe).carry_out(store, execution=execution)
+    return Store.open(store)
+
+
+def _of_names(series: Where, names: list[str], texts: str | None, options: WeightOptions) -> Measurement:
+    """Return the measurement of weights, or of gradients, by the names of their probes."""
+    from toposcope.probes.registry import weight_probes
+
+    gradients = "gradients" in names
+    chosen = [name for name in names if name != "gradients"]
+    if gradients and not chosen:
+        chosen = ["cheap"]
+    probes = weight_probes(chosen, options) if chosen else []
+    return of_weights(opened(series, split=options.split), probes, options, gradients=gradients, texts=texts)
+
+
+def _of_landscape(
+    series: Series, names: Sequence[str], texts: str | None, store: Path, options: LandscapeOptions
+) -> Measurement:
+    """Return the measurement of the loss surface, refused where it costs too much."""
+    from toposcope.probes.landscape.study import study_of_texts
+
+    study: LandscapeStudy = study_of_texts(options, texts, store, features=names).of(series)
+    study.cost(series)
+    return Measurement(series, study.probes(), study.recipe())
+
+
+def _settings(given: object, kind: str, preset: str = "default"):  # type: ignore[no-untyped-def]
+    """Return the settings of a kind of measurement: those given, else the preset's."""
+    from toposcope.papers import representation_presets, weight_presets
+    from toposcope.probes.landscape.options import LandscapeOptions
+    from toposcope.probes.representations.options import RepresentationOptions
+    from toposcope.probes.weights.options import WeightOptions
+
+    types = {
+        "weights": WeightOptions,
+        "representations": RepresentationOptions,
+        "landscape": LandscapeOptions,
+    }
+    if given is None:
+        if kind == "weights":
+            return weight_presets.preset(preset)
+        return representation_presets.preset(preset, {}) if kind == "representations" else LandscapeOptions()
+    if not isinstance(given, types[kind]):
+        raise InputError(
+            f"options is a {type(given).__name__}; these features are measured by {types[kind].__name__}"
+        )
+    return given

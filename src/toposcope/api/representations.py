@@ -1,0 +1,178 @@
+"""Measurements of representations: from texts through models, or from states that were kept."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from toposcope.api.measuring import Measurement
+from toposcope.errors import InputError, MissingExtraError
+
+if TYPE_CHECKING:
+    from toposcope.models.loading import ModelLoader
+    from toposcope.probes.base import Probe
+    from toposcope.probes.representations.kept import KeptSeries
+    from toposcope.probes.representations.options import RepresentationOptions
+    from toposcope.probes.representations.sensitivity import SensitivityOptions
+    from toposcope.probes.representations.study import RepresentationStudy
+    from toposcope.sources.series import Series
+
+OURS = ("representations", "sensitivity")
+"""The probes that come with the package; every other name is one from elsewhere."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Asked:
+    """Which texts a measurement reads and through what, beside its settings.
+
+    `texts` is what `load_texts` takes; the first `limit` of at least `min_chars` characters count. `labelled`
+    is a file for a linear probe, `grid` what is compared for the sensitivity, `keep` where states are kept.
+    """
+
+    texts: str | None = None
+    limit: int | None = None
+    min_chars: int = 100
+    split: str = "validation"
+    features: tuple[str, ...] = ("representations",)
+    labelled: Path | None = None
+    grid: SensitivityOptions | None = None
+    keep: Path | None = None
+    tokenizer: Path | None = None
+    device: str = "cpu"
+
+
+def of_representations(
+    find: Callable[[], Series], options: RepresentationOptions, asked: Asked, *, look: bool
+) -> Measurement:
+    """Return the measurement of what every checkpoint makes of texts; `look` has models refused beforehand.
+
+    `find` opens the series, which is done last: what is asked for can be wrong whatever the series holds.
+
+    Raises
+    ------
+    InputError
+        When no texts are given, a layer, a device or a feature is unknown, or no checkpoint is a model.
+    """
+    from toposcope.models.loading import ModelLoader
+    from toposcope.probes.representations.kept import keep_runs
+    from toposcope.probes.representations.linear_probe import load_labelled
+    from toposcope.probes.representations.study import study_of_texts
+
+    if asked.texts is None:
+        raise InputError("representations are those of texts: give texts, a file with one on each line")
+    _check_layers(options.layers)
+    further = _further(asked.features)
+    check_device(asked.device)
+    loader = ModelLoader(tokenizer=asked.tokenizer, device=asked.device, half=options.half)
+    study = study_of_texts(
+        options, asked.texts, loader, limit=asked.limit or 200, min_chars=asked.min_chars, split=asked.split,
+        labelled=None if asked.labelled is None else load_labelled(asked.labelled), keep=asked.keep,
+        grid=_grid(asked),
+    )  # fmt: skip
+    series = find()
+    if look and (asked.keep is None or not asked.keep.exists()):
+        _check_models(series, loader, options.layers)
+    if asked.keep is not None:
+        keep_runs(asked.keep, series.runs)
+    return Measurement(series, [*_wanted(study, asked), *further], study.recipe())
+
+
+def of_kept(series: KeptSeries, options: RepresentationOptions, asked: Asked) -> Measurement:
+    """Return the measurement of states that were kept: no model is needed.
+
+    Raises
+    ------
+    InputError
+        When more texts are asked for than were kept, or a layer or a feature is unknown.
+    """
+    from toposcope.probes.representations.study import study_of_kept
+
+    _check_layers(options.layers)
+    further = _further(asked.features)
+    _check_kept(series, asked.limit)
+    study = study_of_kept(options, series, limit=asked.limit, grid=_grid(asked))
+    return Measurement(series, [*_wanted(study, asked), *further], study.recipe())
+
+
+def check_device(device: str) -> None:
+    """Refuse a device that this machine does not have.
+
+    Raises
+    ------
+    InputError
+        When it is none, or not here.
+    """
+    if device == "cpu":
+        return
+    if not re.fullmatch(r"cuda(:\d+)?", device):
+        raise InputError(f"--device {device!r} is unknown; use cpu or cuda")
+    try:
+        import torch
+    except ImportError:
+        raise MissingExtraError("torch", "hf") from None
+    if not torch.cuda.is_available():
+        raise InputError(f"--device {device} is not available on this machine; use --device cpu")
+
+
+def _grid(asked: Asked) -> SensitivityOptions | None:
+    if asked.grid is not None or "sensitivity" not in asked.features:
+        return asked.grid
+    from toposcope.probes.representations.sensitivity import SensitivityOptions
+
+    return SensitivityOptions()
+
+
+def _wanted(study: RepresentationStudy, asked: Asked) -> list[Probe]:
+    names = {*asked.features, "sensitivity"}
+    return [probe for probe in study.probes() if probe.name in names]
+
+
+def _further(features: Sequence[str]) -> list[Probe]:
+    """Return the probes that come from elsewhere."""
+    from toposcope.probes.registry import further_probes
+
+    return further_probes([name for name in features if name not in OURS], known=OURS)
+
+
+def _check_layers(choice: str) -> None:
+    """Refuse a choice of layers that no model could have."""
+    if choice not in ("last", "all") and not all(part.strip().isdecimal() for part in choice.split(",")):
+        raise InputError(f"--layers {choice!r}: give last, all, or numbers such as 0,6,12")
+
+
+def _check_kept(kept: KeptSeries, limit: int | None) -> None:
+    """Refuse to take more texts than were kept at every checkpoint."""
+    from toposcope.probes.representations.kept import read_states
+
+    if limit is None:
+        return
+    states = read_states(kept.folder, next(iter(kept)))
+    few = min(len(values) for values in states.values())
+    if limit > few:
+        raise InputError(
+            f"--limit: {limit} texts were asked for, {few} were kept in {kept.folder}; lower the number"
+        )
+
+
+def _check_models(series: Series, loader: ModelLoader, layers: str) -> None:
+    """Refuse a series of which no checkpoint is a model with these layers and a tokenizer.
+
+    One that is suffices: the sweep lists the others. Weights are not read, and models of the hub are left to
+    the sweep, since looking at them fetches them.
+    """
+    from toposcope.probes.representations.forward import resolve_layers
+
+    refusals = []
+    for checkpoint in series:
+        try:
+            n_layers = loader.n_layers(checkpoint)
+            if n_layers is not None:
+                resolve_layers(layers, n_layers)
+            return
+        except InputError as error:
+            refusals.append(error)
+    if refusals:
+        raise refusals[0]

@@ -1,0 +1,36 @@
+"""`toposcope merge`: several stores as one, without measuring again."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from toposcope.cli.output import json_option, print_json
+
+
+@click.command("merge", short_help="Join stores that were measured apart.")
+@click.argument("stores", metavar="STORE...", nargs=-1, required=True, type=click.Path(path_type=Path))
+@click.option("--out", required=True, type=click.Path(path_type=Path), help="The new store's folder.")
+@json_option
+def command(stores: tuple[Path, ...], out: Path, as_json: bool) -> int:
+    """Write what STOREs of one recipe hold into a new store; nothing is measured again.
+
+    Runs of one name that are not the same run are called STORE/RUN. To see several stores on one page only,
+    `toposcope report A B` is enough.
+    """
+    from toposcope.store import Store
+    from toposcope.store.merge import merge
+
+    made, renamed = merge([Store.open(path) for path in stores], out)
+    runs = sorted(made.features()["run"].astype(str).unique())
+    if as_json:
+        changed = [{"store": str(one.store), "run": one.run, "name": one.name} for one in renamed]
+        print_json({"store": str(out), "runs": runs, "renamed": changed})
+        return 0
+    click.echo(f"{out}: {len(runs)} runs of {len(stores)} stores")
+    for one in renamed:
+        click.echo(
+            f"note: {one.run} of {one.store} is called {one.name}: another store has another {one.run}"
+        )
+    return 0

@@ -1,0 +1,128 @@
+"""Checks of content: what no update does to a matrix, and a fault of memory or of a file does.
+
+Each compares a matrix with itself at the checkpoint before, so that next to no history is needed, and is
+silent on healthy runs by its construction and not by a level: docs/watch.md has how often it was wrong.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+FEWEST = 2
+"""Earlier values of a check before it speaks: the first updates of a run are like no others."""
+
+SCALED = 0.1
+"""A part that was scaled by less than this beside its usual change is let pass: weight decay scales."""
+
+RENEWED, USUAL = 1 / 8, 1 / 32
+"""Share of rows that became unlike themselves, and the most that there may have been lately."""
+
+LATELY = 4
+
+Key = tuple[str, int, str]
+"""Name of the matrix, head (-1: none), feature."""
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """One check that failed: of which matrix and head, and what is wrong with it."""
+
+    key: Key
+    before: float
+    now: float
+    what: str
+
+    @property
+    def sentence(self) -> str:
+        """Say it of the matrix or head by name."""
+        name, head, _ = self.key
+        return f"{name}{'' if head < 0 else f' head {head}'} {self.what}"
+
+    def line(self) -> dict[str, object]:
+        """Return the line of a culprit table."""
+        name, head, feature = self.key
+        what = self.what if head < 0 else f"head {head} {self.what}"
+        return {
+            "name": name, "head": None if head < 0 else head, "feature": feature, "before": self.before,
+            "now": self.now, "sentence": what,
+        }  # fmt: skip
+
+
+Check = Callable[[float, Sequence[float], str], str]
+"""From a value, the ones before it and the matrix's role to what is wrong; empty when nothing is."""
+
+
+def _zero(now: float, past: Sequence[float], role: str) -> str:
+    return f"has rows that died: {now:.0%} are zero" if now > past[-1] and role != "embedding" else ""
+
+
+def _still(now: float, past: Sequence[float], role: str) -> str:
+    return "did not change at all" if now == 1 and past[-1] < 1 else ""
+
+
+def _exchanged(now: float, past: Sequence[float], role: str) -> str:
+    return f"has {now:.0f} rows that took one another's places" if now >= 2 else ""
+
+
+def _repeated(now: float, past: Sequence[float], role: str) -> str:
+    return f"has rows that are copies of others: {now:.0%}" if now > max(past) else ""
+
+
+def _renewed(now: float, past: Sequence[float], role: str) -> str:
+    if len(past) < LATELY or now < RENEWED or max(past) > USUAL:
+        return ""
+    return f"has rows that have nothing to do with what they were: {now:.0%}"
+
+
+def _scaled(part: str) -> Check:
+    def check(now: float, past: Sequence[float], role: str) -> str:
+        if abs(now) < SCALED or max(map(abs, past)) >= SCALED:
+            return ""
+        return f"was multiplied by {1 + now:.3g}" + (f" in its {part.upper()}" if part else "")
+
+    return check
+
+
+CHECKS: dict[str, Check] = {
+    "zero_rows": _zero,
+    "unchanged_rows": _still,
+    "exchanged_rows": _exchanged,
+    "repeated_rows": _repeated,
+    "renewed_rows": _renewed,
+    "pure_scaling": _scaled(""),
+    **{f"pure_scaling_{part}": _scaled(part) for part in "qkvo"},
+}
+"""Feature of the update probe -> its check."""
+
+
+@dataclass(slots=True)
+class Content:
+    """Checks every matrix and head of one run, one checkpoint after the other."""
+
+    past: dict[Key, deque[float]] = field(default_factory=dict)
+
+    def update(self, rows: pd.DataFrame) -> list[Fault]:
+        """Take the features of one checkpoint; return what fails, in the order of the checks."""
+        part = rows[rows["feature"].isin(list(CHECKS)) & rows["value"].notna()]
+        found = []
+        columns = [
+            part["name"],
+            part["head"].fillna(-1).astype(int),
+            part["feature"],
+            part["value"],
+            part["role"],
+        ]
+        for name, head, feature, value, role in zip(*columns, strict=True):
+            past = self.past.setdefault((name, head, feature), deque(maxlen=LATELY))
+            what = CHECKS[feature](value, past, role) if len(past) >= FEWEST else ""
+            if what:
+                found.append(Fault((name, head, feature), past[-1], value, what))
+            past.append(value)
+        order = list(CHECKS)
+        return sorted(found, key=lambda fault: order.index(fault.key[2]))

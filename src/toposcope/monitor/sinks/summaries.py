@@ -1,0 +1,65 @@
+"""From what is new in a store to summaries for the sinks."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from toposcope.monitor.journal import Event
+from toposcope.monitor.session import LiveStore
+from toposcope.monitor.sinks import Sink, Summary
+from toposcope.types import Kind, Scope
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+MOST = 24
+"""Numbers of a summary, at most: those that the probes call primary first."""
+
+
+class Forwarder:
+    """Sends every checkpoint of a store to some sinks, once; a new one begins with what comes next."""
+
+    def __init__(self, store: str | Path, sinks: Sequence[Sink], *, begin: int | None = None) -> None:
+        self._live, self._sinks = LiveStore(store), tuple(sinks)
+        self._number = self._live.snapshot(0).number if begin is None and self._sinks else begin or 0
+        self._names: dict[str, list[str]] = {}
+
+    def forward(self) -> int:
+        """Send what is new; return how many summaries that were."""
+        if not self._sinks:
+            return 0
+        new = self._live.snapshot(self._number)
+        self._number = new.number
+        made = self._summaries(new.features, new.alarms)
+        for summary in made:
+            for sink in self._sinks:
+                sink.send(summary)
+        return len(made)
+
+    def _summaries(self, features: pd.DataFrame, alarms: Sequence[Event]) -> list[Summary]:
+        part = features[(features["scope"] == Scope.MODEL) & features["value"].notna()]
+        catalogue = self._live.store.catalogue()
+        dull = catalogue[catalogue["kind"].isin([Kind.NULL, Kind.NOISE])]
+        part = part[~_pairs(part).isin(_pairs(dull))]
+        primary = _pairs(part).isin(_pairs(catalogue[catalogue["primary"]]))
+        told = {(event.run, event.step): [] for event in alarms}  # type: dict[tuple[str, int | None], list[str]]
+        for event in alarms:
+            told[event.run, event.step].append(str(event.data["sentence"]))
+        names = part["probe"] + "/" + part["filtration"].fillna("") + "/" + part["feature"]
+        part = part.assign(tag="toposcope/" + names.str.replace("//", "/"), first=primary)
+        made: dict[tuple[str, int], Summary] = {}
+        for (run, step), rows in part.groupby(["run", "step"], sort=True):
+            mean = rows.groupby("tag").agg(value=("value", "mean"), first=("first", "max"))
+            mean = mean.sort_values(["first"], ascending=False, kind="stable")
+            kept = self._names.setdefault(str(run), mean.index[:MOST].tolist())
+            values = mean["value"].reindex(kept).dropna().to_dict()
+            made[str(run), int(step)] = Summary(str(run), int(step), values, tuple(told.pop((run, step), ())))
+        for (run, at), sentences in told.items():  # of steps between checkpoints
+            made[run, at or 0] = Summary(run, at or 0, {}, tuple(sentences))
+        return [made[key] for key in sorted(made)]
+
+
+def _pairs(table: pd.DataFrame) -> pd.Series:
+    return table["probe"] + "/" + table["feature"]

@@ -1,0 +1,9 @@
+"""The papers' rules as an analysis takes them: `toposcope.analyze` hands them down."""
+
+from __future__ import annotations
+
+from toposcope.analysis.published import Published
+from toposcope.papers.forecasters import published_rules
+from toposcope.papers.phase_rules import phase_table
+
+PUBLISHED = Published(published_rules, lambda table, columns: phase_table(table, columns=columns))

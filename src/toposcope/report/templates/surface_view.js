@@ -1,0 +1,99 @@
+// The sampled surface as a wire of filled tiles on a canvas: drag or arrow keys turn it, the slider is the step.
+(() => {
+  const box = document.getElementById("surface-view");
+  const scene = JSON.parse(document.getElementById("surface-view-data").textContent);
+  const canvas = box.querySelector("canvas"), pen = canvas.getContext("2d");
+  const slider = box.querySelector("input[type=range]"), common = box.querySelector("input[type=checkbox]");
+  const said = box.querySelector("output");
+  const colours = [[68, 1, 84], [71, 44, 122], [59, 81, 139], [44, 113, 142], [33, 144, 141],
+    [39, 173, 129], [92, 200, 99], [170, 220, 50], [253, 231, 37]];
+  let turn = -0.7, tilt = 0.55;
+
+  const finite = (rows) => rows.flat().filter((value) => value !== null);
+  const ends = (values) => [Math.min(...values), Math.max(...values)];
+  const whole = ends(scene.frames.flatMap((frame) => ends(finite(frame.values))));
+
+  function colour(share) {
+    const at = Math.min(Math.max(share, 0), 1) * (colours.length - 1), low = Math.min(Math.floor(at), colours.length - 2);
+    const mix = colours[low].map((part, i) => Math.round(part + (at - low) * (colours[low + 1][i] - part)));
+    return `rgb(${mix.join(",")})`;
+  }
+
+  function draw() {
+    const frame = scene.frames[slider.value], rows = frame.values.length, columns = frame.values[0].length;
+    const [low, high] = common.checked ? whole : ends(finite(frame.values));
+    const ratio = window.devicePixelRatio || 1, width = canvas.clientWidth, height = canvas.clientHeight;
+    canvas.width = width * ratio; canvas.height = height * ratio;
+    pen.setTransform(ratio, 0, 0, ratio, 0, 0);
+    const size = 0.62 * Math.min(width, 1.5 * height);
+    const share = (value) => (value - low) / Math.max(high - low, 1e-12);
+    const place = (i, j, value) => {
+      const x = i / (rows - 1) - 0.5, y = j / (columns - 1) - 0.5, z = 0.7 * (share(value) - 0.5);
+      const across = x * Math.cos(turn) - y * Math.sin(turn), away = x * Math.sin(turn) + y * Math.cos(turn);
+      const depth = away * Math.cos(tilt) - z * Math.sin(tilt);
+      const near = 1 / (1 + 0.35 * depth);
+      return [width / 2 + size * across * near,
+        height / 2 - size * (z * Math.cos(tilt) + away * Math.sin(tilt)) * near, depth];
+    };
+    const tiles = [];
+    for (let i = 0; i + 1 < rows; i++) for (let j = 0; j + 1 < columns; j++) {
+      const held = [[i, j], [i + 1, j], [i + 1, j + 1], [i, j + 1]].map(([a, b]) => [a, b, frame.values[a][b]]);
+      if (held.some((corner) => corner[2] === null)) continue; // masked places stay open
+      const corners = held.map((corner) => place(...corner));
+      tiles.push({ corners, depth: corners.reduce((sum, c) => sum + c[2], 0),
+        colour: colour(share(held.reduce((sum, c) => sum + c[2], 0) / 4)) });
+    }
+    tiles.sort((a, b) => b.depth - a.depth);
+    pen.lineWidth = 0.6; pen.lineJoin = "round";
+    for (const tile of tiles) {
+      pen.beginPath();
+      tile.corners.forEach((c, k) => (k ? pen.lineTo(c[0], c[1]) : pen.moveTo(c[0], c[1])));
+      pen.closePath();
+      pen.fillStyle = tile.colour; pen.strokeStyle = "rgba(255,255,255,.35)";
+      pen.fill(); pen.stroke();
+    }
+    const style = getComputedStyle(box), ink = style.getPropertyValue("--ink");
+    for (const branch of frame.branches) {
+      const way = branch.map(([i, j]) => place(i, j, frame.values[i][j]));
+      pen.strokeStyle = ink; pen.lineWidth = 1.4; pen.beginPath();
+      way.forEach((c, k) => (k ? pen.lineTo(c[0], c[1]) : pen.moveTo(c[0], c[1])));
+      pen.stroke();
+      if (way.length > 1) {
+        pen.strokeStyle = "#d55e00"; pen.lineWidth = 2; pen.beginPath();
+        for (const d of [-4, 4]) { pen.moveTo(way[1][0] - d, way[1][1] - 4); pen.lineTo(way[1][0] + d, way[1][1] + 4); }
+        pen.stroke();
+      }
+      pen.fillStyle = "#e69f00"; pen.strokeStyle = "#ffffff"; pen.lineWidth = 1; pen.beginPath();
+      pen.arc(way[0][0], way[0][1], 4.5, 0, 2 * Math.PI); pen.fill(); pen.stroke();
+    }
+    const masked = frame.values.flat().length - finite(frame.values).length;
+    const minima = frame.branches.length;
+    said.textContent = `step ${frame.step.toLocaleString("en")}: loss ${low.toFixed(3)} to ${high.toFixed(3)} ` +
+      `nats, ${minima} ${minima === 1 ? "minimum" : "minima"}` + (masked ? `, ${masked} places masked` : "");
+  }
+
+  let held = null;
+  canvas.addEventListener("pointerdown", (event) => { held = [event.clientX, event.clientY]; canvas.setPointerCapture(event.pointerId); });
+  canvas.addEventListener("pointerup", () => { held = null; });
+  canvas.addEventListener("pointercancel", () => { held = null; });
+  canvas.addEventListener("pointermove", (event) => {
+    if (held === null) return;
+    turned((event.clientX - held[0]) / 120, (event.clientY - held[1]) / 160);
+    held = [event.clientX, event.clientY];
+  });
+  canvas.addEventListener("keydown", (event) => {
+    const step = { ArrowLeft: [-0.1, 0], ArrowRight: [0.1, 0], ArrowUp: [0, -0.1], ArrowDown: [0, 0.1] }[event.key];
+    if (step) { event.preventDefault(); turned(...step); }
+  });
+  function turned(sideways, up) {
+    turn += sideways;
+    tilt = Math.min(Math.max(tilt + up, 0.05), 1.5);
+    draw();
+  }
+  slider.addEventListener("input", draw);
+  common.addEventListener("change", draw);
+  window.addEventListener("resize", draw);
+  window.matchMedia("(prefers-color-scheme: dark)").addEventListener("change", draw);
+  box.hidden = false;
+  draw();
+})();

@@ -1,0 +1,241 @@
+"""Several stores of one recipe as one: runs that were measured apart stand side by side, unmeasured again."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import uuid
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import combinations
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from toposcope.errors import StoreError
+from toposcope.store import parts
+from toposcope.store.manifest import MANIFEST, difference, kind_of
+from toposcope.store.newest import newest, slots
+from toposcope.store.schema import TABLES
+from toposcope.store.store import Store
+
+_MEASURED = ("features", "diagrams")
+
+
+@dataclass(frozen=True, slots=True)
+class Renamed:
+    """A run whose name another store gives to another run: what it was called where, and is called now."""
+
+    store: Path
+    run: str
+    name: str
+
+
+def merge(stores: Sequence[Store], out: str | Path) -> tuple[Store, tuple[Renamed, ...]]:
+    """Write the measurements of several stores into a new one; return it, and the runs that were renamed.
+
+    Nothing is measured, and the stores stay as they are. Two runs of one name are one run where a probe read
+    the same content at the same step, or where they share no step and come from one place; otherwise each is
+    called STORE/RUN. The folder `out` appears whole or not at all; where it is this merge already, it stays.
+
+    Raises
+    ------
+    StoreError
+        When a store was made with another recipe, there are fewer than two, or `out` holds something else.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from toposcope.store.units import Unit
+    >>> from toposcope.types import Row
+    >>> made = [Store.create(tempfile.mkdtemp(), recipe={"points": 200}) for _ in "ab"]
+    >>> for store, run in zip(made, "ab"):
+    ...     unit = Unit(run=run, step=0, probe="baselines", version=1, content_hash=run)
+    ...     store.write(unit, [Row(run=run, step=0, probe="baselines", feature="weight_norm", value=2.0)])
+    >>> merge(made, Path(tempfile.mkdtemp()) / "both")[0].features().run.tolist()
+    ['a', 'b']
+    """
+    out = Path(out)
+    _check(stores)
+    names = _names(stores)
+    changed = [
+        Renamed(store.path, run, name)
+        for store, of_store in zip(stores, names, strict=True)
+        for run, name in of_store.items()
+        if run != name
+    ]
+    if out.exists() and not (out.is_dir() and not any(out.iterdir())):
+        if _holds(out, stores, names):
+            return Store.open(out), tuple(changed)
+        raise StoreError(f"{out} is there already and not this merge; name a new folder")
+    out.parent.mkdir(parents=True, exist_ok=True)
+    aside = out.parent / f".{out.name}.{uuid.uuid4().hex[:8]}.partial"
+    try:
+        made = Store.create(aside, recipe=stores[0].recipe)
+        for number, store in enumerate(stores):
+            _copy_measured(store, aside, names[number])
+            _copy_kept(store, aside, names[number])
+        _write_rest(stores, made, names)
+        made.compact()
+        _drop_settled_failures(aside)
+        if out.is_dir():
+            out.rmdir()  # empty: checked above
+        os.replace(aside, out)
+    finally:
+        shutil.rmtree(aside, ignore_errors=True)
+    return Store.open(out), tuple(changed)
+
+
+def _check(stores: Sequence[Store]) -> None:
+    if len({store.path.resolve() for store in stores}) < 2:
+        raise StoreError("merge takes two stores or more: toposcope merge A B --out BOTH")
+    first = stores[0]
+    for store in stores[1:]:
+        if store.recipe_hash == first.recipe_hash:
+            continue
+        if (kind := kind_of(store.recipe)) != kind_of(first.recipe):
+            raise StoreError(
+                f"{store.path} holds {kind}, {first.path} {kind_of(first.recipe)}: not comparable"
+            )
+        raise StoreError(
+            f"{store.path} was measured with another recipe than {first.path} "
+            f"({difference(first.recipe, store.recipe)}): not comparable; measure one of them again"
+        )
+
+
+def _holds(out: Path, stores: Sequence[Store], names: Sequence[Mapping[str, str]]) -> bool:
+    """Return whether `out` is a store with every unit of the stores: the same merge was made before."""
+    if not (out / MANIFEST).is_file():
+        return False
+    have = newest(parts.scan(out / "features"))
+    for store, of_store in zip(stores, names, strict=True):
+        slugs = {parts.slug(run): parts.slug(name) for run, name in of_store.items()}
+        mine = newest(parts.scan(store.path / "features"))
+        if any((slugs[slug], probe, step) not in have for slug, probe, step in mine):
+            return False
+    return True
+
+
+def _names(stores: Sequence[Store]) -> list[dict[str, str]]:
+    """Return, for each store, what each of its runs is to be called."""
+    known = [_runs(store) for store in stores]
+    apart = {
+        run
+        for one, other in combinations(range(len(stores)), 2)
+        for run in known[one].keys() & known[other].keys()
+        if not _same(known[one][run], known[other][run])
+    }
+    labels = _labels([store.path for store in stores])
+    return [
+        {run: f"{label}/{run}" if run in apart else run for run in runs}
+        for label, runs in zip(labels, known, strict=True)
+    ]
+
+
+@dataclass(frozen=True)
+class _Known:
+    """What tells a run from another one: where it comes from, and the key of each probe and step."""
+
+    uri: str
+    keys: Mapping[tuple[str, int], str]
+
+
+def _runs(store: Store) -> dict[str, _Known]:
+    keys: dict[str, dict[tuple[str, int], str]] = {}
+    for (slug, probe, step), _, held in slots(parts.scan(store.path / "features")):
+        keys.setdefault(slug, {})[probe, step] = held.key
+    listed = store.runs()
+    found = dict(zip(listed["run"].astype(str), listed["uri"].fillna("").astype(str), strict=True))
+    found |= {run: found.get(run, "") for run in store.features()["run"].astype(str).unique()}
+    return {run: _Known(uri, keys.get(parts.slug(run), {})) for run, uri in found.items()}
+
+
+def _same(one: _Known, other: _Known) -> bool:
+    shared = one.keys.keys() & other.keys.keys()
+    if shared:
+        return any(one.keys[slot] == other.keys[slot] for slot in shared)
+    return bool(one.uri) and one.uri == other.uri
+
+
+def _labels(paths: Sequence[Path]) -> list[str]:
+    """Return the shortest ends of paths that differ.
+
+    >>> _labels([Path("/a/store"), Path("/b/store")]), _labels([Path("/a/x"), Path("/a/y")])
+    (['a/store', 'b/store'], ['x', 'y'])
+    """
+    whole = [path.resolve().parts[1:] for path in paths]
+    for count in range(1, max(map(len, whole))):
+        ends = ["/".join(part[-count:]) for part in whole]
+        if len(set(ends)) == len(ends):
+            return ends
+    return ["/".join(part) for part in whole]
+
+
+def _copy_measured(store: Store, out: Path, names: Mapping[str, str]) -> None:
+    slugs = {parts.slug(run): parts.slug(name) for run, name in names.items()}
+    for table in _MEASURED:
+        for part in parts.scan(store.path / table):
+            noted = parts.file_metadata(part.path)
+            if part.pack:
+                noted["replaces"] = {}
+            rest = part.path.name.removeprefix(part.owner)
+            target = out / table / f"{slugs.get(part.owner, part.owner)}{rest}"
+            parts.write_atomically(_renamed(pq.read_table(part.path), names), target, noted)
+
+
+def _renamed(table: pa.Table, names: Mapping[str, str]) -> pa.Table:
+    at = table.column_names.index("run")
+    runs = [names.get(run, run) for run in table.column("run").to_pylist()]
+    return table.set_column(at, table.schema.field(at), pa.array(runs, pa.string()))
+
+
+def _copy_kept(store: Store, out: Path, names: Mapping[str, str]) -> None:
+    """Copy what is kept beside the tables, such as sampled surfaces: FOLDER/RUN/FILE."""
+    for path in _files(store.path):
+        kept = path.relative_to(store.path)
+        folder, rest = kept.parts[0], kept.relative_to(kept.parts[0]).as_posix()
+        run = max((run for run in names if rest.startswith(f"{run}/")), key=len, default="")
+        target = out / folder / names.get(run, "") / rest.removeprefix(f"{run}/" if run else "")
+        target.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(path, target)
+
+
+def _files(path: Path) -> Iterator[Path]:
+    for folder in sorted(path.iterdir()):
+        if folder.is_dir() and folder.name not in TABLES and not folder.name.startswith("."):
+            yield from (file for file in sorted(folder.rglob("*")) if file.is_file())
+
+
+def _write_rest(stores: Sequence[Store], made: Store, names: Sequence[Mapping[str, str]]) -> None:
+    """Write runs, metrics, catalogue and audit: what two stores say of one run or probe, the first one's."""
+    import pandas as pd
+
+    for table in ("runs", "catalogue"):
+        for store, of_store in reversed(list(zip(stores, names, strict=True))):
+            for path in sorted((store.path / table).glob("[!.]*.parquet")):
+                held = pq.read_table(path)
+                held = _renamed(held, of_store) if table == "runs" else held
+                name = parts.slug(str(held.column("run")[0])) if table == "runs" and len(held) else path.stem
+                parts.write_atomically(held, made.path / table / f"{name}.parquet", parts.file_metadata(path))
+    frames = [
+        store.metrics().replace({"run": dict(of_store)})
+        for store, of_store in zip(stores, names, strict=True)
+    ]
+    metrics = pd.concat([frame for frame in frames if len(frame)] or frames[:1], ignore_index=True)
+    made.write_metrics(metrics.drop_duplicates(["run", "step"]).sort_values(["run", "step"], kind="stable"))
+    found = [
+        store.audit().replace({"run": dict(of_store)}) for store, of_store in zip(stores, names, strict=True)
+    ]
+    audit = pd.concat([frame for frame in found if len(frame)] or found[:1], ignore_index=True)
+    for uri, lines in audit.drop_duplicates().groupby("uri", sort=True):
+        made.write_audit(str(uri), lines.to_dict("records"))
+
+
+def _drop_settled_failures(out: Path) -> None:
+    """Remove the record that a probe failed where another store has its unit."""
+    live = parts.scan(out / "features")
+    done = {slot for slot, _, _ in slots(live)}
+    for part in live:
+        if part.failed and (part.owner, part.probe, int(part.path.name.split(".")[1])) in done:
+            part.path.unlink()

@@ -1,0 +1,35 @@
+"""Reading beside others who write: which lines are wanted, and once more where parts went meanwhile."""
+
+from __future__ import annotations
+
+import functools
+import operator
+from collections.abc import Callable, Mapping, Sequence
+from typing import TypeVar
+
+import pyarrow.compute as pc
+
+T = TypeVar("T")
+
+_ATTEMPTS = 8
+
+
+def steady(call: Callable[[], T]) -> T:
+    """Repeat `call` while another process compacts the files away that it was about to read."""
+    for attempt in range(_ATTEMPTS):
+        try:
+            return call()
+        except FileNotFoundError:
+            if attempt == _ATTEMPTS - 1:
+                raise
+    raise AssertionError("unreachable")
+
+
+def expression(wanted: Mapping[str, str | Sequence[str] | None]) -> pc.Expression | None:
+    """Return the filter of the lines whose fields have these values; None where everything is wanted."""
+    tests = [
+        pc.field(name) == value if isinstance(value, str) else pc.field(name).isin(list(value))
+        for name, value in wanted.items()
+        if value is not None
+    ]
+    return functools.reduce(operator.and_, tests) if tests else None

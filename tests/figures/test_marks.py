@@ -1,0 +1,100 @@
+"""Marks on curves and the bars of a cloud, by the data that they draw."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from toposcope.figures import barcode, loss_curves
+from toposcope.figures.marks import bends_of, mark_bends
+from toposcope.figures.snapshot import at_the_end
+from toposcope.figures.style import new_figure
+
+SEGMENTS = pd.DataFrame(
+    {
+        "run": ["a", "a", "b"],
+        "column": ["x", "x", "x"],
+        "segment": [1, 2, 1],
+        "start_step": [0, 50, 0],
+        "start_low": [np.nan, 40, np.nan],
+        "start_high": [np.nan, 70, np.nan],
+    }
+)
+
+
+def test_only_the_starts_of_later_segments_are_changepoints() -> None:
+    assert bends_of(SEGMENTS, "x").to_dict("records") == [
+        {"run": "a", "start_step": 50.0, "start_low": 40.0, "start_high": 70.0}
+    ]
+    assert bends_of(SEGMENTS, "y").empty
+    assert bends_of(pd.DataFrame(), "x").empty
+
+
+def test_a_changepoint_stands_on_its_curve_with_its_interval() -> None:
+    ax = new_figure(2.0)[1][0, 0]
+    line = pd.DataFrame({"step": [0, 100], "mean": [1.0, 3.0]})
+    mark_bends(ax, line, bends_of(SEGMENTS, "x"), ["a", "b"], "red")
+    interval, mark = (drawn.get_xydata().tolist() for drawn in ax.lines)
+    assert interval == [[40.0, 2.0], [70.0, 2.0]]
+    assert mark == [[50.0, 2.0]]
+    mark_bends(ax, line, bends_of(SEGMENTS, "x"), ["b"], "red")
+    assert len(ax.lines) == 2
+
+
+def test_an_ill_log_is_marked_where_it_fell_ill() -> None:
+    metrics = pd.DataFrame({"run": "a", "step": range(10), "loss": 2.0, "heldout_loss": np.nan})
+    runs = pd.DataFrame({"run": ["a"], "family": [""], "parameters": [0]})
+    figure = loss_curves.draw(metrics, runs, symptoms={"a": [("diverging", 7.0)]})
+    marks = [line for line in figure.axes[0].lines if line.get_gid() == "alarm a"]
+    assert [line.get_xdata() for line in marks] == [[7.0, 7.0]]
+    assert [text.get_text() for text in figure.axes[0].texts if text.get_text() == "diverging"] == [
+        "diverging"
+    ]
+
+
+@pytest.fixture
+def diagrams() -> pd.DataFrame:
+    lines = []
+    for step in (0, 10, 20):
+        for draw in (0, 1):
+            for dim in (0, 1):
+                birth = np.zeros(3) if dim == 0 else np.full(3, 0.5)
+                death = np.array([1.0, 2.0, np.inf if dim == 0 else 0.9]) + draw + step
+                lines.append(
+                    {"run": "a", "step": step, "draw": draw, "dim": dim, "birth": birth, "death": death}
+                )
+    return pd.DataFrame(lines)
+
+
+def test_a_barcode_draws_every_bar_of_the_first_draw(diagrams: pd.DataFrame) -> None:
+    figure = barcode.draw(diagrams, "a")
+    titles = [ax.get_title(loc="left") for ax in figure.axes]
+    assert titles[0] == "a, step 20: diagram"
+    assert titles[2] == "a, step 0: diagram"
+    bars = [segment for lines in figure.axes[3].collections for segment in lines.get_segments()]
+    assert sorted((float(bar[0, 0]), round(float(bar[1, 0]), 6)) for bar in bars) == [
+        (0.0, 1.0), (0.0, 2.0), (0.0, 2.12), (0.5, 0.9), (0.5, 1.0), (0.5, 2.0)
+    ]  # fmt: skip
+
+
+def test_a_snapshot_holds_the_last_checkpoint_beside_its_null() -> None:
+    base = {
+        "run": "a",
+        "probe": "neural_persistence",
+        "filtration": "seed004",
+        "scope": "matrix",
+        "role": "mlp",
+    }
+    rows = [
+        {**base, "step": step, "name": name, "feature": "neural_persistence", "value": step + k}
+        for step in (0, 5)
+        for k, name in enumerate(("m.weight", "n.weight"))
+    ]
+    rows += [
+        {**base, "step": 5, "name": "m.weight", "feature": "shuffled", "value": value} for value in (1.0, 2.0)
+    ]
+    table = at_the_end(pd.DataFrame(rows), "a", filtration="seed004", null="shuffled")
+    assert table["value"].tolist() == [5, 6]
+    assert table[["low", "high"]].iloc[0].tolist() == [1.0, 2.0]
+    assert table[["low", "high"]].iloc[1].isna().all()
