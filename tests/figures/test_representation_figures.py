@@ -86,8 +86,8 @@ def _trends():
             verdict = "adds" if run == "a" and "total" in column else "trend only"
             rows.append(
                 {"run": run, "target": "loss", "column": column, "spearman": 0.8 * sign, "block_low": -0.2,
-                 "block_high": 0.9, "partial_step": np.nan, "innovation_r": 0.5 * sign,
-                 "innovation_low": 0.1, "innovation_high": 0.7, "verdict": verdict}
+                 "block_high": 0.9, "partial_step": np.nan, "r": 0.5 * sign,
+                 "r_low": 0.1, "r_high": 0.7, "verdict": verdict}
             )  # fmt: skip
     return pd.DataFrame(rows)
 

@@ -307,7 +307,7 @@ def verdict(measured: MeasuredRuns) -> Section:
     names = {NEURAL_PERSISTENCE: "neural persistence", H0: "H0 total", H1: "H1 total"}
     shown = (
         "spearman", "effective_n", "block_low", "block_high", "partial_step", "partial_norm", "walk_p",
-        "innovation_r", "innovation_p", "innovation_holm", "verdict",
+        "r", "p", "p_holm", "verdict",
     )  # fmt: skip
     rows = []
     for run, model in measured.models.items():
@@ -324,7 +324,7 @@ def verdict(measured: MeasuredRuns) -> Section:
         "given log step, and given log step and weight norm. walk_p: how often two independent random "
         "walks do as well. "
         "The verdict is the innovation test's, Holm-corrected over this table: "
-        + (f"beyond the trend, {', '.join(adds)}." if adds else "nothing beyond the trend in any row.")
+        + (f"beyond the trend, {', '.join(adds)}." if adds else 'no row "adds".')
     )
     return Section(
         "What the correlations are worth", ("model", "feature", "rho(step, loss)", *shown), tuple(rows), note
