@@ -139,8 +139,8 @@ def phases_table(study: Study) -> Table:
         "representation_phases",
         "Phases: the embedding report's fixed steps beside a calibrated search",
         "The report's collapse (steps 0 to 32), reorganisation (32 to 1,000) and refinement (from 1,000) "
-        "were read off a figure; its rule names them on any curve. The search has a known false-alarm rate "
-        "on random walks, gives each boundary the interval of its likelihood ratio, and takes its label "
+        "were read off a figure; its rule names them on any curve. The search has a simulated false-alarm "
+        "rate on plain curves, gives each boundary the interval of its likelihood, and takes its label "
         "from the sign of the slope per unit of log step, when that is clear of zero.",
         ("feature", "model", "rule", "label", "from step", "to step", "change", "false alarms"),
         tuple(rows),
