@@ -378,7 +378,7 @@ def test_weights_and_representations_share_a_page_from_two_stores(tmp_path, page
     assert text.index('id="weights-figures"') < text.index('id="representations-figures"')
     assert "Representations: tables" in text
     assert len({path.stem for path in (out / "figures").iterdir()}) == len(FIGURES) + 2  # Rips alone
-    with pytest.raises(InputError, match="hold the same kind of measurement; report them apart"):
+    with pytest.raises(InputError, match="takes two stores or more"):
         report([of_states, of_states], out)
 
 

@@ -174,7 +174,7 @@ def measure(
     >>> store = ts.measure("runs/", "store", features="rips,baselines", jobs=2)        # doctest: +SKIP
     >>> store = ts.measure("runs/", "states", features="representations", texts="texts.txt")  # doctest: +SKIP
     """
-    from toposcope.api.representations import OURS, Asked, of_representations
+    from toposcope.api.representations import OURS, TextsAsked, of_representations
     from toposcope.store import Store
     from toposcope.sweep import Execution
 
@@ -185,7 +185,7 @@ def measure(
     if {*names} & {"landscape", *LANDSCAPE_PROBES}:
         found = _of_landscape(opened(series), names, source, Path(store), _settings(options, "landscape"))
     elif {*names} & {*OURS}:
-        wanted = Asked(texts=source, limit=limit, features=tuple(names))
+        wanted = TextsAsked(texts=source, limit=limit, features=tuple(names))
         found = of_representations(
             lambda: opened(series), _settings(options, "representations", preset), wanted,
             look=StorePlace.of(Path(store)).fresh,

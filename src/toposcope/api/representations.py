@@ -25,7 +25,7 @@ OURS = ("representations", "sensitivity")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Asked:
+class TextsAsked:
     """Which texts a measurement reads and through what, beside its settings.
 
     `texts` is what `load_texts` takes; the first `limit` of at least `min_chars` characters count. `labelled`
@@ -45,7 +45,7 @@ class Asked:
 
 
 def of_representations(
-    find: Callable[[], Series], options: RepresentationOptions, asked: Asked, *, look: bool
+    find: Callable[[], Series], options: RepresentationOptions, asked: TextsAsked, *, look: bool
 ) -> Measurement:
     """Return the measurement of what every checkpoint makes of texts; `look` has models refused beforehand.
 
@@ -80,7 +80,7 @@ def of_representations(
     return Measurement(series, [*_wanted(study, asked), *further], study.recipe())
 
 
-def of_kept(series: KeptSeries, options: RepresentationOptions, asked: Asked) -> Measurement:
+def of_kept(series: KeptSeries, options: RepresentationOptions, asked: TextsAsked) -> Measurement:
     """Return the measurement of states that were kept: no model is needed.
 
     Raises
@@ -117,7 +117,7 @@ def check_device(device: str) -> None:
         raise InputError(f"--device {device} is not available on this machine; use --device cpu")
 
 
-def _grid(asked: Asked) -> SensitivityOptions | None:
+def _grid(asked: TextsAsked) -> SensitivityOptions | None:
     if asked.grid is not None or "sensitivity" not in asked.features:
         return asked.grid
     from toposcope.probes.representations.sensitivity import SensitivityOptions
@@ -125,7 +125,7 @@ def _grid(asked: Asked) -> SensitivityOptions | None:
     return SensitivityOptions()
 
 
-def _wanted(study: RepresentationStudy, asked: Asked) -> list[Probe]:
+def _wanted(study: RepresentationStudy, asked: TextsAsked) -> list[Probe]:
     names = {*asked.features, "sensitivity"}
     return [probe for probe in study.probes() if probe.name in names]
 

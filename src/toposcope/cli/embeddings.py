@@ -123,7 +123,7 @@ def command(
     SERIES are model folders, folders of steps, run folders or hub addresses. One forward pass brings all
     layers and the perplexity. A sweep that was stopped goes on where it was when the command is repeated.
     """
-    from toposcope.api.representations import Asked, of_kept, of_representations
+    from toposcope.api.representations import TextsAsked, of_kept, of_representations
     from toposcope.papers.representation_presets import preset as preset_options
     from toposcope.probes.representations.kept import KeptSeries
     from toposcope.probes.representations.study import parse_grid
@@ -136,7 +136,7 @@ def command(
     options = preset_options(preset, changes)
     names = tuple(name.strip() for name in features.split(","))
     sensitivity |= SENSITIVITY in names
-    asked = Asked(
+    asked = TextsAsked(
         texts=texts, limit=limit, min_chars=min_chars, split=split, features=names, labelled=labelled,
         grid=parse_grid(sensitivity_texts) if sensitivity else None, keep=keep, tokenizer=tokenizer,
         device=device,
