@@ -1,8 +1,10 @@
 """Simulate the packaged error rates.
 
-Run: python benchmarks/analysis_rates.py [--only NAME] [--draws N] [--out DIR] [--write] [--setting].
+Run: python benchmarks/analysis_rates.py --write [--only GRID] [--draws N] [--out DIR] [--setting].
 
-Each grid of steps takes minutes; DIR keeps what is done. --write packs what DIR has into the package.
+DIR keeps every cell (a null or a planted effect on a grid) as soon as it is done: what was broken off goes on
+where it stopped. Every cell has random numbers of its own, so that cells made one by one, in any order or by
+several processes (one GRID each), are those of one run. --write packs them into the package.
 --setting prints the rates on the nulls that the constants were set on instead.
 """
 
@@ -16,7 +18,7 @@ import pandas as pd
 
 import toposcope.analysis.trends
 from toposcope.analysis.trends import simulators as sim
-from toposcope.analysis.trends.calibration import calibration_matrix, packed
+from toposcope.analysis.trends.calibration import COLUMNS, VERDICT, case_rates, packed, simulated_cases
 from toposcope.analysis.trends.innovations import innovation_test
 from toposcope.analysis.trends.setting import SETTING_NULLS
 from toposcope.analysis.trends.whitening import whiten
@@ -51,10 +53,31 @@ def setting(draws: int) -> None:
         print(f"{case:26}", *cells, sep="  ", flush=True)
 
 
+def simulate(name: str, draws: int, out: Path) -> pd.DataFrame:
+    """Return the table of a grid, from its file as far as that has it, every new cell written at once."""
+    file = out / f"{name}.csv"
+    table = pd.read_csv(file, keep_default_na=False) if file.exists() else pd.DataFrame(columns=list(COLUMNS))
+    cases = simulated_cases()
+    for kind, case, pairs in cases:
+        mine = table[(table["case"] == case) & (table["test"] == VERDICT) & (table["draws"] == draws)]
+        if mine.empty:
+            rows = pd.DataFrame(
+                case_rates(GRIDS[name], kind, case, pairs, draws=draws), columns=list(COLUMNS)
+            )
+            table = pd.concat([table[table["case"] != case], rows]) if len(table) else rows
+            table.to_csv(file, index=False)
+            rate = rows.set_index("test").loc[VERDICT, "rate"]
+            print(f"{name:16}{case:45}{100 * rate:6.1f}", flush=True)
+    order = {case: i for i, (_, case, _) in enumerate(cases)}
+    return table[table["case"].isin(order)].sort_values(
+        "case", key=lambda names: names.map(order), kind="stable"
+    )
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--only", choices=list(GRIDS))
-    parser.add_argument("--draws", type=int, default=2000)
+    parser.add_argument("--draws", type=int, default=1000)
     parser.add_argument("--out", type=Path, default=Path("build/rates"))
     parser.add_argument("--setting", action="store_true")
     parser.add_argument("--write", action="store_true")
@@ -62,15 +85,11 @@ def main() -> None:
     if options.setting:
         return setting(options.draws)
     options.out.mkdir(parents=True, exist_ok=True)
-    for name, steps in GRIDS.items():
-        file = options.out / f"{name}.csv"
-        if not file.exists() and options.only in (None, name):
-            calibration_matrix(steps, draws=options.draws, quiet=False).to_csv(file, index=False)
+    names = GRIDS if options.only is None else [options.only]
+    tables = {name: (GRIDS[name], simulate(name, options.draws, options.out)) for name in names}
     if options.write:
-        tables = {
-            name: (steps, pd.read_csv(options.out / f"{name}.csv", keep_default_na=False))
-            for name, steps in GRIDS.items()
-        }
+        if options.only:
+            parser.error("--write packs all grids; leave out --only")
         package = Path(toposcope.analysis.trends.__file__).parent
         (package / "rates.json").write_text(packed(tables))
 

@@ -12,7 +12,7 @@ from scipy import stats
 from toposcope.analysis import from_frame, trend_table
 from toposcope.analysis import statistics as stat
 from toposcope.analysis.trends import resampling as res
-from toposcope.analysis.trends.alignment import alignment_tail, standardised
+from toposcope.analysis.trends.alignment import alignment_interval, alignment_tail, standardised
 from toposcope.analysis.trends.innovations import (
     CYCLES,
     JUMPY,
@@ -21,6 +21,7 @@ from toposcope.analysis.trends.innovations import (
     detectable_r,
     innovation_test,
     pair_products,
+    persistence_left,
     product_test,
     scores,
     sign_tail,
@@ -202,7 +203,7 @@ def test_the_nulls_that_judge_are_not_those_that_set() -> None:
 
 
 def test_the_verdict_finds_a_planted_effect() -> None:
-    for kind, least, off in (("white", 0.82, 0.05), ("walk", 0.72, 0.1)):
+    for kind, least, off in (("white", 0.85, 0.05), ("walk", 0.81, 0.06)):
         result = _tested(*planted_pairs(0.5, STEPS, 1000, kind=kind), STEPS)
         assert np.mean(result.p <= 0.05) > least
         assert np.nanmedian(result.r) == pytest.approx(0.5, abs=off)
@@ -216,6 +217,65 @@ def test_the_interval_inverts_the_test_by_signs() -> None:
     result = product_test(*products, np.zeros(300, bool))
     outside = (result.low > 0) | (result.high < 0)
     assert np.mean(outside == (result.p <= 0.05)) > 0.99
+
+
+def _spiky(g: np.random.Generator, pairs: int) -> list[np.ndarray]:
+    high = 0.16 * (g.random((51, pairs)) < 0.05)
+    trend = (STEPS[:, None] + 100) ** -0.3
+    return [trend + high + 0.02 * g.standard_normal((51, pairs)) for _ in range(2)]
+
+
+@pytest.mark.parametrize("planted", [0.0, 0.3, 0.5])
+def test_an_interval_excludes_zero_where_p_is_below_the_level_and_only_there(planted: float) -> None:
+    pairs = [planted_pairs(planted, STEPS, 300), _spiky(np.random.default_rng(3), 300)]
+    for x, y in pairs:
+        result = innovation_test(whiten(x, STEPS), whiten(y, STEPS))
+        known = np.isfinite(result.p)
+        outside = (result.low > 0) | (result.high < 0)
+        assert (outside == (result.p <= 0.05))[known].all()
+        assert ((result.low <= result.r) & (result.r <= result.high))[known].all()
+    assert result.spikes.any()  # rows whose interval is that of the alignment
+
+
+def test_the_interval_of_the_alignment_inverts_it() -> None:
+    g = np.random.default_rng(0)
+    found = []
+    for _ in range(200):
+        e, f = g.standard_normal((2, 1, 40))
+        _, low, high = alignment_interval(e, 0.6 * e + 0.8 * f, 1.0, 0.05)
+        found.append(low <= 0.6 <= high)
+        _, low, high = alignment_interval(e, f, 1.0, 0.05)
+        assert (low > 0 or high < 0) == (alignment_tail(e, f, 1.0)[0] <= 0.05)
+    assert np.mean(found) == pytest.approx(0.95, abs=0.04)
+
+
+def test_a_walk_is_not_taken_for_a_trend() -> None:
+    x, _ = planted_pairs(0.0, STEPS, 300, kind="walk")
+    white = whiten(x, STEPS)
+    assert np.mean(white.trends == white.trends.min()) > 0.8
+    assert np.mean(white.order > 0) > 0.8
+
+
+def test_persistence_that_both_have_kept_widens_the_reference() -> None:
+    g = np.random.default_rng(0)
+    white = g.standard_normal((51, 500))
+    none = np.zeros((10, 500))
+    assert np.mean(persistence_left(white, g.standard_normal((51, 500)), none) == 1.0) > 0.75
+    waves = [np.sin(2 * np.pi * (np.arange(51)[:, None] / 7 + g.random(500))) for _ in range(2)]
+    assert np.median(persistence_left(*waves, none)) > 5.0
+    assert np.mean(persistence_left(white, white, none)) < 1.2  # what two series share is no persistence
+
+
+def test_missing_checkpoints_have_no_innovation_and_no_outlier() -> None:
+    some = np.delete(STEPS, [7, 19, 20, 33])
+    x, y = (whiten(z, some) for z in planted_pairs(0.5, some, 50))
+    assert x.count == 47
+    assert len(x.steps) == 51
+    holes = ~np.isin(x.steps, some)
+    white = x.order == 0
+    assert white.mean() > 0.5
+    assert np.abs(x.e[holes][:, white]).max() < 1e-9
+    assert (pair_products(x.e, y.e, x.left)[2][holes][:, white] == 1.0).all()
 
 
 def test_the_alignment_is_that_of_all_orders() -> None:
@@ -233,12 +293,6 @@ def test_one_shared_spike_is_one_of_n() -> None:
     assert alignment_tail(e[None], f[None], 0.9)[0] == pytest.approx(1 / 50, abs=0.008)
     apart = [alignment_tail(e[None], np.roll(f, shift)[None], 0.9)[0] for shift in range(1, 11)]
     assert np.median(apart) > 0.2
-
-
-def _spiky(g: np.random.Generator, pairs: int) -> list[np.ndarray]:
-    high = 0.16 * (g.random((51, pairs)) < 0.05)
-    trend = (STEPS[:, None] + 100) ** -0.3
-    return [trend + high + 0.02 * g.standard_normal((51, pairs)) for _ in range(2)]
 
 
 def test_shared_spikes_are_found() -> None:

@@ -128,7 +128,7 @@ def test_loss_against_h0_without_losses_says_so(features, metrics, runs):
 def trends():
     rows = [
         {"run": run, "target": target, "column": column, "spearman": raw, "partial_step": raw / 2,
-         "innovation_r": raw / 10,
+         "r": raw / 10,
          "verdict": "adds" if (run, column) == ("large", H0) else "trend only"}
         for target in ("loss", "heldout_loss")
         for run, sign in (("small", 1), ("large", -1))

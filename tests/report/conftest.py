@@ -96,9 +96,8 @@ def _trends(runs, verdicts):
         {"run": run, "target": "loss", "column": column, "n": 13, "spearman": -0.9, "naive_p": 1e-5,
          "naive_low": -1.0, "naive_high": -0.7, "effective_n": 5.0, "block_low": -1.0,
          "block_high": 0.1, "partial_step": 0.05, "departure_rho": 0.05,
-         "partial_norm": np.nan, "walk_p": 0.2, "r": 0.1,
-         "r_low": -0.3, "r_high": 0.5, "p": 0.2,
-         "innovation_r": 0.1, "innovation_low": -0.3, "innovation_high": 0.5, "innovation_holm": 1.0,
+         "partial_norm": np.nan, "walk_p": 0.2, "p": 0.2,
+         "r": 0.1, "r_low": -0.3, "r_high": 0.5, "p_holm": 1.0,
          "verdict": verdicts.get(column, "trend only")}
         for run in runs
         for column in (H0, NP, "baselines/weight_norm")

@@ -191,7 +191,7 @@ def _table(analysis: Analysis, name: str, rows: int) -> None:
 def _calibrate(source: Path | None, draws: int, out: Path | None, as_json: bool) -> int:
     import numpy as np
 
-    from toposcope.analysis.trends.calibration import as_matrix, calibration_matrix
+    from toposcope.analysis.trends.calibration import VERDICT, as_matrix, calibration_matrix
     from toposcope.api import analyze
 
     steps = np.arange(51) * 100.0 if source is None else analyze(source).longest_grid()
@@ -199,7 +199,12 @@ def _calibrate(source: Path | None, draws: int, out: Path | None, as_json: bool)
     if as_json:
         print_json({"steps": steps.tolist(), "draws": draws, "rates": found.to_dict("records")})
     else:
-        for kind, title in (("null", "False alarms at a nominal 5%"), ("planted", "Planted effects found")):
+        titles = {
+            "null": "False alarms at a nominal 5%",
+            "blind": "False alarms on curves written after the test was set",
+            "planted": "Planted effects found",
+        }
+        for kind, title in titles.items():
             matrix = as_matrix(found, kind)
             rows = (
                 [case, *(f"{rate:.1%}" for rate in rates)]
@@ -208,7 +213,7 @@ def _calibrate(source: Path | None, draws: int, out: Path | None, as_json: bool)
             print_table(
                 f"{title}: {len(steps)} checkpoints, {draws} draws", ["pairs of", *matrix.columns], rows
             )
-        worst = as_matrix(found)["innovations"]
+        worst = found.loc[(found["kind"] != "planted") & (found["test"] == VERDICT), "rate"]
         click.echo(f"The verdict's test rejects between {worst.min():.1%} and {worst.max():.1%}.")
     _save({"calibration": found}, out)
     return 0

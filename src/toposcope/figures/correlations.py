@@ -29,7 +29,7 @@ def draw(
     Parameters
     ----------
     trends
-        The trend table: columns run, target, column, spearman, partial_step, innovation_r, verdict.
+        The trend table: columns run, target, column, spearman, partial_step, r, verdict.
     runs
         Columns run, family, parameters.
     catalogue
@@ -48,7 +48,7 @@ def draw(
         size. Dash: not computable; a stage without a number is left out. Below the line: norms and spectra.
     """
     mine = trends[trends["target"] == target]
-    numbers = [name for name in ("spearman", *(stage for stage, _ in BESIDE), "innovation_r") if name in mine]
+    numbers = [name for name in ("spearman", *(stage for stage, _ in BESIDE), "r") if name in mine]
     known = mine.loc[mine[numbers].notna().any(axis=1), "column"]  # a row of dashes alone says nothing
     columns = leading(known, catalogue, most=most)
     groups = [group for group in sizes(runs) if mine["run"].isin(group.runs).any()]
@@ -84,7 +84,7 @@ def _stages(trends: pd.DataFrame) -> list[tuple[str, str]]:
     """Return the columns that have a number, and the titles of their panels."""
     known = [name for name in trends.columns if trends[name].notna().any()]
     beside = [stage for stage in BESIDE if stage[0] in known][:1]
-    every = [("spearman", "Raw rho"), *beside, ("innovation_r", "Innovations")]
+    every = [("spearman", "Raw rho"), *beside, ("r", "Innovations")]
     return [stage for stage in every if stage[0] in known]
 
 
@@ -108,7 +108,7 @@ def matrix(trends: pd.DataFrame, columns: list[str], groups: list[Size], stage: 
 
 def _adds(trends: pd.DataFrame, columns: list[str], groups: list[Size], stage: str) -> np.ndarray:
     marked = np.zeros((len(columns), len(groups)), dtype=bool)
-    if stage != "innovation_r":
+    if stage != "r":
         return marked
     for j, group in enumerate(groups):
         of_size = trends[trends["run"].isin(group.runs)]

@@ -29,8 +29,8 @@ def draw(
     Parameters
     ----------
     trends
-        The trend table: columns run, target, column, spearman, block_low, block_high, innovation_r,
-        innovation_low, innovation_high, verdict.
+        The trend table: columns run, target, column, spearman, block_low, block_high, r,
+        r_low, r_high, verdict.
     runs
         Columns run, family, parameters.
     catalogue
@@ -84,9 +84,9 @@ def _rest(ax: Axes, trends: pd.DataFrame, columns: list[str], groups: list[Size]
     ax.set_title("Beyond both trends: r of innovations")
     ax.axvline(0.0, color=MUTED, linewidth=0.8)
     for place, mark, group, line in _lines(trends, columns, groups):
-        ax.hlines(place, line["innovation_low"], line["innovation_high"], color=group.colour, linewidth=1.0)
+        ax.hlines(place, line["r_low"], line["r_high"], color=group.colour, linewidth=1.0)
         face = group.colour if line["verdict"] == "adds" else "white"
-        ax.plot(line["innovation_r"], place, mark, color=group.colour, markersize=4.5, markerfacecolor=face)
+        ax.plot(line["r"], place, mark, color=group.colour, markersize=4.5, markerfacecolor=face)
     ax.set_xlim(-1.03, 1.03)
     ax.set_xlabel("correlation (filled: passes the test)")
 

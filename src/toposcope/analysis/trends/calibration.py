@@ -12,6 +12,7 @@ import pandas as pd
 
 from toposcope.analysis import statistics as stat
 from toposcope.analysis.trends import resampling as res
+from toposcope.analysis.trends.blind import BLIND_NULLS
 from toposcope.analysis.trends.innovations import (
     LEAST_LENGTH,
     innovation_test,
@@ -26,7 +27,7 @@ DRAWS = 10_000
 OTHER_DRAWS = 100
 """Pairs on which the tests that do not carry the verdict are tried; their errors are tens of points."""
 ALPHA = 0.05
-RESAMPLES = 200
+RESAMPLES, SURROGATES = 200, 2000
 PLANTED = (0.3, 0.5, 0.7)
 VERDICT = "innovations"
 REFUSED = "not tested"
@@ -68,8 +69,8 @@ def rejections(x: np.ndarray, y: np.ndarray, steps: np.ndarray, norm: np.ndarray
         "effective n": stat.t_p_value(rho, np.maximum(size - 2.0, 1e-3)),
         "partial rho, step": stat.t_p_value(step_r, step_free),
         "partial rho, step and norm": stat.t_p_value(norm_r, norm_free),
-        "random-walk null": res.walk_p_value(rho, n, DRAWS),
-        "AR(1) surrogates": res.surrogate_p_value(x, y, rho, DRAWS),
+        "random-walk null": res.walk_p_value(rho, n, SURROGATES),
+        "AR(1) surrogates": res.surrogate_p_value(x, y, rho, SURROGATES),
         "lag scan": lag_statistics(x, y, steps)[2],
         VERDICT: test.p,
     }
@@ -94,9 +95,11 @@ def calibration_matrix(
 ) -> pd.DataFrame:
     """Simulate every null at these steps; return the true rejection rate of every test, in long form.
 
-    Columns: kind ("null" or "planted"), case, test, columns (of the trend table), rate, error (binomial
-    standard error), draws, n. A planted case is a pair of power laws whose noise is correlated as named.
-    The simulated weight norm grows like t^0.3 with a tenth of its range in noise.
+    Columns: kind ("null", "blind" or "planted"), case, test, columns (of the trend table), rate, error
+    (binomial standard error), draws, n. A blind null was written after the constants were set. A planted
+    case is a pair of power laws whose noise is correlated as named. The simulated weight norm grows like
+    t^0.3 with a tenth of its range in noise. Every case has random numbers of its own: cases simulated one by
+    one give what they give together.
 
     Raises
     ------
@@ -104,27 +107,43 @@ def calibration_matrix(
         If the steps are not distinct and rising, fewer than 12, or a null is unknown.
     """
     steps = _checked(steps)
-    nulls = list(NULLS) if nulls is None else list(nulls)
-    unknown = [name for name in nulls if name not in NULLS]
+    cases = simulated_cases(nulls, planted)
+    rows = [case_rates(steps, *case, draws=draws) for case in track(cases, "simulating", quiet=quiet)]
+    return pd.DataFrame([row for part in rows for row in part], columns=list(COLUMNS))
+
+
+Simulate = Callable[[np.ndarray, int], tuple[np.ndarray, np.ndarray]]
+
+
+def simulated_cases(
+    nulls: Sequence[str] | None = None, planted: Sequence[float] = PLANTED
+) -> list[tuple[str, str, Simulate]]:
+    """Return kind, case and simulator of pairs (steps, draws) of each null and each planted effect."""
+    every = {**NULLS, **BLIND_NULLS}
+    nulls = list(every) if nulls is None else list(nulls)
+    unknown = [name for name in nulls if name not in every]
     if unknown:
-        raise InputError(f"no null called {unknown[0]!r}; there are: {', '.join(NULLS)}")
-    cases: list[tuple[str, str, Callable[[], tuple[np.ndarray, np.ndarray]]]] = [
-        ("null", name, partial(null_pairs, name, steps, draws)) for name in nulls
+        raise InputError(f"no null called {unknown[0]!r}; there are: {', '.join(every)}")
+    cases: list[tuple[str, str, Simulate]] = [
+        ("blind" if name in BLIND_NULLS else "null", name, partial(null_pairs, name)) for name in nulls
     ]
     for rho in planted:
         for noise, text in _NOISE.items():
-            make = partial(planted_pairs, rho, steps, draws, kind=noise)
-            cases.append(("planted", f"r = {rho} in {text}", make))
-    norm = _simulated_norm(steps)
-    rows = []
-    for kind, case, simulate in track(cases, "simulating", quiet=quiet):
-        found = rejections(*simulate(), steps, norm)
-        for test, columns in TESTS.items():
-            rate = found[test]
-            count = draws_of(test, draws)
-            error = float(np.sqrt(rate * (1.0 - rate) / count))
-            rows.append((kind, case, test, columns, rate, error, count, len(steps)))
-    return pd.DataFrame(rows, columns=list(COLUMNS))
+            cases.append(("planted", f"r = {rho} in {text}", partial(planted_pairs, rho, kind=noise)))
+    return cases
+
+
+def case_rates(
+    steps: np.ndarray, kind: str, case: str, simulate: Simulate, *, draws: int
+) -> list[tuple[object, ...]]:
+    """Return the rows of `calibration_matrix` of one case."""
+    found = rejections(*simulate(steps, draws), steps, _simulated_norm(steps))
+    rows: list[tuple[object, ...]] = []
+    for test, columns in TESTS.items():
+        rate, count = found[test], draws_of(test, draws)
+        error = float(np.sqrt(rate * (1.0 - rate) / count))
+        rows.append((kind, case, test, columns, rate, error, count, len(steps)))
+    return rows
 
 
 _NOISE = {"white": "white noise", "walk": "random-walk noise"}
@@ -228,5 +247,5 @@ def known_rates(grid: str = "51 even") -> pd.DataFrame:
 def true_rates(grid: str = "51 even") -> dict[str, tuple[float, float]]:
     """Return test -> (lowest, highest) true rejection rate over the packaged nulls, at a nominal 5%."""
     table = known_rates(grid)
-    grouped = table[table["kind"] == "null"].groupby("test")["rate"]
+    grouped = table[table["kind"] != "planted"].groupby("test")["rate"]
     return {str(test): (float(rates.min()), float(rates.max())) for test, rates in grouped}

@@ -10,7 +10,13 @@ themselves, noise whose size changes along training needs no model. Several runs
 are added checkpoint by checkpoint, and one sign flips all runs of a checkpoint, so that runs which saw the
 same batches need not be independent of one another.
 
-A fifth of the level goes to a second test, of shared spikes and transitions (`alignment`).
+Sign flips take one of the two to be white. Persistence that both have kept multiplies the variance of
+sum e f by 1 + 2 sum_k rho_e(k) rho_f(k) (Bartlett 1935); where that exceeds what white series make by more
+than its standard error, the sum is shortened by its root.
+
+A fifth of the level goes to a second test, of shared spikes and transitions (`alignment`). The interval of r
+inverts the first at the rest of the level; where only the second finds the pair, r and its interval are the
+second's. So an interval excludes 0 where p is at most 5%, and only there.
 
 Where both series take as many trend functions as there are, what is left of them may still be trend, and
 the pair is not tested ("too smooth to test"); nor where checkpoints are missing and both persist, one of them
@@ -30,23 +36,33 @@ import scipy  # its parts load on first use
 from numba import njit
 
 from toposcope.analysis import statistics as stat
-from toposcope.analysis.trends.alignment import SHARE, alignment_tail, combined, scales, standardised
-from toposcope.analysis.trends.whitening import CYCLIC, Whitened
+from toposcope.analysis.trends.alignment import (
+    SHARE,
+    alignment_interval,
+    alignment_tail,
+    combined,
+    scales,
+    standardised,
+)
+from toposcope.analysis.trends.whitening import CYCLIC, SHORT, Whitened
 from toposcope.seeding import rng
 
 LEVERAGE_POWER = 0.375
 LEAST_LENGTH = 12
-LEVEL = 0.95
+ALPHA = 0.05
+"""The level of intervals, and of `spikes`."""
 TOO_FEW = "too few checkpoints"
 TOO_SMOOTH, TOO_UNEVEN = "too smooth to test", "too uneven to test"
 JUMPY = "too few checkpoints for series that jump, each at another one"
 WANING = 5.0
 CYCLES = "too few checkpoints for series that cycle"
-SHORT, OUTLIER = 40, 3.5
-"""Below so many checkpoints jumps (outliers of so many sigma) and cycles leave rests that agree by chance."""
+OUTLIER = 3.5
+"""Below `SHORT` checkpoints jumps (outliers of so many sigma) and cycles leave rests that agree by chance."""
 SAME = 0.99
 """An |r| that no refusal stands against: the largest of 90,000 refused pairs of the setting nulls is .985."""
 _SIMULATED = 400
+_TAKEN = 1e-3
+"""A checkpoint of which less is left has a regressor of its own, and no product."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,12 +98,41 @@ def innovation_test(x: Whitened, y: Whitened, *, intervals: bool = True) -> Inno
     """
     smooth, left = untestable(x, y) != "", np.sqrt(x.left * y.left)
     e, f, steady = compared(x, y)
-    signs = product_test(*pair_products(e, f, left), smooth, intervals=intervals)
+    excess = persistence_left(e, f, x.trace * y.trace)
+    alpha = np.where(steady, 1.0 - SHARE, 1.0) * ALPHA
+    signs = product_test(*pair_products(e, f, left), smooth, excess=excess, alpha=alpha, intervals=intervals)
     e, f = standardised(x.e), standardised(y.e)
-    tails = np.full((2, len(smooth)), np.nan)
+    tails, ends = np.full((2, len(smooth)), np.nan), np.full((3, len(smooth)), np.nan)
     for j in np.flatnonzero(np.isfinite(signs.p) & steady):
-        tails[:, j] = alignment_tail(e[None, :, j], f[None, :, j], left[:, j].mean())
-    return with_alignment(signs, tails)
+        pair = e[None, :, j], f[None, :, j], left[:, j].mean() / excess[j]
+        tails[:, j] = alignment_tail(*pair)
+        if intervals and only_aligned(signs.p[j], tails[0, j]):
+            ends[:, j] = alignment_interval(*pair, SHARE * ALPHA)
+    return with_alignment(signs, tails, ends)
+
+
+def persistence_left(e: np.ndarray, f: np.ndarray, trace: np.ndarray) -> np.ndarray:
+    """Return by how much persistence kept by both columns (n, pairs) multiplies the variance of sum e f.
+
+    1 + 2 sum_k (rho_e(k) rho_f(k) - trace_k - (1 - k/n) r^2 / n), k up to the largest order of autoregression
+    tried; 1 where it does not exceed 1 by 2 sqrt(lags) / n, the standard error for white series. `trace`
+    (lags, pairs) is the part of rho_e rho_f that the two projections make: h has seen to it. Innovations that
+    are the same have no excess: what persists in both is then what they share.
+
+    >>> walks = np.cumsum(np.random.default_rng(0).standard_normal((50, 2)), axis=0)
+    >>> bool(persistence_left(walks[:, :1], walks[:, 1:], np.zeros((10, 1)))[0] > 2.0)
+    True
+    """
+    n, lags = len(e), len(trace)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        e, f = (z / np.sqrt(np.sum(z * z, axis=0)) for z in (e, f))
+        own = np.sum(e * f, axis=0) ** 2 / n
+        excess = np.zeros(e.shape[1])
+        for k in range(1, lags + 1):
+            both = np.sum(e[k:] * e[:-k], axis=0) * np.sum(f[k:] * f[:-k], axis=0)
+            excess += 2.0 * (both - trace[k - 1] - (1.0 - k / n) * own)
+        kept = (excess > 2.0 * np.sqrt(lags) / n) & (own * n < SAME**2)
+        return np.where(kept, 1.0 + excess, 1.0)
 
 
 def scores(e: np.ndarray) -> np.ndarray:
@@ -99,11 +144,24 @@ def scores(e: np.ndarray) -> np.ndarray:
     return np.sign(e) * scipy.stats.norm.ppf(0.5 + stat.ranks(np.abs(e)) / (len(e) + 1) / 2.0)
 
 
-def with_alignment(signs: Innovations, tails: np.ndarray) -> Innovations:
-    """Join the test by signs and that by order, `tails` (2, pairs): its p, and the least within reach."""
-    spikes = (tails[0] * (1.0 - SHARE) < signs.p * SHARE) & (signs.p > 1.0 - LEVEL)
+def only_aligned(signs: np.ndarray, aligned: np.ndarray) -> np.ndarray:
+    """Say where the alignment finds at `ALPHA` what the signs do not, given the p of both."""
+    return np.asarray((aligned <= SHARE * ALPHA) & (signs > (1.0 - SHARE) * ALPHA))
+
+
+def with_alignment(signs: Innovations, tails: np.ndarray, ends: np.ndarray) -> Innovations:
+    """Join the test by signs and that by order.
+
+    `tails` (2, pairs): p of the second, and the least within reach; `ends` (3, pairs): its r and interval,
+    which stand where it alone finds the pair.
+    """
+    spikes = only_aligned(signs.p, tails[0])
     p, least = combined(signs.p, tails[0]), combined(signs.least, tails[1])
-    return replace(signs, p=p, least=least, spikes=spikes)
+    there = spikes & np.isfinite(ends[0])
+    r, low, high = (
+        np.where(there, new, old) for new, old in zip(ends, (signs.r, signs.low, signs.high), strict=True)
+    )
+    return replace(signs, r=r, low=low, high=high, p=p, least=least, spikes=spikes)
 
 
 def untestable(x: Whitened, y: Whitened) -> np.ndarray:
@@ -113,8 +171,8 @@ def untestable(x: Whitened, y: Whitened) -> np.ndarray:
     differ = _differ(x, y)
     smooth = x.exhausted & y.exhausted & differ
     uneven = ((x.uneven & (y.order > 0)) | (y.uneven & (x.order > 0))) & differ
-    jumps = (len(x.steps) < SHORT) & _apart(x.e, y.e) & differ
-    cycles = (len(x.steps) < SHORT) & (x.order >= CYCLIC) & (y.order >= CYCLIC) & differ
+    jumps = (x.count < SHORT) & _apart(x.e, y.e) & differ
+    cycles = (x.count < SHORT) & (x.order >= CYCLIC) & (y.order >= CYCLIC) & differ
     reasons = [TOO_SMOOTH, TOO_UNEVEN, JUMPY, CYCLES]
     return np.select([smooth, uneven, jumps, cycles], reasons, "").astype(object)
 
@@ -139,8 +197,18 @@ def _differ(x: Whitened, y: Whitened) -> np.ndarray:
 
 def _apart(e: np.ndarray, f: np.ndarray) -> np.ndarray:
     """Say of each pair whether both have outliers, and none at the same checkpoint."""
+
+    def outliers(z: np.ndarray) -> np.ndarray:
+        sizes = np.abs(z)
+        known = sizes > 1e-9 * sizes.max(axis=0)  # a missing checkpoint has no innovation
+        usual = [
+            np.median(column[mine]) if mine.any() else np.nan
+            for column, mine in zip(sizes.T, known.T, strict=True)
+        ]
+        return np.asarray(sizes > OUTLIER / 0.6745 * np.array(usual))
+
     with np.errstate(invalid="ignore"):
-        far, near = (np.abs(z) > OUTLIER / 0.6745 * np.median(np.abs(z), axis=0) for z in (e, f))
+        far, near = outliers(e), outliers(f)
     return far.any(axis=0) & near.any(axis=0) & ~(far & near).any(axis=0)
 
 
@@ -151,26 +219,36 @@ def pair_products(
     with np.errstate(invalid="ignore", divide="ignore"):
         e = e / np.sqrt(np.mean(e * e, axis=0))
         f = f / np.sqrt(np.mean(f * f, axis=0))
-    return e * f, (e * e + f * f) / 2.0, left**-LEVERAGE_POWER
+    return e * f, (e * e + f * f) / 2.0, np.where(left > _TAKEN, left, 1.0) ** -LEVERAGE_POWER
 
 
 def product_test(
-    product: np.ndarray, square: np.ndarray, weight: np.ndarray, smooth: np.ndarray, *, intervals: bool = True
+    product: np.ndarray,
+    square: np.ndarray,
+    weight: np.ndarray,
+    smooth: np.ndarray,
+    *,
+    excess: np.ndarray | None = None,
+    alpha: np.ndarray | None = None,
+    intervals: bool = True,
 ) -> Innovations:
     """Test sum e f (n, pairs) against random signs; r = sum e f / sum (e^2 + f^2) / 2.
 
-    A value b is inside the interval of r where sum (e f - b (e^2 + f^2) / 2) is not rejected.
+    A value b is inside the interval of r where sum (e f - b (e^2 + f^2) / 2) is not rejected at `alpha`, by
+    default 5%. `excess` is what `persistence_left` returns.
     """
     pairs = product.shape[1]
     r = product.sum(axis=0) / square.sum(axis=0)
+    short = np.ones(pairs) if excess is None else 1.0 / np.sqrt(excess)
+    alpha = np.full(pairs, ALPHA) if alpha is None else alpha
     p, least, low, high = (np.full(pairs, np.nan) for _ in range(4))
     for j in np.flatnonzero(np.isfinite(r) & ~smooth):
         q = np.ascontiguousarray(product[:, j] * weight[:, j])
-        p[j] = sign_tail(q, product[:, j].sum())
-        least[j] = sign_tail(q, np.abs(product[:, j]).sum())
+        p[j] = sign_tail(q, product[:, j].sum() * short[j])
+        least[j] = sign_tail(q, np.abs(product[:, j]).sum() * short[j])
         if intervals:
             mine, power, scale = (np.ascontiguousarray(part[:, j]) for part in (product, square, weight))
-            low[j], high[j] = _interval(mine, power, scale, r[j], 1.0 - LEVEL)
+            low[j], high[j] = _interval(mine, power, scale, r[j], alpha[j], short[j])
     return Innovations(r, low, high, p, least, smooth, np.zeros(pairs, bool))
 
 
@@ -225,19 +303,23 @@ def _saddle(q, total, u):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True)
-def _interval(product, square, weight, r, alpha):  # type: ignore[no-untyped-def]
-    """Return the values below and above r at which the test of that value rejects at `alpha`."""
+def _interval(product, square, weight, r, alpha, short):  # type: ignore[no-untyped-def]
+    """Return the least and the largest value that the test does not reject at `alpha`; 0 is tried first."""
     ends = np.empty(2)
     for side in range(2):
         inside, outside = r, -1.0 if side == 0 else 1.0
-        for _ in range(12):
+        for halving in range(13):
             middle = 0.5 * (inside + outside)
+            if halving == 0:
+                if r * outside >= 0.0:
+                    continue
+                middle = 0.0
             rest = product - middle * square
-            if sign_tail(rest * weight, rest.sum()) > alpha:
+            if sign_tail(rest * weight, rest.sum() * short) > alpha:
                 inside = middle
             else:
                 outside = middle
-        ends[side] = outside
+        ends[side] = inside
     return ends[0], ends[1]
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from toposcope.analysis.trends import simulators as sim
+from toposcope.analysis.trends.blind import BLIND_NULLS
 from toposcope.seeding import rng
 
 NULLS: dict[str, sim.Simulator] = {
@@ -68,14 +69,14 @@ REQUIRED = (
 
 
 def null_pairs(name: str, steps: np.ndarray, draws: int) -> tuple[np.ndarray, np.ndarray]:
-    """Return `draws` independent pairs (n, draws) of the named null.
+    """Return `draws` independent pairs (n, draws) of the named null, blind ones too.
 
     >>> x, y = null_pairs("random walks", np.arange(20.0), 5)
     >>> x.shape
     (20, 5)
     """
     g = rng(name="null", null=name, n=len(steps), draw=draws)
-    simulate = NULLS[name]
+    simulate = {**NULLS, **BLIND_NULLS}[name]
     return sim.at_steps(simulate, g, steps, draws), sim.at_steps(simulate, g, steps, draws)
 
 

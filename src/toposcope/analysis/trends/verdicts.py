@@ -9,30 +9,24 @@ import pandas as pd
 
 from toposcope.analysis import statistics as stat
 from toposcope.analysis.table import SeriesTable
-from toposcope.analysis.trends.alignment import alignment_tail, standardised
 from toposcope.analysis.trends.confirmatory import primary_columns
 from toposcope.analysis.trends.innovations import (
     LEAST_LENGTH,
     TOO_FEW,
     Innovations,
-    compared,
     detectable_r,
     innovation_test,
-    pair_products,
-    product_test,
     untestable,
-    with_alignment,
 )
+from toposcope.analysis.trends.pooling import NOTHING_LEFT, TEST, Part, parts_of, pooled, too_few, whitened
 from toposcope.analysis.trends.usual import (
     DEFAULT,
     DEFAULT_DRAWS,
     EVERY,
     LEAST_POINTS,
     Draws,
-    departure_correlation,
     pair_statistics,
 )
-from toposcope.analysis.trends.whitening import Whitened, whiten
 from toposcope.errors import InputError
 
 __all__ = ["DEFAULT_TARGETS", "LEAST_POINTS", "Draws", "default_columns", "family_table", "trend_table"]
@@ -40,17 +34,10 @@ __all__ = ["DEFAULT_TARGETS", "LEAST_POINTS", "Draws", "default_columns", "famil
 DEFAULT_TARGETS = ("loss", "heldout_loss", "gap", "efficiency", "efficiency_flop", "log_perplexity")
 """Targets that are tested unless others are named; Holm's method runs over each one's rows alone."""
 ADDS, TREND, UNKNOWN = "adds", "trend only", "cannot tell"
-_TEST = ("r", "r_low", "r_high", "p")
 _JUDGED = ("p_holm", "q", "confirmatory", "family_size", "detectable_r", "verdict")
-_NOTHING_LEFT = "a smooth trend explains a series completely: no innovations"
 _SPIKES = "rests on the few checkpoints at which both stand out"
 _IDENTITY = ("run", "target", "column", "probe", "scope", "feature", "n")
-FAMILY_COLUMNS = ("target", "column", "runs", "n", *_TEST, "departure_rho", *_JUDGED, "reason")
-_FORMER = {
-    "innovation_r": "r", "innovation_low": "r_low", "innovation_high": "r_high", "innovation_p": "p",
-    "innovation_holm": "p_holm", "innovation_bh": "q",
-}  # fmt: skip
-"""Names that the tables and figures of the report still read; they go when those read the new ones."""
+FAMILY_COLUMNS = ("target", "column", "runs", "n", *TEST, "departure_rho", *_JUDGED, "reason")
 
 
 def trend_table(
@@ -108,7 +95,7 @@ def trend_table(
     ]
     usual = EVERY if every else DEFAULT
     extra = ("naive_bonferroni",) if every else ()
-    names = [*_IDENTITY, *usual, *_TEST, *extra, *_JUDGED, *_FORMER, "status", "reason"]
+    names = [*_IDENTITY, *usual, *TEST, *extra, *_JUDGED, "status", "reason"]
     if not blocks:
         return pd.DataFrame(columns=names)
     out = pd.concat(blocks, ignore_index=True)
@@ -119,7 +106,7 @@ def trend_table(
         for _, rows in out.groupby("target").groups.items():
             naive_p = out.loc[rows, "naive_p"]
             out.loc[rows, "naive_bonferroni"] = np.minimum(naive_p * np.isfinite(naive_p).sum(), 1.0)
-    return out.assign(**{old: out[new] for old, new in _FORMER.items()})[names]
+    return out[names]
 
 
 def family_table(
@@ -161,12 +148,12 @@ def family_table(
     targets, columns, primary = _chosen(table, targets, columns, scopes)
     rows = []
     for target in targets:
-        parts: dict[str, list[_Part]] = {column: [] for column in columns}
+        parts: dict[str, list[Part]] = {column: [] for column in columns}
         for run in table.run_names:
             for steps, x, y, rate, names in _groups(table, run, target, columns):
-                for column, part in zip(names, _parts(x, y, steps, rate), strict=True):
+                for column, part in zip(names, parts_of(x, y, steps, rate), strict=True):
                     parts[column].append(part)
-        rows += [{"target": target, "column": column, **_pooled(parts[column])} for column in columns]
+        rows += [{"target": target, "column": column, **pooled(parts[column])} for column in columns]
     if not rows:
         return pd.DataFrame(columns=list(FAMILY_COLUMNS))
     return judged(pd.DataFrame(rows), primary, alpha)[list(FAMILY_COLUMNS)]
@@ -281,59 +268,13 @@ def _of_run(
         yield block
 
 
-def _aligned(parts: list[_Part]) -> tuple[float, float]:
-    """Return p and least p of the alignment over runs; NaN where they differ in steps, or one wanes."""
-    if any(not np.array_equal(part.steps, parts[0].steps) or np.isnan(part.e).any() for part in parts):
-        return np.nan, np.nan
-    e, f = np.stack([part.e for part in parts]), np.stack([part.f for part in parts])
-    return alignment_tail(e, f, float(np.mean([part.left for part in parts])))
-
-
-class _Part:
-    """The products of one run's innovations for one feature; `why` says why there are none."""
-
-    __slots__ = ("departure", "e", "f", "free", "left", "n", "product", "square", "steps", "weight", "why")
-
-    def __init__(self, steps: np.ndarray, why: str, departure: float = np.nan) -> None:
-        self.steps, self.why, self.departure, self.free, self.n = steps, why, departure, 0, len(steps)
-        self.product = self.square = self.weight = self.e = self.f = np.empty(0)
-        self.left = np.nan
-
-
-def _too_few(n: int) -> str:
-    return f"{TOO_FEW}: {n} checkpoints, the test needs {LEAST_LENGTH}"
-
-
-def _whitened(
-    x: np.ndarray, y: np.ndarray, steps: np.ndarray, rate: np.ndarray | None
-) -> tuple[Whitened, Whitened]:
-    known = rate is not None and np.isfinite(rate).all()
-    both = whiten(np.column_stack([x, y]), steps, rate if known else None)
-    cut = x.shape[1]
-    mine, other = np.arange(cut), np.full(cut, cut)
-    return _taken(both, mine), _taken(both, other)
-
-
-def _taken(white: Whitened, at: np.ndarray) -> Whitened:
-    return Whitened(
-        white.e[:, at],
-        white.left[:, at],
-        white.trends[at],
-        white.order[at],
-        white.exhausted[at],
-        white.steps,
-        white.uneven[at],
-        white.choices,
-    )
-
-
 def _tested(x: np.ndarray, y: np.ndarray, steps: np.ndarray, rate: np.ndarray | None) -> pd.DataFrame:
     """Return r, its interval, p, `least`, `free` and `why` of the columns of x against y in one run."""
     n, count = x.shape
     if n < LEAST_LENGTH:
-        nothing = dict.fromkeys((*_TEST, "least"), np.full(count, np.nan))
-        return pd.DataFrame({**nothing, "free": 0, "why": _too_few(n), "spikes": False})
-    a, b = _whitened(x, y, steps, rate)
+        nothing = dict.fromkeys((*TEST, "least"), np.full(count, np.nan))
+        return pd.DataFrame({**nothing, "free": 0, "why": too_few(n), "spikes": False})
+    a, b = whitened(x, y, steps, rate)
     test = innovation_test(a, b)
     return pd.DataFrame({
         "r": test.r, "r_low": test.low, "r_high": test.high, "p": test.p, "least": test.least,
@@ -344,56 +285,4 @@ def _tested(x: np.ndarray, y: np.ndarray, steps: np.ndarray, rate: np.ndarray | 
 
 def _reasons(test: Innovations, why: np.ndarray) -> list[str]:
     gone = ~np.isfinite(test.r)
-    return [_NOTHING_LEFT if a else b for a, b in zip(gone, why, strict=True)]
-
-
-def _parts(x: np.ndarray, y: np.ndarray, steps: np.ndarray, rate: np.ndarray | None) -> list[_Part]:
-    n, count = x.shape
-    if n < LEAST_LENGTH:
-        return [_Part(steps, _too_few(n)) for _ in range(count)]
-    departure = departure_correlation(x, np.repeat(y[:, None], count, axis=1), steps)
-    a, b = _whitened(x, y, steps, rate)
-    left = np.sqrt(a.left * b.left)
-    e, f, steady = compared(a, b)
-    product, square, weight = pair_products(e, f, left)
-    e, f = (np.where(steady, standardised(z.e), np.nan) for z in (a, b))
-    out, reasons = [], untestable(a, b)
-    for j in range(count):
-        why = reasons[j] if np.isfinite(product[:, j]).all() else _NOTHING_LEFT
-        part = _Part(a.steps, why, departure[j])
-        part.n = n
-        part.product, part.square, part.weight = product[:, j], square[:, j], weight[:, j]
-        part.e, part.f, part.left = e[:, j], f[:, j], float(left[:, j].mean())
-        part.free = n - int(max(a.trends[j], b.trends[j]))
-        out.append(part)
-    return out
-
-
-def _pooled(parts: list[_Part]) -> dict[str, object]:
-    """Return the one test of a feature over its runs: products added step by step."""
-    used = [part for part in parts if not part.why]
-    departures = [part.departure for part in parts if np.isfinite(part.departure)]
-    out: dict[str, object] = dict.fromkeys((*_TEST, "least"), np.nan)
-    out |= {"runs": len(used), "n": sum(part.n for part in used), "free": 0, "why": "", "reason": ""}
-    out["spikes"] = False
-    out["departure_rho"] = float(np.mean(departures)) if departures else np.nan
-    left = [part.why for part in parts if part.why]
-    if left:
-        out["reason"] = f"{len(left)} of {len(parts)} runs left out: {left[0]}" if used else ""
-    if not used:
-        out["why"] = left[0] if left else TOO_FEW
-        out["n"] = sum(part.n for part in parts)
-        return out
-    steps = np.unique(np.concatenate([part.steps for part in used]))
-    sums = np.zeros((4, len(steps)))
-    for part in used:
-        at = np.searchsorted(steps, part.steps)
-        sums[:, at] += part.product, part.square, part.weight, np.ones(len(at))
-    out["free"] = sum(part.free for part in used)
-    product, square, weight = sums[0], sums[1], sums[2] / sums[3]
-    signs = product_test(product[:, None], square[:, None], weight[:, None], np.zeros(1, bool))
-    test = with_alignment(signs, np.array(_aligned(used))[:, None])
-    return out | {
-        "spikes": bool(test.spikes[0]),
-        "r": test.r[0], "r_low": test.low[0], "r_high": test.high[0], "p": test.p[0], "least": test.least[0],
-    }  # fmt: skip
+    return [NOTHING_LEFT if a else b for a, b in zip(gone, why, strict=True)]

@@ -10,10 +10,14 @@ out says much (Box and Jenkins 1970; Haugh 1976). For every series alone:
 2. Persistence. An autoregression of order p by Burg's method on what the trend leaves, p by AICc. What the
    trend took is given back in expectation: each trend function enters as a segment of its own, scaled by the
    noise (the E step of restricted maximum likelihood), for a projection that leaves a hole in the spectrum
-   would otherwise pass for persistence.
+   would otherwise pass for persistence. From 40 checkpoints on, none of them missing, an autoregression of
+   the differences (a unit root; Box and Jenkins) is the other candidate: the first reflection coefficient
+   is then 1, and the constant takes the first value.
 3. Trend again, by generalised least squares under that autoregression; 2 and 3 are done three times.
-4. How many functions of the nested family are taken is chosen by a penalised likelihood of the whole model: a
-   smooth series takes many, a noisy one none.
+4. How many functions of the nested family are taken, and whether there is a unit root, is chosen by a
+   penalised likelihood of the whole model, restricted to what the core and the missing values leave: a smooth
+   series takes many, a noisy one none. (Without the restriction a walk, whose persistence is underestimated
+   beside a trend, takes more trend than it has.)
 
 Where checkpoints are missing from an even grid, a persistence counted in checkpoints would be wrong. The
 series is then laid out on the whole grid, and every hole has a regressor of its own: least squares with
@@ -24,7 +28,7 @@ The result is the standardised innovations e (n,) and h (n,), the part of each t
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 
 import numpy as np
@@ -40,29 +44,46 @@ _EXTRA = (0, 2, 4, 7, 11, 16, 22)
 MOST_ORDER = 12
 ROUNDS = 3
 """Times that persistence and trend are estimated in turn."""
+SHORT = 40
+"""Below so many checkpoints differences are not tried: cycles would pass for walks."""
+_UNIT = 1.0 - 1e-9
+"""The first reflection coefficient of a unit root: the filtered constant's norm stays above rounding."""
 CYCLIC = 2
 """Where checkpoints are few or missing, a persistence of this order is not estimated well enough."""
-PENALTY = 3.0
+PENALTY = 4.0
 """What a parameter costs in -2 log likelihood, times n / (n - parameters - 1): AICc has 2, BIC log n."""
+_FAST = {"reassoc", "contract", "nsz"}
+"""Sums may be reordered, so that they run on several numbers at once."""
 
 
 @dataclass(frozen=True, slots=True)
 class Whitened:
     """Innovations `e` and what the projection `left` of each, both (n, columns).
 
-    n counts the places of `steps`, holes included. Per column the number of `trends`, the `order`, and
-    whether the family of trends was `exhausted`, or the
-    steps too `uneven` for its persistence; `choices` is how many sizes of trend there were to choose from.
+    `trace` (lags, columns) is the autocorrelation that the projection alone gives white series. n counts the
+    places of `steps`, holes included, `count` those that are there. Per column the number of `trends`, the
+    `order`, and whether the family of trends was `exhausted`, or the steps too `uneven` for its persistence;
+    `choices` is how many sizes of trend there were to choose from.
     """
 
     e: np.ndarray
     left: np.ndarray
+    trace: np.ndarray
     trends: np.ndarray
     order: np.ndarray
     exhausted: np.ndarray
-    steps: np.ndarray
     uneven: np.ndarray
+    steps: np.ndarray
+    count: int
     choices: int
+
+    def taken(self, at: np.ndarray) -> Whitened:
+        """Return the columns `at`."""
+        columns = {
+            name: getattr(self, name)[..., at]
+            for name in ("e", "left", "trace", "trends", "order", "exhausted", "uneven")
+        }
+        return replace(self, **columns)
 
 
 def whiten(values: np.ndarray, steps: np.ndarray, rate: np.ndarray | None = None) -> Whitened:
@@ -77,13 +98,22 @@ def whiten(values: np.ndarray, steps: np.ndarray, rate: np.ndarray | None = None
     scale = np.sqrt(np.mean(centred**2, axis=0))
     whole = np.zeros((values.shape[1], len(there)))
     whole[:, there] = (centred / np.where(scale > 0, scale, 1.0)).T
-    holes = int(np.count_nonzero(~there))
-    e, left, place, order, kept = _whiten(whole, basis, sizes + holes, most_order(len(steps)), holes)
+    holes, most = int(np.count_nonzero(~there)), most_order(len(steps))
+    units = holes == 0 and len(steps) >= SHORT
+    e, left, trace, place, order, kept = _whiten(whole, basis, sizes + holes, most, holes, units)
     dust = (kept <= 1e-20) | ~(scale > 0)
     e[dust] = np.nan
-    uneven = (holes > 0) & (order >= CYCLIC)
     return Whitened(
-        e.T, left.T, sizes[place], order, place == len(sizes) - 1, full_steps(steps), uneven, len(sizes)
+        e=e.T,
+        left=left.T,
+        trace=trace.T,
+        trends=sizes[place],
+        order=order,
+        exhausted=place == len(sizes) - 1,
+        uneven=(holes > 0) & (order >= CYCLIC),
+        steps=full_steps(steps),
+        count=len(steps),
+        choices=len(sizes),
     )
 
 
@@ -193,85 +223,113 @@ def _sigmoid(x: np.ndarray) -> np.ndarray:
 
 
 @njit(cache=True)
-def _whiten(values, basis, sizes, most, holes):  # type: ignore[no-untyped-def]
-    """Whiten each row of `values` (columns, n) under every size of trend; keep the least score."""
+def _whiten(values, basis, sizes, most, holes, units):  # type: ignore[no-untyped-def]
+    """Whiten each row of `values` (columns, n) by every size of trend and root; keep the least score."""
     columns, n = values.shape
     e, left = np.empty((columns, n)), np.empty((columns, n))
     place, order = np.zeros(columns, np.int64), np.zeros(columns, np.int64)
-    kept = np.empty(columns)
+    kept, trace = np.empty(columns), np.zeros((columns, most))
     for j in range(columns):
         best = np.inf
         for i in range(len(sizes)):
-            score, p, w, h, power = _fitted(values[j], basis, sizes[i], most, holes)
-            if i == 0:
-                kept[j] = power
-            if score < best:
-                best = score
-                e[j], left[j], place[j], order[j] = w, h, i, p
-    return e, left, place, order, kept
+            for unit in range(2 if units else 1):
+                fitted = _fitted(values[j], basis[: sizes[i]], most, holes, sizes[0], unit)
+                score, p, w, h, traced, power = fitted
+                if i == 0:
+                    kept[j] = power
+                if score < best:
+                    best = score
+                    e[j], left[j], trace[j], place[j], order[j] = w, h, traced, i, p
+    return e, left, trace, place, order, kept
 
 
 @njit(cache=True)
-def _fitted(x, basis, size, most, holes):  # type: ignore[no-untyped-def]
-    """Return score, order, innovations, what is left of each, and the power that the trend leaves of x."""
-    n = len(x)
-    w = np.empty((size + 1, n))
+def _fitted(x, basis, most, holes, core, unit):  # type: ignore[no-untyped-def]
+    """Return score, order, innovations, what is left of each, the trace, and the power beside the trend.
+
+    The first `core` rows of the basis (the holes, then the core) are integrated out of the likelihood.
+    """
+    size, n = basis.shape
+    free, known = n - size, n - core
+    w, filled = np.empty((size + 1, n)), np.empty((size + 1, n))
+    forward, backward = np.empty_like(w), np.empty_like(w)
+    filled[size] = x
     for k in range(size):
-        w[k] = basis[k]
-    w[size] = x
-    for k in range(size):
-        w[size] -= np.dot(w[k], w[size]) * w[k]
-    rest = w[size].copy()
-    power = np.dot(rest, rest) / n
+        _off(basis[k], filled[size])
+    rest = filled[size].copy()
+    power = _dot(rest, rest) / n
     if power <= 1e-20:
-        return -1e300, 0, rest, np.ones(n), power
-    free = n - size
-    p, h = 0, np.ones(n)
-    filled = w.copy()
-    filled[:size] *= np.sqrt(power * n / free)
-    for _ in range(ROUNDS):
-        reflection, p = _burg(filled, free, most)
+        return -1e300, 0, rest, np.ones(n), np.zeros(most), power
+    filled[:size] = basis * np.sqrt(power * n / free)
+    reflection, p = _burg(filled, forward, backward, free, most, unit)
+    left, logs = np.ones(n), np.zeros(size)
+    for turn in range(ROUNDS):
+        a, sizes = _predictors(reflection, p)
         for k in range(size):
-            w[k] = _filtered(basis[k], reflection, p)
-        w[size] = _filtered(x, reflection, p)
-        h = _project(w)
-        sigma = np.sqrt(np.dot(w[size], w[size]) / free)
-        for k in range(size):
-            filled[k] = sigma * _unfiltered(w[k], reflection, p)
-        filled[size] = _unfiltered(w[size], reflection, p)
-    determinant, scale = 0.0, 1.0
-    for m in range(p - 1, -1, -1):
-        scale /= 1.0 - reflection[m] ** 2
-        determinant += np.log(scale)
-    count, known = size - holes + p + 1, n - holes
-    score = known * np.log(np.dot(w[size], w[size]) / known) + determinant
+            _filtered(basis[k], w[k], a, sizes, p)
+        _filtered(x, w[size], a, sizes, p)
+        left = _project(w, logs)
+        if p == 0 or turn == ROUNDS - 1:
+            break  # without persistence another round changes nothing
+        for k in range(size + 1):
+            _unfiltered(w[k], filled[k], a, sizes, p)
+        filled[:size] *= np.sqrt(_dot(w[size], w[size]) / free)
+        reflection, p = _burg(filled, forward, backward, free, most, unit)
+    count = size - core + p + 1 - unit
+    score = known * np.log(_dot(w[size], w[size]) / known) + 2.0 * np.log(sizes).sum() + logs[:core].sum()
     score += PENALTY * count * known / max(known - count - 1, 0.1)
-    return score, p, w[size], h, power
+    return score, p, w[size], left, _trace(w[:size], most, free), power
 
 
-@njit(cache=True)
-def _burg(x, free, most):  # type: ignore[no-untyped-def]
-    """Return Burg's reflection coefficients of the rows of x together, and the order with the least AICc."""
-    n = x.shape[1]
-    forward, backward = x.copy(), x.copy()
+@njit(cache=True, fastmath=_FAST)
+def _dot(a, b):  # type: ignore[no-untyped-def]
+    total = 0.0
+    for t in range(len(a)):
+        total += a[t] * b[t]
+    return total
+
+
+@njit(cache=True, fastmath=_FAST)
+def _off(q, x):  # type: ignore[no-untyped-def]
+    """Take the unit vector q out of x."""
+    part = _dot(q, x)
+    for t in range(len(x)):
+        x[t] -= part * q[t]
+
+
+@njit(cache=True, fastmath=_FAST)
+def _burg(x, forward, backward, free, most, unit):  # type: ignore[no-untyped-def]
+    """Return Burg's reflection coefficients of the rows of x together, and the order with the least AICc.
+
+    With a `unit` root the first of them is 1. `forward` and `backward` are room to work in.
+    """
+    rows, n = x.shape
+    forward[:], backward[:] = x, x
     reflection = np.zeros(most + 1)
     variance = np.sum(x * x) / n
-    best, order = free * np.log(variance) + free * free / (free - 2.0), 0
+    best, order = np.inf if unit else free * np.log(variance) + free * free / (free - 2.0), 0
     for m in range(1, most + 1):
         if free - m - 2 < 2:
             break
         across = below = 0.0
-        for i in range(len(x)):
-            f, b = forward[i, m:], backward[i, m - 1 : n - 1]
-            across += np.dot(f, b)
-            below += np.dot(f, f) + np.dot(b, b)
+        for i in range(rows):
+            f, b = forward[i, m:], backward[i]
+            for s in range(n - m):
+                across += f[s] * b[s]
+                below += f[s] * f[s] + b[s] * b[s]
         k = min(max(2.0 * across / below if below > 0 else 0.0, -0.9999), 0.9999)
+        if unit and m == 1:
+            k = _UNIT
         reflection[m - 1] = k
-        for i in range(len(x)):
-            old = forward[i, m:].copy()
-            forward[i, m:] -= k * backward[i, m - 1 : n - 1]
-            backward[i, m:] = backward[i, m - 1 : n - 1] - k * old
+        for i in range(rows):
+            f, b = forward[i, m:], backward[i]
+            for s in range(n - m):
+                old = f[s]
+                f[s] -= k * b[s]
+                b[s] -= k * old
         variance *= 1.0 - k * k
+        if unit and m == 1:
+            variance = np.sum(forward[:, 1:] ** 2) / (n - 1)
         score = free * np.log(variance) + free * (free + m) / (free - m - 2.0)
         if score < best:
             best, order = score, m
@@ -279,69 +337,71 @@ def _burg(x, free, most):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True)
-def _next(a, reflection, m):  # type: ignore[no-untyped-def]
-    """Turn the predictor of order m - 1 in a[:m - 1] into that of order m (Levinson)."""
-    old = a[: m - 1].copy()
-    for i in range(m - 1):
-        a[i] = old[i] - reflection[m - 1] * old[m - 2 - i]
-    a[m - 1] = reflection[m - 1]
-
-
-@njit(cache=True)
-def _starts(reflection, order):  # type: ignore[no-untyped-def]
-    """Return the standard deviations of the predictors of order 0 .. order, that of the last being 1."""
-    out = np.ones(order + 1)
+def _predictors(reflection, order):  # type: ignore[no-untyped-def]
+    """Return the predictors of order 0 .. order as rows, and their standard deviations, the last one's 1."""
+    a = np.zeros((order + 1, order))
+    for m in range(1, order + 1):
+        for i in range(m - 1):
+            a[m, i] = a[m - 1, i] - reflection[m - 1] * a[m - 1, m - 2 - i]
+        a[m, m - 1] = reflection[m - 1]
+    sizes = np.ones(order + 1)
     for m in range(order - 1, -1, -1):
-        out[m] = out[m + 1] / np.sqrt(1.0 - reflection[m] ** 2)
-    return out
+        sizes[m] = sizes[m + 1] / np.sqrt(1.0 - reflection[m] ** 2)
+    return a, sizes
 
 
-@njit(cache=True)
-def _filtered(x, reflection, order):  # type: ignore[no-untyped-def]
-    """Return the innovations of x under a stationary autoregression, the first ones by shorter predictors."""
+@njit(cache=True, fastmath=_FAST)
+def _filtered(x, out, a, sizes, order):  # type: ignore[no-untyped-def]
+    """Put the innovations of x under a stationary autoregression in out, the first by shorter predictors."""
     n = len(x)
-    out = x.copy()
-    a, size = np.zeros(order + 1), _starts(reflection, order)
+    out[:] = x
     for t in range(min(order, n)):
-        if t > 0:
-            _next(a, reflection, t)
         for i in range(t):
-            out[t] -= a[i] * x[t - 1 - i]
-        out[t] /= size[t]
-    if order > 0:
-        _next(a, reflection, order)
+            out[t] -= a[t, i] * x[t - 1 - i]
+        out[t] /= sizes[t]
     for i in range(order):
-        out[order:] -= a[i] * x[order - 1 - i : n - 1 - i]
-    return out
+        weight = a[order, i]
+        for t in range(order, n):
+            out[t] -= weight * x[t - 1 - i]
 
 
-@njit(cache=True)
-def _unfiltered(e, reflection, order):  # type: ignore[no-untyped-def]
-    """Return the series whose innovations are e."""
-    n = len(e)
-    out = e.copy()
-    a, size = np.zeros(order + 1), _starts(reflection, order)
-    for t in range(n):
+@njit(cache=True, fastmath=_FAST)
+def _unfiltered(e, out, a, sizes, order):  # type: ignore[no-untyped-def]
+    """Put the series whose innovations are e in out."""
+    for t in range(len(e)):
         m = min(t, order)
-        if 0 < t <= order:
-            _next(a, reflection, m)
-        out[t] *= size[m]
+        total = e[t] * sizes[m]
         for i in range(m):
-            out[t] += a[i] * out[t - 1 - i]
-    return out
+            total += a[m, i] * out[t - 1 - i]
+        out[t] = total
 
 
-@njit(cache=True)
-def _project(w):  # type: ignore[no-untyped-def]
-    """Make the rows of `w` but the last orthonormal, project it off them; return what is left."""
+@njit(cache=True, fastmath=_FAST)
+def _project(w, logs):  # type: ignore[no-untyped-def]
+    """Make the rows of `w` but the last orthonormal, project it off them; return what is left of each place.
+
+    `logs` takes the logarithm of each row's power before it is normed; their sum is that of the determinant.
+    """
     last = len(w) - 1
     left = np.ones(w.shape[1])
     for k in range(last):
         for i in range(k):
-            w[k] -= np.dot(w[i], w[k]) * w[i]
-        size = np.sqrt(np.dot(w[k], w[k]))
-        w[k] /= max(size, 1e-12)
-        left -= w[k] * w[k]
+            _off(w[i], w[k])
+        size = max(np.sqrt(_dot(w[k], w[k])), 1e-12)
+        logs[k] = 2.0 * np.log(size)
+        for t in range(len(left)):
+            w[k, t] /= size
+            left[t] -= w[k, t] * w[k, t]
     for k in range(last):
-        w[last] -= np.dot(w[k], w[last]) * w[k]
+        _off(w[k], w[last])
     return np.maximum(left, 1e-6)
+
+
+@njit(cache=True, fastmath=_FAST)
+def _trace(w, lags, free):  # type: ignore[no-untyped-def]
+    """Return the autocorrelation, lags 1 .., of white noise projected off the orthonormal rows of w."""
+    out = np.zeros(lags)
+    for k in range(1, lags + 1):
+        for row in w:
+            out[k - 1] -= _dot(row[k:], row[: len(row) - k]) / free
+    return out
