@@ -107,8 +107,6 @@ def reference(given: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str
     ("name", "fault"),
     [
         *((name, fault) for name in ("train", "weights") for fault in FAULTS if fault != "killed"),
-        ("embeddings", "a worker killed"),
-        ("embeddings", "SIGINT"),
     ],
 )
 def test_hurt_in_the_middle(
@@ -174,7 +172,7 @@ def mount(tmp_path: Path) -> Iterator[Callable[[str], Path]]:
 
     yield make
     for place in mounted:
-        subprocess.run(["umount", str(place)], check=True)
+        subprocess.run(["umount", "--lazy", str(place)], check=True)  # a model may still be mapped
 
 
 @pytest.mark.parametrize("name", list(CASES))
