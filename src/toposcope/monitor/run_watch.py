@@ -41,6 +41,9 @@ _ENTROPIES = ("update_entropy",)
 _PERSISTENCE = ("neural_persistence", "neural_persistence", "rieck")
 _REST = 20
 
+NAMED = 2.0
+"""Moves below so many of their own standard deviations are no culprits beside another."""
+
 LOSS_FLOOR, GRADIENT_FLOOR = 0.02, 0.2
 """Scales of the logarithms, at least: jumps of a steady series by a few of these are no alarm."""
 
@@ -225,6 +228,8 @@ def culprits(look: Look, most: int = 8) -> list[dict[str, object]]:
         name, head, feature = move.key
         if (name, head) in told:
             continue
+        if found and abs(move.size) < NAMED:
+            break
         told.add((name, head))
         before, now = _unlog(feature, move.before), _unlog(feature, move.now)
         found.append(
