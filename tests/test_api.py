@@ -13,6 +13,7 @@ import pytest
 
 import toposcope as ts
 from toposcope import api
+from toposcope.cli.main import COMMANDS
 from toposcope.errors import InputError
 from toposcope.types import Diagram
 
@@ -39,7 +40,7 @@ def test_the_readme_runs(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     text = README.read_text(encoding="utf-8").split("## From Python")[1].split("\n## ")[0]
     blocks = re.findall(r"```python\n(.*?)```", text, re.S)
-    assert len(blocks) == 4
+    assert len(blocks) == 5
     space: dict[str, object] = {}
     for block in blocks:
         assert len([line for line in block.splitlines() if line and not line.startswith("import")]) <= 5
@@ -47,7 +48,17 @@ def test_the_readme_runs(tmp_path, monkeypatch):
     assert (tmp_path / "report" / "index.html").is_file()
     assert len(space["store"].features()) > 100  # type: ignore[attr-defined]
     assert "topology of the weights" in repr(space["analysis"])
+    assert {"h1_total", "perplexity"} <= set(space["states"].features()["feature"])  # type: ignore[attr-defined]
+    assert set(space["slopes"].features()["probe"]) == {"sharpness"}  # type: ignore[attr-defined]
     assert {"column", "verdict"} <= set(space["analysis"].families)  # type: ignore[attr-defined]
+
+
+def test_the_readme_says_for_every_command_how_it_is_done_from_python():
+    table = README.read_text(encoding="utf-8").split("| command | in Python |")[1].split("\n\n")[0]
+    named = set(re.findall(r"`(\w+)`", "".join(row.split("|")[1] for row in table.splitlines()[2:])))
+    assert named == set(COMMANDS)
+    for name in re.findall(r"`ts\.(\w+)`", table):
+        assert callable(getattr(ts, name))
 
 
 @pytest.mark.parametrize("name", FUNCTIONS)

@@ -1,6 +1,8 @@
 """The command line as a whole: every listed command exists, explains itself and fails in one line."""
 
 import errno
+import subprocess
+import sys
 
 import pytest
 from click.testing import CliRunner
@@ -69,3 +71,14 @@ def test_no_command_prints_the_help(capsys):
         cli.main([])
     assert raised.value.code == 2
     assert "Commands:" in capsys.readouterr().err
+
+
+def test_the_list_of_commands_imports_none_of_them():
+    call = (
+        "import sys; from click.testing import CliRunner; from toposcope.cli import main; "
+        "print(CliRunner().invoke(main.toposcope, ['--help']).output); "
+        "print([name for name in ('numpy', 'toposcope.cli.analyze') if name in sys.modules])"
+    )
+    out = subprocess.run([sys.executable, "-c", call], capture_output=True, text=True, check=True).stdout
+    assert all(f"  {name} " in out for name in cli.COMMANDS)
+    assert out.splitlines()[-1] == "[]"

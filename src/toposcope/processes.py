@@ -42,7 +42,7 @@ class LostProcessError(RuntimeError):
 
 
 @dataclass(frozen=True, slots=True)
-class Said(Generic[T, M]):
+class Message(Generic[T, M]):
     """Something that a task said on its way."""
 
     task: T
@@ -64,7 +64,7 @@ def is_hopeless(outcome: object) -> bool:
 
 def spread(
     make: Callable[[S], Act[T, M, R]], shared: S, tasks: Iterable[T], *, workers: int
-) -> Generator[Said[T, M] | Ended[T, R], None, None]:
+) -> Generator[Message[T, M] | Ended[T, R], None, None]:
     """Do `tasks` in `workers` processes, in their order; yield what is said and what comes of each.
 
     Each process calls `make(shared)` once and what it returns once for each task. A process that dies is
@@ -92,7 +92,7 @@ class _Crew(Generic[T, M, R]):
         self._kit, self._waiting = kit, waiting
         self._hands: dict[Connection, _Hand[T]] = {}
 
-    def work(self, workers: int) -> Iterator[Said[T, M] | Ended[T, R]]:
+    def work(self, workers: int) -> Iterator[Message[T, M] | Ended[T, R]]:
         while self._waiting or self._hands:
             while self._waiting and len(self._hands) < workers:
                 self._hire()
@@ -124,7 +124,7 @@ class _Crew(Generic[T, M, R]):
         except OSError:
             return
 
-    def _hear(self, hand: _Hand[T]) -> Said[T, M] | Ended[T, R]:
+    def _hear(self, hand: _Hand[T]) -> Message[T, M] | Ended[T, R]:
         task = hand.task
         try:
             over, content = pickle.loads(hand.channel.recv_bytes())  # from our own process
@@ -132,7 +132,7 @@ class _Crew(Generic[T, M, R]):
             self._dismiss(hand)
             return Ended(task, LostProcessError(_ending(hand.process.exitcode)))
         if not over:
-            return Said(task, content)
+            return Message(task, content)
         if self._waiting:
             hand.task = self._waiting.popleft()
             self._give(hand)

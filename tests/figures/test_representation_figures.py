@@ -58,7 +58,10 @@ def test_checkpoints_are_drawn_against_the_target_in_step_order(runs):
     targets = pd.DataFrame(_series("perplexity", lambda _, step: 100.0 / (1 + step)))[
         ["run", "step", "value"]
     ]
-    panels = [trajectories.Panel("h1_total", "H1", "distance"), trajectories.Panel("twonn", "TwoNN")]
+    panels = [
+        trajectories.TrajectoryPanel("h1_total", "H1", "distance"),
+        trajectories.TrajectoryPanel("twonn", "TwoNN"),
+    ]
     figure = against_target.draw(features, targets, runs, panels, notes={"h1_total": "mean |ρ| 0.5"})
     ax, empty = figure.axes
     np.testing.assert_allclose(ax.lines[0].get_xdata(), STEPS)
@@ -71,7 +74,7 @@ def test_checkpoints_are_drawn_against_the_target_in_step_order(runs):
 def test_without_a_target_the_panels_say_so(runs):
     features = _frame(_series("h1_total", lambda _, step: step))
     nothing = pd.DataFrame(columns=["run", "step", "value"])
-    panels = [trajectories.Panel("h1_total", "H1")]
+    panels = [trajectories.TrajectoryPanel("h1_total", "H1")]
     figure = against_target.draw(features, nothing, runs, panels, unit="piqa", log=False)
     assert "no piqa" in _texts(figure.axes[0])
 

@@ -37,7 +37,7 @@ def held(made, truth):
 
 def test_the_band_of_siblings_holds_the_true_curve_as_often_as_it_says():
     shares, ends = [], []
-    for seed in range(120):
+    for seed in range(60):
         random = np.random.default_rng(seed)
         truths = [power_law(random) for _ in range(7)]
         curves = [run(truth, random, f"r{i}") for i, truth in enumerate(truths)]

@@ -65,12 +65,12 @@ def as_run(curve):
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("size", "mae", "r2"), [(25, 0.0038, 0.9988), (100, 0.0044, 0.9983)])
-def test_six_schedules_by_the_command_with_raw_files_and_defaults(shared_data, call, size, mae, r2):
-    """Three runs of a size as siblings, the other runs' logged rates as plans, nothing else given."""
+def test_schedules_by_the_command_with_raw_files_and_defaults(shared_data, call, size, mae, r2):
+    """Three runs of a size as siblings, two others' logged rates as plans, nothing else given."""
     folder = shared_data / "curves" / "multipowerlaw" / f"csv_{size}"
     siblings = [part for name in FITTED for part in ("--siblings", folder / f"{name}.csv")]
     scores, finals = [], []
-    for name in PREDICTED:
+    for name in ("cosine_72000", "wsdld_20000_24000"):
         code, out, _ = call("--schedule", folder / f"{name}.csv", *siblings, "--json")
         made = json.loads(out)["forecasts"][0]
         assert (code, made["method"], made["status"]) == (0, "multi-power law", "ok")

@@ -20,6 +20,7 @@ from toposcope.analysis.decision.advice import (
 from toposcope.analysis.decision.regret import regret_summary, regret_table
 from toposcope.analysis.forecast import curve_from_metrics
 from toposcope.analysis.forecast.curve import level_and_slope, level_error
+from toposcope.analysis.forecast.families import LastValue
 from toposcope.analysis.synthetic import Spectrum, SyntheticRecipe, simulate
 from toposcope.cli.main import main
 from toposcope.papers.decision_rules import WITH_TOPOLOGY, by_both, by_topology, diminishing_returns
@@ -54,7 +55,7 @@ def test_a_saturated_run_with_a_big_budget_is_left(synthetic):
 
 def test_options_that_cannot_be_judged_say_why(synthetic):
     seen = synthetic[0].seen(300)
-    options = {o.action: o for o in weigh(seen, [], budget=10.0, larger=10**9)}
+    options = {o.action: o for o in weigh(seen, [], budget=10.0, larger=10**9, method=LastValue())}
     assert options[SCALE].status == "failed"
     assert "at least 3" in options[SCALE].reason
     assert np.isnan(options[SCALE].loss)
@@ -91,11 +92,12 @@ def test_siblings_on_the_bought_schedule_are_read_at_their_end(synthetic):
     short = [simulate(recipe, width=width) for width in (4, 8, 16)]
     ended = [curve_from_metrics(f"short {r.width}", r.metrics, parameters=r.parameters) for r in short]
     seen, larger = synthetic[3].seen(300), synthetic[4].parameters
-    scale = weigh(seen, [*synthetic[:3], *ended], budget=500.0 * larger, larger=larger)[2]
+    given = {"budget": 500.0 * larger, "larger": larger, "method": LastValue()}
+    scale = weigh(seen, [*synthetic[:3], *ended], **given)[2]
     law = np.polyfit(np.log([c.parameters for c in ended]), np.log([c.final_loss() for c in ended]), 1)
     assert scale.loss == pytest.approx(np.exp(np.polyval(law, np.log(larger))))
     assert scale.reason == ""
-    on_the_way = weigh(seen, synthetic[:3], budget=500.0 * larger, larger=larger)[2]
+    on_the_way = weigh(seen, synthetic[:3], **given)[2]
     assert "mid-schedule" in on_the_way.reason
 
 
@@ -185,7 +187,7 @@ def test_command_scores_finished_runs(folders, capsys):
     code, printed = run_command(["forecast", str(folders / "finished"), "--cuts", "0.5"], capsys)
     assert code == 0, printed.err
     assert "Every run forecast from the others" in printed.out
-    assert "The largest run from the smaller ones" in printed.out
+    assert "The largest run (width0016-seed0) from the smaller ones" in printed.out
 
 
 def test_command_advises(folders, capsys):

@@ -317,6 +317,19 @@ def test_an_ill_log_alone_is_said_without_a_plan_size_or_sibling(call, files, il
     assert "continue" not in out
 
 
+def test_a_finished_run_that_stood_still_is_no_problem_but_one_that_diverged_is(call, files):
+    done = pd.read_csv(files / "done.csv")
+    flat = table("flat", 3.0)
+    flat["loss"] = 2.5 * np.exp(np.random.default_rng(1).normal(0, 0.003, len(flat)))
+    pd.concat([done, flat]).to_csv(files / "all.csv", index=False)
+    code, out, _ = call(files / "all.csv", "--cuts", 0.5)
+    assert (code, "plateau" in out) == (0, False)
+    flat.loc[flat.index[150:], "loss"] = np.linspace(2.5, 6.0, 50)
+    pd.concat([done, flat]).to_csv(files / "all.csv", index=False)
+    code, out, _ = call(files / "all.csv", "--cuts", 0.5)
+    assert (code, out.startswith("flat: diverging: ")) == (1, True)
+
+
 def test_each_illness_overrides_advice_by_the_command(call, files):
     given = ("--siblings", files / "done.csv", "--horizon", 2000, "--advise", "--budget", "1e9")
     base = table("x", 2.5, end=1000)

@@ -121,6 +121,7 @@ def test_barriers_are_rows_of_both_kinds_and_say_what_was_aligned(seeds, tmp_pat
     assert notes[f"from {one}"].str.contains("no alignment was done").all()
     assert notes[f"from {one}, aligned"].str.contains("heads and neurons matched").all()
     assert rows["note"].str.contains(r"95% \[").all()
+    assert [study.subject.name for study in ts.analyze(store.path).studies] == ["landscape"]
     before = rows[(rows["name"] == "model") & (rows["feature"] == "barrier")]
     assert sorted(before["step"].unique()) == [2, 4]
     assert before["value"].abs().max() < 0.1  # two updates apart there is no barrier worth the name
@@ -156,6 +157,6 @@ def test_the_cloud_of_a_known_return_is_a_line_that_shrinks() -> None:
 def test_what_cannot_be_trained_further_is_refused_in_a_line(seeds, tmp_path) -> None:
     weights = {0: {"w": np.ones((4, 4))}, 1: {"w": np.ones((4, 4))}}
     with pytest.raises(InputError, match=r"nothing could be measured.*needs a run of `toposcope train`"):
-        ts.measure(weights, tmp_path / "s", features="retrain", options=SMALL)
+        ts.measure(ts.open_series(weights), tmp_path / "s", features="retrain", options=SMALL)
     with pytest.raises(InputError, match="every is 9; give a number between 1 and the 5 updates"):
         jump_and_retrain(None, None, None, np.zeros(1), np.zeros(1), step=0, updates=5, every=9)  # type: ignore[arg-type]

@@ -16,6 +16,7 @@ from toposcope.probes.weights.options import WeightOptions
 from toposcope.sources import open_series
 from toposcope.store import Store
 from toposcope.sweep import Execution, sweep
+from toposcope.types import Run
 
 
 def _spikes(values, rate=0.05):
@@ -225,3 +226,34 @@ def test_a_loss_that_is_no_number_alarms(tmp_path):
     store = _store(tmp_path)
     store.write_metrics(pd.DataFrame({"run": ["r"] * 3, "step": [0, 1, 2], "loss": [2.0, 2.0, np.inf]}))
     assert [event.data["test"] for event in Watchman(store.path).judge()] == ["loss spike"]
+
+
+def _curve(store, run, steps, level=0.0):
+    step = np.arange(0, steps + 1, 10)
+    noise = 0.002 * np.random.default_rng(len(run)).standard_normal(len(step))
+    loss = 2.0 + level + 3.0 * (step + 20.0) ** -0.4 + noise
+    columns = {"run": run, "step": step, "loss": loss, "tokens": 64 * step}
+    store.write_metrics(pd.DataFrame(columns))
+
+
+@pytest.mark.parametrize(("target", "kind"), [(1.5, "alarm"), (3.0, "notice"), (None, None)])
+def test_a_forecast_that_leaves_the_target_is_told_once(tmp_path, target, kind):
+    store = Store.create(tmp_path / "store", recipe={})
+    names = ["a", "bb", "ccc", "dddd", "eeeee"]
+    store.write_runs(Run(name, family="gpt", parameters=1000, config={"steps": 4000}) for name in names)
+    for name in names[:4]:
+        _curve(store, name, 4000, level=0.001 * len(name))
+    _curve(store, "eeeee", 2000)
+    watchman = Watchman(store.path, target=target)
+    events = [event for event in watchman.judge() if event.data["test"] == "forecast target"]
+    assert [event.kind for event in events] == [kind] * (kind is not None)
+    assert all(
+        event.run == "eeeee" and f"the target of {target:g}" in event.data["sentence"] for event in events
+    )
+    assert Watchman(store.path, target=target).judge() == []
+
+
+def test_a_target_that_no_loss_has_is_refused(tmp_path):
+    store = Store.create(tmp_path / "store", recipe={})
+    with pytest.raises(InputError, match="target loss is -1"):
+        Watchman(store.path, target=-1.0)

@@ -99,10 +99,13 @@ def test_a_scaled_part_of_a_head_is_told_by_its_factor(tmp_path):
     second[QKV][WIDTH + 4 : WIDTH + 8] *= 1.5  # the rows of K of head 1
     recipe = {"models": [{"name": "own", "heads": HEADS}]}  # as our own runs state it
     table = _measured(tmp_path, {1: first, 2: second}, **recipe).reset_index()
-    part = table[(table["step"] == 2) & table["feature"].str.startswith("pure_scaling_")]
+    part = table[(table["step"] == 2) & table["feature"].str.startswith("scaling_")]
     found = part.set_index(["feature", "head"])["value"]
-    assert found["pure_scaling_k", 1] == pytest.approx(0.5, abs=0.01)
-    assert (found.drop(("pure_scaling_k", 1)) == 0).all()
+    assert found["scaling_k", 1] == pytest.approx(0.5, abs=0.01)
+    assert found["scaling_cosine_k", 1] == pytest.approx(1.0, abs=1e-4)
+    assert (
+        found[[("scaling_q", 0), ("scaling_q", 1), ("scaling_k", 0), ("scaling_o", 1)]].abs() < 0.01
+    ).all()
 
 
 @pytest.mark.parametrize("order", [[1, 0], [1, 2, 0]])

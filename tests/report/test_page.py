@@ -136,7 +136,9 @@ def test_the_markdown_twin_has_the_same_words_and_links_that_resolve(written):
     assert html.unescape(headline[1]) in twin
     links = re.findall(r"\]\(([^)]+)\)", twin)
     assert len(links) > 20
-    assert all((written / link).is_file() for link in links)
+    papers = [link for link in links if link.startswith("https://arxiv.org/abs/")]
+    assert papers
+    assert all((written / link).is_file() for link in links if link not in papers)
 
 
 def test_tables_of_the_twin_are_rectangular(written):

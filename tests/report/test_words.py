@@ -150,7 +150,7 @@ def test_a_forecast_that_topology_makes_better_is_said_to(make_study):
     better = make_study(errors={"sibling transfer + topology": 0.01}, verdicts={H0: "adds"})
     text = said(better, "end").text
     assert "−0.040 [−0.040, −0.040]" in text
-    clear = "clear of zero after Holm's correction for all 2 comparisons"
+    clear = "clear of zero after Holm's correction for all 4 comparisons"
     assert f"{clear}, at 20% (sibling transfer + topology), 50%" in text
     assert words.headline(better.findings).endswith("; forecasts with topology beat their control.")
 

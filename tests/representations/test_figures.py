@@ -31,7 +31,7 @@ def runs():
 
 
 def test_the_last_layer_is_drawn_unless_another_is_named(features, runs):
-    panels = [trajectories.Panel("h1_total", "H1")]
+    panels = [trajectories.TrajectoryPanel("h1_total", "H1")]
     (ax,) = trajectories.draw(features, runs, panels).axes
     np.testing.assert_allclose(ax.lines[0].get_ydata(), [20.05, 21.05, 28.05])
     (ax,) = trajectories.draw(features, runs, panels, layer=0).axes
@@ -39,7 +39,7 @@ def test_the_last_layer_is_drawn_unless_another_is_named(features, runs):
 
 
 def test_a_feature_that_was_not_measured_says_so(features, runs):
-    figure = trajectories.draw(features, runs, [trajectories.Panel("twonn", "TwoNN")])
+    figure = trajectories.draw(features, runs, [trajectories.TrajectoryPanel("twonn", "TwoNN")])
     assert "twonn was not measured" in [text.get_text() for text in figure.axes[0].texts]
 
 

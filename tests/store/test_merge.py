@@ -27,6 +27,10 @@ def measured(
     losses = pd.DataFrame({"run": run, "step": list(steps), "loss": [5.0 / (s + 2) for s in steps]})
     store.write_metrics(losses)
     store.write_catalogue("baselines", [NORM])
+    said = {"fault": "off-path", "tensor": "w", "message": "moved"}
+    store.write_audit(f"/data/{content}", [
+        {"uri": f"/data/{content}", "run": run, "step": step, **said} for step in (3, None)
+    ])  # fmt: skip
     for step in steps:
         unit = Unit(run, step, "baselines", 1, f"{content}-{step}")
         row = Row(run, step, "baselines", "weight_norm", float(len(content) + np.sqrt(step)))
@@ -63,6 +67,9 @@ def test_two_runs_of_one_name_are_called_by_their_stores(tmp_path: Path) -> None
     assert sorted(both.runs()["run"]) == ["a/run", "b/run"]
     assert both.metrics().groupby("run").size().to_dict() == {"a/run": 12, "b/run": 12}
     assert sorted(both.diagrams()["run"].unique()) == ["a/run", "b/run"]
+    found = both.audit()
+    assert sorted(found["run"]) == ["a/run", "a/run", "b/run", "b/run"]
+    assert sorted(found["step"].dropna()) == [3, 3]
 
 
 def test_parts_of_one_run_become_one_run(tmp_path: Path) -> None:
@@ -74,6 +81,7 @@ def test_parts_of_one_run_become_one_run(tmp_path: Path) -> None:
     assert renamed == ()
     pd.testing.assert_frame_equal(frame(both), frame(whole))
     assert len(both.metrics()) == 12
+    assert len(both.audit()) == 2
 
 
 def test_a_failure_that_another_store_made_good_is_gone(tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ import pytest
 
 from toposcope.errors import InputError
 from toposcope.topology import magnitude, mle_dimension, ph_dimension, twonn
-from toposcope.topology.dimension import Estimate, distinct
+from toposcope.topology.dimension import DimensionEstimate, distinct
 
 RANDOM = np.random.default_rng(0)
 
@@ -72,7 +72,7 @@ def test_magnitude_grows_from_one_to_the_number_of_points() -> None:
     assert values[0] == pytest.approx(1.0, abs=0.02)
     assert values[-1] == pytest.approx(40.0)
     doubled = magnitude(np.vstack([points, points]))
-    assert doubled == Estimate(doubled.value, doubled.low, doubled.high, 40, 40)
+    assert doubled == DimensionEstimate(doubled.value, doubled.low, doubled.high, 40, 40)
     assert doubled.value == pytest.approx(magnitude(points).value)
 
 

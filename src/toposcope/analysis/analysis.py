@@ -18,7 +18,7 @@ from toposcope.analysis.forecast.frame import Log, log_from_frame
 from toposcope.analysis.hidden import PROBE
 from toposcope.analysis.joined import joined
 from toposcope.analysis.plain import plain_table
-from toposcope.analysis.published import NOTHING, Published
+from toposcope.analysis.published import NOTHING, PublishedRules
 from toposcope.analysis.study import Study, chosen_targets, why_nothing
 from toposcope.analysis.subjects import LANDSCAPE, REPRESENTATIONS, TABLE, WEIGHTS, Subject, rows_of
 from toposcope.analysis.table import SeriesTable, series_table, with_targets
@@ -200,7 +200,7 @@ def analysis_of(
     columns: Sequence[str] = (),
     scores: str | Path | pd.DataFrame | None = None,
     rename: Mapping[str, str] | None = None,
-    published: Published = NOTHING,
+    published: PublishedRules = NOTHING,
 ) -> Analysis:
     """Read what `toposcope.analyze` is given; `published` are the rules of papers that stand beside the rest.
 

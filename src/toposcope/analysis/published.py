@@ -26,11 +26,11 @@ def _no_phases(table: SeriesTable, columns: Sequence[str]) -> pd.DataFrame:
 
 
 @dataclass(frozen=True, slots=True)
-class Published:
+class PublishedRules:
     """Rules from elsewhere: forecasters by the features that they may read, and where phases begin."""
 
     forecasters: Callable[[Collection[str]], Sequence[Forecaster]] = _no_forecasters
     phases: Callable[[SeriesTable, Sequence[str]], pd.DataFrame] = _no_phases
 
 
-NOTHING = Published()
+NOTHING = PublishedRules()

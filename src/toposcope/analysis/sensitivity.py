@@ -7,10 +7,10 @@ from collections import Counter
 import numpy as np
 import pandas as pd
 
+from toposcope.analysis.hidden import SENSITIVITY
 from toposcope.analysis.statistics import correlation, ranks
 from toposcope.errors import InputError
 
-PROBE = "sensitivity"
 COLUMNS = (
     "feature", "run", "settings", "draws", "checkpoints", "settings_spread",
     "components_spread", "texts_spread", "draw_spread", "rho",
@@ -55,7 +55,7 @@ def sensitivity_table(features: pd.DataFrame) -> pd.DataFrame:
     >>> int(line["settings"]), int(line["draws"]), bool(line["components_spread"] < 0.1), line["status"]
     (2, 2, True, 'ok')
     """
-    rows = features[(features["probe"] == PROBE) & np.isfinite(features["value"])]
+    rows = features[(features["probe"] == SENSITIVITY) & np.isfinite(features["value"])]
     if rows.empty:
         raise InputError("features: no row of the probe 'sensitivity'; measure with --sensitivity")
     rows = rows.assign(draw=rows["draw"].fillna(-1).astype(int))

@@ -19,7 +19,7 @@ from toposcope.analysis.forecast.frame import Log
 from toposcope.analysis.groups import sizes
 from toposcope.analysis.hidden import COUNT, PROBE, SENSITIVITY, TOP
 from toposcope.analysis.labels import Labels
-from toposcope.analysis.published import NOTHING, Published
+from toposcope.analysis.published import NOTHING, PublishedRules
 from toposcope.analysis.subjects import Subject
 from toposcope.analysis.table import SeriesTable
 from toposcope.analysis.trends.confounds import confound_table, walk_bound
@@ -63,7 +63,7 @@ class Study:
     further: tuple[str, ...] = ()
     wanted: tuple[str, ...] = ()
     kept: Path | None = None
-    published: Published = NOTHING
+    published: PublishedRules = NOTHING
     given: Mapping[str, pd.DataFrame] = field(default_factory=dict)
 
     def with_tables(self, **given: pd.DataFrame) -> Study:

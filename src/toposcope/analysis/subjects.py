@@ -14,7 +14,7 @@ H1 = "rips/euclidean/pooled/h1_total"
 NP = "neural_persistence/{}/neural_persistence"
 NP_EXCESS = "neural_persistence/{}/neural_persistence_excess"
 _GRADIENTS = "gradient_"
-SURFACES = ("sharpness", "curvature", "surface")
+SURFACES = ("sharpness", "curvature", "surface", "paths", "retrain")
 """The probes of the loss surface."""
 MINIMA, AVERAGE = "surface/minima", "surface/average_persistence"
 SHARPEST, CRITICAL = "curvature/top_eigenvalue", "sharpness/critical_sharpness"

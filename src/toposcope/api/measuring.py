@@ -54,7 +54,7 @@ class Measurement:
         from toposcope.store import Store
         from toposcope.sweep import sweep
 
-        place = Place.of(Path(out))
+        place = StorePlace.of(Path(out))
         store = Store.create(out, recipe=dict(self.recipe))
         report = sweep(self.series, list(self.probes), store, execution=execution, agree=agree)
         place.refuse_nothing(report, alone=execution.shard.count == 1)
@@ -62,14 +62,14 @@ class Measurement:
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class StorePlace:
     """Where a store is to be, and whether anything was there before this call."""
 
     path: Path
     fresh: bool
 
     @classmethod
-    def of(cls, path: Path) -> Place:
+    def of(cls, path: Path) -> StorePlace:
         """Look at a path before the store is made."""
         return cls(path, not path.is_dir() or not any(path.iterdir()))
 
@@ -128,6 +128,7 @@ def measure(
     features: str | Sequence[str | Probe] = "cheap",
     preset: str = "default",
     texts: str | Path | None = None,
+    limit: int | None = None,
     options: WeightOptions | RepresentationOptions | LandscapeOptions | None = None,
     jobs: int = 1,
     diagrams: bool | None = None,
@@ -153,6 +154,8 @@ def measure(
     texts
         A file with a text on each line, or what `load_texts` takes. Representations need it. Gradients and
         the loss surface of run folders read what their training held out without it.
+    limit
+        How many texts form the cloud of representations; 200 by default.
     options
         The settings in place of the preset's: `WeightOptions`, `RepresentationOptions` or `LandscapeOptions`.
     jobs
@@ -182,10 +185,10 @@ def measure(
     if {*names} & {"landscape", *LANDSCAPE_PROBES}:
         found = _of_landscape(opened(series), names, source, Path(store), _settings(options, "landscape"))
     elif {*names} & {*OURS}:
-        wanted = Asked(texts=source, features=tuple(names))
+        wanted = Asked(texts=source, limit=limit, features=tuple(names))
         found = of_representations(
             lambda: opened(series), _settings(options, "representations", preset), wanted,
-            look=Place.of(Path(store)).fresh,
+            look=StorePlace.of(Path(store)).fresh,
         )  # fmt: skip
     else:
         found = _of_names(series, names, source, _settings(options, "weights", preset))

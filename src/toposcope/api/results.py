@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
     from toposcope.analysis.analysis import Analysis
-    from toposcope.sources import Finding
+    from toposcope.sources import AuditFinding
 
 _ROUNDING = 1e-6
 """Relative difference below which two numbers of a comparison are one number twice."""
@@ -28,7 +28,7 @@ class Audit:
 
     checkpoints: int
     runs: int
-    findings: tuple[Finding, ...]
+    findings: tuple[AuditFinding, ...]
 
     @property
     def table(self) -> pd.DataFrame:

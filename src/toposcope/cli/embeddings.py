@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from toposcope.api.measuring import Place
+from toposcope.api.measuring import StorePlace
 from toposcope.cli.output import json_option, print_table
 from toposcope.cli.sweeping import Sweeping, exit_code, show_sweep, sweep_options
 from toposcope.errors import InputError
@@ -149,7 +149,7 @@ def command(
         if not series or texts is None:
             raise InputError("embeddings needs SERIES and --texts, or --from-kept FOLDER")
         find = functools.cache(lambda: sweeping.open(series))
-        found = of_representations(find, options, asked, look=Place.of(out).fresh)
+        found = of_representations(find, options, asked, look=StorePlace.of(out).fresh)
         agree = sweeping.agree(find(), out)
     report = found.carry_out(out, execution=execution, agree=agree)
     tables = _sensitivity(out) if sensitivity else {}

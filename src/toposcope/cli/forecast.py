@@ -11,6 +11,7 @@ import click
 
 from toposcope.cli.forecast_advice import Asked, show_advice
 from toposcope.cli.forecast_lines import (
+    broken,
     listed,
     record,
     show_ablation,
@@ -264,7 +265,7 @@ def _score(
     from toposcope.analysis.forecast.siblings import SiblingTransfer
     from toposcope.progress import Progress
 
-    symptoms = symptoms_of(finished)
+    symptoms = symptoms_of(finished if len(finished) < 3 else broken(finished))
     if len(finished) < 3:
         runs = "1 finished run" if len(finished) == 1 else f"{len(finished)} finished runs"
         why = f"{runs}: to score forecasts give at least 3, or an unfinished run"
@@ -295,4 +296,4 @@ def _score(
     if everything:
         show_ablation(worth, "What features added to the forecast")
     show_problems(problems, finished)
-    return 1 if problems else 0
+    return 1 if problems or symptoms else 0

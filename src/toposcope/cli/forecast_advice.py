@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING
 
-from toposcope.cli.forecast_lines import listed, say, show_problems, symptoms_of
+from toposcope.cli.forecast_lines import broken, listed, say, show_problems, symptoms_of
 from toposcope.cli.output import print_json
 from toposcope.errors import InputError
 from toposcope.tabular import of_cells
@@ -36,7 +36,8 @@ def show_advice(
     What is wrong with a run needs no forecast: where the options cannot be weighed, it is advice enough.
     """
     names = {curve.run for curve in begun}
-    ill = [curve for curve in own if curve.symptoms and curve.run not in names]
+    ended = [curve for curve in own if curve.symptoms and curve.run not in names]
+    ill = broken(ended) if begun else ended
     if not begun and not ill:
         raise InputError(
             "--advise: every run is finished; give one that is not, or --horizon beyond its last step"

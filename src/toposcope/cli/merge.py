@@ -9,7 +9,7 @@ import click
 from toposcope.cli.output import json_option, print_json
 
 
-@click.command("merge", short_help="Join stores that were measured apart.")
+@click.command("merge")
 @click.argument("stores", metavar="STORE...", nargs=-1, required=True, type=click.Path(path_type=Path))
 @click.option("--out", required=True, type=click.Path(path_type=Path), help="The new store's folder.")
 @json_option

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from toposcope.api.measuring import Place
+from toposcope.api.measuring import StorePlace
 from toposcope.cli.output import print_json, print_table
 from toposcope.errors import InputError
 
@@ -96,7 +96,7 @@ class Sweeping:
         InputError
             By what is returned: more than a day, without `--yes` and without a terminal that agrees.
         """
-        place = Place.of(out)
+        place = StorePlace.of(out)
 
         def asked(expectation: Expectation) -> None:
             from toposcope.progress import duration

@@ -15,15 +15,15 @@ from toposcope.analysis.hidden import of_layer
 from toposcope.analysis.lines import curve, select
 from toposcope.figures.series import Size, sizes
 from toposcope.figures.style import INK, house, log_axis, new_figure, say_empty
-from toposcope.figures.trajectories import Panel
+from toposcope.figures.trajectories import TrajectoryPanel
 
 PANELS = (
-    Panel("h1_entropy", "H1 entropy", "nats"),
-    Panel("h1_count", "H1 bars", "count"),
-    Panel("h1_max", "H1 longest bar", "distance"),
-    Panel("h1_total", "H1 total persistence", "distance"),
-    Panel("rankme_eigenvalues", "Effective rank", "dimensions"),
-    Panel("top_eigenvalue", "Top covariance eigenvalue", "distance squared", log=True),
+    TrajectoryPanel("h1_entropy", "H1 entropy", "nats"),
+    TrajectoryPanel("h1_count", "H1 bars", "count"),
+    TrajectoryPanel("h1_max", "H1 longest bar", "distance"),
+    TrajectoryPanel("h1_total", "H1 total persistence", "distance"),
+    TrajectoryPanel("rankme_eigenvalues", "Effective rank", "dimensions"),
+    TrajectoryPanel("top_eigenvalue", "Top covariance eigenvalue", "distance squared", log=True),
 )
 
 
@@ -31,7 +31,7 @@ def draw(
     features: pd.DataFrame,
     targets: pd.DataFrame,
     runs: pd.DataFrame,
-    panels: Sequence[Panel] = PANELS,
+    panels: Sequence[TrajectoryPanel] = PANELS,
     *,
     unit: str = "perplexity",
     log: bool = True,
@@ -84,7 +84,12 @@ def draw(
 
 
 def _panel(
-    ax: Axes, rows: pd.DataFrame, targets: pd.DataFrame, groups: list[Size], panel: Panel, note: str | None
+    ax: Axes,
+    rows: pd.DataFrame,
+    targets: pd.DataFrame,
+    groups: list[Size],
+    panel: TrajectoryPanel,
+    note: str | None,
 ) -> None:
     ax.set_title(panel.title)
     if rows.empty:

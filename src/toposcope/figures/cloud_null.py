@@ -12,12 +12,12 @@ from toposcope.analysis.hidden import of_layer
 from toposcope.analysis.lines import curve, null_band, select
 from toposcope.figures.series import Size, sizes
 from toposcope.figures.style import NULL, house, new_figure, say_empty, size_title, step_axis
-from toposcope.figures.trajectories import Panel
+from toposcope.figures.trajectories import TrajectoryPanel
 
 PANELS = (
-    Panel("h1_total", "H1 total"),
-    Panel("h1_count", "H1 bars"),
-    Panel("h1_entropy", "H1 entropy"),
+    TrajectoryPanel("h1_total", "H1 total"),
+    TrajectoryPanel("h1_count", "H1 bars"),
+    TrajectoryPanel("h1_entropy", "H1 entropy"),
 )
 
 
@@ -25,7 +25,7 @@ def draw(
     features: pd.DataFrame,
     runs: pd.DataFrame,
     nulls: Mapping[str, str],
-    panels: Sequence[Panel] = PANELS,
+    panels: Sequence[TrajectoryPanel] = PANELS,
     *,
     probe: str = "representations",
 ) -> Figure:

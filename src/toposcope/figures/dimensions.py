@@ -13,13 +13,13 @@ from toposcope.analysis.hidden import noted_interval, of_layer
 from toposcope.analysis.lines import select
 from toposcope.figures.series import Size, sizes
 from toposcope.figures.style import end_labels, house, new_figure, say_empty, step_axis
-from toposcope.figures.trajectories import DIMENSION, Panel
+from toposcope.figures.trajectories import DIMENSION, TrajectoryPanel
 
 
 def draw(
     features: pd.DataFrame,
     runs: pd.DataFrame,
-    panels: Sequence[Panel] = DIMENSION,
+    panels: Sequence[TrajectoryPanel] = DIMENSION,
     *,
     probe: str = "representations",
 ) -> Figure:

@@ -18,7 +18,7 @@ from toposcope.figures.style import house, new_figure, say_empty
 
 
 @dataclass(frozen=True, slots=True)
-class Panel:
+class TrajectoryPanel:
     """A feature, how its panel is called, and whether its axis is logarithmic."""
 
     feature: str
@@ -28,30 +28,30 @@ class Panel:
 
 
 TOPOLOGY = (
-    Panel("h1_count", "H1 bars", "count"),
-    Panel("h1_total", "H1 total persistence", "distance"),
-    Panel("h1_entropy", "H1 persistent entropy", "nats"),
-    Panel("h1_max", "H1 longest bar", "distance"),
-    Panel("h0_total", "H0 total persistence", "distance"),
-    Panel("h1_total_scaled", "H1 total, distances / median", "ratio"),
+    TrajectoryPanel("h1_count", "H1 bars", "count"),
+    TrajectoryPanel("h1_total", "H1 total persistence", "distance"),
+    TrajectoryPanel("h1_entropy", "H1 persistent entropy", "nats"),
+    TrajectoryPanel("h1_max", "H1 longest bar", "distance"),
+    TrajectoryPanel("h0_total", "H0 total persistence", "distance"),
+    TrajectoryPanel("h1_total_scaled", "H1 total, distances / median", "ratio"),
 )
 SPECTRUM = (
-    Panel("rankme_eigenvalues", "Effective rank (eigenvalues)", "dimensions"),
-    Panel("participation_ratio", "Participation ratio", "dimensions"),
-    Panel("alpha_req", "Eigenspectrum decay", "exponent"),
-    Panel("top_eigenvalue", "Top covariance eigenvalue", "distance squared", log=True),
+    TrajectoryPanel("rankme_eigenvalues", "Effective rank (eigenvalues)", "dimensions"),
+    TrajectoryPanel("participation_ratio", "Participation ratio", "dimensions"),
+    TrajectoryPanel("alpha_req", "Eigenspectrum decay", "exponent"),
+    TrajectoryPanel("top_eigenvalue", "Top covariance eigenvalue", "distance squared", log=True),
 )
 CHANGE = (
-    Panel("wasserstein1_h1", "H1: W1 to the previous checkpoint", "distance"),
-    Panel("wasserstein1_h0", "H0: W1 to the previous checkpoint", "distance"),
-    Panel("wasserstein1_h1_rate", "H1: the same per unit of log step", "distance / ln step"),
-    Panel("wasserstein1_h0_rate", "H0: the same per unit of log step", "distance / ln step"),
+    TrajectoryPanel("wasserstein1_h1", "H1: W1 to the previous checkpoint", "distance"),
+    TrajectoryPanel("wasserstein1_h0", "H0: W1 to the previous checkpoint", "distance"),
+    TrajectoryPanel("wasserstein1_h1_rate", "H1: the same per unit of log step", "distance / ln step"),
+    TrajectoryPanel("wasserstein1_h0_rate", "H0: the same per unit of log step", "distance / ln step"),
 )
-QUALITY = (Panel("perplexity", "Perplexity", "per token", log=True),)
+QUALITY = (TrajectoryPanel("perplexity", "Perplexity", "per token", log=True),)
 DIMENSION = (
-    Panel("twonn", "TwoNN dimension", "dimensions"),
-    Panel("mle_dimension", "MLE dimension", "dimensions"),
-    Panel("ph_dimension", "PH dimension", "dimensions"),
+    TrajectoryPanel("twonn", "TwoNN dimension", "dimensions"),
+    TrajectoryPanel("mle_dimension", "MLE dimension", "dimensions"),
+    TrajectoryPanel("ph_dimension", "PH dimension", "dimensions"),
 )
 SUMMARY = (*QUALITY, TOPOLOGY[1], SPECTRUM[0], CHANGE[0])
 """The embedding report's four-panel summary."""
@@ -60,7 +60,7 @@ SUMMARY = (*QUALITY, TOPOLOGY[1], SPECTRUM[0], CHANGE[0])
 def draw(
     features: pd.DataFrame,
     runs: pd.DataFrame,
-    panels: Sequence[Panel],
+    panels: Sequence[TrajectoryPanel],
     *,
     probe: str = "representations",
     layer: int | None = None,
@@ -97,7 +97,7 @@ def draw(
     return figure
 
 
-def _panel(ax: Axes, rows: pd.DataFrame, groups: list[Size], panel: Panel, *, probe: str) -> None:
+def _panel(ax: Axes, rows: pd.DataFrame, groups: list[Size], panel: TrajectoryPanel, *, probe: str) -> None:
     found = select(rows, panel.feature, probe=probe)
     ax.set_title(panel.title)
     if found.empty:

@@ -12,7 +12,7 @@ _LOST = 1e-2
 
 
 @dataclass(frozen=True, slots=True)
-class Spectrum:
+class RitzValues:
     r"""Ritz values, largest first, and weights with :math:`\sum_i w_i f(\theta_i) \approx \mathrm{tr} f(A)`.
 
     `residuals` bound how far each is from an eigenvalue; `settled` marks converged Ritz values, which stand
@@ -28,10 +28,10 @@ class Spectrum:
     residuals: np.ndarray
     settled: np.ndarray
     shares: np.ndarray
-    earlier: Spectrum | None = None
+    earlier: RitzValues | None = None
     moments: tuple[float, float] = (np.nan, np.nan)
 
-    def with_moments(self, trace: float, square: float) -> Spectrum:
+    def with_moments(self, trace: float, square: float) -> RitzValues:
         """Return the same with weights, as near as may be, that give n, `trace` and tr A^2 exactly.
 
         Converged Ritz values weigh 1. The others' weights w become w p(theta), p a polynomial of degree up
@@ -58,7 +58,7 @@ class Spectrum:
         weights[rest] *= 1.0 + step @ basis
         return replace(self, weights=weights, earlier=earlier, moments=(trace, square))
 
-    def standard_error(self, value: Callable[[Spectrum], float]) -> float:
+    def standard_error(self, value: Callable[[RitzValues], float]) -> float:
         """Return the standard error of `value` of this spectrum, by leaving out one start vector at a time.
 
         The jackknife: it holds whatever `value` is, the weights' fit to the known moments included.
@@ -83,7 +83,7 @@ class Spectrum:
         return np.divide(kept.T, root, out=np.zeros_like(kept.T), where=root > 0)
 
 
-def block_lanczos(A: np.ndarray, start: np.ndarray, steps: int) -> Spectrum:
+def block_lanczos(A: np.ndarray, start: np.ndarray, steps: int) -> RitzValues:
     """Return the Ritz values of the block Krylov space of `start` under `A`, fully reorthogonalised.
 
     `A` is symmetric (n, n) and `start` (n, b) random normal, of one floating type; the space has at most
@@ -130,7 +130,7 @@ def block_lanczos(A: np.ndarray, start: np.ndarray, steps: int) -> Spectrum:
     return replace(_quadrature(small[: width * steps, : width * steps], last, n, A), earlier=earlier)
 
 
-def _quadrature(small: np.ndarray, last: np.ndarray, n: int, A: np.ndarray) -> Spectrum:
+def _quadrature(small: np.ndarray, last: np.ndarray, n: int, A: np.ndarray) -> RitzValues:
     """Return the spectrum that A's projection `small` tells of, `last` the block that leads out of it."""
     m, width, eps = len(small), len(last), float(np.finfo(A.dtype).eps)
     values, vectors = np.linalg.eigh(small)
@@ -142,4 +142,4 @@ def _quadrature(small: np.ndarray, last: np.ndarray, n: int, A: np.ndarray) -> S
     settled = (residuals <= _CONVERGED * np.abs(values)) & alone
     if m == n:
         settled, shares = np.ones(n, bool), np.ones((width, n))
-    return Spectrum(n, eps, values, shares.mean(axis=0), residuals, settled, shares)
+    return RitzValues(n, eps, values, shares.mean(axis=0), residuals, settled, shares)

@@ -75,8 +75,8 @@ class Watchman:
             found += self._watch(str(run)).metrics(table)
             self._remember(str(run), table)
         for run, of_run in new.features.groupby("run", sort=True):
-            for step in sorted(set(of_run["step"].tolist())):
-                rows = of_run[of_run["step"] == step]
+            for at, rows in of_run.groupby("step", sort=True):
+                step = int(str(at))
                 found += self._watch(str(run)).checkpoint(step, rows)
                 found += self._plateau(str(run), step, rows) + self._siblings(str(run), step)
         if self._target is not None and len(new.metrics):

@@ -17,8 +17,9 @@ if TYPE_CHECKING:
 FEWEST = 2
 """Earlier values of a check before it speaks: the first updates of a run are like no others."""
 
-SCALED = 0.1
-"""A part that was scaled by less than this beside its usual change is let pass: weight decay scales."""
+SCALED, PURE, JUMP = 0.2, 0.85, 3.0
+"""A part was scaled when it grew or shrank along itself by a fifth, by three times the most of lately, and
+the cosine of its change and its weights is at least .85; healthy runs had up to .64 at such jumps."""
 
 RENEWED, USUAL = 1 / 8, 1 / 32
 """Share of rows that became unlike themselves, and the most that there may have been lately."""
@@ -82,7 +83,7 @@ def _renewed(now: float, past: Sequence[float], role: str) -> str:
 
 def _scaled(part: str) -> Check:
     def check(now: float, past: Sequence[float], role: str) -> str:
-        if abs(now) < SCALED or max(map(abs, past)) >= SCALED:
+        if len(past) < LATELY or abs(now) < max(SCALED, JUMP * max(map(abs, past))):
             return ""
         return f"was multiplied by {1 + now:.3g}" + (f" in its {part.upper()}" if part else "")
 
@@ -95,10 +96,13 @@ CHECKS: dict[str, Check] = {
     "exchanged_rows": _exchanged,
     "repeated_rows": _repeated,
     "renewed_rows": _renewed,
-    "pure_scaling": _scaled(""),
-    **{f"pure_scaling_{part}": _scaled(part) for part in "qkvo"},
+    "scaling": _scaled(""),
+    **{f"scaling_{part}": _scaled(part) for part in "qkvo"},
 }
 """Feature of the update probe -> its check."""
+
+
+_COSINES = {name: name.replace("scaling", "scaling_cosine") for name in CHECKS if name.startswith("scaling")}
 
 
 @dataclass(slots=True)
@@ -109,8 +113,9 @@ class Content:
 
     def update(self, rows: pd.DataFrame) -> list[Fault]:
         """Take the features of one checkpoint; return what fails, in the order of the checks."""
-        part = rows[rows["feature"].isin(list(CHECKS)) & rows["value"].notna()]
-        found = []
+        part = rows[rows["feature"].isin([*CHECKS, *_COSINES.values()]) & rows["value"].notna()]
+        found, cosines = [], _values(part[part["feature"].isin(_COSINES.values())])
+        part = part[part["feature"].isin(list(CHECKS))]
         columns = [
             part["name"],
             part["head"].fillna(-1).astype(int),
@@ -121,8 +126,15 @@ class Content:
         for name, head, feature, value, role in zip(*columns, strict=True):
             past = self.past.setdefault((name, head, feature), deque(maxlen=LATELY))
             what = CHECKS[feature](value, past, role) if len(past) >= FEWEST else ""
+            if feature in _COSINES and abs(cosines.get((name, head, _COSINES[feature]), 0.0)) < PURE:
+                what = ""
             if what:
                 found.append(Fault((name, head, feature), past[-1], value, what))
             past.append(value)
         order = list(CHECKS)
         return sorted(found, key=lambda fault: order.index(fault.key[2]))
+
+
+def _values(rows: pd.DataFrame) -> dict[Key, float]:
+    heads = rows["head"].fillna(-1).astype(int)
+    return dict(zip(zip(rows["name"], heads, rows["feature"], strict=True), rows["value"], strict=True))

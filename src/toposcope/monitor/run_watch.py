@@ -82,9 +82,8 @@ class RunWatch:
         self._loss = OneStepAhead(floor=LOSS_FLOOR, least_degrees=LOSS_DEGREES)
         self._gradient = OneStepAhead(floor=GRADIENT_FLOOR)
         self._drift = Drift(family.rate_of("loss drift"))
-        self._phase = (
-            None if planned is None else OnlineDetector(planned, rate=family.rate_of("phase boundary"))
-        )
+        self._planned = planned
+        self._phase: OnlineDetector | None = None
         self._panel: Panel[Key] = Panel()
         self._update: Panel[str] = Panel()
         self._content = Content()
@@ -203,8 +202,10 @@ class RunWatch:
             (rows["probe"] == probe) & (rows["feature"] == feature)
             & (rows["filtration"] == filtration) & (rows["scope"] == Scope.MODEL)
         ]  # fmt: skip
-        if not len(part) or self._phase is None:
+        if not len(part) or self._planned is None:
             return []
+        if self._phase is None:  # it simulates its null, which takes seconds
+            self._phase = OnlineDetector(self._planned, rate=self._family.rate_of("phase boundary"))
         bend = self._phase.update(step, float(part["value"].mean()))
         if bend is None:
             return []

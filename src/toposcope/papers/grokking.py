@@ -61,7 +61,7 @@ class GrokkingRun:
 
 
 @dataclass(frozen=True, slots=True)
-class Turn:
+class GrokkingTurn:
     """A boundary after which a series moves as awaited: its step, 95% set, and slope on log(step)."""
 
     step: float
@@ -71,13 +71,13 @@ class Turn:
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class Detection:
     """What both detectors say of one series: its turns, and the online alarm for the first one (or None).
 
     `p` is that of the segment search; `p_control` that among the shuffled residues, or None without them.
     """
 
-    turns: tuple[Turn, ...]
+    turns: tuple[GrokkingTurn, ...]
     sign: int
     dated: float | None
     raised: float | None
@@ -86,12 +86,12 @@ class Finding:
     p_control: float | None = None
 
     @property
-    def first(self) -> Turn | None:
+    def first(self) -> GrokkingTurn | None:
         """The earliest turn."""
         return self.turns[0] if self.turns else None
 
     @property
-    def steepest(self) -> Turn | None:
+    def steepest(self) -> GrokkingTurn | None:
         """The turn into the steepest slope in the awaited direction."""
         return max(self.turns, key=lambda turn: self.sign * turn.slope, default=None)
 
@@ -102,7 +102,7 @@ class StudiedRun:
 
     run: GrokkingRun
     bars: dict[str, pd.DataFrame]
-    findings: dict[tuple[str, str], Finding]
+    findings: dict[tuple[str, str], Detection]
 
 
 def measure(
@@ -172,7 +172,7 @@ def power_of(run: GrokkingRun, choice: str) -> np.ndarray:
     return share_of(run.power, chosen(run.power, choice))
 
 
-def detect(steps: np.ndarray, values: np.ndarray, sign: int, p_control: float | None = None) -> Finding:
+def detect(steps: np.ndarray, values: np.ndarray, sign: int, p_control: float | None = None) -> Detection:
     """Date the turns of a series by the calibrated segment search and by the online detector.
 
     A turn is a boundary after which the slope on log(step) has the awaited `sign` and is steeper that way
@@ -184,18 +184,18 @@ def detect(steps: np.ndarray, values: np.ndarray, sign: int, p_control: float | 
     if p_control is not None:
         alone = float(segments(steps, values, one=True)[0][P_VALUE])  # type: ignore[arg-type]
     reason = str(table["reason"].iloc[0])
-    turns: list[Turn] = []
+    turns: list[GrokkingTurn] = []
     if table["status"].iloc[0] == "ok":
         slope = sign * table["slope"].to_numpy(float)
         wanted = table["direction"] == ("rising" if sign > 0 else "falling")
         rows: list[Any] = list(table.itertuples())
         turns = [
-            Turn(float(row.start_step), float(row.start_low), float(row.start_high), float(row.slope))
+            GrokkingTurn(float(row.start_step), float(row.start_low), float(row.start_high), float(row.slope))
             for i, row in enumerate(rows)
             if i > 0 and wanted.iloc[i] and slope[i] > slope[i - 1]
         ]
     dated, raised = _online_turn(steps, values, sign)
-    return Finding(tuple(turns), sign, dated, raised, reason, alone, p_control)
+    return Detection(tuple(turns), sign, dated, raised, reason, alone, p_control)
 
 
 def among_shuffled(run: GrokkingRun, measure: str, values: np.ndarray) -> float | None:

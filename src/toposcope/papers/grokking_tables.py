@@ -13,7 +13,7 @@ from toposcope.papers.fourier import KEYS, circle_bar, key_frequencies
 from toposcope.papers.grokking import (
     CHOICES,
     CONTROLS,
-    Finding,
+    Detection,
     StudiedRun,
     control,
     power_of,
@@ -67,7 +67,7 @@ def detection(studied: Sequence[StudiedRun]) -> Section:
     return Section("When each series turns", columns, tuple(rows), f"{note} {_solution(studied)}")
 
 
-def _turn_cells(finding: Finding) -> tuple[float | None, ...]:
+def _turn_cells(finding: Detection) -> tuple[float | None, ...]:
     cells: list[float | None] = []
     for turn in (finding.first, finding.steepest):
         cells += [turn.step, turn.low, turn.high] if turn else [None] * 3
@@ -113,7 +113,7 @@ def lags(studied: Sequence[StudiedRun]) -> Section:
     return Section("Steps between H1 and the held-out loss", columns, tuple(rows), " ".join(notes))
 
 
-def _compare(bar: Finding, loss: Finding) -> list[Comparison]:
+def _compare(bar: Detection, loss: Detection) -> list[Comparison]:
     rows: list[Comparison] = []
     for name, mine, other in (
         ("first turn", bar.first, loss.first),

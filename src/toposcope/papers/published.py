@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from toposcope.analysis.published import Published
+from toposcope.analysis.published import PublishedRules
 from toposcope.papers.forecasters import published_rules
 from toposcope.papers.phase_rules import phase_table
 
-PUBLISHED = Published(published_rules, lambda table, columns: phase_table(table, columns=columns))
+PUBLISHED = PublishedRules(published_rules, lambda table, columns: phase_table(table, columns=columns))

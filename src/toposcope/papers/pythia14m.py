@@ -124,11 +124,11 @@ def table(features: pd.DataFrame) -> Section:
 
 def figure(features: pd.DataFrame) -> Figure:
     """Draw Figure 7: neural persistence and H0 total persistence against the step."""
-    from toposcope.figures.trajectories import Panel, draw
+    from toposcope.figures.trajectories import TrajectoryPanel, draw
 
     panels = (
-        Panel("neural_persistence", "Mean neural persistence"),
-        Panel("h0_total", "H0 total persistence", "distance"),
+        TrajectoryPanel("neural_persistence", "Mean neural persistence"),
+        TrajectoryPanel("h0_total", "H0 total persistence", "distance"),
     )
     runs = pd.DataFrame({"run": features["run"].unique(), "family": "", "parameters": 0})
     return draw(features, runs, panels, probe=PROBE)

@@ -31,7 +31,7 @@ _PACKAGES = ("toposcope", "numpy", "scipy", "numba", "pandas", "gudhi", "ripser"
 
 
 @dataclass(frozen=True)
-class Measured:
+class MeasuredRuns:
     """The five runs: by the preset `seed004`, by the text's definitions, and the pooled clouds draw by draw.
 
     `draws` has columns run, step, draw, h0_total, h1_total, loss; `models` maps each run, smallest first,
@@ -87,7 +87,7 @@ def reproduce(runs: str | Path, folder: Path, *, jobs: int = 1, quiet: bool = Fa
     ]
 
 
-def measure(runs: str | Path, folder: Path, *, jobs: int = 1, quiet: bool = False) -> Measured:
+def measure(runs: str | Path, folder: Path, *, jobs: int = 1, quiet: bool = False) -> MeasuredRuns:
     """Sweep the runs twice, by the preset and by the text's definitions, and join the losses."""
     from toposcope.papers.weight_presets import preset as preset_options
     from toposcope.probes.weights.options import WeightOptions
@@ -109,7 +109,7 @@ def measure(runs: str | Path, folder: Path, *, jobs: int = 1, quiet: bool = Fals
     _check_losses(preset, models)
     trends = trend_table(preset, targets=["loss"], columns=[NEURAL_PERSISTENCE, H0, H1], every=True)
     draws = _draws(features, preset)
-    return Measured(preset, series_table(*by_text), draws, models, trends, (*problems, *more))
+    return MeasuredRuns(preset, series_table(*by_text), draws, models, trends, (*problems, *more))
 
 
 Tables = tuple[pd.DataFrame, pd.DataFrame, pd.DataFrame]

@@ -14,7 +14,7 @@ from toposcope.analysis.trends.resampling import bootstrap_interval, iid_indices
 from toposcope.papers.forecast_rules import NEURAL_PERSISTENCE, rule_table
 from toposcope.papers.phase_rules import phase_table
 from toposcope.papers.sections import Section
-from toposcope.papers.seed004 import H0, H1, RIECK, TEXT_H0, TEXT_H1, Measured, printed
+from toposcope.papers.seed004 import H0, H1, RIECK, TEXT_H0, TEXT_H1, MeasuredRuns, printed
 
 TEXT_COLUMN = {"h0": TEXT_H0, "h1": TEXT_H1}
 COLUMN = {"h0": H0, "h1": H1}
@@ -47,7 +47,7 @@ def _agrees(value: float, text: str) -> str:
     return "to every digit" if same_digits(value, text) else "no"
 
 
-def models(measured: Measured) -> Section:
+def models(measured: MeasuredRuns) -> Section:
     """Return Table 1: sizes and final losses; the paper's "final loss" is one minibatch's."""
     rows = []
     for run, model in measured.models.items():
@@ -74,7 +74,7 @@ def models(measured: Measured) -> Section:
     return Section("Table 1: models and final loss", columns, tuple(rows), note)
 
 
-def persistence(measured: Measured, dim: str) -> Section:
+def persistence(measured: MeasuredRuns, dim: str) -> Section:
     """Return Table 2 (`dim` "h0") or 4 ("h1"): rank correlation of total persistence with the loss."""
     rows = []
     for run, model in measured.models.items():
@@ -111,7 +111,7 @@ def persistence(measured: Measured, dim: str) -> Section:
     return Section(f"Table {number}: {name} total persistence and the loss", columns, tuple(rows), note)
 
 
-def _by_draw(measured: Measured, run: str, feature: str) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def _by_draw(measured: MeasuredRuns, run: str, feature: str) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Return rho, p and the iid bootstrap interval of every draw of a run."""
     mine = measured.draws[measured.draws["run"] == run]
     wide = mine.pivot_table(index="step", columns="draw", values=feature).sort_index()
@@ -131,7 +131,7 @@ def _within(rhos: np.ndarray, text: str) -> str:
     return "inside the draws" if inside else f"outside the draws [{rhos.min():.3f}, {rhos.max():.3f}]"
 
 
-def neural_persistence(measured: Measured) -> Section:
+def neural_persistence(measured: MeasuredRuns) -> Section:
     """Return Table 3: rank correlation of mean neural persistence with the loss."""
     rows = []
     for run, model in measured.models.items():
@@ -157,7 +157,7 @@ def neural_persistence(measured: Measured) -> Section:
     return Section("Table 3: neural persistence and the loss", columns, tuple(rows), note)
 
 
-def forecasts(measured: Measured) -> Section:
+def forecasts(measured: MeasuredRuns) -> Section:
     """Return Table 5: mean absolute errors of the paper's rules, with the control that it lacks."""
     errors = rule_table(measured.preset)
     wide = errors.pivot_table(index="fraction", columns="method", values="error")
@@ -206,7 +206,7 @@ def _equal_shares(errors: pd.DataFrame) -> pd.Series:
     return (0.5 * (wide["loss-only"] + wide["TDA-only"]) - actual).abs().groupby("fraction").mean()
 
 
-def phases(measured: Measured) -> Section:
+def phases(measured: MeasuredRuns) -> Section:
     """Return Table 6: steps of the largest change and of diminishing returns, by code and by text."""
     table = phase_table(measured.preset, columns=[NEURAL_PERSISTENCE]).set_index(["run", "rule"])
     rows = []
@@ -238,7 +238,7 @@ def _step(value: Any) -> int | None:
     return None if pd.isna(value) else int(value)
 
 
-def scaling(measured: Measured) -> Section:
+def scaling(measured: MeasuredRuns) -> Section:
     """Return Table 7: power laws of the final values with the number of parameters."""
     sizes = np.array([model["parameters"] for model in measured.models.values()], dtype=np.float64)
     last = {run: measured.preset.of_run(run).iloc[-1] for run in measured.models}
@@ -274,7 +274,7 @@ def _law(key: str, name: str, sizes: np.ndarray, values: np.ndarray) -> tuple[ob
     )  # fmt: skip
 
 
-def _law_of_draws(measured: Measured, sizes: np.ndarray) -> tuple[object, ...]:
+def _law_of_draws(measured: MeasuredRuns, sizes: np.ndarray) -> tuple[object, ...]:
     stated = printed()["scaling"]["h0"]
     final = measured.draws[measured.draws["step"] == measured.draws.groupby("run")["step"].transform("max")]
     count = int(final["draw"].max()) + 1
@@ -302,7 +302,7 @@ def _with_offset(sizes: np.ndarray, values: np.ndarray) -> str:
     return law.reason if law.status == "failed" else f"{law.exponent:.3f} [{law.low:.3g}, {law.high:.3g}]"
 
 
-def verdict(measured: Measured) -> Section:
+def verdict(measured: MeasuredRuns) -> Section:
     """Return what the correlations of Tables 2 to 4 are worth once the shared drift is taken out."""
     names = {NEURAL_PERSISTENCE: "neural persistence", H0: "H0 total", H1: "H1 total"}
     shown = (
@@ -331,6 +331,6 @@ def verdict(measured: Measured) -> Section:
     )
 
 
-def _step_rho(measured: Measured, run: str) -> float:
+def _step_rho(measured: MeasuredRuns, run: str) -> float:
     frame = measured.preset.of_run(run)
     return float(spearmanr(frame["step"], frame["loss"]).statistic)

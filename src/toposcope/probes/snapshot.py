@@ -6,7 +6,7 @@ import errno
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar, runtime_checkable
 
 from toposcope.errors import InputError, SourceError
 from toposcope.sources.content import all_finite
@@ -14,6 +14,7 @@ from toposcope.types import Checkpoint, Matrix, Role
 
 if TYPE_CHECKING:
     from toposcope.models import LanguageModel, ModelLoader
+    from toposcope.sources.reader import Reader
 
 K = TypeVar("K")
 T = TypeVar("T")
@@ -40,11 +41,7 @@ class Spoilt:
 
 
 class SeriesLike(Protocol):
-    """The part of a series that probes and the sweep need.
-
-    It may also have `stored_matrices(checkpoint)`, which streams the weights without refusing a checkpoint
-    for one that is not finite: then one such matrix does not cost the rest of its checkpoint.
-    """
+    """The part of a series that probes and the sweep need."""
 
     def matrices(self, checkpoint: Checkpoint) -> Iterator[Matrix]:
         """Stream the 2-D weights."""
@@ -56,6 +53,28 @@ class SeriesLike(Protocol):
         self, checkpoint: Checkpoint, loader: ModelLoader | None = None
     ) -> AbstractContextManager[LanguageModel]:
         """Open the checkpoint's language model."""
+
+
+@runtime_checkable
+class Stored(Protocol):
+    """A series that streams its weights without refusing a checkpoint for a matrix that is not finite.
+
+    One such matrix then does not cost the rest of its checkpoint.
+    """
+
+    def stored_matrices(self, checkpoint: Checkpoint) -> Iterator[Matrix]:
+        """Stream the 2-D weights as they are stored."""
+
+
+@runtime_checkable
+class Filed(Protocol):
+    """A series of files, which tells shapes from headers and what it had to leave out."""
+
+    def reading(self, checkpoint: Checkpoint) -> AbstractContextManager[Reader]:
+        """Open the files of a checkpoint."""
+
+    def left_out(self) -> str:
+        """Return in words what of the files was left out; empty where nothing was."""
 
 
 def batches(
@@ -201,7 +220,7 @@ class Snapshot:
 
     def _stored(self) -> Iterator[Matrix]:
         series = self._reader.series
-        stream = getattr(series, "stored_matrices", series.matrices)
+        stream = series.stored_matrices if isinstance(series, Stored) else series.matrices
         return stream(self.checkpoint)
 
     def remembers(self, key: Hashable) -> bool:

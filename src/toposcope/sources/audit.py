@@ -11,7 +11,7 @@ import numpy as np
 
 from toposcope.errors import SourceError
 from toposcope.progress import track
-from toposcope.sources.audit_checks import CHECKS, Finding
+from toposcope.sources.audit_checks import CHECKS, AuditFinding
 from toposcope.sources.audit_evidence import distance, gather
 from toposcope.sources.series import Series
 from toposcope.types import Checkpoint
@@ -25,7 +25,7 @@ MAX_FOLLOWED = 64
 """How many findings about single tensors are looked into for what happened to them."""
 
 
-def audit(series: Series, *, cheap: bool = False, quiet: bool = True) -> list[Finding]:
+def audit(series: Series, *, cheap: bool = False, quiet: bool = True) -> list[AuditFinding]:
     """Return what is wrong with a series; an empty list when nothing is.
 
     Parameters
@@ -41,10 +41,10 @@ def audit(series: Series, *, cheap: bool = False, quiet: bool = True) -> list[Fi
 
     Returns
     -------
-    list of Finding
+    list of AuditFinding
         By run, step and fault; many of one kind are one, with their number.
     """
-    found: list[Finding] = list(_duplicates(series))
+    found: list[AuditFinding] = list(_duplicates(series))
     for run in series.names:
         steps = list(
             track(gather(series, run, cheap=cheap), f"auditing {run}", len(series.of_run(run)), quiet=quiet)
@@ -58,21 +58,21 @@ def audit(series: Series, *, cheap: bool = False, quiet: bool = True) -> list[Fi
     )
 
 
-def _together(findings: list[Finding]) -> list[Finding]:
+def _together(findings: list[AuditFinding]) -> list[AuditFinding]:
     """Make one of many findings that differ in their step alone, or in their tensor alone."""
     found = _joined(findings, lambda f: (f.run, f.fault, f.tensor, _NUMBER.sub("#", f.message)), _over_steps)
     return _joined(found, lambda f: (f.run, f.fault, f.step, _NUMBER.sub("#", f.message)), _over_tensors)
 
 
 def _joined(
-    findings: list[Finding],
-    key: Callable[[Finding], Hashable],
-    message: Callable[[list[Finding]], str],
-) -> list[Finding]:
-    kinds: dict[Hashable, list[Finding]] = {}
+    findings: list[AuditFinding],
+    key: Callable[[AuditFinding], Hashable],
+    message: Callable[[list[AuditFinding]], str],
+) -> list[AuditFinding]:
+    kinds: dict[Hashable, list[AuditFinding]] = {}
     for finding in findings:
         kinds.setdefault(key(finding), []).append(finding)
-    out: list[Finding] = []
+    out: list[AuditFinding] = []
     for equal in kinds.values():
         if len(equal) <= MANY:
             out += equal
@@ -81,18 +81,18 @@ def _joined(
     return out
 
 
-def _over_steps(equal: list[Finding]) -> str:
+def _over_steps(equal: list[AuditFinding]) -> str:
     return f"and so at {len(equal) - 1} more steps, the last of them {equal[-1].step}"
 
 
-def _over_tensors(equal: list[Finding]) -> str:
+def _over_tensors(equal: list[AuditFinding]) -> str:
     return f"and so {len(equal) - 1} more tensors"
 
 
 PATH_FAULTS = ("off-path", "jump", "out-of-order")
 
 
-def _once(findings: list[Finding]) -> list[Finding]:
+def _once(findings: list[AuditFinding]) -> list[AuditFinding]:
     """Leave out that a tensor left its path where it is known to be zero, missing, not finite and so on."""
     known = {
         (f.step, f.tensor) for f in findings if f.fault not in PATH_FAULTS and f.fault != "step-mismatch"
@@ -106,35 +106,37 @@ def _once(findings: list[Finding]) -> list[Finding]:
     ]
 
 
-def _duplicates(series: Series) -> Iterator[Finding]:
+def _duplicates(series: Series) -> Iterator[AuditFinding]:
     for checkpoint in series.duplicates:
-        yield Finding(
+        yield AuditFinding(
             checkpoint.run, checkpoint.step, "duplicate-step", "", f"{checkpoint.uri} has this step as well"
         )
 
 
-def _metrics(series: Series, run: str) -> Iterator[Finding]:
+def _metrics(series: Series, run: str) -> Iterator[AuditFinding]:
     """Look for a loss history that is not finite, or out of order."""
     try:
         raw = series.raw_steps(run)
         losses = series.metrics(run)
     except SourceError as error:
-        yield Finding(run, None, "unreadable-metrics", "", str(error))
+        yield AuditFinding(run, None, "unreadable-metrics", "", str(error))
         return
     if any(b < a for a, b in itertools.pairwise(raw)):
-        yield Finding(run, None, "unsorted-metrics", "", "the steps of its loss history are out of order")
+        yield AuditFinding(
+            run, None, "unsorted-metrics", "", "the steps of its loss history are out of order"
+        )
     if len(set(raw)) < len(raw):
-        yield Finding(run, None, "duplicate-metrics", "", "its loss history has a step twice")
+        yield AuditFinding(run, None, "duplicate-metrics", "", "its loss history has a step twice")
     bad = losses.loc[np.isinf(losses["loss"].astype(float)), "step"]
     for step in bad.head(8):
-        yield Finding(run, int(step), "non-finite-loss", "", "the loss recorded here is infinite")
+        yield AuditFinding(run, int(step), "non-finite-loss", "", "the loss recorded here is infinite")
 
 
-def _explain(series: Series, findings: list[Finding]) -> list[Finding]:
+def _explain(series: Series, findings: list[AuditFinding]) -> list[AuditFinding]:
     """Say what happened to tensors that jumped or left the path, where it can be told."""
     out = []
     followed = 0
-    jumped: dict[int, list[Finding]] = {}
+    jumped: dict[int, list[AuditFinding]] = {}
     for finding in findings:
         if finding.fault in ("jump", "off-path") and finding.tensor and finding.step is not None:
             jumped.setdefault(finding.step, []).append(finding)
@@ -146,7 +148,7 @@ def _explain(series: Series, findings: list[Finding]) -> list[Finding]:
     return out
 
 
-def _what_happened(series: Series, finding: Finding, others: list[str]) -> Finding:
+def _what_happened(series: Series, finding: AuditFinding, others: list[str]) -> AuditFinding:
     checkpoints = series.of_run(finding.run)
     index = next(i for i, checkpoint in enumerate(checkpoints) if checkpoint.step == finding.step)
     before, now = checkpoints[index - 1], checkpoints[index]
@@ -166,8 +168,8 @@ def _what_happened(series: Series, finding: Finding, others: list[str]) -> Findi
 
 
 def _transformed(
-    finding: Finding, previous: np.ndarray, current: np.ndarray, moved: float, before: Checkpoint
-) -> Finding:
+    finding: AuditFinding, previous: np.ndarray, current: np.ndarray, moved: float, before: Checkpoint
+) -> AuditFinding:
     old, new = previous.astype(np.float64), current.astype(np.float64)
     scale = float((new * old).sum() / max(float((old * old).sum()), 1e-300))
     if distance(new, scale * old) < 0.25 * moved:
@@ -184,8 +186,8 @@ def _transformed(
     return finding
 
 
-def _told(finding: Finding, fault: str, message: str) -> Finding:
+def _told(finding: AuditFinding, fault: str, message: str) -> AuditFinding:
     return dataclasses.replace(finding, fault=fault, message=message)
 
 
-__all__ = ["Finding", "audit"]
+__all__ = ["AuditFinding", "audit"]

@@ -32,7 +32,7 @@ JUMP = math.log(4.0)
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class AuditFinding:
     """Something wrong with a series; `step` is None and `tensor` empty when it concerns no single one."""
 
     run: str
@@ -45,22 +45,22 @@ class Finding:
 Evidence = Sequence[StepEvidence]
 
 
-def _finding(step: StepEvidence, fault: str, message: str, tensor: str = "") -> Finding:
-    return Finding(step.checkpoint.run, step.checkpoint.step, fault, tensor, message)
+def _finding(step: StepEvidence, fault: str, message: str, tensor: str = "") -> AuditFinding:
+    return AuditFinding(step.checkpoint.run, step.checkpoint.step, fault, tensor, message)
 
 
 def _readable(steps: Evidence) -> list[StepEvidence]:
     return [step for step in steps if not step.error]
 
 
-def unreadable(steps: Evidence) -> Iterator[Finding]:
+def unreadable(steps: Evidence) -> Iterator[AuditFinding]:
     """Find checkpoints that cannot be read: truncated, missing shards, hostile."""
     for step in steps:
         if step.error:
             yield _finding(step, "unreadable", step.error)
 
 
-def identical(steps: Evidence) -> Iterator[Finding]:
+def identical(steps: Evidence) -> Iterator[AuditFinding]:
     """Find steps with the very weights of an earlier one, and of the final one."""
     good = _readable(steps)
     first: dict[str, StepEvidence] = {}
@@ -91,7 +91,7 @@ def _majority(steps: list[StepEvidence], name: str) -> TensorEvidence | None:
     )
 
 
-def structure(steps: Evidence) -> Iterator[Finding]:
+def structure(steps: Evidence) -> Iterator[AuditFinding]:
     """Find tensors that most steps have and one lacks, or the reverse; other shapes, other dtypes."""
     good = _readable(steps)
     counts = Counter(name for step in good for name in step.tensors)
@@ -120,7 +120,7 @@ def structure(steps: Evidence) -> Iterator[Finding]:
                 )
 
 
-def values(steps: Evidence) -> Iterator[Finding]:
+def values(steps: Evidence) -> Iterator[AuditFinding]:
     """Find weights that are not finite, zero, or constant; blocks of zeros; lost precision."""
     good = _readable(steps)
     usual = _usual(good)
@@ -170,7 +170,7 @@ def _usual(good: list[StepEvidence]) -> dict[str, tuple[float, bool]]:
     }
 
 
-def copies(steps: Evidence) -> Iterator[Finding]:
+def copies(steps: Evidence) -> Iterator[AuditFinding]:
     """Find tensors equal to another one of the step, or to their last step, where they mostly are not."""
     good = _readable(steps)
     pairs: dict[tuple[str, str], list[StepEvidence]] = defaultdict(list)
@@ -209,7 +209,7 @@ def _mostly_changes(good: list[StepEvidence], name: str) -> bool:
     return 2 * moves > len(digests) - 1
 
 
-def labels(steps: Evidence) -> Iterator[Finding]:
+def labels(steps: Evidence) -> Iterator[AuditFinding]:
     """Find steps that say another number inside than outside, and gaps in an even spacing."""
     for step in _readable(steps):
         inside = step.facts.step
@@ -224,10 +224,10 @@ def labels(steps: Evidence) -> Iterator[Finding]:
                 run = steps[0].checkpoint.run
                 last = start + stride - common
                 text = f"steps {start + common} to {last} are not there; the others are {common} apart"
-                yield Finding(run, start + common, "missing-step", "", text)
+                yield AuditFinding(run, start + common, "missing-step", "", text)
 
 
-def path(steps: Evidence) -> Iterator[Finding]:
+def path(steps: Evidence) -> Iterator[AuditFinding]:
     """Find steps out of order, off the path, or a jump away from the step before."""
     good = [step for step in _readable(steps) if step.tensors]
     if len(good) < 4:
@@ -238,7 +238,7 @@ def path(steps: Evidence) -> Iterator[Finding]:
         for n, item in good[0].tensors.items()
         if item.info.size >= SMALL and all(n in s.tensors for s in good)
     ]
-    single: dict[tuple[int | None, str], list[Finding]] = defaultdict(list)
+    single: dict[tuple[int | None, str], list[AuditFinding]] = defaultdict(list)
     for name in names:
         for finding in _course(good, _Track.of([step.tensors[name] for step in good]), name):
             single[(finding.step, finding.fault)].append(finding)
@@ -248,7 +248,9 @@ def path(steps: Evidence) -> Iterator[Finding]:
             yield from findings
         elif key not in found:
             first = findings[0]
-            yield Finding(first.run, first.step, first.fault, "", f"{len(findings)} tensors: {first.message}")
+            yield AuditFinding(
+                first.run, first.step, first.fault, "", f"{len(findings)} tensors: {first.message}"
+            )
     yield from found.values()
 
 
@@ -277,7 +279,7 @@ def _whole(good: list[StepEvidence]) -> _Track:
     return _Track(total("norm"), total("change"), total("change2"))
 
 
-def _course(good: list[StepEvidence], track: _Track, tensor: str) -> Iterator[Finding]:
+def _course(good: list[StepEvidence], track: _Track, tensor: str) -> Iterator[AuditFinding]:
     what = "the checkpoint" if not tensor else "it"
     spikes = _spikes(track)
     for index in spikes:
@@ -344,7 +346,7 @@ def _jumps(good: list[StepEvidence], track: _Track) -> Iterator[tuple[int, float
             yield at + 1, math.exp(residual[at])
 
 
-CHECKS: tuple[Callable[[Evidence], Iterator[Finding]], ...] = (
+CHECKS: tuple[Callable[[Evidence], Iterator[AuditFinding]], ...] = (
     unreadable,
     labels,
     identical,

@@ -224,12 +224,14 @@ def _write_rest(stores: Sequence[Store], made: Store, names: Sequence[Mapping[st
     ]
     metrics = pd.concat([frame for frame in frames if len(frame)] or frames[:1], ignore_index=True)
     made.write_metrics(metrics.drop_duplicates(["run", "step"]).sort_values(["run", "step"], kind="stable"))
-    found = [
-        store.audit().replace({"run": dict(of_store)}) for store, of_store in zip(stores, names, strict=True)
-    ]
-    audit = pd.concat([frame for frame in found if len(frame)] or found[:1], ignore_index=True)
-    for uri, lines in audit.drop_duplicates().groupby("uri", sort=True):
-        made.write_audit(str(uri), lines.to_dict("records"))
+    findings: dict[str, list[dict[str, object]]] = {}
+    for store, of_store in zip(stores, names, strict=True):
+        for path in sorted((store.path / "audit").glob("[!.]*.parquet")):
+            for line in _renamed(pq.read_table(path), of_store).to_pylist():
+                lines = findings.setdefault(str(line["uri"]), [])
+                lines += [line] if line not in lines else []
+    for uri, lines in findings.items():
+        made.write_audit(uri, lines)
 
 
 def _drop_settled_failures(out: Path) -> None:

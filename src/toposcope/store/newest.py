@@ -11,13 +11,13 @@ from pathlib import Path
 
 import pyarrow.compute as pc
 
-from toposcope.store.parts import Held, Part
+from toposcope.store.parts import HeldUnit, Part
 
 Slot = tuple[str, str, int]
 """Run (as a slug), probe and step."""
 
 
-def slots(parts: Iterable[Part]) -> Iterator[tuple[Slot, Part, Held]]:
+def slots(parts: Iterable[Part]) -> Iterator[tuple[Slot, Part, HeldUnit]]:
     """Return every unit of some parts with the slot that it fills."""
     for part in parts:
         for held in part.held:
@@ -42,7 +42,7 @@ def split(parts: Iterable[Part], wanted: Mapping[Slot, str]) -> tuple[list[Part]
     for slot, part, held in slots(parts):
         if held.key == wanted.get(slot):
             best[slot] = max((held.written, part.written, part.path), best.get(slot, (-1, -1, part.path)))
-    stale: dict[Path, list[Held]] = {}
+    stale: dict[Path, list[HeldUnit]] = {}
     live: set[Path] = {part.path for part in parts if not part.held}
     for slot, part, held in slots(parts):
         if held.key == wanted.get(slot) and best[slot][2] == part.path:
@@ -53,15 +53,15 @@ def split(parts: Iterable[Part], wanted: Mapping[Slot, str]) -> tuple[list[Part]
     return kept, {part.path: _rows_of(stale[part.path]) for part in kept if part.path in stale}
 
 
-def live_units(parts: Iterable[Part], wanted: Mapping[Slot, str]) -> list[Held]:
+def live_units(parts: Iterable[Part], wanted: Mapping[Slot, str]) -> list[HeldUnit]:
     """Return the units that count, each once, with the latest write that a part notes for it."""
-    found: dict[Slot, Held] = {}
+    found: dict[Slot, HeldUnit] = {}
     for slot, _, held in slots(parts):
         if held.key == wanted.get(slot) and (slot not in found or held.written > found[slot].written):
             found[slot] = held
     return list(found.values())
 
 
-def _rows_of(units: Iterable[Held]) -> pc.Expression:
+def _rows_of(units: Iterable[HeldUnit]) -> pc.Expression:
     """Return the test for the rows of some units of one file."""
     return pc.field("step").isin([held.step for held in units])

@@ -37,7 +37,7 @@ _TAIL = b"PAR1"
 
 
 @dataclass(frozen=True, slots=True)
-class Held:
+class HeldUnit:
     """A unit that a part holds, and the number of the write that brought it."""
 
     step: int
@@ -59,7 +59,7 @@ class Part:
     replaces: Mapping[str, int] = field(default_factory=dict)
     failed: bool = False
     pack: bool = False
-    held: tuple[Held, ...] = ()
+    held: tuple[HeldUnit, ...] = ()
     written: int = 0
 
 
@@ -186,14 +186,14 @@ def _part(path: Path) -> Part | None:
             written = 0
     except FileNotFoundError:  # replaced by a newer pack since the folder was listed
         return None
-    held = (Held(int(fields[1]), fields[3], written),)
+    held = (HeldUnit(int(fields[1]), fields[3], written),)
     return Part(path, fields[0], fields[2], (fields[3],), held=held, written=written)
 
 
 def _pack(path: Path, fields: Sequence[str]) -> Part:
     noted = _noted(path)
     try:
-        units = tuple(Held(int(step), str(key), int(at)) for step, key, at in noted["units"])
+        units = tuple(HeldUnit(int(step), str(key), int(at)) for step, key, at in noted["units"])
         replaces = {str(name): int(at) for name, at in noted["replaces"].items()}
         written = int(noted[WRITE_NUMBER])
     except (KeyError, TypeError, ValueError, AttributeError) as error:

@@ -301,7 +301,7 @@ class Store:
             path = self.path / table / parts.pack_name(
                 parts.slug(unit.run), unit.probe, list(units.values())
             )  # fmt: skip
-            held = [parts.Held(r.unit.step, units[_slot(r.unit)], now) for r in results]
+            held = [parts.HeldUnit(r.unit.step, units[_slot(r.unit)], now) for r in results]
             self._write_pack(table, path, rows, held, written=now)
         if table in self._known:
             self._known[table].update(units)
@@ -311,7 +311,7 @@ class Store:
         table: str,
         path: Path,
         rows: pa.Table,
-        held: Sequence[parts.Held],
+        held: Sequence[parts.HeldUnit],
         *,
         written: int,
         replaces: Mapping[str, int] | None = None,

@@ -15,7 +15,7 @@ from contextlib import closing
 from typing import Any
 
 from toposcope.errors import BrokenOffError, InputError, MissingExtraError
-from toposcope.processes import LostProcessError, Said, spread
+from toposcope.processes import LostProcessError, Message, spread
 from toposcope.sweep.local import capped_threads, lost
 from toposcope.sweep.plan import Task
 from toposcope.sweep.worker import Job, Outcome, Worker
@@ -46,7 +46,7 @@ def on_ray(address: str, job: Job, tasks: Sequence[Task], tell: Callable[[Outcom
     _knock(address)
     with capped_threads(1), closing(spread(_driver, (address, job), [list(tasks)], workers=1)) as events:
         for event in events:
-            if isinstance(event, Said):
+            if isinstance(event, Message):
                 tell(event.message)
             elif isinstance(event.outcome, LostProcessError):
                 raise _gone(address, "its head does not answer") from None

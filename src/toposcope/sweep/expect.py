@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from toposcope.kernels.threads import thread_count
 from toposcope.probes.base import Probe
-from toposcope.probes.snapshot import CACHE_BYTES, SeriesLike
+from toposcope.probes.snapshot import CACHE_BYTES, Filed, SeriesLike
 from toposcope.progress import duration
 from toposcope.sweep.plan import Shard
 from toposcope.types import Checkpoint
@@ -118,14 +118,14 @@ def expect(
         small=largest < 4 * _SMALL,
         together=max(1, min(_MOST_TOGETHER, CACHE_BYTES // max(most, 1))),
         each=costs,
-        left_out=series.left_out() if hasattr(series, "left_out") else "",
+        left_out=series.left_out() if isinstance(series, Filed) else "",
     )
 
 
 def _shapes(series: SeriesLike, checkpoint: Checkpoint) -> list[tuple[int, int, int]]:
     """Return rows, columns and bytes per number of a checkpoint's matrices, from headers if it can."""
     try:
-        if hasattr(series, "reading"):
+        if isinstance(series, Filed):
             with series.reading(checkpoint) as reader:
                 infos = list(reader.infos().values())
             flat = [

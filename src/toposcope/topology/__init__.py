@@ -6,7 +6,7 @@ from toposcope.topology.baselines import baselines as baselines
 from toposcope.topology.clouds import pooled_rows as pooled_rows
 from toposcope.topology.clouds import subsample as subsample
 from toposcope.topology.components import components as components
-from toposcope.topology.dimension import Estimate as Estimate
+from toposcope.topology.dimension import DimensionEstimate as DimensionEstimate
 from toposcope.topology.dimension import magnitude as magnitude
 from toposcope.topology.dimension import mle_dimension as mle_dimension
 from toposcope.topology.dimension import ph_dimension as ph_dimension

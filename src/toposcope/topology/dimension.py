@@ -17,7 +17,7 @@ from toposcope.topology.validation import check_points
 
 
 @dataclass(frozen=True, slots=True)
-class Estimate:
+class DimensionEstimate:
     """A value with its band, and how it came to be: `n` points used, `merged` duplicates left out.
 
     The band is what repeating the estimate leaves open (see each estimator). It does not hold the dimension
@@ -43,7 +43,7 @@ def ph_dimension(
     sizes: Sequence[int] | None = None,
     draws: int = 10,
     name: str = "X",
-) -> Estimate:
+) -> DimensionEstimate:
     r"""Return the persistent-homology dimension of a cloud, from the growth of its minimum spanning tree.
 
     With :math:`E_\alpha(n) = \sum_e |e|^\alpha` over the edges of the minimum spanning tree of n random
@@ -102,10 +102,10 @@ def ph_dimension(
     low, value, high = (
         _dimension(alpha, m) for m in (slopes.mean() - half, slopes.mean(), slopes.mean() + half)
     )
-    return Estimate(value, low, high, n, merged)
+    return DimensionEstimate(value, low, high, n, merged)
 
 
-def twonn(X: np.ndarray, *, discard: float = 0.1, name: str = "X") -> Estimate:
+def twonn(X: np.ndarray, *, discard: float = 0.1, name: str = "X") -> DimensionEstimate:
     r"""Return the TwoNN dimension (Facco et al. 2017) by maximum likelihood on the uncensored ratios.
 
     The ratios :math:`\mu_i = r_{i,2}/r_{i,1}` of the second to the first neighbour distance follow a Pareto
@@ -130,12 +130,12 @@ def twonn(X: np.ndarray, *, discard: float = 0.1, name: str = "X") -> Estimate:
     kept = max(1, round(n * (1.0 - discard)))
     exposure = float(logs[:kept].sum() + (n - kept) * logs[kept - 1])
     if exposure == 0:
-        return Estimate(float("nan"), float("nan"), float("nan"), n, merged)
+        return DimensionEstimate(float("nan"), float("nan"), float("nan"), n, merged)
     low, high = scipy.stats.chi2.ppf([0.025, 0.975], 2 * kept) / (2 * exposure)
-    return Estimate(kept / exposure, float(low), float(high), n, merged)
+    return DimensionEstimate(kept / exposure, float(low), float(high), n, merged)
 
 
-def mle_dimension(X: np.ndarray, *, k: int = 20, name: str = "X") -> Estimate:
+def mle_dimension(X: np.ndarray, *, k: int = 20, name: str = "X") -> DimensionEstimate:
     r"""Return the Levina-Bickel dimension, averaged over points as MacKay and Ghahramani proposed.
 
     Each point gives :math:`m_i = \frac{1}{k-1}\sum_{j<k} \ln(r_{i,k}/r_{i,j})`; the value is
@@ -157,12 +157,12 @@ def mle_dimension(X: np.ndarray, *, k: int = 20, name: str = "X") -> Estimate:
     inverse = np.log(nearest[:, -1:] / nearest[:, :-1]).mean(axis=1)
     centre, half = inverse.mean(), 1.96 * inverse.std(ddof=1) / np.sqrt(n)
     if centre == 0:
-        return Estimate(float("nan"), float("nan"), float("nan"), n, merged)
+        return DimensionEstimate(float("nan"), float("nan"), float("nan"), n, merged)
     high = float(1.0 / (centre - half)) if centre > half else float("inf")
-    return Estimate(float(1.0 / centre), float(1.0 / (centre + half)), high, n, merged)
+    return DimensionEstimate(float(1.0 / centre), float(1.0 / (centre + half)), high, n, merged)
 
 
-def magnitude(X: np.ndarray, t: float = 1.0, *, name: str = "X") -> Estimate:
+def magnitude(X: np.ndarray, t: float = 1.0, *, name: str = "X") -> DimensionEstimate:
     r"""Return the magnitude of a cloud at scale t: the sum of the entries of :math:`(e^{-t D})^{-1}`.
 
     D holds the Euclidean distances of the distinct points; duplicates are merged first and counted in
@@ -182,7 +182,7 @@ def magnitude(X: np.ndarray, t: float = 1.0, *, name: str = "X") -> Estimate:
     except np.linalg.LinAlgError:
         raise InputError(f"t is {t}: exp(-t D) of {name} is numerically singular; give a larger t") from None
     value = float(half @ half)
-    return Estimate(value, value, value, len(points), merged)
+    return DimensionEstimate(value, value, value, len(points), merged)
 
 
 def distinct(points: np.ndarray) -> tuple[np.ndarray, int]:

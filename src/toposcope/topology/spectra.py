@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 import scipy  # its parts load on first use
 
-from toposcope.kernels.lanczos import Spectrum, block_lanczos
+from toposcope.kernels.lanczos import RitzValues, block_lanczos
 from toposcope.topology.baselines import spectral_slope
 from toposcope.topology.units import binary_exponent
 from toposcope.topology.validation import check_matrix
@@ -133,7 +133,7 @@ def large_baselines(
     }  # fmt: skip
 
 
-def _of_gram(gram: np.ndarray, spectrum: Spectrum, scale: float) -> dict[str, Approximate]:
+def _of_gram(gram: np.ndarray, spectrum: RitzValues, scale: float) -> dict[str, Approximate]:
     total, top = float(np.trace(gram)), float(spectrum.values[0])
     if not top > 0:
         return {"frobenius_norm": Approximate(0.0), "spectral_norm": Approximate(0.0)} | {
@@ -149,7 +149,7 @@ def _of_gram(gram: np.ndarray, spectrum: Spectrum, scale: float) -> dict[str, Ap
 
 
 def _of_covariance(
-    covariance: np.ndarray, spectrum: Spectrum, scale: float, alpha_range: tuple[int, int]
+    covariance: np.ndarray, spectrum: RitzValues, scale: float, alpha_range: tuple[int, int]
 ) -> dict[str, Approximate]:
     spread, top = float(np.trace(covariance)), float(spectrum.values[0])
     if not (spread > 0 and top > 0):
@@ -166,12 +166,12 @@ def _of_covariance(
     }
 
 
-def _bound(spectrum: Spectrum) -> float:
+def _bound(spectrum: RitzValues) -> float:
     """Return the relative error of the largest eigenvalue: its residual, and not less than rounding."""
     return max(float(spectrum.residuals[0] / spectrum.values[0]), 10 * spectrum.eps)
 
 
-def _effective_rank(spectrum: Spectrum, root: bool, offset: float) -> Approximate:
+def _effective_rank(spectrum: RitzValues, root: bool, offset: float) -> Approximate:
     """Return exp of the entropy of the eigenvalues or their square roots, and its relative error.
 
     The error has two parts: that of the random vectors, and what further steps would change.
@@ -187,7 +187,7 @@ def _effective_rank(spectrum: Spectrum, root: bool, offset: float) -> Approximat
     return Approximate(float(np.exp(entropy)), error, f"stochastic Lanczos quadrature, {_SE}")
 
 
-def _entropy(spectrum: Spectrum, root: bool, offset: float) -> float:
+def _entropy(spectrum: RitzValues, root: bool, offset: float) -> float:
     """Return the entropy of the eigenvalues or their square roots; nan without any."""
     nodes = np.maximum(spectrum.values, 0.0)
     values = np.sqrt(nodes) if root else nodes
@@ -198,13 +198,13 @@ def _entropy(spectrum: Spectrum, root: bool, offset: float) -> float:
     return -float(spectrum.weights @ (share * np.log(np.where(share > 0, share, 1.0))))
 
 
-def _spectrum(symmetric: np.ndarray, start: np.ndarray, dtype: type) -> Spectrum:
+def _spectrum(symmetric: np.ndarray, start: np.ndarray, dtype: type) -> RitzValues:
     """Return the quadrature of a symmetric matrix, its moments those of the matrix."""
     found = block_lanczos(symmetric.astype(dtype), start.astype(dtype), _STEPS)
     return found.with_moments(float(np.trace(symmetric)), float(np.vdot(symmetric, symmetric)))
 
 
-def _rounding(spectrum: Spectrum, gram: np.ndarray) -> float:
+def _rounding(spectrum: RitzValues, gram: np.ndarray) -> float:
     """Return how much float32 may have added to the sum of the singular values, as a share of it."""
     noise = 2.0 * float(np.finfo(np.float32).eps) * float(np.trace(gram)) / np.sqrt(len(gram))
     singular = np.sqrt(np.maximum(spectrum.values, 0.0))

@@ -20,7 +20,7 @@ from toposcope.train import files
 from toposcope.train.corpus import load_corpus
 from toposcope.train.files import Metric
 from toposcope.train.grokking import modular_addition
-from toposcope.train.pool import Job, Outcome, run_jobs
+from toposcope.train.pool import Outcome, TrainingJob, run_jobs
 from toposcope.train.shapes import GPTShape
 from toposcope.train.tokens import TokenData, read_tokenizer, tokenize
 from toposcope.types import Run
@@ -126,18 +126,18 @@ def _check_device(device: str) -> None:
         raise InputError(f"device {device!r} is not available on this machine; use --device cpu")
 
 
-def _plan(recipe: TrainingRecipe, out: Path, device: str) -> list[Job]:
+def _plan(recipe: TrainingRecipe, out: Path, device: str) -> list[TrainingJob]:
     planned = []
     for seed in recipe.seeds:
         for shape in recipe.models:
             run = f"{shape.name}-seed{seed}"
             gpt = GPTShape.in_recipe(shape, recipe)
             of_run = recipe.of_run(shape.name, seed)
-            planned.append(Job(run, of_run, RunFolder(out / run), gpt.parameters, device))
+            planned.append(TrainingJob(run, of_run, RunFolder(out / run), gpt.parameters, device))
     return planned
 
 
-def _data(recipe: TrainingRecipe, planned: Sequence[Job]) -> TokenData:
+def _data(recipe: TrainingRecipe, planned: Sequence[TrainingJob]) -> TokenData:
     if recipe.task == "modular-addition":
         return modular_addition(recipe)
     corpus = load_corpus(recipe.corpus, heldout_fraction=recipe.heldout_fraction)
@@ -145,7 +145,7 @@ def _data(recipe: TrainingRecipe, planned: Sequence[Job]) -> TokenData:
     return tokenize(corpus, recipe, tokenizer=next((text for text in kept if text), ""))
 
 
-def _start(job: Job, data: TokenData) -> None:
+def _start(job: TrainingJob, data: TokenData) -> None:
     if job.folder.state_file.is_file():
         return
     names = ("torch", "numpy", "tokenizers") if data.tokenizer else ("torch", "numpy")
@@ -161,7 +161,7 @@ def _start(job: Job, data: TokenData) -> None:
 
 
 def _train(
-    todo: Sequence[Job],
+    todo: Sequence[TrainingJob],
     data: TokenData,
     *,
     jobs: int,
@@ -183,7 +183,7 @@ def _train(
 
 
 def _one_by_one(
-    todo: Sequence[Job],
+    todo: Sequence[TrainingJob],
     data: TokenData,
     note: Callable[[str, int], object],
     callbacks: tuple[Callback | None, Callback | None],
@@ -211,7 +211,7 @@ def _one_by_one(
     return outcomes
 
 
-def _result(job: Job, outcome: Outcome | None) -> TrainedRun:
+def _result(job: TrainingJob, outcome: Outcome | None) -> TrainedRun:
     run, path = read_run(job.folder), job.folder.path
     if isinstance(outcome, Exception):
         return TrainedRun(run, path, "failed", problem=str(outcome))

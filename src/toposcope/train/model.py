@@ -10,7 +10,7 @@ from torch.nn.functional import cross_entropy, gelu, scaled_dot_product_attentio
 from toposcope.train.shapes import GPTShape, parameter_shapes
 
 
-class Attention(nn.Module):
+class SelfAttention(nn.Module):
     """Causal self-attention with one fused projection to queries, keys and values."""
 
     def __init__(self, width: int, heads: int) -> None:
@@ -46,7 +46,7 @@ class Block(nn.Module):
     def __init__(self, width: int, heads: int) -> None:
         super().__init__()
         self.ln1 = nn.LayerNorm(width)
-        self.attn = Attention(width, heads)
+        self.attn = SelfAttention(width, heads)
         self.ln2 = nn.LayerNorm(width)
         self.mlp = MLP(width)
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 
-from toposcope.processes import LostProcessError, Said, is_hopeless, spread
+from toposcope.processes import LostProcessError, Message, is_hopeless, spread
 from toposcope.recipes import TrainingRecipe
 from toposcope.sources.layout import RunFolder
 from toposcope.train.files import Metric
@@ -16,7 +16,7 @@ _REPORT_EVERY = 10
 
 
 @dataclass(frozen=True, slots=True)
-class Job:
+class TrainingJob:
     """One run to train."""
 
     run: str
@@ -31,7 +31,7 @@ Outcome = Metric | Exception
 
 
 def run_jobs(
-    jobs: Sequence[Job], data: TokenData, *, workers: int, progress: Callable[[str, int], object]
+    jobs: Sequence[TrainingJob], data: TokenData, *, workers: int, progress: Callable[[str, int], object]
 ) -> dict[str, Outcome]:
     """Train `jobs` in `workers` processes; return what came of each, by run.
 
@@ -43,7 +43,7 @@ def run_jobs(
     with closing(spread(_trainer, data, ordered, workers=workers)) as events:
         for event in events:
             run = event.task.run
-            if isinstance(event, Said):
+            if isinstance(event, Message):
                 progress(run, event.message)
                 continue
             outcomes[run] = event.outcome
@@ -56,11 +56,11 @@ def run_jobs(
     return outcomes
 
 
-def _trainer(data: TokenData) -> Callable[[Job, Callable[[int], None]], Metric]:
+def _trainer(data: TokenData) -> Callable[[TrainingJob, Callable[[int], None]], Metric]:
     """Return what trains one run in a process and tells the parent of every tenth step."""
     from toposcope.train.loop import train_run
 
-    def act(job: Job, say: Callable[[int], None]) -> Metric:
+    def act(job: TrainingJob, say: Callable[[int], None]) -> Metric:
         pending = 0
 
         def progress(steps: int) -> None:

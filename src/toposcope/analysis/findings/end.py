@@ -22,7 +22,7 @@ ALPHA = 0.05
 
 
 @dataclass(frozen=True, slots=True)
-class Forecasts:
+class ForecastCounts:
     """The forecasts in numbers, each over the cuts in `cuts`: what the words and captions need.
 
     `mae` maps a method to its mean absolute error at each cut. `worth` is the table of paired effects.
@@ -40,7 +40,7 @@ class Forecasts:
     harmful: tuple[tuple[str, float], ...]
 
 
-def forecasts_of(scores: pd.DataFrame) -> Forecasts | None:
+def forecasts_of(scores: pd.DataFrame) -> ForecastCounts | None:
     """Count what a table of `forecast_table` says; None where it has no forecast."""
     good = scores[scores["status"] != "failed"] if len(scores) else scores
     good = good[np.isfinite(good["error"].to_numpy(float))] if len(good) else good
@@ -54,7 +54,7 @@ def forecasts_of(scores: pd.DataFrame) -> Forecasts | None:
     named = [(str(m), float(c), float(e)) for m, c, e in small[["method", "cut", "effect"]].to_numpy()]
     default = good[good["method"].str.startswith("auto")]
     held = default["covered"].dropna()
-    return Forecasts(
+    return ForecastCounts(
         cuts,
         int(good["run"].nunique()),
         {str(m): [float(row.get(c, np.nan)) for c in cuts] for m, row in means.iterrows()},

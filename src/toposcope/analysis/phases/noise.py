@@ -138,7 +138,8 @@ def sizes(change, rows, clock, logs):  # type: ignore[no-untyped-def]
             sigma[i] = 2.0 * np.log(up / down + 1e-300)
         sigma -= sigma.mean()
         by_chance = _SPREAD_OF_ROOT / (1.2 * width)
-        sigma *= max(1.0 - by_chance / max(np.mean(sigma * sigma), 1e-300), 0.0)
+        spread = float(np.mean(sigma * sigma))
+        sigma *= max(1.0 - by_chance / max(spread, 1e-300), 0.0)
         for i in range(n):
             sigma[i] += slope * 0.5 * (logs[i] + logs[i + 1])
         sigma = np.exp(sigma - sigma.mean())

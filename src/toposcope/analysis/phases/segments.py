@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
 from itertools import pairwise
 
 import numpy as np
@@ -15,6 +16,7 @@ from toposcope.analysis.phases.bends import (
     LEAST_SEGMENT,
     Design,
     Scan,
+    Span,
     all_spans,
     design,
     scan,
@@ -157,14 +159,13 @@ def search(
     tested at `LOOK_AHEAD`. After each all are placed anew, each beside the others. `p` is that of `segments`.
     """
     n = len(change)
-    spans = all_spans(n, 1, range(LEAST_SEGMENT, n, max(n // 50, 1)))
-    rows = grid.rows(spans)
 
     def p_beyond(bends: tuple[int, ...]) -> float:
         return known.of_scan(scan(grid, change, bends))
 
     def beyond(bends: tuple[int, ...]) -> tuple[int, ...]:
         """Return the bends of the next change, those near others left out."""
+        spans, rows = _everywhere(tuple(grid.steps.tolist()))
         span = spans[scan(grid, change, bends, rows).place]
         return tuple(at for at in span if at < n and all(abs(at - old) >= LEAST_SEGMENT for old in bends))
 
@@ -182,6 +183,14 @@ def search(
             break
         bends = (*bends, *new)
     return _placed(grid, change, bends), first
+
+
+@lru_cache(maxsize=8)
+def _everywhere(steps: tuple[float, ...]) -> tuple[list[Span], np.ndarray]:
+    """Return every bend and ramp at these steps, and its changes."""
+    n = len(steps) - 1
+    spans = all_spans(n, 1, range(LEAST_SEGMENT, n, max(n // 50, 1)))
+    return spans, design(np.array(steps)).rows(spans)
 
 
 def _placed(grid: Design, change: np.ndarray, bends: tuple[int, ...]) -> tuple[int, ...]:

@@ -65,7 +65,7 @@ class Spectrum:
 
 
 @dataclass(frozen=True, slots=True)
-class Problem:
+class KernelProblem:
     """One draw of features (and data), in r coordinates in which the training Hessian is diagonal.
 
     `rates` (r,) are the Hessian's eigenvalues, `goal` (r, outputs) the weights that training goes to,
@@ -106,7 +106,7 @@ class Problem:
 
 def draw_problem(
     spectrum: Spectrum, *, width: int, data: int = 0, outputs: int = 16, seed: int = 0
-) -> Problem:
+) -> KernelProblem:
     """Draw features A and training inputs for one run; `width` 0 and `data` 0 mean infinitely many.
 
     Every output has its own random signs of w*; the target depends on the seed only, so models of all
@@ -136,7 +136,7 @@ def draw_problem(
     if features is None and inputs is None:
         linear = variances[:, None] * target
         floor = np.zeros(outputs)
-        return Problem(spectrum, variances, target, floor, None, variances, linear, constant, None)
+        return KernelProblem(spectrum, variances, target, floor, None, variances, linear, constant, None)
     if features is None:
         assert inputs is not None
         return _kernel_problem(spectrum, inputs, target, constant)
@@ -155,14 +155,14 @@ def draw_problem(
     rotated = basis.T @ train_linear
     goal = np.where(rates[:, None] > 1e-12, rotated / np.maximum(rates, 1e-12)[:, None], 0.0)
     floor = np.maximum(train_constant - np.einsum("no,no->o", goal, rotated), 0.0)
-    return Problem(
+    return KernelProblem(
         spectrum, rates, goal, floor, basis, basis.T @ hessian @ basis, basis.T @ linear, constant, features
     )
 
 
 def _kernel_problem(
     spectrum: Spectrum, inputs: np.ndarray, target: np.ndarray, constant: np.ndarray
-) -> Problem:
+) -> KernelProblem:
     """Infinite width, finite data: coordinates along the span of the training inputs."""
     rates, left = np.linalg.eigh(inputs @ inputs.T / len(inputs))
     kept = rates > 1e-12
@@ -171,12 +171,12 @@ def _kernel_problem(
     weighted = basis * spectrum.variances[:, None]
     goal = basis.T @ target
     floor = np.zeros(target.shape[1])
-    return Problem(
+    return KernelProblem(
         spectrum, rates, goal, floor, basis, basis.T @ weighted, weighted.T @ target, constant, None
     )
 
 
-def flow_losses(problem: Problem, time: np.ndarray) -> np.ndarray:
+def flow_losses(problem: KernelProblem, time: np.ndarray) -> np.ndarray:
     """Return the exact test loss of noiseless gradient flow from zero at each time (the sum of rates).
 
     >>> limit = Spectrum(a=2.0, b=1.5, modes=64)
@@ -188,6 +188,6 @@ def flow_losses(problem: Problem, time: np.ndarray) -> np.ndarray:
     return np.array([problem.test_loss(problem.goal * share[:, None]) for share in shares])
 
 
-def converged_loss(problem: Problem) -> float:
+def converged_loss(problem: KernelProblem) -> float:
     """Return the test loss at the end of training."""
     return problem.test_loss(problem.goal)

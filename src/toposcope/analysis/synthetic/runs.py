@@ -9,7 +9,7 @@ import pandas as pd
 from numba import njit
 
 from toposcope.analysis.forecast.schedule import Schedule, constant, cosine, stable_decay
-from toposcope.analysis.synthetic.model import Problem, Spectrum, draw_problem
+from toposcope.analysis.synthetic.model import KernelProblem, Spectrum, draw_problem
 from toposcope.errors import InputError
 from toposcope.seeding import rng
 
@@ -86,7 +86,7 @@ class SyntheticRun:
     parameters: int
     metrics: pd.DataFrame
     weights: dict[int, dict[str, np.ndarray]] = field(repr=False)
-    problem: Problem = field(repr=False)
+    problem: KernelProblem = field(repr=False)
 
 
 def simulate(recipe: SyntheticRecipe, *, width: int, seed: int = 0) -> SyntheticRun:
@@ -175,7 +175,7 @@ def _assembled(recipe, problem, who, rate, exact, norms, heldout, checkpoints, s
     return SyntheticRun(name, width, seed, parameters, metrics, checkpoints, problem)
 
 
-def _tensors(problem: Problem, weights: np.ndarray) -> dict[str, np.ndarray]:
+def _tensors(problem: KernelProblem, weights: np.ndarray) -> dict[str, np.ndarray]:
     readout = problem.readout(weights)
     tensors = {"readout.weight": readout}
     if problem.features is not None:

@@ -76,6 +76,7 @@ def bound(host: str, port: int) -> socket.socket:
     made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
         made.bind((host, port))
+        made.listen(128)  # who follows the address before the server runs waits and is not refused
     except OSError as error:
         made.close()
         why = error.strerror or str(error)

@@ -47,6 +47,7 @@ def _context(live: Live, answer: Answer) -> dict[str, Any]:
             "title": live.path.resolve().name, "live": live, "counts": counts, "alarms": alarms[:_ALARMS],
             "headline": _headline(live, alarms, answer), "answer": answer, "forecasts": forecasts,
             "audit": closing.findings(live.audit), "version": live.version, "gone": _gone(live),
+            "notices": _notices(live),
         }  # fmt: skip
 
 
@@ -109,6 +110,21 @@ def _gone(live: Live) -> list[tuple[str, str, str]]:
     lost = [event for event in live.events if event.kind in ("vanished", "skipped")]
     return [
         (event.kind, f"{event.run} step {event.step}", str(event.data.get("why", ""))) for event in lost[-20:]
+    ]
+
+
+def _notices(live: Live) -> list[tuple[str, str]]:
+    """Return what is worth knowing and is no alarm: bends, plateaus, a target in reach; the latest first."""
+    told = [
+        event for event in live.events
+        if event.kind == "notice" and event.data.get("sentence") and not event.data.get("culprits")
+    ]  # fmt: skip
+    return [
+        (
+            event.run + (f", step {event.step:,}" if (event.step or -1) >= 0 else ""),
+            str(event.data["sentence"]),
+        )
+        for event in told[:-21:-1]
     ]
 
 

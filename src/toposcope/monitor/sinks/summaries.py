@@ -50,12 +50,14 @@ class Forwarder:
         names = part["probe"] + "/" + part["filtration"].fillna("") + "/" + part["feature"]
         part = part.assign(tag="toposcope/" + names.str.replace("//", "/"), first=primary)
         made: dict[tuple[str, int], Summary] = {}
-        for (run, step), rows in part.groupby(["run", "step"], sort=True):
+        for _, rows in part.groupby(["run", "step"], sort=True):
+            run, step = str(rows["run"].iloc[0]), int(rows["step"].iloc[0])
             mean = rows.groupby("tag").agg(value=("value", "mean"), first=("first", "max"))
             mean = mean.sort_values(["first"], ascending=False, kind="stable")
-            kept = self._names.setdefault(str(run), mean.index[:MOST].tolist())
-            values = mean["value"].reindex(kept).dropna().to_dict()
-            made[str(run), int(step)] = Summary(str(run), int(step), values, tuple(told.pop((run, step), ())))
+            kept = self._names.setdefault(run, mean.index[:MOST].tolist())
+            found = mean["value"].reindex(kept).dropna()
+            values = dict(zip(map(str, found.index), found.tolist(), strict=True))
+            made[run, step] = Summary(run, step, values, tuple(told.pop((run, step), ())))
         for (run, at), sentences in told.items():  # of steps between checkpoints
             made[run, at or 0] = Summary(run, at or 0, {}, tuple(sentences))
         return [made[key] for key in sorted(made)]

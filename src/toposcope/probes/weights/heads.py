@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from toposcope.probes.weights.rows import pure_scaling
+from toposcope.probes.weights.rows import scaling
 from toposcope.sources.matrices import Heads, heads_of
 from toposcope.types import Matrix, Role
 
@@ -101,7 +101,7 @@ def head_products(layer: Layer) -> Iterator[dict[str, float]]:
             values["update_relative"] = _root(sum(moved), sum(past))
             for part, a, b, above, below in zip("qkvo", now, before, moved, past, strict=True):
                 values[f"update_relative_{part}"] = _root(above, below)
-                values[f"pure_scaling_{part}"] = pure_scaling(a, b)
+                values[f"scaling_{part}"], values[f"scaling_cosine_{part}"] = scaling(a, b)
         yield values
 
 

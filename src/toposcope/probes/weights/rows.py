@@ -15,9 +15,6 @@ MOST = 512
 UNLIKE = 0.5
 """A row whose cosine with its former self is below this has nothing to do with it."""
 
-PURE = 0.98
-"""Cosine of an update with the weights from which on it is called a scaling."""
-
 
 def row_faults(now: np.ndarray, then: np.ndarray) -> dict[str, float]:
     """Return how many rows changed places, and the shares that became copies or are unlike before.
@@ -40,19 +37,19 @@ def row_faults(now: np.ndarray, then: np.ndarray) -> dict[str, float]:
     }
 
 
-def pure_scaling(now: np.ndarray, then: np.ndarray) -> float:
-    """Return c when the change is c times the former weights and little else, 0 when it is not.
+def scaling(now: np.ndarray, then: np.ndarray) -> tuple[float, float]:
+    """Return by which factor, less 1, the former weights W grew along themselves, and how pure that is.
 
-    c = <D, W> / <W, W> for the change D of W; little else means that the cosine of D and W is at least .98.
+    c = <D, W> / <W, W> for the change D of W, and the cosine of D and W; (0, 0) where nothing changed.
 
     >>> W = np.random.default_rng(0).normal(size=(4, 6))
-    >>> round(pure_scaling(1.5 * W, W), 6), pure_scaling(W[::-1], W)
-    (0.5, 0.0)
+    >>> [round(value, 6) for value in scaling(1.5 * W, W)]
+    [0.5, 1.0]
     """
     change = now - then
     inner, square = float(np.vdot(change, then)), float(np.vdot(then, then))
     size = math.sqrt(float(np.vdot(change, change)) * square)
-    return inner / square if size > 0 and abs(inner) >= PURE * size else 0.0
+    return (inner / square, inner / size) if size > 0 else (0.0, 0.0)
 
 
 def _on_cycles(now: np.ndarray, then: np.ndarray) -> int:

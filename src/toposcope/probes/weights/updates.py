@@ -20,7 +20,7 @@ from toposcope.probes.weights.heads import (
 )
 from toposcope.probes.weights.labels import Label
 from toposcope.probes.weights.options import WeightOptions
-from toposcope.probes.weights.rows import pure_scaling, row_faults
+from toposcope.probes.weights.rows import row_faults, scaling
 from toposcope.types import Feature, Kind, Matrix, Role, Scope
 
 LARGEST_EXACT = 1024
@@ -53,8 +53,10 @@ FEATURES = (
               "share of the rows that are bit for bit another row, zero ones apart"),
     _baseline("renewed_rows", "renewed rows", "share", _OF_MATRIX,
               "share of the rows whose cosine with what they were at the previous checkpoint is below 1/2"),
-    _baseline("pure_scaling", "pure scaling", "", _OF_MATRIX,
-              "factor less 1 by which the matrix was scaled, 0 where its change was no mere scaling"),
+    _baseline("scaling", "growth along itself", "", _OF_MATRIX,
+              "inner product of the update and the previous weights over the latter's square"),
+    _baseline("scaling_cosine", "purity of the growth", "", _OF_MATRIX,
+              "cosine of the update and the previous weights"),
     _baseline("qk_norm", "QK product norm", "weight^2", _OF_HEAD, "Frobenius norm of W_Q^T W_K of a head"),
     _baseline("qk_entropy", "QK spectral entropy", "", _OF_HEAD,
               "entropy of the squared singular values of W_Q^T W_K over its largest possible value"),
@@ -64,9 +66,10 @@ FEATURES = (
     *(_baseline(f"update_relative_{part}", f"relative update norm of {part.upper()}", "", _OF_HEAD,
                 f"update norm of the head's part of {part.upper()} over its previous norm")
       for part in "qkvo"),
-    *(_baseline(f"pure_scaling_{part}", f"pure scaling of {part.upper()}", "", _OF_HEAD,
-                f"factor less 1 by which the head's part of {part.upper()} was scaled, 0 where it was not")
-      for part in "qkvo"),
+    *(_baseline(f"scaling_{part}", f"growth of {part.upper()} along itself", "", _OF_HEAD,
+                f"as scaling, of the head's part of {part.upper()}") for part in "qkvo"),
+    *(_baseline(f"scaling_cosine_{part}", f"purity of the growth of {part.upper()}", "", _OF_HEAD,
+                f"as scaling_cosine, of the head's part of {part.upper()}") for part in "qkvo"),
 )  # fmt: skip
 
 
@@ -139,8 +142,8 @@ def matrix_update(now: np.ndarray, then: np.ndarray | None) -> tuple[dict[str, f
         "update_relative": _ratio(math.sqrt(square), math.sqrt(past)),
         "update_row_max": _ratio(math.sqrt(rows.max()), math.sqrt(float(np.median(rows)))),
         "unchanged_rows": float(np.mean(rows == 0)),
-        "pure_scaling": pure_scaling(here, there),
     } | row_faults(here, there)
+    values["scaling"], values["scaling_cosine"] = scaling(here, there)
     if min(change.shape) <= LARGEST_EXACT and square > 0:
         singular = np.linalg.svd(change, compute_uv=False).astype(np.float64)
         values |= {"update_spectral": float(singular[0]), "update_entropy": spectral_entropy(singular)}

@@ -87,7 +87,9 @@ def _by_layer(study: Study) -> Iterator[tuple[str, Figure]]:
         yield "linear_probe", probing.draw(features, runs)
 
 
-def _present(study: Study, panels: tuple[trajectories.Panel, ...]) -> tuple[trajectories.Panel, ...]:
+def _present(
+    study: Study, panels: tuple[trajectories.TrajectoryPanel, ...]
+) -> tuple[trajectories.TrajectoryPanel, ...]:
     """Return the panels that have something to show; all of them when none has."""
     return tuple(panel for panel in panels if study.has(panel.feature)) or panels
 

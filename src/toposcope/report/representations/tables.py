@@ -14,7 +14,7 @@ from toposcope.analysis.study import Study
 from toposcope.tabular import Table
 
 _SHOWN = (
-    ("hidden/explained", "variance kept", "{:.0%}"),
+    ("representations/hidden/explained", "variance kept", "{:.0%}"),
     (COUNT, "H1 bars", "{:.0f}"),
     (TOTAL, "H1 total", "{:.3g}"),
     (ENTROPY, "H1 entropy", "{:.2f}"),
@@ -26,9 +26,7 @@ _SHOWN = (
 
 
 def _shown(study: Study) -> list[tuple[str, str, str]]:
-    found = [(key if "/" in key and not key.startswith("hidden") else f"representations/{key}", *rest)
-             for key, *rest in _SHOWN]  # fmt: skip
-    return [(column, heading, form) for column, heading, form in found if column in study.series.values]
+    return [line for line in _SHOWN if line[0] in study.series.values]
 
 
 def last_table(study: Study) -> Table:
@@ -141,8 +139,8 @@ def phases_table(study: Study) -> Table:
         "representation_phases",
         "Phases: the embedding report's fixed steps beside a calibrated search",
         "The report's collapse (steps 0 to 32), reorganisation (32 to 1,000) and refinement (from 1,000) "
-        "were read off a figure; its rule names them on any curve. The search has a known false-alarm rate "
-        "on random walks, gives each boundary the interval of its likelihood ratio, and takes its label "
+        "were read off a figure; its rule names them on any curve. The search has a false-alarm rate "
+        "simulated on plain curves, gives each boundary the interval of its likelihood, and takes its label "
         "from the sign of the slope per unit of log step, when that is clear of zero.",
         ("feature", "model", "rule", "label", "from step", "to step", "change", "false alarms"),
         tuple(rows),

@@ -7,7 +7,7 @@
   const said = box.querySelector("output");
   const colours = [[68, 1, 84], [71, 44, 122], [59, 81, 139], [44, 113, 142], [33, 144, 141],
     [39, 173, 129], [92, 200, 99], [170, 220, 50], [253, 231, 37]];
-  let turn = -0.7, tilt = 0.55;
+  let turn = -0.7, tilt = 0.75;
 
   const finite = (rows) => rows.flat().filter((value) => value !== null);
   const ends = (values) => [Math.min(...values), Math.max(...values)];
@@ -25,7 +25,7 @@
     const ratio = window.devicePixelRatio || 1, width = canvas.clientWidth, height = canvas.clientHeight;
     canvas.width = width * ratio; canvas.height = height * ratio;
     pen.setTransform(ratio, 0, 0, ratio, 0, 0);
-    const size = 0.62 * Math.min(width, 1.5 * height);
+    const size = 0.52 * Math.min(width, 1.5 * height);
     const share = (value) => (value - low) / Math.max(high - low, 1e-12);
     const place = (i, j, value) => {
       const x = i / (rows - 1) - 0.5, y = j / (columns - 1) - 0.5, z = 0.7 * (share(value) - 0.5);
