@@ -62,7 +62,9 @@ def test_what_is_watched_from_inside_equals_what_is_measured_from_beside(tmp_pat
         for name in ("runs-watch", "beside")
     )
     both = inside.index.intersection(beside.index)
-    assert len(both) >= 20  # step 0 of each run; later ones may be skipped, the training is faster
+    single = ["zero_rows", "qk_norm", "qk_entropy", "ov_norm", "ov_entropy"]  # of one checkpoint: what is
+    both = both[both.get_level_values("feature").isin(single)]  # skipped inside changes what came before
+    assert len(both) >= 20
     assert (inside[both] - beside[both]).abs().max() == 0
 
 
