@@ -124,6 +124,11 @@ class Feature:
         A feature that no probe measures and the analysis derives: `excess_of` minus its null's mean.
     per_log_step_of : Feature, optional
         Derived, too: `per_log_step_of` over the difference of the two steps' logarithms.
+    target : str
+        What the target is called that the analysis makes of it, for a feature of the kind `QUALITY`: draws
+        are averaged, of several layers a run's last one counts.
+    log_target : bool
+        Whether that target is its natural logarithm.
 
     Examples
     --------
@@ -144,6 +149,8 @@ class Feature:
     aggregate: str = "mean"
     excess_of: Feature | None = None
     per_log_step_of: Feature | None = None
+    target: str = ""
+    log_target: bool = False
 
 
 @dataclass(frozen=True, slots=True)

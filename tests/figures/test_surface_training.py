@@ -6,11 +6,13 @@ import numpy as np
 import pandas as pd
 from matplotlib.colors import to_hex
 
+from tests.columns import catalogue_of
 from toposcope.figures.style import NULL
 from toposcope.figures.surface_training import PANELS, draw_densities, draw_diagrams, draw_lines
 from toposcope.types import Diagram
 
 RUNS = pd.DataFrame({"run": ["a"], "family": ["a"], "parameters": [3000]})
+CATALOGUE = catalogue_of(["surface/minima", "surface/minima_null", "curvature/top_eigenvalue"])
 
 
 def features() -> pd.DataFrame:
@@ -28,7 +30,7 @@ def features() -> pd.DataFrame:
 
 
 def test_a_line_is_the_mean_over_draws_with_its_null_in_grey() -> None:
-    figure = draw_lines(features(), RUNS)
+    figure = draw_lines(features(), RUNS, CATALOGUE)
     axes = {ax.get_title(loc="left"): ax for ax in figure.axes}
     assert list(axes) == [panel[0] for panel in PANELS]
     lines = axes["minima of the surface"].get_lines()

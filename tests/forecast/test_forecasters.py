@@ -231,7 +231,7 @@ def test_published_rules_and_their_control(family):
 def test_vectors_have_no_range_to_leak_and_average_draws():
     rows = pd.DataFrame(
         {
-            "run": "a", "step": [0, 0, 100], "probe": "rips", "name": "pooled", "draw": [0, 1, 0], "dim": 1,
+            "run": "a", "step": [0, 0, 100], "probe": "rips", "scope": "pooled", "draw": [0, 1, 0], "dim": 1,
             "birth": [[0.1], [0.2], [1.0]], "death": [[0.3], [0.4], [3.0]],
         }
     )  # fmt: skip

@@ -22,6 +22,7 @@ from toposcope.cli.main import main
 from toposcope.cli.report import command
 from toposcope.errors import InputError
 from toposcope.figures.rendering import Rendered
+from toposcope.papers.published import PUBLISHED
 from toposcope.papers.report_files import tidy_rows
 from toposcope.probes.catalogue import DECLARED, own_catalogue
 from toposcope.report.representations import part
@@ -48,7 +49,7 @@ def answers(study):
 
 
 def build(features, metrics, runs, **more):
-    return study_of_rows(REPRESENTATIONS, features, metrics, runs, **more)
+    return replace(study_of_rows(REPRESENTATIONS, features, metrics, runs, **more), published=PUBLISHED)
 
 
 def _noise(*axes):

@@ -28,6 +28,7 @@ from toposcope.errors import InputError
 from toposcope.sources.history import renamed
 from toposcope.sources.losses import read_table
 from toposcope.store import Store
+from toposcope.types import Scope
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -258,7 +259,7 @@ def _diagrams(store: Store, subject: Subject) -> pd.DataFrame | None:
     """Return the kept diagrams that the page of a subject draws."""
     if subject is REPRESENTATIONS:
         return store.diagrams(probe=PROBE)
-    return store.diagrams(probe="rips", name="pooled") if subject is WEIGHTS else None
+    return store.diagrams(probe="rips", scope=Scope.POOLED) if subject is WEIGHTS else None
 
 
 def study_of_rows(

@@ -26,11 +26,46 @@ def _no_phases(table: SeriesTable, columns: Sequence[str]) -> pd.DataFrame:
 
 
 @dataclass(frozen=True, slots=True)
+class FixedPhase:
+    """A phase from step `low` to `high` (None: the end); `sign` of the change that its name claims, 0 any."""
+
+    name: str
+    low: int
+    high: int | None
+    sign: int
+
+
+@dataclass(frozen=True, slots=True)
+class FixedPhases:
+    """Phases whose steps a publication fixed for every run; `source` is what sentences call it."""
+
+    source: str = ""
+    phases: tuple[FixedPhase, ...] = ()
+
+    def sentence(self) -> str:
+        """Return the phases with their steps.
+
+        >>> FixedPhases("a", (FixedPhase("rise", 0, 9, 1), FixedPhase("rest", 9, None, 0))).sentence()
+        'rise (steps 0 to 9) and rest (from 9)'
+        """
+        said = [
+            f"{one.name} ({f'from {one.low:,}' if one.high is None else _span(one.low, one.high)})"
+            for one in self.phases
+        ]
+        return " and ".join([", ".join(said[:-1]), said[-1]] if len(said) > 1 else said)
+
+
+def _span(low: int, high: int) -> str:
+    return f"{'' if low else 'steps '}{low:,} to {high:,}"
+
+
+@dataclass(frozen=True, slots=True)
 class PublishedRules:
     """Rules from elsewhere: forecasters by the features that they may read, and where phases begin."""
 
     forecasters: Callable[[Collection[str]], Sequence[Forecaster]] = _no_forecasters
     phases: Callable[[SeriesTable, Sequence[str]], pd.DataFrame] = _no_phases
+    fixed: FixedPhases = FixedPhases()
 
 
 NOTHING = PublishedRules()

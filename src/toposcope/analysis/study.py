@@ -11,12 +11,13 @@ import numpy as np
 import pandas as pd
 
 from toposcope import analysis as tables
+from toposcope.analysis.clouds import leading_cloud
 from toposcope.analysis.finals import finals_table, fits_table
 from toposcope.analysis.findings import Findings, find
 from toposcope.analysis.forecast.compare import COLUMNS as FORECASTS
 from toposcope.analysis.forecast.compare import WORTH, forecast_table, worth_of_features
 from toposcope.analysis.forecast.frame import Log
-from toposcope.analysis.groups import sizes
+from toposcope.analysis.groups import ModelSize, sizes
 from toposcope.analysis.hidden import COUNT, PROBE, SENSITIVITY, TOP
 from toposcope.analysis.labels import Labels
 from toposcope.analysis.published import NOTHING, PublishedRules
@@ -30,7 +31,7 @@ from toposcope.analysis.trends.verdicts import (
     default_columns,
     family_table,
 )
-from toposcope.types import Normalization
+from toposcope.types import Normalization, Scope
 
 SHOWN = 60
 """Most features whose runs are listed one by one on a page."""
@@ -79,9 +80,19 @@ class Study:
         return Labels(self.series)
 
     @cached_property
+    def sizes(self) -> list[ModelSize]:
+        """The model sizes, smallest first, each with its runs."""
+        return sizes(self.runs)
+
+    @property
+    def has_sizes(self) -> bool:
+        """Whether there are models of more than one known size."""
+        return len({group.parameters for group in self.sizes if group.parameters > 0}) > 1
+
+    @cached_property
     def ordered(self) -> list[str]:
         """The runs, smallest model first, the seeds of a size beside each other."""
-        return [run for group in sizes(self.runs) for run in group.runs]
+        return [run for group in self.sizes for run in group.runs]
 
     @cached_property
     def columns(self) -> list[str]:
@@ -262,15 +273,26 @@ class Study:
         return network if network in measured and matrix not in measured else matrix
 
     @cached_property
-    def cloud(self) -> str:
-        """The weight cloud that leads: the one of all rows where it was measured, else the sum of layers."""
-        known = self.series.catalogue
-        names = set(known.loc[known["probe"].astype(str).str.endswith("rips"), "name"])
-        return "layers" if "layers" in names and "pooled" not in names else "pooled"
+    def cloud(self) -> Scope:
+        """The scope of the cloud that leads: the one of all rows where it was measured, else the layers'."""
+        measured = self.features
+        clouds = measured[measured["probe"].astype(str).str.endswith("rips")] if len(measured) else measured
+        return leading_cloud(clouds)
 
     def column(self, template: str) -> str:
-        """Return a column key with this study's filtration and cloud filled in."""
-        return template.format(self.filtration).replace("/pooled/", f"/{self.cloud}/")
+        """Return a column key with this study's filtration and leading cloud filled in.
+
+        The first column that the catalogue has of the same probe, filtration and feature for the whole model
+        takes the place of one that was not measured: another cloud.
+        """
+        wanted = template.format(self.filtration)
+        known = self.series.catalogue
+        if wanted in self.series.values or "/" not in wanted:
+            return wanted
+        probe, *path, feature = wanted.split("/")
+        same = (known["probe"] == probe) & (known["feature"] == feature) & (known["scope"] == "model")
+        near = known.loc[same & known["filtration"].isin(path), "column"]
+        return str(near.iloc[0]) if len(near) else wanted
 
 
 def effects_of(scores: pd.DataFrame) -> pd.DataFrame:

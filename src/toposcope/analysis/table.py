@@ -142,7 +142,9 @@ def series_table(
     values, spread, names, problems = add_targets(values, spread, metrics, runs, smooth=smooth)
     odd = infinite.groupby(["probe", "feature"], sort=True).size()
     problems += tuple(f"{p}/{f}: {n} infinite values count as missing" for (p, f), n in odd.items())
-    table = with_targets(SeriesTable(values, spread, columns, names, runs, problems), own_targets(rows))
+    table = with_targets(
+        SeriesTable(values, spread, columns, names, runs, problems), own_targets(rows, catalogue)
+    )
     return table if targets is None else with_targets(table, targets)
 
 

@@ -24,8 +24,6 @@ TARGET_LABELS = {
     "perplexity": "perplexity",
 }
 """What the targets that the package makes are called; any other is called as its column."""
-OWN_TARGETS = ("log_perplexity", "probe_accuracy")
-"""Targets that a store of representations brings itself; `probe_accuracy` is that of the last layer."""
 _KEYS = ("run", "step", "revision")
 _LISTED = 5
 _READ = (*SUFFIXES, ".json")
@@ -120,27 +118,36 @@ def _steps(frame: pd.DataFrame, path: Path) -> pd.Series:
     return steps.astype("int64")
 
 
-def own_targets(features: pd.DataFrame) -> pd.DataFrame:
+def own_targets(features: pd.DataFrame, declared: pd.DataFrame | None = None) -> pd.DataFrame:
     """Return the targets that feature rows hold themselves, in the form of `read_targets`.
+
+    `declared` is what `Store.catalogue` returns: it says which features give a target. Rows that come without
+    it, or with one that says nothing of targets, are read by what the package's own probes declare.
 
     >>> rows = pd.DataFrame({"run": "a", "step": [0], "probe": "representations", "name": "model",
     ...     "feature": "perplexity", "layer": [None], "value": [np.e]})
     >>> own_targets(rows)[["target", "value"]].values.tolist()
     [['log_perplexity', 1.0]]
     """
-    rows = features[features["probe"] == "representations"]
-    perplexity = rows[(rows["feature"] == "perplexity") & (rows["value"] > 0)]
-    found = [perplexity.assign(target="log_perplexity", value=np.log(perplexity["value"]))]
-    if "layer" in rows:
-        scored = rows[rows["feature"] == "probe_accuracy"]
-        last = scored[scored["layer"] == scored.groupby("run")["layer"].transform("max")]
-        found.append(last.assign(target="probe_accuracy"))
-    around = features[(features["probe"] == "sharpness") & (features["feature"] == "batch_loss")]
-    batches = around.groupby(["run", "step"], as_index=False)["value"].mean()
-    found.append(batches.assign(target="batch_loss"))
-    together = pd.concat(found, ignore_index=True)
-    together = together[np.isfinite(together["value"])].assign(status="ok", reason="")
-    return together[list(COLUMNS)]
+    if declared is None or "target" not in declared or declared["target"].isna().all():
+        from toposcope.probes.catalogue import own_catalogue
+
+        declared = own_catalogue()
+    found = [pd.DataFrame(columns=list(COLUMNS))]
+    for line in declared[declared["target"].fillna("") != ""].to_dict("records"):
+        mine = features[(features["probe"] == line["probe"]) & (features["feature"] == line["feature"])]
+        if mine.empty:
+            continue
+        if "layer" in mine and mine["layer"].notna().any():
+            mine = mine[mine["layer"] == mine.groupby("run")["layer"].transform("max")]
+        if line["log_target"]:
+            mine = mine[mine["value"] > 0]
+            mine = mine.assign(value=np.log(mine["value"]))
+        mean = mine.groupby(["run", "step"], as_index=False)["value"].mean()
+        mean = mean[np.isfinite(mean["value"])]
+        found.append(mean.assign(target=line["target"], status="ok", reason=""))
+    found = [part for part in found if len(part)] or found[:1]
+    return pd.concat(found, ignore_index=True)[list(COLUMNS)]
 
 
 def join_targets(

@@ -10,7 +10,7 @@ import click
 from toposcope.cli.output import json_option, print_json, print_table
 from toposcope.cli.sweeping import step_pattern_option
 from toposcope.errors import InputError
-from toposcope.types import Normalization
+from toposcope.types import Normalization, Scope
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -96,13 +96,13 @@ def _show(table: pd.DataFrame, labels: list[str]) -> None:
     for row in records:
         title = _SHOWN.get((row["feature"], row["filtration"]))
         if title is not None:
-            name = f"all {row['role']}" if row["scope"] == "role" else row["name"]
+            name = f"all {row['role']}" if row["scope"] == Scope.ROLE else row["name"]
             lines.setdefault(name, {})[title] = _value(row)
     columns = list(_SHOWN.values())
     cells = [[name, *(line.get(column) for column in columns)] for name, line in lines.items()]
     print_table(f"{labels[1]} minus {labels[0]}", ("matrix", *columns), cells)
     for row in records:
-        if row["scope"] == "pooled" and row["probe"] == "distances":
+        if row["scope"] == Scope.POOLED and row["probe"] == "distances":
             click.echo(f"pooled {row['feature']}: {_value(row).lstrip('+')}")
     click.echo("± is the standard error over the draws; a difference without it has no draw, not no noise.")
 

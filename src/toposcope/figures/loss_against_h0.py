@@ -15,6 +15,7 @@ from toposcope.analysis.lines import curve, select
 from toposcope.figures.neural_persistence import PANELS, thin
 from toposcope.figures.series import DrawnSize, loss_at_checkpoints, sizes
 from toposcope.figures.style import MUTED, end_labels, house, new_figure, say_empty, size_title
+from toposcope.types import Scope
 
 FEATURE = "h0_total"
 
@@ -24,7 +25,7 @@ def draw(
     metrics: pd.DataFrame,
     runs: pd.DataFrame,
     *,
-    name: str = "pooled",
+    scope: str = Scope.POOLED,
     notes: pd.DataFrame | None = None,
 ) -> Figure:
     """Draw each checkpoint's loss against its H0 total persistence, one panel per size, coloured by step.
@@ -37,8 +38,8 @@ def draw(
         Columns run, step, loss, heldout_loss.
     runs
         Columns run, family, parameters.
-    name
-        "pooled" or "layers".
+    scope
+        `Scope.POOLED` (the rows of all matrices in one cloud) or `Scope.MODEL` (the sum over matrices).
     notes
         Optional, columns run and text: what to write into a run's panel, such as its correlations.
 
@@ -47,7 +48,7 @@ def draw(
     Figure
         Points are means over the draws; horizontal bars are their 95% interval.
     """
-    rows = select(features, FEATURE, probe="rips", name=name)
+    rows = select(features, FEATURE, probe="rips", scope=scope)
     losses, kind = loss_at_checkpoints(metrics, rows)
     groups = thin(sizes(runs), PANELS)
     n_rows = max(int(np.ceil(len(groups) / 5)), 1)
@@ -108,10 +109,15 @@ def panel(
 
 
 def together(
-    ax: Axes, features: pd.DataFrame, metrics: pd.DataFrame, groups: list[DrawnSize], *, name: str = "pooled"
+    ax: Axes,
+    features: pd.DataFrame,
+    metrics: pd.DataFrame,
+    groups: list[DrawnSize],
+    *,
+    scope: str = Scope.POOLED,
 ) -> None:
     """Draw all sizes on one pair of axes, coloured by size."""
-    rows = select(features, FEATURE, probe="rips", name=name)
+    rows = select(features, FEATURE, probe="rips", scope=scope)
     losses, kind = loss_at_checkpoints(metrics, rows)
     ax.set_title("Loss against H0 total persistence")
     if losses.empty:

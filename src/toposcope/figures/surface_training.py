@@ -9,6 +9,7 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from toposcope.analysis.catalogue import nulls_by_feature
 from toposcope.analysis.lines import null_band, select
 from toposcope.figures.lines import draw_sizes
 from toposcope.figures.series import DrawnSize, sizes
@@ -26,7 +27,7 @@ PANELS = (
 """Title, probe, feature, unit, and whether the axis is logarithmic."""
 
 
-def draw_lines(features: pd.DataFrame, runs: pd.DataFrame) -> Figure:
+def draw_lines(features: pd.DataFrame, runs: pd.DataFrame, catalogue: pd.DataFrame) -> Figure:
     """Draw six panels against the log step, one line a size; grey bands are nulls.
 
     Parameters
@@ -35,6 +36,8 @@ def draw_lines(features: pd.DataFrame, runs: pd.DataFrame) -> Figure:
         The store's features table; rows of the probes sharpness, curvature and surface.
     runs
         Columns run, family, parameters.
+    catalogue
+        What the columns are, as `SeriesTable.catalogue`: it says which feature is another's null.
 
     Returns
     -------
@@ -51,9 +54,11 @@ def draw_lines(features: pd.DataFrame, runs: pd.DataFrame) -> Figure:
             if rows.empty:
                 say_empty(ax, "not measured")
                 continue
-            nulls = select(features, f"{feature}_null", probe=probe, scope=Scope.MODEL)
+            null = nulls_by_feature(catalogue, probe).get(feature)
             positive = bool((rows["value"] > 0).all())
-            _null(ax, nulls, groups, positive=log and positive)
+            if null is not None:
+                nulls = select(features, null, probe=probe, scope=Scope.MODEL)
+                _null(ax, nulls, groups, positive=log and positive)
             draw_sizes(ax, rows, groups, unit=unit, log=log and positive)
     return figure
 

@@ -12,6 +12,7 @@ from toposcope.analysis.lines import select
 from toposcope.figures.lines import draw_sizes
 from toposcope.figures.series import DrawnSize, sizes
 from toposcope.figures.style import house, new_figure, say_empty
+from toposcope.types import Scope
 
 PROBE = "rips"
 FEATURES = ("h0_total", "h1_total", "h0_total_scaled", "h1_total_scaled")
@@ -25,7 +26,7 @@ def draw(
     features: pd.DataFrame,
     runs: pd.DataFrame,
     *,
-    name: str = "pooled",
+    scope: str = Scope.POOLED,
     bends: Mapping[str, pd.DataFrame] | None = None,
 ) -> Figure:
     """Draw H0 and H1 total persistence against the step, one line per size, raw above scale-free.
@@ -37,8 +38,8 @@ def draw(
         "h0_total_scaled" and "h1_total_scaled" (distances divided by their median).
     runs
         Columns run, family, parameters.
-    name
-        "pooled" (the rows of all matrices in one cloud) or "layers" (the sum over matrices).
+    scope
+        `Scope.POOLED` (the rows of all matrices in one cloud) or `Scope.MODEL` (the sum over matrices).
     bends
         The changepoints of each feature, as `toposcope.figures.marks.bends_of` returns them.
 
@@ -49,11 +50,11 @@ def draw(
         are seeds, mean and interval over the seeds.
     """
     groups = sizes(runs)
-    scaled = not select(features, "h0_total_scaled", probe=PROBE, name=name).empty
+    scaled = not select(features, "h0_total_scaled", probe=PROBE, scope=scope).empty
     with house():
         figure, axes = new_figure(5.6 if scaled else 3.3, rows=2 if scaled else 1, columns=2)
         for ax, feature, title in zip(axes.flat, FEATURES, _TITLES, strict=False):
-            panel(ax, features, groups, feature, name=name, title=title, bends=(bends or {}).get(feature))
+            panel(ax, features, groups, feature, scope=scope, title=title, bends=(bends or {}).get(feature))
     return figure
 
 
@@ -63,12 +64,12 @@ def panel(
     groups: list[DrawnSize],
     feature: str,
     *,
-    name: str,
+    scope: str,
     title: str,
     bends: pd.DataFrame | None = None,
 ) -> None:
     """Draw one feature of every size on `ax`."""
-    rows = select(features, feature, probe=PROBE, name=name)
+    rows = select(features, feature, probe=PROBE, scope=scope)
     ax.set_title(title)
     if rows.empty:
         say_empty(ax, f"{feature} was not measured")

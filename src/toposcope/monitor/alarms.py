@@ -14,6 +14,7 @@ from toposcope.monitor.run_watch import TESTS, Alert, PanelLook, RunWatch, culpr
 from toposcope.monitor.session import LiveStore
 from toposcope.monitor.target import TEST, watching
 from toposcope.topology.early_stopping import stopping_index
+from toposcope.types import Normalization, Scope
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -134,8 +135,8 @@ class Watchman:
         """Say when Rieck's rule would stop: a notice, since the rule states no error rate."""
         part = rows[
             (rows["feature"] == "neural_persistence")
-            & (rows["scope"] == "model")
-            & (rows["filtration"] == "rieck")
+            & (rows["scope"] == Scope.MODEL)
+            & (rows["filtration"] == Normalization.NETWORK)
         ]
         if not len(part):
             return []

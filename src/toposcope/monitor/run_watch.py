@@ -17,7 +17,7 @@ from toposcope.analysis.alarms.residuals import OneStepAhead
 from toposcope.analysis.alarms.spending import AlarmFamily, level
 from toposcope.analysis.phases.online import OnlineDetector
 from toposcope.monitor.content import Content, Fault
-from toposcope.types import Scope, Status
+from toposcope.types import Normalization, Scope, Status
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -37,8 +37,10 @@ _PANEL = (
     "update_relative", *(f"update_relative_{part}" for part in "qkvo"), "update_row_max", "update_entropy",
     "qk_norm", "ov_norm",
 )  # fmt: skip
+_OWN = (Scope.MATRIX, Scope.HEAD)
+"""What has a name of its own in the model."""
 _ENTROPIES = ("update_entropy",)
-_PERSISTENCE = ("neural_persistence", "neural_persistence", "rieck")
+_PERSISTENCE = ("neural_persistence", "neural_persistence", Normalization.NETWORK)
 _REST = 20
 
 NAMED = 2.0
@@ -117,9 +119,7 @@ class RunWatch:
         if step <= self._checkpoint_step:
             return []
         since, self._checkpoint_step = self._checkpoint_step, step
-        broken = sorted(
-            set(rows.loc[rows["status"] == Status.FAILED, "name"]) - {"", "role", "model", "layers"}
-        )
+        broken = sorted(set(rows.loc[(rows["status"] == Status.FAILED) & rows["scope"].isin(_OWN), "name"]))
         faults = tuple(self._content.update(rows))
         found = self._not_finite(step, broken) + self._spoilt(step, faults)
         found += self._whole(step, since, rows) + self._persistence(step, rows)
@@ -248,9 +248,7 @@ def culprits(look: PanelLook, most: int = 8) -> list[dict[str, object]]:
 
 
 def _panel_values(rows: pd.DataFrame) -> dict[Key, tuple[Hashable, float]]:
-    part = rows[
-        rows["feature"].isin(_PANEL) & rows["scope"].isin([Scope.MATRIX, Scope.HEAD]) & rows["draw"].isna()
-    ]
+    part = rows[rows["feature"].isin(_PANEL) & rows["scope"].isin(_OWN) & rows["draw"].isna()]
     heads = part["head"].fillna(-1).astype(int)
     found: dict[Key, tuple[Hashable, float]] = {}
     for name, head, feature, value, scope in zip(

@@ -43,8 +43,8 @@ def recipe_series(name: str) -> Series:
     SourceError
         When the hub cannot be read.
     """
+    from toposcope.papers.published_series import published
     from toposcope.sources import open_series
-    from toposcope.sources.published import published
 
     family = published(name)
     addresses = [family.address_of(model) for model in printed()["trajectory"]]

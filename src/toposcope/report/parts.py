@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from matplotlib.figure import Figure
 
 from toposcope.analysis.findings import words
-from toposcope.analysis.groups import size_list, sizes
+from toposcope.analysis.groups import size_list
 from toposcope.analysis.study import Study
 from toposcope.figures.rendering import render_all
 from toposcope.tabular import Table
@@ -117,7 +117,7 @@ def part_of(
             Answer(found.title(one), answer, _shown(one.question, pictures))
             for one in found
             if one is not found.lead
-            and (one.question != "scale" or len(sizes(study.runs)) > 1)
+            and (one.question != "scale" or len(study.sizes) > 1)
             and (answer := words.said(found, one)).text
         ),
         pictures=tuple(pictures.values()),

@@ -93,10 +93,11 @@ def catalogue_table(declared: Mapping[str, Iterable[Feature]]) -> pd.DataFrame:
 
 def _declared(probe: str, feature: Feature) -> dict[str, object]:
     others = {name: getattr(feature, name) for name in ("null_of", "excess_of", "per_log_step_of")}
+    plain = ("label", "unit", "primary", "description", "aggregate", "target", "log_target")
     return {
         "probe": probe,
         "feature": feature.name,
-        **{name: getattr(feature, name) for name in ("label", "unit", "primary", "description", "aggregate")},
+        **{name: getattr(feature, name) for name in plain},
         "kind": str(feature.kind),
         "scopes": [str(scope) for scope in feature.scopes],
         "filtrations": list(feature.filtrations),

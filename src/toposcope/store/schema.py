@@ -108,6 +108,8 @@ CATALOGUE = pa.schema(
         ("aggregate", _text),
         ("excess_of", _text),
         ("per_log_step_of", _text),
+        ("target", _text),
+        ("log_target", pa.bool_()),
     ]
 )
 

@@ -193,7 +193,7 @@ class Store:
         """Return what the probes of the store declare: one line for each of their features.
 
         Columns probe, feature, label, unit, kind, null_of, primary, description, scopes, filtrations,
-        aggregate, excess_of and per_log_step_of: the fields of `toposcope.types.Feature`.
+        aggregate, excess_of, per_log_step_of, target and log_target: the fields of `toposcope.types.Feature`.
         """
         return self._whole("catalogue").to_pandas()
 
@@ -219,10 +219,14 @@ class Store:
         return self._measured("features", probe=probe, run=run, feature=feature).to_pandas()
 
     def diagrams(
-        self, probe: str | None = None, name: str | None = None, run: str | None = None
+        self,
+        probe: str | None = None,
+        name: str | None = None,
+        run: str | None = None,
+        scope: str | None = None,
     ) -> pd.DataFrame:
         """Return the kept diagrams; `birth` and `death` hold one array each per line."""
-        return self._measured("diagrams", probe=probe, run=run, name=name).to_pandas()
+        return self._measured("diagrams", probe=probe, run=run, name=name, scope=scope).to_pandas()
 
     def compact(self) -> int:
         """Join the parts of each run and probe into one file, and return how many files went.

@@ -12,7 +12,7 @@ from toposcope.analysis.catalogue import nulls_by_feature
 from toposcope.analysis.ends import draw_noise, first_last
 from toposcope.analysis.findings.base import Finding
 from toposcope.analysis.forms import extent
-from toposcope.analysis.groups import short, sizes
+from toposcope.analysis.groups import short
 from toposcope.analysis.hidden import PROBE, QUALITY, WITH_NULL, of_layer
 from toposcope.analysis.lines import curve, null_band, select
 from toposcope.types import Scope
@@ -47,7 +47,7 @@ def _moved(study: Study) -> list[str]:
 
 
 def _who(study: Study) -> dict[str, object]:
-    groups = sizes(study.runs)
+    groups = study.sizes
     known = [group.parameters for group in groups if group.parameters > 0]
     counts = study.series.values.groupby("run")["step"].agg(["count", "min", "max"])
     seeds = [len(group.runs) for group in groups] or [1]
@@ -122,12 +122,13 @@ def nulls_of(study: Study) -> list[BesideNull]:
         ]
     elif study.subject.name == "landscape":
         of_surface = {"probe": "surface", "scope": Scope.MODEL}
+        nulls = nulls_by_feature(study.series.catalogue, "surface")
         found = [
             _beside(
                 study, f"surface/{name}", select(study.features, name, **of_surface),
-                select(study.features, f"{name}_null", **of_surface),
+                select(study.features, nulls[name], **of_surface),
             )
-            for name in ("minima", "average_persistence")
+            for name in ("minima", "average_persistence") if name in nulls
         ]  # fmt: skip
     else:
         probe = "gradient_" * (study.subject.name == "gradients") + "neural_persistence"
@@ -143,7 +144,7 @@ def nulls_of(study: Study) -> list[BesideNull]:
 def _beside(study: Study, column: str, measured: pd.DataFrame, nulls: pd.DataFrame) -> BesideNull | None:
     above = below = n = 0
     ratios = []
-    for group in sizes(study.runs):
+    for group in study.sizes:
         line, null = curve(measured, group.runs), null_band(nulls, group.runs)
         both = line.merge(null, on="step", suffixes=("", "_null")).dropna(subset=["low_null", "high_null"])
         if both.empty:

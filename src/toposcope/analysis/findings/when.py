@@ -15,9 +15,6 @@ from toposcope.analysis.hidden import TOTAL
 if TYPE_CHECKING:
     from toposcope.analysis.study import Study
 
-PHASES = (("collapse", 0, 32), ("reorganisation", 32, 1000), ("refinement", 1000, None))
-"""The embedding report's phases, by step: it read them off a figure of H1 total persistence."""
-
 
 def when(study: Study) -> Finding:
     """Strength: "known" up to the spacing of checkpoints, or "too few" checkpoints."""
@@ -35,7 +32,8 @@ def when(study: Study) -> Finding:
         "lead": study.labels.label(lead) if lead else "",
         "half_target": extent(loss), "half_lead": extent(own), "both": len(both),
         "later": int((both["own"] > both["loss"]).sum()), "earlier": int((both["own"] < both["loss"]).sum()),
-        "gap": float(gap), "fixed": _fixed(study), **_bends(study, lead),
+        "gap": float(gap), "fixed": _fixed(study),
+        "fixed_by": study.published.fixed.source, **_bends(study, lead),
     }  # fmt: skip
     return Finding("when", "known", numbers, "segments on log step against smooth curves")
 
@@ -59,25 +57,26 @@ def _bends(study: Study, lead: str) -> dict[str, object]:
 
 
 def fixed_phases(study: Study, column: str) -> pd.DataFrame:
-    """Return the change of a feature over each of the embedding report's phases, one row per run and phase.
+    """Return the change of a feature over each phase that a publication fixed, one row per run and phase.
 
     Columns run, column, phase, start_step, end_step, first, last: the values at the first and the last
     checkpoint inside the phase's steps. `agrees`: whether the sign of the change is what the label says;
-    None for reorganisation, of which any change is one.
+    None for a phase of which any change is one.
     """
     rows = []
     for run in study.series.run_names:
         frame = study.series.of_run(run)
         known = frame[["step", column]].dropna() if column in frame else frame.iloc[:0]
-        for phase, low, high in PHASES:
-            inside = known[(known["step"] >= low) & (known["step"] <= (np.inf if high is None else high))]
+        for phase in study.published.fixed.phases:
+            high = np.inf if phase.high is None else phase.high
+            inside = known[(known["step"] >= phase.low) & (known["step"] <= high)]
             if len(inside) < 2:
                 continue
             first, last = inside.iloc[0], inside.iloc[-1]
             change = float(last[column] - first[column])
-            agrees = {"collapse": change < 0, "refinement": change > 0}.get(phase)
+            agrees = change * phase.sign > 0 if phase.sign else None
             rows.append(
-                (run, column, phase, int(first["step"]), int(last["step"]), float(first[column]),
+                (run, column, phase.name, int(first["step"]), int(last["step"]), float(first[column]),
                  float(last[column]), agrees)
             )  # fmt: skip
     names = ["run", "column", "phase", "start_step", "end_step", "first", "last", "agrees"]
@@ -89,10 +88,11 @@ def _fixed(study: Study) -> list[dict[str, object]]:
         return []
     judged = fixed_phases(study, TOTAL).dropna(subset=["agrees"])
     found = []
-    for phase, verb in (("collapse", "falls"), ("refinement", "rises")):
-        mine = judged[judged["phase"] == phase]
+    for phase in study.published.fixed.phases:
+        mine = judged[judged["phase"] == phase.name]
         if len(mine):
+            verb = "rises" if phase.sign > 0 else "falls"
             steps = [int(mine["start_step"].min()), int(mine["end_step"].max())]
             right = int(mine["agrees"].astype(bool).sum())
-            found.append({"phase": phase, "verb": verb, "steps": steps, "right": right, "of": len(mine)})
+            found.append({"phase": phase.name, "verb": verb, "steps": steps, "right": right, "of": len(mine)})
     return found

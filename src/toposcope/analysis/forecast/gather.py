@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pandas as pd
 
+from toposcope.analysis.clouds import leading_cloud
 from toposcope.analysis.forecast.base import Forecaster
 from toposcope.analysis.forecast.curve import Curve, curve_from_metrics
 from toposcope.analysis.forecast.schedule import Schedule, cosine
@@ -17,6 +18,7 @@ from toposcope.analysis.forecast.vectors import VECTORS, vector_table
 from toposcope.analysis.health import health
 from toposcope.analysis.table import series_table
 from toposcope.errors import InputError
+from toposcope.types import Scope
 
 NEURAL_PERSISTENCE = "neural_persistence"
 TOPOLOGY = (NEURAL_PERSISTENCE, "h0_total", "h1_total")
@@ -193,14 +195,13 @@ def feature_columns(
     model = features[
         (features["role"] == "model") & features["status"].isin(["ok", "subsampled", "truncated"])
     ]
-    rips = set(model.loc[model["probe"] == "rips", "name"])
-    cloud = "pooled" if "pooled" in rips or "layers" not in rips else "layers"
+    cloud = leading_cloud(model[model["probe"] == "rips"])
     wanted = {
-        ("neural_persistence", "model", "neural_persistence"): NEURAL_PERSISTENCE,
+        ("neural_persistence", Scope.MODEL, "neural_persistence"): NEURAL_PERSISTENCE,
         ("rips", cloud, "h0_total"): "h0_total",
         ("rips", cloud, "h1_total"): "h1_total",
     }
-    keys = pd.MultiIndex.from_frame(model[["probe", "name", "feature"]])
+    keys = pd.MultiIndex.from_frame(model[["probe", "scope", "feature"]])
     short = pd.Series([wanted.get(key) for key in keys], index=model.index)
     used = model.assign(short=short).dropna(subset=["short"])
     filtrations = used.groupby("short")["filtration"].agg(lambda values: sorted(set(values))[0])

@@ -11,6 +11,8 @@ from collections.abc import Callable
 import numpy as np
 import pandas as pd
 
+from toposcope.types import Scope
+
 IMAGE_BINS = 6
 LANDSCAPE_POINTS = 12
 LANDSCAPE_LAYERS = 3
@@ -53,13 +55,13 @@ VECTORS: dict[str, Callable[[np.ndarray, np.ndarray], np.ndarray]] = {
 }
 
 
-def vector_table(diagrams: pd.DataFrame, kind: str, *, name: str = "pooled") -> pd.DataFrame:
+def vector_table(diagrams: pd.DataFrame, kind: str, *, scope: str = Scope.POOLED) -> pd.DataFrame:
     """Return one row per (run, step) with the columns `kind`_0, `kind`_1, .. of all dimensions side by side.
 
-    `diagrams` has the store's columns (run, step, probe, name, draw, dim, birth, death); only the Rips
-    diagrams called `name` are used, draws are averaged, essential and empty classes left out.
+    `diagrams` has the store's columns (run, step, probe, scope, draw, dim, birth, death); only the Rips
+    diagrams of this `scope` are used, draws are averaged, essential and empty classes left out.
     """
-    rows = diagrams[(diagrams["probe"] == "rips") & (diagrams["name"] == name)]
+    rows = diagrams[(diagrams["probe"] == "rips") & (diagrams["scope"] == scope)]
     if rows.empty:
         return pd.DataFrame(columns=["run", "step"])
     vectorise = VECTORS[kind]

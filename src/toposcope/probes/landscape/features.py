@@ -23,7 +23,7 @@ SHARPNESS = (
         description="the same along random directions of the update's length, turned downhill",
     ),
     Feature("update_length", "length of the update", "weight", Kind.BASELINE, scopes=_MODEL),
-    Feature("batch_loss", "loss of the batch", _LOSS, Kind.QUALITY, scopes=_MODEL),
+    Feature("batch_loss", "loss of the batch", _LOSS, Kind.QUALITY, scopes=_MODEL, target="batch_loss"),
 )  # fmt: skip
 
 TOP = Feature(

@@ -78,7 +78,9 @@ _DIMENSIONS = (
     Feature("twonn", "TwoNN dimension", "dimensions", Kind.BASELINE, scopes=_LAYER),
     Feature("mle_dimension", "MLE dimension", "dimensions", Kind.BASELINE, scopes=_LAYER),
 )
-_ACCURACY = Feature("probe_accuracy", "linear probe accuracy", "share", Kind.QUALITY, scopes=_LAYER)
+_ACCURACY = Feature(
+    "probe_accuracy", "linear probe accuracy", "share", Kind.QUALITY, scopes=_LAYER, target="probe_accuracy"
+)
 
 MEASURED = (
     *_SHAPE.values(),
@@ -98,7 +100,10 @@ MEASURED = (
     Feature("cka", "CKA to next layer", kind=Kind.BASELINE, scopes=_LAYER, description="debiased linear CKA"),
     Feature("explained", "variance kept", "share", Kind.BASELINE, scopes=_LAYER),
     *map(_null, (*_SHAPE.values(), *_CARRIED)),
-    Feature("perplexity", "perplexity", "per token", Kind.QUALITY, scopes=_MODEL),
+    Feature(
+        "perplexity", "perplexity", "per token", Kind.QUALITY, scopes=_MODEL, target="log_perplexity",
+        log_target=True,
+    ),
     Feature("loss", "loss on the texts", "nats per token", Kind.QUALITY, scopes=_MODEL),
     _ACCURACY,
     Feature(

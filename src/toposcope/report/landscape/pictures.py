@@ -21,7 +21,10 @@ MOST = 6
 
 def figures(study: Study) -> Iterator[tuple[str, Figure]]:
     """Draw every figure that the store has the numbers for, in reading order."""
-    yield "landscape_training", surface_training.draw_lines(study.features, study.runs)
+    yield (
+        "landscape_training",
+        surface_training.draw_lines(study.features, study.runs, study.series.catalogue),
+    )
     shown = shown_surfaces(study)
     if shown:
         trees = [merge_tree(one.surface.mean) for one in shown]

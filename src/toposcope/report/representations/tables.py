@@ -10,6 +10,7 @@ from toposcope.analysis.findings.scale import last_values
 from toposcope.analysis.findings.when import fixed_phases
 from toposcope.analysis.forms import interval, minus, number
 from toposcope.analysis.hidden import COUNT, ENTROPY, HIDDEN, QUALITY, RANK, TOP, TOTAL
+from toposcope.analysis.published import FixedPhases
 from toposcope.analysis.study import Study
 from toposcope.tabular import Table
 
@@ -123,8 +124,9 @@ def against_table(study: Study) -> Table:
 
 
 def phases_table(study: Study) -> Table:
-    """Return the embedding report's phases beside the segments of a calibrated changepoint search."""
+    """Return the phases that a publication fixed beside the segments of a calibrated changepoint search."""
     rows, frames = [], []
+    published = study.published.fixed
     for column in (TOTAL, RANK):
         if column not in study.series.values:
             continue
@@ -137,9 +139,10 @@ def phases_table(study: Study) -> Table:
             rows += [_segment(name, line) for line in found[found["run"] == run].to_dict("records")]
     return Table(
         "representation_phases",
-        "Phases: the embedding report's fixed steps beside a calibrated search",
-        "The report's collapse (steps 0 to 32), reorganisation (32 to 1,000) and refinement (from 1,000) "
-        "were read off a figure; its rule names them on any curve. The search has a false-alarm rate "
+        f"Phases: {published.source}'s fixed steps beside a calibrated search"
+        if published.phases
+        else "Phases: a calibrated search",
+        _of_fixed(published) + "The search has a false-alarm rate "
         "simulated on plain curves, gives each boundary the interval of its likelihood, and takes its label "
         "from the sign of the slope per unit of log step, when that is clear of zero.",
         ("feature", "model", "rule", "label", "from step", "to step", "change", "false alarms"),
@@ -148,6 +151,12 @@ def phases_table(study: Study) -> Table:
         folded=True,
         grouped=True,
     )
+
+
+def _of_fixed(published: FixedPhases) -> str:
+    if not published.phases:
+        return ""
+    return f"Its {published.sentence()} were read off a figure; such a rule names them on any curve. "
 
 
 def _fixed(name: str, line: dict) -> tuple[str, ...]:

@@ -6,14 +6,13 @@ import numpy as np
 
 from toposcope.analysis.findings import words
 from toposcope.analysis.findings.end import forecasts_of
-from toposcope.analysis.groups import sizes
 from toposcope.analysis.study import Study
 from toposcope.analysis.subjects import H0, H0_SCALED, H1, NP
 from toposcope.figures.marks import bends_of
 from toposcope.report.notes import beside_null, correlations_caption, of_draws, of_seeds
 from toposcope.report.parts import Caption
-from toposcope.report.weights.pictures import has_sizes, symptoms_of
-from toposcope.types import Normalization
+from toposcope.report.weights.pictures import symptoms_of
+from toposcope.types import Normalization, Scope
 
 H1_SCALED = H0_SCALED.replace("h0_", "h1_")
 
@@ -65,15 +64,15 @@ def _overview(study: Study) -> Caption:
     return Caption(
         "The study on one page",
         f"Loss, mean neural persistence and loss against H0 for {_runs(study)}, and "
-        + ("the last H0 against model size." if has_sizes(study) else "H1 of the weight cloud."),
+        + ("the last H0 against model size." if study.has_sizes else "H1 of the weight cloud."),
         "Which quantities move during training"
-        + (", and in which order the sizes end." if has_sizes(study) else "."),
+        + (", and in which order the sizes end." if study.has_sizes else "."),
         "Whether they move together for any reason but time: see the correlations below for that. And "
         + of_seeds(study)
         + ".",
         "Four panels: loss falling with the step, neural persistence against the step, loss against H0 "
         "total persistence, and "
-        + ("final H0 against the number of parameters." if has_sizes(study) else "H1 against the step."),
+        + ("final H0 against the number of parameters." if study.has_sizes else "H1 against the step."),
     )
 
 
@@ -95,7 +94,7 @@ def _loss(study: Study) -> Caption:
         can,
         cannot + " Also, " + of_seeds(study) + ".",
         "Loss, in the unit it was logged in, against the optimiser step on a log axis, for "
-        f"{len(sizes(study.runs))} model sizes.",
+        f"{len(study.sizes)} model sizes.",
     )
 
 
@@ -127,7 +126,7 @@ def _neural_persistence(study: Study) -> Caption:
 def _vietoris_rips(study: Study) -> Caption:
     cloud = (
         "the rows of all matrices in one cloud"
-        if study.cloud == "pooled"
+        if study.cloud == Scope.POOLED
         else "the sum over the clouds of all matrices"
     )
     return Caption(
@@ -141,7 +140,7 @@ def _vietoris_rips(study: Study) -> Caption:
         + (
             "Sizes have clouds of different numbers of points and dimensions, so levels are not comparable "
             "between them. "
-            if has_sizes(study)
+            if study.has_sizes
             else ""
         )
         + "And "

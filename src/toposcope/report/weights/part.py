@@ -10,7 +10,6 @@ from toposcope.report.weights.pictures import (
     figures,
     gradient_figures,
     has_curves,
-    has_sizes,
     table_figures,
 )
 from toposcope.report.weights.tables import phases_table, runs_table, scaling_table, segments_table
@@ -25,7 +24,7 @@ def weights_part(study: Study) -> PagePart:
         *(correlation_table(study, name, "trends") for name in study.further),
         replicates_table(study),
         *((phases_table(study), segments_table(study)) if has_curves(study) else ()),
-        *((scaling_table(study),) if has_sizes(study) else ()),
+        *((scaling_table(study),) if study.has_sizes else ()),
         *((forecasts_table(study),) if study.forecasts["error"].notna().any() else ()),
     )
     return part_of(study, figures(study), captions(study), made)

@@ -39,7 +39,7 @@ def figures(study: Study) -> Iterator[tuple[str, Figure]]:
     yield from _over_time(study) if has_curves(study) else _at_one_checkpoint(study)
     if np.isfinite(study.forecasts["error"].to_numpy(float)).any():
         yield "forecast", forecast.draw(study.forecasts)
-    if has_sizes(study):
+    if study.has_sizes:
         main = study.finals[study.finals["quantity"].isin(study.fits["quantity"])]
         yield "scaling", scaling.draw(main, study.fits, study.runs, study.series.catalogue)
     if has_curves(study) and _measured(study, "neural_persistence"):
@@ -54,12 +54,6 @@ def figures(study: Study) -> Iterator[tuple[str, Figure]]:
 def has_curves(study: Study) -> bool:
     """Return whether any run has more than one checkpoint."""
     return bool((study.series.values.groupby("run")["step"].nunique() > 1).any())
-
-
-def has_sizes(study: Study) -> bool:
-    """Return whether there are models of more than one known size."""
-    runs = study.runs
-    return runs.loc[runs["parameters"] > 0, "parameters"].nunique() > 1
 
 
 def _at_one_checkpoint(study: Study) -> Iterator[tuple[str, Figure]]:
@@ -84,7 +78,7 @@ def _over_time(study: Study) -> Iterator[tuple[str, Figure]]:
             study.series.catalogue,
             filtration=study.filtration,
             quantity=study.column(H0),
-            name=cloud,
+            scope=cloud,
         ),
     )
     yield from _of_losses(study)
@@ -97,10 +91,10 @@ def _over_time(study: Study) -> Iterator[tuple[str, Figure]]:
             ),
         )
     if _measured(study, "h0_total"):
-        yield "vietoris_rips", vietoris_rips.draw(features, runs, name=cloud, bends=_rips_bends(study))
+        yield "vietoris_rips", vietoris_rips.draw(features, runs, scope=cloud, bends=_rips_bends(study))
     if len(metrics) and _measured(study, "h0_total"):
         notes = rho_notes(study.leading, runs, target=study.target, column=study.column(H0))
-        yield "loss_against_h0", loss_against_h0.draw(features, metrics, runs, name=cloud, notes=notes)
+        yield "loss_against_h0", loss_against_h0.draw(features, metrics, runs, scope=cloud, notes=notes)
     if study.target:
         yield "correlations", _correlations(study)
 
@@ -125,7 +119,7 @@ def symptoms_of(study: Study) -> dict[str, list[tuple[str, float]]]:
 
 def _rips_bends(study: Study) -> dict[str, pd.DataFrame]:
     """Return the changepoints of each feature of the cloud, by its name."""
-    columns = {name: f"rips/euclidean/{study.cloud}/{name}" for name in vietoris_rips.FEATURES}
+    columns = {name: study.column(f"rips/euclidean/pooled/{name}") for name in vietoris_rips.FEATURES}
     return {name: bends_of(study.bends, column) for name, column in columns.items()}
 
 
