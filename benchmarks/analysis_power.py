@@ -21,6 +21,7 @@ import pandas as pd
 from scipy.linalg import null_space
 
 from toposcope.analysis.table import from_frame
+from toposcope.analysis.trends.basis import core_trends
 from toposcope.analysis.trends.innovations import (
     compared,
     innovation_test,
@@ -31,7 +32,7 @@ from toposcope.analysis.trends.innovations import (
 )
 from toposcope.analysis.trends.nulls import planted_pairs
 from toposcope.analysis.trends.verdicts import family_table
-from toposcope.analysis.trends.whitening import core_trends, whiten
+from toposcope.analysis.trends.whitening import whiten
 from toposcope.seeding import rng
 
 GRIDS = {"51 even": np.arange(51) * 100.0, "26 even": np.arange(26) * 100.0}

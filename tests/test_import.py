@@ -39,3 +39,18 @@ def test_an_unknown_name_is_an_attribute_error():
 
     with pytest.raises(AttributeError, match="no attribute 'bogus'"):
         _ = toposcope.bogus
+
+
+def test_no_two_classes_share_a_name():
+    import ast
+    from collections import defaultdict
+    from pathlib import Path
+
+    import toposcope
+
+    places = defaultdict(list)
+    for path in sorted(Path(toposcope.__file__).parent.rglob("*.py")):
+        for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+            if isinstance(node, ast.ClassDef):
+                places[node.name].append(f"{path.name}:{node.lineno}")
+    assert {name: where for name, where in places.items() if len(where) > 1} == {}

@@ -13,6 +13,7 @@ from toposcope.analysis import from_frame, trend_table
 from toposcope.analysis import statistics as stat
 from toposcope.analysis.trends import resampling as res
 from toposcope.analysis.trends.alignment import alignment_interval, alignment_tail, standardised
+from toposcope.analysis.trends.basis import core_trends, trend_family
 from toposcope.analysis.trends.innovations import (
     CYCLES,
     JUMPY,
@@ -30,7 +31,7 @@ from toposcope.analysis.trends.innovations import (
 from toposcope.analysis.trends.nulls import NULLS, REQUIRED, null_pairs, planted_pairs
 from toposcope.analysis.trends.setting import SETTING_NULLS
 from toposcope.analysis.trends.verdicts import Draws, family_table
-from toposcope.analysis.trends.whitening import core_trends, trend_family, whiten
+from toposcope.analysis.trends.whitening import whiten
 from toposcope.errors import InputError
 
 FEW = Draws(200, 300, 1000)

@@ -6,7 +6,7 @@ from toposcope.analysis.alarms.drift import Drift, threshold
 from toposcope.analysis.alarms.panel import Panel
 from toposcope.analysis.alarms.residuals import FEWEST, LEVEL_WINDOW, OneStepAhead, tail_degrees
 from toposcope.analysis.alarms.siblings import above_band
-from toposcope.analysis.alarms.spending import Family, level
+from toposcope.analysis.alarms.spending import AlarmFamily, level
 from toposcope.errors import InputError
 from toposcope.monitor.alarms import Watchman
 from toposcope.monitor.content import Content
@@ -40,7 +40,7 @@ def test_the_levels_of_any_number_of_looks_stay_within_the_rate(rate):
 
 def test_a_rate_that_is_none_is_refused():
     with pytest.raises(InputError, match="false-alarm rate is 0"):
-        Family(0.0, {"a": 1.0})
+        AlarmFamily(0.0, {"a": 1.0})
     with pytest.raises(InputError, match="counted from 1"):
         level(0.05, 0)
 

@@ -11,7 +11,7 @@ _SEED = re.compile(r"[-_]seed[-_]?\d+$")
 
 
 @dataclass(frozen=True, slots=True)
-class Size:
+class ModelSize:
     """The runs of one model size: several where there are seeds, one where there are none."""
 
     label: str
@@ -19,7 +19,7 @@ class Size:
     runs: tuple[str, ...]
 
 
-def sizes(runs: pd.DataFrame) -> list[Size]:
+def sizes(runs: pd.DataFrame) -> list[ModelSize]:
     """Group runs by family and number of parameters, from the smallest to the largest.
 
     `runs` has the columns run, family and parameters. A run whose size is unknown (0) stands alone. A
@@ -34,7 +34,7 @@ def sizes(runs: pd.DataFrame) -> list[Size]:
     found = []
     for ((parameters, family, _), members), label in zip(ordered, labels, strict=True):
         named = label if labels.count(label) == 1 else f"{family} {label}".strip()
-        found.append(Size(named, parameters, tuple(sorted(members))))
+        found.append(ModelSize(named, parameters, tuple(sorted(members))))
     return found
 
 

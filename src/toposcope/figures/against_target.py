@@ -13,7 +13,7 @@ from matplotlib.ticker import MaxNLocator
 
 from toposcope.analysis.hidden import of_layer
 from toposcope.analysis.lines import curve, select
-from toposcope.figures.series import Size, sizes
+from toposcope.figures.series import DrawnSize, sizes
 from toposcope.figures.style import INK, house, log_axis, new_figure, say_empty
 from toposcope.figures.trajectories import TrajectoryPanel
 
@@ -87,7 +87,7 @@ def _panel(
     ax: Axes,
     rows: pd.DataFrame,
     targets: pd.DataFrame,
-    groups: list[Size],
+    groups: list[DrawnSize],
     panel: TrajectoryPanel,
     note: str | None,
 ) -> None:

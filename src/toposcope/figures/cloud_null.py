@@ -10,7 +10,7 @@ from matplotlib.figure import Figure
 
 from toposcope.analysis.hidden import of_layer
 from toposcope.analysis.lines import curve, null_band, select
-from toposcope.figures.series import Size, sizes
+from toposcope.figures.series import DrawnSize, sizes
 from toposcope.figures.style import NULL, house, new_figure, say_empty, size_title, step_axis
 from toposcope.figures.trajectories import TrajectoryPanel
 
@@ -72,7 +72,7 @@ def draw(
     return figure
 
 
-def _panel(ax: Axes, measured: pd.DataFrame, nulls: pd.DataFrame, group: Size) -> None:
+def _panel(ax: Axes, measured: pd.DataFrame, nulls: pd.DataFrame, group: DrawnSize) -> None:
     null = null_band(nulls, group.runs)
     ax.fill_between(null["step"], null["low"], null["high"], color=NULL, alpha=0.35, linewidth=0)
     ax.plot(null["step"], null["mean"], color=NULL, linewidth=1.0, label="Gaussian cloud")

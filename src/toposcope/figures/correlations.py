@@ -13,7 +13,7 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 
 from toposcope.analysis.catalogue import is_baseline, label_of, leading
-from toposcope.figures.series import Size, sizes
+from toposcope.figures.series import DrawnSize, sizes
 from toposcope.figures.style import INK, MUTED, house, new_figure, say_empty
 
 BESIDE = (("departure_rho", "Departures from the trend"), ("partial_step", "Given log step"))
@@ -97,7 +97,7 @@ def _fit_numbers(figure: Figure, panels: list[Axes], columns: int) -> None:
             text.set_fontsize(float(np.clip(width / 2.8, 3.5, 7.5)))
 
 
-def matrix(trends: pd.DataFrame, columns: list[str], groups: list[Size], stage: str) -> np.ndarray:
+def matrix(trends: pd.DataFrame, columns: list[str], groups: list[DrawnSize], stage: str) -> np.ndarray:
     """Return the (features, sizes) matrix of one stage: means over the seeds, NaN where not computable."""
     out = np.full((len(columns), len(groups)), np.nan)
     for j, group in enumerate(groups):
@@ -106,7 +106,7 @@ def matrix(trends: pd.DataFrame, columns: list[str], groups: list[Size], stage: 
     return out
 
 
-def _adds(trends: pd.DataFrame, columns: list[str], groups: list[Size], stage: str) -> np.ndarray:
+def _adds(trends: pd.DataFrame, columns: list[str], groups: list[DrawnSize], stage: str) -> np.ndarray:
     marked = np.zeros((len(columns), len(groups)), dtype=bool)
     if stage != "r":
         return marked
@@ -122,7 +122,7 @@ def panel(
     grid: np.ndarray,
     *,
     title: str,
-    groups: list[Size],
+    groups: list[DrawnSize],
     outlined: np.ndarray,
     first_baseline: int = 0,
 ) -> None:

@@ -11,7 +11,7 @@ from matplotlib.figure import Figure
 
 from toposcope.analysis.hidden import noted_interval, of_layer
 from toposcope.analysis.lines import select
-from toposcope.figures.series import Size, sizes
+from toposcope.figures.series import DrawnSize, sizes
 from toposcope.figures.style import end_labels, house, new_figure, say_empty, step_axis
 from toposcope.figures.trajectories import DIMENSION, TrajectoryPanel
 
@@ -47,7 +47,7 @@ def draw(
     return figure
 
 
-def _panel(ax: Axes, rows: pd.DataFrame, groups: list[Size]) -> None:
+def _panel(ax: Axes, rows: pd.DataFrame, groups: list[DrawnSize]) -> None:
     labels = []
     for group in groups:
         for run in group.runs:

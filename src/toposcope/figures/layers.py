@@ -10,7 +10,7 @@ from matplotlib.lines import Line2D
 
 from toposcope.analysis.lines import select
 from toposcope.figures.neural_persistence import PROBE, thin
-from toposcope.figures.series import Size, binned, sizes
+from toposcope.figures.series import DrawnSize, binned, sizes
 from toposcope.figures.style import (
     INK,
     NULL,
@@ -89,7 +89,9 @@ def draw(
     return figure
 
 
-def panel(ax: Axes, matrices: pd.DataFrame, shuffled: pd.DataFrame, group: Size, colours: list[str]) -> None:
+def panel(
+    ax: Axes, matrices: pd.DataFrame, shuffled: pd.DataFrame, group: DrawnSize, colours: list[str]
+) -> None:
     """Draw the matrices of one role in one size on `ax`."""
     mine = matrices[matrices["run"].isin(group.runs)]
     null = shuffled[shuffled["run"].isin(group.runs) & (shuffled["scope"] == Scope.MATRIX)]

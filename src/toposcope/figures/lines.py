@@ -7,14 +7,14 @@ from matplotlib.axes import Axes
 
 from toposcope.analysis.lines import curve
 from toposcope.figures.marks import mark_bends
-from toposcope.figures.series import Size
+from toposcope.figures.series import DrawnSize
 from toposcope.figures.style import end_labels, log_axis, step_axis
 
 
 def draw_sizes(
     ax: Axes,
     rows: pd.DataFrame,
-    groups: list[Size],
+    groups: list[DrawnSize],
     *,
     unit: str,
     marker: str = "",

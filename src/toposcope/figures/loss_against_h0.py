@@ -13,7 +13,7 @@ from matplotlib.ticker import MaxNLocator
 from toposcope.analysis.groups import short
 from toposcope.analysis.lines import curve, select
 from toposcope.figures.neural_persistence import PANELS, thin
-from toposcope.figures.series import Size, loss_at_checkpoints, sizes
+from toposcope.figures.series import DrawnSize, loss_at_checkpoints, sizes
 from toposcope.figures.style import MUTED, end_labels, house, new_figure, say_empty, size_title
 
 FEATURE = "h0_total"
@@ -73,7 +73,7 @@ def panel(
     ax: Axes,
     rows: pd.DataFrame,
     losses: pd.DataFrame,
-    group: Size,
+    group: DrawnSize,
     norm: Normalize,
     notes: pd.DataFrame | None = None,
 ) -> None:
@@ -108,7 +108,7 @@ def panel(
 
 
 def together(
-    ax: Axes, features: pd.DataFrame, metrics: pd.DataFrame, groups: list[Size], *, name: str = "pooled"
+    ax: Axes, features: pd.DataFrame, metrics: pd.DataFrame, groups: list[DrawnSize], *, name: str = "pooled"
 ) -> None:
     """Draw all sizes on one pair of axes, coloured by size."""
     rows = select(features, FEATURE, probe="rips", name=name)

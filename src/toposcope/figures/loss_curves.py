@@ -11,7 +11,7 @@ from matplotlib.figure import Figure
 
 from toposcope.analysis.lines import curve
 from toposcope.figures.marks import mark_symptoms
-from toposcope.figures.series import Size, binned, sizes
+from toposcope.figures.series import DrawnSize, binned, sizes
 from toposcope.figures.style import end_labels, house, new_figure, say_empty, step_axis
 
 
@@ -52,7 +52,7 @@ def draw(
     return figure
 
 
-def training(ax: Axes, metrics: pd.DataFrame, groups: list[Size]) -> None:
+def training(ax: Axes, metrics: pd.DataFrame, groups: list[DrawnSize]) -> None:
     """Draw the training minibatch's loss of every run on `ax`."""
     ax.set_title("Training minibatch")
     measured = metrics[np.isfinite(metrics["loss"].to_numpy(dtype=np.float64))]
@@ -79,7 +79,7 @@ def training(ax: Axes, metrics: pd.DataFrame, groups: list[Size]) -> None:
     end_labels(ax, labels)
 
 
-def held_out(ax: Axes, metrics: pd.DataFrame, groups: list[Size]) -> None:
+def held_out(ax: Axes, metrics: pd.DataFrame, groups: list[DrawnSize]) -> None:
     """Draw the held-out loss of every size on `ax`."""
     ax.set_title("Held out")
     measured = metrics[np.isfinite(metrics["heldout_loss"].to_numpy(dtype=np.float64))]

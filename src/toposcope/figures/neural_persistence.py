@@ -10,7 +10,7 @@ from matplotlib.figure import Figure
 from toposcope.analysis.lines import curve, null_band, select
 from toposcope.figures.lines import draw_sizes
 from toposcope.figures.marks import mark_bends
-from toposcope.figures.series import Size, sizes
+from toposcope.figures.series import DrawnSize, sizes
 from toposcope.figures.style import MUTED, NULL, house, new_figure, say_empty, size_title, step_axis
 from toposcope.types import Normalization, Scope
 
@@ -65,7 +65,7 @@ def draw(
 def panel(
     ax: Axes,
     features: pd.DataFrame,
-    group: Size,
+    group: DrawnSize,
     *,
     filtration: str,
     null_name: str | None,
@@ -100,7 +100,7 @@ def panel(
     ax.set_xlabel("step (log)")
 
 
-def together(ax: Axes, features: pd.DataFrame, groups: list[Size], *, filtration: str) -> None:
+def together(ax: Axes, features: pd.DataFrame, groups: list[DrawnSize], *, filtration: str) -> None:
     """Draw all sizes on one pair of axes, without their nulls."""
     rows = select(features, "neural_persistence", probe=PROBE, filtration=filtration, role="model")
     ax.set_title("Neural persistence")
@@ -110,7 +110,7 @@ def together(ax: Axes, features: pd.DataFrame, groups: list[Size], *, filtration
     draw_sizes(ax, rows, groups, unit="mean over matrices")
 
 
-def thin(groups: list[Size], most: int) -> list[Size]:
+def thin(groups: list[DrawnSize], most: int) -> list[DrawnSize]:
     """Return at most `most` of the sizes, evenly spaced, the smallest and the largest among them."""
     if len(groups) <= most:
         return groups

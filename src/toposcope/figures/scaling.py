@@ -14,7 +14,7 @@ from scipy.stats import t as student
 from toposcope.analysis.catalogue import label_of
 from toposcope.analysis.groups import short
 from toposcope.analysis.lines import LEVEL
-from toposcope.figures.series import Size, sizes
+from toposcope.figures.series import DrawnSize, sizes
 from toposcope.figures.style import INK, MUTED, OKABE_ITO, house, new_figure, say_empty
 
 
@@ -55,7 +55,7 @@ def draw(finals: pd.DataFrame, fits: pd.DataFrame, runs: pd.DataFrame, catalogue
 
 
 def panel(
-    ax: Axes, finals: pd.DataFrame, fits: pd.DataFrame, groups: list[Size], catalogue: pd.DataFrame
+    ax: Axes, finals: pd.DataFrame, fits: pd.DataFrame, groups: list[DrawnSize], catalogue: pd.DataFrame
 ) -> None:
     """Draw one quantity on `ax`; `fits` has its one row, or none."""
     ax.set_title(textwrap.fill(label_of(str(finals["quantity"].iloc[0]), catalogue), 26))

@@ -12,17 +12,19 @@ from toposcope.figures.style import sequential
 
 
 @dataclass(frozen=True, slots=True)
-class Size(groups.Size):
+class DrawnSize(groups.ModelSize):
     """The runs of one model size, with the colour that they are drawn in."""
 
     colour: str
 
 
-def sizes(runs: pd.DataFrame) -> list[Size]:
+def sizes(runs: pd.DataFrame) -> list[DrawnSize]:
     """Group runs by size as `toposcope.analysis.groups.sizes` does, each size with its colour."""
     found = groups.sizes(runs)
     colours = sequential(len(found))
-    return [Size(g.label, g.parameters, g.runs, colour) for g, colour in zip(found, colours, strict=True)]
+    return [
+        DrawnSize(g.label, g.parameters, g.runs, colour) for g, colour in zip(found, colours, strict=True)
+    ]
 
 
 def loss_at_checkpoints(metrics: pd.DataFrame, steps: pd.DataFrame) -> tuple[pd.DataFrame, str]:

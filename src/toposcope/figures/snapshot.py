@@ -9,7 +9,7 @@ from matplotlib.figure import Figure
 
 from toposcope.analysis.lines import select
 from toposcope.figures.neural_persistence import PROBE, thin
-from toposcope.figures.series import Size, sizes
+from toposcope.figures.series import DrawnSize, sizes
 from toposcope.figures.style import NULL, house, new_figure, say_empty, size_title
 from toposcope.types import Normalization, Scope
 
@@ -71,7 +71,7 @@ def at_the_end(features: pd.DataFrame, run: str, *, filtration: str, null: str |
     return table.join(band).rename_axis("name").reset_index()
 
 
-def panel(ax: Axes, table: pd.DataFrame, group: Size) -> None:
+def panel(ax: Axes, table: pd.DataFrame, group: DrawnSize) -> None:
     """Draw one size's matrices from the top down."""
     size_title(ax, group.label, group.colour)
     if table.empty:

@@ -9,7 +9,7 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
 from toposcope.analysis.catalogue import is_baseline, label_of, leading
-from toposcope.figures.series import Size, sizes
+from toposcope.figures.series import DrawnSize, sizes
 from toposcope.figures.style import INK, MUTED, NULL, house, new_figure, say_empty
 
 _MARKS = "osD^vP"
@@ -68,7 +68,7 @@ def draw(
     return figure
 
 
-def _raw(ax: Axes, trends: pd.DataFrame, columns: list[str], groups: list[Size], chance: float) -> None:
+def _raw(ax: Axes, trends: pd.DataFrame, columns: list[str], groups: list[DrawnSize], chance: float) -> None:
     ax.set_title("|ρ| over checkpoints")
     if np.isfinite(chance):
         ax.axvspan(0.0, chance, color=NULL, alpha=0.25, linewidth=0)
@@ -80,7 +80,7 @@ def _raw(ax: Axes, trends: pd.DataFrame, columns: list[str], groups: list[Size],
     ax.set_xlabel("absolute rank correlation")
 
 
-def _rest(ax: Axes, trends: pd.DataFrame, columns: list[str], groups: list[Size]) -> None:
+def _rest(ax: Axes, trends: pd.DataFrame, columns: list[str], groups: list[DrawnSize]) -> None:
     ax.set_title("Beyond both trends: r of innovations")
     ax.axvline(0.0, color=MUTED, linewidth=0.8)
     for place, mark, group, line in _lines(trends, columns, groups):
@@ -91,7 +91,7 @@ def _rest(ax: Axes, trends: pd.DataFrame, columns: list[str], groups: list[Size]
     ax.set_xlabel("correlation (filled: passes the test)")
 
 
-def _lines(trends: pd.DataFrame, columns: list[str], groups: list[Size]):  # type: ignore[no-untyped-def]
+def _lines(trends: pd.DataFrame, columns: list[str], groups: list[DrawnSize]):  # type: ignore[no-untyped-def]
     """Yield (height, mark, size, row of the trend table) for every feature and run."""
     step = 0.62 / max(len(groups), 1)
     for j, group in enumerate(groups):
@@ -109,7 +109,7 @@ def _absolute(low: float, high: float) -> tuple[float, float]:
     return min(abs(low), abs(high)), max(abs(low), abs(high))
 
 
-def _key(figure: Figure, groups: list[Size], *, grey: bool) -> None:
+def _key(figure: Figure, groups: list[DrawnSize], *, grey: bool) -> None:
     handles: list[Line2D] = [
         Line2D([], [], color=group.colour, marker=_MARKS[j % len(_MARKS)], label=group.label, markersize=4.5)
         for j, group in enumerate(groups)

@@ -11,7 +11,7 @@ from matplotlib.figure import Figure
 
 from toposcope.analysis.lines import null_band, select
 from toposcope.figures.lines import draw_sizes
-from toposcope.figures.series import Size, sizes
+from toposcope.figures.series import DrawnSize, sizes
 from toposcope.figures.style import NULL, house, new_figure, say_empty, sequential
 from toposcope.types import Diagram, Scope
 
@@ -58,7 +58,7 @@ def draw_lines(features: pd.DataFrame, runs: pd.DataFrame) -> Figure:
     return figure
 
 
-def _null(ax: Axes, rows: pd.DataFrame, groups: list[Size], *, positive: bool) -> None:
+def _null(ax: Axes, rows: pd.DataFrame, groups: list[DrawnSize], *, positive: bool) -> None:
     for group in groups if len(rows) else ():
         band = null_band(rows, group.runs)
         low = np.maximum(band["low"], band["mean"] * 0.01) if positive else band["low"]

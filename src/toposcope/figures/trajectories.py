@@ -13,7 +13,7 @@ from matplotlib.figure import Figure
 from toposcope.analysis.hidden import of_layer
 from toposcope.analysis.lines import select
 from toposcope.figures.lines import draw_sizes
-from toposcope.figures.series import Size, sizes
+from toposcope.figures.series import DrawnSize, sizes
 from toposcope.figures.style import house, new_figure, say_empty
 
 
@@ -97,7 +97,9 @@ def draw(
     return figure
 
 
-def _panel(ax: Axes, rows: pd.DataFrame, groups: list[Size], panel: TrajectoryPanel, *, probe: str) -> None:
+def _panel(
+    ax: Axes, rows: pd.DataFrame, groups: list[DrawnSize], panel: TrajectoryPanel, *, probe: str
+) -> None:
     found = select(rows, panel.feature, probe=probe)
     ax.set_title(panel.title)
     if found.empty:

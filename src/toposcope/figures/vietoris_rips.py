@@ -10,7 +10,7 @@ from matplotlib.figure import Figure
 
 from toposcope.analysis.lines import select
 from toposcope.figures.lines import draw_sizes
-from toposcope.figures.series import Size, sizes
+from toposcope.figures.series import DrawnSize, sizes
 from toposcope.figures.style import house, new_figure, say_empty
 
 PROBE = "rips"
@@ -60,7 +60,7 @@ def draw(
 def panel(
     ax: Axes,
     features: pd.DataFrame,
-    groups: list[Size],
+    groups: list[DrawnSize],
     feature: str,
     *,
     name: str,

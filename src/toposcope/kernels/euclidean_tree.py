@@ -36,7 +36,7 @@ _ROOM = 16
 
 
 @dataclass(frozen=True, slots=True)
-class _Tree:
+class _GrownTree:
     """A spanning tree of the points so far and its single linkage."""
 
     u: np.ndarray
@@ -87,13 +87,13 @@ def duplicates(rows: np.ndarray) -> np.ndarray:
     return copies
 
 
-def _grown(cloud: PreparedCloud) -> _Tree:
+def _grown(cloud: PreparedCloud) -> _GrownTree:
     n, d = cloud.work.shape
     none = np.empty(0, np.int64)
-    tree = _Tree(none, none, np.empty(0), none, np.empty(0))
+    tree = _GrownTree(none, none, np.empty(0), none, np.empty(0))
     if n <= _BLOCK and n * n * d < _DIRECT:
         u, v, squares = dense_tree(direct_squares(cloud.rows, cloud.row_scale))
-        return _Tree(u, v, squares, none, np.empty(0))
+        return _GrownTree(u, v, squares, none, np.empty(0))
     buffer = np.empty(min(_BLOCK, n) * n, np.float32)
     for start in range(0, n, _BLOCK):
         stop = min(start + _BLOCK, n)
@@ -103,7 +103,7 @@ def _grown(cloud: PreparedCloud) -> _Tree:
     return tree
 
 
-def _extended(cloud: PreparedCloud, tree: _Tree, products: np.ndarray, start: int) -> _Tree:
+def _extended(cloud: PreparedCloud, tree: _GrownTree, products: np.ndarray, start: int) -> _GrownTree:
     """Return the tree with the points of one more block."""
     size, stop = products.shape
     inner = np.empty((size, size))
@@ -132,11 +132,16 @@ def _extended(cloud: PreparedCloud, tree: _Tree, products: np.ndarray, start: in
     v = np.concatenate([tree.v, *(part[1] for part in parts)])
     squares = np.concatenate([tree.squares, *(part[2] for part in parts)])
     chosen, leaves, seams = link(np.argsort(squares), u, v, squares, stop)
-    return _Tree(u[chosen], v[chosen], squares[chosen], leaves, seams)
+    return _GrownTree(u[chosen], v[chosen], squares[chosen], leaves, seams)
 
 
 def _within(
-    inner: np.ndarray, nearest: np.ndarray, height: np.ndarray, tree: _Tree, place: np.ndarray, start: int
+    inner: np.ndarray,
+    nearest: np.ndarray,
+    height: np.ndarray,
+    tree: _GrownTree,
+    place: np.ndarray,
+    start: int,
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Return the edges between points of the block that are shorter than any path so far."""
     if start == 0:

@@ -14,7 +14,7 @@ MOST_FLOP = 1e17
 
 
 @dataclass(frozen=True, slots=True)
-class Cost:
+class ComputeCost:
     """Forward passes over the whole batch, and the arithmetic in them."""
 
     forwards: float
@@ -23,13 +23,13 @@ class Cost:
     def sentence(self) -> str:
         """Return the cost in words.
 
-        >>> Cost(900, 2.5e12).sentence()
+        >>> ComputeCost(900, 2.5e12).sentence()
         '900 forward passes of the batch, 2.5e+12 FLOP'
         """
         return f"{self.forwards:,.0f} forward passes of the batch, {self.flop:.1e} FLOP"
 
 
-def cost_of(objective: Objective, **evaluations: int) -> Cost:
+def cost_of(objective: Objective, **evaluations: int) -> ComputeCost:
     """Return what so many evaluations of each kind in `FORWARDS` cost: 2 FLOP per parameter and token a pass.
 
     Attention's own products and the recomputing of graphs that do not fit into memory are left out.
@@ -37,10 +37,10 @@ def cost_of(objective: Objective, **evaluations: int) -> Cost:
     forwards = sum(FORWARDS[kind] * count for kind, count in evaluations.items())
     tokens = sum(len(row) for row in objective.batch.rows)
     parameters = sum(value.numel() for value in objective.model.module.parameters())
-    return Cost(forwards, 2.0 * parameters * tokens * forwards)
+    return ComputeCost(forwards, 2.0 * parameters * tokens * forwards)
 
 
-def refuse_above(cost: Cost, limit: float = MOST_FLOP) -> None:
+def refuse_above(cost: ComputeCost, limit: float = MOST_FLOP) -> None:
     """Refuse what would cost more than `limit` FLOP.
 
     Raises

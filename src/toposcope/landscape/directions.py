@@ -96,7 +96,7 @@ def hessian_directions(pairs: Eigenpairs, count: int, *, rise: float | None = No
 
 
 @dataclass(frozen=True)
-class Trajectory:
+class PrincipalTrajectory:
     """The principal directions of checkpoints, and the checkpoints' coordinates (checkpoints, n) along them.
 
     `explained` is each direction's share of the variance; `walk` is what the directions of a random walk of
@@ -111,7 +111,7 @@ class Trajectory:
     walk: np.ndarray
 
 
-def trajectory_directions(points: Sequence[torch.Tensor], count: int) -> Trajectory:
+def trajectory_directions(points: Sequence[torch.Tensor], count: int) -> PrincipalTrajectory:
     """Return the first principal directions, unit vectors, of flat parameters at checkpoints.
 
     Parameters
@@ -144,7 +144,7 @@ def trajectory_directions(points: Sequence[torch.Tensor], count: int) -> Traject
         torch.from_numpy((vectors[:, :count] / np.sqrt(values[:count])).T.copy()).to(apart.device) @ apart
     )
     note = "a random walk draws the same curves in its own principal directions"
-    return Trajectory(
+    return PrincipalTrajectory(
         Directions("trajectory", lifted, "a distance of 1 between parameters", (note,)),
         coordinates,
         centre,

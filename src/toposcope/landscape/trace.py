@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Trace:
+class TraceEstimate:
     """A trace with the interval over random vectors; `samples` has each vector's own estimate."""
 
     value: float
@@ -29,7 +29,7 @@ class Trace:
 
 def hutchinson(
     matvec: Matvec, like: torch.Tensor, *, vectors: int = 30, level: float = 0.95, **axes: int | str
-) -> Trace:
+) -> TraceEstimate:
     r"""Return the trace of a symmetric matrix: the mean of :math:`z^\top A z` over vectors z of random signs.
 
     The interval is Student's over the vectors.
@@ -72,7 +72,7 @@ def hutchinson(
     )
     half = float(student.ppf(0.5 + level / 2, vectors - 1) * samples.std(ddof=1) / np.sqrt(vectors))
     mean = float(samples.mean())
-    return Trace(mean, mean - half, mean + half, level, samples)
+    return TraceEstimate(mean, mean - half, mean + half, level, samples)
 
 
 @dataclass(frozen=True, slots=True)

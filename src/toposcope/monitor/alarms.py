@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from toposcope.analysis.alarms.siblings import FEWEST, above_band
-from toposcope.analysis.alarms.spending import Family, level
+from toposcope.analysis.alarms.spending import AlarmFamily, level
 from toposcope.monitor.journal import Event
-from toposcope.monitor.run_watch import TESTS, Finding, Look, RunWatch, culprits
+from toposcope.monitor.run_watch import TESTS, Alert, PanelLook, RunWatch, culprits
 from toposcope.monitor.session import LiveStore
 from toposcope.monitor.target import TEST, watching
 from toposcope.topology.early_stopping import stopping_index
@@ -44,7 +44,7 @@ class Watchman:
     def __init__(self, path: str | Path, *, rate: float = RATE, target: float | None = None) -> None:
         self._live = LiveStore(path)
         self.journal = self._live.journal
-        self.family = Family(rate, TESTS if target is None else {**TESTS, TEST: 1.0})
+        self.family = AlarmFamily(rate, TESTS if target is None else {**TESTS, TEST: 1.0})
         self._target = watching(self._live.store.path, target, self.family.rate_of)
         self._number = 0
         self._runs: dict[str, RunWatch] = {}
@@ -52,8 +52,8 @@ class Watchman:
         self._losses: dict[str, dict[int, float]] = {}
         self._band_looks: dict[str, int] = {}
         self._told = {_key(event) for event in self.journal.read() if event.kind in ("alarm", "notice")}
-        self._open: list[Finding] = [
-            Finding("alarm", event.data["test"], event.run, event.step or 0, event.data["sentence"])
+        self._open: list[Alert] = [
+            Alert("alarm", event.data["test"], event.run, event.step or 0, event.data["sentence"])
             for event in self.journal.read()
             if event.kind == "alarm" and not event.data.get("culprits")
         ]
@@ -69,7 +69,7 @@ class Watchman:
         """Take in what the store has new; return the alarms and notices that follow from it."""
         new = self._live.snapshot(self._number)
         self._number = new.number
-        found: list[Finding] = []
+        found: list[Alert] = []
         for run, table in new.metrics.groupby("run", sort=True):
             table = table.sort_values("step")
             found += self._watch(str(run)).metrics(table)
@@ -107,7 +107,7 @@ class Watchman:
         kept = self._losses.setdefault(run, {})
         kept.update(zip(table["step"].astype(int), column, strict=True))
 
-    def _siblings(self, run: str, step: int) -> list[Finding]:
+    def _siblings(self, run: str, step: int) -> list[Alert]:
         """Test a run's loss at a checkpoint against other seeds of the same model at the same step."""
         loss = self._losses.get(run, {}).get(step)
         others = [self._losses[name].get(step, float("nan")) for name in self._kin(run)]
@@ -118,7 +118,7 @@ class Watchman:
         if p > level(self.family.rate_of("sibling band"), look):
             return []
         sentence = f"loss {loss:.4g} is above the band of {len(others)} other seeds at this step"
-        return [Finding("alarm", "sibling band", run, step, sentence, {"p": p})]
+        return [Alert("alarm", "sibling band", run, step, sentence, {"p": p})]
 
     def _kin(self, run: str) -> list[str]:
         runs = self._live.store.runs()
@@ -130,7 +130,7 @@ class Watchman:
         ]
         return [name for name in same["run"] if name != run and name in self._losses]
 
-    def _plateau(self, run: str, step: int, rows: pd.DataFrame) -> list[Finding]:
+    def _plateau(self, run: str, step: int, rows: pd.DataFrame) -> list[Alert]:
         """Say when Rieck's rule would stop: a notice, since the rule states no error rate."""
         part = rows[
             (rows["feature"] == "neural_persistence")
@@ -145,9 +145,9 @@ class Watchman:
         if at is None or at != len(past) - 1:
             return []
         sentence = f"neural persistence has not risen for {PATIENCE} checkpoints (Rieck's stopping rule)"
-        return [Finding("notice", "persistence plateau", run, step, sentence)]
+        return [Alert("notice", "persistence plateau", run, step, sentence)]
 
-    def _write(self, finding: Finding) -> Event:
+    def _write(self, finding: Alert) -> Event:
         self._told.add(_key(finding))
         data = dict(finding.data) | {"test": finding.test, "sentence": finding.sentence}
         if finding.kind == "alarm":
@@ -159,7 +159,7 @@ class Watchman:
                 data |= {"compared": look.step}
         return self.journal.append(finding.kind, finding.run, finding.step, **data)
 
-    def _around(self, finding: Finding) -> tuple[Look | None, int | None]:
+    def _around(self, finding: Alert) -> tuple[PanelLook | None, int | None]:
         """Return the first judged checkpoint at or after a finding, and the step of the one before."""
         looks = list(self._watch(finding.run).looks)
         after = next((look for look in looks if look.step >= finding.step and _says(look)), None)
@@ -175,7 +175,7 @@ class Watchman:
             if look is None:
                 continue
             self._open.remove(finding)
-            told = Finding("notice", f"culprits of {finding.test}", finding.run, finding.step, "")
+            told = Alert("notice", f"culprits of {finding.test}", finding.run, finding.step, "")
             if _key(told) in self._told:
                 continue
             self._told.add(_key(told))
@@ -192,10 +192,10 @@ class Watchman:
         return events
 
 
-def _says(look: Look) -> bool:
+def _says(look: PanelLook) -> bool:
     return look.judged is not None or bool(look.broken) or bool(look.faults)
 
 
-def _key(at: Finding | Event) -> tuple[str, str, str, int | None]:
-    test = at.test if isinstance(at, Finding) else str(at.data["test"])
+def _key(at: Alert | Event) -> tuple[str, str, str, int | None]:
+    test = at.test if isinstance(at, Alert) else str(at.data["test"])
     return at.kind, test, at.run, at.step

@@ -28,7 +28,7 @@ def transformers_callback(monitor: Monitor) -> Any:
     except ImportError:
         raise MissingExtraError("transformers", "hf") from None
 
-    class Watch(TrainerCallback):
+    class TransformersWatch(TrainerCallback):
         def on_train_begin(self, args: Any, state: Any, control: Any, model: Any = None, **_: Any) -> None:
             monitor.observe(model, state.global_step)
 
@@ -43,7 +43,7 @@ def transformers_callback(monitor: Monitor) -> Any:
         def on_train_end(self, args: Any, state: Any, control: Any, **_: Any) -> None:
             monitor.close()
 
-    return Watch()
+    return TransformersWatch()
 
 
 def lightning_callback(monitor: Monitor) -> Any:
@@ -59,7 +59,7 @@ def lightning_callback(monitor: Monitor) -> Any:
     except ImportError:
         raise MissingExtraError("lightning", "dev") from None
 
-    class Watch(Callback):
+    class LightningWatch(Callback):
         def on_train_start(self, trainer: Any, pl_module: Any) -> None:
             monitor.observe(pl_module, trainer.global_step)
 
@@ -76,7 +76,7 @@ def lightning_callback(monitor: Monitor) -> Any:
         def on_train_end(self, trainer: Any, pl_module: Any) -> None:
             monitor.close()
 
-    return Watch()
+    return LightningWatch()
 
 
 _LIGHTNING = {"loss": "loss", "train_loss": "loss", "val_loss": "heldout_loss", "grad_norm": "grad_norm"}

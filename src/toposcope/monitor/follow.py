@@ -59,7 +59,7 @@ class Sighting:
 
 
 @dataclass(slots=True)
-class Look:
+class FolderLook:
     """What one look at the folder found: complete checkpoints by run and step, and what is waited for."""
 
     ready: list[Sighting] = field(default_factory=list)
@@ -105,11 +105,11 @@ class Follower:
 
     def restore(self, checkpoint: Checkpoint, files: tuple[Stamp, ...]) -> None:
         """Take a checkpoint as reported, with the files that it had then: after a restart."""
-        self._report(checkpoint, files, Look())
+        self._report(checkpoint, files, FolderLook())
 
-    def look(self) -> Look:
+    def look(self) -> FolderLook:
         """List the folder once and return what is new."""
-        found = Look()
+        found = FolderLook()
         present: dict[str, Checkpoint] = {}
         for entry in self._entries():
             checkpoint = entry.checkpoint
@@ -137,7 +137,7 @@ class Follower:
         self.sources = {source.run.run: source for source in sources}
         return [entry for source in sources for entry in source.entries]
 
-    def _report(self, checkpoint: Checkpoint, files: tuple[Stamp, ...], found: Look) -> None:
+    def _report(self, checkpoint: Checkpoint, files: tuple[Stamp, ...], found: FolderLook) -> None:
         self._reported[checkpoint.uri] = files
         self._open.pop(checkpoint.uri, None)
         kinds = kinds_of(files)

@@ -14,7 +14,7 @@ import numpy as np
 from toposcope.analysis.alarms.drift import Drift
 from toposcope.analysis.alarms.panel import Judged, Panel
 from toposcope.analysis.alarms.residuals import OneStepAhead
-from toposcope.analysis.alarms.spending import Family, level
+from toposcope.analysis.alarms.spending import AlarmFamily, level
 from toposcope.analysis.phases.online import OnlineDetector
 from toposcope.monitor.content import Content, Fault
 from toposcope.types import Scope, Status
@@ -55,7 +55,7 @@ Key = tuple[str, int, str]
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class Alert:
     """Something to tell: an alarm of a named test, or a notice without an error rate."""
 
     kind: str
@@ -67,7 +67,7 @@ class Finding:
 
 
 @dataclass(slots=True)
-class Look:
+class PanelLook:
     """The panel's judgement at one checkpoint: what a culprit table is made of."""
 
     step: int
@@ -79,7 +79,7 @@ class Look:
 class RunWatch:
     """Watches one run; give it metrics and checkpoints in the order of their steps."""
 
-    def __init__(self, run: str, family: Family, *, planned: np.ndarray | None = None) -> None:
+    def __init__(self, run: str, family: AlarmFamily, *, planned: np.ndarray | None = None) -> None:
         self.run = run
         self._family = family
         self._loss = OneStepAhead(floor=LOSS_FLOOR, least_degrees=LOSS_DEGREES)
@@ -94,12 +94,12 @@ class RunWatch:
         self._quiet_until: dict[str, int] = {}
         self._metric_step = self._checkpoint_step = -1
         self._rates: deque[tuple[int, float]] = deque(maxlen=1 << 16)
-        self.looks: deque[Look] = deque(maxlen=64)
+        self.looks: deque[PanelLook] = deque(maxlen=64)
         """The latest checkpoints, for culprits."""
 
-    def metrics(self, table: pd.DataFrame) -> list[Finding]:
+    def metrics(self, table: pd.DataFrame) -> list[Alert]:
         """Take new rows of the loss history."""
-        found: list[Finding] = []
+        found: list[Alert] = []
         columns = ["step", "loss", "grad_norm", "learning_rate"]
         for step, loss, gradient, rate in table[columns].itertuples(index=False):
             if step <= self._metric_step:
@@ -112,7 +112,7 @@ class RunWatch:
             found += self._drifts(int(step), loss)
         return found
 
-    def checkpoint(self, step: int, rows: pd.DataFrame) -> list[Finding]:
+    def checkpoint(self, step: int, rows: pd.DataFrame) -> list[Alert]:
         """Take the features of one checkpoint."""
         if step <= self._checkpoint_step:
             return []
@@ -124,7 +124,7 @@ class RunWatch:
         found = self._not_finite(step, broken) + self._spoilt(step, faults)
         found += self._whole(step, since, rows) + self._persistence(step, rows)
         judged = self._panel.update(_panel_values(rows))
-        self.looks.append(Look(step, judged, tuple(broken), faults))
+        self.looks.append(PanelLook(step, judged, tuple(broken), faults))
         if judged is not None and judged.p <= self._level("matrix or head"):
             first = judged.moves[0]
             found += self._tell(
@@ -137,14 +137,14 @@ class RunWatch:
         self._looks[test] = self._looks.get(test, 0) + 1
         return level(self._family.rate_of(test), self._looks[test])
 
-    def _tell(self, test: str, step: int, sentence: str, **data: Any) -> list[Finding]:
+    def _tell(self, test: str, step: int, sentence: str, **data: Any) -> list[Alert]:
         """Report an alarm, and none of the same test for the next 20 points: one fault is one alarm."""
         if self._looks.get(test, 0) < self._quiet_until.get(test, 0):
             return []
         self._quiet_until[test] = self._looks.get(test, 0) + _REST
-        return [Finding("alarm", test, self.run, step, sentence, data)]
+        return [Alert("alarm", test, self.run, step, sentence, data)]
 
-    def _spike(self, test: str, series: OneStepAhead, step: int, value: float, what: str) -> list[Finding]:
+    def _spike(self, test: str, series: OneStepAhead, step: int, value: float, what: str) -> list[Alert]:
         if value is None or math.isnan(value):
             return []
         if not math.isfinite(value):
@@ -156,7 +156,7 @@ class RunWatch:
         sentence = f"{what} is {value:.4g} where {math.exp(residual.predicted):.4g} was expected"
         return self._tell(test, step, sentence, p=residual.p, sizes=residual.size)
 
-    def _drifts(self, step: int, loss: float) -> list[Finding]:
+    def _drifts(self, step: int, loss: float) -> list[Alert]:
         if loss is None or not math.isfinite(loss):
             return []
         height = self._drift.update(math.log(max(loss, 1e-30)))
@@ -164,21 +164,21 @@ class RunWatch:
             return []
         return self._tell("loss drift", step, "the loss has been rising for several stretches of the run")
 
-    def _not_finite(self, step: int, broken: Iterable[str]) -> list[Finding]:
+    def _not_finite(self, step: int, broken: Iterable[str]) -> list[Alert]:
         return [
-            Finding("alarm", "not finite", self.run, step, f"{name} holds NaN or infinite weights")
+            Alert("alarm", "not finite", self.run, step, f"{name} holds NaN or infinite weights")
             for name in broken
         ][:1]
 
-    def _spoilt(self, step: int, faults: Sequence[Fault]) -> list[Finding]:
+    def _spoilt(self, step: int, faults: Sequence[Fault]) -> list[Alert]:
         """Report what the checks of content found, as one alarm."""
         if not faults:
             return []
         others = len({fault.key[:2] for fault in faults}) - 1
         more = f", and {others} more" if others else ""
-        return [Finding("alarm", "content", self.run, step, faults[0].sentence + more)]
+        return [Alert("alarm", "content", self.run, step, faults[0].sentence + more)]
 
-    def _whole(self, step: int, since: int, rows: pd.DataFrame) -> list[Finding]:
+    def _whole(self, step: int, since: int, rows: pd.DataFrame) -> list[Alert]:
         """Judge the norm of the whole update over the learning rates that made it."""
         part = rows[(rows["feature"] == "update_norm") & (rows["scope"] == Scope.MODEL)]
         if not len(part):
@@ -199,7 +199,7 @@ class RunWatch:
         mean = float(np.mean(made)) if made else 0.0
         return mean if mean > 0 else 1.0
 
-    def _persistence(self, step: int, rows: pd.DataFrame) -> list[Finding]:
+    def _persistence(self, step: int, rows: pd.DataFrame) -> list[Alert]:
         probe, feature, filtration = _PERSISTENCE
         part = rows[
             (rows["probe"] == probe) & (rows["feature"] == feature)
@@ -213,10 +213,10 @@ class RunWatch:
         if bend is None:
             return []
         sentence = f"neural persistence bent at step {bend:.0f}"
-        return [Finding("notice", "phase boundary", self.run, step, sentence, {"bend": bend})]
+        return [Alert("notice", "phase boundary", self.run, step, sentence, {"bend": bend})]
 
 
-def culprits(look: Look, most: int = 8) -> list[dict[str, object]]:
+def culprits(look: PanelLook, most: int = 8) -> list[dict[str, object]]:
     """Return what moved most beyond its own history at one checkpoint, each matrix or head once."""
     found: list[dict[str, object]] = [
         {"name": name, "head": None, "feature": "finite", "sentence": "holds NaN or infinite weights"}

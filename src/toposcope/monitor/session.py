@@ -20,7 +20,7 @@ _ATTEMPTS = 8
 
 
 @dataclass(frozen=True, slots=True)
-class Snapshot:
+class SessionNews:
     """What came since a number; give `number` to the next call.
 
     `metrics` and `features` have the columns of the store's tables, `events` are the journal's, alarms
@@ -59,7 +59,7 @@ class LiveStore:
         self.store = Store.open(path)
         self.journal = Journal.of(self.store.path)
 
-    def snapshot(self, since: int = 0) -> Snapshot:
+    def snapshot(self, since: int = 0) -> SessionNews:
         """Return the metrics, features and events whose number is above `since`; everything for 0."""
         for attempt in range(_ATTEMPTS):
             events = self.journal.read(since)
@@ -73,7 +73,7 @@ class LiveStore:
                 continue  # written to meanwhile: a number returned now could hide what came before it
             break
         number = max([since, highest, *(event.number for event in events)])
-        return Snapshot(number, self._metrics(since, events), features, tuple(events))
+        return SessionNews(number, self._metrics(since, events), features, tuple(events))
 
     def _features(self, since: int) -> tuple[pd.DataFrame, int]:
         live = parts.scan(self.store.path / "features")

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from toposcope.analysis.alarms.spending import level
 from toposcope.errors import InputError
-from toposcope.monitor.run_watch import Finding
+from toposcope.monitor.run_watch import Alert
 
 if TYPE_CHECKING:
     from toposcope.analysis.forecast import Curve
@@ -40,7 +40,7 @@ class Target:
         if not self.loss > 0:
             raise InputError(f"target loss is {self.loss:g}; give one above 0")
 
-    def look(self) -> list[Finding]:
+    def look(self) -> list[Alert]:
         """Forecast every run whose log has grown, and report those whose side of the target became clear."""
         from toposcope.analysis.forecast.gather import split_runs
         from toposcope.analysis.forecast.reading import Reading, read_curves
@@ -58,7 +58,7 @@ class Target:
             found += self._judge(curve, finished)
         return found
 
-    def _judge(self, curve: Curve, finished: Sequence[Curve]) -> list[Finding]:
+    def _judge(self, curve: Curve, finished: Sequence[Curve]) -> list[Alert]:
         from toposcope.analysis.forecast import forecast
         from toposcope.analysis.forecast.auto import Auto
 
@@ -76,7 +76,7 @@ class Target:
             f"target of {self.loss:.4g}"
         )
         kind = "alarm" if side == "above" else "notice"
-        return [Finding(kind, TEST, curve.run, int(curve.last), sentence, {"level": one.level})]
+        return [Alert(kind, TEST, curve.run, int(curve.last), sentence, {"level": one.level})]
 
 
 def watching(store: Path, loss: float | None, rate: Callable[[str], float]) -> Target | None:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from toposcope.errors import InputError
-from toposcope.sources.names import BUFFERS, HEADS, Family, Fused, Place, family_of, place
+from toposcope.sources.names import BUFFERS, HEADS, Fused, NamingScheme, Place, family_of, place
 from toposcope.sources.reader import WEIGHT_DTYPES, Reader, TensorInfo
 from toposcope.types import Checkpoint, Matrix, Role
 
@@ -71,7 +71,7 @@ def _is_stack(name: str) -> bool:
     return "expert" in name or HEADS.search(name) is not None
 
 
-def family_for(infos: Mapping[str, TensorInfo]) -> Family:
+def family_for(infos: Mapping[str, TensorInfo]) -> NamingScheme:
     """Return the naming scheme of a checkpoint."""
     return family_of({info.name: info.shape for info in infos.values() if len(info.shape) > 1})
 

@@ -78,7 +78,7 @@ class Rule:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Family:
+class NamingScheme:
     """A naming scheme; `shape_of` with `tall` tells apart schemes that share their names."""
 
     name: str
@@ -117,8 +117,8 @@ _LLAMA_BLOCK = (
     Rule("layers.{i}.block_sparse_moe.gate.weight", MLP),
 )
 
-FAMILIES: tuple[Family, ...] = (
-    Family(
+FAMILIES: tuple[NamingScheme, ...] = (
+    NamingScheme(
         "gpt",
         (
             Rule("token_emb.weight", EMB),
@@ -130,9 +130,9 @@ FAMILIES: tuple[Family, ...] = (
             Rule("head.weight", HEAD),
         ),
     ),
-    Family("gpt2", _gpt2(transposed=True), "h.{i}.attn.c_attn.weight", tall=False),
-    Family("nanogpt", _gpt2(transposed=False), "h.{i}.attn.c_attn.weight", tall=True),
-    Family(
+    NamingScheme("gpt2", _gpt2(transposed=True), "h.{i}.attn.c_attn.weight", tall=False),
+    NamingScheme("nanogpt", _gpt2(transposed=False), "h.{i}.attn.c_attn.weight", tall=True),
+    NamingScheme(
         "gpt_neox",
         (
             Rule("embed_in.weight", EMB),
@@ -146,11 +146,11 @@ FAMILIES: tuple[Family, ...] = (
             Rule("final_linear.weight", HEAD),
         ),
     ),
-    Family(
+    NamingScheme(
         "llama",
         (Rule("embed_tokens.weight", EMB), *_LLAMA_BLOCK, Rule("lm_head.weight", HEAD)),
     ),
-    Family(
+    NamingScheme(
         "llama_original",
         (
             Rule("tok_embeddings.weight", EMB),
@@ -160,7 +160,7 @@ FAMILIES: tuple[Family, ...] = (
             Rule("output.weight", HEAD),
         ),
     ),
-    Family(
+    NamingScheme(
         "olmo_original",
         (
             Rule("wte.weight", EMB),
@@ -172,7 +172,7 @@ FAMILIES: tuple[Family, ...] = (
             Rule("ff_out.weight", HEAD),
         ),
     ),
-    Family(
+    NamingScheme(
         "bert",
         (
             *(
@@ -192,7 +192,7 @@ FAMILIES: tuple[Family, ...] = (
             Rule("lm_head.decoder.weight", HEAD),
         ),
     ),
-    Family(
+    NamingScheme(
         "transformer_lens",
         (
             Rule("embed.W_E", EMB),
@@ -204,7 +204,7 @@ FAMILIES: tuple[Family, ...] = (
             Rule("unembed.W_U", HEAD),
         ),
     ),
-    Family(
+    NamingScheme(
         "megatron",
         (
             Rule("embedding.word_embeddings.weight", EMB),
@@ -222,7 +222,7 @@ FAMILIES: tuple[Family, ...] = (
     ),
 )
 
-PLAIN = Family("", ())
+PLAIN = NamingScheme("", ())
 
 
 @dataclass(frozen=True, slots=True)
@@ -255,7 +255,7 @@ def strip(name: str) -> str:
 
 
 @cache
-def _compiled(family: Family) -> tuple[tuple[re.Pattern[str], Rule], ...]:
+def _compiled(family: NamingScheme) -> tuple[tuple[re.Pattern[str], Rule], ...]:
     table = []
     for rule in family.rules:
         pattern = (
@@ -266,7 +266,7 @@ def _compiled(family: Family) -> tuple[tuple[re.Pattern[str], Rule], ...]:
 
 
 @lru_cache(maxsize=1 << 16)
-def place(family: Family, name: str) -> Place:
+def place(family: NamingScheme, name: str) -> Place:
     """Return where the parameter `name` belongs in a model of `family`.
 
     >>> place(FAMILIES[0], "layers.2.mlp.fc1.weight").layer
@@ -288,7 +288,7 @@ def _layer_of(name: str) -> int | None:
     return int(found.group(1)) if found else None
 
 
-def family_of(shapes: Mapping[str, tuple[int, ...]]) -> Family:
+def family_of(shapes: Mapping[str, tuple[int, ...]]) -> NamingScheme:
     """Return the family whose table knows most of the names; `PLAIN` when none knows any.
 
     >>> family_of({"transformer.h.0.attn.c_attn.weight": (8, 24)}).name
@@ -304,7 +304,7 @@ def family_of(shapes: Mapping[str, tuple[int, ...]]) -> Family:
     return best
 
 
-def _shape_fits(family: Family, shapes: Mapping[str, tuple[int, ...]]) -> bool:
+def _shape_fits(family: NamingScheme, shapes: Mapping[str, tuple[int, ...]]) -> bool:
     if not family.shape_of:
         return True
     fused: Iterable[tuple[int, ...]] = (

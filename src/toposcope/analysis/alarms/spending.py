@@ -27,10 +27,10 @@ def level(rate: float, look: int) -> float:
 
 
 @dataclass(frozen=True, slots=True)
-class Family:
+class AlarmFamily:
     """The tests that watch one run, and the share of the run's rate that each may spend (Bonferroni).
 
-    >>> family = Family(0.05, {"loss spike": 1.0, "drift": 1.0})
+    >>> family = AlarmFamily(0.05, {"loss spike": 1.0, "drift": 1.0})
     >>> family.rate_of("drift")
     0.025
     """

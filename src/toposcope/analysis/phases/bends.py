@@ -39,7 +39,7 @@ from toposcope.analysis.phases.noise import (
     weights,
     whitened,
 )
-from toposcope.analysis.trends.whitening import core_trends
+from toposcope.analysis.trends.basis import core_trends
 
 LEAST_SEGMENT = 3
 LEAST_POINTS = 16

@@ -15,7 +15,7 @@ MOST_LOOKS = 8
 
 
 @dataclass(frozen=True, slots=True)
-class Look:
+class PlannedLook:
     """One decision: the steps so far, what the gain of a bend is without one, and the p-value that alarms."""
 
     grid: Design
@@ -83,7 +83,7 @@ class OnlineDetector:
 
 
 @lru_cache(maxsize=16)
-def plan(planned: tuple[float, ...], rate: float) -> dict[int, Look]:
+def plan(planned: tuple[float, ...], rate: float) -> dict[int, PlannedLook]:
     """Return the looks at planned steps, by the number of checkpoints seen."""
     steps = np.array(planned)
     if len(steps) <= LEAST_POINTS:
@@ -100,5 +100,5 @@ def plan(planned: tuple[float, ...], rate: float) -> dict[int, Look]:
         left = np.flatnonzero(quiet)
         alarmed = left[np.argsort(p[left], kind="stable")[: max(due, 0)]]
         quiet[alarmed] = False
-        looks[count] = Look(grid, known, float(p[alarmed].max()) if len(alarmed) else 0.0)
+        looks[count] = PlannedLook(grid, known, float(p[alarmed].max()) if len(alarmed) else 0.0)
     return looks

@@ -29,7 +29,7 @@ NOTHING_LEFT = "a smooth trend explains a series completely: no innovations"
 
 
 @dataclass(slots=True)
-class Part:
+class RunProducts:
     """The products of one run's innovations for one feature; `why` says why there are none."""
 
     steps: np.ndarray
@@ -61,11 +61,11 @@ def whitened(
     return both.taken(np.arange(cut)), both.taken(np.full(cut, cut))
 
 
-def parts_of(x: np.ndarray, y: np.ndarray, steps: np.ndarray, rate: np.ndarray | None) -> list[Part]:
+def parts_of(x: np.ndarray, y: np.ndarray, steps: np.ndarray, rate: np.ndarray | None) -> list[RunProducts]:
     """Return what each column of x (n, p) has in common with y (n,) in one run."""
     n, count = x.shape
     if n < LEAST_LENGTH:
-        return [Part(steps, too_few(n), n) for _ in range(count)]
+        return [RunProducts(steps, too_few(n), n) for _ in range(count)]
     departure = departure_correlation(x, np.repeat(y[:, None], count, axis=1), steps)
     a, b = whitened(x, y, steps, rate)
     left = np.sqrt(a.left * b.left)
@@ -76,7 +76,7 @@ def parts_of(x: np.ndarray, y: np.ndarray, steps: np.ndarray, rate: np.ndarray |
     out, reasons = [], untestable(a, b)
     for j in range(count):
         why = reasons[j] if np.isfinite(product[:, j]).all() else NOTHING_LEFT
-        part = Part(a.steps, why, n, departure[j])
+        part = RunProducts(a.steps, why, n, departure[j])
         part.product, part.square, part.weight = product[:, j], square[:, j], weight[:, j]
         part.e, part.f, part.excess = e[:, j], f[:, j], float(excess[j])
         part.left = float(left[:, j].mean()) / part.excess
@@ -85,7 +85,7 @@ def parts_of(x: np.ndarray, y: np.ndarray, steps: np.ndarray, rate: np.ndarray |
     return out
 
 
-def pooled(parts: list[Part]) -> dict[str, object]:
+def pooled(parts: list[RunProducts]) -> dict[str, object]:
     """Return the one test of a feature over its runs: products added step by step."""
     used = [part for part in parts if not part.why]
     departures = [part.departure for part in parts if np.isfinite(part.departure)]
@@ -128,7 +128,7 @@ def pooled(parts: list[Part]) -> dict[str, object]:
     }  # fmt: skip
 
 
-def _aligned(parts: list[Part]) -> tuple[np.ndarray, np.ndarray, float] | None:
+def _aligned(parts: list[RunProducts]) -> tuple[np.ndarray, np.ndarray, float] | None:
     """Return what the alignment takes, e and f (runs, n); None where runs differ in steps, or one wanes."""
     if any(not np.array_equal(part.steps, parts[0].steps) or np.isnan(part.e).any() for part in parts):
         return None

@@ -12,9 +12,9 @@ from scipy.stats import t as student
 
 from toposcope.analysis.statistics import correlation, holm, ranks
 from toposcope.analysis.table import SeriesTable
+from toposcope.analysis.trends.basis import core_trends
 from toposcope.analysis.trends.innovations import LEAST_LENGTH
 from toposcope.analysis.trends.verdicts import DEFAULT_TARGETS, default_columns
-from toposcope.analysis.trends.whitening import core_trends
 from toposcope.seeding import rng
 
 ALL_UP_TO = 5040

@@ -12,7 +12,7 @@ import pandas as pd
 
 from toposcope.analysis import statistics as stat
 from toposcope.analysis.trends import resampling as res
-from toposcope.analysis.trends.whitening import core_trends
+from toposcope.analysis.trends.basis import core_trends
 
 LEAST_POINTS = 4
 DEFAULT = ("spearman", "naive_p", "block_low", "block_high", "departure_rho")

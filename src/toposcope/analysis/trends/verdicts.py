@@ -18,7 +18,15 @@ from toposcope.analysis.trends.innovations import (
     innovation_test,
     untestable,
 )
-from toposcope.analysis.trends.pooling import NOTHING_LEFT, TEST, Part, parts_of, pooled, too_few, whitened
+from toposcope.analysis.trends.pooling import (
+    NOTHING_LEFT,
+    TEST,
+    RunProducts,
+    parts_of,
+    pooled,
+    too_few,
+    whitened,
+)
 from toposcope.analysis.trends.usual import (
     DEFAULT,
     DEFAULT_DRAWS,
@@ -148,7 +156,7 @@ def family_table(
     targets, columns, primary = _chosen(table, targets, columns, scopes)
     rows = []
     for target in targets:
-        parts: dict[str, list[Part]] = {column: [] for column in columns}
+        parts: dict[str, list[RunProducts]] = {column: [] for column in columns}
         for run in table.run_names:
             for steps, x, y, rate, names in _groups(table, run, target, columns):
                 for column, part in zip(names, parts_of(x, y, steps, rate), strict=True):

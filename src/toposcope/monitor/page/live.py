@@ -15,7 +15,7 @@ import pandas as pd
 from toposcope.analysis.groups import sizes
 from toposcope.monitor.journal import Event
 from toposcope.monitor.page.kept import Kept
-from toposcope.monitor.page.traces import Measure, Trace, Traces
+from toposcope.monitor.page.traces import LiveTrace, Measure, Traces
 from toposcope.monitor.session import LiveStore
 from toposcope.store import parts
 from toposcope.store.schema import METRICS
@@ -118,7 +118,7 @@ class Live:
             for run in size.runs
         }
 
-    def logged(self, column: str) -> dict[str, Trace]:
+    def logged(self, column: str) -> dict[str, LiveTrace]:
         """Return the traces of a column of the metrics, by run."""
         return self.traces.by_measure.get(Measure("metrics", "", "model", "", column).key, {})
 
@@ -164,7 +164,7 @@ class Live:
         return ({"points"} if points else set()) | ({"events"} if new.events else set())
 
 
-def points_of(trace: Trace, chosen: np.ndarray, *, banded: bool = False) -> dict[str, list[float | None]]:
+def points_of(trace: LiveTrace, chosen: np.ndarray, *, banded: bool = False) -> dict[str, list[float | None]]:
     """Return chosen points of a trace as plain lists; what is not finite becomes None, a gap."""
     made: dict[str, list[float | None]] = {
         "x": trace.step[chosen].tolist(), "y": plain(trace.value[chosen]),

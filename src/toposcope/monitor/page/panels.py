@@ -10,7 +10,7 @@ import numpy as np
 
 from toposcope.monitor.page.decimate import MOST, decimate
 from toposcope.monitor.page.live import Live, plain, points_of
-from toposcope.monitor.page.traces import Measure, Trace
+from toposcope.monitor.page.traces import LiveTrace, Measure
 from toposcope.types import Kind
 
 LOSS = Measure("metrics", "", "model", "", "loss").key
@@ -179,7 +179,7 @@ def time_left(live: Live, run: str, horizon: int) -> tuple[float, float, float] 
     return None if found is None else (found[0] * left, found[1] * left, found[2] * left)
 
 
-def _traces(live: Live, key: str) -> list[tuple[str, str, Trace]]:
+def _traces(live: Live, key: str) -> list[tuple[str, str, LiveTrace]]:
     """Return run, kind and trace of a measure and of what is drawn beside it."""
     wanted = [(key, "value")]
     if key == LOSS:
@@ -193,7 +193,7 @@ def _traces(live: Live, key: str) -> list[tuple[str, str, Trace]]:
     ]
 
 
-def _of_panel(live: Live, panel: str) -> list[tuple[str, Trace]]:
+def _of_panel(live: Live, panel: str) -> list[tuple[str, LiveTrace]]:
     kind, _, rest = panel.partition(":")
     if kind == "c":
         return [(kind, trace) for _, kind, trace in _traces(live, rest)]
@@ -216,11 +216,11 @@ def _nulls(live: Live, measure: Measure) -> list[str]:
     return [key for key in found if key in live.traces.measures]
 
 
-def _spread(trace: Trace) -> bool:
+def _spread(trace: LiveTrace) -> bool:
     return bool(np.any(trace.high > trace.low))
 
 
-def _means(trace: Trace, edges: np.ndarray) -> np.ndarray:
+def _means(trace: LiveTrace, edges: np.ndarray) -> np.ndarray:
     step, value = trace.step, trace.value
     good = np.isfinite(value)
     at = np.searchsorted(edges, step[good], side="right") - 1

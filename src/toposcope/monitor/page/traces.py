@@ -47,10 +47,10 @@ class Measure:
         return "/".join((self.probe, self.filtration, self.scope, self.feature))
 
 
-class Trace:
+class LiveTrace:
     """Values of one measure in one run by step; every point knows the version that brought it.
 
-    >>> trace = Trace(0)
+    >>> trace = LiveTrace(0)
     >>> trace.put(10, 2.0, 1.5, 2.5, 1), trace.put(20, 3.0, 3.0, 3.0, 2), trace.put(10, 2.1, 2.1, 2.1, 3)
     (None, None, None)
     >>> trace.step.tolist(), trace.value.tolist(), trace.newer(1).tolist()
@@ -112,19 +112,19 @@ class Trace:
 class Traces:
     """All traces, by measure and run; `lines` holds for each heat map its measures with layer and role."""
 
-    by_measure: dict[str, dict[str, Trace]] = field(default_factory=dict)
+    by_measure: dict[str, dict[str, LiveTrace]] = field(default_factory=dict)
     measures: dict[str, Measure] = field(default_factory=dict)
     lines: dict[str, dict[str, tuple[int, str]]] = field(default_factory=dict)
     count: int = 0
 
-    def trace(self, measure: Measure, run: str) -> Trace:
+    def trace(self, measure: Measure, run: str) -> LiveTrace:
         """Return the trace of a run, made where it is not there."""
         key = measure.key
         if key not in self.measures:
             self.measures[key] = measure
         runs = self.by_measure.setdefault(key, {})
         if run not in runs:
-            runs[run] = Trace(self.count)
+            runs[run] = LiveTrace(self.count)
             self.count += 1
         return runs[run]
 
@@ -159,7 +159,7 @@ class Traces:
         return sorted(lines, key=lambda line: (line[1], _natural(line[0])))
 
 
-def _put_new(trace: Trace, steps: np.ndarray, values: np.ndarray, version: int) -> bool:
+def _put_new(trace: LiveTrace, steps: np.ndarray, values: np.ndarray, version: int) -> bool:
     """Put the points that are not there yet, or are another; empty cells are no points."""
     known = dict(zip(trace.step.tolist(), trace.value.tolist(), strict=True))
     changed = False

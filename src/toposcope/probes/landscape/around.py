@@ -26,7 +26,7 @@ _TOLERANCE = 1e-2
 
 
 @dataclass(frozen=True)
-class Draw:
+class DirectionDraw:
     """One surface's directions; `random` are random ones of the same lengths, None where they are random."""
 
     number: int
@@ -36,7 +36,7 @@ class Draw:
 
 def draws_of(
     objective: Objective, batch: int, snapshot: Snapshot, source: ObjectiveSource, options: LandscapeOptions
-) -> list[Draw]:
+) -> list[DirectionDraw]:
     """Return the directions of every surface of one batch.
 
     Raises
@@ -48,7 +48,7 @@ def draws_of(
     axes: dict[str, int | str] = {"run": at.run}  # the same directions at every step of a run
     if options.directions == "random":
         return [
-            Draw(batch * options.seeds + seed, random_directions(objective, n, **axes, seed=seed))
+            DirectionDraw(batch * options.seeds + seed, random_directions(objective, n, **axes, seed=seed))
             for seed in range(options.seeds)
         ]
     if options.directions == "hessian":
@@ -60,7 +60,7 @@ def draws_of(
         made = hessian_directions(pairs, n)
     else:
         made = _of_trajectory(objective, snapshot, source, n)
-    return [Draw(batch, made, _alike(objective, made, batch, **axes))]
+    return [DirectionDraw(batch, made, _alike(objective, made, batch, **axes))]
 
 
 def _of_trajectory(objective: Objective, snapshot: Snapshot, source: ObjectiveSource, n: int) -> Directions:

@@ -4,23 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from toposcope.landscape.cost import Cost
+from toposcope.landscape.cost import ComputeCost
 from toposcope.probes.landscape.options import LandscapeOptions
 
 _FLOP_PER_SECOND = 4e9
 _SECONDS_PER_PASS = 2e-3
 
 
-def cost_of_shapes(shapes: Sequence[tuple[int, int]], options: LandscapeOptions, forwards: float) -> Cost:
+def cost_of_shapes(
+    shapes: Sequence[tuple[int, int]], options: LandscapeOptions, forwards: float
+) -> ComputeCost:
     """Return so many forward passes of one batch: 2 FLOP per matrix entry and token.
 
     >>> cost_of_shapes([(10, 10)], LandscapeOptions(sequences=4, length=8), 3)
-    Cost(forwards=3, flop=19200.0)
+    ComputeCost(forwards=3, flop=19200.0)
     """
     entries = sum(rows * columns for rows, columns in shapes)
-    return Cost(forwards, 2.0 * entries * options.tokens * forwards)
+    return ComputeCost(forwards, 2.0 * entries * options.tokens * forwards)
 
 
-def seconds_of(cost: Cost) -> float:
+def seconds_of(cost: ComputeCost) -> float:
     """Return a rough time on two cores; good to a factor of three."""
     return cost.forwards * _SECONDS_PER_PASS + cost.flop / _FLOP_PER_SECOND

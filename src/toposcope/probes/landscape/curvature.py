@@ -7,11 +7,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from toposcope.landscape.cost import FORWARDS, Cost, refuse_above
+from toposcope.landscape.cost import FORWARDS, ComputeCost, refuse_above
 from toposcope.landscape.lanczos import Eigenpairs, random_start, top_eigenpairs
 from toposcope.landscape.trace import hutchinson, spectral_density
-from toposcope.probes.base import Cost as Tier
-from toposcope.probes.base import Measured, Probe
+from toposcope.probes.base import Cost, Measured, Probe
 from toposcope.probes.landscape.cost import cost_of_shapes, seconds_of
 from toposcope.probes.landscape.features import CURVATURE
 from toposcope.probes.landscape.kept import keep_density, place
@@ -43,9 +42,9 @@ class Curvature(Probe):
     folder: Path | None = None
     name: str = "curvature"
     features: tuple[Feature, ...] = field(default=CURVATURE, repr=False)
-    cost = Tier.COSTLY
+    cost = Cost.COSTLY
 
-    def work(self, shapes: Sequence[tuple[int, int]]) -> Cost:
+    def work(self, shapes: Sequence[tuple[int, int]]) -> ComputeCost:
         """Return the products of one checkpoint at most, as forward passes, and their arithmetic."""
         chosen = self.options
         products = chosen.batches * (4 * chosen.products + chosen.vectors) + chosen.vectors * chosen.steps

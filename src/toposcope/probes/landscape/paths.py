@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
 from toposcope.errors import InputError
-from toposcope.landscape.cost import FORWARDS, Cost
+from toposcope.landscape.cost import FORWARDS, ComputeCost
 from toposcope.landscape.paths import (
     PathLosses,
     aligned,
@@ -17,8 +17,7 @@ from toposcope.landscape.paths import (
     linear_path,
 )
 from toposcope.models.gpt import GPTModel
-from toposcope.probes.base import Cost as Tier
-from toposcope.probes.base import Measured, Probe, Reads
+from toposcope.probes.base import Cost, Measured, Probe, Reads
 from toposcope.probes.landscape.cost import cost_of_shapes, seconds_of
 from toposcope.probes.landscape.features import PATHS
 from toposcope.probes.landscape.options import LandscapeOptions
@@ -76,9 +75,9 @@ class Paths(Probe):
     name: str = "paths"
     features: tuple[Feature, ...] = field(default=PATHS, repr=False)
     reads = Reads.PREFIX
-    cost = Tier.COSTLY
+    cost = Cost.COSTLY
 
-    def work(self, shapes: Sequence[tuple[int, int]]) -> Cost:
+    def work(self, shapes: Sequence[tuple[int, int]]) -> ComputeCost:
         """Return the forward passes of one checkpoint at most, and their arithmetic."""
         each = 2 * _POINTS + FORWARDS["gradient"] * _STEPS
         return cost_of_shapes(shapes, self.options, 4 * self.options.batches * each)

@@ -9,13 +9,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from toposcope.errors import InputError
-from toposcope.landscape.cost import FORWARDS, Cost
+from toposcope.landscape.cost import FORWARDS, ComputeCost
 from toposcope.landscape.directions import random_directions
 from toposcope.landscape.retrain import JUMPS, Retrained, jump_and_retrain
 from toposcope.models.gpt import recipe_shape
 from toposcope.models.loading import run_folder_of
-from toposcope.probes.base import Cost as Tier
-from toposcope.probes.base import Measured, Probe
+from toposcope.probes.base import Cost, Measured, Probe
 from toposcope.probes.landscape.cost import cost_of_shapes, seconds_of
 from toposcope.probes.landscape.features import RETRAIN
 from toposcope.probes.landscape.options import LandscapeOptions
@@ -46,9 +45,9 @@ class Retrain(Probe):
     source: ObjectiveSource
     name: str = "retrain"
     features: tuple[Feature, ...] = field(default=RETRAIN, repr=False)
-    cost = Tier.COSTLY
+    cost = Cost.COSTLY
 
-    def work(self, shapes: Sequence[tuple[int, int]]) -> Cost:
+    def work(self, shapes: Sequence[tuple[int, int]]) -> ComputeCost:
         """Return the updates of one checkpoint as forward passes, and their arithmetic."""
         updates = len(JUMPS) * (self.options.updates + 1) * self.options.seeds
         return cost_of_shapes(shapes, self.options, FORWARDS["gradient"] * _BATCH_RATIO * updates)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from toposcope.landscape.cost import Cost
+from toposcope.landscape.cost import ComputeCost
 from toposcope.landscape.sharpness import PASSES, CriticalStep, along_update
 from toposcope.probes.base import Measured, Probe, Reads
 from toposcope.probes.landscape.cost import cost_of_shapes, seconds_of
@@ -42,7 +42,7 @@ class Sharpness(Probe):
     features: tuple[Feature, ...] = field(default=SHARPNESS, repr=False)
     reads = Reads.PREVIOUS
 
-    def work(self, shapes: Sequence[tuple[int, int]]) -> Cost:
+    def work(self, shapes: Sequence[tuple[int, int]]) -> ComputeCost:
         """Return the forward passes of one checkpoint at most, and their arithmetic."""
         forwards = self.options.batches * (1 + PASSES * (1 + 2 * self.options.nulls))
         return cost_of_shapes(shapes, self.options, forwards)

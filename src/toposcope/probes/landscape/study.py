@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from toposcope.errors import InputError, did_you_mean
-from toposcope.landscape.cost import Cost, refuse_above
+from toposcope.landscape.cost import ComputeCost, refuse_above
 from toposcope.models import ModelLoader, load_texts
 from toposcope.probes.base import Probe
 from toposcope.probes.landscape.curvature import Curvature
@@ -59,7 +59,7 @@ class LandscapeStudy:
         """Return the study with the seeds of this series side by side: paths lead from one to another."""
         return replace(self, partners=partners_of(series.runs, list(series)))
 
-    def cost(self, series: Series) -> Cost:
+    def cost(self, series: Series) -> ComputeCost:
         """Return what the dearest checkpoint costs, from the headers of every run's first one.
 
         Raises
@@ -67,7 +67,7 @@ class LandscapeStudy:
         InputError
             When it is above the limit; the refusal names the cheap way.
         """
-        most = Cost(0.0, 0.0)
+        most = ComputeCost(0.0, 0.0)
         for run in series.names:
             shapes = _shapes(series, run)
             for probe in self.probes():

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from toposcope.landscape.cost import Cost, refuse_above
+from toposcope.landscape.cost import ComputeCost, refuse_above
 from toposcope.landscape.directions import Directions
 from toposcope.landscape.surface import (
     Evaluation,
@@ -19,9 +19,8 @@ from toposcope.landscape.surface import (
     surface_digest,
     symmetric_axis,
 )
-from toposcope.probes.base import Cost as Tier
-from toposcope.probes.base import Measured, Probe, Reads
-from toposcope.probes.landscape.around import Draw, Quadratic, draws_of
+from toposcope.probes.base import Cost, Measured, Probe, Reads
+from toposcope.probes.landscape.around import DirectionDraw, Quadratic, draws_of
 from toposcope.probes.landscape.cost import cost_of_shapes, seconds_of
 from toposcope.probes.landscape.features import SURFACE, WITH_NULL
 from toposcope.probes.landscape.kept import keep_surface, place, read_surface
@@ -58,9 +57,9 @@ class Surfaces(Probe):
     name: str = "surface"
     features: tuple[Feature, ...] = field(default=SURFACE, repr=False)
     reads = Reads.PREFIX
-    cost = Tier.COSTLY
+    cost = Cost.COSTLY
 
-    def work(self, shapes: Sequence[tuple[int, int]]) -> Cost:
+    def work(self, shapes: Sequence[tuple[int, int]]) -> ComputeCost:
         """Return the forward passes of one checkpoint, and their arithmetic."""
         chosen = self.options
         kinds = 1 if chosen.directions == "random" else 2
@@ -89,7 +88,7 @@ class Surfaces(Probe):
         return self.options.directions == "trajectory" and snapshot.index < self.options.n
 
     def _of_draw(
-        self, snapshot: Snapshot, objective: Objective, draw: Draw, first: float | None
+        self, snapshot: Snapshot, objective: Objective, draw: DirectionDraw, first: float | None
     ) -> list[Row]:
         quadratic = Quadratic.of(objective, draw.directions)
         reaches = self._reaches(objective, draw.directions, first)
@@ -123,8 +122,8 @@ class Surfaces(Probe):
         return [along(number) for number in range(len(directions))]
 
     def _of_range(
-        self, snapshot: Snapshot, objective: Objective, draw: Draw, name: str, axes: list[np.ndarray],
-        quadratic: Quadratic,
+        self, snapshot: Snapshot, objective: Objective, draw: DirectionDraw, name: str,
+        axes: list[np.ndarray], quadratic: Quadratic,
     ) -> list[Row]:  # fmt: skip
         surface = self._sampled(snapshot, objective, draw.directions, name, draw.number, axes)
         check_reach(surface.finite, float(axes[0][-1]))

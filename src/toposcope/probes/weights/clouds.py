@@ -14,7 +14,7 @@ from toposcope.types import Checkpoint, Matrix
 
 
 @dataclass(frozen=True, slots=True)
-class Draw:
+class CloudDraw:
     """A cloud that is measured: `number` is None when it has every row, `rows` how many there were."""
 
     points: np.ndarray
@@ -27,17 +27,17 @@ class Draw:
         return "" if self.number is None else f"{len(self.points)} of {self.rows} rows"
 
 
-def row_draws(matrix: Matrix, options: WeightOptions) -> Iterator[Draw]:
+def row_draws(matrix: Matrix, options: WeightOptions) -> Iterator[CloudDraw]:
     """Yield the rows of a matrix, or as many subsamples of them as the options ask for."""
     rows = len(matrix.values)
     if rows <= options.points:
-        yield Draw(matrix.values, None, rows)
+        yield CloudDraw(matrix.values, None, rows)
         return
     at = matrix.checkpoint
     for draw in range(options.draws):
         generator = rng(run=at.run, step=at.step, name=matrix.name, draw=draw)
         chosen = np.sort(generator.choice(rows, options.points, replace=False))
-        yield Draw(matrix.values[chosen], draw, rows)
+        yield CloudDraw(matrix.values[chosen], draw, rows)
 
 
 @dataclass(slots=True)
@@ -61,7 +61,7 @@ class _Reservoir:
         self.priority = merged[kept]
 
 
-def pooled_draws(matrices: Iterable[Matrix], at: Checkpoint, options: WeightOptions) -> list[Draw]:
+def pooled_draws(matrices: Iterable[Matrix], at: Checkpoint, options: WeightOptions) -> list[CloudDraw]:
     """Return the pooled cloud of all matrices, their rows padded with zeros to the widest.
 
     Subsamples are taken while the matrices stream by, so that no more than `options.points` rows of each
@@ -79,6 +79,8 @@ def pooled_draws(matrices: Iterable[Matrix], at: Checkpoint, options: WeightOpti
         return []
     whole = total <= options.points
     return [
-        Draw(pooled_rows([row[None, :] for row in reservoir.rows], width), None if whole else draw, total)
+        CloudDraw(
+            pooled_rows([row[None, :] for row in reservoir.rows], width), None if whole else draw, total
+        )
         for draw, reservoir in enumerate(reservoirs[:1] if whole else reservoirs)
     ]

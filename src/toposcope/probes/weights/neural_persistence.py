@@ -118,7 +118,7 @@ class NeuralPersistence(Probe):
             for matrix in snapshot.matrices()
             if self.options.keeps(matrix.name)
         )
-        trees: list[list[_Tree]] = [[] for _ in snapshots]
+        trees: list[list[_MatrixTree]] = [[] for _ in snapshots]
         for batch in batches(kept):
             for (place, _), tree in zip(batch, _trees([m for _, m in batch], self.options), strict=True):
                 trees[place].append(tree)
@@ -138,14 +138,16 @@ class NeuralPersistence(Probe):
                 for row in measured.rows
             ]
 
-    def _measured(self, at: Checkpoint, trees: list[_Tree]) -> Measured:
+    def _measured(self, at: Checkpoint, trees: list[_MatrixTree]) -> Measured:
         found = Measured(diagrams=[tree.label.keep(tree.edges) for tree in trees])
         if trees:
             for normalization in self.options.conventions:
                 self._add(found, at, normalization, trees)
         return found
 
-    def _add(self, found: Measured, at: Checkpoint, normalization: Normalization, trees: list[_Tree]) -> None:
+    def _add(
+        self, found: Measured, at: Checkpoint, normalization: Normalization, trees: list[_MatrixTree]
+    ) -> None:
         top = max(tree.top for tree in trees) if normalization == Normalization.NETWORK else None
         quantiles = [tree.confounds[0] for tree in trees if tree.confounds is not None]
         clip = max(quantiles, default=None) if normalization == Normalization.NETWORK else None
@@ -176,7 +178,7 @@ class NeuralPersistence(Probe):
 
 
 @dataclass(frozen=True, slots=True)
-class _Tree:
+class _MatrixTree:
     """What is kept of a matrix: its spanning tree's edges, those of its permutations, and moments."""
 
     label: Label
@@ -213,17 +215,19 @@ def _value(edges: Diagram, normalization: Normalization, scale: float) -> float:
     return neural_persistence(edges, normalization, scale) if scale > 0 else 0.0
 
 
-def _trees(batch: Sequence[Matrix], options: WeightOptions) -> list[_Tree]:
+def _trees(batch: Sequence[Matrix], options: WeightOptions) -> list[_MatrixTree]:
     names = [matrix.name for matrix in batch]
     edges = batched_spanning_tree_weights([matrix.values for matrix in batch], names=names)
     return [_tree(matrix, tree, options) for matrix, tree in zip(batch, edges, strict=True)]
 
 
-def _tree(matrix: Matrix, edges: np.ndarray, options: WeightOptions) -> _Tree:
+def _tree(matrix: Matrix, edges: np.ndarray, options: WeightOptions) -> _MatrixTree:
     at, values, name = matrix.checkpoint, matrix.values, matrix.name
     generators = [rng(run=at.run, step=at.step, name=name, draw=draw) for draw in range(options.nulls)]
     shuffled = shuffled_spanning_tree_weights(values, rng=generators, name=name) if generators else []
     confounds = None
     if options.confounds:
         confounds = magnitude_quantile(values, _CLIP, name=name), magnitude_variance(values, name=name)
-    return _Tree(Label.of(matrix), diagram_of_tree(edges), confounds, [diagram_of_tree(t) for t in shuffled])
+    return _MatrixTree(
+        Label.of(matrix), diagram_of_tree(edges), confounds, [diagram_of_tree(t) for t in shuffled]
+    )

@@ -12,7 +12,7 @@ from toposcope.probes.base import Measured, Probe
 from toposcope.probes.declarations import shape_features
 from toposcope.probes.shapes import FILTRATION, CloudShape, diagram_features, measure_shapes
 from toposcope.probes.snapshot import Snapshot
-from toposcope.probes.weights.clouds import Draw, pooled_draws, row_draws
+from toposcope.probes.weights.clouds import CloudDraw, pooled_draws, row_draws
 from toposcope.probes.weights.labels import Label, groups
 from toposcope.probes.weights.options import WeightOptions
 from toposcope.topology import rips_batch
@@ -151,14 +151,14 @@ def pooled_shapes(snapshots: Sequence[Snapshot], options: WeightOptions) -> list
     ]
 
 
-def _pooled_draws(snapshot: Snapshot, options: WeightOptions) -> list[Draw]:
+def _pooled_draws(snapshot: Snapshot, options: WeightOptions) -> list[CloudDraw]:
     kept = (matrix for matrix in snapshot.matrices() if options.keeps(matrix.name))
     return pooled_draws(kept, snapshot.checkpoint, options)
 
 
-def _shapes(draws: Iterable[tuple[K, Draw]], options: WeightOptions) -> Iterator[tuple[K, CloudShape]]:
+def _shapes(draws: Iterable[tuple[K, CloudDraw]], options: WeightOptions) -> Iterator[tuple[K, CloudShape]]:
     """Yield the shape of each cloud; those that fit into memory together share the cores."""
-    waiting: list[tuple[K, Draw, np.ndarray]] = []
+    waiting: list[tuple[K, CloudDraw, np.ndarray]] = []
     for key, draw in draws:
         distances = distance_matrix(draw.points, FILTRATION)
         waiting.append((key, draw, distances))
@@ -169,7 +169,7 @@ def _shapes(draws: Iterable[tuple[K, Draw]], options: WeightOptions) -> Iterator
 
 
 def _measure(
-    clouds: Sequence[tuple[K, Draw, np.ndarray]], options: WeightOptions
+    clouds: Sequence[tuple[K, CloudDraw, np.ndarray]], options: WeightOptions
 ) -> list[tuple[K, CloudShape]]:
     found = measure_shapes(
         [cloud[2] for cloud in clouds],

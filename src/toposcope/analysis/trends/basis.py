@@ -1,0 +1,87 @@
+"""The smooth trends that are taken from every series: a core, then a nested family to choose a size from."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+import numpy as np
+
+TREND_TOLERANCE = 1e-3
+"""Principal functions of the core with a singular value above this part of the first are kept."""
+_CORE_EXPONENTS = np.linspace(0.05, 2.0, 40)
+_RATES = np.geomspace(0.02, 2.0, 40)
+_WIDTHS = (0.05, 0.1)
+_PLACES = np.linspace(0.05, 0.95, 19)
+_EXTRA = (0, 2, 4, 7, 11, 16, 22)
+
+
+def trend_family(steps: np.ndarray, rate: np.ndarray | None = None) -> tuple[np.ndarray, np.ndarray]:
+    """Return orthonormal trends as rows (most, n), the core first, and the numbers of them to choose from."""
+    steps = np.asarray(steps, float)
+    known = (
+        None if rate is None or not np.isfinite(rate).all() or np.ptp(rate) == 0 else tuple(map(float, rate))
+    )
+    return _trend_family(tuple(map(float, steps)), known)
+
+
+@lru_cache(maxsize=64)
+def _trend_family(at: tuple[float, ...], rate: tuple[float, ...] | None) -> tuple[np.ndarray, np.ndarray]:
+    steps = np.array(at)
+    core = core_trends(steps)
+    if rate is not None:
+        core = _joined(core, schedule_trends(steps, np.array(rate)))
+    n, size = core.shape
+    most = max(round(n / 2.5), size)
+    extra = _smooth_family(steps)
+    extra = extra - core @ (core.T @ extra)
+    left, power, _ = np.linalg.svd(extra, full_matrices=False)
+    extra = left[:, power > 1e-8 * power[0]][:, : most - size]
+    basis, _ = np.linalg.qr(np.column_stack([core, extra]))
+    sizes = np.array([size + k for k in _EXTRA if size + k <= basis.shape[1]])
+    return np.ascontiguousarray(basis.T), sizes
+
+
+def core_trends(steps: np.ndarray) -> np.ndarray:
+    """Return an orthonormal basis (n, k) of the trends that are removed from every series."""
+    t = (steps - steps[0]) / np.diff(steps).min() + 1.0
+    family = np.stack([*(t**-b for b in _CORE_EXPONENTS), np.log(t)])
+    family = family - family.mean(axis=1, keepdims=True)
+    family /= np.linalg.norm(family, axis=1, keepdims=True)
+    left, size, _ = np.linalg.svd(family.T, full_matrices=False)
+    keep = left[:, size > TREND_TOLERANCE * size[0]]
+    basis, _ = np.linalg.qr(np.column_stack([np.ones_like(t), keep, t - t.mean()]))
+    return basis
+
+
+def schedule_trends(steps: np.ndarray, rate: np.ndarray) -> np.ndarray:
+    """Return what a learning rate leaves in a series (n, 3): its value, its integral, and its value lagged.
+
+    The lag is an exponential mean over a twentieth of the run.
+    """
+    gaps = np.r_[0.0, np.diff(steps)]
+    total = np.cumsum(gaps * (rate + np.r_[rate[0], rate[:-1]]) / 2.0)
+    lagged = rate.astype(float).copy()
+    keep = np.exp(-gaps / (0.05 * (steps[-1] - steps[0])))
+    for i in range(1, len(rate)):
+        lagged[i] = keep[i] * lagged[i - 1] + (1.0 - keep[i]) * rate[i]
+    return np.column_stack([rate, total, lagged])
+
+
+def _joined(core: np.ndarray, more: np.ndarray) -> np.ndarray:
+    more = more - more.mean(axis=0)
+    more = more / np.maximum(np.linalg.norm(more, axis=0), 1e-300)
+    left, power, _ = np.linalg.svd(more - core @ (core.T @ more), full_matrices=False)
+    basis, _ = np.linalg.qr(np.column_stack([core, left[:, power > 1e-6]]))
+    return basis
+
+
+def _smooth_family(steps: np.ndarray) -> np.ndarray:
+    u = (steps - steps[0]) / (steps[-1] - steps[0])
+    logs = np.log((steps - steps[0]) / np.diff(steps).min() + 1.0)
+    curves = [np.exp(-u / rate) for rate in _RATES]
+    curves += [_sigmoid((x - c) / w) for x in (u, logs / logs[-1]) for c in _PLACES for w in _WIDTHS]
+    return np.stack(curves, axis=1)
+
+
+def _sigmoid(x: np.ndarray) -> np.ndarray:
+    return 1.0 / (1.0 + np.exp(-x))
