@@ -21,9 +21,10 @@ second's. So an interval excludes 0 where p is at most 5%, and only there.
 Where both series take as many trend functions as there are, what is left of them may still be trend, and
 the pair is not tested ("too smooth to test"); nor where checkpoints are missing and both persist, one of them
 with order two or more, or both keep a line of one frequency in their spectra, each beyond Fisher's 5% bar
-("too uneven to test": signs do not flip apart in waves of one period); nor, below 40 checkpoints, where both jump, each at another
-checkpoint, or both have a persistence of order two or more. Innovations that are the same within 1% (|r| at
-least `SAME`) are tested all the same: leftovers of two trends do not agree so well.
+("too uneven to test": the signs of two waves of one period do not flip apart); nor, below 40 checkpoints,
+where both jump, each at another checkpoint, or both have a persistence of order two or more. Innovations that
+are the same within 1% (|r| at least `SAME`) are tested all the same: leftovers of two trends do not agree so
+well.
 """
 
 from __future__ import annotations
@@ -191,7 +192,7 @@ def _one_line(x: Whitened, y: Whitened) -> np.ndarray:
 
 
 def _spectrum(x: Whitened) -> np.ndarray:
-    """Return the periodogram of each column at twice as many frequencies as it has, of mean 1 in white noise."""
+    """Return the periodogram of each column at half steps of frequency, of mean 1 in white noise."""
     n = len(x.e)
     waves = np.exp(-1j * np.pi / n * np.outer(np.arange(1, n), np.arange(n)))
     with np.errstate(invalid="ignore", divide="ignore"):
