@@ -101,6 +101,21 @@ def test_bootstraps_agree_with_a_plain_loop() -> None:
         assert (low[j], high[j]) == pytest.approx(tuple(np.percentile(plain, [2.5, 97.5])))
 
 
+def test_pairs_that_share_a_series_and_resamples_without_a_rank_are_counted_as_a_plain_loop_counts() -> None:
+    g = np.random.default_rng(1)
+    rare = np.where(np.arange(12) == 5, 1.0, 0.0)  # constant wherever a resample misses checkpoint 5
+    x = np.column_stack([rare, g.integers(0, 3, (12, 4)), g.standard_normal((12, 2))]).astype(float)
+    shared, other = g.integers(0, 4, 12).astype(float), g.standard_normal(12)
+    y = np.column_stack([shared, other, shared, rare, other, shared, other])
+    indices = res.iid_indices(12, 300)
+    low, high = res.bootstrap_interval(x, y, indices)
+    for j in range(x.shape[1]):
+        taken = [(x[i, j], y[i, j]) for i in indices if np.ptp(x[i, j]) and np.ptp(y[i, j])]
+        assert (len(taken) < len(indices)) == (j in (0, 3))
+        plain = [stats.spearmanr(*pair).statistic for pair in taken]
+        assert (low[j], high[j]) == pytest.approx(tuple(np.percentile(plain, [2.5, 97.5])), abs=1e-12)
+
+
 def test_blocks_are_consecutive_and_inside() -> None:
     indices = res.block_indices(51, 50, 8)
     assert indices.min() >= 0

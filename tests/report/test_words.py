@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import re
 
 import numpy as np
 import pandas as pd
@@ -90,6 +91,14 @@ def test_every_answer_begins_with_a_line_and_the_terminal_holds_it(make_study, v
     assert len(lines) <= 15
     assert max(map(len, lines)) <= 80
     assert study.findings.as_data()["headline"] == words.headline(study.findings)
+
+
+@pytest.mark.parametrize("verdict", ["adds", "trend only", "cannot tell"])
+def test_a_blank_stands_between_two_sentences(make_study, verdict):
+    for steps in ((0, 100, 200), tuple(range(0, 2000, 50))):
+        made = make_study(verdicts=dict.fromkeys((H0, NP, NORM), verdict), steps=steps)
+        text = " ".join(answer for _, answer in words.paragraphs(made.findings))
+        assert not re.search(r"\w[.:;,][A-Z]", text), text
 
 
 def test_what_changed_counts_runs_and_gives_ranges(study):

@@ -23,13 +23,17 @@ def joined(sources: Sequence[Given]) -> Iterator[list[Given]]:
     Raises
     ------
     StoreError
-        When two stores hold the same kind of measurement by different recipes, or sampled surfaces, which
-        have to stay on the disk to be drawn.
+        When a store is given twice, or two stores of one recipe hold sampled surfaces, which have to stay on
+        the disk to be drawn.
     """
     stores = [_opened(one) for one in sources]
     groups: dict[str, list[Store]] = {}
+    seen: set[Path] = set()
     for store in stores:
         if store is not None:
+            if (place := store.path.resolve()) in seen:
+                raise StoreError(f"{store.path} is given twice: leave one out")
+            seen.add(place)
             groups.setdefault(store.recipe_hash, []).append(store)
     several = {key: group for key, group in groups.items() if len(group) > 1}
     if not several:

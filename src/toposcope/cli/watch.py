@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from toposcope.monitor.sinks import Sink
     from toposcope.store import Store
 
+PUBLISHED = "toposcope.papers.published:PUBLISHED"
+"""What `toposcope.analyze` hands down; by name, since the page answers in a process of its own."""
 _SHOWN = ("alarm", "notice", "segment", "vanished", "skipped", "waiting", "measured")
 
 
@@ -108,7 +110,7 @@ def _page(store: Path, port: int | None, host: str | None) -> Iterator[None]:
         return
     from toposcope.monitor.page.serve import HOST, beside
 
-    with beside(store, port, host=host or HOST) as address:
+    with beside(store, port, host=host or HOST, published=PUBLISHED) as address:
         click.echo(f"page: {address}", err=True)
         yield
 
@@ -118,7 +120,11 @@ def _page_only(store: Path, port: int, host: str | None) -> int:
     from toposcope.monitor.page.serve import HOST, serve
 
     click.echo(f"{store}: another process watches into it; this one shows the page only", err=True)
-    serve(store, port, host=host or HOST, say=lambda address: click.echo(f"page: {address}", err=True))
+
+    def say(address: str) -> None:
+        click.echo(f"page: {address}", err=True)
+
+    serve(store, port, host=host or HOST, published=PUBLISHED, say=say)
     return 0
 
 

@@ -11,9 +11,13 @@ import urllib.request
 import pytest
 from starlette.testclient import TestClient
 
+import toposcope as ts
+from toposcope.analysis.findings import words
 from toposcope.cli.main import main
+from toposcope.cli.watch import PUBLISHED as PUBLISHED_BY_NAME
 from toposcope.errors import InputError, StoreError
 from toposcope.monitor.page import serve as serving
+from toposcope.monitor.page.answers import answers, named_rules
 from toposcope.monitor.page.app import application
 from toposcope.monitor.page.live import Live
 from toposcope.store import Store
@@ -270,3 +274,13 @@ def test_an_empty_store_has_a_page(tmp_path):
     with TestClient(application(tmp_path / "empty"), base_url="http://127.0.0.1") as client:
         assert "No loss is logged" in client.get("/").text
         assert client.get("/panel/index").json() == {"runs": [], "measures": [], "maps": []}
+
+
+def test_the_page_answers_as_analyze_does_by_the_rules_it_is_given(growing):
+    growing.runs("small-seed0", "small-seed1", HOSTILE, steps=2000)  # finished: forecasts are compared
+    told = answers(growing.path, named_rules(PUBLISHED_BY_NAME))
+    found = ts.analyze(growing.path).all_findings
+    assert [part["answers"] for part in told["parts"]] == [words.paragraphs(one) for one in found]
+    assert told != answers(growing.path, named_rules(""))
+    with _client(growing, published="toposcope.nowhere:RULES") as made:
+        _wait(lambda: "the analysis broke off" in made.get("/fragment/answer").text)

@@ -91,8 +91,6 @@ def _environment() -> Environment:
         loader=PackageLoader("toposcope.analysis.findings"),
         autoescape=False,  # plain text: who prints it into a page or Markdown escapes it there
         undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
     )
     environment.filters |= {
         "span": forms.span, "num": forms.number, "listed": forms.listed,

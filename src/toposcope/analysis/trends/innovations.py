@@ -20,9 +20,11 @@ second's. So an interval excludes 0 where p is at most 5%, and only there.
 
 Where both series take as many trend functions as there are, what is left of them may still be trend, and
 the pair is not tested ("too smooth to test"); nor where checkpoints are missing and both persist, one of them
-with order two or more ("too uneven to test"); nor, below 40 checkpoints, where both jump, each at another
-checkpoint, or both have a persistence of order two or more. Innovations that are the same within 1% (|r| at
-least `SAME`) are tested all the same: leftovers of two trends do not agree so well.
+with order two or more, or both keep a line of one frequency in their spectra, each beyond Fisher's 5% bar
+("too uneven to test": the signs of two waves of one period do not flip apart); nor, below 40 checkpoints,
+where both jump, each at another checkpoint, or both have a persistence of order two or more. Innovations that
+are the same within 1% (|r| at least `SAME`) are tested all the same: leftovers of two trends do not agree so
+well.
 """
 
 from __future__ import annotations
@@ -53,6 +55,9 @@ ALPHA = 0.05
 """The level of intervals, and of `spikes`."""
 TOO_FEW = "too few checkpoints"
 TOO_SMOOTH, TOO_UNEVEN = "too smooth to test", "too uneven to test"
+ONE_PERIOD = f"{TOO_UNEVEN}: checkpoints are missing and both keep a wave of one period"
+LINE = 0.05
+"""How often the spectrum of white noise has a line beyond the bar (Fisher 1929)."""
 JUMPY = "too few checkpoints for series that jump, each at another one"
 WANING = 5.0
 CYCLES = "too few checkpoints for series that cycle"
@@ -171,10 +176,27 @@ def untestable(x: Whitened, y: Whitened) -> np.ndarray:
     differ = _differ(x, y)
     smooth = x.exhausted & y.exhausted & differ
     uneven = ((x.uneven & (y.order > 0)) | (y.uneven & (x.order > 0))) & differ
+    waves = _one_line(x, y) & differ
     jumps = (x.count < SHORT) & _apart(x.e, y.e) & differ
     cycles = (x.count < SHORT) & (x.order >= CYCLIC) & (y.order >= CYCLIC) & differ
-    reasons = [TOO_SMOOTH, TOO_UNEVEN, JUMPY, CYCLES]
-    return np.select([smooth, uneven, jumps, cycles], reasons, "").astype(object)
+    reasons = [TOO_SMOOTH, TOO_UNEVEN, ONE_PERIOD, JUMPY, CYCLES]
+    return np.select([smooth, uneven, waves, jumps, cycles], reasons, "").astype(object)
+
+
+def _one_line(x: Whitened, y: Whitened) -> np.ndarray:
+    """Say of each pair, where checkpoints are missing, whether both have a line at one frequency."""
+    if x.count == len(x.steps):
+        return np.zeros(len(x.order), bool)
+    bar = np.log(x.count / 2.0 / LINE)
+    return np.asarray((np.minimum(_spectrum(x), _spectrum(y)) > bar).any(axis=0))
+
+
+def _spectrum(x: Whitened) -> np.ndarray:
+    """Return the periodogram of each column at half steps of frequency, of mean 1 in white noise."""
+    n = len(x.e)
+    waves = np.exp(-1j * np.pi / n * np.outer(np.arange(1, n), np.arange(n)))
+    with np.errstate(invalid="ignore", divide="ignore"):
+        return np.asarray(np.abs(waves @ x.e) ** 2 / np.sum(x.e**2, axis=0))
 
 
 def compared(x: Whitened, y: Whitened) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

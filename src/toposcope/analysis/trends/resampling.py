@@ -6,7 +6,6 @@ from functools import lru_cache
 
 import numpy as np
 from numba import njit, prange
-from scipy.stats import rankdata
 
 from toposcope.analysis.statistics import autocorrelations
 from toposcope.seeding import rng
@@ -55,7 +54,7 @@ def bootstrap_interval(
     tails = [50 * (1 - level), 50 * (1 + level)]
     for start in range(0, x.shape[1], _CHUNK):
         part = slice(start, start + _CHUNK)
-        rho = _resampled(_levels(x[:, part]), _levels(y[:, part]), indices)
+        rho = _correlations(x[:, part], y[:, part], indices)
         known = np.isfinite(rho)
         whole = known.all(axis=1)
         low[start:][: len(rho)][whole], high[start:][: len(rho)][whole] = np.percentile(
@@ -66,47 +65,71 @@ def bootstrap_interval(
     return low, high
 
 
-def _levels(values: np.ndarray) -> np.ndarray:
-    """Return each column's dense ranks (ties share one), as rows of int32."""
-    return np.ascontiguousarray(rankdata(values, method="dense", axis=0).T - 1).astype(np.int32)
+def _correlations(x: np.ndarray, y: np.ndarray, indices: np.ndarray) -> np.ndarray:
+    """Return (pairs, draws) rank correlations; series y that several pairs share are ranked once."""
+    shared, of = np.unique(y, axis=1, return_inverse=True)
+    beside = np.argsort(of, kind="stable")
+    rho = np.empty((len(beside), len(indices)))
+    rho[beside] = _resampled(*_sorted(x[:, beside]), *_sorted(shared), of[beside], indices).T
+    return rho
+
+
+def _sorted(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return the order of each column, as rows, and where in it the last of equal values stands."""
+    rows = np.ascontiguousarray(values.T)
+    order = np.argsort(rows, axis=1, kind="stable")
+    along = np.take_along_axis(rows, order, axis=1)
+    last = np.ones(rows.shape, bool)
+    last[:, :-1] = along[:, 1:] != along[:, :-1]
+    return order.astype(np.int32), last
 
 
 @njit(parallel=True, cache=True)
-def _resampled(x, y, indices):  # type: ignore[no-untyped-def]
-    """Spearman's rho of rows x[p], y[p] under every resample; ranks by counting levels."""
-    pairs, n = x.shape
-    draws = indices.shape[0]
-    out = np.empty((pairs, draws))
-    for p in prange(pairs):
-        rank_x, rank_y = np.empty(n), np.empty(n)
-        count = np.empty(n, np.int32)
-        for d in range(draws):
-            _counted_ranks(x[p], indices[d], count, rank_x)
-            _counted_ranks(y[p], indices[d], count, rank_y)
-            xy = xx = yy = 0.0
-            for i in range(n):
-                xy += rank_x[i] * rank_y[i]
-                xx += rank_x[i] * rank_x[i]
-                yy += rank_y[i] * rank_y[i]
-            out[p, d] = xy / np.sqrt(xx * yy) if xx > 0 and yy > 0 else np.nan
+def _resampled(order, last, order_y, last_y, of, indices):  # type: ignore[no-untyped-def]
+    """Spearman's rho (draws, pairs) of pair p, rows p and of[p]; pairs of one y stand beside each other.
+
+    A resample is how often it takes each checkpoint, counted once for all pairs. Sums are of integers.
+    """
+    pairs, n = order.shape
+    out = np.empty((len(indices), pairs))
+    for d in prange(len(indices)):
+        times, weighted = np.zeros(n, np.int64), np.empty(n, np.int64)
+        for i in range(n):
+            times[indices[d, i]] += 1
+        yy = 0
+        for p in range(pairs):
+            if p == 0 or of[p] != of[p - 1]:
+                yy = _weighted_ranks(order_y[of[p]], last_y[of[p]], times, weighted)
+            xx = xy = seen = here = total = 0
+            for k in range(n):
+                here += times[order[p, k]]
+                total += weighted[order[p, k]]
+                if last[p, k]:
+                    rank = 2 * seen + here - n
+                    xx += here * rank * rank
+                    xy += total * rank
+                    seen += here
+                    here = total = 0
+            out[d, p] = xy / np.sqrt(float(xx) * float(yy)) if xx > 0 and yy > 0 else np.nan
     return out
 
 
 @njit(cache=True)
-def _counted_ranks(levels, index, count, out):  # type: ignore[no-untyped-def]
-    """Write the centred mid-ranks of levels[index] to `out`, without sorting."""
-    n = len(index)
-    count[:] = 0
-    for i in range(n):
-        count[levels[index[i]]] += 1
-    seen = 0
-    middle = 0.5 * (n - 1)
-    for level in range(n):
-        here = count[level]
-        count[level] = 2 * seen + here - 1  # twice the mid-rank, from 0
-        seen += here
-    for i in range(n):
-        out[i] = 0.5 * count[levels[index[i]]] - middle
+def _weighted_ranks(order, last, times, out):  # type: ignore[no-untyped-def]
+    """Write each checkpoint's times x twice its centred mid-rank to `out`; return the sum of times rank^2."""
+    n = len(order)
+    seen = here = first = squares = 0
+    for k in range(n):
+        here += times[order[k]]
+        if last[k]:
+            rank = 2 * seen + here - n
+            for j in range(first, k + 1):
+                out[order[j]] = times[order[j]] * rank
+            squares += here * rank * rank
+            seen += here
+            first = k + 1
+            here = 0
+    return squares
 
 
 @njit(parallel=True, cache=True)

@@ -42,6 +42,8 @@ SHORT = 40
 """Below so many checkpoints differences are not tried: cycles would pass for walks."""
 _UNIT = 1.0 - 1e-9
 """The first reflection coefficient of a unit root: the filtered constant's norm stays above rounding."""
+JUMP = 5.0
+"""A unit root would make one innovation of a transition; differences with one so large are not taken."""
 CYCLIC = 2
 """Where checkpoints are few or missing, a persistence of this order is not estimated well enough."""
 PENALTY = 4.0
@@ -159,10 +161,19 @@ def _whiten(values, basis, sizes, most, holes, units):  # type: ignore[no-untype
                 score, p, w, h, traced, power = fitted
                 if i == 0:
                     kept[j] = power
+                if unit and _jumps(w):
+                    continue
                 if score < best:
                     best = score
                     e[j], left[j], trace[j], place[j], order[j] = w, h, traced, i, p
     return e, left, trace, place, order, kept
+
+
+@njit(cache=True)
+def _jumps(e):  # type: ignore[no-untyped-def]
+    """Say whether one of the innovations stands out by `JUMP` robust standard deviations."""
+    sizes = np.abs(e)
+    return sizes.max() > JUMP / 0.6745 * np.median(sizes)
 
 
 @njit(cache=True)

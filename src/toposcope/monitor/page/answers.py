@@ -1,6 +1,8 @@
 """The answer to a store, computed in a process of its own: findings, forecasts, problems, as JSON.
 
-    python -m toposcope.monitor.page.answers STORE
+    python -m toposcope.monitor.page.answers STORE [PUBLISHED]
+
+PUBLISHED names the rules of papers that stand beside the rest, MODULE:NAME of `PublishedRules`.
 
 Two lines: the forecasts, which are there sooner, and then everything. The page never waits for it. It runs at
 the lowest priority, on one thread.
@@ -10,14 +12,18 @@ from __future__ import annotations
 
 import json
 import os
+import pkgutil
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from toposcope.errors import InputError
+
+if TYPE_CHECKING:
+    from toposcope.analysis.published import PublishedRules
 
 
 def forecasts(store: Path) -> list[dict[str, Any]]:
@@ -44,12 +50,12 @@ def forecasts(store: Path) -> list[dict[str, Any]]:
     return made
 
 
-def answers(store: Path) -> dict[str, Any]:
+def answers(store: Path, published: PublishedRules) -> dict[str, Any]:
     """Return headline, answers question by question and problems of a store, in the report's own words."""
     from toposcope.analysis.analysis import analysis_of
     from toposcope.analysis.findings import words
 
-    analysis = analysis_of(store)
+    analysis = analysis_of(store, published=published)
     parts = []
     for found in analysis.all_findings:
         lead = words.said(found, found.lead)
@@ -63,7 +69,19 @@ def answers(store: Path) -> dict[str, Any]:
     return {"parts": parts, "problems": list(analysis.problems)}
 
 
-def stages(store: Path) -> Iterator[dict[str, Any]]:
+def named_rules(name: str) -> PublishedRules:
+    """Return the rules called MODULE:NAME, which a process is told by name; those of no paper for "".
+
+    >>> named_rules("").phases is named_rules("toposcope.analysis.published:NOTHING").phases
+    True
+    """
+    from toposcope.analysis.published import NOTHING
+
+    found: PublishedRules = pkgutil.resolve_name(name) if name else NOTHING
+    return found
+
+
+def stages(store: Path, published: PublishedRules) -> Iterator[dict[str, Any]]:
     """Yield the forecasts, then everything; what could not be computed is a line of `trouble`."""
     made: dict[str, Any] = {"forecasts": [], "trouble": []}
     try:
@@ -72,7 +90,7 @@ def stages(store: Path) -> Iterator[dict[str, Any]]:
         made["trouble"].append(f"no forecast: {error}")
     yield made
     try:
-        made |= answers(store)
+        made |= answers(store, published)
     except InputError as error:
         made["trouble"].append(f"no findings yet: {error}")
     yield made
@@ -88,5 +106,5 @@ def _listed(values: np.ndarray) -> list[float | None]:
 
 if __name__ == "__main__":
     os.nice(19)
-    for stage in stages(Path(sys.argv[1])):
+    for stage in stages(Path(sys.argv[1]), named_rules("".join(sys.argv[2:]))):
         print(json.dumps(stage), flush=True)

@@ -40,9 +40,10 @@ def application(
     token: str | None = None,
     every: float = 1.0,
     answer_every: float = 60.0,
+    published: str = "",
 ) -> Application:
     """Return the guarded application that shows one store."""
-    background = Background(Live(store), every=every, answer_every=answer_every)
+    background = Background(Live(store), every=every, answer_every=answer_every, published=published)
     routes: Any = Pages(background).starlette()  # its types say Mapping where ASGI has dict
     return Application(background, Guard(routes, host=host, token=token))
 

@@ -26,12 +26,14 @@ _ONE_THREAD = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMBA_N
 class Background:
     """Keeps a `Live` up to date and tells whoever waits; `answer` is the latest answer, if any.
 
-    `every` are the seconds between looks, `answer_every` those between answers, at least.
+    `every` are the seconds between looks, `answer_every` those between answers, at least; `published` names
+    the rules of papers that the answer has beside the rest, MODULE:NAME.
     """
 
     live: Live
     every: float = 1.0
     answer_every: float = 60.0
+    published: str = ""
     answer: Mapping[str, Any] | None = None
     answered: int = 0
     news: set[asyncio.Event] = field(default_factory=set)
@@ -76,7 +78,8 @@ class Background:
             event.set()
 
     async def _answer(self) -> None:
-        command = [sys.executable, "-m", "toposcope.monitor.page.answers", str(self.live.path)]
+        answering = "toposcope.monitor.page.answers"
+        command = [sys.executable, "-m", answering, str(self.live.path), self.published]
         process = await asyncio.create_subprocess_exec(
             *command, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.DEVNULL, limit=_LONGEST,
             env=os.environ | _ONE_THREAD,

@@ -24,9 +24,11 @@ HOST = "127.0.0.1"
 
 def server(
     store: str | Path, *, host: str = HOST, token: str | None = None, every: float = 1.0,
-    answer_every: float = 60.0,
+    answer_every: float = 60.0, published: str = "",
 ) -> uvicorn.Server:  # fmt: skip
     """Return a server of the page of `store` that is not bound to a port yet.
+
+    `published` names the rules of papers that the answers have beside the rest, MODULE:NAME.
 
     Raises
     ------
@@ -45,7 +47,9 @@ def server(
         raise MissingExtraError(str(error.name), "dashboard") from error
     if not is_loopback(host) and not token:
         raise InputError(f"host {host} is reached from other machines; it needs a token")
-    app = application(Path(store), host=host, token=token, every=every, answer_every=answer_every)
+    app = application(
+        Path(store), host=host, token=token, every=every, answer_every=answer_every, published=published
+    )
     config = uvicorn.Config(
         app, host=host, log_level="warning", access_log=False, server_header=False,
         timeout_graceful_shutdown=1, lifespan="on", interface="asgi3", limit_concurrency=256,
@@ -102,11 +106,16 @@ def new_token(host: str) -> str | None:
 
 
 def serve(
-    store: str | Path, port: int = 8765, *, host: str = HOST, say: Callable[[str], object] = print
+    store: str | Path,
+    port: int = 8765,
+    *,
+    host: str = HOST,
+    published: str = "",
+    say: Callable[[str], object] = print,
 ) -> None:
-    """Serve the page of a store until interrupted; `say` is told the address."""
+    """Serve the page of a store until interrupted; `say` is told the address; `published` as in `server`."""
     token = new_token(host)
-    serving = server(store, host=host, token=token)
+    serving = server(store, host=host, token=token, published=published)
     listening = bound(host, port)
     say(address(host, listening.getsockname()[1], token))
     with suppress(KeyboardInterrupt):
@@ -114,7 +123,7 @@ def serve(
 
 
 @contextmanager
-def beside(store: str | Path, port: int, *, host: str = HOST) -> Iterator[str]:
+def beside(store: str | Path, port: int, *, host: str = HOST, published: str = "") -> Iterator[str]:
     """Serve the page from a process of its own while the block runs, and yield the address.
 
     The watch's work does not slow the page down then, nor the page the watch.
@@ -122,8 +131,9 @@ def beside(store: str | Path, port: int, *, host: str = HOST) -> Iterator[str]:
     token = new_token(host)
     server(store, host=host, token=token)  # what is wrong is said before a process starts
     listening = bound(host, port)
+    child_of = (str(store), host, token, published, listening, os.getpid())
     context = multiprocessing.get_context("spawn")
-    child = context.Process(target=_serve_child, args=(str(store), host, token, listening, os.getpid()))
+    child = context.Process(target=_serve_child, args=child_of)
     child.start()
     try:
         yield address(host, listening.getsockname()[1], token)
@@ -135,8 +145,10 @@ def beside(store: str | Path, port: int, *, host: str = HOST) -> Iterator[str]:
             child.kill()
 
 
-def _serve_child(store: str, host: str, token: str | None, listening: socket.socket, parent: int) -> None:
-    serving = server(store, host=host, token=token)
+def _serve_child(
+    store: str, host: str, token: str | None, published: str, listening: socket.socket, parent: int
+) -> None:
+    serving = server(store, host=host, token=token, published=published)
 
     def watch() -> None:
         while os.getppid() == parent:
