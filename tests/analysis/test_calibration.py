@@ -22,8 +22,6 @@ from toposcope.analysis.trends.calibration import (
 from toposcope.analysis.trends.nulls import NULLS
 
 KNOWN_LIBERAL = {
-    ("51, 12 missing", "equal periods of 15, own phases"),
-    ("51, 12 missing", "power laws and seasons of 12 + 2% noise"),
     ("48 log", "power laws and seasons of 12 + 2% noise"),
     ("48 log", "warmup, then a power law + 1% noise"),
     ("26 even", "warmup, then a power law + 1% noise"),
