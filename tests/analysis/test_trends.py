@@ -17,6 +17,7 @@ from toposcope.analysis.trends.basis import core_trends, trend_family
 from toposcope.analysis.trends.innovations import (
     CYCLES,
     JUMPY,
+    ONE_PERIOD,
     TOO_SMOOTH,
     Innovations,
     detectable_r,
@@ -498,3 +499,39 @@ def test_nulls_are_reproducible_and_independent() -> None:
 def test_unknown_columns_are_named() -> None:
     with pytest.raises(InputError, match="'nothing' is not a column"):
         trend_table(from_frame(series()), columns=["nothing"])
+
+
+def _holed(g: np.random.Generator) -> np.ndarray:
+    return STEPS[np.sort(np.r_[0, g.choice(np.arange(1, 50), 37, replace=False), 50])]
+
+
+def test_waves_of_one_period_are_not_tested_where_checkpoints_are_missing() -> None:
+    g = np.random.default_rng(5)
+    steps, pairs = _holed(g), 60
+    noise = g.standard_normal((4, len(steps), pairs))
+    phases = g.uniform(0.0, 2.0 * np.pi, (2, 1, pairs))
+    waves = np.sin(2.0 * np.pi * steps[:, None] / 1100.0 + phases) + 0.45 * noise[:2]
+    x, y = (whiten(series, steps) for series in waves)
+    refused = untestable(x, y)
+    assert np.mean(refused == ONE_PERIOD) > 0.5
+    assert np.mean(innovation_test(x, y, intervals=False).p <= 0.05) < 0.1
+
+    related = noise[2], 0.8 * noise[2] + 0.6 * noise[3]
+    x, y = (whiten(series, steps) for series in related)
+    assert np.mean(untestable(x, y) == ONE_PERIOD) < 0.15
+    x, y = (whiten(series, STEPS[: len(steps)]) for series in waves)
+    assert not np.any(untestable(x, y) == ONE_PERIOD)
+
+
+def test_a_jump_that_both_share_is_found() -> None:
+    g, pairs = np.random.default_rng(6), 80
+    at, late = g.integers(8, 43, pairs), g.integers(8, 43, pairs)
+    places = np.arange(51)[:, None]
+
+    def series(jump: np.ndarray) -> np.ndarray:
+        trend = (places + 2.0) ** -g.uniform(0.2, 1.2, pairs)
+        return trend / np.ptp(trend, axis=0) + 0.3 * (places >= jump) + 0.02 * g.standard_normal((51, pairs))
+
+    x, shared, apart = (whiten(series(jump), STEPS) for jump in (at, at, late))
+    assert np.mean(innovation_test(x, shared, intervals=False).p <= 0.05) > 0.35
+    assert np.mean(innovation_test(x, apart, intervals=False).p <= 0.05) < 0.15
