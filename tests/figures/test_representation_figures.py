@@ -198,13 +198,13 @@ def test_dimensions_have_the_band_their_note_states(runs):
 
 
 def test_gradients_are_read_from_their_own_probes(runs):
-    norm = _series("weight_norm", lambda _, step: 1.0 + step, probe="gradient_baselines", name="model")
+    norm = _series("weight_norm", lambda _, step: 1.0 + step, probe="gradient_baselines", scope="model")
     np_rows = [
         row
         for filtration in ("seed004", "rieck")
         for row in _series(
             "neural_persistence", lambda *_, f=filtration: len(f), probe="gradient_neural_persistence",
-            name="model", filtration=filtration,
+            scope="model", filtration=filtration,
         )
     ]  # fmt: skip
     figure = gradients.draw(_frame(norm + np_rows), runs)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -12,6 +14,7 @@ from toposcope.analysis.subjects import WEIGHTS
 from toposcope.analysis.table import from_frame
 from toposcope.analysis.trends.verdicts import FAMILY_COLUMNS as FAMILIES
 from toposcope.analysis.trends.verdicts import trend_table
+from toposcope.papers.published import PUBLISHED
 from toposcope.probes.catalogue import own_catalogue
 from toposcope.report import write_studies
 
@@ -164,7 +167,7 @@ def make_study():
             catalogue=own_catalogue(),
             provenance={"toposcope": "0.1.0", "recipe": {"points": 200, "without": []}},
         )
-        return study.with_tables(**results)
+        return replace(study, published=PUBLISHED).with_tables(**results)
 
     return make
 

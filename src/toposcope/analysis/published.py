@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field
 
 import pandas as pd
 
@@ -66,6 +66,10 @@ class PublishedRules:
     forecasters: Callable[[Collection[str]], Sequence[Forecaster]] = _no_forecasters
     phases: Callable[[SeriesTable, Sequence[str]], pd.DataFrame] = _no_phases
     fixed: FixedPhases = FixedPhases()
+    controls: Mapping[str, str] = field(default_factory=dict)
+    """Rule that reads features -> the same rule without them, by the names of the forecasters."""
+    leading: tuple[str, str] = ("", "")
+    """The rule that a sentence quotes, and its part from the loss alone."""
 
 
 NOTHING = PublishedRules()

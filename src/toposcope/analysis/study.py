@@ -223,7 +223,7 @@ class Study:
     @cached_property
     def forecast_effects(self) -> pd.DataFrame:
         """What features add to a forecast, paired by run."""
-        return self._made("forecast_effects", lambda: effects_of(self.forecasts))
+        return self._made("forecast_effects", lambda: effects_of(self.forecasts, self.published.controls))
 
     @cached_property
     def sensitivity(self) -> pd.DataFrame:
@@ -295,9 +295,9 @@ class Study:
         return str(near.iloc[0]) if len(near) else wanted
 
 
-def effects_of(scores: pd.DataFrame) -> pd.DataFrame:
+def effects_of(scores: pd.DataFrame, controls: Mapping[str, str] | None = None) -> pd.DataFrame:
     """Return what features add to these forecasts; empty where none was made."""
-    return worth_of_features(scores) if len(scores) else pd.DataFrame(columns=list(WORTH))
+    return worth_of_features(scores, controls=controls) if len(scores) else pd.DataFrame(columns=list(WORTH))
 
 
 def why_nothing(study: Study) -> str:

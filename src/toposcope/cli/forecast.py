@@ -263,6 +263,7 @@ def _score(
     from toposcope.analysis.forecast.evaluate import score_forecasts, summarise, unseen_largest
     from toposcope.analysis.forecast.families import LastValue
     from toposcope.analysis.forecast.siblings import SiblingTransfer
+    from toposcope.papers.forecasters import CONTROLS
     from toposcope.progress import Progress
 
     symptoms = symptoms_of(finished if len(finished) < 3 else broken(finished))
@@ -279,7 +280,7 @@ def _score(
         methods = [methods[0], SiblingTransfer(), LastValue()]
     with Progress("scoring", len(shares) * len(finished) * len(methods), quiet=as_json) as progress:
         scores = score_forecasts(finished, methods, shares, level=level, advance=progress.advance)
-    summary, worth = summarise(scores), worth_of_features(scores)
+    summary, worth = summarise(scores), worth_of_features(scores, controls=CONTROLS)
     largest = unseen_largest(finished, [methods[0]], shares, level=level)
     if as_json:
         print_json(

@@ -83,6 +83,10 @@ class LastLossControl(_Rule):
         return Point(combine(_power_law(steps, losses, seen.horizon), float(losses[-1])))
 
 
+CONTROLS = {rule.name: LastLossControl.name for rule in (CombinedRule, TdaOnlyRule)}
+"""Each rule that reads neural persistence, and the rule with the last loss in its place."""
+
+
 def _checkpoints(seen: Curve) -> tuple[np.ndarray, np.ndarray]:
     if len(seen.features):
         steps = seen.features["step"].to_numpy(float)

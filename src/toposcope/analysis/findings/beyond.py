@@ -76,7 +76,7 @@ def _reasons(topology: pd.DataFrame) -> list[tuple[str, int]]:
 
 def _forecast(study: Study) -> str:
     """Return whether forecasts with topology beat their control: better, no better, or unknown."""
-    found = forecasts_of(study.forecasts)
+    found = forecasts_of(study)
     return "unknown" if found is None else "better" if found.clear else "no better"
 
 

@@ -9,15 +9,13 @@ import numpy as np
 import pandas as pd
 
 from toposcope.analysis.findings.base import Finding
-from toposcope.analysis.forecast.compare import BY_RULE, BY_SIBLINGS, worth_of_features
+from toposcope.analysis.forecast.compare import BY_SIBLINGS, worth_of_features
 from toposcope.analysis.forecast.gather import gather_curves
 
 if TYPE_CHECKING:
     from toposcope.analysis.study import Study
 
 TOPOLOGY = (f"{BY_SIBLINGS} + topology", f"{BY_SIBLINGS} + saturating topology")
-RULE = "published: combined"
-LOSS_RULE = "published: loss only"
 ALPHA = 0.05
 
 
@@ -40,15 +38,16 @@ class ForecastCounts:
     harmful: tuple[tuple[str, float], ...]
 
 
-def forecasts_of(scores: pd.DataFrame) -> ForecastCounts | None:
-    """Count what a table of `forecast_table` says; None where it has no forecast."""
+def forecasts_of(study: Study) -> ForecastCounts | None:
+    """Count what a study's table of forecasts says; None where it has no forecast."""
+    scores = study.forecasts
     good = scores[scores["status"] != "failed"] if len(scores) else scores
     good = good[np.isfinite(good["error"].to_numpy(float))] if len(good) else good
     if not len(good):
         return None
     cuts = tuple(sorted(good["cut"].unique()))
     means = good.assign(size=good["error"].abs()).pivot_table(index="method", columns="cut", values="size")
-    worth = worth_of_features(good)
+    worth = worth_of_features(good, controls=study.published.controls)
     topology = worth[worth["method"].isin(TOPOLOGY) & (worth["status"] == "ok")]
     small = topology[topology["t_holm"] < ALPHA]
     named = [(str(m), float(c), float(e)) for m, c, e in small[["method", "cut", "effect"]].to_numpy()]
@@ -71,7 +70,7 @@ def end(study: Study) -> Finding | None:
     scores = study.forecasts
     if not len(scores):
         return None
-    found = forecasts_of(scores)
+    found = forecasts_of(study)
     if found is None:
         return Finding("end", "unscored", {"reason": str(next(iter(scores["reason"]), ""))})
     auto = next((m for m in found.mae if m.startswith("auto")), BY_SIBLINGS)
@@ -80,6 +79,8 @@ def end(study: Study) -> Finding | None:
         return Finding("end", "unscored", {"reason": str(next(iter(why), ""))})
     tested = found.worth[found.worth["method"].isin(TOPOLOGY) & (found.worth["status"] == "ok")]
     of_topology = tested[tested["method"] == TOPOLOGY[0]]
+    rule, of_loss = study.published.leading
+    control = study.published.controls.get(rule, "")
     numbers = {
         "cuts": list(found.cuts), "cuts_said": " / ".join(f"{100 * cut:.0f}%" for cut in found.cuts),
         "runs": found.runs, "auto": found.mae.get(auto, []),
@@ -87,8 +88,8 @@ def end(study: Study) -> Finding | None:
         "compared": int(found.worth["t_p"].notna().sum()) if len(tested) else 0,
         "effects": of_topology[["effect", "low", "high"]].to_numpy(float).tolist(),
         "clear": [list(pair) for pair in found.clear], "harmful": len(found.harmful),
-        "rule": found.mae.get(RULE, []) if BY_RULE in found.mae else [],
-        "rule_control": found.mae.get(BY_RULE, []), "rule_loss": found.mae.get(LOSS_RULE, []),
+        "rule": found.mae.get(rule, []) if control in found.mae else [],
+        "rule_control": found.mae.get(control, []), "rule_loss": found.mae.get(of_loss, []),
         "smallest_p": 2.0 ** (1 - found.runs),
     }  # fmt: skip
     left = tuple(dict.fromkeys(scores.loc[scores["status"] == "failed", "reason"].astype(str)))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 
 import numpy as np
 import pandas as pd
@@ -31,7 +31,6 @@ WORTH = (
     "smallest_wilcoxon_p", "status", "reason",
 )  # fmt: skip
 BY_SIBLINGS = SiblingTransfer().name
-BY_RULE = "control: loss only + last loss"
 
 
 def forecast_table(
@@ -77,19 +76,22 @@ def forecast_table(
     return pd.concat([scores, pd.DataFrame(failed, columns=list(COLUMNS))]) if failed else scores
 
 
-def worth_of_features(scores: pd.DataFrame, *, level: float = 0.95) -> pd.DataFrame:
+def worth_of_features(
+    scores: pd.DataFrame, *, controls: Mapping[str, str] | None = None, level: float = 0.95
+) -> pd.DataFrame:
     """Return what features add to a forecast: its |error| minus its control's, paired by run.
 
-    The control of sibling transfer with features is sibling transfer; that of the published rules with
-    neural persistence is the rule with the last loss in its place. Negative effects favour the features.
+    The control of sibling transfer with features is sibling transfer; `controls` maps further methods with
+    features, such as published rules, to theirs. Negative effects favour the features.
     Columns `WORTH`; see `ablate`. `t_holm` is the t-test's p after Holm's correction for all rows of the
     table: each is one more look at the same question.
     """
-    with_siblings = scores["method"].str.startswith((BY_SIBLINGS + " + ",))
-    by_rule = scores["method"].isin(["published: combined", "published: TDA only"])
+    sides = [(scores["method"].str.startswith((BY_SIBLINGS + " + ",)), BY_SIBLINGS)]
+    for base in dict.fromkeys((controls or {}).values()):
+        sides.append((scores["method"].map(controls or {}) == base, base))
     tables = [
         ablate(scores[chosen | (scores["method"] == base)], base, level=level)
-        for chosen, base in ((with_siblings, BY_SIBLINGS), (by_rule, BY_RULE))
+        for chosen, base in sides
         if chosen.any() and (scores["method"] == base).any()
     ]
     if not tables:

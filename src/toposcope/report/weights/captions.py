@@ -207,7 +207,7 @@ def _layers(study: Study) -> Caption:
 
 
 def _forecast(study: Study) -> Caption:
-    found = forecasts_of(study.forecasts)
+    found = forecasts_of(study)
     can = "Nothing: no forecast could be made."
     limit = ""
     if found is not None:
