@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import json
 import re
 from pathlib import Path
 
@@ -13,7 +14,8 @@ import pytest
 
 import toposcope as ts
 from toposcope import api
-from toposcope.cli.main import COMMANDS
+from toposcope.analysis.forecast.families import LastValue
+from toposcope.cli.main import COMMANDS, main
 from toposcope.errors import InputError
 from toposcope.types import Diagram
 
@@ -68,6 +70,7 @@ def test_every_function_has_complete_help(name):
     if not inspect.isfunction(target):
         from toposcope.train.api import train as target
     text = inspect.getdoc(target) or ""
+    assert inspect.getdoc(function) == text
     assert "Raises" in text
     assert ">>>" in text or name in ("open_series", "train")
     signature = inspect.signature(target)
@@ -123,13 +126,49 @@ def test_a_table_gets_a_page_of_its_own(frame, tmp_path):
 
 
 def test_a_forecast_prints_a_line_for_each_run(frame):
-    begun = frame.assign(horizon=6000)
-    made = ts.forecast(begun)
+    made = ts.forecast(frame, horizon=6000)
     assert list(made.table.columns[:2]) == ["run", "method"]
-    lines = repr(made).splitlines()
-    assert lines
-    assert made._repr_html_().startswith("<pre>")
+    assert [line.split(":")[0] for line in repr(made).splitlines()] == ["r0", "r1", "r2"]
+    assert made._repr_html_().startswith("<pre>r0: final loss")
     assert isinstance(made.plot(), matplotlib.axes.Axes)
+    advised = made.advise(1e12, tokens_per_step=64)
+    assert [line.split(":")[0] for line in repr(advised).splitlines()] == ["r0", "r1", "r2"]
+    assert set(advised.table["action"]) == {"continue", "stop", "scale"}
+    with pytest.raises(InputError, match="budget 0: give a finite number above 0"):
+        made.advise(0)
+    with pytest.raises(InputError, match=r"tokens per step .* is unknown"):
+        made.advise(1e12)
+
+
+def test_finished_runs_are_scored_from_python_as_by_the_command(frame, tmp_path, capsys):
+    frame = frame.rename(columns={"loss": "nll"})
+    made = ts.forecast(frame, rename={"nll": "loss"}, cuts=[0.5], methods=[LastValue()])
+    assert repr(made).startswith("no run to forecast: every run is finished; .summary says how well")
+    frame.to_csv(tmp_path / "runs.csv", index=False)
+    command = ["forecast", str(tmp_path / "runs.csv"), "--rename", "nll=loss", "--cuts", "0.5", "--json"]
+    with pytest.raises(SystemExit, match="0"):
+        main(command)
+    told = json.loads(capsys.readouterr().out)
+    by_command = next(row for row in told["summary"] if row["method"] == LastValue().name)
+    mine = made.summary[made.summary["method"] == LastValue().name].iloc[0]
+    assert mine["mae"] == pytest.approx(by_command["mae"], rel=1e-12)
+    with pytest.raises(InputError, match="r0 is given twice"):
+        ts.forecast([tmp_path / "runs.csv"] * 2, rename={"nll": "loss"})
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        ({"level": 2.0}, "level 2.0 is not a confidence"),
+        ({"cuts": [0.2, 1.0]}, "cuts 0.2,1: every cut lies between 0 and 1"),
+        ({"methods": "some"}, "methods 'some': give"),
+        ({"parameters": -3}, "parameters -3: give a finite number above 0"),
+        ({"rename": {"nothing": "loss"}}, "no such column in any of the tables"),
+    ],
+)
+def test_an_option_of_a_forecast_without_meaning_is_named(frame, options, says):
+    with pytest.raises(InputError, match=says):
+        ts.forecast(frame, **options)
 
 
 def test_a_diagram_is_an_array_of_pairs_for_others():

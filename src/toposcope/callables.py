@@ -25,6 +25,11 @@ class CallablePackage(ModuleType):
         return self._function()(*arguments, **options)
 
     @property
+    def __doc__(self) -> str:  # type: ignore[override]
+        """The function's help, which is what `help` is asked for under this name."""
+        return inspect.getdoc(self._function()) or ""
+
+    @property
     def __signature__(self) -> inspect.Signature:
         """The function's signature, for editors and `help`."""
         return inspect.signature(self._function())

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from toposcope.api.checkpoints import audit, compare
-from toposcope.api.judgements import analyze, forecast, report
+from toposcope.api.forecasting import Forecasts, forecast
+from toposcope.api.judgements import analyze, report
 from toposcope.api.measuring import measure
-from toposcope.api.results import Audit, Comparison, Forecasts, Report
+from toposcope.api.results import Audit, Comparison, Report
 
 __all__ = [
     "Audit", "Comparison", "Forecasts", "Report", "analyze", "audit", "compare", "forecast", "measure",

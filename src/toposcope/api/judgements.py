@@ -1,4 +1,4 @@
-"""What a store or a table says: the analysis, the page, the forecast."""
+"""What a store or a table says: the analysis and the page."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from toposcope.api.results import Forecasts, Report
+from toposcope.api.results import Report
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -103,57 +103,3 @@ def report(
         source = analyze(source, targets=() if target is None else target, scores=scores)
     page = write_studies(source.studies, out, title=TITLE if title is None else title)
     return Report(page, source, problems_of(source.studies))
-
-
-def forecast(
-    sources: str | Path | pd.DataFrame | Sequence[str | Path], *, column: str = "loss", level: float = 0.9
-) -> Forecasts:
-    """Forecast the final loss of every run that is not finished, from itself and its finished siblings.
-
-    Parameters
-    ----------
-    sources
-        Stores, run folders or tables (columns step and loss; run and parameters where there are several).
-    column
-        The loss to forecast.
-    level
-        Coverage of the intervals.
-
-    Raises
-    ------
-    InputError
-        When no loss is recorded.
-
-    Examples
-    --------
-    >>> import toposcope as ts
-    >>> ts.forecast("store")                                       # doctest: +SKIP
-    large: final loss 2.31 [2.27, 2.36], 90%, by auto
-    """
-    import pandas as pd
-
-    from toposcope.analysis.forecast import forecast as forecast_one
-    from toposcope.analysis.forecast.auto import Auto
-    from toposcope.analysis.forecast.frame import log_from_frame
-    from toposcope.analysis.forecast.gather import gather_curves, split_runs
-    from toposcope.analysis.forecast.reading import Reading, read_curves
-
-    if isinstance(sources, pd.DataFrame):
-        log = log_from_frame(sources, name="run", column=column)
-        curves, problems = gather_curves(log.metrics, log.runs, wide=log.wide, column=column)
-        notes = list(log.notes)
-    else:
-        given = [sources] if isinstance(sources, str | Path) else list(sources)
-        curves, problems, notes = read_curves([str(one) for one in given], Reading(column=column))
-    finished, begun = split_runs(curves)
-    made = [forecast_one(Auto(), curve, finished, level=level) for curve in begun]
-    rows = [
-        {
-            "run": one.run, "method": one.method, "share_seen": one.share, "final_loss": one.final,
-            "low": one.low, "high": one.high, "level": one.level, "status": one.status, "reason": one.reason,
-        }
-        for one in made
-    ]  # fmt: skip
-    names = ["run", "method", "share_seen", "final_loss", "low", "high", "level", "status", "reason"]
-    said = [f"{problem.run}: {problem.reason}" for problem in problems]
-    return Forecasts(pd.DataFrame(rows, columns=names), (*said, *notes))

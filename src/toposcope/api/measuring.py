@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import shutil
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from toposcope.api.checkpoints import Where
     from toposcope.probes.base import Probe
     from toposcope.probes.landscape.options import LandscapeOptions
-    from toposcope.probes.landscape.study import LandscapeStudy
     from toposcope.probes.representations.options import RepresentationOptions
     from toposcope.probes.weights.options import WeightOptions
     from toposcope.sources import Series
@@ -130,6 +129,9 @@ def measure(
     texts: str | Path | None = None,
     limit: int | None = None,
     options: WeightOptions | RepresentationOptions | LandscapeOptions | None = None,
+    tokenizer: str | Path | None = None,
+    recipe: str | None = None,
+    device: str = "cpu",
     jobs: int = 1,
     diagrams: bool | None = None,
     quiet: bool = True,
@@ -158,6 +160,12 @@ def measure(
         How many texts form the cloud of representations; 200 by default.
     options
         The settings in place of the preset's: `WeightOptions`, `RepresentationOptions` or `LandscapeOptions`.
+    tokenizer
+        A tokenizer's folder, where models bring none.
+    recipe
+        What files of weights alone are, for the loss surface: a recipe's name or its TOML file.
+    device
+        "cpu" or "cuda", for representations and the loss surface.
     jobs
         Processes that measure side by side.
     diagrams
@@ -174,6 +182,7 @@ def measure(
     >>> store = ts.measure("runs/", "store", features="rips,baselines", jobs=2)        # doctest: +SKIP
     >>> store = ts.measure("runs/", "states", features="representations", texts="texts.txt")  # doctest: +SKIP
     """
+    from toposcope.api.landscapes import of_landscape
     from toposcope.api.representations import OURS, TextsAsked, of_representations
     from toposcope.store import Store
     from toposcope.sweep import Execution
@@ -182,10 +191,15 @@ def measure(
     names = [one.strip() for one in asked if isinstance(one, str)]
     own = [one for one in asked if not isinstance(one, str)]
     source = None if texts is None else str(texts)
+    wanted = TextsAsked(
+        texts=source, limit=limit, features=tuple(names), recipe=recipe, device=device,
+        tokenizer=None if tokenizer is None else Path(tokenizer),
+    )  # fmt: skip
     if {*names} & {"landscape", *LANDSCAPE_PROBES}:
-        found = _of_landscape(opened(series), names, source, Path(store), _settings(options, "landscape"))
+        surface = _settings(options, "landscape")
+        short = replace(wanted, min_chars=1)  # every text counts: a loss needs no hundred characters
+        found, _ = of_landscape(lambda: opened(series), surface, short, Path(store))
     elif {*names} & {*OURS}:
-        wanted = TextsAsked(texts=source, limit=limit, features=tuple(names))
         found = of_representations(
             lambda: opened(series), _settings(options, "representations", preset), wanted,
             look=StorePlace.of(Path(store)).fresh,
@@ -208,17 +222,6 @@ def _of_names(series: Where, names: list[str], texts: str | None, options: Weigh
         chosen = ["cheap"]
     probes = weight_probes(chosen, options) if chosen else []
     return of_weights(opened(series, split=options.split), probes, options, gradients=gradients, texts=texts)
-
-
-def _of_landscape(
-    series: Series, names: Sequence[str], texts: str | None, store: Path, options: LandscapeOptions
-) -> Measurement:
-    """Return the measurement of the loss surface, refused where it costs too much."""
-    from toposcope.probes.landscape.study import study_of_texts
-
-    study: LandscapeStudy = study_of_texts(options, texts, store, features=names).of(series)
-    study.cost(series)
-    return Measurement(series, study.probes(), study.recipe())
 
 
 def _settings(given: object, kind: str, preset: str = "default"):  # type: ignore[no-untyped-def]

@@ -29,7 +29,8 @@ class TextsAsked:
     """Which texts a measurement reads and through what, beside its settings.
 
     `texts` is what `load_texts` takes; the first `limit` of at least `min_chars` characters count. `labelled`
-    is a file for a linear probe, `grid` what is compared for the sensitivity, `keep` where states are kept.
+    is a file for a linear probe, `grid` what is compared for the sensitivity, `keep` where states are kept;
+    `recipe` says what files of weights alone are: a recipe's name or its TOML file.
     """
 
     texts: str | None = None
@@ -42,6 +43,7 @@ class TextsAsked:
     keep: Path | None = None
     tokenizer: Path | None = None
     device: str = "cpu"
+    recipe: str | None = None
 
 
 def of_representations(

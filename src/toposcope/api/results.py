@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     import pandas as pd
-    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
     from toposcope.analysis.analysis import Analysis
@@ -116,32 +115,3 @@ class Report:
 
     def _repr_html_(self) -> str:
         return f"{self.analysis._repr_html_()}<p><a href='{escape(str(self.page))}'>the page</a></p>"
-
-
-@dataclass(frozen=True)
-class Forecasts:
-    """Forecasts of final losses: `table` has a row for each run and method, `problems` what was left out."""
-
-    table: pd.DataFrame
-    problems: tuple[str, ...]
-
-    def plot(self, ax: Axes | None = None) -> Axes:
-        """Draw each run's forecast with its interval, the first method's, and return the axes."""
-        from toposcope.figures.verdict import draw_intervals
-
-        chosen = self.table.drop_duplicates("run")
-        return draw_intervals(list(chosen["run"]), chosen[["final_loss", "low", "high"]].to_numpy(float), ax)
-
-    def __repr__(self) -> str:
-        """Return one line for each run."""
-        lines = []
-        for line in self.table.drop_duplicates("run").to_dict("records"):
-            if line["status"] == "failed":
-                lines.append(f"{line['run']}: no forecast: {line['reason']}")
-                continue
-            band = f"[{line['low']:.4g}, {line['high']:.4g}], {line['level']:.0%}"
-            lines.append(f"{line['run']}: final loss {line['final_loss']:.4g} {band}, by {line['method']}")
-        return "\n".join(lines or ["no run to forecast: every run is finished"])
-
-    def _repr_html_(self) -> str:
-        return f"<pre>{escape(repr(self))}</pre>{self.table.to_html(index=False)}"

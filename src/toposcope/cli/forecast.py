@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import math
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
-from toposcope.cli.forecast_advice import Asked, show_advice
+from toposcope.cli.forecast_advice import show_advice
 from toposcope.cli.forecast_lines import (
-    broken,
     listed,
     record,
     show_ablation,
@@ -20,17 +17,13 @@ from toposcope.cli.forecast_lines import (
     show_problems,
     show_scores,
     show_symptoms,
-    symptoms_of,
 )
 from toposcope.cli.output import json_option, print_json, print_table
 from toposcope.cli.sweeping import renamed, step_pattern_option
 from toposcope.errors import InputError
 
 if TYPE_CHECKING:
-    import pandas as pd
-
-    from toposcope.analysis.forecast import Curve, Forecaster, Schedule
-    from toposcope.analysis.forecast.gather import Problem
+    from toposcope.api import Forecasts
 
 
 @click.command("forecast")
@@ -99,202 +92,102 @@ def command(
     finite, it no longer falls, it spikes, its rate has ended) is said first. --methods all shows the forecast
     without topology beside those with it.
     """
-    if not 0 < level < 1:
-        raise InputError(f"--level {level} is not a confidence; give a number between 0 and 1, such as 0.9")
     if advise and budget is None:
         raise InputError("--advise needs --budget, the FLOP that are left, above 0")
-    _positive("--budget", budget)
-    _positive("--tokens-per-step", tokens_per_step)
-    _positive("--larger", larger)
-    _positive("--parameters", parameters or None)
-    from toposcope.analysis.forecast.gather import Problem, split_runs
-    from toposcope.analysis.forecast.reading import Reading, read_curves, refuse_twins
+    from toposcope.api import forecast
+    from toposcope.api.forecasting import check_positive
 
-    plan = _plan(schedule)
-    if not targets and (plan is None or not siblings):
-        raise InputError(
-            "name a store, a run or a table; or give --siblings and --schedule for a run to come"
-        )
-    reading = Reading(column, renamed(rename), horizon, plan, parameters, step_pattern)
-    own, problems, notes = read_curves(targets, reading)
-    others, more, noted = read_curves(siblings, replace(reading, horizon=None, plan=None))
-    reading.refuse_unmet()
-    refuse_twins(own + others)
-    for note in dict.fromkeys(notes + noted):
+    for option, value in (
+        ("--budget", budget), ("--tokens-per-step", tokens_per_step), ("--larger", larger),
+    ):  # fmt: skip
+        check_positive(option, value)
+    made = forecast(
+        targets, siblings=siblings, schedule=schedule, horizon=horizon, cuts=_shares(cuts), column=column,
+        rename=renamed(rename), step_pattern=step_pattern, parameters=parameters, level=level,
+        finished=finished, methods="all" if as_json else methods, quiet=as_json,
+    )  # fmt: skip
+    for note in made.notes:
         click.echo(f"note: {note}", err=True)
-    problems += more
-    problems += [
-        Problem(c.run, f"not finished, step {c.last} of {c.horizon}: it cannot serve as a sibling")
-        for c in others
-        if not c.finished
-    ]
-    if plan is not None and not targets:
-        alike = [curve for curve in others if parameters in (0, curve.parameters)]
-        return _planned(plan, alike, problems, level, as_json)
-    if not own:
-        why = [problem.reason for problem in problems if problem.left_out]
-        detail = f": {why[0]}" if why else ""
-        raise InputError(f"no run of {', '.join(targets)} can be forecast{detail}")
-    ended, begun = split_runs(own, others, all_finished=finished)
-    if advise:
-        asked = Asked(float(budget or 0), larger, tokens_per_step, level)
-        return show_advice(begun, ended, own, problems, asked, as_json=as_json)
-    everything = as_json or methods == "all"
-    if begun:
-        return _forecast(begun, ended, problems, level, as_json, everything)
-    return _score(ended, problems, _shares(cuts), level, as_json, everything)
-
-
-def _positive(option: str, value: float | None) -> None:
-    if value is not None and not (math.isfinite(value) and value > 0):
-        raise InputError(f"{option} {value:g}: give a finite number above 0")
-
-
-def _plan(path: Path | None) -> Schedule | None:
-    from toposcope.analysis.forecast import read_schedule
-
-    return None if path is None else read_schedule(path)
+    if advise and not made.planned:
+        found = made.advise(float(budget or 0), larger=larger, tokens_per_step=tokens_per_step)
+        return show_advice(found, made, as_json=as_json)
+    shown = _show_planned if made.planned else _show_begun if made.begun else _show_scored
+    return shown(made, as_json)
 
 
 def _shares(cuts: str) -> list[float]:
     try:
-        shares = [float(cut) for cut in cuts.split(",")]
+        return [float(cut) for cut in cuts.split(",")]
     except ValueError:
         raise InputError(f"--cuts {cuts!r} is not a list of numbers; for example 0.2,0.3,0.5") from None
-    if any(not 0 < share < 1 for share in shares):
-        raise InputError(f"--cuts {cuts}: every cut lies between 0 and 1, the share of training seen")
-    return shares
 
 
-def _methods(curves: list[Curve]) -> list[Forecaster]:
-    from toposcope.analysis.forecast.annealing import PUBLISHED
-    from toposcope.analysis.forecast.auto import Auto, default_candidates
-    from toposcope.analysis.forecast.families import Exp4, ILog2, Janoschek
-    from toposcope.analysis.forecast.gather import topological_methods
-    from toposcope.analysis.forecast.laws import MultiPower
-    from toposcope.papers.forecasters import published_rules
-
-    laws = (MultiPower(shape=PUBLISHED),)
-    families = (Exp4(), ILog2(), Janoschek())
-    return [Auto(), *default_candidates(), *laws, *families, *topological_methods(curves, published_rules)]
+def _reasons(made: Forecasts) -> list[dict[str, object]]:
+    return [{"run": fault.run, "reason": fault.reason} for fault in made.faults]
 
 
-def _forecast(
-    begun: list[Curve], finished: list[Curve], problems: list[Problem], level: float, as_json: bool,
-    everything: bool,
-) -> int:  # fmt: skip
-    from toposcope.analysis.forecast import forecast
-    from toposcope.progress import Progress
-
-    methods = _methods(begun + finished)[: None if everything else 1]
-    made = []
-    with Progress("forecasting", len(begun) * len(methods), quiet=as_json) as progress:
-        for curve in begun:
-            for method in methods:
-                made.append(forecast(method, curve, finished, level=level))
-                progress.advance(note=curve.run)
-    ablation = _worth(begun, finished, methods)
-    symptoms = symptoms_of(begun)
+def _show_begun(made: Forecasts, as_json: bool) -> int:
+    leading = {one.run: one for one in made.made if one.method == made.methods[0].name}
+    effects, symptoms, curves = made.effects, made.symptoms, [*made.begun, *made.ended]
     if as_json:
         print_json(
             {
-                "forecasts": [record(one) for one in made],
-                "topology": ablation.to_dict("records") if ablation is not None else None,
-                "notes": {curve.run: list(curve.notes) for curve in begun + finished if curve.notes},
-                "problems": [*({"run": p.run, "reason": p.reason} for p in problems), *listed(symptoms)],
+                "forecasts": [record(one) for one in made.made],
+                "topology": effects.to_dict("records") if effects is not None else None,
+                "notes": {curve.run: list(curve.notes) for curve in curves if curve.notes},
+                "problems": [*_reasons(made), *listed(symptoms)],
             }
         )
     else:
         show_symptoms(symptoms)
-        show_lines(begun, {one.run: one for one in made if one.method == methods[0].name}, len(finished))
-        if everything:
-            show_methods(begun, made)
-            show_ablation(ablation, "What features added on the finished siblings at the same share")
-        show_problems(problems, begun + finished)
-    bad = any(one.status == "failed" for one in made if one.method == methods[0].name)
-    return 1 if problems or bad or symptoms else 0
+        show_lines(made.begun, leading, len(made.ended))
+        if made.everything:
+            show_methods(made.begun, made.made)
+            show_ablation(effects, "What features added on the finished siblings at the same share")
+        show_problems(made.faults, curves)
+    bad = any(one.status == "failed" for one in leading.values())
+    return 1 if made.faults or bad or symptoms else 0
 
 
-def _planned(
-    plan: Schedule, siblings: list[Curve], problems: list[Problem], level: float, as_json: bool
-) -> int:
-    """Forecast the run that `plan` describes before it begins."""
-    from toposcope.analysis.forecast import forecast_planned
-
-    made = forecast_planned(plan, siblings, level=level)
+def _show_planned(made: Forecasts, as_json: bool) -> int:
     if as_json:
-        print_json(
-            {
-                "forecasts": [record(one) for one in made],
-                "problems": [{"run": p.run, "reason": p.reason} for p in problems],
-            }
-        )
+        print_json({"forecasts": [record(one) for one in made.planned], "problems": _reasons(made)})
     else:
-        title = (
-            f"A run of {plan.end} steps that has not begun, from {len(siblings)} finished runs of its size"
-        )
-        columns = ("law", "final loss", f"{level:.0%} low", "high", "from", "status", "reason")
-        cells = [(o.method, o.final, o.low, o.high, o.interval_from, o.status, o.reason) for o in made]
+        columns = ("law", "final loss", f"{made.level:.0%} low", "high", "from", "status", "reason")
+        cells = [
+            (o.method, o.final, o.low, o.high, o.interval_from, o.status, o.reason) for o in made.planned
+        ]
+        steps = f" of {made.schedule.end} steps" if made.schedule is not None else ""
+        title = f"A run{steps} that has not begun, from {len(made.ended)} finished runs of its size"
         print_table(title, columns, cells)
-        show_problems(problems, siblings)
-    return 1 if problems or made[0].status == "failed" else 0
+        show_problems(made.faults, made.ended)
+    return 1 if made.faults or made.planned[0].status == "failed" else 0
 
 
-def _worth(begun: list[Curve], finished: list[Curve], methods: list[Forecaster]) -> pd.DataFrame | None:
-    """Return topology's paired effect on the finished siblings at the share that the run has reached."""
-    from toposcope.analysis.forecast.compare import worth_of_features
-    from toposcope.analysis.forecast.evaluate import score_forecasts
-    from toposcope.analysis.forecast.siblings import SiblingTransfer
-    from toposcope.analysis.forecast.topology import FeatureTransfer
-
-    compared = [m for m in methods if isinstance(m, FeatureTransfer)]
-    shares = sorted({round(curve.last / curve.horizon, 4) for curve in begun if not curve.endless})
-    if len(finished) < 3 or not compared or not shares:
-        return None
-    scores = score_forecasts(finished, [SiblingTransfer(), *compared], shares)
-    return worth_of_features(scores)
-
-
-def _score(
-    finished: list[Curve], problems: list[Problem], shares: list[float], level: float, as_json: bool,
-    everything: bool,
-) -> int:  # fmt: skip
-    from toposcope.analysis.forecast.compare import worth_of_features
-    from toposcope.analysis.forecast.evaluate import score_forecasts, summarise, unseen_largest
-    from toposcope.analysis.forecast.families import LastValue
-    from toposcope.analysis.forecast.siblings import SiblingTransfer
-    from toposcope.papers.forecasters import CONTROLS
-    from toposcope.progress import Progress
-
-    symptoms = symptoms_of(finished if len(finished) < 3 else broken(finished))
-    if len(finished) < 3:
-        runs = "1 finished run" if len(finished) == 1 else f"{len(finished)} finished runs"
-        why = f"{runs}: to score forecasts give at least 3, or an unfinished run"
+def _show_scored(made: Forecasts, as_json: bool) -> int:
+    symptoms = made.symptoms
+    if made.too_few:
         if not symptoms or as_json:
-            raise InputError(why)
+            raise InputError(made.too_few)
         show_symptoms(symptoms)
-        click.echo(f"No forecast: {why}")
+        click.echo(f"No forecast: {made.too_few}")
         return 1
-    methods = _methods(finished)
-    if not everything:
-        methods = [methods[0], SiblingTransfer(), LastValue()]
-    with Progress("scoring", len(shares) * len(finished) * len(methods), quiet=as_json) as progress:
-        scores = score_forecasts(finished, methods, shares, level=level, advance=progress.advance)
-    summary, worth = summarise(scores), worth_of_features(scores, controls=CONTROLS)
-    largest = unseen_largest(finished, [methods[0]], shares, level=level)
     if as_json:
+        assert made.effects is not None  # enough runs are finished
         print_json(
             {
-                "scores": scores.to_dict("records"), "summary": summary.to_dict("records"),
-                "topology": worth.to_dict("records"), "unseen_largest": largest.to_dict("records"),
-                "notes": {curve.run: list(curve.notes) for curve in finished if curve.notes},
-                "problems": [*({"run": p.run, "reason": p.reason} for p in problems), *listed(symptoms)],
+                "scores": made.scores.to_dict("records"), "summary": made.summary.to_dict("records"),
+                "topology": made.effects.to_dict("records"),
+                "unseen_largest": made.largest.to_dict("records"),
+                "notes": {curve.run: list(curve.notes) for curve in made.ended if curve.notes},
+                "problems": [*_reasons(made), *listed(symptoms)],
             }
         )  # fmt: skip
-        return 1 if problems or symptoms else 0
+        return 1 if made.faults or symptoms else 0
+    summary = made.summary  # the bar of the work ends before anything is printed
     show_symptoms(symptoms)
-    show_scores(summary, largest, level)
-    if everything:
-        show_ablation(worth, "What features added to the forecast")
-    show_problems(problems, finished)
-    return 1 if problems or symptoms else 0
+    show_scores(summary, made.largest, made.level)
+    if made.everything:
+        show_ablation(made.effects, "What features added to the forecast")
+    show_problems(made.faults, made.ended)
+    return 1 if made.faults or symptoms else 0

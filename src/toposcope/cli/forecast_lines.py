@@ -125,16 +125,6 @@ def show_methods(curves: Sequence[Curve], made: Sequence[Forecast]) -> None:
             say(f"{number}: {reason}", "  ")
 
 
-def symptoms_of(curves: Sequence[Curve]) -> dict[str, list[Symptom]]:
-    """Return what is wrong with runs by their logs; empty where nothing is."""
-    return {curve.run: list(curve.symptoms) for curve in curves if curve.symptoms}
-
-
-def broken(curves: Sequence[Curve]) -> list[Curve]:
-    """Return the runs that broke; a finished run that stood still or whose rate ended is no problem."""
-    return [c for c in curves if any(s.kind in ("not finite", "diverging") for s in c.symptoms)]
-
-
 def listed(symptoms: Mapping[str, Sequence[Symptom]]) -> list[dict[str, object]]:
     """Return the symptoms as problems: what is wrong, since which step, and the remedy."""
     return [

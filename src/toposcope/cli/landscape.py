@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
+import functools
 from pathlib import Path
 
 import click
 
-from toposcope.api.measuring import Measurement
-from toposcope.api.representations import check_device
 from toposcope.cli.output import json_option
 from toposcope.cli.sweeping import Sweeping, exit_code, show_sweep, sweep_options
 
@@ -82,27 +81,22 @@ def command(
     steps, or hub addresses. The cost and the range rule are said first. A sweep that was stopped goes on
     where it was when the command is repeated; sampled surfaces are kept in the store for figures.
     """
-    from toposcope.models.loading import ModelLoader
+    from toposcope.api.landscapes import of_landscape
+    from toposcope.api.representations import TextsAsked
     from toposcope.probes.landscape.options import LandscapeOptions
-    from toposcope.probes.landscape.study import study_of_texts
-    from toposcope.recipes import load_training_recipe
 
     options = LandscapeOptions(
         directions=directions, n=n, resolution=resolution, reach=reach, graph=graph, batches=batches,
         sequences=sequences, length=length, seeds=seeds,
     )  # fmt: skip
-    check_device(device)
-    study = study_of_texts(
-        options, texts, out, features=features.split(","), min_chars=min_chars, split=split,
-        loader=ModelLoader(
-            tokenizer=tokenizer, device=device, recipe=load_training_recipe(recipe) if recipe else None
-        ),
+    asked = TextsAsked(
+        texts=texts, features=tuple(features.split(",")), min_chars=min_chars, split=split,
+        tokenizer=tokenizer, device=device, recipe=recipe,
     )  # fmt: skip
+    opened = functools.cache(lambda: sweeping.open(series))
     execution = sweeping.execution(keep_diagrams=False)
-    opened = sweeping.open(series)
-    study = study.of(opened)
-    click.echo(study.announcement(opened), err=True)
-    found = Measurement(opened, study.probes(), study.recipe())
-    report = found.carry_out(out, execution=execution, agree=sweeping.agree(opened, out))
+    found, words = of_landscape(opened, options, asked, out)
+    click.echo(words, err=True)
+    report = found.carry_out(out, execution=execution, agree=sweeping.agree(opened(), out))
     show_sweep(report, out, as_json=as_json)
     return exit_code(report)

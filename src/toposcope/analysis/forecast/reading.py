@@ -10,9 +10,14 @@ from typing import TYPE_CHECKING
 from toposcope.errors import InputError
 
 if TYPE_CHECKING:
+    import pandas as pd
+
     from toposcope.analysis.forecast import Curve, Schedule
     from toposcope.analysis.forecast.frame import Log
     from toposcope.analysis.forecast.gather import Problem
+    from toposcope.store import Store
+
+    Given = str | Path | Store | pd.DataFrame
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,8 +41,21 @@ class Reading:
             raise InputError(f"--rename {absent[0]}=...: no such column in any of the tables")
 
 
-def read_curves(paths: Sequence[str], reading: Reading) -> tuple[list[Curve], list[Problem], list[str]]:
-    """Return the curves of every path, runs that could not be used, and notes on how tables were read."""
+def listed(given: Given | Sequence[Given]) -> list[str | pd.DataFrame]:
+    """Return what is given, one source or several, as paths and tables."""
+    import pandas as pd
+
+    from toposcope.store import Store
+
+    several = [given] if isinstance(given, str | Path | Store | pd.DataFrame) else list(given)
+    stores = [one.path if isinstance(one, Store) else one for one in several]
+    return [one if isinstance(one, pd.DataFrame) else str(one) for one in stores]
+
+
+def read_curves(
+    sources: Sequence[str | pd.DataFrame], reading: Reading
+) -> tuple[list[Curve], list[Problem], list[str]]:
+    """Return the curves of every source, runs that could not be used, and notes on how tables were read."""
     from toposcope.analysis.forecast.gather import gather_curves
     from toposcope.sources.losses import ALIASES, meaning
 
@@ -45,9 +63,13 @@ def read_curves(paths: Sequence[str], reading: Reading) -> tuple[list[Curve], li
     curves: list[Curve] = []
     problems: list[Problem] = []
     notes: list[str] = []
-    names = _table_names(paths)
-    for path in paths:
-        log = read_log(path, names.get(path, path), reading)
+    names = _table_names([source for source in sources if isinstance(source, str)])
+    for source in sources:
+        path = source if isinstance(source, str) else "the table"
+        if isinstance(source, str):
+            log = read_log(source, names.get(source, source), reading)
+        else:
+            log = _log_of_table(source, path, "run", reading)
         if log.metrics.empty:
             raise InputError(
                 f"{path} has no losses; give a store or run folder with metrics, or --losses at sweeping"
@@ -85,25 +107,31 @@ def _table_names(paths: Sequence[str]) -> dict[str, str]:
     }
 
 
+def _log_of_table(table: pd.DataFrame, path: str, name: str, reading: Reading) -> Log:
+    """Return what a table says of its runs, its columns renamed first; `path` is what it is called."""
+    from toposcope.analysis.forecast.frame import log_from_frame
+
+    known = {old: new for old, new in reading.rename.items() if old in table}
+    reading.met.update(known)
+    try:
+        return log_from_frame(table.rename(columns=known), name=name, column=reading.column)
+    except InputError as error:
+        if not (absent := [old for old in reading.rename if old not in table]):
+            raise
+        listed = ", ".join(map(str, table.columns[:12]))
+        why = f"{path}: --rename {absent[0]}=...: no such column among {listed}"
+        raise InputError(f"{why}; {error}") from error
+
+
 def read_log(path: str, name: str, reading: Reading) -> Log:
     """Return what a store, a table, or the series that `open_series` opens says of its runs."""
     import pandas as pd
 
-    from toposcope.analysis.forecast.frame import Log, log_from_frame
+    from toposcope.analysis.forecast.frame import Log
     from toposcope.sources.losses import SUFFIXES, read_table
 
     if Path(path).is_file() and Path(path).suffix in SUFFIXES:
-        table = read_table(path)
-        known = {old: new for old, new in reading.rename.items() if old in table}
-        reading.met.update(known)
-        try:
-            return log_from_frame(table.rename(columns=known), name=name, column=reading.column)
-        except InputError as error:
-            if not (absent := [old for old in reading.rename if old not in table]):
-                raise
-            listed = ", ".join(map(str, table.columns[:12]))
-            why = f"{path}: --rename {absent[0]}=...: no such column among {listed}"
-            raise InputError(f"{why}; {error}") from error
+        return _log_of_table(read_table(path), path, name, reading)
     if (Path(path) / "store.json").is_file():
         from toposcope.store import Store
 

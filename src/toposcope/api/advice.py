@@ -1,0 +1,102 @@
+"""Continue, stop or scale up: what is advised for every unfinished run, and for every one that is ill."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from html import escape
+from typing import TYPE_CHECKING
+
+from toposcope.api.forecasting import broken
+from toposcope.errors import InputError
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from toposcope.analysis.decision.advice import Advice
+    from toposcope.analysis.forecast import Curve
+    from toposcope.analysis.health import Symptom
+    from toposcope.api.forecasting import Forecasts
+
+
+@dataclass(frozen=True)
+class Advices:
+    """Advice on runs, printed as a line for each: `table` has a row for each run and option."""
+
+    advice: tuple[Advice, ...]
+    symptoms: dict[str, list[Symptom]]
+
+    @property
+    def table(self) -> pd.DataFrame:
+        """The options of every run: loss, its interval, share of the budget spent, cost (lower is better)."""
+        import pandas as pd
+
+        return pd.DataFrame([{"run": one.run, **asdict(o)} for one in self.advice for o in one.options])
+
+    def __repr__(self) -> str:
+        """Return one line for each run."""
+        return "\n".join(f"{one.run}: {one.action} ({one.why})" for one in self.advice)
+
+    def _repr_html_(self) -> str:
+        return f"<pre>{escape(repr(self))}</pre>{self.table.to_html(index=False)}"
+
+
+def advices_on(
+    made: Forecasts, *, budget: float, larger: int | None, tokens_per_step: float | None
+) -> Advices:
+    """Advise on every unfinished run, and on every one whose log shows it ill; see `Forecasts.advise`.
+
+    What is wrong with a run needs no forecast: where the options cannot be weighed, it is advice enough.
+    """
+    names = {curve.run for curve in made.begun}
+    ended = [curve for curve in made.own if curve.symptoms and curve.run not in names]
+    ill = broken(ended) if made.begun else ended
+    if not made.begun and not ill:
+        raise InputError(
+            "--advise: every run is finished; give one that is not, or --horizon beyond its last step"
+        )
+    asked = _Asked(budget, larger, tokens_per_step, made.level)
+    judged = [*ill, *made.begun]
+    advice = tuple(_advice(curve, made.ended, asked, forecast=curve.run in names) for curve in judged)
+    return Advices(advice, {curve.run: list(curve.symptoms) for curve in judged if curve.symptoms})
+
+
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    """FLOP that are left, size of the larger model, tokens in a step, confidence."""
+
+    budget: float
+    larger: int | None
+    tokens_per_step: float | None
+    level: float
+
+
+def _advice(curve: Curve, finished: Sequence[Curve], asked: _Asked, *, forecast: bool) -> Advice:
+    from toposcope.analysis.decision.advice import Advice, advise, by_health
+
+    try:
+        if not forecast:
+            raise InputError(f"run {curve.run} ends where its log does")
+        budget, larger = _budget(curve, asked)
+        others = [other for other in finished if other.run != curve.run]
+        return advise(curve, others, budget=budget, larger=larger, level=asked.level)
+    except InputError:
+        if (first := by_health((), curve)) is None:
+            raise
+        return Advice(curve.run, *first, ())
+
+
+def _budget(curve: Curve, asked: _Asked) -> tuple[float, int]:
+    """Return the budget in parameters x steps, and the larger model's size."""
+    if curve.endless:
+        raise InputError(f"run {curve.run}: {curve.endless}")
+    tokens = asked.tokens_per_step or curve.covariates.get("tokens_per_step")
+    if not tokens or curve.parameters <= 0:
+        missing = "tokens per step (--tokens-per-step)" if curve.parameters > 0 else "number of parameters"
+        raise InputError(f"run {curve.run}: its {missing} is unknown, so FLOP cannot be counted")
+    larger = asked.larger or 2 * curve.parameters
+    if larger <= curve.parameters:
+        raise InputError(
+            f"--larger {larger}: run {curve.run} has {curve.parameters} parameters; give more than that"
+        )
+    return asked.budget / (6.0 * tokens), larger

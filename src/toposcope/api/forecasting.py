@@ -1,0 +1,352 @@
+"""Forecasts of final losses: from what sources, by which methods, how well they did, and what to do next."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from html import escape
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from toposcope.errors import InputError
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from matplotlib.axes import Axes
+
+    from toposcope.analysis.forecast import Curve, Forecast, Forecaster, Schedule
+    from toposcope.analysis.forecast.gather import Problem
+    from toposcope.analysis.forecast.reading import Given
+    from toposcope.analysis.health import Symptom
+    from toposcope.api.advice import Advices
+
+CUTS = (0.2, 0.3, 0.5)
+"""Shares of training at which finished runs are scored."""
+LEAST_SCORED = 3
+_COLUMNS = ("run", "method", "share_seen", "final_loss", "low", "high", "level", "status", "reason")
+
+
+@dataclass(frozen=True)
+class Forecasts:
+    """Forecasts of final losses, printed as a line for each run; everything is computed when it is asked for.
+
+    `begun` and `ended` are the loss curves of unfinished runs and of the finished ones that they are forecast
+    from, `own` all of the sources'. `faults` is what was wrong with logs, `notes` how they were read.
+    `everything` says that all methods were asked for; `planned` are the forecasts of the
+    run that `schedule` plans.
+    """
+
+    begun: tuple[Curve, ...]
+    ended: tuple[Curve, ...]
+    own: tuple[Curve, ...]
+    faults: tuple[Problem, ...]
+    notes: tuple[str, ...]
+    methods: tuple[Forecaster, ...]
+    everything: bool
+    cuts: tuple[float, ...]
+    level: float
+    quiet: bool = True
+    planned: tuple[Forecast, ...] = ()
+    schedule: Schedule | None = None
+
+    @cached_property
+    def made(self) -> tuple[Forecast, ...]:
+        """The forecasts, run by run and method by method."""
+        from toposcope.analysis.forecast import forecast as forecast_one
+        from toposcope.progress import Progress
+
+        found = []
+        total = len(self.begun) * len(self.methods)
+        with Progress("forecasting", total, quiet=self.quiet or not total) as progress:
+            for curve in self.begun:
+                for method in self.methods:
+                    found.append(forecast_one(method, curve, self.ended, level=self.level))
+                    progress.advance(note=curve.run)
+        return (*self.planned, *found)
+
+    @cached_property
+    def table(self) -> pd.DataFrame:
+        """A row for each run and method."""
+        import pandas as pd
+
+        rows = [
+            (o.run, o.method, o.share, o.final, o.low, o.high, o.level, o.status, o.reason) for o in self.made
+        ]
+        return pd.DataFrame(rows, columns=list(_COLUMNS))
+
+    @property
+    def problems(self) -> tuple[str, ...]:
+        """What of the logs was left out or repaired, and how they were read."""
+        return (*(f"{fault.run}: {fault.reason}" for fault in self.faults), *self.notes)
+
+    @property
+    def symptoms(self) -> dict[str, list[Symptom]]:
+        """What is wrong with runs by their logs; of finished runs only where one broke."""
+        few = len(self.ended) < LEAST_SCORED
+        shown = self.begun or (self.ended if few else broken(self.ended))
+        return {curve.run: list(curve.symptoms) for curve in shown if curve.symptoms}
+
+    @property
+    def too_few(self) -> str:
+        """Why forecasts cannot be scored; empty where enough runs are finished."""
+        n = len(self.ended)
+        if n >= LEAST_SCORED:
+            return ""
+        runs = "1 finished run" if n == 1 else f"{n} finished runs"
+        return f"{runs}: to score forecasts give at least {LEAST_SCORED}, or an unfinished run"
+
+    @cached_property
+    def scores(self) -> pd.DataFrame:
+        """Every finished run forecast from the others at each of `cuts`: see `score_forecasts`.
+
+        Raises
+        ------
+        InputError
+            When fewer than three runs are finished.
+        """
+        from toposcope.analysis.forecast.evaluate import score_forecasts
+        from toposcope.analysis.forecast.families import LastValue
+        from toposcope.analysis.forecast.siblings import SiblingTransfer
+        from toposcope.progress import Progress
+
+        if self.too_few:
+            raise InputError(self.too_few)
+        methods = list(self.methods)
+        if not self.everything:
+            methods += [SiblingTransfer(), LastValue()]
+        total = len(self.cuts) * len(self.ended) * len(methods)
+        with Progress("scoring", total, quiet=self.quiet) as progress:
+            return score_forecasts(self.ended, methods, self.cuts, level=self.level, advance=progress.advance)
+
+    @property
+    def summary(self) -> pd.DataFrame:
+        """The mean errors of `scores`, and how many intervals held, for each method and cut."""
+        from toposcope.analysis.forecast.evaluate import summarise
+
+        return summarise(self.scores)
+
+    @cached_property
+    def largest(self) -> pd.DataFrame:
+        """The largest finished run forecast from the smaller ones at each of `cuts`."""
+        from toposcope.analysis.forecast.evaluate import unseen_largest
+
+        return unseen_largest(self.ended, list(self.methods[:1]), self.cuts, level=self.level)
+
+    @cached_property
+    def effects(self) -> pd.DataFrame | None:
+        """What features add to forecasts of finished runs, paired by run; None where that cannot be told.
+
+        With unfinished runs: of the methods that read features, at the shares that those runs have reached.
+        """
+        from toposcope.analysis.forecast.compare import worth_of_features
+        from toposcope.analysis.forecast.evaluate import score_forecasts
+        from toposcope.analysis.forecast.siblings import SiblingTransfer
+        from toposcope.analysis.forecast.topology import FeatureTransfer
+        from toposcope.papers.forecasters import CONTROLS
+
+        if not self.begun:
+            return None if self.too_few else worth_of_features(self.scores, controls=CONTROLS)
+        compared = [method for method in self.methods if isinstance(method, FeatureTransfer)]
+        shares = sorted({round(curve.last / curve.horizon, 4) for curve in self.begun if not curve.endless})
+        if self.too_few or not compared or not shares:
+            return None
+        return worth_of_features(score_forecasts(self.ended, [SiblingTransfer(), *compared], shares))
+
+    def advise(
+        self, budget: float, *, larger: int | None = None, tokens_per_step: float | None = None
+    ) -> Advices:
+        """Weigh going on, stopping and a larger model for every unfinished run.
+
+        Parameters
+        ----------
+        budget
+            FLOP that are left.
+        larger
+            Parameters of the larger model; by default twice the run's.
+        tokens_per_step
+            Tokens in one step, where the logs do not say.
+
+        Raises
+        ------
+        InputError
+            When no run is unfinished, or its size or its tokens in a step are not known.
+        """
+        from toposcope.api.advice import advices_on
+
+        for name, value in (("budget", budget), ("larger", larger), ("tokens per step", tokens_per_step)):
+            check_positive(name, value)
+        return advices_on(self, budget=budget, larger=larger, tokens_per_step=tokens_per_step)
+
+    def plot(self, ax: Axes | None = None) -> Axes:
+        """Draw each run's forecast with its interval, the first method's, and return the axes."""
+        from toposcope.figures.verdict import draw_intervals
+
+        chosen = self.table.drop_duplicates("run")
+        return draw_intervals(list(chosen["run"]), chosen[["final_loss", "low", "high"]].to_numpy(float), ax)
+
+    def __repr__(self) -> str:
+        """Return one line for each run."""
+        lines = []
+        for line in self.table.drop_duplicates("run").to_dict("records"):
+            if line["status"] == "failed":
+                lines.append(f"{line['run']}: no forecast: {line['reason']}")
+                continue
+            band = f"[{line['low']:.4g}, {line['high']:.4g}], {line['level']:.0%}"
+            lines.append(f"{line['run']}: final loss {line['final_loss']:.4g} {band}, by {line['method']}")
+        scored = "" if self.too_few else "; .summary says how well each is forecast from the others"
+        return "\n".join(lines or [f"no run to forecast: every run is finished{scored}"])
+
+    def _repr_html_(self) -> str:
+        rows = self.table.to_html(index=False) if len(self.table) else ""
+        return f"<pre>{escape(repr(self))}</pre>{rows}"
+
+
+def forecast(
+    sources: Given | Sequence[Given] = (),
+    *,
+    siblings: Given | Sequence[Given] = (),
+    schedule: Schedule | str | Path | None = None,
+    horizon: int | None = None,
+    cuts: Sequence[float] = CUTS,
+    column: str = "loss",
+    rename: Mapping[str, str] | None = None,
+    step_pattern: str | None = None,
+    parameters: int = 0,
+    level: float = 0.9,
+    finished: bool = False,
+    methods: str | Sequence[Forecaster] = "auto",
+    quiet: bool = True,
+) -> Forecasts:
+    """Forecast the final loss of every run that is not finished, from itself and its finished siblings.
+
+    What is forecast is the mean loss over the last 2% of the steps. With `siblings` and `schedule` alone, the
+    run that the schedule plans is forecast before it begins.
+
+    Parameters
+    ----------
+    sources
+        Stores, run folders or tables (columns step and loss; run and parameters where there are several).
+    siblings
+        Finished runs to learn from beside those of `sources`.
+    schedule
+        The planned learning rate: a file with step and lr, or a `Schedule`.
+    horizon
+        The step at which the runs will end, where neither logs nor siblings tell.
+    cuts
+        Shares of training at which finished runs are scored, each in (0, 1).
+    column
+        The loss to forecast.
+    rename
+        What columns of tables are: {"nll": "loss"}.
+    step_pattern
+        How names of checkpoints state the step: a pattern with one group.
+    parameters
+        Size of runs whose files do not say.
+    level
+        Coverage of the intervals, in (0, 1).
+    finished
+        Every run is finished where its log ends, short ones too.
+    methods
+        "auto", "all" for every method and what topology adds, or forecasters of your own.
+    quiet
+        Show no progress.
+
+    Raises
+    ------
+    InputError
+        When no loss is recorded, a run is given twice, a column is missing or an option has no meaning.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> step = range(10, 1001, 10)
+    >>> log = pd.DataFrame({"step": step, "loss": [2 + 5 * s**-0.5 for s in step]})
+    >>> made = forecast(log, horizon=4000)
+    >>> made.table[["run", "method"]].iloc[0].tolist(), bool(2 < made.table.final_loss[0] < 2.2)
+    (['run', 'auto'], True)
+    """
+    from toposcope.analysis.forecast import forecast_planned, read_schedule
+    from toposcope.analysis.forecast.gather import Problem, split_runs
+    from toposcope.analysis.forecast.reading import Reading, listed, read_curves, refuse_twins
+
+    _check(level, cuts)
+    check_positive("parameters", parameters or None)
+    given, beside = listed(sources), listed(siblings)
+    plan = read_schedule(Path(schedule)) if isinstance(schedule, str | Path) else schedule
+    if not given and (plan is None or not beside):
+        raise InputError(
+            "name a store, a run or a table; or give --siblings and --schedule for a run to come"
+        )
+    reading = Reading(column, dict(rename or {}), horizon, plan, parameters, step_pattern)
+    own, problems, notes = read_curves(given, reading)
+    others, more, noted = read_curves(beside, replace(reading, horizon=None, plan=None))
+    reading.refuse_unmet()
+    refuse_twins(own + others)
+    unfinished = [
+        Problem(c.run, f"not finished, step {c.last} of {c.horizon}: it cannot serve as a sibling")
+        for c in others
+        if not c.finished
+    ]
+    faults = (*problems, *more, *unfinished)
+    begun: list[Curve] = []
+    chosen: list[Forecaster] = []
+    planned: list[Forecast] = []
+    if plan is not None and not given:
+        ended = [c for c in others if parameters in (0, c.parameters)]
+        planned = forecast_planned(plan, ended, level=level)
+    elif not own:
+        why = [problem.reason for problem in problems if problem.left_out]
+        detail = f": {why[0]}" if why else ""
+        raise InputError(f"no run of {', '.join(map(_named, given))} can be forecast{detail}")
+    else:
+        ended, begun = split_runs(own, others, all_finished=finished)
+        chosen = _methods(begun + ended, methods)
+    return Forecasts(
+        begun=tuple(begun), ended=tuple(ended), own=tuple(own), faults=faults,
+        notes=tuple(dict.fromkeys(notes + noted)), methods=tuple(chosen), everything=methods != "auto",
+        cuts=tuple(cuts), level=level, quiet=quiet, planned=tuple(planned), schedule=plan,
+    )  # fmt: skip
+
+
+def _methods(curves: list[Curve], asked: str | Sequence[Forecaster]) -> list[Forecaster]:
+    from toposcope.analysis.forecast.annealing import PUBLISHED
+    from toposcope.analysis.forecast.auto import Auto, default_candidates
+    from toposcope.analysis.forecast.families import Exp4, ILog2, Janoschek
+    from toposcope.analysis.forecast.gather import topological_methods
+    from toposcope.analysis.forecast.laws import MultiPower
+    from toposcope.papers.forecasters import published_rules
+
+    if not isinstance(asked, str):
+        return list(asked)
+    if asked not in ("auto", "all"):
+        raise InputError(f'methods {asked!r}: give "auto", "all" or forecasters')
+    if asked == "auto":
+        return [Auto()]
+    laws = (MultiPower(shape=PUBLISHED),)
+    families = (Exp4(), ILog2(), Janoschek())
+    return [Auto(), *default_candidates(), *laws, *families, *topological_methods(curves, published_rules)]
+
+
+def broken(curves: Sequence[Curve]) -> list[Curve]:
+    """Return the runs that broke; a finished run that stood still or whose rate ended is no problem."""
+    return [c for c in curves if any(s.kind in ("not finite", "diverging") for s in c.symptoms)]
+
+
+def check_positive(name: str, value: float | None) -> None:
+    """Raise InputError unless a number is finite and above 0, or not given."""
+    if value is not None and not (math.isfinite(value) and value > 0):
+        raise InputError(f"{name} {value:g}: give a finite number above 0")
+
+
+def _check(level: float, cuts: Sequence[float]) -> None:
+    if not 0 < level < 1:
+        raise InputError(f"level {level} is not a confidence; give a number between 0 and 1, such as 0.9")
+    if any(not 0 < cut < 1 for cut in cuts):
+        listed = ",".join(f"{cut:g}" for cut in cuts)
+        raise InputError(f"cuts {listed}: every cut lies between 0 and 1, the share of training seen")
+
+
+def _named(source: object) -> str:
+    return str(source) if isinstance(source, str | Path) else "the table"
