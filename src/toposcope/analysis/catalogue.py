@@ -167,7 +167,7 @@ def _with_declarations(found: pd.DataFrame, declared: pd.DataFrame | None) -> pd
     return found.iloc[sorted(range(len(found)), key=places.__getitem__)].reset_index(drop=True)
 
 
-_SPELT: Mapping[str, str] = {Normalization.MATRIX: "by matrix", Normalization.NETWORK: "by network"}
+SPELT: Mapping[str, str] = {Normalization.MATRIX: "by matrix", Normalization.NETWORK: "by network"}
 """Filtrations whose name in a store is a paper's code name, as labels say them."""
 
 
@@ -176,7 +176,7 @@ def _labels(found: pd.DataFrame) -> list[str]:
     several = found.groupby(["probe", "feature"])["filtration"].transform("nunique") > 1
     labels = []
     for line, ambiguous in zip(found.to_dict("records"), several, strict=True):
-        spelt = _SPELT.get(line["filtration"], line["filtration"])
+        spelt = SPELT.get(line["filtration"], line["filtration"])
         said = [spelt] if ambiguous or len(line["filtrations"]) > 1 else []
         said += _where(line)
         labels.append(f"{line['label']} ({', '.join(said)})" if said else str(line["label"]))

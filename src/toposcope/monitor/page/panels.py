@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from toposcope.analysis.catalogue import SPELT
 from toposcope.monitor.page.decimate import MOST, decimate
 from toposcope.monitor.page.live import Live, plain, points_of
 from toposcope.monitor.page.traces import LiveTrace, Measure
@@ -236,7 +237,8 @@ def _listed(live: Live, measure: Measure) -> dict[str, Any]:
 def _titled(live: Live, measure: Measure) -> dict[str, Any]:
     named = _named(live, measure)
     where = measure.name if measure.name not in ("", "model") else ""
-    more = ", ".join(part for part in (where, measure.filtration) if part)
+    filtration = SPELT.get(measure.filtration, measure.filtration)
+    more = ", ".join(part for part in (where, filtration) if part)
     return named | {"title": f"{named['title']} ({more})" if more else named["title"]}
 
 
