@@ -143,9 +143,10 @@ def own_targets(features: pd.DataFrame, declared: pd.DataFrame | None = None) ->
         if line["log_target"]:
             mine = mine[mine["value"] > 0]
             mine = mine.assign(value=np.log(mine["value"]))
-        mean = mine.groupby(["run", "step"], as_index=False)["value"].mean()
-        mean = mean[np.isfinite(mean["value"])]
-        found.append(mean.assign(target=line["target"], status="ok", reason=""))
+        if "draw" in mine and mine["draw"].notna().any():
+            mine = mine.groupby(["run", "step"], as_index=False)["value"].mean()
+        mine = mine[np.isfinite(mine["value"])]
+        found.append(mine.assign(target=line["target"], status="ok", reason=""))
     found = [part for part in found if len(part)] or found[:1]
     return pd.concat(found, ignore_index=True)[list(COLUMNS)]
 
