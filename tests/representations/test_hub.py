@@ -126,7 +126,7 @@ def test_the_recipe_names_every_checkpoint_of_the_report(serve):
 def test_the_recipe_runs_the_whole_study(serve, tmp_path, monkeypatch, capsys):
     from dataclasses import replace
 
-    from toposcope.sources import published
+    from toposcope.papers import published_series
 
     revisions = {}
     for seed, step in enumerate((0, 4)):
@@ -134,8 +134,8 @@ def test_the_recipe_runs_the_whole_study(serve, tmp_path, monkeypatch, capsys):
         write_causal_model(folder, seed)
         revisions[f"step{step}"] = {file.name: file.read_bytes() for file in folder.iterdir()}
     serve(*(hub_server.Repository(f"EleutherAI/pythia-{size}", revisions) for size in SIZES))
-    family = replace(published.published("pythia"), steps={"seed003": (0, 4)})
-    monkeypatch.setattr(published, "published", lambda name: family)
+    family = replace(published_series.published("pythia"), steps={"seed003": (0, 4)})
+    monkeypatch.setattr(published_series, "published", lambda name: family)
     reported = []
     monkeypatch.setattr("toposcope.papers.seed003_study.write_page", lambda _, out: reported.append(out))
     (tmp_path / "texts.txt").write_text(
