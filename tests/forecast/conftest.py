@@ -83,8 +83,9 @@ def annealed(shared_data: Path):
 
 
 @pytest.fixture
-def call(capsys):
+def call(capsys, monkeypatch):
     """Run `toposcope forecast ...` as a user does: (exit code, standard output, standard error)."""
+    monkeypatch.delenv("COLUMNS", raising=False)  # lines as long as they are, as in a file
 
     def run(*arguments) -> tuple[int, str, str]:
         with pytest.raises(SystemExit) as ended:

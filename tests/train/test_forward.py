@@ -59,7 +59,7 @@ def test_moving_packed_parameters_moves_the_model() -> None:
     )
     moved = objective.at(here + 0.5 * vectors[0] - 2.0 * vectors[1]).per_sequence_losses()
     np.testing.assert_allclose(found, moved, atol=1e-5)
-    assert np.abs(found - objective.per_sequence_losses()).min() > 1e-2
+    assert np.abs(found - objective.per_sequence_losses()).max() > 1e-2
 
 
 @pytest.mark.parametrize("name", ["token_emb.weight", "layers.1.attn.qkv.weight", "layers.0.mlp.fc2.bias"])
