@@ -16,7 +16,7 @@ from toposcope.analysis.derived import with_derived
 from toposcope.analysis.findings import words
 from toposcope.analysis.forecast.frame import Log, log_from_frame
 from toposcope.analysis.hidden import PROBE
-from toposcope.analysis.joined import joined
+from toposcope.analysis.joined import Source, joined
 from toposcope.analysis.plain import plain_table
 from toposcope.analysis.published import NOTHING, PublishedRules
 from toposcope.analysis.study import Study, chosen_targets, why_nothing
@@ -46,7 +46,6 @@ _BY_COST = (
     "saturation", "segments", "lags", "trends",
 )  # fmt: skip
 """The tables of `PARTS` in the order in which they are asked whether they hold a result."""
-Source = Store | str | Path | pd.DataFrame
 
 
 @dataclass(frozen=True)

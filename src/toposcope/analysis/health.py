@@ -23,7 +23,8 @@ _LEAST = 40
 _WINDOW_SHARE = 0.05
 _SURE = 2.33
 
-KINDS = ("not finite", "diverging", "rate ended", "plateau", "spikes")
+BROKEN = ("not finite", "diverging")
+KINDS = (*BROKEN, "rate ended", "plateau", "spikes")
 
 
 @dataclass(frozen=True, slots=True)

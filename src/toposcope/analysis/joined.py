@@ -13,11 +13,11 @@ from toposcope.errors import StoreError
 from toposcope.store import Store
 from toposcope.store.merge import merge
 
-Given = Store | str | Path | pd.DataFrame
+Source = Store | str | Path | pd.DataFrame
 
 
 @contextmanager
-def joined(sources: Sequence[Given]) -> Iterator[list[Given]]:
+def joined(sources: Sequence[Source]) -> Iterator[list[Source]]:
     """Yield the sources with stores of one recipe merged into one, which is gone after the block.
 
     Raises
@@ -40,7 +40,7 @@ def joined(sources: Sequence[Given]) -> Iterator[list[Given]]:
         yield list(sources)
         return
     with tempfile.TemporaryDirectory() as folder:
-        read: list[Given] = []
+        read: list[Source] = []
         for one, store in zip(sources, stores, strict=True):
             if store is None or store.recipe_hash not in several:
                 read.append(one)
@@ -55,7 +55,7 @@ def joined(sources: Sequence[Given]) -> Iterator[list[Given]]:
         yield read
 
 
-def _opened(source: Given) -> Store | None:
+def _opened(source: Source) -> Store | None:
     if isinstance(source, Store):
         return source
     if isinstance(source, pd.DataFrame) or Path(source).is_file():

@@ -7,7 +7,6 @@ from dataclasses import asdict, dataclass
 from html import escape
 from typing import TYPE_CHECKING
 
-from toposcope.api.forecasting import broken
 from toposcope.errors import InputError
 
 if TYPE_CHECKING:
@@ -50,7 +49,7 @@ def advices_on(
     """
     names = {curve.run for curve in made.begun}
     ended = [curve for curve in made.own if curve.symptoms and curve.run not in names]
-    ill = broken(ended) if made.begun else ended
+    ill = [curve for curve in ended if curve.broke] if made.begun else ended
     if not made.begun and not ill:
         raise InputError(
             "--advise: every run is finished; give one that is not, or --horizon beyond its last step"

@@ -85,7 +85,7 @@ class Forecasts:
     def symptoms(self) -> dict[str, list[Symptom]]:
         """What is wrong with runs by their logs; of finished runs only where one broke."""
         few = len(self.ended) < LEAST_SCORED
-        shown = self.begun or (self.ended if few else broken(self.ended))
+        shown = self.begun or (self.ended if few else [curve for curve in self.ended if curve.broke])
         return {curve.run: list(curve.symptoms) for curve in shown if curve.symptoms}
 
     @property
@@ -327,11 +327,6 @@ def _methods(curves: list[Curve], asked: str | Sequence[Forecaster]) -> list[For
     laws = (MultiPower(shape=PUBLISHED),)
     families = (Exp4(), ILog2(), Janoschek())
     return [Auto(), *default_candidates(), *laws, *families, *topological_methods(curves, published_rules)]
-
-
-def broken(curves: Sequence[Curve]) -> list[Curve]:
-    """Return the runs that broke; a finished run that stood still or whose rate ended is no problem."""
-    return [c for c in curves if any(s.kind in ("not finite", "diverging") for s in c.symptoms)]
 
 
 def check_positive(name: str, value: float | None) -> None:

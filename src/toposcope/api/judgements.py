@@ -11,7 +11,8 @@ from toposcope.api.results import Report
 if TYPE_CHECKING:
     import pandas as pd
 
-    from toposcope.analysis.analysis import Analysis, Source
+    from toposcope.analysis.analysis import Analysis
+    from toposcope.analysis.joined import Source
 
 
 def analyze(

@@ -12,7 +12,7 @@ import pandas as pd
 
 from toposcope.analysis.forecast.glitches import glitches
 from toposcope.analysis.forecast.schedule import Schedule, schedule_from_log
-from toposcope.analysis.health import Symptom
+from toposcope.analysis.health import BROKEN, Symptom
 from toposcope.errors import InputError
 
 FINAL_SHARE = 0.02
@@ -63,6 +63,11 @@ class Curve:
     def finished(self) -> bool:
         """Whether the log reaches the horizon (within the final-loss window)."""
         return not self.endless and self.last >= self.horizon * (1 - FINAL_SHARE)
+
+    @property
+    def broke(self) -> bool:
+        """Whether the log diverges or is not finite; to stand still or end its rate breaks no run."""
+        return any(symptom.kind in BROKEN for symptom in self.symptoms)
 
     def seen(self, cut: float) -> Curve:
         """Return what was known at step `cut`: losses, rates and features up to it; the plan stays.
