@@ -472,6 +472,22 @@ def test_an_unfinished_lightning_run_is_no_finished_sibling(tmp_path):
     assert (read.finished, read.horizon, problems) == (False, 1000, [])
 
 
+@pytest.mark.parametrize("given", ["version_0", "version_0/metrics.csv"])
+def test_lightnings_log_without_checkpoints_is_unfinished_too(tmp_path, capsys, given):
+    from toposcope.cli.main import main
+
+    folder = tmp_path / "version_0"
+    folder.mkdir()
+    (folder / "hparams.yaml").write_text("width: 4\nmax_steps: 1000\n")
+    rows = "".join(f"0,{s},{1.5 + 30 / s}\n" for s in range(10, 401, 10))
+    (folder / "metrics.csv").write_text("epoch,step,train_loss\n" + rows)
+    with pytest.raises(SystemExit) as ended:
+        main(["forecast", str(tmp_path / given), "--json"])
+    (made, *_) = json.loads(capsys.readouterr().out)["forecasts"]
+    assert (ended.value.code, made["share_seen"]) == (0, 0.4)
+    assert made["run"] == ("version_0" if given == "version_0" else "metrics")
+
+
 def test_an_unfinished_nanogpt_run_is_no_finished_sibling(tmp_path):
     import torch
 
