@@ -48,8 +48,8 @@ def main() -> None:
     for values in track(list(cells), "cells"):
         rows.append(cell(*values, draws))
     table = pd.DataFrame(rows)
-    print(table.round(0).to_string(index=False))
     rates = ["identified", "held", "said", "plain law held"]
+    print(table.round(dict.fromkeys(rates, 0)).to_string(index=False))
     for keys in (["b", "sizes"], ["sizes", "decades", "noise"]):
         print(table.groupby(keys)[rates].mean().round(0).to_string())
 
