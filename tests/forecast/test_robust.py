@@ -20,6 +20,7 @@ from toposcope.analysis.forecast.laws import MultiPower, Tissue
 from toposcope.analysis.forecast.siblings import MeanFall, ShrunkTransfer, SiblingTransfer
 from toposcope.analysis.health import health
 from toposcope.sources import open_series
+from toposcope.sources.audit import audit
 from toposcope.sources.discover import training_facts
 
 STEP = np.arange(10, 2001, 10.0)
@@ -448,8 +449,10 @@ def test_an_unfinished_transformers_run_is_no_finished_sibling(tmp_path):
     assert read.covariates["tokens_per_step"] == 512
     assert [c.run for c in split_runs([curve("own")], [read])[0]] == ["own"]
     (folder / "trainer_state.json").write_text(json.dumps({**state, "global_step": 190}))
-    (run,) = open_series(str(tmp_path / "run")).runs
-    assert "checkpoint-200 states global_step 190" in run.config["step_conflict"]
+    series = open_series(str(tmp_path / "run"))
+    assert "checkpoint-200 states global_step 190" in series.runs[0].config["step_conflict"]
+    (stated,) = [one for one in audit(series) if one.fault == "stated-step"]
+    assert "checkpoint-200 states global_step 190" in stated.message
 
 
 def test_an_unfinished_lightning_run_is_no_finished_sibling(tmp_path):
