@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 
 import numpy as np
 import pandas as pd
@@ -65,7 +66,11 @@ class SeriesTable:
 
     def of_run(self, run: str) -> pd.DataFrame:
         """Return the rows of one run, by step."""
-        return self.values[self.values["run"] == run].reset_index(drop=True)
+        return self._by_run.get(run, self.values.iloc[:0])
+
+    @cached_property
+    def _by_run(self) -> dict[str, pd.DataFrame]:
+        return {str(run): rows.reset_index(drop=True) for run, rows in self.values.groupby("run", sort=False)}
 
     def parameters(self) -> dict[str, int]:
         """Return run -> number of trainable parameters, for the runs that state it."""

@@ -9,7 +9,6 @@ from itertools import pairwise
 import numpy as np
 import pandas as pd
 from scipy.linalg import toeplitz
-from scipy.stats import t as student
 
 from toposcope.analysis.phases.bends import (
     LEAST_POINTS,
@@ -28,6 +27,7 @@ from toposcope.analysis.phases.reference import FALSE_ALARMS, Reference, false_a
 from toposcope.analysis.statistics import holm
 from toposcope.analysis.table import SeriesTable
 from toposcope.analysis.trends.verdicts import default_columns
+from toposcope.distributions import student_quantile
 
 MOST_BENDS = 8
 LOOK_AHEAD = 0.01
@@ -248,5 +248,5 @@ def _slope(
     variance = found.variance * float(size @ toeplitz(covariances(found.model, b - a)) @ size)
     slope = float(change[a:b].sum() / span)
     degrees = max(len(change) - found.trends - 1, 1)
-    half = float(student.ppf(0.5 + level / 2, degrees) * np.sqrt(variance) / span)
+    half = float(student_quantile(0.5 + level / 2, degrees) * np.sqrt(variance) / span)
     return slope, slope - half, slope + half

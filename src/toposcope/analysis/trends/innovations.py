@@ -34,7 +34,6 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 
 import numpy as np
-import scipy  # its parts load on first use
 from numba import njit
 
 from toposcope.analysis import statistics as stat
@@ -47,6 +46,7 @@ from toposcope.analysis.trends.alignment import (
     standardised,
 )
 from toposcope.analysis.trends.whitening import CYCLIC, SHORT, Whitened
+from toposcope.distributions import normal_quantile
 from toposcope.seeding import rng
 
 LEVERAGE_POWER = 0.375
@@ -146,7 +146,7 @@ def scores(e: np.ndarray) -> np.ndarray:
     >>> scores(np.array([[9.0], [-0.1], [0.2]])).round(2).ravel().tolist()
     [1.15, -0.32, 0.67]
     """
-    return np.sign(e) * scipy.stats.norm.ppf(0.5 + stat.ranks(np.abs(e)) / (len(e) + 1) / 2.0)
+    return np.sign(e) * normal_quantile(0.5 + stat.ranks(np.abs(e)) / (len(e) + 1) / 2.0)
 
 
 def only_aligned(signs: np.ndarray, aligned: np.ndarray) -> np.ndarray:
