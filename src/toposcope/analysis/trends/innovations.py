@@ -66,6 +66,8 @@ OUTLIER = 3.5
 SAME = 0.99
 """An |r| that no refusal stands against: the largest of 90,000 refused pairs of the setting nulls is .985."""
 _SIMULATED = 400
+_MANY, _FAR = 100, 8.0
+"""From so many innovations on, a sum so many standard deviations out has a tail below 1e-13."""
 _TAKEN = 1e-3
 """A checkpoint of which less is left has a regressor of its own, and no product."""
 
@@ -363,8 +365,7 @@ def detectable_r(free: int, family: int, *, alpha: float = 0.05, power: float = 
     low, high = 0, len(grid)
     while low < high:
         middle = (low + high) // 2
-        f = grid[middle] * e + np.sqrt(1.0 - grid[middle] ** 2) * other
-        if _found(e * f, (1.0 - SHARE) * alpha / family) >= power:
+        if _found(e, other, grid[middle], (1.0 - SHARE) * alpha / family, power):
             high = middle
         else:
             low = middle + 1
@@ -372,8 +373,22 @@ def detectable_r(free: int, family: int, *, alpha: float = 0.05, power: float = 
 
 
 @njit(cache=True)
-def _found(products, alpha):  # type: ignore[no-untyped-def]
-    found = 0
-    for row in products:
-        found += sign_tail(row, row.sum()) <= alpha
-    return found / len(products)
+def _found(e, other, r, alpha, power):  # type: ignore[no-untyped-def]
+    """Say whether `power` of the pairs of correlation r, or more, have p <= alpha; stop when it is sure."""
+    rows, found, rest = len(e), 0, np.sqrt(1.0 - r * r)
+    for i in range(rows):
+        row = e[i] * (r * e[i] + rest * other[i])
+        found += _within(row, alpha)
+        if found / rows >= power or (found + rows - 1 - i) / rows < power:
+            break
+    return found / rows >= power
+
+
+@njit(cache=True)
+def _within(q, alpha):  # type: ignore[no-untyped-def]
+    """Say whether `sign_tail` of q is at most alpha; a sum far out is not searched for its saddle point."""
+    total = q.sum()
+    z = abs(total) / np.sqrt(np.sum(q * q))
+    if len(q) >= _MANY and _FAR < z < 0.5 * np.sum(np.abs(q)) / np.sqrt(np.sum(q * q)) and alpha > 1e-6:
+        return True  # the tail is below 2 exp(-z^2 / 2) (Hoeffding)
+    return sign_tail(q, total) <= alpha
