@@ -27,7 +27,7 @@ class SeriesTable:
     `values` and `spread` have one row per (run, step), sorted; `catalogue` says what each feature column
     is; `targets` names the target columns present; `runs` has the columns of the store's runs table
     (possibly empty); `problems` lists what was merged or left out, in words; `repeated` says how many rows
-    of each run repeated a step and were averaged.
+    of each run repeated a step and were averaged; `own` are the targets that the feature rows gave.
     """
 
     values: pd.DataFrame
@@ -37,6 +37,7 @@ class SeriesTable:
     runs: pd.DataFrame = field(default_factory=lambda: pd.DataFrame(columns=["run"]))
     problems: tuple[str, ...] = ()
     repeated: dict[str, int] = field(default_factory=dict)
+    own: tuple[str, ...] = ()
 
     @property
     def run_names(self) -> list[str]:
@@ -150,6 +151,7 @@ def series_table(
     table = with_targets(
         SeriesTable(values, spread, columns, names, runs, problems), own_targets(rows, catalogue)
     )
+    table = replace(table, own=table.targets[len(names) :])
     return table if targets is None else with_targets(table, targets)
 
 

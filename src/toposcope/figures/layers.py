@@ -100,10 +100,10 @@ def panel(
             mean.index, mean, color=NULL, linewidth=1.1, linestyle=(0, (1.5, 1.2)), label="shuffled", zorder=3
         )
     painted = matrices["name"].nunique() > MOST_DRAWN
-    layers = mine.drop_duplicates("name").set_index("name")["layer"]
-    means = mine.groupby(["name", "step"])["value"].mean().reset_index("step")
-    for name, line in means.groupby(level="name", sort=True):
-        layer = layers[name]
+    layers: dict[str, float] = dict(zip(mine["name"], mine["layer"], strict=True))
+    means = mine.groupby(["name", "step"])["value"].mean().reset_index()
+    for name, line in means.groupby("name", sort=True):
+        layer = layers[str(name)]
         colour = _OUTSIDE if pd.isna(layer) else colours[int(layer)]
         shown = binned(line["step"].to_numpy(), line["value"].to_numpy(float), bins=POINTS, spread=False)
         ax.plot(

@@ -27,6 +27,18 @@ def sizes(runs: pd.DataFrame) -> list[DrawnSize]:
     ]
 
 
+def runs_of(rows: pd.DataFrame, runs: pd.DataFrame) -> list[str]:
+    """Return the runs that some rows have, those of the smallest model first."""
+    measured = set(rows["run"])
+    return [run for size in groups.sizes(runs) for run in size.runs if run in measured]
+
+
+def layer_colours(rows: pd.DataFrame) -> dict[float, str]:
+    """Return the colour of each layer that some rows have, the first one darkest."""
+    layers = sorted(rows["layer"].dropna().unique())
+    return dict(zip(layers, sequential(max(len(layers), 2)), strict=False))
+
+
 def loss_at_checkpoints(metrics: pd.DataFrame, steps: pd.DataFrame) -> tuple[pd.DataFrame, str]:
     """Return the loss at each checkpoint (columns run, step, loss) and what kind of loss it is.
 

@@ -244,9 +244,9 @@ def to_svg(figure: Figure) -> bytes:
 def _marks(artist: Artist) -> int:
     """Return how many shapes an artist draws, each an element of an SVG: a curve or an area is one."""
     if isinstance(artist, Line2D) and artist.get_marker() not in ("", " ", "None", "none", None):
-        return len(np.asarray(artist.get_xdata()))
+        return int(np.size(artist.get_xdata()))
     if isinstance(artist, Collection):
-        several = len(artist.get_offsets()), len(artist.get_paths())
+        several = len(np.atleast_1d(np.asarray(artist.get_offsets()))), len(artist.get_paths())
         return max(several) if max(several) > 1 else 0
     return 0
 

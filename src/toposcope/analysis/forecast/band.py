@@ -30,10 +30,15 @@ def path_errors(actual: Curve, cut: float, step: np.ndarray, loss: np.ndarray) -
         window = slice(*np.searchsorted(actual.step, [begin, end + 1e-9], side="right"))
         if window.start >= window.stop:
             continue
-        predicted = float(np.interp(actual.step[window], step, loss).mean())
+        predicted = _mean(np.interp(actual.step[window], step, loss))
         if predicted > 0:
-            errors[i] = math.log(float(actual.loss[window].mean()) / predicted)
+            errors[i] = math.log(_mean(actual.loss[window]) / predicted)
     return errors
+
+
+def _mean(values: np.ndarray) -> float:
+    """Return the mean of a few values; `mean` takes four times as long as the sum it is made of."""
+    return float(np.add.reduce(values) / len(values))
 
 
 def curve_interval(

@@ -188,7 +188,7 @@ def scans(grid: Design, changes: np.ndarray) -> np.ndarray:
     )  # fmt: skip
 
 
-@njit(cache=True, parallel=True)
+@njit(cache=True, parallel=True, nogil=True)
 def _scans(changes, trend, waves, powers, shapes, clock, logs, factor, log_det):  # type: ignore[no-untyped-def]
     out = np.empty((len(changes), 3))
     for d in prange(len(changes)):
@@ -204,7 +204,7 @@ def _told(change, trend, waves, powers, shapes, clock, logs, factor, log_det):  
     return np.array([found[0], found[2], np.std(np.log(found[5]))])
 
 
-@njit(cache=True)
+@njit(cache=True, nogil=True)
 def _scan(change, trend, waves, given, powers, shapes, clock, logs, factor, log_det):  # type: ignore[no-untyped-def]
     n = len(change)
     sigma = sizes(change, np.concatenate((trend, given)), clock, logs)

@@ -111,7 +111,7 @@ def _log_log(x: np.ndarray, y: np.ndarray, n_sizes: int, level: float) -> PowerL
     sse = float(residual @ residual)
     sigma = math.sqrt(sse / free) if free > 0 else math.nan
     half = (
-        student_quantile(0.5 + level / 2, free) * sigma / math.sqrt(centred @ centred)
+        float(student_quantile(0.5 + level / 2, free)) * sigma / math.sqrt(centred @ centred)
         if free > 0
         else math.inf
     )

@@ -66,8 +66,8 @@ OUTLIER = 3.5
 SAME = 0.99
 """An |r| that no refusal stands against: the largest of 90,000 refused pairs of the setting nulls is .985."""
 _SIMULATED = 400
-_MANY, _FAR = 100, 8.0
-"""From so many innovations on, a sum so many standard deviations out has a tail below 1e-13."""
+_MANY, _FAR = 100, 6.0
+"""From so many innovations on, a sum so many standard deviations out has a tail below 1e-7."""
 _TAKEN = 1e-3
 """A checkpoint of which less is left has a regressor of its own, and no product."""
 
@@ -372,7 +372,7 @@ def detectable_r(free: int, family: int, *, alpha: float = 0.05, power: float = 
     return float(grid[low]) if low < len(grid) else float("nan")
 
 
-@njit(cache=True)
+@njit(cache=True, nogil=True)
 def _found(e, other, r, alpha, power):  # type: ignore[no-untyped-def]
     """Say whether `power` of the pairs of correlation r, or more, have p <= alpha; stop when it is sure."""
     rows, found, rest = len(e), 0, np.sqrt(1.0 - r * r)

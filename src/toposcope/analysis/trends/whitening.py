@@ -131,9 +131,9 @@ def _known(
     )
     keys = []
     for row in whole:
-        key = design.copy()
-        key.update(row.tobytes())
-        keys.append(key.digest())
+        series = design.copy()
+        series.update(row.tobytes())
+        keys.append(series.digest())
     found = {key: known for key in keys if (known := _KEPT.get(key)) is not None}
     new = [j for j, key in enumerate(keys) if key not in found]
     made = _whiten(np.ascontiguousarray(whole[new]), basis, sizes, most, holes, units)
@@ -180,7 +180,7 @@ def most_order(n: int) -> int:
     return min(n // 5, MOST_ORDER)
 
 
-@njit(cache=True)
+@njit(cache=True, nogil=True)
 def _whiten(values, basis, sizes, most, holes, units):  # type: ignore[no-untyped-def]
     """Whiten each row of `values` (columns, n) by every size of trend and root; keep the least score."""
     columns, n = values.shape
