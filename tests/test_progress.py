@@ -80,7 +80,7 @@ def test_an_estimate_that_grows_leaves_the_share_where_it_was(monkeypatch):
         progress.expect(80.0, 40.0)
         assert progress.standing() == (0.8, 40.0)
         now[0] = 100.0
-        assert progress.standing() == (pytest.approx(0.9), 20.0)
+        assert progress.standing() == (pytest.approx(0.84), 20.0)
         progress.expect(119.0, 1.0)
         assert progress.standing() == (pytest.approx(119 / 120), 1.0)
 

@@ -15,6 +15,8 @@ _PLAIN_EVERY_SECONDS = 10.0
 _SHOW_AFTER_SECONDS = 2.0
 _OVERRUN = 0.25
 """Time left of what should be over, in units of the time that has passed since the last count."""
+_CREEP = 4.0
+"""How many times the time left a share that is ahead of the true one takes for its rest, or rather more."""
 
 
 class Progress:
@@ -88,12 +90,12 @@ class Progress:
         """Return the share to show: never less than before, and never still.
 
         Where the work has turned out longer than was expected, the share shown is ahead of the true one.
-        It then goes through its rest at the rate at which the time left passes, until both meet.
+        It then creeps through its rest until both meet.
         """
         with self._showing:
             before, then = self._shown
             if ahead > 0:
-                share = max(share, before + (1.0 - before) * (now - then) / (ahead + now - then))
+                share = max(share, before + (1.0 - before) * (now - then) / (_CREEP * ahead + now - then))
             self._shown = (share, now)
             return share
 
