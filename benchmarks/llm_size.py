@@ -2,10 +2,11 @@
 
     python benchmarks/llm_size.py --checkpoints 3
 
-Writes a series in TinyLlama's shapes (bfloat16, two shards a checkpoint, random weights of unequal rows that
-drift a little) into a temporary folder, runs `toposcope weights` with its default features on it in a process of
-its own, and prints what was announced beside what it took: seconds, processor time, peak memory, and the
-seconds of every probe. The plan reads headers alone: its files are sparse. Prints a JSON line at the end.
+Writes a series in TinyLlama's shapes (bfloat16, two shards a checkpoint, random weights of unequal rows
+that drift a little) into a temporary folder, runs `toposcope weights` with its default features on it in a
+process of its own, and prints what was announced beside what it took: seconds, processor time, peak memory,
+and the seconds of every probe. The plan reads headers alone: its files are sparse. Prints a JSON line at
+the end.
 """
 
 from __future__ import annotations
@@ -162,7 +163,9 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--checkpoints", type=int, default=3)
     parser.add_argument("--features", default="", help="as `toposcope weights` takes them; its default")
-    parser.add_argument("--place", type=Path, help="a folder with room; the series in it is made once and kept")
+    parser.add_argument(
+        "--place", type=Path, help="a folder with room; the series in it is made once and kept"
+    )
     parser.add_argument("--plan-only", action="store_true")
     options = parser.parse_args()
     found: dict[str, object] = {}

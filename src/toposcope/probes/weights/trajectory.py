@@ -141,8 +141,8 @@ def _to_earlier(snapshot: Snapshot, options: WeightOptions) -> np.ndarray:
     here = _point(snapshot, options).values
     for other in snapshot.prefix[:-1]:
         if _is_point(other, options):
-            step = here - _point(other, options).values
-            row[other.index] = np.einsum("i,i", step, step, dtype=np.float64)
+            step = np.subtract(here, _point(other, options).values, dtype=np.float64)  # no overflow
+            row[other.index] = np.einsum("i,i", step, step)
     return row
 
 
