@@ -132,10 +132,10 @@ def eigenvalues(repeats: int) -> list[dict[str, object]]:
 
         def other(flat: Flat = flat, tokens: torch.Tensor = tokens, start: torch.Tensor = start,
                   into: list[np.ndarray] = theirs) -> None:  # fmt: skip
-            from toposcope.models.curvature import attention_with_second_derivative
+            from torch.nn.attention import SDPBackend, sdpa_kernel
 
             data = [(tokens[:, :-1], tokens[:, 1:].flatten())]
-            with attention_with_second_derivative():
+            with sdpa_kernel(SDPBackend.MATH):
                 operator = curvlinops.HessianLinearOperator(
                     flat,
                     torch.nn.CrossEntropyLoss(),
