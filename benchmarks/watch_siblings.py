@@ -4,7 +4,7 @@
 
 Trains seeds of three recipes, the last four seeds of each a second time with a learning rate of 0 from the
 middle on: a run that stands still. Every healthy seed is judged against subsets of the others, as
-`toposcope watch` does at every checkpoint, at the share of the 5% that the test has. Subsets of the same seeds
+`toposcope watch` does at every checkpoint, at the share of the 5% that the test has. Subsets of seeds
 share runs: the interval is a bootstrap over the judged seeds.
 """
 
@@ -99,7 +99,7 @@ def main() -> None:
         low, high = np.quantile(means, (0.025, 0.975))
         later = np.median(found or [np.nan])
         print(
-            f"{k} siblings: of {len(false)} healthy seeds {np.mean(false):.2%} alarm [{low:.2%}, {high:.2%}]; "
+            f"{k} siblings: of {len(false)} seeds {np.mean(false):.2%} alarm [{low:.2%}, {high:.2%}]; "
             f"of {len(delays)} bands with a seed that stands still {len(found) / len(delays):.0%} alarm, "
             f"median {later:.0f} steps after it",
             flush=True,
