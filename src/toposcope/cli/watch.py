@@ -39,6 +39,7 @@ _SHOWN = ("alarm", "notice", "segment", "vanished", "skipped", "waiting", "measu
     "--bytes-per-step", type=int, help="Weights measured at each step; above it matrices take turns."
 )
 @click.option("--features", default="cheap,updates", show_default=True, help="As for toposcope weights.")
+@click.option("--diagrams", is_flag=True, help="Keep the persistence diagrams, too.")
 @click.option(
     "--rest", type=float, default=5.0, show_default=True, help="Seconds that files must not have changed for."
 )
@@ -69,6 +70,7 @@ def command(
     cpu_share: float,
     bytes_per_step: int | None,
     features: str,
+    diagrams: bool,
     rest: float,
     losses: Path | None,
     rename: tuple[str, ...],
@@ -114,7 +116,7 @@ def command(
             return _page_only(store.path, port, host)
         stack.enter_context(_page(store.path, port, host))
         _be_small()
-        sidecar = _sidecar(folder, store, features, budget, rest, history)
+        sidecar = _sidecar(folder, store, features, budget, rest, history, diagrams=diagrams)
         watch = _Watch(store, sidecar, rest, as_json=as_json, target=target_loss, sinks=tuple(opened))
         if once:
             return watch.once()
@@ -175,7 +177,14 @@ def _store(place: Path, folder: Path | None) -> Store:
 
 
 def _sidecar(
-    folder: Path | None, store: Store, features: str, budget: Budget, rest: float, losses: LossFile | None
+    folder: Path | None,
+    store: Store,
+    features: str,
+    budget: Budget,
+    rest: float,
+    losses: LossFile | None,
+    *,
+    diagrams: bool,
 ) -> Sidecar | None:
     from toposcope.monitor.follow import Follower
     from toposcope.monitor.sidecar import Sidecar
@@ -193,6 +202,7 @@ def _sidecar(
         budget=budget,
         split=options.split,
         losses=losses,
+        keep_diagrams=diagrams,
     )
 
 

@@ -89,6 +89,8 @@ class Sidecar:
         What it may take of the machine.
     losses
         A loss history that the checkpoints' own is filled in from.
+    keep_diagrams
+        Whether the persistence diagrams go into the store, too.
     """
 
     def __init__(
@@ -100,11 +102,15 @@ class Sidecar:
         budget: Budget | None = None,
         split: str = "table",
         losses: LossFile | None = None,
+        keep_diagrams: bool = False,
     ) -> None:
         self.store, self.journal = store, Journal.of(store.path)
         self._loss_file = losses
         self._follower, self._budget = follower, budget or Budget()
-        self._series, self._measurer = GrowingSeries(split=split), Measurer(store, probes)
+        self._series, self._measurer = (
+            GrowingSeries(split=split),
+            Measurer(store, probes, keep_diagrams=keep_diagrams),
+        )
         self._losses = LossCopy(store)
         self._held_in = store.path / FOLDER / "held"
         self._waiting: dict[str, str] = {}
