@@ -133,7 +133,8 @@ class Follower:
         for uri in [uri for uri in self._open if uri not in present]:
             found.vanished.append(self._open.pop(uri))
             self._since.pop(uri, None)
-        found.ready.sort(key=lambda sighting: (sighting.checkpoint.run, sighting.written))
+        # By step: what lies there at one moment is one series, whatever order a copy wrote it in.
+        found.ready.sort(key=lambda sighting: (sighting.checkpoint.run, sighting.checkpoint.step))
         return found
 
     def _entries(self) -> list[Entry]:
