@@ -58,6 +58,16 @@ def _torchtitan(run):
     return ["step-10/.metadata", "step-10/__0_0.distcp"]
 
 
+def _olmo_core(run):
+    import torch.distributed.checkpoint as dcp
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        state = {"model": _tensors(), "optim": {"exp_avg": torch.ones(4, 4)}}
+        dcp.save(state, checkpoint_id=run / "step10" / "model_and_optim", no_dist=True)
+    return ["step10/model_and_optim/.metadata", "step10/model_and_optim/__0_0.distcp"]
+
+
 def _megatron(run):
     files = []
     for rank in (0, 1):
@@ -100,7 +110,7 @@ def _own(run):
 FORMATS = {
     made.__name__.strip("_"): made
     for made in (
-        _transformers, _transformers_without_index, _lightning, _torchtitan, _megatron, _neox, _own,
+        _transformers, _transformers_without_index, _lightning, _torchtitan, _olmo_core, _megatron, _neox, _own,
     )
 }  # fmt: skip
 

@@ -180,13 +180,15 @@ class Follower:
 
 def short_of(path: Path, files: tuple[Stamp, ...]) -> str | None:
     """Return which file of a distributed checkpoint has not all its bytes yet; None for other formats."""
-    location = open_location(str(path)) if path.is_dir() else None
-    if not isinstance(location, Folder) or not any(name == METADATA for name, *_ in files):
-        return None
     sizes = {name: size for name, size, _, _ in files}
-    for name, least in DistributedReader(location).extents().items():
-        if sizes.get(name, 0) < least:
-            return f"{name} has {sizes.get(name, 0)} of {least} bytes"
+    for inner in (Path(name).parent for name in sizes if Path(name).name == METADATA):
+        location = open_location(str(path / inner))
+        if not isinstance(location, Folder):
+            continue
+        for name, least in DistributedReader(location).extents().items():
+            size = sizes.get((inner / name).as_posix(), 0)
+            if size < least:
+                return f"{name} has {size} of {least} bytes"
     return None
 
 
