@@ -13,11 +13,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
-from scipy import stats
 
 from toposcope.analysis.forecast.auto import Auto
 from toposcope.analysis.forecast.base import LEVEL, Forecast, Forecaster, forecast
 from toposcope.analysis.forecast.curve import Curve, level_and_slope, level_error
+from toposcope.distributions import normal_below, normal_quantile, student_quantile
 
 PRICE = 0.01
 """Spending the whole budget is worth this share of the loss."""
@@ -135,7 +135,7 @@ def _on_the_way(made: Forecast, seen: Curve, step: float) -> float:
 def _stop(seen: Curve, level: float) -> Option:
     """Read the smoothed loss of now, as sure as its noise and the bandwidth leave it."""
     loss = math.exp(level_and_slope(seen.step, seen.loss)[0])
-    half = level_error(seen.step, seen.loss) * float(stats.norm.ppf(0.5 + level / 2))
+    half = level_error(seen.step, seen.loss) * float(normal_quantile(0.5 + level / 2))
     return _option(STOP, loss, half, level, 0.0, 0.0, 0.0)
 
 
@@ -159,7 +159,7 @@ def _scale(
     spread = math.sqrt(
         float(residual @ residual) / free * (1 + 1 / len(size) + reach**2 / float(centred @ centred))
     )
-    half = float(stats.t.ppf(0.5 + made.level / 2, free)) * spread
+    half = float(student_quantile(0.5 + made.level / 2, free)) * spread
     expected = math.exp(loss.mean() + slope * reach)
     option = _option(SCALE, expected, half, made.level, steps, steps * larger / budget, price)
     return replace(option, reason=reason)
@@ -202,7 +202,7 @@ def level_at(curve: Curve, steps: float) -> float:
 def _option(
     action: str, loss: float, half: float, level: float, steps: float, spent: float, price: float
 ) -> Option:
-    sigma = half / float(stats.norm.ppf(0.5 + level / 2))
+    sigma = half / float(normal_quantile(0.5 + level / 2))
     cost = loss * (1 + price * min(spent, 1.0))
     return Option(action, loss, loss * math.exp(-half), loss * math.exp(half), sigma, spent, cost, steps)
 
@@ -246,7 +246,7 @@ def by_certainty(
 def _chance(option: Option, base: Option) -> float:
     """Return the probability that an option costs less than another."""
     spread = max(math.hypot(option.sigma, base.sigma), 1e-9)
-    return float(stats.norm.cdf(math.log(base.cost / option.cost) / spread))
+    return float(normal_below(math.log(base.cost / option.cost) / spread))
 
 
 def always_continue(options: Sequence[Option], seen: Curve) -> tuple[str, str]:

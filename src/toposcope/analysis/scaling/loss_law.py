@@ -5,10 +5,10 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from scipy import stats
 from scipy.optimize import brentq
 
 from toposcope.analysis.scaling.power_law import PowerLaw, failed_law, spearman_exact
+from toposcope.distributions import f_quantile
 
 LEAST_SIZES = 4
 WIDEST = 2.0
@@ -72,7 +72,7 @@ def _fitted(x: np.ndarray, y: np.ndarray, n_sizes: int, level: float, rank: tupl
     squares = np.array([_best(z, y, b)[2] for b in _EXPONENTS])
     at = int(np.argmin(squares))
     b, least = float(_EXPONENTS[at]), float(squares[at])
-    bound = least * (1.0 + float(stats.f.ppf(level, 1, free)) / free)
+    bound = least * (1.0 + float(f_quantile(level, 1, free)) / free)
     inside = squares <= max(bound, least)
     first, last = int(np.argmax(inside)), len(inside) - 1 - int(np.argmax(inside[::-1]))
     low, high = _edge(z, y, first, -1, bound), _edge(z, y, last, 1, bound)
