@@ -106,8 +106,12 @@ def main() -> int:
         injury.write_series(given / "series", runs=2, steps=12)
         injury.write_series(given / "more", runs=3, steps=12)
         shutil.rmtree(given / "more" / "run0")
-        injury.finish(injury.command("weights", given / "series", "--out", given / "store", *SMALL))
-        injury.finish(injury.command("weights", given / "more", "--out", given / "other", *SMALL))
+        injury.finish(
+            injury.command("weights", given / "series", "--out", given / "store", *SMALL), limit=600.0
+        )
+        injury.finish(
+            injury.command("weights", given / "more", "--out", given / "other", *SMALL), limit=600.0
+        )
         trained = injury.command("train", "--recipe", given / "small.toml", "--out", given / "runs")
         injury.finish(trained, limit=600.0)
         total: dict[str, dict[str, int]] = {}
