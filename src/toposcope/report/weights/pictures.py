@@ -129,8 +129,16 @@ def _of_losses(study: Study) -> Iterator[tuple[str, Figure]]:
 
 def symptoms_of(study: Study) -> dict[str, list[tuple[str, float]]]:
     """Return where the training log of each run falls ill or a watch raised an alarm: kind and step."""
+    ill = ill_logs(study)
+    names = [str(run) for run in study.metrics["run"].unique()]
+    found = {run: [*ill.get(run, ()), *study.alarms.get(run, ())] for run in names}
+    return {run: marks for run, marks in found.items() if marks}
+
+
+def ill_logs(study: Study) -> dict[str, list[tuple[str, float]]]:
+    """Return where the training log of each run falls ill: kind and step."""
     found = {
-        str(run): [*((one.kind, float(one.step)) for one in health(rows)), *study.alarms.get(str(run), ())]
+        str(run): [(one.kind, float(one.step)) for one in health(rows)]
         for run, rows in study.metrics.groupby("run")
     }
     return {run: symptoms for run, symptoms in found.items() if symptoms}
