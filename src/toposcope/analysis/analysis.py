@@ -320,7 +320,7 @@ def _study(
         )
     asked = tuple(chosen_target(series, name, preferred=()) for name in targets)
     target = asked[0] if asked else chosen_target(series, None, preferred=subject.targets)
-    chosen, further = chosen_targets(series, target, asked, brought)
+    chosen, further = chosen_targets(series, subject, target, asked, brought)
     return Study(
         subject, series, complete_runs(series), target, targets=chosen, further=further, wanted=columns,
         **tables,  # type: ignore[arg-type]

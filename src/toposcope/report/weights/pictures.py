@@ -158,8 +158,8 @@ def _drawn_run(study: Study) -> str:
 
 def _measured(study: Study, feature: str) -> bool:
     """Return whether any checkpoint has this feature: a figure of nothing is left out."""
-    mine = study.features[study.features["feature"] == feature]
-    return bool(np.isfinite(mine["value"].to_numpy(float)).any())
+    mine = study.features["feature"] == feature
+    return bool(np.isfinite(study.features.loc[mine, "value"].to_numpy(float)).any())
 
 
 def gradient_figures(study: Study) -> Iterator[tuple[str, Figure]]:
