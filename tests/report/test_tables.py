@@ -11,6 +11,7 @@ from toposcope.report.closing import MOST_LINES, failures, findings, provenance
 from toposcope.report.tables import forecasts_table
 from toposcope.report.weights import part as part_module
 from toposcope.report.weights.part import weights_part
+from toposcope.report.weights.tables import phases_table
 
 H0 = "rips/euclidean/pooled/h0_total"
 
@@ -160,3 +161,10 @@ def test_provenance_flattens_the_recipe(study):
     assert ("recipe: points", "200") in provenance(study.provenance, study.runs)
     assert ("recipe: without", "none") in provenance(study.provenance, study.runs)
     assert ("series", "runs/here") in provenance(study.provenance, study.runs)
+
+
+def test_a_long_table_of_phases_starts_closed(make_study) -> None:
+    short = phases_table(make_study(trends=False, errors={}))
+    long = phases_table(make_study(trends=False, errors={}, seeds=4))
+    assert 0 < len(short.rows) <= 24 < len(long.rows)
+    assert (short.folded, long.folded) == (False, True)
