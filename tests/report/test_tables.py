@@ -164,7 +164,16 @@ def test_provenance_flattens_the_recipe(study):
 
 
 def test_a_long_table_of_phases_starts_closed(make_study) -> None:
-    short = phases_table(make_study(trends=False, errors={}))
-    long = phases_table(make_study(trends=False, errors={}, seeds=4))
-    assert 0 < len(short.rows) <= 24 < len(long.rows)
-    assert (short.folded, long.folded) == (False, True)
+    study = make_study(trends=False, errors={})
+
+    def folded(runs: int) -> bool:
+        lines = [
+            {"run": f"r{run}", "column": H0, "rule": rule, "peak_step": 10.0, "diminishing_step": 20.0}
+            for run in range(runs)
+            for rule in ("coded", "written")
+        ]
+        table = phases_table(study.with_tables(phases=pd.DataFrame(lines)))
+        assert len(table.rows) == 2 * runs
+        return table.folded
+
+    assert [folded(12), folded(13)] == [False, True]
