@@ -40,7 +40,7 @@ def _lines(injury, given: Path, out: Path) -> dict[str, list[str]]:
         "analyze": ("analyze", given / "store", "--out", out),
         "export": ("export", given / "store", "--out", out),
         "report": ("report", given / "store", "--out", out),
-        "forecast": ("forecast", given / "store"),
+        "forecast": ("forecast", given / "runs"),
         "merge": ("merge", given / "store", given / "other", "--out", out),
         "embeddings": (
             "embeddings", given / "runs", "--texts", given / "text.txt", "--out", out, "--jobs", 2,
