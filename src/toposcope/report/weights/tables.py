@@ -11,6 +11,9 @@ from toposcope.analysis.subjects import H0, H1, NP
 from toposcope.report.weights.pictures import has_curves
 from toposcope.tabular import Table
 
+_MOST_OPEN = 24
+"""A table with more lines than this starts closed."""
+
 
 def runs_table(study: Study) -> Table:
     """Return what was measured: a line per run with its first and last values."""
@@ -90,6 +93,7 @@ def phases_table(study: Study) -> Table:
         tuple(rows),
         frame=study.phases,
         grouped=True,
+        folded=len(rows) > _MOST_OPEN,
     )
 
 
