@@ -50,7 +50,8 @@ class Study:
     `features`, `metrics`, `runs`, `diagrams` and `audit` are the store's; `series` joins them. `target` is
     what correlations are taken with ("" where nothing can be), `further` are targets that were brought along.
     `wanted` holds the features that were asked for; empty: those of the model and of each role. `kept` is
-    the folder of what was kept beside the rows: sampled surfaces; `published` are the rules of papers.
+    the folder of what was kept beside the rows: sampled surfaces; `published` are the rules of papers;
+    `alarms` says for each run which tests of a watch raised an alarm, and at which steps.
     """
 
     subject: Subject
@@ -68,6 +69,7 @@ class Study:
     wanted: tuple[str, ...] = ()
     kept: Path | None = None
     published: PublishedRules = NOTHING
+    alarms: Mapping[str, Sequence[tuple[str, float]]] = field(default_factory=dict)
     given: Mapping[str, pd.DataFrame] = field(default_factory=dict)
 
     def with_tables(self, **given: pd.DataFrame) -> Study:

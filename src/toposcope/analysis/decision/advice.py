@@ -42,7 +42,8 @@ class Option:
     """What one action is expected to give: loss with its interval, the budget it spends, and its utility.
 
     `cost` = loss * (1 + price * spent share): lower is better. `sigma` is the sd of the log loss. An action
-    that cannot be judged has status "failed" and a reason.
+    that cannot be judged has status "failed" and a reason; one whose loss nothing bounds has status
+    "degenerate", its loss and no interval.
     """
 
     action: str
@@ -114,9 +115,12 @@ def _continue(made: Forecast, seen: Curve, budget: float, price: float) -> Optio
     loss = made.final
     if seen.last + steps < (1 - SAME_HORIZON) * seen.horizon:
         loss = _on_the_way(made, seen, seen.last + steps)
-    ratio = made.high / made.final if math.isfinite(made.high) else 1.1
     spent = steps * seen.parameters / budget
-    return _option(CONTINUE, loss, math.log(ratio), made.level, steps, spent, price)
+    if not math.isfinite(made.high):
+        option = _option(CONTINUE, loss, math.nan, made.level, steps, spent, price)
+        return replace(option, status="degenerate", reason=made.reason)
+    option = _option(CONTINUE, loss, math.log(made.high / made.final), made.level, steps, spent, price)
+    return replace(option, low=loss * made.low / made.final)
 
 
 def _on_the_way(made: Forecast, seen: Curve, step: float) -> float:
@@ -209,18 +213,15 @@ def _cannot(action: str, reason: str) -> Option:
 
 
 def by_loss(options: Sequence[Option], seen: Curve) -> tuple[str, str]:
-    """Take the option of least expected log cost; where nothing can be judged, go on.
+    """Take the option of least expected log cost; where the run's own end cannot be judged, go on.
 
     Regret is a ratio of costs, so its logarithm is a difference of log costs: this choice has the least
-    expected log regret. It needs no threshold, and no run is left for an option that cannot be judged.
+    expected log regret. It needs no threshold. No run is left for an option that cannot be judged, nor where
+    nothing bounds its own forecast: that is known too little to be weighed.
     """
     usable = {option.action: option for option in options if option.status == "ok"}
     if CONTINUE not in usable:
-        return (
-            (STOP, "the run's own end cannot be forecast")
-            if STOP in usable
-            else (CONTINUE, "nothing can be judged")
-        )
+        return CONTINUE, "its own end cannot be forecast with an interval, so nothing is weighed against it"
     best = min(usable.values(), key=lambda option: option.cost)
     if best.action == CONTINUE:
         return CONTINUE, "nothing else is expected to cost less"
