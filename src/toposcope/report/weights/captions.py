@@ -236,8 +236,9 @@ def _forecast(study: Study) -> Caption:
     return Caption(
         "Error of forecasts of the final loss",
         "Absolute error of every run (dots) and its mean (diamonds), by method and by the part of the run "
-        "that was seen; each run is forecast from the others. Published rules are the weight-space paper's; "
-        "the dashed line is its combined rule with the last loss in place of the topology.",
+        "that was seen; each run is forecast from the others. Published rules are "
+        f"{study.published.source or 'a paper'}'s; the dashed line is its combined rule with the last loss "
+        "in place of the topology.",
         can,
         "How well any of these does elsewhere: which of many comes out best is itself a matter of chance, "
         f"and the published rules' constants were chosen by their authors on runs of this kind.{limit}",

@@ -70,7 +70,7 @@ def _moved(line: pd.Series, column: str, form: str, values: pd.Series) -> str:
 
 
 def phases_table(study: Study) -> Table:
-    """Return the weight-space paper's phase rules for neural persistence and H0."""
+    """Return what published rules see of phases in neural persistence and H0."""
     wanted = [study.column(NP), study.column(H0)]
     rows = [
         (
@@ -85,7 +85,7 @@ def phases_table(study: Study) -> Table:
     ]
     return Table(
         "phases",
-        "Phases by the weight-space paper's rules",
+        f"Phases by {study.published.source}'s rules",
         "Step of the largest change and of diminishing returns, by the rule as its code has it (moving "
         "average) and as its text has it. Neither rule has an error rate: on noise they name a step as "
         "well. Roles are in the CSV file.",
