@@ -110,7 +110,8 @@ def _own(run):
 FORMATS = {
     made.__name__.strip("_"): made
     for made in (
-        _transformers, _transformers_without_index, _lightning, _torchtitan, _olmo_core, _megatron, _neox, _own,
+        _transformers, _transformers_without_index, _lightning, _torchtitan, _olmo_core, _megatron, _neox,
+        _own,
     )
 }  # fmt: skip
 
