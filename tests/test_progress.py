@@ -47,7 +47,8 @@ def test_weighed_progress_moves_between_two_counts(capsys, monkeypatch):
         assert capsys.readouterr().err == "measuring: 25%, 1/4 units, 5 min left\n"
         now[0] = 1000.0  # a unit that takes longer than everything was to take
         share, left = progress.standing()
-        assert 0.8 <= share < 1.0 and left == 250.0
+        assert 0.8 <= share < 1.0
+        assert left == 250.0
         now[0] = 2000.0
         assert share < progress.standing()[0] < 1.0
 

@@ -33,7 +33,7 @@ def runs_of(rows: pd.DataFrame, runs: pd.DataFrame) -> list[str]:
     return [run for size in groups.sizes(runs) for run in size.runs if run in measured]
 
 
-def layer_colours(rows: pd.DataFrame) -> dict[float, str]:
+def layer_colours(rows: pd.DataFrame) -> dict[object, str]:
     """Return the colour of each layer that some rows have, the first one darkest."""
     layers = sorted(rows["layer"].dropna().unique())
     return dict(zip(layers, sequential(max(len(layers), 2)), strict=False))

@@ -139,7 +139,9 @@ def read_log(path: str, name: str, reading: Reading) -> Log:
     if Path(path).is_file() and Path(path).suffix in SUFFIXES:
         log = _log_of_table(read_table(path), path, name, reading)
         if Path(path).name == METRICS and (facts := lightning_facts(LocalFolder(Path(path).parent))):
-            return replace(log, runs=log.runs.assign(config=[facts] * len(log.runs)))
+            return replace(
+                log, runs=log.runs.assign(config=pd.Series([facts] * len(log.runs), log.runs.index))
+            )
         return log
     if (Path(path) / "store.json").is_file():
         from toposcope.store import Store

@@ -105,7 +105,7 @@ def pooled(parts: list[RunProducts]) -> dict[str, object]:
     noted = [part.note for part in used if part.note]
     if noted:
         told = noted[0] if len(parts) == 1 else f"{len(noted)} of {len(parts)} runs: {noted[0]}"
-        out["reason"] = "; ".join(text for text in (out["reason"], told) if text)
+        out["reason"] = "; ".join(text for text in (str(out["reason"]), told) if text)
     if not used:
         out["why"] = left[0] if left else TOO_FEW
         out["n"] = sum(part.n for part in parts)

@@ -97,8 +97,11 @@ def _over_time(study: Study) -> Iterator[tuple[str, Figure]]:
             ),
         )
     if _measured(study, "h0_total"):
-        marks = {"bends": _rips_bends(study), "alarms": study.alarms}
-        yield "vietoris_rips", vietoris_rips.draw(features, runs, scope=cloud, **marks)
+        of_rips = _rips_bends(study)
+        yield (
+            "vietoris_rips",
+            vietoris_rips.draw(features, runs, scope=cloud, bends=of_rips, alarms=study.alarms),
+        )
     if len(metrics) and _measured(study, "h0_total"):
         notes = rho_notes(study.leading, runs, target=study.target, column=study.column(H0))
         yield "loss_against_h0", loss_against_h0.draw(features, metrics, runs, scope=cloud, notes=notes)
