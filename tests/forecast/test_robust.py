@@ -505,6 +505,47 @@ def test_an_unfinished_nanogpt_run_is_no_finished_sibling(tmp_path):
     assert (read.finished, read.horizon) == (False, 2000)
 
 
+NANOGPT = {"max_iters": 2000, "batch_size": 12, "block_size": 64, "gradient_accumulation_steps": 5}
+
+
+def test_a_log_beside_nanogpts_checkpoint_is_unfinished_too(tmp_path, capsys):
+    import torch
+
+    from toposcope.analysis.forecast.reading import Reading, read_curves
+    from toposcope.cli.main import main
+
+    content = {"model": {"lm_head.weight": torch.ones(4, 4)}, "iter_num": 600, "config": NANOGPT}
+    torch.save(content, tmp_path / "ckpt.pt")
+    log = tmp_path / "log.csv"
+    table("own", end=600).drop(columns="run").to_csv(log, index=False)
+    (read,), problems, _ = read_curves([str(log)], Reading())
+    assert (read.finished, read.horizon, problems) == (False, 2000, [])
+    assert read.covariates["tokens_per_step"] == 12 * 64 * 5
+    (run,) = open_series(str(tmp_path)).runs
+    facts = ("planned_steps", "trained_steps", "batch_size", "tokens_per_step")
+    assert [run.config[name] for name in facts] == [2000, 600, 60, 3840]
+    with pytest.raises(SystemExit) as ended:
+        main(["forecast", str(log), "--json"])
+    (made, *_) = json.loads(capsys.readouterr().out)["forecasts"]
+    assert (ended.value.code, made["share_seen"]) == (0, 0.3)
+
+
+def test_a_checkpoint_beside_a_log_that_cannot_be_read_or_is_of_many_runs_says_no_plan(tmp_path):
+    import torch
+
+    from toposcope.analysis.forecast.reading import Reading, read_curves
+
+    log = tmp_path / "log.csv"
+    (tmp_path / "ckpt.pt").write_bytes(b"not a checkpoint")
+    table("own", end=600).drop(columns="run").to_csv(log, index=False)
+    (read,), _, notes = read_curves([str(log)], Reading())
+    assert read.horizon == read.last
+    assert any("ckpt.pt beside it says no plan" in note for note in notes)
+    torch.save({"model": {"w": torch.ones(4, 4)}, "config": NANOGPT}, tmp_path / "ckpt.pt")
+    pd.concat([table("a", end=600), table("b", end=600)]).to_csv(log, index=False)
+    assert all(one.horizon == one.last for one in read_curves([str(log)], Reading())[0])
+
+
 def test_numbers_that_are_none_are_left_out_of_the_facts():
     assert training_facts({"max_steps": -1, "global_step": True, "total_flos": "many"}) == {}
 

@@ -29,6 +29,7 @@ from toposcope.sources.discover import Entry, Source
 from toposcope.sources.labels import seed_of
 from toposcope.sources.matrices import family_for, stream_matrices, why_skipped
 from toposcope.sources.memory import Tensors, derived_entry
+from toposcope.sources.nanogpt import nanogpt_facts
 from toposcope.sources.reader import Reader
 from toposcope.types import Checkpoint, Matrix, Run
 
@@ -364,7 +365,7 @@ class Series:
                     run,
                     family=run.family or adapted(facts.config) or family_for(reader.infos()).name,
                     parameters=run.parameters or facts.parameters or count_parameters(reader),
-                    config=run.config or source.config or facts.config,
+                    config=run.config or source.config or {**facts.config, **nanogpt_facts(facts)},
                 )
             except SourceError:
                 continue

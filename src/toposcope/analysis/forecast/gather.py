@@ -163,6 +163,9 @@ def _follows(curve: Curve, plan: Schedule) -> bool:
 
 def _tokens_per_step(rows: pd.DataFrame, config: Mapping[str, object]) -> dict[str, float]:
     """Return {"tokens_per_step": median} where the log counts tokens, or the trainer's state does."""
+    stated = config.get("tokens_per_step")
+    if isinstance(stated, int | float) and stated > 0:
+        return {"tokens_per_step": float(stated)}
     seen, steps = config.get("tokens_seen"), config.get("trained_steps")
     if isinstance(seen, int | float) and isinstance(steps, int | float):
         return {"tokens_per_step": seen / steps}

@@ -127,22 +127,17 @@ def read_log(path: str, name: str, reading: Reading) -> Log:
     """Return what a store, a table, or the series that `open_series` opens says of its runs.
 
     A table called metrics.csv is Lightning's: how many steps are planned stands in hparams.yaml beside it.
-    The folder that holds both and no checkpoint stands for it.
+    The folder that holds both and no checkpoint stands for it. Beside a table of one run, nanoGPT's ckpt.pt
+    says it.
     """
     import pandas as pd
 
     from toposcope.analysis.forecast.frame import Log
-    from toposcope.sources.blobs import LocalFolder
-    from toposcope.sources.lightning import METRICS, lightning_facts
+    from toposcope.sources.lightning import METRICS
     from toposcope.sources.losses import SUFFIXES, read_table
 
     if Path(path).is_file() and Path(path).suffix in SUFFIXES:
-        log = _log_of_table(read_table(path), path, name, reading)
-        if Path(path).name == METRICS and (facts := lightning_facts(LocalFolder(Path(path).parent))):
-            return replace(
-                log, runs=log.runs.assign(config=pd.Series([facts] * len(log.runs), log.runs.index))
-            )
-        return log
+        return _planned_beside(_log_of_table(read_table(path), path, name, reading), Path(path))
     if (Path(path) / "store.json").is_file():
         from toposcope.store import Store
 
@@ -164,3 +159,23 @@ def read_log(path: str, name: str, reading: Reading) -> Log:
     filled = [frame for frame in frames if len(frame)]
     metrics = pd.concat(filled, ignore_index=True) if filled else pd.DataFrame(columns=["run"])
     return Log(metrics, pd.DataFrame(rows))
+
+
+def _planned_beside(log: Log, path: Path) -> Log:
+    """Add to a table's runs what the trainer's own files beside it say of them."""
+    import pandas as pd
+
+    from toposcope.sources.blobs import LocalFolder
+    from toposcope.sources.lightning import METRICS, lightning_facts
+    from toposcope.sources.nanogpt import CHECKPOINT, facts_beside
+
+    folder = LocalFolder(path.resolve().parent)
+    facts = lightning_facts(folder) if path.name == METRICS else {}
+    if not facts and len(log.runs) == 1:
+        try:
+            facts = facts_beside(folder)
+        except SourceError as error:
+            return replace(log, notes=(*log.notes, f"{CHECKPOINT} beside it says no plan: {error}"))
+    if not facts:
+        return log
+    return replace(log, runs=log.runs.assign(config=pd.Series([facts] * len(log.runs), log.runs.index)))

@@ -1,0 +1,54 @@
+"""What nanoGPT's ckpt.pt says of its run: steps planned and done, sequences and tokens per step."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from toposcope.sources.blobs import Folder
+from toposcope.sources.reader import Facts
+
+CHECKPOINT = "ckpt.pt"
+
+
+def nanogpt_facts(facts: Facts) -> dict[str, Any]:
+    """Return what nanoGPT's own configuration, kept in its checkpoint, says under the names of `Run.config`.
+
+    Its batch is `batch_size` sequences `gradient_accumulation_steps` times, over all its processes.
+
+    >>> nanogpt_facts(Facts(step=600, config={"max_iters": 2000, "batch_size": 12, "block_size": 64}))
+    {'planned_steps': 2000, 'trained_steps': 600, 'batch_size': 12, 'tokens_per_step': 768}
+    >>> nanogpt_facts(Facts(config={"batch_size": 12}))
+    {}
+    """
+    config = facts.config
+    planned = _positive(config, "max_iters")
+    if planned is None:
+        return {}
+    found = {"planned_steps": planned, "trained_steps": facts.step or None}
+    sequences, length = _positive(config, "batch_size"), _positive(config, "block_size")
+    if sequences is not None:
+        found["batch_size"] = sequences * (_positive(config, "gradient_accumulation_steps") or 1)
+        if length is not None:
+            found["tokens_per_step"] = found["batch_size"] * length
+    return {name: value for name, value in found.items() if value is not None}
+
+
+def facts_beside(folder: Folder) -> dict[str, Any]:
+    """Return what the ckpt.pt of a folder says of its run; empty without one.
+
+    Raises
+    ------
+    SourceError
+        When it is no checkpoint.
+    """
+    from toposcope.sources.formats import open_file
+
+    if CHECKPOINT not in folder.files():
+        return {}
+    return nanogpt_facts(open_file(folder.open(CHECKPOINT)).facts())
+
+
+def _positive(config: Mapping[str, Any], name: str) -> int | None:
+    value = config.get(name)
+    return value if type(value) is int and value > 0 else None
