@@ -16,12 +16,20 @@ from contextvars import ContextVar
 def did_you_mean(word: str, known: Iterable[str]) -> str:
     """Return the end of an error message that names the known word nearest to `word`; empty without one.
 
+    Of words such as a/b/c, the last part is enough.
+
     >>> did_you_mean("wieghts", ["weights", "train"])
     "; did you mean 'weights'?"
     >>> did_you_mean("xyz", ["weights", "train"])
     ''
+    >>> did_you_mean("h0_totl", ["rips/model/h0_total"])
+    "; did you mean 'rips/model/h0_total'?"
     """
-    near = difflib.get_close_matches(word, [str(one) for one in known], n=1)
+    words = [str(one) for one in known]
+    near = difflib.get_close_matches(word, words, n=1)
+    if not near:
+        ends = {one.rpartition("/")[2]: one for one in reversed(words)}
+        near = [ends[one] for one in difflib.get_close_matches(word, ends, n=1)]
     return f"; did you mean {near[0]!r}?" if near else ""
 
 

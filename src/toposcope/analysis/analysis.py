@@ -24,7 +24,7 @@ from toposcope.analysis.subjects import LANDSCAPE, REPRESENTATIONS, TABLE, WEIGH
 from toposcope.analysis.table import SeriesTable, series_table, with_targets
 from toposcope.analysis.target import chosen_target
 from toposcope.analysis.targets import read_targets
-from toposcope.errors import InputError
+from toposcope.errors import InputError, did_you_mean
 from toposcope.sources.history import renamed
 from toposcope.sources.losses import read_table
 from toposcope.store import Store
@@ -317,6 +317,7 @@ def _study(
         raise InputError(
             f"{absent[0]!r} is not in the table; targets: {', '.join(series.targets) or 'none'}; "
             f"features: {', '.join(series.columns(scope='model')[:6])}, ..."
+            + did_you_mean(absent[0], [*series.targets, *series.columns()])
         )
     asked = tuple(chosen_target(series, name, preferred=()) for name in targets)
     target = asked[0] if asked else chosen_target(series, None, preferred=subject.targets)

@@ -13,7 +13,7 @@ from toposcope.analysis.catalogue import CATALOGUE, column_key, describe, label_
 from toposcope.analysis.derived import with_derived
 from toposcope.analysis.efficiency import add_targets, averaged
 from toposcope.analysis.targets import join_targets, own_targets
-from toposcope.errors import InputError
+from toposcope.errors import InputError, did_you_mean
 from toposcope.types import Kind, Scope
 
 KEYS = ("run", "step")
@@ -313,7 +313,8 @@ def _need(frame: pd.DataFrame, columns: Sequence[str], what: str) -> None:
     missing = [column for column in columns if column not in frame]
     if missing:
         have = ", ".join(map(str, list(frame.columns)[:12]))
-        raise InputError(f"{what}: column {missing[0]!r} is missing (it has {have}); add or rename it")
+        near = did_you_mean(missing[0], frame.columns)
+        raise InputError(f"{what}: column {missing[0]!r} is missing (it has {have}); add or rename it{near}")
 
 
 def _role_means(rows: pd.DataFrame) -> pd.DataFrame:

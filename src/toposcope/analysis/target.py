@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from toposcope.analysis.table import SeriesTable
-from toposcope.errors import InputError
+from toposcope.errors import InputError, did_you_mean
 
 
 def chosen_target(series: SeriesTable, wanted: str | None, *, preferred: Sequence[str]) -> str:
@@ -27,7 +27,10 @@ def chosen_target(series: SeriesTable, wanted: str | None, *, preferred: Sequenc
         if len(found) != 1:
             usable = [name for name in series.targets if series.values[name].notna().any()]
             have = ", ".join(usable) or "none"
-            raise InputError(f"--target {wanted}: no such target; this store has {have}, and its features")
+            near = did_you_mean(wanted, [*usable, *columns])
+            raise InputError(
+                f"--target {wanted}: no such target; this store has {have}, and its features{near}"
+            )
         return found[0]
     there = [name for name in preferred if name in series.targets]
     for name in there:

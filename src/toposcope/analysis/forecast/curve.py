@@ -13,7 +13,7 @@ import pandas as pd
 from toposcope.analysis.forecast.glitches import glitches
 from toposcope.analysis.forecast.schedule import Schedule, schedule_from_log
 from toposcope.analysis.health import BROKEN, Symptom
-from toposcope.errors import InputError
+from toposcope.errors import InputError, did_you_mean
 
 FINAL_SHARE = 0.02
 """The final loss is the mean over this last share of the planned steps (100 of 5,000)."""
@@ -132,7 +132,8 @@ def curve_from_metrics(
         When fewer than three usable losses are left, or a schedule contradicts the logged rate.
     """
     if column not in metrics or "step" not in metrics:
-        raise InputError(f"run {run}: the metrics have no {column!r} by step; log one")
+        near = did_you_mean(column, metrics.columns)
+        raise InputError(f"run {run}: the metrics have no {column!r} by step; log one{near}")
     table = pd.DataFrame({"step": metrics["step"].astype(float), "loss": metrics[column].astype(float)})
     table["rate"] = metrics["learning_rate"].astype(float) if "learning_rate" in metrics else np.nan
     logged = int(metrics[column].notna().sum())

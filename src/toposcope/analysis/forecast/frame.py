@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
-from toposcope.errors import InputError
+from toposcope.errors import InputError, did_you_mean
 from toposcope.sources.losses import ALIASES, meaning, meanings, plain
 
 METRICS = ("step", "tokens", "loss", "heldout_loss", "learning_rate", "grad_norm", "weight_norm")
@@ -105,8 +105,10 @@ def _named(frame: pd.DataFrame, name: str, column: str) -> tuple[pd.DataFrame, l
     for needed in ("step", column):
         if needed not in table:
             listed = ", ".join(str(c) for c in frame.columns[:12])
+            near = did_you_mean(needed, frame.columns)
             raise InputError(
-                f"{name}: no column {needed!r} among {listed}; say which one it is: --rename COLUMN={needed}"
+                f"{name}: no column {needed!r} among {listed}; say which one it is: "
+                f"--rename COLUMN={needed}{near}"
             )
     return table, notes
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from toposcope.errors import InputError, SourceError
+from toposcope.errors import InputError, SourceError, did_you_mean
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 class Reading:
     """How runs are read: the loss column, columns renamed before that, and what files leave open.
 
-    A renamed column has to be in some table, not in each: `met` gathers which were found.
+    A renamed column has to be in some table, not in each: `met` gathers which were found, `seen` all columns.
     """
 
     column: str = "loss"
@@ -34,11 +34,13 @@ class Reading:
     parameters: int = 0
     step_pattern: str | None = None
     met: set[str] = field(default_factory=set, compare=False)
+    seen: set[str] = field(default_factory=set, compare=False)
 
     def refuse_unmet(self) -> None:
         """Raise InputError when a column to be renamed was in none of the tables that were read."""
         if absent := [old for old in self.rename if old not in self.met]:
-            raise InputError(f"--rename {absent[0]}=...: no such column in any of the tables")
+            near = did_you_mean(absent[0], sorted(self.seen))
+            raise InputError(f"--rename {absent[0]}=...: no such column in any of the tables{near}")
 
 
 def listed(given: Given | Sequence[Given]) -> list[str | pd.DataFrame]:
@@ -113,13 +115,15 @@ def _log_of_table(table: pd.DataFrame, path: str, name: str, reading: Reading) -
 
     known = {old: new for old, new in reading.rename.items() if old in table}
     reading.met.update(known)
+    reading.seen.update(map(str, table.columns))
     try:
         return log_from_frame(table.rename(columns=known), name=name, column=reading.column)
     except InputError as error:
         if not (absent := [old for old in reading.rename if old not in table]):
             raise
         listed = ", ".join(map(str, table.columns[:12]))
-        why = f"{path}: --rename {absent[0]}=...: no such column among {listed}"
+        near = did_you_mean(absent[0], table.columns)
+        why = f"{path}: --rename {absent[0]}=...: no such column among {listed}{near}"
         raise InputError(f"{why}; {error}") from error
 
 

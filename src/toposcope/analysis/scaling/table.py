@@ -13,7 +13,7 @@ from toposcope.analysis.scaling.laws import ScalingFit, fit_chinchilla, fit_kapl
 from toposcope.analysis.scaling.loss_law import fit_loss_law
 from toposcope.analysis.scaling.power_law import fit_power_law
 from toposcope.analysis.scaling.transfer import fit_loss_to_loss, fit_two_stage
-from toposcope.errors import InputError
+from toposcope.errors import InputError, did_you_mean
 
 COLUMNS = {
     "size": "parameters",
@@ -144,6 +144,7 @@ def _points(frame: pd.DataFrame, law: str, names: Mapping[str, str]) -> dict[str
         raise InputError(
             f"law {law}: no column {names[missing[0]]!r} for its {missing[0]}; the table has "
             f"{', '.join(map(str, frame.columns[:8]))}; name one with {missing[0]}=COLUMN"
+            + did_you_mean(names[missing[0]], frame.columns)
         )
     return known
 

@@ -34,7 +34,7 @@ from toposcope.analysis.trends.usual import (
     Draws,
     pair_statistics,
 )
-from toposcope.errors import InputError
+from toposcope.errors import InputError, did_you_mean
 
 __all__ = ["DEFAULT_TARGETS", "LEAST_POINTS", "Draws", "default_columns", "family_table", "trend_table"]
 
@@ -182,6 +182,7 @@ def _chosen(
         if name not in table.values:
             raise InputError(
                 f"{name!r} is not a column of the table; it has {', '.join(table.targets)} and features"
+                + did_you_mean(name, [*table.targets, *table.columns()])
             )
     return list(targets), list(columns), primary
 
