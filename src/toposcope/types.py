@@ -208,6 +208,7 @@ class Matrix:
     """One weight matrix of a checkpoint: `values` has shape (n_out, n_in).
 
     `layer` is None outside the blocks; `head` is None unless the matrix belongs to one attention head.
+    `fault` says what was lost where float32 cannot hold values that were stored as float64.
 
     >>> matrix = Matrix(Checkpoint("a", 0), "layers.0.mlp.fc1.weight", np.eye(3), Role.MLP, layer=0)
     >>> matrix.values.shape, str(matrix.role)
@@ -220,6 +221,7 @@ class Matrix:
     role: Role = Role.OTHER
     layer: int | None = None
     head: int | None = None
+    fault: str = ""
 
 
 @dataclass(frozen=True, slots=True)

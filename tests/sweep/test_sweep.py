@@ -363,6 +363,38 @@ def test_extreme_values_have_a_value_or_a_status_and_no_warning(
     assert (table.note[~valued] != "").all()
 
 
+@pytest.mark.parametrize(
+    ("scale", "said"),
+    [(1e-200, "which float32 takes for zero"), (1e200, "which is infinite in float32"), (1e-3, "")],
+)
+def test_a_float64_tensor_that_float32_cannot_hold_has_a_status(
+    runs: Path,
+    tmp_path: Path,
+    checkpoint: Callable[..., Path],
+    weights: Callable[..., dict],
+    scale: float,
+    said: str,
+) -> None:
+    tensors = weights("one", 40)
+    tensors["head.weight"] = tensors["head.weight"].astype(np.float64) * scale
+    checkpoint(runs / "one", 40, tensors)
+    report = measure(runs / "one", tmp_path / "s", "baselines")
+    assert report.failures == []
+    table = Store.open(tmp_path / "s").features()
+    table = table[table.step == 40]
+    own = table[table.name == "head.weight"]
+    if not said:
+        assert (report.problems, set(own.status)) == ([], {"ok"})
+        return
+    assert [said in problem for problem in report.problems] == [True]
+    assert (set(own.status), own.value.isna().all()) == ({"failed"}, True)
+    assert table.loc[table.name != "head.weight", "status"].eq("ok").any()
+    series = open_series(str(runs / "one"))
+    (at,) = [one for one in series if one.step == 40]
+    with pytest.raises(InputError, match=f"step 40: tensor 'head.weight' holds .*{said}"):
+        list(series.matrices(at))
+
+
 @dataclass(frozen=True)
 class Stopped(Probe):
     """A probe that the user stops at its fourth checkpoint."""

@@ -31,7 +31,7 @@ BATCH_BYTES = 16 * 2**20
 
 @dataclass(frozen=True, slots=True)
 class Spoilt:
-    """A matrix that holds NaN or infinity, and the sentence that says so."""
+    """A matrix that holds NaN, infinity or what float32 cannot hold, and the sentence that says so."""
 
     name: str
     role: Role
@@ -195,7 +195,7 @@ class Snapshot:
             size += matrix.values.nbytes
             if size > CACHE_BYTES:
                 cached = None
-            if not all_finite(matrix.values):
+            if matrix.fault or not all_finite(matrix.values):
                 spoilt.append(_spoilt(self.checkpoint, matrix))
                 continue
             if cached is not None:
@@ -246,8 +246,8 @@ class Snapshot:
 
 
 def _spoilt(at: Checkpoint, matrix: Matrix) -> Spoilt:
-    note = (
-        f"run {at.run!r} step {at.step}: tensor {matrix.name!r} holds NaN or infinite weights; "
-        "the run diverged or the file is damaged: leave this step out"
+    fault = matrix.fault or (
+        "holds NaN or infinite weights; the run diverged or the file is damaged: leave this step out"
     )
+    note = f"run {at.run!r} step {at.step}: tensor {matrix.name!r} {fault}"
     return Spoilt(matrix.name, matrix.role, matrix.layer, matrix.head, note)

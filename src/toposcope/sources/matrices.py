@@ -109,7 +109,8 @@ def stream_matrices(
         if is_weight(info) and (only is None or info.name in only):
             where = place(family, info.name)
             for name, values, head in _pieces(reader, info, where, split, heads):
-                yield Matrix(checkpoint, name, _as_weight(values), _role(where), where.layer, head)
+                fault = _beyond_float32(values)
+                yield Matrix(checkpoint, name, _as_weight(values), _role(where), where.layer, head, fault)
 
 
 def _role(where: Place) -> Role:
@@ -117,7 +118,29 @@ def _role(where: Place) -> Role:
 
 
 def _as_weight(values: np.ndarray) -> np.ndarray:
-    return values.astype(np.float32) if values.dtype == np.float64 else values
+    with np.errstate(over="ignore"):  # `_beyond_float32` says so
+        return values.astype(np.float32) if values.dtype == np.float64 else values
+
+
+def _beyond_float32(values: np.ndarray) -> str:
+    """Say that float32 cannot hold the values of a float64 matrix; empty where it can.
+
+    Single values that are lost beside much larger ones change nothing that float32 would tell.
+
+    >>> _beyond_float32(np.array([[1e-200, 0.0]]))
+    'holds float64 values of at most 1e-200, which float32 takes for zero; scale the tensor up'
+    >>> _beyond_float32(np.array([[1.0, 1e-200]]))
+    ''
+    """
+    if values.dtype != np.float64 or not values.size:
+        return ""
+    largest = float(max(values.max(), -values.min()))
+    if 0.0 < largest < float(np.finfo(np.float32).tiny):
+        what = f"holds float64 values of at most {largest:.3g}"
+        return f"{what}, which float32 takes for zero; scale the tensor up"
+    if float(np.finfo(np.float32).max) < largest < np.inf:
+        return f"holds a float64 value of {largest:.3g}, which is infinite in float32; scale the tensor down"
+    return ""
 
 
 def _pieces(

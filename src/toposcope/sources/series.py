@@ -230,10 +230,13 @@ class Series:
         Raises
         ------
         SourceError
-            When the checkpoint cannot be read, holds a NaN or infinite weight, or has other tensors than its
-            neighbours.
+            When the checkpoint cannot be read, holds a NaN or infinite weight or a matrix that float32 cannot
+            hold, or has other tensors than its neighbours.
         """
         for matrix in self.stored_matrices(checkpoint):
+            if matrix.fault:
+                at = f"run {checkpoint.run!r} step {checkpoint.step}"
+                raise SourceError(f"{at}: tensor {matrix.name!r} {matrix.fault}")
             check_finite(checkpoint, matrix.name, matrix.values)
             yield matrix
 
