@@ -234,6 +234,65 @@ def test_a_step_that_is_held_is_fetched_once(hub, tmp_path: Path):
     assert left_over(tmp_path) == []
 
 
+@pytest.fixture
+def path_of_steps(hub):
+    """Return what serves a run of ten steps on a straight noisy path, as `order` names its revisions."""
+
+    def drifted(at: int) -> bytes:
+        start, way = np.random.default_rng(0), np.random.default_rng(1)
+        shapes = {"gpt_neox.embed_in.weight": (30, 8), "gpt_neox.layers.0.mlp.dense_h_to_4h.weight": (32, 8)}
+        return save(
+            {
+                name: (start.normal(size=shape) + 0.1 * at * way.normal(size=shape)).astype(np.float32)
+                for name, shape in shapes.items()
+            }
+        )
+
+    def serve(order: list[int]) -> str:
+        served = {
+            f"step{step}": {"config.json": json.dumps(CONFIG).encode(), "model.safetensors": drifted(at)}
+            for step, at in enumerate(order)
+        }
+        hub.repositories["tiny/path"] = hub_server.Repository("tiny/path", served)
+        return "hf://tiny/path"
+
+    return serve
+
+
+@pytest.mark.parametrize("small", [True, False])
+def test_swapped_revisions_are_seen_while_they_are_measured(
+    path_of_steps, hub, tmp_path: Path, monkeypatch, small
+):
+    from toposcope.probes.registry import weight_probes
+    from toposcope.probes.weights.options import WeightOptions
+    from toposcope.store import Store
+    from toposcope.sweep import Execution, expect, sweep
+
+    if not small:
+        monkeypatch.setattr(expect, "CACHE_BYTES", 1)
+        monkeypatch.setattr("toposcope.probes.snapshot.CACHE_BYTES", 1)
+    options = WeightOptions(nulls=0)
+    probes = weight_probes(["baselines"], options)
+
+    def found(order: list[int], name: str) -> list[tuple[object, object]]:
+        series = open_series(path_of_steps(order))
+        store = Store.create(tmp_path / name, recipe=options.recipe())
+        report = sweep(series, probes, store, execution=Execution(quiet=True))
+        assert report.failures == []
+        kept = store.audit()
+        assert kept["message"].tolist() == [line["message"] for line in report.findings]
+        return [(line["step"], line["fault"]) for line in report.findings]
+
+    assert found(list(range(10)), "sound") == []
+    before = len(hub.downloads())
+    assert found([0, 1, 2, 3, 5, 4, 6, 7, 8, 9], "swapped") == [(4, "out-of-order")]
+    assert len([name for name in hub.downloads()[before:] if name.endswith(".safetensors")]) <= 11
+    before = len(hub.downloads())
+    assert found([0, 1, 2, 3, 5, 4, 6, 7, 8, 9], "swapped") == [(4, "out-of-order")]  # measured before
+    assert len(hub.downloads()) <= before + 1
+    assert left_over(tmp_path) == []
+
+
 def test_a_sweep_fetches_each_step_once_for_all_its_probes(hub, tmp_path: Path, monkeypatch):
     from toposcope.probes.registry import weight_probes
     from toposcope.probes.weights.options import WeightOptions

@@ -154,10 +154,20 @@ def _zeros_and_constant(flat: np.ndarray) -> tuple[float, bool]:
 def _sample(reader: Reader, info: TensorInfo) -> np.ndarray:
     if not info.shape or info.nbytes <= SAMPLE_BYTES:
         return reader.read(info.name)
-    n = info.shape[0]
-    count = max(1, min(n, SAMPLE_BYTES * n // info.nbytes) // 3)
-    starts = sorted({0, (n - count) // 2, n - count})
-    return np.concatenate([reader.rows(info.name, start, start + count) for start in starts])
+    parts = sampled(info.shape[0], info.nbytes)
+    return np.concatenate([reader.rows(info.name, start, stop) for start, stop in parts])
+
+
+def sampled(rows: int, nbytes: int) -> list[tuple[int, int]]:
+    """Return which of the rows of a tensor are its sample: all, or three blocks of them.
+
+    >>> sampled(4, 64), sampled(3000, 1 << 20)
+    ([(0, 4)], [(0, 62), (1469, 1531), (2938, 3000)])
+    """
+    if nbytes <= SAMPLE_BYTES:
+        return [(0, rows)]
+    count = max(1, min(rows, SAMPLE_BYTES * rows // nbytes) // 3)
+    return [(start, start + count) for start in sorted({0, (rows - count) // 2, rows - count})]
 
 
 def _norm(values: np.ndarray) -> float:

@@ -16,6 +16,7 @@ from toposcope.progress import Progress
 from toposcope.store import Store, Unit
 from toposcope.sweep.expect import Expectation, expect
 from toposcope.sweep.local import in_processes, serially
+from toposcope.sweep.looks import judged
 from toposcope.sweep.pace import Pace
 from toposcope.sweep.plan import Shard, Task, by_run, plan
 from toposcope.sweep.spoilt import known_spoilt
@@ -135,6 +136,7 @@ def sweep(
         at = runs[lost.run][lost.index]
         store.write_failure(Unit(at.run, at.step, lost.probe, 0, "", at.tokens), lost.note)
     store.compact()
+    findings = with_looks(series, store, execution, findings)
     known = known_spoilt(store, probes, runs) if first.skipped else []
     return SweepReport(
         done=first.done + again.done,
@@ -159,6 +161,20 @@ def look_for_errors(series: Sweepable, store: Store, execution: Execution) -> li
     found = audit(series, cheap=True, quiet=execution.quiet)
     findings: list[dict[str, object]] = [{"uri": series.uri} | asdict(finding) for finding in found]
     store.write_audit(series.uri, findings)
+    return findings
+
+
+def with_looks(
+    series: Sweepable, store: Store, execution: Execution, findings: list[dict[str, object]]
+) -> list[dict[str, object]]:
+    """Add, here and in the store, what was seen of checkpoints that were fetched while they were measured."""
+    if not (execution.audit and execution.shard.index == 1):
+        return findings
+    known = {(line["run"], line["step"], line["fault"]) for line in findings}
+    found = [f for f in judged(store.path, series, by_run(series)) if (f.run, f.step, f.fault) not in known]
+    if found:
+        findings = [*findings, *({"uri": str(getattr(series, "uri", ""))} | asdict(f) for f in found)]
+        store.write_audit(str(getattr(series, "uri", "")), findings)
     return findings
 
 

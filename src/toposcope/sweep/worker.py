@@ -16,6 +16,7 @@ from toposcope.probes.base import Measured, Probe, Reads, check_declared
 from toposcope.probes.snapshot import RunReader, SeriesLike, Snapshot
 from toposcope.store import Result, Store, Unit
 from toposcope.store.units import digest
+from toposcope.sweep.looks import keep_look
 from toposcope.sweep.plan import Task
 from toposcope.sweep.spoilt import mark_spoilt, with_status
 from toposcope.types import Checkpoint
@@ -97,15 +98,19 @@ class Worker:
             for start in range(0, len(task.indices), self._job.together):
                 indices = task.indices[start : start + self._job.together]
                 with self._held(reader, indices):
+                    measured = 0
                     for name in task.probes:
                         start_of_step = time.perf_counter()
                         outcome = self._group(reader, indices, self._probes[name])
                         spent = time.perf_counter() - start_of_step
                         worked = outcome.done + len(outcome.failures)
                         outcome.units[task.run, name] = (worked, outcome.skipped, spent)
+                        measured += outcome.done
                         total.add(outcome)
                         if tell is not None:
                             tell(outcome)
+                    for index in indices if measured else ():
+                        keep_look(self._job.store, reader, index, in_memory=self._job.together > 1)
                 reader.leave_behind(indices[-1])
         finally:
             self._write()
