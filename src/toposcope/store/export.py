@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import re
 from pathlib import Path
@@ -54,10 +55,7 @@ def arrays(features: pd.DataFrame) -> dict[str, Any]:
     MissingExtraError
         Without xarray.
     """
-    try:
-        import xarray  # noqa: F401 - pandas needs it
-    except ImportError:
-        raise MissingExtraError("xarray", "export") from None
+    _need("xarray")  # pandas imports it
     shown = features[features["status"] != "failed"].copy()
     shown["draw"] = shown["draw"].fillna(-1).astype("int64")
     filtration = "|" + shown["filtration"].fillna("")
@@ -68,6 +66,12 @@ def arrays(features: pd.DataFrame) -> dict[str, Any]:
         table = rows.pivot_table(index=["run", "step", "item", "draw"], columns="feature", values="value")
         found[str(probe)] = table.to_xarray()
     return found
+
+
+def _need(*modules: str) -> None:
+    for name in modules:
+        if importlib.util.find_spec(name) is None:
+            raise MissingExtraError(name, "export")
 
 
 def items(features: pd.DataFrame, separator: str) -> pd.Series:
@@ -101,7 +105,14 @@ def export(store: Store, out: Path, *, kind: str, shape: str) -> list[Path]:
 
     `kind` is "csv", "json" or "netcdf"; `shape` "long" (the tidy rows) or "wide". NetCDF holds the features
     alone, one group per probe, and has one shape.
+
+    Raises
+    ------
+    MissingExtraError
+        When NetCDF is asked for without xarray or netCDF4; nothing is written then.
     """
+    if kind == "netcdf":
+        _need("xarray", "netCDF4")
     out.mkdir(parents=True, exist_ok=True)
     features = store.features()
     if kind == "netcdf":

@@ -44,7 +44,7 @@ def server(
 
         from toposcope.monitor.page.app import application
     except ModuleNotFoundError as error:
-        raise MissingExtraError(str(error.name), "dashboard") from error
+        raise MissingExtraError(str(error.name).partition(".")[0], "dashboard") from error
     if not is_loopback(host) and not token:
         raise InputError(f"host {host} is reached from other machines; it needs a token")
     app = application(
