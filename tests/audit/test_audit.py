@@ -4,6 +4,7 @@ import json
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 from safetensors.numpy import load_file, save_file
 
@@ -116,3 +117,51 @@ def test_the_command_prints_a_table_and_exits_with_1(tmp_path: Path, capsys: pyt
     payload = json.loads(capsys.readouterr().out)
     assert payload["findings"][0]["step"] == 1000
     assert payload["findings"][0]["tensor"] == "layers.0.mlp.fc1.weight"
+
+
+@pytest.mark.parametrize(
+    ("planted", "said"),
+    [
+        ("two steps exchanged", "1 out-of-order"),
+        ("one step repeated", "1 identical"),
+    ],
+)
+def test_a_finding_is_the_headline_of_the_answer_and_of_the_page(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], planted: str, said: str
+):
+    def call(*arguments: object) -> list[str]:
+        with pytest.raises(SystemExit) as done:
+            main([str(argument) for argument in arguments])
+        printed = capsys.readouterr()
+        assert done.value.code == (1 if arguments[0] == "weights" else 0), printed.err
+        return printed.out.splitlines()
+
+    folder, store = tmp_path / "run", tmp_path / "store"
+    path = walk(3, "walk")
+    if planted == "one step repeated":
+        path[9] = path[8]
+    write(folder, path)
+    if planted == "two steps exchanged":
+        next(fault for fault in CATALOGUE if fault.name == planted).plant(folder)
+    call("weights", folder, "--out", store, "--features", "baselines")
+    first = "".join("".join(call("analyze", store)[:2]).split())
+    wanted = f"Look at the checkpoints first: the audit found 1 fault in 1 run ({said})"
+    assert first.startswith("".join(wanted.split()))
+    call("report", store, "--out", tmp_path / "page")
+    page = (tmp_path / "page" / "index.html").read_text()
+    assert wanted in page[: page.index("<figure")]
+    assert wanted in (tmp_path / "page" / "report.md").read_text()[:600]
+
+
+def test_two_thousand_equal_checkpoints_are_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    tensors = {"layers.0.mlp.fc1.weight": np.tile(np.arange(8, dtype=np.float32), (8, 1))}
+    save_file(tensors, tmp_path / "step_0.safetensors")
+    for step in range(1, 2000):
+        (tmp_path / f"step_{step}.safetensors").hardlink_to(tmp_path / "step_0.safetensors")
+    with pytest.raises(SystemExit) as done:
+        main(["audit", str(tmp_path)])
+    shown = capsys.readouterr().out.splitlines()
+    assert (done.value.code, shown[0].strip()) == (1, "1 finding")
+    assert len(shown) < 10
+    (found,) = audit(open_series(tmp_path))
+    assert found.message.endswith("(and so at 1998 more steps, the last of them 1998)")

@@ -52,7 +52,7 @@ def trap(folder: Path, canary: Path, *, what: str) -> Path:
 @pytest.mark.parametrize("what", ["model", "tokenizer"])
 def test_code_of_a_folder_is_refused_and_never_runs(tmp_path: Path, what: str) -> None:
     folder, canary = trap(tmp_path / "step0", tmp_path / "canary", what=what), tmp_path / "canary"
-    remedy = "save it as a class of transformers" if what == "model" else "give another with --tokenizer"
+    remedy = "save it as a class of transformers" if what == "model" else "give another with tokenizer"
     with pytest.raises(SourceError, match=rf"step0: its {what} needs code of its own .* never run: {remedy}"):
         config_and_tokenizer(folder)
     with pytest.raises(SourceError, match="never run"):
@@ -92,6 +92,36 @@ def test_the_command_asks_nothing_and_ends_with_one_line(tmp_path: Path) -> None
     ended = subprocess.run(call, input="y\ny\ny\n", capture_output=True, text=True, timeout=300, check=False)
     assert ended.returncode == 2, ended.stderr
     assert "never run: save it as a class of transformers" in ended.stderr.strip().splitlines()[-1]
+    assert "[y/N]" not in ended.stdout + ended.stderr
+    assert not (tmp_path / "canary").exists()
+    assert not (tmp_path / "store").exists()
+
+
+@pytest.mark.parametrize("alone", [True, False])
+def test_a_tokenizer_given_alone_is_refused_and_never_runs(tmp_path: Path, alone: bool) -> None:
+    write_causal_model(tmp_path / "plain")
+    folder = trap(tmp_path / "given", tmp_path / "canary", what="tokenizer")
+    if alone:  # a folder of nothing but the tokenizer
+        for path in [*folder.glob("config.json"), *folder.glob("*.safetensors")]:
+            path.unlink()
+    with pytest.raises(SourceError, match=r"given: its tokenizer needs code of its own .* never run"):
+        TransformersModel(tmp_path / "plain", tokenizer=folder)
+    assert not (tmp_path / "canary").exists()
+
+
+def test_the_command_refuses_a_tokenizer_with_code_and_asks_nothing(tmp_path: Path) -> None:
+    write_causal_model(tmp_path / "series" / "step0")
+    folder = trap(tmp_path / "given", tmp_path / "canary", what="tokenizer")
+    texts = tmp_path / "texts.txt"
+    texts.write_text("\n".join(TEXTS))
+    call = [
+        sys.executable, "-c", "from toposcope.cli.main import main; main()", "embeddings",
+        str(tmp_path / "series"), "--texts", str(texts), "--min-chars", "1", "--limit", "5", "--tokenizer",
+        str(folder), "--out", str(tmp_path / "store"),
+    ]  # fmt: skip
+    ended = subprocess.run(call, input="y\ny\ny\n", capture_output=True, text=True, timeout=300, check=False)
+    assert ended.returncode == 2, ended.stderr
+    assert "its tokenizer needs code of its own" in ended.stderr.strip().splitlines()[-1]
     assert "[y/N]" not in ended.stdout + ended.stderr
     assert not (tmp_path / "canary").exists()
     assert not (tmp_path / "store").exists()

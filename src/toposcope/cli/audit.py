@@ -48,7 +48,8 @@ def command(
         return 1 if findings else 0
     if findings:
         rows = [(f.run, f.step, f.fault, f.tensor, f.message) for f in findings]
-        print_table(f"{len(findings)} findings", ("run", "step", "fault", "tensor", "what"), rows)
+        title = "1 finding" if len(findings) == 1 else f"{len(findings)} findings"
+        print_table(title, ("run", "step", "fault", "tensor", "what"), rows)
     else:
         read = "sampled" if cheap else "read"
         click.echo(f"{counted(len(opened), len(opened.runs))} {read}: nothing found")

@@ -13,6 +13,7 @@ from toposcope.analysis.findings.surfaces import shares
 from toposcope.analysis.forms import interval
 from toposcope.analysis.lines import curve, select
 from toposcope.analysis.study import Study
+from toposcope.errors import InputError
 from toposcope.papers.sections import Section
 from toposcope.probes.landscape.options import RULE, LandscapeOptions
 from toposcope.probes.landscape.study import study_of_texts
@@ -57,6 +58,11 @@ def measure(
     """Measure so many checkpoints, about evenly spaced in log step, of every run; resumable.
 
     Files of weights alone are taken for the models of the recipe `seed004`.
+
+    Raises
+    ------
+    InputError
+        With the cause, when every unit failed.
     """
     from toposcope.models import ModelLoader
     from toposcope.recipes import load_training_recipe
@@ -70,7 +76,9 @@ def measure(
     study = study_of_texts(options, texts, store, features=names, loader=loader, min_chars=options.length)
     study.cost(chosen)
     opened = Store.create(store, recipe=study.recipe())
-    sweep(chosen, study.probes(), opened, execution=Execution(jobs=jobs, quiet=quiet, audit=False))
+    report = sweep(chosen, study.probes(), opened, execution=Execution(jobs=jobs, quiet=quiet, audit=False))
+    if report.failures and not report.done and not report.skipped:
+        raise InputError(f"nothing could be measured: {report.failures[0].note}")
     return opened
 
 
