@@ -28,9 +28,9 @@ def nanogpt_facts(facts: Facts) -> dict[str, Any]:
     found = {"planned_steps": planned, "trained_steps": facts.step or None}
     sequences, length = _positive(config, "batch_size"), _positive(config, "block_size")
     if sequences is not None:
-        found["batch_size"] = sequences * (_positive(config, "gradient_accumulation_steps") or 1)
-        if length is not None:
-            found["tokens_per_step"] = found["batch_size"] * length
+        batch = sequences * (_positive(config, "gradient_accumulation_steps") or 1)
+        found["batch_size"] = batch
+        found["tokens_per_step"] = batch * length if length is not None else None
     return {name: value for name, value in found.items() if value is not None}
 
 
