@@ -22,6 +22,7 @@ from scipy.linalg import null_space
 
 from toposcope.analysis.table import from_frame
 from toposcope.analysis.trends.basis import core_trends
+from toposcope.analysis.trends.coincidences import freed
 from toposcope.analysis.trends.innovations import (
     compared,
     innovation_test,
@@ -168,11 +169,13 @@ def spikes(draws: int) -> None:
         for case, (make, size) in cases.items():
             g = rng(name="shared spikes", case=case, n=len(steps))
             x, y = (whiten(z, steps) for z in make(g, steps, draws, size))
-            both = innovation_test(x, y, intervals=False).p
+            test = innovation_test(x, y, intervals=False)
+            both = test.p
+            x, y, _ = freed(x, y)
             e, f, _ = compared(x, y)
             products = pair_products(e, f, np.sqrt(x.left * y.left))
             excess = persistence_left(e, f, x.trace * y.trace)
-            signs = product_test(*products, np.isnan(both), excess=excess, intervals=False).p
+            signs = product_test(*products, test.why, excess=excess, intervals=False).p
             cells = [f"{100 * np.mean(p <= 0.05 / m):.1f}" for m in (1, FAMILY) for p in (signs, both)]
             print(f"{name}, {case}: signs {cells[0]}, both {cells[1]}; of 12: {cells[2]}, {cells[3]}")
 

@@ -49,7 +49,7 @@ def setting(draws: int) -> None:
             g = rng(name="setting", null=case, n=len(steps), draw=draws)
             x, y = (whiten(sim.at_steps(simulate, g, steps, draws), steps) for _ in range(2))
             test = innovation_test(x, y, intervals=False)
-            cells.append(f"{100 * np.mean(test.p <= 0.05):5.1f} ({100 * np.mean(test.smooth):3.0f})")
+            cells.append(f"{100 * np.mean(test.p <= 0.05):5.1f} ({100 * np.mean(test.why != ''):3.0f})")
         print(f"{case:26}", *cells, sep="  ", flush=True)
 
 

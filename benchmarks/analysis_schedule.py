@@ -70,7 +70,7 @@ def main() -> None:
                 cells = []
                 for given in (None, rate):
                     test = innovation_test(whiten(x, STEPS, given), whiten(y, STEPS, given), intervals=False)
-                    cells.append(f"{np.mean(test.p < 0.05):8.1%} ({np.mean(test.smooth):.0%})")
+                    cells.append(f"{np.mean(test.p < 0.05):8.1%} ({np.mean(test.why != ''):.0%})")
                 print(f"{name:32} up to {amplitude:.1f}, noise {noise:.0%} {cells[0]:>16}{cells[1]:>16}")
 
 

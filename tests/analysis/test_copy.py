@@ -57,6 +57,25 @@ def runs(shared_data: Path, tmp_path_factory: pytest.TempPathFactory) -> pd.Data
 _EVERY = np.arange(0, 5001, 100)
 
 
+SCHEDULES = {
+    "warmup and cosine": lambda u: np.minimum(1.0, 10.0 * u + 0.01) * (1.01 + np.cos(np.pi * u)),
+    "decay over the last fifth": lambda u: np.minimum(1.0, (1.0 - u) / 0.2),
+    "two drops": lambda u: np.where(u < 0.5, 1.0, np.where(u < 0.8, 0.1, 0.01)),
+}
+
+
+@pytest.mark.parametrize("schedule", list(SCHEDULES))
+def test_a_known_learning_rate_takes_no_copy_away(runs: pd.DataFrame, schedule: str) -> None:
+    mine = runs[runs["step"].isin(_EVERY[::2])]
+    table = from_frame(
+        mine.assign(learning_rate=SCHEDULES[schedule](mine["step"] / 5000.0)), features=["copy/copy"]
+    )
+    found = trend_table(table, draws=FEW)
+    assert found["verdict"].tolist() == ["adds"] * 5
+    assert (found["p"] <= 0.05 / 15).all()
+    assert family_table(table).iloc[0]["verdict"] == "adds"
+
+
 @pytest.mark.parametrize(
     "steps", [_EVERY, _EVERY[::2], _EVERY[:26], _EVERY[-26:]], ids=["51", "26 even", "26 first", "26 last"]
 )

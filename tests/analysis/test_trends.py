@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import permutations
 
 import numpy as np
@@ -14,11 +15,8 @@ from toposcope.analysis import statistics as stat
 from toposcope.analysis.trends import resampling as res
 from toposcope.analysis.trends.alignment import alignment_interval, alignment_tail, standardised
 from toposcope.analysis.trends.basis import core_trends, trend_family
+from toposcope.analysis.trends.coincidences import freed
 from toposcope.analysis.trends.innovations import (
-    CYCLES,
-    JUMPY,
-    ONE_PERIOD,
-    TOO_SMOOTH,
     Innovations,
     detectable_r,
     innovation_test,
@@ -27,15 +25,23 @@ from toposcope.analysis.trends.innovations import (
     product_test,
     scores,
     sign_tail,
-    untestable,
 )  # fmt: skip
 from toposcope.analysis.trends.nulls import NULLS, REQUIRED, null_pairs, planted_pairs
+from toposcope.analysis.trends.refusals import (
+    CYCLES,
+    JUMPY,
+    ONE_PERIOD,
+    ONE_STRETCH,
+    TOO_SMOOTH,
+    untestable,
+)
 from toposcope.analysis.trends.setting import SETTING_NULLS
 from toposcope.analysis.trends.verdicts import Draws, family_table
 from toposcope.analysis.trends.whitening import whiten
 from toposcope.errors import InputError
 
 FEW = Draws(200, 300, 1000)
+
 STEPS = np.arange(51) * 100.0
 
 
@@ -231,7 +237,7 @@ def test_the_verdict_finds_a_planted_effect() -> None:
 def test_the_interval_inverts_the_test_by_signs() -> None:
     x, y = (whiten(z, STEPS) for z in planted_pairs(0.3, STEPS, 300))
     products = pair_products(scores(x.e), scores(y.e), np.sqrt(x.left * y.left))
-    result = product_test(*products, np.zeros(300, bool))
+    result = product_test(*products, np.full(300, ""))
     outside = (result.low > 0) | (result.high < 0)
     assert np.mean(outside == (result.p <= 0.05)) > 0.99
 
@@ -316,7 +322,7 @@ def test_shared_spikes_are_found() -> None:
     x, y = (whiten(z, STEPS) for z in _spiky(np.random.default_rng(1), 300))
     found = innovation_test(x, y, intervals=False)
     assert np.mean(found.p <= 0.05) > 0.6
-    signs = product_test(*pair_products(x.e, y.e, np.sqrt(x.left * y.left)), np.zeros(300, bool),
+    signs = product_test(*pair_products(x.e, y.e, np.sqrt(x.left * y.left)), np.full(300, ""),
                          intervals=False)  # fmt: skip
     assert np.mean(signs.p <= 0.05) < np.mean(found.p <= 0.05) - 0.15
     assert found.spikes.any()
@@ -535,3 +541,78 @@ def test_a_jump_that_both_share_is_found() -> None:
     x, shared, apart = (whiten(series(jump), STEPS) for jump in (at, at, late))
     assert np.mean(innovation_test(x, shared, intervals=False).p <= 0.05) > 0.35
     assert np.mean(innovation_test(x, apart, intervals=False).p <= 0.05) < 0.15
+
+
+@pytest.mark.parametrize("n", [22, 26, 30, 51])
+def test_a_known_learning_rate_leaves_a_choice_of_trends(n: int) -> None:
+    steps = np.arange(n) * 100.0
+    _, plain = trend_family(steps)
+    for drop in (0.3, 0.7):
+        _, sizes = trend_family(steps, np.where(steps < drop * steps[-1], 1.0, 0.1))
+        assert len(sizes) >= len(plain) - 1 >= 1
+        assert len(sizes) >= 2
+        assert sizes[0] == plain[0] + 3  # value, integral, lag: none of them in place of another trend
+    assert trend_family(steps, 2.0 - steps / steps[-1])[1][0] <= plain[0] + 1  # a line in the step is a trend
+
+
+def test_a_wave_that_both_keep_is_left_out() -> None:
+    g = np.random.default_rng(0)
+    wave = np.sin(2.0 * np.pi * STEPS / 700.0 + np.arange(60)[:, None]).T
+    x, y = (whiten(g.standard_normal((51, 60)), STEPS) for _ in range(2))
+    bare = [replace(z, e=z.e + size * wave) for z, size in ((x, 1.5), (y, -1.5))]
+    a, b, notes = freed(*bare)
+    touched = np.char.find(notes.astype(str), "checkpoints that both keep") > 0
+    assert np.mean(touched) > 0.8
+    periods = [float(note.split("a wave of ")[1].split()[0]) for note in notes[touched]]
+    assert np.median(periods) == pytest.approx(7.0, abs=0.3)
+    quiet = np.array([(notes[j] == "") for j in range(60)])
+    assert np.array_equal(a.e[:, quiet], bare[0].e[:, quiet])
+    shared = np.abs(np.sum(wave * b.e, axis=0)) / np.abs(np.sum(wave * bare[1].e, axis=0))
+    assert np.median(shared[touched]) < 0.3
+    assert (innovation_test(*bare, intervals=False).note[touched] != "").all()
+    untouched = freed(x, y)[2]
+    assert np.mean(untouched != "") < 0.05
+    assert (freed(bare[0], bare[0])[2] == "").all()  # what is the same stays as it is
+
+
+def test_an_early_turn_that_both_make_is_left_out() -> None:
+    g = np.random.default_rng(1)
+    u = STEPS[:, None] / 5000.0
+
+    def curve() -> np.ndarray:
+        return np.minimum(u / g.uniform(0.04, 0.1, 200), 1.0) - 0.5 * u + 0.01 * g.standard_normal((51, 200))
+
+    x, y = whiten(curve(), STEPS), whiten(curve(), STEPS)
+    a, _, notes = freed(x, y)
+    turned = np.char.find(notes.astype(str), "both turn sharply up to step") == 0
+    assert np.mean(turned) > 0.25
+    gone = (a.e == 0.0) & (x.e != 0.0)
+    assert np.array_equal(gone.any(axis=0), turned)
+    assert STEPS[gone.any(axis=1)].max() <= 1000.0
+    assert np.mean(innovation_test(x, y, intervals=False).p <= 0.05) < 0.12
+    late = np.roll(np.eye(51)[:, :1], 30) * 8.0 * np.ones(200)
+    spiky = (whiten(power + late + g.standard_normal((51, 200)), STEPS) for power in (0.0, 0.0))
+    assert not np.char.startswith(freed(*spiky)[2].astype(str), "both turn").any()
+
+
+def test_one_turn_on_uneven_steps_is_not_tested() -> None:
+    g = np.random.default_rng(2)
+    steps = np.unique(np.r_[0.0, np.geomspace(1, 143_000, 50).round()])
+    u = steps[:, None] / steps[-1]
+
+    def curve() -> np.ndarray:
+        return np.minimum(u / g.uniform(0.04, 0.1, 200), 1.0) - 0.5 * u + 0.005 * g.standard_normal((48, 200))
+
+    x, y = whiten(curve(), steps), whiten(curve(), steps)
+    assert np.mean(untestable(x, y) == ONE_STRETCH) > 0.5
+    assert np.mean(untestable(*(whiten(z, steps) for z in planted_pairs(0.7, steps, 200))) == "") > 0.98
+    assert np.mean(innovation_test(x, x, intervals=False).p <= 0.05) == 1.0  # the same are tested
+
+
+def test_a_row_says_what_was_left_out() -> None:
+    g = np.random.default_rng(7)
+    u = STEPS / 5000.0
+    loss, f = (np.minimum(u / 0.06, 1.0) - 0.5 * u + 0.02 * g.standard_normal(51) for _ in range(2))
+    table = from_frame(series(loss=loss, f=f))
+    for row in (trend_table(table, draws=FEW).iloc[0], family_table(table).iloc[0]):
+        assert row["reason"].startswith("both turn sharply up to step")

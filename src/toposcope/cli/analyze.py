@@ -202,6 +202,7 @@ def _calibrate(source: Path | None, draws: int, out: Path | None, as_json: bool)
         titles = {
             "null": "False alarms at a nominal 5%",
             "blind": "False alarms on curves written after the test was set",
+            "fresh": "False alarms on curves written after its last rule",
             "planted": "Planted effects found",
         }
         for kind, title in titles.items():

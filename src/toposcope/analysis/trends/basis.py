@@ -13,6 +13,8 @@ _RATES = np.geomspace(0.02, 2.0, 40)
 _WIDTHS = (0.05, 0.1)
 _PLACES = np.linspace(0.05, 0.95, 19)
 _EXTRA = (0, 2, 4, 7, 11, 16, 22)
+_HIDDEN = 1e-2
+"""What the core leaves of a learning rate is a trend above this part of it; less hides in the noise."""
 
 
 def trend_family(steps: np.ndarray, rate: np.ndarray | None = None) -> tuple[np.ndarray, np.ndarray]:
@@ -28,10 +30,13 @@ def trend_family(steps: np.ndarray, rate: np.ndarray | None = None) -> tuple[np.
 def _trend_family(at: tuple[float, ...], rate: tuple[float, ...] | None) -> tuple[np.ndarray, np.ndarray]:
     steps = np.array(at)
     core = core_trends(steps)
+    most = round(len(steps) / 2.5)
     if rate is not None:
+        plain = core.shape[1]
         core = _joined(core, schedule_trends(steps, np.array(rate)))
-    n, size = core.shape
-    most = max(round(n / 2.5), size)
+        most += core.shape[1] - plain  # known, not chosen: they do not take the place of trends that are
+    size = core.shape[1]
+    most = max(most, size)
     extra = _smooth_family(steps)
     extra = extra - core @ (core.T @ extra)
     left, power, _ = np.linalg.svd(extra, full_matrices=False)
@@ -71,7 +76,7 @@ def _joined(core: np.ndarray, more: np.ndarray) -> np.ndarray:
     more = more - more.mean(axis=0)
     more = more / np.maximum(np.linalg.norm(more, axis=0), 1e-300)
     left, power, _ = np.linalg.svd(more - core @ (core.T @ more), full_matrices=False)
-    basis, _ = np.linalg.qr(np.column_stack([core, left[:, power > 1e-6]]))
+    basis, _ = np.linalg.qr(np.column_stack([core, left[:, power > _HIDDEN]]))
     return basis
 
 

@@ -13,6 +13,7 @@ import pandas as pd
 from toposcope.analysis import statistics as stat
 from toposcope.analysis.trends import resampling as res
 from toposcope.analysis.trends.blind import BLIND_NULLS
+from toposcope.analysis.trends.fresh import FRESH_NULLS
 from toposcope.analysis.trends.innovations import (
     LEAST_LENGTH,
     innovation_test,
@@ -75,7 +76,7 @@ def rejections(x: np.ndarray, y: np.ndarray, steps: np.ndarray, norm: np.ndarray
         VERDICT: test.p,
     }
     found = {name: float(np.mean(p <= ALPHA)) for name, p in p_values.items()}
-    found[REFUSED] = float(np.mean(test.smooth))
+    found[REFUSED] = float(np.mean(test.why != ""))
     for name, indices in (
         ("iid bootstrap", res.iid_indices(n, RESAMPLES)),
         ("block bootstrap", res.block_indices(n, RESAMPLES, res.block_length(n))),
@@ -95,11 +96,11 @@ def calibration_matrix(
 ) -> pd.DataFrame:
     """Simulate every null at these steps; return the true rejection rate of every test, in long form.
 
-    Columns: kind ("null", "blind" or "planted"), case, test, columns (of the trend table), rate, error
-    (binomial standard error), draws, n. A blind null was written after the constants were set. A planted
-    case is a pair of power laws whose noise is correlated as named. The simulated weight norm grows like
-    t^0.3 with a tenth of its range in noise. Every case has random numbers of its own: cases simulated one by
-    one give what they give together.
+    Columns: kind ("null", "blind", "fresh" or "planted"), case, test, columns (of the trend table), rate,
+    error (binomial standard error), draws, n. A blind null was written after the constants were set, a fresh
+    one after the last rule. A planted case is a pair of power laws whose noise is correlated as named. The
+    simulated weight norm grows like t^0.3 with a tenth of its range in noise. Every case has random numbers
+    of its own: cases simulated one by one give what they give together.
 
     Raises
     ------
@@ -119,13 +120,17 @@ def simulated_cases(
     nulls: Sequence[str] | None = None, planted: Sequence[float] = PLANTED
 ) -> list[tuple[str, str, Simulate]]:
     """Return kind, case and simulator of pairs (steps, draws) of each null and each planted effect."""
-    every = {**NULLS, **BLIND_NULLS}
-    nulls = list(every) if nulls is None else list(nulls)
-    unknown = [name for name in nulls if name not in every]
+    kinds = {
+        name: kind
+        for kind, names in (("null", NULLS), ("blind", BLIND_NULLS), ("fresh", FRESH_NULLS))
+        for name in names
+    }
+    nulls = list(kinds) if nulls is None else list(nulls)
+    unknown = [name for name in nulls if name not in kinds]
     if unknown:
-        raise InputError(f"no null called {unknown[0]!r}; there are: {', '.join(every)}")
+        raise InputError(f"no null called {unknown[0]!r}; there are: {', '.join(kinds)}")
     cases: list[tuple[str, str, Simulate]] = [
-        ("blind" if name in BLIND_NULLS else "null", name, partial(null_pairs, name)) for name in nulls
+        (kinds[name], name, partial(null_pairs, name)) for name in nulls
     ]
     for rho in planted:
         for noise, text in _NOISE.items():

@@ -18,13 +18,7 @@ A fifth of the level goes to a second test, of shared spikes and transitions (`a
 inverts the first at the rest of the level; where only the second finds the pair, r and its interval are the
 second's. So an interval excludes 0 where p is at most 5%, and only there.
 
-Where both series take as many trend functions as there are, what is left of them may still be trend, and
-the pair is not tested ("too smooth to test"); nor where checkpoints are missing and both persist, one of them
-with order two or more, or both keep a line of one frequency in their spectra, each beyond Fisher's 5% bar
-("too uneven to test": the signs of two waves of one period do not flip apart); nor, below 40 checkpoints,
-where both jump, each at another checkpoint, or both have a persistence of order two or more. Innovations that
-are the same within 1% (|r| at least `SAME`) are tested all the same: leftovers of two trends do not agree so
-well.
+Which pairs are not tested is said in `refusals`; what is one coincidence is left out first (`coincidences`).
 """
 
 from __future__ import annotations
@@ -34,7 +28,6 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 
 import numpy as np
-import scipy  # its parts load on first use
 from numba import njit
 
 from toposcope.analysis import statistics as stat
@@ -46,26 +39,20 @@ from toposcope.analysis.trends.alignment import (
     scales,
     standardised,
 )
-from toposcope.analysis.trends.whitening import CYCLIC, SHORT, Whitened
+from toposcope.analysis.trends.coincidences import freed
+from toposcope.analysis.trends.refusals import SAME, differing, untestable
+from toposcope.analysis.trends.whitening import Whitened
+from toposcope.distributions import normal_quantile
 from toposcope.seeding import rng
 
 LEVERAGE_POWER = 0.375
 LEAST_LENGTH = 12
 ALPHA = 0.05
 """The level of intervals, and of `spikes`."""
-TOO_FEW = "too few checkpoints"
-TOO_SMOOTH, TOO_UNEVEN = "too smooth to test", "too uneven to test"
-ONE_PERIOD = f"{TOO_UNEVEN}: checkpoints are missing and both keep a wave of one period"
-LINE = 0.05
-"""How often the spectrum of white noise has a line beyond the bar (Fisher 1929)."""
-JUMPY = "too few checkpoints for series that jump, each at another one"
 WANING = 5.0
-CYCLES = "too few checkpoints for series that cycle"
-OUTLIER = 3.5
-"""Below `SHORT` checkpoints jumps (outliers of so many sigma) and cycles leave rests that agree by chance."""
-SAME = 0.99
-"""An |r| that no refusal stands against: the largest of 90,000 refused pairs of the setting nulls is .985."""
 _SIMULATED = 400
+_MANY, _FAR = 100, 6.0
+"""From so many innovations on, a sum so many standard deviations out has a tail below 1e-7."""
 _TAKEN = 1e-3
 """A checkpoint of which less is left has a regressor of its own, and no product."""
 
@@ -74,8 +61,8 @@ _TAKEN = 1e-3
 class Innovations:
     """Per pair: `r`, its interval [`low`, `high`] and the two-sided `p`.
 
-    `least` is the p that innovations of these sizes can reach; where a pair is too `smooth` (or its steps too
-    uneven) to test, p is NaN. `spikes` says that only the alignment finds them.
+    `least` is the p that innovations of these sizes can reach. `why` says why a pair is not tested (p is then
+    NaN), `note` what was left out of it; both are empty elsewhere. `spikes`: only the alignment finds it.
     """
 
     r: np.ndarray
@@ -83,7 +70,8 @@ class Innovations:
     high: np.ndarray
     p: np.ndarray
     least: np.ndarray
-    smooth: np.ndarray
+    why: np.ndarray
+    note: np.ndarray
     spikes: np.ndarray
 
 
@@ -101,19 +89,21 @@ def innovation_test(x: Whitened, y: Whitened, *, intervals: bool = True) -> Inno
     >>> bool(result.p[0] < 0.001), bool(result.low[0] > 0.3)
     (True, True)
     """
-    smooth, left = untestable(x, y) != "", np.sqrt(x.left * y.left)
+    why = untestable(x, y)
+    x, y, note = freed(x, y)
+    left = np.sqrt(x.left * y.left)
     e, f, steady = compared(x, y)
     excess = persistence_left(e, f, x.trace * y.trace)
     alpha = np.where(steady, 1.0 - SHARE, 1.0) * ALPHA
-    signs = product_test(*pair_products(e, f, left), smooth, excess=excess, alpha=alpha, intervals=intervals)
+    signs = product_test(*pair_products(e, f, left), why, excess=excess, alpha=alpha, intervals=intervals)
     e, f = standardised(x.e), standardised(y.e)
-    tails, ends = np.full((2, len(smooth)), np.nan), np.full((3, len(smooth)), np.nan)
+    tails, ends = np.full((2, len(why)), np.nan), np.full((3, len(why)), np.nan)
     for j in np.flatnonzero(np.isfinite(signs.p) & steady):
         pair = e[None, :, j], f[None, :, j], left[:, j].mean() / excess[j]
         tails[:, j] = alignment_tail(*pair)
         if intervals and only_aligned(signs.p[j], tails[0, j]):
             ends[:, j] = alignment_interval(*pair, SHARE * ALPHA)
-    return with_alignment(signs, tails, ends)
+    return replace(with_alignment(signs, tails, ends), note=np.where(why == "", note, ""))
 
 
 def persistence_left(e: np.ndarray, f: np.ndarray, trace: np.ndarray) -> np.ndarray:
@@ -146,7 +136,7 @@ def scores(e: np.ndarray) -> np.ndarray:
     >>> scores(np.array([[9.0], [-0.1], [0.2]])).round(2).ravel().tolist()
     [1.15, -0.32, 0.67]
     """
-    return np.sign(e) * scipy.stats.norm.ppf(0.5 + stat.ranks(np.abs(e)) / (len(e) + 1) / 2.0)
+    return np.sign(e) * normal_quantile(0.5 + stat.ranks(np.abs(e)) / (len(e) + 1) / 2.0)
 
 
 def only_aligned(signs: np.ndarray, aligned: np.ndarray) -> np.ndarray:
@@ -169,36 +159,6 @@ def with_alignment(signs: Innovations, tails: np.ndarray, ends: np.ndarray) -> I
     return replace(signs, r=r, low=low, high=high, p=p, least=least, spikes=spikes)
 
 
-def untestable(x: Whitened, y: Whitened) -> np.ndarray:
-    """Return for each pair why it is not tested, or an empty string."""
-    if x.choices == 1:
-        return np.full(len(x.order), f"{TOO_FEW}: no choice of trends", dtype=object)
-    differ = _differ(x, y)
-    smooth = x.exhausted & y.exhausted & differ
-    uneven = ((x.uneven & (y.order > 0)) | (y.uneven & (x.order > 0))) & differ
-    waves = _one_line(x, y) & differ
-    jumps = (x.count < SHORT) & _apart(x.e, y.e) & differ
-    cycles = (x.count < SHORT) & (x.order >= CYCLIC) & (y.order >= CYCLIC) & differ
-    reasons = [TOO_SMOOTH, TOO_UNEVEN, ONE_PERIOD, JUMPY, CYCLES]
-    return np.select([smooth, uneven, waves, jumps, cycles], reasons, "").astype(object)
-
-
-def _one_line(x: Whitened, y: Whitened) -> np.ndarray:
-    """Say of each pair, where checkpoints are missing, whether both have a line at one frequency."""
-    if x.count == len(x.steps):
-        return np.zeros(len(x.order), bool)
-    bar = np.log(x.count / 2.0 / LINE)
-    return np.asarray((np.minimum(_spectrum(x), _spectrum(y)) > bar).any(axis=0))
-
-
-def _spectrum(x: Whitened) -> np.ndarray:
-    """Return the periodogram of each column at half steps of frequency, of mean 1 in white noise."""
-    n = len(x.e)
-    waves = np.exp(-1j * np.pi / n * np.outer(np.arange(1, n), np.arange(n)))
-    with np.errstate(invalid="ignore", divide="ignore"):
-        return np.asarray(np.abs(waves @ x.e) ** 2 / np.sum(x.e**2, axis=0))
-
-
 def compared(x: Whitened, y: Whitened) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Return e and f of each pair, and whether they are `steady`: scores, or what is as it is.
 
@@ -207,31 +167,9 @@ def compared(x: Whitened, y: Whitened) -> tuple[np.ndarray, np.ndarray, np.ndarr
     """
     with np.errstate(invalid="ignore"):
         folds = np.minimum(*(np.ptp(np.log(scales(z.e)), axis=0) for z in (x, y)))
-        steady = ~((folds > np.log(WANING)) & _differ(x, y))
+        steady = ~((folds > np.log(WANING)) & differing(x, y))
     e, f = (np.where(steady, scores(z.e), z.e) for z in (x, y))
     return e, f, steady
-
-
-def _differ(x: Whitened, y: Whitened) -> np.ndarray:
-    product, square, _ = pair_products(x.e, y.e, x.left)
-    return np.asarray(~(np.abs(product.sum(axis=0)) >= SAME * square.sum(axis=0)))
-
-
-def _apart(e: np.ndarray, f: np.ndarray) -> np.ndarray:
-    """Say of each pair whether both have outliers, and none at the same checkpoint."""
-
-    def outliers(z: np.ndarray) -> np.ndarray:
-        sizes = np.abs(z)
-        known = sizes > 1e-9 * sizes.max(axis=0)  # a missing checkpoint has no innovation
-        usual = [
-            np.median(column[mine]) if mine.any() else np.nan
-            for column, mine in zip(sizes.T, known.T, strict=True)
-        ]
-        return np.asarray(sizes > OUTLIER / 0.6745 * np.array(usual))
-
-    with np.errstate(invalid="ignore"):
-        far, near = outliers(e), outliers(f)
-    return far.any(axis=0) & near.any(axis=0) & ~(far & near).any(axis=0)
 
 
 def pair_products(
@@ -248,7 +186,7 @@ def product_test(
     product: np.ndarray,
     square: np.ndarray,
     weight: np.ndarray,
-    smooth: np.ndarray,
+    why: np.ndarray,
     *,
     excess: np.ndarray | None = None,
     alpha: np.ndarray | None = None,
@@ -256,22 +194,24 @@ def product_test(
 ) -> Innovations:
     """Test sum e f (n, pairs) against random signs; r = sum e f / sum (e^2 + f^2) / 2.
 
-    A value b is inside the interval of r where sum (e f - b (e^2 + f^2) / 2) is not rejected at `alpha`, by
-    default 5%. `excess` is what `persistence_left` returns.
+    A pair is tested where `why` is empty. A value b is inside the interval of r where
+    sum (e f - b (e^2 + f^2) / 2) is not rejected at `alpha`, by default 5%. `excess` is what
+    `persistence_left` returns.
     """
     pairs = product.shape[1]
     r = product.sum(axis=0) / square.sum(axis=0)
     short = np.ones(pairs) if excess is None else 1.0 / np.sqrt(excess)
     alpha = np.full(pairs, ALPHA) if alpha is None else alpha
     p, least, low, high = (np.full(pairs, np.nan) for _ in range(4))
-    for j in np.flatnonzero(np.isfinite(r) & ~smooth):
+    for j in np.flatnonzero(np.isfinite(r) & (why == "")):
         q = np.ascontiguousarray(product[:, j] * weight[:, j])
         p[j] = sign_tail(q, product[:, j].sum() * short[j])
         least[j] = sign_tail(q, np.abs(product[:, j]).sum() * short[j])
         if intervals:
             mine, power, scale = (np.ascontiguousarray(part[:, j]) for part in (product, square, weight))
             low[j], high[j] = _interval(mine, power, scale, r[j], alpha[j], short[j])
-    return Innovations(r, low, high, p, least, smooth, np.zeros(pairs, bool))
+    none = np.full(pairs, "", dtype=object)
+    return Innovations(r, low, high, p, least, why, none, np.zeros(pairs, bool))
 
 
 @njit(cache=True)
@@ -363,17 +303,30 @@ def detectable_r(free: int, family: int, *, alpha: float = 0.05, power: float = 
     low, high = 0, len(grid)
     while low < high:
         middle = (low + high) // 2
-        f = grid[middle] * e + np.sqrt(1.0 - grid[middle] ** 2) * other
-        if _found(e * f, (1.0 - SHARE) * alpha / family) >= power:
+        if _found(e, other, grid[middle], (1.0 - SHARE) * alpha / family, power):
             high = middle
         else:
             low = middle + 1
     return float(grid[low]) if low < len(grid) else float("nan")
 
 
+@njit(cache=True, nogil=True)
+def _found(e, other, r, alpha, power):  # type: ignore[no-untyped-def]
+    """Say whether `power` of the pairs of correlation r, or more, have p <= alpha; stop when it is sure."""
+    rows, found, rest = len(e), 0, np.sqrt(1.0 - r * r)
+    for i in range(rows):
+        row = e[i] * (r * e[i] + rest * other[i])
+        found += _within(row, alpha)
+        if found / rows >= power or (found + rows - 1 - i) / rows < power:
+            break
+    return found / rows >= power
+
+
 @njit(cache=True)
-def _found(products, alpha):  # type: ignore[no-untyped-def]
-    found = 0
-    for row in products:
-        found += sign_tail(row, row.sum()) <= alpha
-    return found / len(products)
+def _within(q, alpha):  # type: ignore[no-untyped-def]
+    """Say whether `sign_tail` of q is at most alpha; a sum far out is not searched for its saddle point."""
+    total = q.sum()
+    z = abs(total) / np.sqrt(np.sum(q * q))
+    if len(q) >= _MANY and _FAR < z < 0.5 * np.sum(np.abs(q)) / np.sqrt(np.sum(q * q)) and alpha > 1e-6:
+        return True  # the tail is below 2 exp(-z^2 / 2) (Hoeffding)
+    return sign_tail(q, total) <= alpha

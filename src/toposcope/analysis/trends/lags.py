@@ -14,8 +14,8 @@ from toposcope.analysis.trends.innovations import (
     LEVERAGE_POWER,
     pair_products,
     product_test,
-    untestable,
 )
+from toposcope.analysis.trends.refusals import untestable
 from toposcope.analysis.trends.verdicts import DEFAULT_TARGETS, default_columns
 from toposcope.analysis.trends.whitening import whiten
 
@@ -51,7 +51,7 @@ def lag_statistics(
     lags alone.
     """
     first, last = whiten(x, steps, rate), whiten(y, steps, rate)
-    e, f, smooth = first.e, last.e, untestable(first, last) != ""
+    e, f, why = first.e, last.e, untestable(first, last)
     n, reach = len(e), most_lags(len(steps))
     lags = np.arange(-reach, reach + 1)
     r, p = np.empty((len(lags), x.shape[1])), np.empty((len(lags), x.shape[1]))
@@ -59,7 +59,7 @@ def lag_statistics(
     for i, lag in enumerate(lags):
         a, b = (slice(0, n - lag), slice(lag, n)) if lag >= 0 else (slice(-lag, n), slice(0, n + lag))
         left = np.sqrt(first.left[a] * last.left[b])
-        test = product_test(*pair_products(e[a], f[b], left), smooth, intervals=False)
+        test = product_test(*pair_products(e[a], f[b], left), why, intervals=False)
         r[i], p[i] = test.r, test.p
         products[i, a] = e[a] * f[b] / left**LEVERAGE_POWER
         size = np.sqrt(np.sum(products[i] ** 2, axis=0))

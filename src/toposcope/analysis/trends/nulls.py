@@ -10,6 +10,7 @@ import numpy as np
 
 from toposcope.analysis.trends import simulators as sim
 from toposcope.analysis.trends.blind import BLIND_NULLS
+from toposcope.analysis.trends.fresh import FRESH_NULLS
 from toposcope.seeding import rng
 
 NULLS: dict[str, sim.Simulator] = {
@@ -69,14 +70,14 @@ REQUIRED = (
 
 
 def null_pairs(name: str, steps: np.ndarray, draws: int) -> tuple[np.ndarray, np.ndarray]:
-    """Return `draws` independent pairs (n, draws) of the named null, blind ones too.
+    """Return `draws` independent pairs (n, draws) of the named null, blind and fresh ones too.
 
     >>> x, y = null_pairs("random walks", np.arange(20.0), 5)
     >>> x.shape
     (20, 5)
     """
     g = rng(name="null", null=name, n=len(steps), draw=draws)
-    simulate = {**NULLS, **BLIND_NULLS}[name]
+    simulate = {**NULLS, **BLIND_NULLS, **FRESH_NULLS}[name]
     return sim.at_steps(simulate, g, steps, draws), sim.at_steps(simulate, g, steps, draws)
 
 

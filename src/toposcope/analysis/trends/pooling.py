@@ -8,18 +8,18 @@ from functools import partial
 import numpy as np
 
 from toposcope.analysis.trends.alignment import SHARE, alignment_interval, alignment_tail, standardised
+from toposcope.analysis.trends.coincidences import freed
 from toposcope.analysis.trends.innovations import (
     ALPHA,
     LEAST_LENGTH,
-    TOO_FEW,
     compared,
     only_aligned,
     pair_products,
     persistence_left,
     product_test,
-    untestable,
     with_alignment,
 )
+from toposcope.analysis.trends.refusals import TOO_FEW, untestable
 from toposcope.analysis.trends.usual import departure_correlation
 from toposcope.analysis.trends.whitening import Whitened, whiten
 
@@ -30,11 +30,15 @@ NOTHING_LEFT = "a smooth trend explains a series completely: no innovations"
 
 @dataclass(slots=True)
 class RunProducts:
-    """The products of one run's innovations for one feature; `why` says why there are none."""
+    """The products of one run's innovations for one feature; `why` says why there are none.
+
+    `note` says what was left out of them.
+    """
 
     steps: np.ndarray
     why: str
     n: int
+    note: str = ""
     departure: float = np.nan
     free: int = 0
     left: float = np.nan
@@ -48,7 +52,7 @@ class RunProducts:
 
 def too_few(n: int) -> str:
     """Return the reason of a run that is too short."""
-    return f"{TOO_FEW}: {n} checkpoints, the test needs {LEAST_LENGTH}"
+    return f"{TOO_FEW}: {n} checkpoint{'s' * (n != 1)}, the test needs {LEAST_LENGTH}"
 
 
 def whitened(
@@ -68,15 +72,17 @@ def parts_of(x: np.ndarray, y: np.ndarray, steps: np.ndarray, rate: np.ndarray |
         return [RunProducts(steps, too_few(n), n) for _ in range(count)]
     departure = departure_correlation(x, np.repeat(y[:, None], count, axis=1), steps)
     a, b = whitened(x, y, steps, rate)
+    reasons = untestable(a, b)
+    a, b, notes = freed(a, b)
     left = np.sqrt(a.left * b.left)
     e, f, steady = compared(a, b)
     product, square, weight = pair_products(e, f, left)
     excess = persistence_left(e, f, a.trace * b.trace)
     e, f = (np.where(steady, standardised(z.e), np.nan) for z in (a, b))
-    out, reasons = [], untestable(a, b)
+    out = []
     for j in range(count):
         why = reasons[j] if np.isfinite(product[:, j]).all() else NOTHING_LEFT
-        part = RunProducts(a.steps, why, n, departure[j])
+        part = RunProducts(a.steps, why, n, "" if why else notes[j], departure[j])
         part.product, part.square, part.weight = product[:, j], square[:, j], weight[:, j]
         part.e, part.f, part.excess = e[:, j], f[:, j], float(excess[j])
         part.left = float(left[:, j].mean()) / part.excess
@@ -96,6 +102,10 @@ def pooled(parts: list[RunProducts]) -> dict[str, object]:
     left = [part.why for part in parts if part.why]
     if left:
         out["reason"] = f"{len(left)} of {len(parts)} runs left out: {left[0]}" if used else ""
+    noted = [part.note for part in used if part.note]
+    if noted:
+        told = noted[0] if len(parts) == 1 else f"{len(noted)} of {len(parts)} runs: {noted[0]}"
+        out["reason"] = "; ".join(text for text in (str(out["reason"]), told) if text)
     if not used:
         out["why"] = left[0] if left else TOO_FEW
         out["n"] = sum(part.n for part in parts)
@@ -112,7 +122,7 @@ def pooled(parts: list[RunProducts]) -> dict[str, object]:
         product,
         square,
         weight,
-        np.zeros(1, bool),
+        np.array([""], dtype=object),
         excess=np.array([np.mean([part.excess for part in used])]),
         alpha=np.array([ALPHA if pair is None else (1.0 - SHARE) * ALPHA]),
     )

@@ -12,11 +12,9 @@ from toposcope.analysis.table import SeriesTable
 from toposcope.analysis.trends.confirmatory import primary_columns
 from toposcope.analysis.trends.innovations import (
     LEAST_LENGTH,
-    TOO_FEW,
     Innovations,
     detectable_r,
     innovation_test,
-    untestable,
 )
 from toposcope.analysis.trends.pooling import (
     NOTHING_LEFT,
@@ -27,6 +25,7 @@ from toposcope.analysis.trends.pooling import (
     too_few,
     whitened,
 )
+from toposcope.analysis.trends.refusals import TOO_FEW
 from toposcope.analysis.trends.usual import (
     DEFAULT,
     DEFAULT_DRAWS,
@@ -272,7 +271,8 @@ def _of_run(
             notes.append(f"{table.repeated[run]} repeated rows of a step averaged")
         if len(frame) - len(steps):
             notes.append(f"{len(frame) - len(steps)} checkpoints without a finite value left out")
-        block["reason"] = ["; ".join(part for part in (old, *notes) if part) for old in block["reason"]]
+        told = zip(block["reason"], block.pop("note"), strict=True)
+        block["reason"] = ["; ".join(part for part in (*own, *notes) if part) for own in told]
         yield block
 
 
@@ -281,16 +281,16 @@ def _tested(x: np.ndarray, y: np.ndarray, steps: np.ndarray, rate: np.ndarray | 
     n, count = x.shape
     if n < LEAST_LENGTH:
         nothing = dict.fromkeys((*TEST, "least"), np.full(count, np.nan))
-        return pd.DataFrame({**nothing, "free": 0, "why": too_few(n), "spikes": False})
+        return pd.DataFrame({**nothing, "free": 0, "why": too_few(n), "note": "", "spikes": False})
     a, b = whitened(x, y, steps, rate)
     test = innovation_test(a, b)
     return pd.DataFrame({
         "r": test.r, "r_low": test.low, "r_high": test.high, "p": test.p, "least": test.least,
         "free": np.where(np.isfinite(test.p), n - np.maximum(a.trends, b.trends), 0),
-        "why": _reasons(test, untestable(a, b)), "spikes": test.spikes,
+        "why": _reasons(test), "note": test.note, "spikes": test.spikes,
     })  # fmt: skip
 
 
-def _reasons(test: Innovations, why: np.ndarray) -> list[str]:
+def _reasons(test: Innovations) -> list[str]:
     gone = ~np.isfinite(test.r)
-    return [NOTHING_LEFT if a else b for a, b in zip(gone, why, strict=True)]
+    return [NOTHING_LEFT if a else b for a, b in zip(gone, test.why, strict=True)]
