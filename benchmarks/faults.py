@@ -40,7 +40,7 @@ def _lines(injury, given: Path, out: Path) -> dict[str, list[str]]:
         "analyze": ("analyze", given / "store", "--out", out),
         "export": ("export", given / "store", "--out", out),
         "report": ("report", given / "store", "--out", out),
-        "forecast": ("forecast", given / "store"),
+        "forecast": ("forecast", given / "runs"),
         "merge": ("merge", given / "store", given / "other", "--out", out),
         "embeddings": (
             "embeddings", given / "runs", "--texts", given / "text.txt", "--out", out, "--jobs", 2,
@@ -106,9 +106,14 @@ def main() -> int:
         injury.write_series(given / "series", runs=2, steps=12)
         injury.write_series(given / "more", runs=3, steps=12)
         shutil.rmtree(given / "more" / "run0")
-        injury.finish(injury.command("weights", given / "series", "--out", given / "store", *SMALL))
-        injury.finish(injury.command("weights", given / "more", "--out", given / "other", *SMALL))
-        trained = injury.command("train", "--recipe", given / "small.toml", "--out", given / "runs")
+        injury.finish(
+            injury.command("weights", given / "series", "--out", given / "store", *SMALL), limit=600.0
+        )
+        injury.finish(
+            injury.command("weights", given / "more", "--out", given / "other", *SMALL), limit=600.0
+        )
+        few = ("--set", "steps=40", "--set", "checkpoint_every=10", "--jobs", 1)
+        trained = injury.command("train", "--recipe", given / "small.toml", "--out", given / "runs", *few)
         injury.finish(trained, limit=600.0)
         total: dict[str, dict[str, int]] = {}
         for name in options.commands.split(","):

@@ -157,6 +157,15 @@ def taken(process: int) -> tuple[float, float]:
     return ticks / os.sysconf("SC_CLK_TCK"), int(fields[21]) * os.sysconf("SC_PAGE_SIZE") / 2**20
 
 
+def stretch(last: int, marks: np.ndarray) -> str:
+    """Return the line of one stretch of updates: watch's ms and MB, server's seconds so far and MB."""
+    server = 1e3 * (marks[-1, 2] - marks[0, 2]) / max(len(marks) - 1, 1)
+    return (
+        f"{last - len(marks) + 1:6}-{last:6} {1e3 * marks[:, 0].mean():12.1f} "
+        f"{1e3 * np.quantile(marks[:, 0], 0.99):8.1f} {marks[-1, 1]:6.0f} {server:14.1f} {marks[-1, 3]:6.0f}"
+    )
+
+
 def updates(number: int, viewers: int) -> None:
     """Let a watch take in checkpoints, with viewers, and print what each stretch took."""
     with tempfile.TemporaryDirectory() as made:
@@ -173,26 +182,21 @@ def updates(number: int, viewers: int) -> None:
             readers = [Viewer(address) for _ in range(viewers)]
             for reader in readers:
                 reader.start()
-            marks = []
+            marks: list[tuple[float, ...]] = []
+            print("updates        watch: ms each, p99, MB     server: ms each, MB")
             for step in range(1, number + 1):
                 trainer.save(step)
                 began = time.process_time()
                 sidecar.look()
                 watchman.judge()
                 spent = time.process_time() - began
-                marks.append((spent, *taken(os.getpid())[1:], *taken(server.pid or 0)))
+                marks.append((spent, taken(os.getpid())[1], *taken(server.pid or 0)))
+                if len(marks) == max(number // 10, 1):
+                    print(stretch(step, np.array(marks)), flush=True)
+                    marks = []
             time.sleep(3)
             seen = [(reader.points, reader.bytes) for reader in readers]
         alarms = sum(event.kind == "alarm" for event in watchman.journal.read())
-    print("updates        watch: ms each, p99, MB     server: ms each, MB")
-    for part in np.array_split(np.arange(number), 10):
-        took = np.array(marks)[part]
-        server_ms = 1e3 * (took[-1, 2] - took[0, 2]) / max(len(part) - 1, 1)
-        print(
-            f"{part[0] + 1:6}-{part[-1] + 1:6} {1e3 * took[:, 0].mean():12.1f} "
-            f"{1e3 * np.quantile(took[:, 0], 0.99):8.1f} {took[-1, 1]:6.0f} "
-            f"{server_ms:14.1f} {took[-1, 3]:6.0f}"
-        )
     least, most = min(points for points, _ in seen), max(points for points, _ in seen)
     print(f"{viewers} viewers got {least} to {most} of {number} points, {max(b for _, b in seen)} bytes each")
     print(f"{alarms} alarms")

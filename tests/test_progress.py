@@ -118,3 +118,17 @@ def test_steps_done_before_a_resumed_run_are_not_counted(capsys, monkeypatch):
     lines = capsys.readouterr().err.splitlines()
     assert "left" not in lines[0]
     assert lines[-1].startswith("training steps: 600/1000, 1.0/s, 400 s left")
+
+
+def test_counts_that_come_all_at_once_are_no_rate_of_their_own(capsys, monkeypatch):
+    """Workers tell their steps in bursts: the rate is taken over half of the time, never over an instant."""
+    now = [0.0]
+    monkeypatch.setattr(shown.time, "monotonic", lambda: now[0])
+    with Progress("training steps", 1000, warms_up=True) as progress:
+        for burst in range(9):
+            for step in range(100):
+                now[0] = 100.0 * burst + step * 1e-6
+                progress.advance()
+        rates = [line.split(", ")[1] for line in capsys.readouterr().err.splitlines() if "/s" in line]
+    assert len(rates) > 5
+    assert all(float(rate.removesuffix("/s")) <= 2.1 for rate in rates)

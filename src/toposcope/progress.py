@@ -138,8 +138,8 @@ class Progress:
         (start, first), (now, done) = self._passed[0], self._passed[-1]
         if done - first < (self.total or 0) / 50:
             return 0.0
-        at = bisect.bisect_left(self._passed, (start + now) / 2, key=lambda passed: passed[0])
-        then, before = self._passed[min(at, len(self._passed) - 2)]
+        at = bisect.bisect_right(self._passed, (start + now) / 2, key=lambda passed: passed[0]) - 1
+        then, before = self._passed[max(at, 0)]
         return (done - before) / (now - then) if now > then else 0.0
 
     def _move_bar(self) -> None:

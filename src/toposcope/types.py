@@ -276,6 +276,8 @@ class Diagram:
     def triples(self) -> np.ndarray:
         """Return birth, death and dimension, shape (n, 3): a row of giotto-tda's arrays of diagrams.
 
+        `diagram.triples()[None]` is what its transformers take (tried with version 0.6.2).
+
         >>> Diagram(1, np.array([1.0]), np.array([2.0])).triples().tolist()
         [[1.0, 2.0, 1.0]]
         """

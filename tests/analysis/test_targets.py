@@ -10,10 +10,14 @@ import pytest
 from click.testing import CliRunner
 
 from toposcope.analysis import read_targets, series_table, trend_table
+from toposcope.analysis.analysis import study_of_rows
+from toposcope.analysis.subjects import WEIGHTS
 from toposcope.analysis.table import from_frame, with_targets
 from toposcope.cli.analyze import command
 from toposcope.errors import InputError
 from toposcope.probes.catalogue import own_catalogue
+from toposcope.store import catalogue_table
+from toposcope.types import Feature, Kind
 
 
 @pytest.fixture
@@ -172,3 +176,22 @@ def test_analyze_takes_a_target_from_a_file(tmp_path):
     result = CliRunner().invoke(command, list(map(str, call)), standalone_mode=False)
     rows = json.loads(result.output)["trends"]
     assert [(row["target"], row["column"], row["spearman"]) for row in rows] == [("glue", "f", 1.0)]
+
+
+def test_a_quality_that_a_probe_of_ones_own_declares_is_a_further_target() -> None:
+    lines = [
+        {"run": "a", "step": step, "probe": "mine", "name": "model", "feature": name, "value": value}
+        for step in range(30)
+        for name, value in (("score", 0.1 * step), ("shape", step**0.5))
+    ]
+    declared = catalogue_table({"mine": (
+        Feature("score", "my score", kind=Kind.QUALITY, target="score"),
+        Feature("shape", "my shape", primary=True),
+    )})  # fmt: skip
+    metrics = pd.DataFrame({"run": "a", "step": range(30), "loss": [5.0 / (i + 2) for i in range(30)]})
+    metrics["heldout_loss"] = float("nan")
+    runs = pd.DataFrame({"run": ["a"], "parameters": [10]})
+    study = study_of_rows(WEIGHTS, pd.DataFrame(lines), metrics, runs, catalogue=declared)
+    assert study.target == "loss"
+    assert study.further == ("score",)
+    assert study.labels.label("score") == "my score"

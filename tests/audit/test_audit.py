@@ -104,7 +104,7 @@ def test_the_command_prints_a_table_and_exits_with_1(tmp_path: Path, capsys: pyt
     with pytest.raises(SystemExit) as done:
         main(["audit", str(folder)])
     assert done.value.code == 0
-    assert f"{len(STEPS)} checkpoints of 1 runs read: nothing found" in capsys.readouterr().out
+    assert f"{len(STEPS)} checkpoints of 1 run read: nothing found" in capsys.readouterr().out
     next(fault for fault in CATALOGUE if fault.name == "all zero").plant(folder)
     with pytest.raises(SystemExit) as done:
         main(["audit", str(folder)])

@@ -7,7 +7,7 @@ import sys
 import numpy as np
 
 from toposcope.figures.rendering import WORTH, render, render_all
-from toposcope.figures.style import new_figure
+from toposcope.figures.style import CROWD, new_figure, to_svg
 
 
 def _figures(count):
@@ -28,3 +28,15 @@ def test_a_second_process_that_dies_leaves_its_figures_to_the_first(monkeypatch)
     assert render_all(_figures(WORTH)) == [render(figure) for figure in _figures(WORTH)]
     monkeypatch.setattr(sys, "executable", "/nowhere/python")
     assert all(one.png for one in render_all(_figures(WORTH)))
+
+
+def test_a_crowd_of_marks_is_a_picture_in_an_svg_and_a_few_are_shapes() -> None:
+    sizes = {}
+    for count in (100, 2000):
+        figure, axes = new_figure(2.0)
+        axes[0, 0].scatter(range(count), range(count), c=range(count), gid="crowd")
+        axes[0, 0].plot([0, count], [0, count])
+        svg = to_svg(figure)
+        assert (b"<image" in svg) == (count > CROWD)
+        sizes[count] = len(svg)
+    assert sizes[2000] < 2 * sizes[100]

@@ -66,7 +66,7 @@ def test_a_held_out_loss_is_never_taken_for_the_loss():
     [
         (
             pd.DataFrame({"a": [1.0]}),
-            "x: no column 'step' among a; say which one it is: --rename COLUMN=step",
+            "x: no column 'step' among a; say which one it is: rename COLUMN=step",
         ),
         (pd.DataFrame({"step": [], "loss": []}), "the table has no rows"),
         (

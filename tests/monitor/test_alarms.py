@@ -210,6 +210,18 @@ def test_a_matrix_that_stands_still_alarms_once():
     assert told == [[], [], [], ["a did not change at all"], [], []]
 
 
+@pytest.mark.parametrize(("renewed", "tells"), [(2, False), (3, False), (4, True)])
+def test_few_rows_of_a_small_matrix_that_turned_are_no_fault(renewed, tells):
+    common = {"name": "a", "head": None, "role": "mlp"}
+    content, told = Content(), []
+    for count in (0, 0, 0, 0, 0, renewed):
+        features = {"renewed_rows": count / 16, "renewed_count": float(count)}
+        rows = [common | {"feature": name, "value": value} for name, value in features.items()]
+        told.append([fault.sentence for fault in content.update(pd.DataFrame(rows))])
+    assert told[:5] == [[]] * 5
+    assert bool(told[5]) == tells
+
+
 def test_an_alarm_is_told_once_and_survives_a_restart(tmp_path):
     store = _store(tmp_path, _swapped)
     _losses(store, spike=155)

@@ -174,6 +174,16 @@ def test_a_rank_of_a_distributed_checkpoint_that_grows_is_waited_for_by_name(tmp
     assert why.startswith("__0_0.distcp has 100 of ")
 
 
+def test_the_ranks_that_megatron_was_saved_by_are_counted(tmp_path):
+    first, _ = _megatron(tmp_path / "run")
+    shutil.rmtree((tmp_path / "run" / first).parents[0].with_name("mp_rank_01"))
+    clock = [0.0]
+    follower = Follower(tmp_path / "run", rest=5.0, clock=lambda: clock[0])
+    assert not _ready(follower, clock, LONG)
+    (why,) = follower.look().waiting.values()
+    assert "holds 1 of the 2 ranks that it was saved by" in why
+
+
 def test_ranks_that_nothing_counts_wait_for_a_tracker_but_not_for_ever(tmp_path):
     files = _neox(tmp_path / "whole")
     run = tmp_path / "run"

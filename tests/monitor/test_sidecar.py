@@ -71,6 +71,15 @@ def test_the_history_travels_and_the_trainers_files_stay(tmp_path):
     assert {file: file.read_bytes() for file in path.iterdir()} == before
 
 
+def test_the_losses_of_a_run_are_there_before_its_checkpoints_are_measured(tmp_path, monkeypatch):
+    sidecar = _sidecar(tmp_path)
+    _save(tmp_path / "run", 10)
+    monkeypatch.setattr(sidecar, "_take", lambda *_: pytest.fail("interrupted"))
+    with pytest.raises(BaseException, match="interrupted"):
+        sidecar.look()
+    assert sidecar.store.metrics()["step"].tolist() == [0, 5, 10]
+
+
 def test_a_killed_sidecar_goes_on_where_it_was(tmp_path):
     first = _sidecar(tmp_path)
     _save(tmp_path / "run", 10)

@@ -379,7 +379,7 @@ def test_weights_and_representations_share_a_page_from_two_stores(tmp_path, page
     text = (out / "index.html").read_text()
     assert text.index('id="weights-figures"') < text.index('id="representations-figures"')
     assert "Representations: tables" in text
-    assert len({path.stem for path in (out / "figures").iterdir()}) == len(FIGURES) + 2  # Rips alone
+    assert len({path.stem for path in (out / "figures").iterdir()}) == len(FIGURES) + 1  # Rips alone
     with pytest.raises(InputError, match=rf"^{re.escape(str(of_states))} is given twice: leave one out$"):
         report([of_states, of_states], out)
 

@@ -11,6 +11,7 @@ from toposcope.report.closing import MOST_LINES, failures, findings, provenance
 from toposcope.report.tables import forecasts_table
 from toposcope.report.weights import part as part_module
 from toposcope.report.weights.part import weights_part
+from toposcope.report.weights.tables import phases_table
 
 H0 = "rips/euclidean/pooled/h0_total"
 
@@ -160,3 +161,19 @@ def test_provenance_flattens_the_recipe(study):
     assert ("recipe: points", "200") in provenance(study.provenance, study.runs)
     assert ("recipe: without", "none") in provenance(study.provenance, study.runs)
     assert ("series", "runs/here") in provenance(study.provenance, study.runs)
+
+
+def test_a_long_table_of_phases_starts_closed(make_study) -> None:
+    study = make_study(trends=False, errors={})
+
+    def folded(runs: int) -> bool:
+        lines = [
+            {"run": f"r{run}", "column": H0, "rule": rule, "peak_step": 10.0, "diminishing_step": 20.0}
+            for run in range(runs)
+            for rule in ("coded", "written")
+        ]
+        table = phases_table(study.with_tables(phases=pd.DataFrame(lines)))
+        assert len(table.rows) == 2 * runs
+        return table.folded
+
+    assert [folded(12), folded(13)] == [False, True]

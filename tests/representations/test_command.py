@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import importlib.util
 import json
+import re
 import shutil
 
 import numpy as np
@@ -313,3 +315,20 @@ def test_an_unknown_probe_is_refused(tmp_path, capsys):
     assert code == 2
     assert "--features holes: no such probe; use representations, sensitivity, or MODULE:CLASS" in err
     assert not (tmp_path / "store").exists()
+
+
+def test_without_pytorch_it_is_one_line_before_anything_is_read(monkeypatch, tmp_path, capsys):
+    """So for the loss surface, too: the line has the command that adds it here."""
+    found = importlib.util.find_spec
+    monkeypatch.setattr(
+        importlib.util, "find_spec", lambda name, *rest: None if name == "torch" else found(name)
+    )
+    for command in (["embeddings", "--texts", tmp_path / "t"], ["landscape"]):
+        with pytest.raises(SystemExit) as ended:
+            main([str(word) for word in (*command, tmp_path / "nothing", "--out", tmp_path / "s")])
+        assert ended.value.code == 2
+        (line,) = capsys.readouterr().err.splitlines()
+        assert re.fullmatch(
+            r"toposcope: error: torch is not installed; install it with: .*toposcope\[train\]'", line
+        )
+        assert not (tmp_path / "s").exists()

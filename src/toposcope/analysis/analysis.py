@@ -240,7 +240,7 @@ def _studies(
         table = renamed(read_table(Path(source)), rename, str(source))
         return [_of_table(table, Path(source).stem, targets, columns, scores)]
     store = source if isinstance(source, Store) else Store.open(source)
-    features = store.features()
+    features = store.features().drop(columns=["content_hash", "recipe_hash"])
     if features.empty:
         path = store.path
         raise InputError(f"{path} has no measured features; run: toposcope weights SERIES --out {path}")

@@ -70,6 +70,8 @@ class PublishedRules:
     """Rule that reads features -> the same rule without them, by the names of the forecasters."""
     leading: tuple[str, str] = ("", "")
     """The rule that a sentence quotes, and its part from the loss alone."""
+    source: str = ""
+    """What sentences call where the rules are from."""
 
 
 NOTHING = PublishedRules()

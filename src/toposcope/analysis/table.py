@@ -18,6 +18,11 @@ from toposcope.types import Kind, Scope
 
 KEYS = ("run", "step")
 _GOOD = ("ok", "subsampled", "truncated")
+_READ = (
+    "run", "step", "probe", "scope", "name", "role", "layer", "filtration", "draw", "feature", "value",
+    "status",
+)  # fmt: skip
+"""What is read of long rows: notes, times and hashes would be copied time and again."""
 
 
 @dataclass(frozen=True)
@@ -268,7 +273,7 @@ def _numbers(frame: pd.DataFrame, columns: Sequence[str]) -> tuple[pd.DataFrame,
 
 def _checked(features: pd.DataFrame) -> pd.DataFrame:
     _need(features, ("run", "step", "probe", "feature", "value"), "features")
-    rows = features.copy()
+    rows = features[[column for column in _READ if column in features]].copy()
     for column, default in (("name", "model"), ("role", "model"), ("filtration", ""), ("status", "ok")):
         rows[column] = rows[column].fillna(default) if column in rows else default
     rows.loc[rows["name"] == "", "name"] = "model"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -100,21 +101,23 @@ def of_kept(series: KeptSeries, options: RepresentationOptions, asked: TextsAske
 
 
 def check_device(device: str) -> None:
-    """Refuse a device that this machine does not have.
+    """Refuse a device that this machine does not have, before a model is asked for.
 
     Raises
     ------
     InputError
         When it is none, or not here.
+    MissingExtraError
+        When PyTorch is not installed: no model can be run.
     """
+    if importlib.util.find_spec("torch") is None:
+        raise MissingExtraError("torch", "train")
     if device == "cpu":
         return
     if not re.fullmatch(r"cuda(:\d+)?", device):
         raise InputError(f"--device {device!r} is unknown; use cpu or cuda")
-    try:
-        import torch
-    except ImportError:
-        raise MissingExtraError("torch", "hf") from None
+    import torch
+
     if not torch.cuda.is_available():
         raise InputError(f"--device {device} is not available on this machine; use --device cpu")
 

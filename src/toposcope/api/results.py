@@ -23,6 +23,15 @@ _MOST_KINDS = 6
 """Kinds of matrices that a comparison names in its line."""
 
 
+def counted(checkpoints: int, runs: int) -> str:
+    """Return how much a series holds, in words.
+
+    >>> counted(51, 3), counted(1, 1)
+    ('51 checkpoints of 3 runs', '1 checkpoint of 1 run')
+    """
+    return f"{checkpoints} checkpoint{'s' * (checkpoints != 1)} of {runs} run{'s' * (runs != 1)}"
+
+
 @dataclass(frozen=True)
 class Audit:
     """What an audit of a series found: `findings`, and `table` with a row for each of them."""
@@ -41,7 +50,7 @@ class Audit:
 
     def __repr__(self) -> str:
         """Return the answer, then the first findings."""
-        seen = f"{self.checkpoints} checkpoints of {self.runs} runs"
+        seen = counted(self.checkpoints, self.runs)
         if not self.findings:
             return f"{seen}: nothing found"
         first = [f"{f.run} step {f.step}: {f.fault}: {f.message}" for f in self.findings[:5]]

@@ -30,6 +30,7 @@ def command(
     Exits with 1 when something is found.
     """
     from toposcope.api import audit
+    from toposcope.api.results import counted
     from toposcope.sources import open_series
 
     opened = open_series(list(series), revisions=revisions, steps=steps, step_pattern=step_pattern)
@@ -50,7 +51,7 @@ def command(
         print_table(f"{len(findings)} findings", ("run", "step", "fault", "tensor", "what"), rows)
     else:
         read = "sampled" if cheap else "read"
-        click.echo(f"{len(opened)} checkpoints of {len(opened.runs)} runs {read}: nothing found")
+        click.echo(f"{counted(len(opened), len(opened.runs))} {read}: nothing found")
     if left_out:
         click.echo(f"Not measured as weights: {left_out}")
     return 1 if findings else 0

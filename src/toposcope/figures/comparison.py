@@ -14,8 +14,8 @@ from toposcope.types import Normalization, Scope
 
 PANELS = (
     ("neural_persistence", Normalization.MATRIX, "neural persistence"),
-    ("h0_total_scaled", "euclidean", "H0 total / median distance"),
-    ("wasserstein1_np", "weights", "W1 of weight diagrams"),
+    ("h0_total_scaled", "euclidean", "H0 / median distance"),
+    ("wasserstein1_np", "weights", "W1 of weights"),
 )
 """Feature, filtration and title of the panels: two differences and one distance."""
 MOST = 32

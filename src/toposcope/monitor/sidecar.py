@@ -126,6 +126,7 @@ class Sidecar:
     def look(self) -> list[Event]:
         """Look once, measure what is new, and return what happened."""
         found = self._follower.look()
+        early = self._copy_losses(begun=False)
         events = self._tell_waiting(found.waiting)
         events += [
             self.journal.append("vanished", at.run, at.step, why="gone before it was complete")
@@ -137,7 +138,7 @@ class Sidecar:
                 events.append(self.journal.append("vanished", at.run, at.step, why="gone before it was held"))
             else:
                 events += self._take(sighting, held)
-        events += self._copy_losses()
+        events += early + self._copy_losses()
         self._compact()
         return events
 
@@ -256,10 +257,13 @@ class Sidecar:
                 other.held = None
         self._state.last[at.run] = _Last(at, held)
 
-    def _copy_losses(self) -> list[Event]:
+    def _copy_losses(self, *, begun: bool = True) -> list[Event]:
+        """Copy what the logs have new; first, before what lies there is measured, of new runs alone."""
         events = []
         for name, source in self._follower.sources.items():
             past = self._state.segments.seen.get(name)
+            if past and not begun:
+                continue  # a rollback is known when its checkpoint is taken in
             segment = past[-1].run if past else name
             try:
                 history = source.metrics()

@@ -9,5 +9,5 @@ from toposcope.papers.phase_rules import phase_table
 
 PUBLISHED = PublishedRules(
     published_rules, lambda table, columns: phase_table(table, columns=columns), EMBEDDING_PHASES,
-    CONTROLS, (CombinedRule.name, LossOnlyRule.name),
+    CONTROLS, (CombinedRule.name, LossOnlyRule.name), "the weight-space paper",
 )  # fmt: skip

@@ -17,7 +17,8 @@ def of_seeds(study: Study) -> str:
         return (
             f"some sizes have fewer than three seeds ({least}), so intervals over seeds are wide or missing"
         )
-    return f"with {least} to {most} seeds per size, intervals over seeds are meant for these recipes only"
+    seeds = str(most) if least == most else f"{least} to {most}"
+    return f"with {seeds} seeds per size, intervals over seeds are meant for these recipes only"
 
 
 def of_draws(study: Study, drawn_from: str) -> str:

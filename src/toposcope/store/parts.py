@@ -217,7 +217,9 @@ def _noted(path: Path) -> dict[str, Any]:
 
 @functools.lru_cache(maxsize=1 << 16)
 def _footer(path: Path, identity: tuple[int, int, int]) -> dict[str, Any]:
-    return file_metadata(path)
+    """Read what places a part among the others; the rest of the footer would only fill the cache."""
+    content = file_metadata(path)
+    return {name: content[name] for name in (WRITE_NUMBER, "units", "replaces") if name in content}
 
 
 def read(

@@ -108,6 +108,14 @@ def test_drill_downs_open_and_a_link_restores_the_view(visit, growing):
     expect(again.locator("html")).to_have_attribute("data-theme", "dark")
 
 
+def test_a_forecast_has_its_interval_its_cone_and_the_time_left(visit):
+    page = visit()
+    table = page.locator('[data-part="forecasts"] table')
+    expect(table).to_contain_text(re.compile(r"\d\.\d{3} \[\d\.\d{3}, \d\.\d{3}\]"), timeout=240_000)
+    expect(table).to_contain_text("8.3 min")  # 2,000 steps of .25 s
+    expect(page.locator('[data-panel="loss"]')).to_contain_text("Dashed beyond the last step: the forecast")
+
+
 def test_a_heat_map_shows_one_role_and_the_link_says_which(visit):
     page = visit("/?open=heat")
     canvas = page.locator('[data-drill="heat"] canvas')

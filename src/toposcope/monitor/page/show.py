@@ -75,7 +75,7 @@ def _forecast(live: Live, one: Mapping[str, Any]) -> dict[str, Any]:
     if one["final"] is not None:
         final = number(one["final"], "{:.3f}")
         if one["low"] is not None and one["high"] is not None:
-            final += f" [{number(one['low'], '.3f')}, {number(one['high'], '.3f')}]"
+            final += f" [{number(one['low'], '{:.3f}')}, {number(one['high'], '{:.3f}')}]"
     return {
         "run": one["run"], "final": final, "level": f"{one['level']:.0%}", "status": one["status"],
         "reason": one["reason"], "end": "unknown" if one["endless"] else f"{one['horizon']:,}",

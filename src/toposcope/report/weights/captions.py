@@ -12,7 +12,7 @@ from toposcope.analysis.subjects import H0, H0_SCALED, H1, NP
 from toposcope.figures.marks import bends_of
 from toposcope.report.notes import beside_null, correlations_caption, of_draws, of_seeds
 from toposcope.report.parts import Caption
-from toposcope.report.weights.pictures import shown_together, symptoms_of
+from toposcope.report.weights.pictures import ill_logs, shown_together
 from toposcope.types import Normalization, Scope
 
 H1_SCALED = H0_SCALED.replace("h0_", "h1_")
@@ -48,7 +48,7 @@ def _marked(study: Study, *columns: str) -> str:
 
 def _alarmed(study: Study) -> str:
     """Return what a caption says on the alarms that its curves carry."""
-    return " Dashed lines: alarms of `toposcope watch` on this run, by test." if study.alarms else ""
+    return " Dashed lines: where toposcope watch raised an alarm, and by which test." if study.alarms else ""
 
 
 def _snapshot() -> Caption:
@@ -95,7 +95,7 @@ def _loss(study: Study) -> Caption:
         "Loss",
         "Training loss of every step, averaged within log-spaced bins with their 5% to 95% range"
         + (", and the loss on fixed held-out batches at each checkpoint." if held else ".")
-        + (" Dashed lines: where a log falls ill, and how." if symptoms_of(study) else "")
+        + (" Dashed lines: where a log falls ill, and how." if ill_logs(study) else "")
         + _alarmed(study),
         can,
         cannot + " Also, " + of_seeds(study) + ".",
@@ -236,8 +236,9 @@ def _forecast(study: Study) -> Caption:
     return Caption(
         "Error of forecasts of the final loss",
         "Absolute error of every run (dots) and its mean (diamonds), by method and by the part of the run "
-        "that was seen; each run is forecast from the others. Published rules are the weight-space paper's; "
-        "the dashed line is its combined rule with the last loss in place of the topology.",
+        "that was seen; each run is forecast from the others. Published rules are "
+        f"{study.published.source or 'a paper'}'s; the dashed line is its combined rule with the last loss "
+        "in place of the topology.",
         can,
         "How well any of these does elsewhere: which of many comes out best is itself a matter of chance, "
         f"and the published rules' constants were chosen by their authors on runs of this kind.{limit}",

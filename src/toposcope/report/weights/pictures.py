@@ -97,11 +97,9 @@ def _over_time(study: Study) -> Iterator[tuple[str, Figure]]:
             ),
         )
     if _measured(study, "h0_total"):
-        of_rips = _rips_bends(study)
-        yield (
-            "vietoris_rips",
-            vietoris_rips.draw(features, runs, scope=cloud, bends=of_rips, alarms=study.alarms),
-        )
+        bends_of_cloud = _rips_bends(study)
+        drawn = vietoris_rips.draw(features, runs, scope=cloud, bends=bends_of_cloud, alarms=study.alarms)
+        yield "vietoris_rips", drawn
     if len(metrics) and _measured(study, "h0_total"):
         notes = rho_notes(study.leading, runs, target=study.target, column=study.column(H0))
         yield "loss_against_h0", loss_against_h0.draw(features, metrics, runs, scope=cloud, notes=notes)
@@ -132,8 +130,16 @@ def _of_losses(study: Study) -> Iterator[tuple[str, Figure]]:
 
 def symptoms_of(study: Study) -> dict[str, list[tuple[str, float]]]:
     """Return where the training log of each run falls ill or a watch raised an alarm: kind and step."""
+    ill = ill_logs(study)
+    names = [str(run) for run in study.metrics["run"].unique()]
+    found = {run: [*ill.get(run, ()), *study.alarms.get(run, ())] for run in names}
+    return {run: marks for run, marks in found.items() if marks}
+
+
+def ill_logs(study: Study) -> dict[str, list[tuple[str, float]]]:
+    """Return where the training log of each run falls ill: kind and step."""
     found = {
-        str(run): [*((one.kind, float(one.step)) for one in health(rows)), *study.alarms.get(str(run), ())]
+        str(run): [(one.kind, float(one.step)) for one in health(rows)]
         for run, rows in study.metrics.groupby("run")
     }
     return {run: symptoms for run, symptoms in found.items() if symptoms}

@@ -11,6 +11,9 @@ from toposcope.analysis.subjects import H0, H1, NP
 from toposcope.report.weights.pictures import has_curves
 from toposcope.tabular import Table
 
+_MOST_OPEN = 24
+"""A table with more lines than this starts closed."""
+
 
 def runs_table(study: Study) -> Table:
     """Return what was measured: a line per run with its first and last values."""
@@ -67,7 +70,7 @@ def _moved(line: pd.Series, column: str, form: str, values: pd.Series) -> str:
 
 
 def phases_table(study: Study) -> Table:
-    """Return the weight-space paper's phase rules for neural persistence and H0."""
+    """Return what published rules see of phases in neural persistence and H0."""
     wanted = [study.column(NP), study.column(H0)]
     rows = [
         (
@@ -82,7 +85,7 @@ def phases_table(study: Study) -> Table:
     ]
     return Table(
         "phases",
-        "Phases by the weight-space paper's rules",
+        f"Phases by {study.published.source}'s rules",
         "Step of the largest change and of diminishing returns, by the rule as its code has it (moving "
         "average) and as its text has it. Neither rule has an error rate: on noise they name a step as "
         "well. Roles are in the CSV file.",
@@ -90,6 +93,7 @@ def phases_table(study: Study) -> Table:
         tuple(rows),
         frame=study.phases,
         grouped=True,
+        folded=len(rows) > _MOST_OPEN,
     )
 
 

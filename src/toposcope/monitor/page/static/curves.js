@@ -73,14 +73,14 @@ export class Curves {
   }
 
   async load() {
-    const span = this.range ? { from: this.range[0], to: this.range[1] } : {};
-    let data;
-    try {
-      data = await get("/panel/curves", { key: this.key, log: this.logx ? "1" : "0", ...span });
-    } catch {
+    const known = () => this.choose || this.page.index.measures.some((one) => one.key === this.key);
+    if (!known()) this.page.index = await get("/panel/index");
+    if (!known() || !this.key) {
       if (!this.chart) this.area.replaceChildren(html("p", { class: "soft" }, "Nothing of this is measured yet."));
       return;
     }
+    const span = this.range ? { from: this.range[0], to: this.range[1] } : {};
+    const data = await get("/panel/curves", { key: this.key, log: this.logx ? "1" : "0", ...span });
     this.page.seen(data.version);
     this.chart ??= new Chart(this.area, {
       hidden: () => view.list("hide"), hide: (runs) => { view.set({ hide: runs }); this.page.redraw(); },
