@@ -169,7 +169,8 @@ def package(n: int) -> np.ndarray:
         for series in curves(steps, JUDGED).values()
     ]
     worst = max(float(np.mean(rate)) for rate in rates)
-    return np.vstack([known.scanned, [worst, 0.0, 0.0]]).astype(np.float32)
+    assert known.unkind is not None
+    return np.vstack([known.scanned, known.unkind.scanned, [worst, 0.0, 0.0]]).astype(np.float32)
 
 
 def main() -> None:

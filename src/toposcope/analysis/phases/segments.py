@@ -41,6 +41,7 @@ COLUMNS = (
     "start_high", "kind", "direction", "spectral_label", "embedding_label", "false_alarm_rate", "boundary_p",
     "boundary_holm", "status", "reason",
 )  # fmt: skip
+CANNOT_TELL = "cannot tell: a trend with unkind noise bends as much (p {p:.2f}; with kind noise {own:.2g})"
 _P = COLUMNS.index("boundary_p") - 2
 """Where a row of `segments` has its p-value; the adjusted one follows."""
 
@@ -58,8 +59,10 @@ def segment_table(
     boundaries; both are what the smooth trends of training (constant, line, powers of the step, log step)
     cannot follow, beyond noise that may persist, wane or grow (`phases.bends`).
     `boundary_p` is the p-value of having any, against simulated series without one at the same steps
-    (`phases.reference`); `boundary_holm` the same adjusted over the columns of a run by Holm's method. With
-    `per_run` a series keeps its bends only where that is at most 5%, and the reason tells of those dropped.
+    (`phases.reference`), of kind noise and of unkind, whichever is larger; a series that bends for the first
+    alone stays whole, and its reason says that it cannot be told. `boundary_holm` is the same adjusted over
+    the columns of a run by Holm's method. With `per_run` a series keeps its bends only where that is at most
+    5%, and the reason tells of those dropped.
     `false_alarm_rate` is simulated too, for these steps: the highest share in which a series on its own
     shows a bend, over five kinds of plain curve that the reference was not made of.
 
@@ -118,7 +121,9 @@ def segments(
     reason = why_not(change, scan(grid, change))
     if reason:
         return [_nothing("degenerate", reason)]
-    bends, p = search(grid, change, reference(steps), p)
+    known = reference(steps)
+    bends, p = search(grid, change, known, p)
+    untold = "" if bends else _untold(known, scan(grid, change), p)
     bends = () if one else tuple(sorted(bends))
     last = scan(grid, change, bends)
     rate = false_alarms(steps)
@@ -132,10 +137,16 @@ def segments(
         direction = "rising" if low > 0 else "falling" if high < 0 else "flat"
         rows.append((
             i, steps[a], steps[b], slope, low, high, first, end, kind, direction,
-            _spectral(direction, risen), _EMBEDDING[direction], rate, p, p, "ok", "",
+            _spectral(direction, risen), _EMBEDDING[direction], rate, p, p, "ok", untold,
         ))  # fmt: skip
         risen = risen or direction == "rising"
     return rows
+
+
+def _untold(known: Reference, found: Scan, p: float) -> str:
+    """Return why it cannot be told whether a series without bends has any, or nothing."""
+    own = known.kindly(found.gain, found.persistence, found.unevenness)
+    return CANNOT_TELL.format(p=p, own=own) if own <= FALSE_ALARMS < p else ""
 
 
 def gain_of(steps: np.ndarray, values: np.ndarray) -> float:
