@@ -378,5 +378,5 @@ def test_a_power_law_that_begins_late_does_not_bend_where_steps_grow() -> None:
     late = (late - late.min(axis=1, keepdims=True)) / np.ptp(late, axis=1)[:, None]
     found = [len(segments(steps, values)) > 1 for values in late + 0.01 * g.standard_normal(late.shape)]
     assert np.mean(found) <= 0.12  # 75% before such trends were taken
-    kink = 30.0 * np.maximum(np.log(steps / steps[16]), 0.0) + g.standard_normal((20, len(steps)))
+    kink = 60.0 * np.maximum(np.log(steps / steps[16]), 0.0) + g.standard_normal((20, len(steps)))
     assert np.mean([len(segments(steps, values)) > 1 for values in kink]) > 0.4

@@ -25,6 +25,8 @@ from toposcope.analysis.phases.bends import Scan, design, scans
 from toposcope.seeding import rng
 
 FALSE_ALARMS = 0.05
+UNEVEN_LEVEL = 0.02
+"""At uneven steps p is too small by a factor of two or more for some noises: p above this is no bend."""
 PACKAGED = "reference.npz"
 """Made by `python benchmarks/analysis_segments.py --package`."""
 SERIES, UNKIND = 3000, 2000
@@ -83,6 +85,16 @@ class Reference:
         return np.array([self.p_value(*row) for row in scanned])
 
 
+def level_of(steps: np.ndarray) -> float:
+    """Return the p up to which a series bends: 5% at even steps, `UNEVEN_LEVEL` at others.
+
+    >>> level_of(np.arange(100.0, 2000.0, 100.0)), level_of(2.0 ** np.arange(20))
+    (0.05, 0.02)
+    """
+    gaps = np.diff(steps)
+    return FALSE_ALARMS if np.allclose(gaps, gaps[0], rtol=1e-6) else UNEVEN_LEVEL
+
+
 def steps_even(steps: Sequence[float]) -> int:
     """Return n where the steps are the first n multiples of one number, else 0: only their ratios matter."""
     n = len(steps)
@@ -132,7 +144,7 @@ def _false_alarms(steps: tuple[float, ...]) -> float:
         return ready[1]
     grid, known = design(np.array(steps)), _reference(steps)
     return max(
-        float(np.mean(known.p_values(scans(grid, np.diff(series, axis=1))) <= FALSE_ALARMS))
+        float(np.mean(known.p_values(scans(grid, np.diff(series, axis=1))) <= level_of(grid.steps)))
         for series in curves(grid.steps, JUDGED).values()
     )
 
