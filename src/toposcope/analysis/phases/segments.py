@@ -102,7 +102,9 @@ def segment_table(
 def _whole(steps: np.ndarray, values: np.ndarray, dropped: int, level: float) -> list[tuple[object, ...]]:
     """Return the series as one segment, its bends dropped because its run has other columns too."""
     row = segments(steps, values, level=level, one=True)[0]
-    reason = f"{dropped} bends dropped: not significant over the columns of the run (Holm)"
+    reason = (
+        f"{dropped} bend{'s' * (dropped > 1)} dropped: not significant over the columns of the run (Holm)"
+    )
     return [(*row[:-1], reason)]
 
 
