@@ -285,9 +285,10 @@ def main() -> None:
         return
     tables: dict[str, pd.DataFrame] = {}
     for part in PARTS if options.part == "all" else [options.part]:
-        tables |= PARTS[part](options.data, small, gems)
-    for name, table in tables.items():
-        print(f"\n{name}\n{table.round(5).to_string(index=False)}")
+        made = PARTS[part](options.data, small, gems)
+        for name, table in made.items():
+            print(f"\n{name}\n{table.round(5).to_string(index=False)}", flush=True)
+        tables |= made
     if options.json:
         options.json.write_text(
             json.dumps({k: json.loads(t.to_json(orient="records")) for k, t in tables.items()}, indent=1)

@@ -18,7 +18,8 @@ import numpy as np
 import pandas as pd
 
 from benchmarks.forecast import PLANS, annealed, gemstones, llmc, small_models
-from benchmarks.forecast_families import KINDS, simulated
+from benchmarks.forecast_families import simulated
+from benchmarks.forecast_laws import KINDS
 from toposcope.analysis.forecast import Curve, forecast
 from toposcope.analysis.forecast.auto import Auto
 from toposcope.analysis.forecast.base import ANNEALING_GAIN

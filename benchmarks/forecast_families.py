@@ -17,6 +17,7 @@ from typing import Self
 import numpy as np
 import pandas as pd
 
+from benchmarks.forecast_laws import KINDS, LAWS, NEW_KINDS
 from toposcope.analysis.forecast import Curve, curve_from_metrics
 from toposcope.analysis.forecast.auto import Auto, one_schedule
 from toposcope.analysis.forecast.base import Forecaster, Point, forecast, own_errors, sibling_errors
@@ -27,8 +28,6 @@ from toposcope.analysis.forecast.siblings import PathTransfer, SiblingTransfer
 from toposcope.analysis.synthetic import Spectrum, SyntheticRecipe, simulate
 from toposcope.errors import InputError
 from toposcope.seeding import rng
-
-KINDS = ("relaxations", "sigmoids", "bump", "logarithm", "crossing", "unrelated", "knee", "random features")
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,28 +90,35 @@ def _rms(errors: Sequence[float], expected: int) -> float:
     return float("inf") if len(errors) < expected else float(np.sqrt(np.mean(np.square(errors))))
 
 
-def simulated(kind: str, draw: int, *, logged: int = 300, repaired: bool = True) -> list[Curve]:
+def simulated(
+    kind: str, draw: int, *, logged: int = 300, repaired: bool = True, redraw: int = 0
+) -> list[Curve]:
     """Return one drawn family of 4 to 9 finished runs of `kind`; sizes span one to three decades.
 
     Three in ten runs have glitches. They are left out as a forecast does it, or with repaired=False kept.
+    `redraw` trains the family again: its law, sizes, schedule and size of the noise stay; noise, glitches
+    and what chance gives each run are drawn anew.
     """
     random = rng(name="unkind-family", kind=kind, draw=draw)
     count, steps = int(random.integers(4, 10)), int(random.choice([2000, 6000, 20000]))
     sizes = np.geomspace(1e6, 1e6 * 10 ** random.uniform(1, 3), count)
     schedule = str(random.choice(["constant", "cosine", "wsd"]))
     if kind == "random features":
-        return _random_features(random, draw, schedule, count)
-    law = _LAWS[kind](random)
+        return _random_features(random, draw + 1000 * redraw, schedule, count)
+    law = LAWS[kind](random)
     noise, memory = 10 ** random.uniform(-2.7, -1.5), float(random.choice([0.0, 0.0, 0.7]))
     unequal = bool(random.random() < 0.25)
     gain = random.uniform(0.02, 0.12)
+    again = {"redraw": redraw} if redraw else {}
+    if redraw:
+        random = rng(name="unkind-noise", kind=kind, draw=draw, redraw=redraw)
     curves = []
     for i, n in enumerate(sizes):
         end = int(steps * random.uniform(0.6, 1.0)) if unequal else steps
         plan = _plan(schedule, end)
         step = np.unique(np.linspace(0, end, logged + 1).astype(int))[1:].astype(float)
         scale = np.log(n / sizes[0]) / np.log(sizes[-1] / sizes[0])
-        loss = law(step / steps, scale, rng(name="unkind-run", kind=kind, draw=draw, run=i))
+        loss = law(step / steps, scale, rng(name="unkind-run", kind=kind, draw=draw, run=i, **again))
         loss = loss * (1 - gain * (1 - plan.at(step) / plan.peak) * (step > 0.05 * end))
         errors = random.normal(0, noise, len(step))
         for j in range(1, len(errors)):
@@ -154,82 +160,6 @@ def _random_features(random: np.random.Generator, draw: int, schedule: str, coun
         )
         for run in runs
     ]  # fmt: skip
-
-
-def _relaxations(random: np.random.Generator):  # type: ignore[no-untyped-def]
-    times, heights = np.exp(random.uniform(-5, 0.5, 4)), random.uniform(0.3, 1.5, 4)
-
-    def law(t, scale, own):  # type: ignore[no-untyped-def]
-        tau = times * np.exp(own.normal(0, 0.1, 4)) * (1 - 0.4 * scale)
-        return 2.6 - 0.6 * scale + own.normal(0, 0.02) + np.exp(-t[:, None] / tau) @ heights
-
-    return law
-
-
-def _sigmoids(random: np.random.Generator):  # type: ignore[no-untyped-def]
-    at, width, spread = random.uniform(0.2, 0.9), random.uniform(0.02, 0.1), random.uniform(0, 0.1)
-
-    def law(t, scale, own):  # type: ignore[no-untyped-def]
-        moved = at * (1 - 0.3 * scale) + own.normal(0, spread)
-        return 2.2 - 0.3 * scale + 1.5 * np.exp(-t / 0.05) + 0.5 / (1 + np.exp((t - moved) / width))
-
-    return law
-
-
-def _bump(random: np.random.Generator):  # type: ignore[no-untyped-def]
-    at, height = random.uniform(0.2, 0.7), random.uniform(0.05, 0.4)
-
-    def law(t, scale, own):  # type: ignore[no-untyped-def]
-        top = height * (1 - 0.6 * scale) * np.exp(-(((t - at - 0.1 * scale) / 0.12) ** 2))
-        return 2.0 - 0.4 * scale + own.normal(0, 0.02) + 0.8 / np.sqrt(1 + 40 * t) + top
-
-    return law
-
-
-def _logarithm(random: np.random.Generator):  # type: ignore[no-untyped-def]
-    slope, onset = random.uniform(0.1, 0.4), random.uniform(0.001, 0.02)
-
-    def law(t, scale, own):  # type: ignore[no-untyped-def]
-        return 4.0 - 0.3 * scale - slope * (1 + 0.4 * scale + own.normal(0, 0.03)) * np.log1p(t / onset)
-
-    return law
-
-
-def _crossing(random: np.random.Generator):  # type: ignore[no-untyped-def]
-    speed, floor = random.uniform(0.5, 2), random.uniform(0.3, 1.0)
-
-    def law(t, scale, own):  # type: ignore[no-untyped-def]
-        tau = 0.05 * np.exp(speed * scale + own.normal(0, 0.05))
-        return 2.5 - floor * scale + 2.5 * tau / (tau + t)
-
-    return law
-
-
-def _unrelated(random: np.random.Generator):  # type: ignore[no-untyped-def]
-    spread, bend = random.uniform(0.02, 0.2), random.uniform(0.3, 0.8)
-
-    def law(t, scale, own):  # type: ignore[no-untyped-def]
-        end = spread * own.normal()
-        return 3.0 - 0.3 * scale + np.exp(-t / 0.08) + np.where(t > bend, end * (t - bend) / (1 - bend), 0.0)
-
-    return law
-
-
-def _knee(random: np.random.Generator):  # type: ignore[no-untyped-def]
-    early, late = random.uniform(0.05, 0.15), random.uniform(0.02, 0.3)
-    at = np.exp(random.uniform(np.log(0.05), np.log(0.8)))
-
-    def law(t, scale, own):  # type: ignore[no-untyped-def]
-        knee, level = at * np.exp(own.normal(0, 0.1)), 3.5 - 0.8 * scale + own.normal(0, 0.02)
-        return level * np.where(t < knee, (t / knee) ** -early, (t / knee) ** -late)
-
-    return law
-
-
-_LAWS = {
-    "relaxations": _relaxations, "sigmoids": _sigmoids, "bump": _bump, "logarithm": _logarithm,
-    "crossing": _crossing, "unrelated": _unrelated, "knee": _knee,
-}  # fmt: skip
 
 
 def compared(
@@ -287,6 +217,7 @@ def main() -> None:
     parser.add_argument("last", type=int, nargs="?", default=104)
     parser.add_argument("--cut", type=float, default=0.3)
     parser.add_argument("--quick", action="store_true")
+    parser.add_argument("--new", action="store_true", help="the kinds written after every rule was settled")
     parser.add_argument("--csv", type=Path, help="where the rows go, family by family")
     parser.add_argument("--read", type=Path, nargs="*", help="report these files of rows, draw nothing")
     options = parser.parse_args()
@@ -295,7 +226,7 @@ def main() -> None:
         return
     tables = []
     for draw in range(options.first, options.last):
-        for kind in KINDS:
+        for kind in NEW_KINDS if options.new else KINDS:
             curves = simulated(kind, draw, logged=150)
             raw = simulated(kind, draw, logged=150, repaired=False) if kind != "random features" else ()
             made = compared(curves, f"{kind} {draw}", options.cut, logged=raw, laws=not options.quick)

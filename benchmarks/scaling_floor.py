@@ -1,8 +1,10 @@
 """How often the interval of a law with a floor holds the exponent: python benchmarks/scaling_floor.py.
 
 Families a N^b + E with E 60% of the largest loss, sizes spread over 2 or 4 decades, noise of a
-share of the loss. Per cell: how often E was identified (an exponent given), how often the interval then
-holds b, and in how many families the plain law a N^b, fitted to the same losses, holds it.
+share of the loss. Per cell, in per cent: how often E was identified (an exponent given), how often the
+interval then holds b, how often b lies in what was said of it (the interval, or the range of exponents that
+goes with an E that is not identified), and how often the interval of the plain law a N^b of the same losses
+holds it.
 """
 
 from __future__ import annotations
@@ -14,6 +16,7 @@ import numpy as np
 import pandas as pd
 
 from toposcope.analysis.scaling import fit_loss_law, fit_power_law
+from toposcope.progress import track
 
 EXPONENTS, NOISES, COUNTS, DECADES = (-0.1, -0.2, -0.34, -0.5), (0.001, 0.01), (4, 5, 6, 8), (2, 4)
 
@@ -31,6 +34,7 @@ def cell(b: float, noise: float, count: int, decades: int, draws: int) -> dict[s
     return {
         "b": b, "noise": noise, "sizes": count, "decades": decades, "identified": 100 * len(given) / draws,
         "held": 100 * float(np.mean(held)) if held else np.nan,
+        "said": 100 * float(np.mean([law.low <= b <= law.high for law, _ in laws])),
         "plain law held": 100 * float(np.mean([plain.low <= b <= plain.high for _, plain in laws])),
     }  # fmt: skip
 
@@ -40,10 +44,14 @@ def main() -> None:
     parser.add_argument("--draws", type=int, default=200)
     draws = parser.parse_args().draws
     cells = itertools.product(EXPONENTS, NOISES, COUNTS, DECADES)
-    table = pd.DataFrame([cell(*values, draws) for values in cells])
-    print(table.round(0).to_string(index=False))
-    keys = ["sizes", "decades", "noise"]
-    print(table.groupby(keys)[["identified", "held", "plain law held"]].mean().round(0).to_string())
+    rows = []
+    for values in track(list(cells), "cells"):
+        rows.append(cell(*values, draws))
+    table = pd.DataFrame(rows)
+    rates = ["identified", "held", "said", "plain law held"]
+    print(table.round(dict.fromkeys(rates, 0)).to_string(index=False))
+    for keys in (["b", "sizes"], ["sizes", "decades", "noise"]):
+        print(table.groupby(keys)[rates].mean().round(0).to_string())
 
 
 if __name__ == "__main__":

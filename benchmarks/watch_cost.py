@@ -1,24 +1,49 @@
-"""What `Monitor.observe` costs a training: its own time, and blocks with and without it within one run.
+"""What watching costs: `Monitor.observe` inside a training, sidecar and page over thousands of updates.
 
-    python -m benchmarks.watch_cost [--steps 800] [--model xl-97k]
+    python -m benchmarks.watch_cost inside [--steps 800] [--model xl-97k]
+    python -m benchmarks.watch_cost updates [--updates 10000] [--viewers 5]
+    python -m benchmarks.watch_cost share [--seconds 60]
 
-Trains a demo model on one core. Blocks of 50 steps with and without `observe` take turns, the first 10 steps
-of each left out; the ratio of step times comes with a bootstrap interval over pairs of blocks. Times are
-processor times of the training thread, which other work on the machine does not stretch; the background
+`inside` trains a demo model on one core. Blocks of 50 steps with and without `observe` take turns, the first
+10 steps of each left out; the ratio of step times comes with a bootstrap interval over pairs of blocks. Times
+are processor times of the training thread, which other work on the machine does not stretch; the background
 thread's work shows in the process's time, printed beside.
+
+`updates` lets a watch take in one checkpoint after the other, as a trainer with rotation writes them, while a
+real server shows the store to viewers that hold its stream open. It prints processor time of an update and
+resident memory, of the watch and of the server, in ten stretches.
+
+`share` lets the command itself measure checkpoints without an end, and prints the share of one core it took.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
+import multiprocessing
+import os
+import shutil
+import subprocess
+import sys
 import tempfile
+import threading
 import time
+import urllib.request
 from pathlib import Path
 
 import numpy as np
+from safetensors.numpy import save_file
 
+from toposcope.monitor.alarms import Watchman
+from toposcope.monitor.follow import Follower
 from toposcope.monitor.inside import Monitor
+from toposcope.monitor.journal import Journal
+from toposcope.monitor.page.serve import beside
+from toposcope.monitor.sidecar import Sidecar
+from toposcope.probes.registry import weight_probes
+from toposcope.probes.weights.options import WeightOptions
 from toposcope.seeding import rng
+from toposcope.store import Store
 from toposcope.train import train
 from toposcope.train.loop import TrainingStep
 
@@ -58,29 +83,171 @@ def ratio(steps: np.ndarray, column: int) -> tuple[float, float, float]:
     return float(pairs.mean()), float(low), float(high)
 
 
-def main() -> None:
-    """Train, and print the cost."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--steps", type=int, default=800)
-    parser.add_argument("--model", default="xl-97k")
-    given = parser.parse_args()
+def inside(steps: int, model: str) -> None:
+    """Train with and without `observe`, and print the cost."""
     with (
         tempfile.TemporaryDirectory() as folder,
         Monitor(Path(folder) / "store", every=100_000) as monitor,
     ):
         timed = Alternating(monitor)
-        overrides = {"steps": given.steps, "checkpoint_every": given.steps}
-        train("demo", Path(folder) / "runs", models=[given.model], overrides=overrides, on_step=timed)
-    steps, calls = np.array(timed.steps[1:]), np.array([seconds for step, seconds in timed.calls if step])
-    usual = float(np.median(steps[:, 1]))
+        overrides = {"steps": steps, "checkpoint_every": steps}
+        train("demo", Path(folder) / "runs", models=[model], overrides=overrides, on_step=timed)
+    timings, calls = np.array(timed.steps[1:]), np.array([seconds for step, seconds in timed.calls if step])
+    usual = float(np.median(timings[:, 1]))
     print(
         f"observe: median {np.median(calls) * 1e6:.0f} us, p99 {np.quantile(calls, 0.99) * 1e6:.0f} us, "
         f"worst {calls.max() * 1e6:.0f} us over {len(calls)} calls; "
         f"{np.mean(calls) / usual:.3%} of a step of {usual * 1e3:.1f} ms"
     )
     for name, column in (("training thread", 1), ("whole process", 2)):
-        middle, low, high = ratio(steps, column)
+        middle, low, high = ratio(timings, column)
         print(f"{name}: with over without {middle:.4f} [{low:.4f}, {high:.4f}]")
+
+
+class Trainer:
+    """Writes checkpoints with two matrices as transformers does, and keeps the last three."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder, self._random = folder, rng(run="watch_cost", what="weights")
+        names = ("layers.0.mlp.fc1.weight", "layers.1.mlp.fc1.weight")
+        self._state = {name: self._random.standard_normal((32, 16)).astype(np.float32) for name in names}
+
+    def save(self, step: int) -> None:
+        """Write the checkpoint of a step, with the loss of the last ten."""
+        self._state = {
+            name: value + 0.01 * self._random.standard_normal(value.shape).astype(np.float32)
+            for name, value in self._state.items()
+        }
+        path = self.folder / f"checkpoint-{10 * step}"
+        path.mkdir(parents=True)
+        save_file(self._state, path / "model.safetensors")
+        loss = 3.0 + 5.0 / (step + 10) + 0.01 * self._random.standard_normal()
+        history = [{"step": 10 * step, "loss": loss}]
+        (path / "trainer_state.json").write_text(
+            json.dumps({"global_step": 10 * step, "log_history": history})
+        )
+        shutil.rmtree(self.folder / f"checkpoint-{10 * (step - 3)}", ignore_errors=True)
+
+
+class Viewer(threading.Thread):
+    """Holds the stream of the page open and counts what comes."""
+
+    def __init__(self, address: str) -> None:
+        super().__init__(daemon=True)
+        self._address, self.points, self.bytes = address, 0, 0
+
+    def run(self) -> None:
+        """Read until the server ends."""
+        asked = f"{self._address}events?since=0&panel=c:metrics///loss"
+        try:
+            with urllib.request.urlopen(asked) as stream:
+                for line in stream:
+                    self.bytes += len(line)
+                    if line.startswith(b"data:") and b'"traces"' in line:
+                        traces = json.loads(line[5:])["traces"]
+                        self.points += sum(len(trace["x"]) for trace in traces.values())
+        except OSError:
+            return
+
+
+def taken(process: int) -> tuple[float, float]:
+    """Return processor seconds and resident megabytes of a process."""
+    fields = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
+    ticks = int(fields[11]) + int(fields[12])
+    return ticks / os.sysconf("SC_CLK_TCK"), int(fields[21]) * os.sysconf("SC_PAGE_SIZE") / 2**20
+
+
+def updates(number: int, viewers: int) -> None:
+    """Let a watch take in checkpoints, with viewers, and print what each stretch took."""
+    with tempfile.TemporaryDirectory() as made:
+        folder, place = Path(made) / "run", Path(made) / "store"
+        options = WeightOptions()
+        store = Store.create(place, recipe=options.recipe())
+        probes = weight_probes(["baselines", "updates"], options)
+        sidecar, watchman = Sidecar(Follower(folder, rest=0), store, probes), Watchman(place)
+        trainer = Trainer(folder)
+        trainer.save(0)
+        sidecar.look()
+        with beside(place, 0) as address:
+            (server,) = multiprocessing.active_children()
+            readers = [Viewer(address) for _ in range(viewers)]
+            for reader in readers:
+                reader.start()
+            marks = []
+            for step in range(1, number + 1):
+                trainer.save(step)
+                began = time.process_time()
+                sidecar.look()
+                watchman.judge()
+                spent = time.process_time() - began
+                marks.append((spent, *taken(os.getpid())[1:], *taken(server.pid or 0)))
+            time.sleep(3)
+            seen = [(reader.points, reader.bytes) for reader in readers]
+        alarms = sum(event.kind == "alarm" for event in watchman.journal.read())
+    print("updates        watch: ms each, p99, MB     server: ms each, MB")
+    for part in np.array_split(np.arange(number), 10):
+        took = np.array(marks)[part]
+        server_ms = 1e3 * (took[-1, 2] - took[0, 2]) / max(len(part) - 1, 1)
+        print(
+            f"{part[0] + 1:6}-{part[-1] + 1:6} {1e3 * took[:, 0].mean():12.1f} "
+            f"{1e3 * np.quantile(took[:, 0], 0.99):8.1f} {took[-1, 1]:6.0f} "
+            f"{server_ms:14.1f} {took[-1, 3]:6.0f}"
+        )
+    least, most = min(points for points, _ in seen), max(points for points, _ in seen)
+    print(f"{viewers} viewers got {least} to {most} of {number} points, {max(b for _, b in seen)} bytes each")
+    print(f"{alarms} alarms")
+
+
+def measured(journal: Journal) -> int:
+    """Return how many checkpoints a watch has measured."""
+    return sum(event.kind == "measured" for event in journal.read())
+
+
+def share(seconds: float) -> None:
+    """Run the command beside a trainer that saves as fast as it can, and print the share of one core."""
+    with tempfile.TemporaryDirectory() as made:
+        folder = Path(made) / "run"
+        trainer, step = Trainer(folder), 0
+        trainer.save(step)
+        words = ["watch", str(folder), "--every", "0.1", "--rest", "0", "--cpu-share", "0.25"]
+        code = "from toposcope.cli.main import main; main()"
+        child = subprocess.Popen([sys.executable, "-c", code, *words], stdout=subprocess.DEVNULL)
+        try:
+            journal = Journal.of(folder.with_name("run-watch"))
+            while measured(journal) < 3:  # imports and compiled kernels are there
+                trainer.save(step := step + 1)
+                time.sleep(0.2)
+            begun, at, known = taken(child.pid)[0], time.monotonic(), measured(journal)
+            while time.monotonic() < at + seconds:
+                trainer.save(step := step + 1)
+                time.sleep(0.2)
+            spent, passed = taken(child.pid)[0] - begun, time.monotonic() - at
+            more = measured(journal) - known
+        finally:
+            child.kill()
+            child.wait()
+    print(
+        f"{spent:.1f} s of processor time in {passed:.1f} s: {spent / passed:.1%} of one core where 25% is "
+        f"allowed; {more} checkpoints measured"
+    )
+
+
+def main() -> None:
+    """Print the cost that is asked for."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("part", choices=["inside", "updates", "share"])
+    parser.add_argument("--steps", type=int, default=800)
+    parser.add_argument("--model", default="xl-97k")
+    parser.add_argument("--updates", type=int, default=10_000)
+    parser.add_argument("--viewers", type=int, default=5)
+    parser.add_argument("--seconds", type=float, default=60.0)
+    given = parser.parse_args()
+    if given.part == "inside":
+        inside(given.steps, given.model)
+    elif given.part == "updates":
+        updates(given.updates, given.viewers)
+    else:
+        share(given.seconds)
 
 
 if __name__ == "__main__":

@@ -20,7 +20,19 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from benchmarks.planted import ATTENTION, EMBEDDING, EVERY, LATER, MLP, TRAINED, Plan, corrupted
+from benchmarks.planted import (
+    ATTENTION,
+    EMBEDDING,
+    EVERY,
+    FOLLOWED,
+    LATER,
+    MLP,
+    OUTPUT,
+    TINY_BATCHES,
+    TRAINED,
+    Plan,
+    corrupted,
+)
 from toposcope.monitor.alarms import Watchman
 from toposcope.probes.registry import weight_probes
 from toposcope.probes.weights.options import WeightOptions
@@ -29,10 +41,8 @@ from toposcope.store import Store
 from toposcope.sweep import Execution, sweep
 
 WINDOW, SIGMAS = 50, 5.0
-FOLLOWED = 60
-"""Steps after the checkpoint before a fault for which a run with a fault is followed."""
-
 DISK = "corrupted shard"
+HEALTHY, NOISY = "healthy", "healthy, tiny batches"
 FAULTS = (*TRAINED, DISK)
 State = dict[str, np.ndarray]
 
@@ -56,22 +66,21 @@ class Model:
 
 
 def planned(runs: Path) -> Iterator[tuple[str, Plan]]:
-    """Yield every fault and plan that was trained, the healthy ones first."""
-    numbers = sorted(int(folder.name) for folder in (runs / "healthy").iterdir())
-    yield from (("healthy", Plan(number)) for number in numbers)
-    for fault in TRAINED:
-        yield from ((fault, Plan(int(folder.name))) for folder in sorted((runs / fault).iterdir()))
-    yield from ((DISK, Plan(int(folder.name))) for folder in sorted((runs / TRAINED[0]).iterdir()))
+    """Yield every fault and plan that was trained to its end, the healthy ones first."""
+    plans = [Plan(number) for number in sorted(int(one.name) for one in (runs / "finished").iterdir())]
+    yield from ((HEALTHY if plan.number < TINY_BATCHES else NOISY, plan) for plan in plans)
+    hit = [plan for plan in plans if plan.folder(runs, TRAINED[0]).exists()]
+    yield from ((fault, plan) for fault in FAULTS for plan in hit)
 
 
 def measure(plan: Plan, runs: Path, fault: str, place: Path) -> None:
     """Measure a run as a watch does, and put its losses beside."""
-    (folder,) = plan.folder(runs, "healthy" if fault == DISK else fault).iterdir()
+    (folder,) = plan.folder(runs, fault if fault in TRAINED else HEALTHY).iterdir()
     series, config = (
         open_series(folder, split="whole"),
         json.loads((folder / "run.json").read_text())["config"],
     )
-    last = 10**9 if fault == "healthy" else plan.checkpoint + FOLLOWED
+    last = 10**9 if fault in (HEALTHY, NOISY) else plan.checkpoint + FOLLOWED
     states = {at.step: dict(series.tensors(at)) for at in series if at.step <= last}
     if fault == DISK:
         at = plan.checkpoint + EVERY
@@ -109,7 +118,7 @@ def culprit(plan: Plan, fault: str) -> str:
     layer = plan.where[0]
     return {
         "one head x 1.5": ATTENTION.format(layer), "dead rows": MLP.format(layer), DISK: MLP.format(layer),
-        "swapped embedding rows": EMBEDDING,
+        "swapped embedding rows": EMBEDDING, "dead layer": OUTPUT.format(layer),
     }.get(fault, "")  # fmt: skip
 
 
@@ -121,7 +130,7 @@ def plain_rule(values: pd.Series) -> list[int]:
 
 def line(plan: Plan, fault: str, store: Path) -> dict[str, object]:
     """Return one line of results; whatever alarms before the fault is false."""
-    at = plan.checkpoint + LATER if fault != "healthy" else 10**9
+    at = plan.checkpoint + LATER if fault not in (HEALTHY, NOISY) else 10**9
     told, table = alarms(store), Store.open(store).metrics().set_index("step")
     after = [alarm for alarm in told if alarm["step"] >= at]
     hit, first = culprit(plan, fault), after[0]["step"] if after else None

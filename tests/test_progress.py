@@ -1,5 +1,10 @@
 """Progress without a terminal is plain lines, and silence for what is quick."""
 
+import itertools
+
+import numpy as np
+import pytest
+
 from toposcope import progress as shown
 from toposcope.progress import Progress, track
 
@@ -41,11 +46,44 @@ def test_weighed_progress_moves_between_two_counts(capsys, monkeypatch):
         progress.advance()
         assert capsys.readouterr().err == "measuring: 25%, 1/4 units, 5 min left\n"
         now[0] = 1000.0  # a unit that takes longer than everything was to take
-        assert progress.standing() == (0.8, 250.0)
+        share, left = progress.standing()
+        assert 0.8 <= share < 1.0
+        assert left == 250.0
         now[0] = 2000.0
-        assert progress.standing() == (0.8, 500.0)
-        progress.expect(2000.0, 6000.0)
-        assert progress.standing() == (0.25, 6000.0)
+        assert share < progress.standing()[0] < 1.0
+
+
+def test_the_share_never_falls_and_never_stands_still(monkeypatch):
+    """Whatever is learnt about the rest; without units that take longer it is the true share."""
+    now = [0.0]
+    monkeypatch.setattr(shown.time, "monotonic", lambda: now[0])
+    generator = np.random.default_rng(0)
+    for _ in range(50):
+        now[0] = 0.0
+        with Progress("measuring", 4, quiet=True, weighed=True) as progress:
+            shares = []
+            for _ in range(20):
+                progress.expect(now[0], float(generator.lognormal(4.0, 1.5)))
+                shares.append(progress.standing()[0])
+                now[0] += float(generator.exponential(5.0))
+                shares.append(progress.standing()[0])
+        assert all(0.0 <= share < 1.0 for share in shares)
+        assert all(after > before for before, after in zip(shares[::2], shares[1::2], strict=True))
+        assert all(after >= before for before, after in itertools.pairwise(shares))
+
+
+def test_an_estimate_that_grows_leaves_the_share_where_it_was(monkeypatch):
+    now = [80.0]
+    monkeypatch.setattr(shown.time, "monotonic", lambda: now[0])
+    with Progress("measuring", 4, quiet=True, weighed=True) as progress:
+        progress.expect(80.0, 20.0)
+        assert progress.standing() == (0.8, 20.0)
+        progress.expect(80.0, 40.0)
+        assert progress.standing() == (0.8, 40.0)
+        now[0] = 100.0
+        assert progress.standing() == (pytest.approx(0.84), 20.0)
+        progress.expect(119.0, 1.0)
+        assert progress.standing() == (pytest.approx(119 / 120), 1.0)
 
 
 def test_a_weighed_progress_without_work_is_done():

@@ -7,7 +7,10 @@ message on one line and exits with 2, or with 1 for what was begun and broke off
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable
+import re
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 
 
 def did_you_mean(word: str, known: Iterable[str]) -> str:
@@ -22,8 +25,44 @@ def did_you_mean(word: str, known: Iterable[str]) -> str:
     return f"; did you mean {near[0]!r}?" if near else ""
 
 
+_FLAG = re.compile(r"(\b(?:toposcope [a-z]|ray start|pip install)[^;`]*)|--([a-z][a-z-]*)")
+_NAMES = {"range": "reach"}
+"""Options that Python calls otherwise."""
+_typed: ContextVar[bool] = ContextVar("typed", default=False)
+
+
+@contextmanager
+def typed_options() -> Iterator[None]:
+    """Let messages name options as they are typed at the command line while this lasts."""
+    token = _typed.set(True)
+    try:
+        yield
+    finally:
+        _typed.reset(token)
+
+
 class InputError(ValueError):
-    """The input or the call is wrong; nothing was done."""
+    """The input or the call is wrong; nothing was done.
+
+    A message is written with options as they are typed, `--step-pattern`. From Python it names the argument;
+    what is a whole command stays one.
+
+    >>> str(InputError("--step-pattern 'x': has no group; see: toposcope weights --help"))
+    "step_pattern 'x': has no group; see: toposcope weights --help"
+    >>> with typed_options():
+    ...     str(InputError("--step-pattern 'x': has no group"))
+    "--step-pattern 'x': has no group"
+    """
+
+    def __str__(self) -> str:
+        """Return the message, its options named as the caller gives them."""
+        text = super().__str__()
+        return text if _typed.get() else _FLAG.sub(_argument, text)
+
+
+def _argument(found: re.Match[str]) -> str:
+    name = found[2]
+    return found[1] if name is None else _NAMES.get(name, name.replace("-", "_"))
 
 
 class SourceError(InputError):

@@ -15,6 +15,8 @@ _PLAIN_EVERY_SECONDS = 10.0
 _SHOW_AFTER_SECONDS = 2.0
 _OVERRUN = 0.25
 """Time left of what should be over, in units of the time that has passed since the last count."""
+_CREEP = 4.0
+"""How many times the time left a share that is ahead of the true one takes for its rest, or rather more."""
 
 
 class Progress:
@@ -48,6 +50,8 @@ class Progress:
         self._start = self._last = time.monotonic()
         self._bar: tuple[Any, Any] | None = None
         self._expected: tuple[float, float, float] | None = None
+        self._shown = (0.0, self._start)
+        self._showing = threading.Lock()
         self._note = ""
         self._over = threading.Event()
 
@@ -70,15 +74,30 @@ class Progress:
     def standing(self) -> tuple[float, float] | None:
         """Return the share done (0 to 1) and the seconds left, between counts too; None without `expect`.
 
-        Time that passes moves both. Work that takes longer than was expected has a quarter of the time left
-        that has passed since the last count: neither number stands still at an end that does not come.
+        Time that passes moves both, and the share never falls. Work that takes longer than was expected has
+        a quarter of the time left that has passed since the last count: neither number stands still at an
+        end that does not come.
         """
         if self._expected is None:
             return None
+        now = time.monotonic()
         done, left, at = self._expected
-        since = time.monotonic() - at
+        since = now - at
         ahead = max(left - since, _OVERRUN * since) if left > 0 else 0.0
-        return (done + since) / (done + since + ahead) if ahead > 0 else 1.0, ahead
+        return self._onwards((done + since) / (done + since + ahead) if ahead > 0 else 1.0, ahead, now), ahead
+
+    def _onwards(self, share: float, ahead: float, now: float) -> float:
+        """Return the share to show: never less than before, and never still.
+
+        Where the work has turned out longer than was expected, the share shown is ahead of the true one.
+        It then creeps through its rest until both meet.
+        """
+        with self._showing:
+            before, then = self._shown
+            if ahead > 0:
+                share = max(share, before + (1.0 - before) * (now - then) / (_CREEP * ahead + now - then))
+            self._shown = (share, now)
+            return share
 
     def _go_on(self) -> None:
         while not self._over.wait(_PLAIN_EVERY_SECONDS if self._bar is None else 1.0):

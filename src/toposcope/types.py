@@ -15,7 +15,11 @@ if TYPE_CHECKING:
 
 
 class Status(enum.StrEnum):
-    """How a number came to be; never a sentinel value in its place."""
+    """How a number came to be; never a sentinel value in its place.
+
+    >>> Status("subsampled") is Status.SUBSAMPLED, f"{Status.OK}"
+    (True, 'ok')
+    """
 
     OK = "ok"
     SUBSAMPLED = "subsampled"
@@ -60,7 +64,11 @@ class Normalization(enum.StrEnum):
 
 
 class Scope(enum.StrEnum):
-    """What a number is about. The widest come first: of those that a feature has, the first speaks for it."""
+    """What a number is about. The widest come first: of those that a feature has, the first speaks for it.
+
+    >>> [str(scope) for scope in Scope][:3]
+    ['model', 'pooled', 'trajectory']
+    """
 
     MODEL = "model"
     """All matrices together, or the model as a whole."""
@@ -80,7 +88,11 @@ class Scope(enum.StrEnum):
 
 
 class Kind(enum.StrEnum):
-    """What a feature is for; analysis, figures and page treat the kinds apart."""
+    """What a feature is for; analysis, figures and page treat the kinds apart.
+
+    >>> Feature("mine", "my feature").kind is Kind.TOPOLOGY, str(Kind.NULL)
+    (True, 'null')
+    """
 
     TOPOLOGY = "topology"
     """What is under test: a number whose worth beyond the loss is asked for."""
@@ -158,6 +170,10 @@ class Run:
     """One training replicate: what the analysis groups by.
 
     `parameters` is the number of trainable parameters; 0 when unknown.
+
+    >>> run = Run("small-seed1", family="gpt", parameters=7_000, seed=1)
+    >>> run.run, run.schedule
+    ('small-seed1', '')
     """
 
     run: str
@@ -175,6 +191,9 @@ class Checkpoint:
     """Who a checkpoint is; nothing is loaded.
 
     `step` is the optimiser step, `tokens` the tokens seen so far (None when the format does not say).
+
+    >>> Checkpoint("small-seed1", 100).step
+    100
     """
 
     run: str
@@ -189,6 +208,10 @@ class Matrix:
     """One weight matrix of a checkpoint: `values` has shape (n_out, n_in).
 
     `layer` is None outside the blocks; `head` is None unless the matrix belongs to one attention head.
+
+    >>> matrix = Matrix(Checkpoint("a", 0), "layers.0.mlp.fc1.weight", np.eye(3), Role.MLP, layer=0)
+    >>> matrix.values.shape, str(matrix.role)
+    ((3, 3), 'mlp')
     """
 
     checkpoint: Checkpoint
@@ -205,7 +228,11 @@ class Diagram:
 
     Essential classes die at +inf (sublevel, Rips) or -inf (superlevel). `filtration` names what the
     values measure, `n_vertices` how many vertices the complex has, and `truncated_at` the threshold
-    beyond which nothing was computed (None: complete).
+    beyond which nothing was computed (None: complete). numpy, gudhi and persim take it as its `pairs`.
+
+    >>> diagram = Diagram(1, birth=np.array([1.0, 1.5]), death=np.array([2.0, 1.75]))
+    >>> len(diagram), np.asarray(diagram).tolist()
+    (2, [[1.0, 2.0], [1.5, 1.75]])
     """
 
     dim: int
@@ -268,6 +295,10 @@ class Row:
     `draw` numbers the random subsample or the null's permutation; None marks a value that involves no
     draw. `scope` says what the number is about, `name` which one of them; a value of no single role has
     `role` "model". `status` and `note` say how it came to be.
+
+    >>> row = Row("a", 100, probe="mine", feature="norm", value=2.0, scope=Scope.MATRIX, name="head.weight")
+    >>> f"{row.scope} {row.name}: {row.value}, {row.status}"
+    'matrix head.weight: 2.0, ok'
     """
 
     run: str
@@ -292,6 +323,9 @@ class Estimate:
     """A number with its uncertainty: `value` within [`low`, `high`] at confidence `level`, from `n` data.
 
     `status` "ok" or why it is not one, `reason` in words; NaN bounds where there is no interval.
+
+    >>> Estimate(2.0, 1.5, 2.5, level=0.95, n=12).status
+    'ok'
     """
 
     value: float

@@ -173,6 +173,23 @@ def test_a_checkpoint_compared_with_itself_differs_nowhere(runs: Path, call: Cal
     assert len(table["difference"].dropna()) > 100
 
 
+def test_a_comparison_names_the_matrices_that_changed_and_no_others(tmp_path: Path, call: Call) -> None:
+    """As after a fine-tuning of some: the largest weight of the network moves with them, and in no other."""
+    generator = np.random.default_rng(0)
+    shape = (24, 16)
+    names = [f"model.layers.{layer}.self_attn.{kind}_proj.weight" for layer in range(6) for kind in "qkvo"]
+    base = {name: generator.normal(size=shape).astype(np.float32) for name in names}
+    tuned = [f"model.layers.{layer}.self_attn.{kind}_proj.weight" for layer in (1, 2, 5) for kind in "qv"]
+    far = {name: base[name] * np.float32(3) for name in tuned}
+    save_file(base, tmp_path / "base.safetensors")
+    save_file(base | far, tmp_path / "tuned.safetensors")
+    out = call("compare", tmp_path / "base.safetensors", tmp_path / "tuned.safetensors", "--json")[1]
+    stated = json.loads(out)
+    assert stated["changed"] == tuned
+    said = "6 of 24 matrices differ beyond twice the noise of the draws: q_proj, v_proj"
+    assert stated["headline"] == said
+
+
 @pytest.mark.parametrize(
     ("args", "message"),
     [

@@ -5,8 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 import pytest
+from matplotlib.figure import Figure
 
-from toposcope.figures import barcode, loss_curves
+from toposcope.figures import barcode, loss_curves, neural_persistence, vietoris_rips
 from toposcope.figures.marks import bends_of, mark_bends
 from toposcope.figures.snapshot import at_the_end
 from toposcope.figures.style import new_figure
@@ -98,3 +99,29 @@ def test_a_snapshot_holds_the_last_checkpoint_beside_its_null() -> None:
     assert table["value"].tolist() == [5, 6]
     assert table[["low", "high"]].iloc[0].tolist() == [1.0, 2.0]
     assert table[["low", "high"]].iloc[1].isna().all()
+
+
+def _marked(figure: Figure) -> list[list[float]]:
+    return [list(line.get_xdata()) for ax in figure.axes for line in ax.lines if line.get_gid() == "alarm a"]
+
+
+def test_alarms_stand_on_the_curves_of_their_run() -> None:
+    rows = [
+        {
+            "run": run, "step": step, "probe": "neural_persistence", "scope": "model", "role": "model",
+            "filtration": "seed004", "feature": "neural_persistence", "value": 0.1 + step / 100, "draw": None,
+        }
+        for run in "ab"
+        for step in (1, 5, 9)
+    ]  # fmt: skip
+    runs = pd.DataFrame({"run": ["a", "b"], "family": ["", ""], "parameters": [10, 1000]})
+    alarms = {"a": [("loss spike", 5.0)]}
+    panels = neural_persistence.draw(pd.DataFrame(rows), runs, filtration="seed004", alarms=alarms)
+    assert _marked(panels) == [[5.0, 5.0]], "the other run's panel has none"
+    assert "loss spike" in [text.get_text() for ax in panels.axes for text in ax.texts]
+    cloud = pd.concat(
+        pd.DataFrame(rows).assign(probe="rips", filtration="euclidean", feature=name, scope="pooled")
+        for name in vietoris_rips.FEATURES
+    )
+    drawn = vietoris_rips.draw(cloud, runs, scope="pooled", alarms=alarms)
+    assert _marked(drawn) == [[5.0, 5.0]] * 4

@@ -18,7 +18,8 @@ from toposcope.analysis.decision.advice import (
     weigh,
 )
 from toposcope.analysis.decision.regret import regret_summary, regret_table
-from toposcope.analysis.forecast import curve_from_metrics
+from toposcope.analysis.forecast import curve_from_metrics, forecast
+from toposcope.analysis.forecast.auto import Auto
 from toposcope.analysis.forecast.curve import level_and_slope, level_error
 from toposcope.analysis.forecast.families import LastValue
 from toposcope.analysis.synthetic import Spectrum, SyntheticRecipe, simulate
@@ -83,8 +84,34 @@ def test_the_default_takes_the_least_expected_cost_and_the_cautious_rule_waits(s
     certain = replace(likely, sigma=0.01)
     assert by_certainty([replace(sure, sigma=0.01), certain, worse], synthetic[0])[0] == SCALE
     assert by_loss([sure, replace(likely, status="failed"), worse], synthetic[0])[0] == CONTINUE
-    assert by_loss([worse], synthetic[0])[0] == STOP
-    assert by_loss([], synthetic[0]) == (CONTINUE, "nothing can be judged")
+    assert by_loss([worse], synthetic[0])[0] == CONTINUE
+    assert by_loss([replace(sure, status="degenerate"), likely, worse], synthetic[0])[0] == CONTINUE
+    assert by_loss([], synthetic[0]) == (
+        CONTINUE,
+        "its own end cannot be forecast with an interval, so nothing is weighed against it",
+    )
+
+
+@pytest.mark.parametrize("rows", [9, 200])
+def test_advice_has_the_interval_of_the_forecast_and_leaves_no_run_without_one(rows):
+    step = np.arange(10, 10 * rows + 1, 10)
+    log = pd.DataFrame({"step": step, "loss": 1.5 + 3 / np.sqrt(step / 10)})
+    seen = curve_from_metrics("alone", log, horizon=8000, parameters=10**6)
+    made = forecast(Auto(), seen)
+    on = weigh(seen, (), budget=1e10, larger=2 * 10**6)[0]
+    assert (on.loss, on.low, on.high) == pytest.approx((made.final, made.low, made.high), nan_ok=True)
+    advice = advise(seen, (), budget=1e10, larger=2 * 10**6)
+    assert advice.action == CONTINUE
+    if rows == 9:
+        assert (made.status, on.status) == ("degenerate", "degenerate")
+        assert "cannot be forecast with an interval" in advice.why
+
+
+def test_the_last_value_of_a_run_just_begun_is_no_mean_of_all_it_had():
+    step = np.arange(10, 101, 10)
+    log = pd.DataFrame({"step": step, "loss": 1.5 + 3 / np.sqrt(step / 10)})
+    seen = curve_from_metrics("begun", log, horizon=10_000)
+    assert LastValue().predict(seen).final == pytest.approx(log["loss"].iloc[-2:].mean())
 
 
 def test_siblings_on_the_bought_schedule_are_read_at_their_end(synthetic):

@@ -66,7 +66,7 @@ def test_a_held_out_loss_is_never_taken_for_the_loss():
     [
         (
             pd.DataFrame({"a": [1.0]}),
-            "x: no column 'step' among a; say which one it is: --rename COLUMN=step",
+            "x: no column 'step' among a; say which one it is: rename COLUMN=step",
         ),
         (pd.DataFrame({"step": [], "loss": []}), "the table has no rows"),
         (
@@ -179,7 +179,8 @@ def test_a_begun_run_takes_the_end_of_the_sibling_it_follows(call, tmp_path):
     made = json.loads(out)["forecasts"]
     assert code == 1
     assert {row["status"] for row in made} == {"failed"}
-    why = "end unknown: its learning rate follows no sibling's; give --horizon or --schedule"
+    why = "end unknown: its learning rate follows no sibling's; give --horizon or --schedule, "
+    why += "or --finished if it ended where its log does"
     assert {row["reason"] for row in made} == {why}
     code, out, _ = call(tmp_path / "other.csv", "--siblings", tmp_path / "done.csv")
     assert (code, "seen to step 1200, end unknown" in out) == (1, True)

@@ -20,6 +20,7 @@ from toposcope.analysis.forecast.laws import MultiPower, Tissue
 from toposcope.analysis.forecast.siblings import MeanFall, ShrunkTransfer, SiblingTransfer
 from toposcope.analysis.health import health
 from toposcope.sources import open_series
+from toposcope.sources.audit import audit
 from toposcope.sources.discover import training_facts
 
 STEP = np.arange(10, 2001, 10.0)
@@ -448,8 +449,10 @@ def test_an_unfinished_transformers_run_is_no_finished_sibling(tmp_path):
     assert read.covariates["tokens_per_step"] == 512
     assert [c.run for c in split_runs([curve("own")], [read])[0]] == ["own"]
     (folder / "trainer_state.json").write_text(json.dumps({**state, "global_step": 190}))
-    (run,) = open_series(str(tmp_path / "run")).runs
-    assert "checkpoint-200 states global_step 190" in run.config["step_conflict"]
+    series = open_series(str(tmp_path / "run"))
+    assert "checkpoint-200 states global_step 190" in series.runs[0].config["step_conflict"]
+    (stated,) = [one for one in audit(series) if one.fault == "stated-step"]
+    assert "checkpoint-200 states global_step 190" in stated.message
 
 
 def test_an_unfinished_lightning_run_is_no_finished_sibling(tmp_path):
@@ -470,6 +473,22 @@ def test_an_unfinished_lightning_run_is_no_finished_sibling(tmp_path):
     described = pd.DataFrame([{"run": run.run, "parameters": 16, "config": dict(run.config)}])
     (read,), problems = gather_curves(losses, described)
     assert (read.finished, read.horizon, problems) == (False, 1000, [])
+
+
+@pytest.mark.parametrize("given", ["version_0", "version_0/metrics.csv"])
+def test_lightnings_log_without_checkpoints_is_unfinished_too(tmp_path, capsys, given):
+    from toposcope.cli.main import main
+
+    folder = tmp_path / "version_0"
+    folder.mkdir()
+    (folder / "hparams.yaml").write_text("width: 4\nmax_steps: 1000\n")
+    rows = "".join(f"0,{s},{1.5 + 30 / s}\n" for s in range(10, 401, 10))
+    (folder / "metrics.csv").write_text("epoch,step,train_loss\n" + rows)
+    with pytest.raises(SystemExit) as ended:
+        main(["forecast", str(tmp_path / given), "--json"])
+    (made, *_) = json.loads(capsys.readouterr().out)["forecasts"]
+    assert (ended.value.code, made["share_seen"]) == (0, 0.4)
+    assert made["run"] == ("version_0" if given == "version_0" else "metrics")
 
 
 def test_an_unfinished_nanogpt_run_is_no_finished_sibling(tmp_path):

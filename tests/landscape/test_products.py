@@ -5,6 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
+from torch.nn.attention import SDPBackend, sdpa_kernel
+from torch.nn.functional import gelu, scaled_dot_product_attention
 
 from tests.landscape.conftest import tiny_objective
 from tests.models.test_objective import small, windows
@@ -13,6 +15,7 @@ from toposcope.landscape.cost import cost_of, refuse_above
 from toposcope.models import Batch, Objective
 from toposcope.models.gpt import GPTModel
 from toposcope.models.pretrained import TransformersModel
+from toposcope.models.twice import twice_differentiable
 
 
 def rows(product, n: int) -> torch.Tensor:
@@ -127,15 +130,13 @@ def test_curvlinops_gives_the_same_products(objective) -> None:
         def forward(self, ids):
             return self.inner(ids).flatten(0, 1)
 
-    from toposcope.models.curvature import attention_with_second_derivative
-
     data = [(tokens[:, :-1], tokens[:, 1:].flatten())]
     flat = Flat()
     params = list(flat.parameters())
     vector = torch.linspace(-1, 1, objective.n_parameters, dtype=torch.float64)
     other = {}
     for kind in ("HessianLinearOperator", "GGNLinearOperator"):
-        with attention_with_second_derivative():
+        with sdpa_kernel(SDPBackend.MATH):
             loss = torch.nn.CrossEntropyLoss()
             operator = getattr(curvlinops, kind)(flat, loss, params, data, check_deterministic=False)
             other[kind] = operator @ vector
@@ -176,3 +177,46 @@ def test_a_product_that_is_not_finite_is_named() -> None:
     broken = objective.at(objective.parameters * float("nan"))
     with pytest.raises(InputError, match="a curvature product is not finite"):
         broken.hvp(torch.ones(objective.n_parameters))
+
+
+@pytest.mark.parametrize("causal", [True, False])
+def test_attention_and_gelu_have_torchs_first_and_second_derivatives(causal: bool) -> None:
+    generator = torch.Generator().manual_seed(0)
+    q, k, v, weight, u = (
+        torch.randn(2, 3, 5, 4, generator=generator, dtype=torch.float64, requires_grad=True)
+        for _ in range(5)
+    )
+
+    def found() -> list[torch.Tensor]:
+        mixed = scaled_dot_product_attention(q, k, gelu(v), is_causal=causal)
+        slopes = torch.autograd.grad(mixed, (q, k, v), weight, create_graph=True)
+        total = sum((slope * u.detach()).sum() for slope in slopes)
+        again = torch.autograd.grad(total, (q, k, v, weight), retain_graph=True)
+        return [mixed, *slopes, *again, *torch.autograd.grad(total, (q, k, v, weight))]
+
+    with sdpa_kernel(SDPBackend.MATH):
+        wanted = found()
+    with twice_differentiable():
+        own = found()
+    for a, b in zip(own, wanted, strict=True):
+        torch.testing.assert_close(a, b, atol=1e-12, rtol=1e-12)
+
+
+def test_what_is_more_than_causal_attention_is_left_to_torch() -> None:
+    generator = torch.Generator().manual_seed(0)
+    q, k, v = (torch.randn(2, 3, 5, 4, generator=generator) for _ in range(3))
+    mask = torch.ones(5, 5, dtype=torch.bool).tril(1)
+    x = torch.linspace(-3, 3, 7)
+    with sdpa_kernel(SDPBackend.MATH):
+        wanted = scaled_dot_product_attention(q, k, v, attn_mask=mask)
+        grouped = scaled_dot_product_attention(q[:, :2], k[:, :1], v[:, :1], enable_gqa=True)
+    with twice_differentiable():
+        torch.testing.assert_close(scaled_dot_product_attention(q, k, v, attn_mask=mask), wanted)
+        torch.testing.assert_close(
+            scaled_dot_product_attention(q[:, :2], k[:, :1], v[:, :1], enable_gqa=True), grouped
+        )
+        torch.testing.assert_close(
+            gelu(x, approximate="tanh"), torch.nn.functional.gelu(x, approximate="tanh")
+        )
+        scaled = scaled_dot_product_attention(q, k, v, scale=0.1, is_causal=True)
+    torch.testing.assert_close(scaled, scaled_dot_product_attention(q, k, v, scale=0.1, is_causal=True))

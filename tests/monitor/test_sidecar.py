@@ -118,6 +118,22 @@ def test_a_rollback_becomes_a_segment_and_nothing_is_overwritten(tmp_path):
     ]  # fmt: skip
 
 
+def test_a_folder_that_was_copied_in_any_order_is_one_run(tmp_path):
+    import os
+
+    for step, written in ((10, 5), (20, 3), (30, 9), (40, 1)):
+        path = _save(tmp_path / "run", step)
+        for file in path.iterdir():
+            os.utime(file, (1e9 + written, 1e9 + written))
+    sidecar = _sidecar(tmp_path)
+    assert _kinds(sidecar.look())[:4] == [("measured", "run", step) for step in (10, 20, 30, 40)]
+    _save(tmp_path / "run", 50)
+    assert _kinds(_sidecar(tmp_path).look())[0] == ("measured", "run", 50)
+    shutil.rmtree(tmp_path / "run" / "checkpoint-50")
+    _save(tmp_path / "run", 50, seed=99)
+    assert _kinds(_sidecar(tmp_path).look())[0] == ("segment", "run~2", 50)
+
+
 def test_a_damaged_checkpoint_is_a_problem_and_the_next_is_measured(tmp_path):
     sidecar = _sidecar(tmp_path)
     path = _save(tmp_path / "run", 10)

@@ -12,6 +12,8 @@ from safetensors.numpy import save_file
 
 from toposcope.cli.main import main
 from toposcope.monitor.journal import Journal
+from toposcope.monitor.losses import LossFile
+from toposcope.sources.history import empty
 from toposcope.store import Store
 
 NAMES = [f"layers.{i}.mlp.fc{j}.weight" for i in range(3) for j in (1, 2)]
@@ -118,3 +120,64 @@ def test_killed_again_and_again_it_ends_with_the_same_store(tmp_path, capsys):
     assert (table["status"] == "ok").all()
     code, _ = _watch(capsys, run, *_options(tmp_path))
     assert code == 0
+
+
+def test_a_loss_file_that_grows_and_names_of_ones_own_are_followed(tmp_path, capsys):
+    run, log = tmp_path / "run", tmp_path / "log.jsonl"
+    for step in (10, 20):
+        _save(run, step)
+        (run / f"checkpoint-{step}").rename(run / f"at{step}of900")
+    words = [
+        *_options(tmp_path),
+        "--losses",
+        log,
+        "--rename",
+        "val=heldout_loss",
+        "--step-pattern",
+        r"at(\d+)of",
+    ]
+    code, _ = _watch(capsys, run, *words)  # the file may come later than the checkpoints
+    store = Store.open(tmp_path / "store")
+    assert (code, sorted(set(store.features()["step"]))) == (0, [10, 20])
+    lines = [json.dumps({"step": step, "loss": 3.0, "val": 3.5}) for step in (10, 20)]
+    log.write_text("\n".join(lines) + "\n")
+    assert _watch(capsys, run, *words)[0] == 0
+    table = store.metrics()
+    assert table["heldout_loss"].tolist() == [3.5, 3.5]
+    assert table["run"].unique().tolist() == ["run"]
+    with log.open("a") as file:
+        file.write('{"step": 30, "lo')  # the trainer is at it
+    code, printed = _watch(capsys, run, *words)
+    assert (code, "log.jsonl line 3" in printed.err) == (2, True)  # it is named when a watch begins with it
+
+
+def test_a_loss_file_is_read_again_only_when_it_is_whole(tmp_path):
+    log = tmp_path / "log.jsonl"
+    log.write_text('{"step": 1, "loss": 3.0}\n')
+    followed = LossFile(log)
+    assert followed.joined(empty(), "r")["loss"].tolist() == [3.0]
+    with log.open("a") as file:
+        file.write('{"step": 2, "lo')
+    assert followed.joined(empty(), "r")["loss"].tolist() == [3.0]
+    with log.open("a") as file:
+        file.write('ss": 2.5}\n')
+    assert followed.joined(empty(), "r")["loss"].tolist() == [3.0, 2.5]
+
+
+@pytest.mark.parametrize(
+    ("words", "match"),
+    [
+        (["--rename", "val=loss"], "--rename says what a column of --losses is; give --losses FILE as well"),
+        (["--losses", "LOG", "--rename", "other=loss"], "--rename other=...: no such column"),
+        (["--step-pattern", "step"], "has 0 groups; put one around the step"),
+    ],
+)
+def test_what_cannot_be_read_off_names_and_columns_is_one_line(tmp_path, capsys, words, match):
+    _save(tmp_path / "run", 10)
+    (tmp_path / "log.csv").write_text("step,val\n1,2\n")
+    words = [word.replace("LOG", str(tmp_path / "log.csv")) for word in words]
+    code, printed = _watch(capsys, tmp_path / "run", *_options(tmp_path), *words)
+    assert code == 2
+    assert match in printed.err
+    assert len(printed.err.splitlines()) == 1
+    assert not (tmp_path / "store").exists()

@@ -53,7 +53,7 @@ def test_files_of_weights_alone_are_the_models_of_the_recipe(tmp_path) -> None:
     series = open_series(str(folder))
     with pytest.raises(SourceError, match="has the shapes of none of the recipe's models"):
         series.model(series.of_run(series.names[0])[0], loader).__enter__()
-    with pytest.raises(SourceError, match=r"holds weights but no model.*--recipe"):
+    with pytest.raises(SourceError, match=r"holds weights but no model.*also takes recipe"):
         series.model(series.of_run(series.names[0])[0]).__enter__()
 
 

@@ -11,6 +11,7 @@ from click.testing import CliRunner
 
 from toposcope.cli.report import command
 from toposcope.errors import InputError
+from toposcope.monitor.journal import Journal, alarms_of
 from toposcope.report import page as page_module
 from toposcope.report import parts as parts_module
 from toposcope.report import write_studies
@@ -119,6 +120,11 @@ def test_a_store_without_losses_has_no_figure_of_them(make_study, tmp_path):
     bare = dataclasses.replace(study, target="", metrics=study.metrics.iloc[:0])
     drawn = [name for name, _ in figures(bare)]
     assert drawn == ["overview", "neural_persistence", "vietoris_rips", "scaling", "layers"]
+    shown = dict(figures(bare))["overview"]
+    titles = [ax.get_title(loc="left") for ax in shown.axes if ax.axison]
+    assert titles == ["Neural persistence", "H0 total (pooled)"], "no panel of a loss that is not there"
+    assert "loss" not in captions(bare)["overview"].shows
+    assert "correlations below" not in captions(bare)["overview"].cannot
 
 
 def test_every_figure_and_table_is_a_file(written):
@@ -260,12 +266,20 @@ def test_a_page_of_one_run_speaks_of_no_sizes(make_study, tmp_path):
     assert "Does it scale?" not in text
     assert "Power laws" not in text
     assert "1 runs" not in text
+    assert "each size was trained once" not in text
+    assert "of 1 sizes" not in text
+    assert "is above the band" in text
 
 
 def test_a_page_of_one_checkpoint_has_no_curve(make_study, tmp_path):
     study = make_study(steps=(100,), trends=False, errors={})
     drawn = [name for name, _ in figures(dataclasses.replace(study, metrics=study.metrics.iloc[:0]))]
     assert drawn == ["snapshot", "scaling"]
+    page = write_studies([study], tmp_path / "report", title="One").read_text()
+    assert "→" not in page.split("What was measured")[1].split("</table>")[0]
+    assert "run by run" not in page
+    assert "1 checkpoints" not in page
+    assert "Nothing: no leading quantity was measured at two checkpoints." in page
 
 
 def test_no_code_name_stands_on_a_page(written):
@@ -280,3 +294,24 @@ def test_the_papers_behind_the_words_are_named_with_title_and_link(written):
     assert "Similarity of Neural Network Representations" not in text
     twin = (written / "report.md").read_text()
     assert "(https://arxiv.org/abs/1812.09764)" in twin
+
+
+def test_alarms_of_a_watch_stand_on_the_curves_of_its_store(make_study, tmp_path):
+    """From the journal in the store's folder to the captions and the figures."""
+    study = make_study()
+    run = study.ordered[0]
+    Journal.of(tmp_path).append("alarm", run, 300, test="loss spike", sentence="far above")
+    Journal.of(tmp_path).append("notice", run, 300, test="persistence plateau")
+    alarms = alarms_of([tmp_path])
+    assert alarms == {run: [("loss spike", 300.0)]}
+    alarmed = dataclasses.replace(study, alarms=alarms)
+    drawn = dict(figures(alarmed))
+    marked = {
+        name for name, figure in drawn.items() for ax in figure.axes for line in ax.lines
+        if line.get_gid() == f"alarm {run}"
+    }  # fmt: skip
+    assert marked == {"loss", "neural_persistence", "vietoris_rips"}
+    before, after = captions(study), captions(alarmed)
+    told = {name for name in after if "alarms of `toposcope watch`" in after[name].shows}
+    assert told == marked
+    assert not any("alarms" in caption.shows for caption in before.values())

@@ -347,7 +347,7 @@ def test_another_target_is_taken_when_asked_for(full):
     assert study.target == "probe_accuracy"
     assert set(study.trends["target"]) == {"probe_accuracy"}
     assert "linear probe accuracy" in answers(study)[0]
-    with pytest.raises(InputError, match="--target nonsense: no such target; this store has"):
+    with pytest.raises(InputError, match="target nonsense: no such target; this store has"):
         studies_of(full, targets="nonsense")
 
 

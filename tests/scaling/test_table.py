@@ -109,10 +109,47 @@ def test_the_command_fits_a_named_law(tmp_path: Path, capsys) -> None:  # type: 
     assert "write QUANTITY=COLUMN" in err
     code, printed, _ = run(["analyze", str(file), "--law", "offset", "--column", "size=N"], capsys)
     assert code == 1
-    assert "3 distinct sizes; the law needs at least 4" in printed
+    assert "3 distinct sizes carry no law with a floor E: it needs 4" in printed
     pd.DataFrame({"N": [1e3, 1e4, 1e5, 1e6], "loss": [8.0, 4.0, 2.1, 1.3]}).to_csv(file, index=False)
     code, _, _ = run(["analyze", str(file), "--law", "offset", "--column", "size=N"], capsys)
     assert code == 0
+
+
+CLOSE = {"parameters": [1.0e6, 1.8e6, 2.9e6, 4.1e6], "loss": [3.9679, 3.661, 3.5053, 3.4046]}
+"""1.6 (N / 1e6)^-.34 + 2.4 with 1% noise, over less than a decade of sizes."""
+
+
+def test_the_command_says_where_a_floor_is_not_identified(tmp_path: Path, capsys) -> None:  # type: ignore[no-untyped-def]
+    file = tmp_path / "close.csv"
+    pd.DataFrame(CLOSE).to_csv(file, index=False)
+    code, printed, _ = run(["analyze", str(file), "--law", "offset"], capsys)
+    assert code == 0
+    first = printed.splitlines()[0]
+    assert first.startswith("No number can be given: E is not identified by 4 sizes: E from 0 to ")
+    assert first.endswith("no exponent is given")
+    code, out, _ = run(["analyze", str(file), "--law", "offset", "--json"], capsys)
+    (row,) = json.loads(out)["fit"]
+    assert row["parameter"] == "exponent"
+    assert row["value"] is None
+    assert row["low"] < -0.34 < row["high"] < 0
+    _, printed, _ = run(["analyze", str(file), "--law", "power"], capsys)
+    assert "without one this exponent is too shallow" in printed.splitlines()[0]
+
+
+def test_a_feature_may_fall_below_zero_in_its_law_with_an_offset() -> None:
+    frame = pd.DataFrame({"parameters": SIZES, "feature": 5 * (SIZES / 1e6) ** -0.5 - 3})
+    assert values(law_table(frame, "offset", columns={"loss": "feature"}))["offset"] == pytest.approx(-3)
+
+
+def test_families_share_no_law(tmp_path: Path, capsys) -> None:  # type: ignore[no-untyped-def]
+    file = tmp_path / "mixed.csv"
+    pd.DataFrame(CLOSE).assign(family=["a", "a", "b", "b"]).to_csv(file, index=False)
+    for law in ("power", "offset"):
+        code, printed, _ = run(["analyze", str(file), "--law", law], capsys)
+        assert code == 1
+        assert printed.splitlines()[0] == (
+            "No number can be given: 2 families (a, b) share no law; fit each apart"
+        )
 
 
 def test_checkpoints_of_a_run_and_seeds_of_a_size_are_no_models(tmp_path: Path, capsys) -> None:  # type: ignore[no-untyped-def]

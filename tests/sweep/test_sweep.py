@@ -307,6 +307,8 @@ def test_a_tensor_that_is_not_finite_costs_its_own_rows_and_those_that_pool_it(
     assert (report.done, report.failures) == (50, [])
     assert len(report.problems) == 1
     assert "run 'one' step 40: tensor 'head.weight' holds NaN or infinite weights" in report.problems[0]
+    again = measure(runs / "one", tmp_path / "s", jobs=jobs)
+    assert (again.done, again.problems) == (0, report.problems), "it is not forgotten"
     key = ["step", "probe", "name", "role", "feature", "filtration", "draw"]
     sound = Store.open(tmp_path / "sound").features().set_index(key)["value"]
     table = Store.open(tmp_path / "s").features()
@@ -352,6 +354,7 @@ def test_extreme_values_have_a_value_or_a_status_and_no_warning(
     for name in tensors if which == "all" else [which]:
         tensors[name] = (tensors[name].astype(np.float64) * scale).clip(-3e38, 3e38).astype(np.float32)
     checkpoint(runs / "one", 40, tensors)
+    checkpoint(runs / "one", 60, {name: -tensor for name, tensor in tensors.items()})  # far: beyond float32
     report = measure(runs / "one", tmp_path / "s")
     assert report.failures == []
     table = Store.open(tmp_path / "s").features()

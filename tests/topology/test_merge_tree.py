@@ -4,6 +4,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from toposcope.errors import InputError
+from toposcope.kernels.merge_tree import ascending
 from toposcope.topology.merge_tree import merge_tree, merge_tree_of_graph, neighbours
 from toposcope.topology.surface_homology import surface_homology
 
@@ -154,3 +155,12 @@ def test_a_masked_hole_is_essential():
     h1 = surface_homology(ring)[1]
     assert h1.birth.tolist() == [1.0]
     assert np.isinf(h1.death).all()
+
+
+@pytest.mark.parametrize("spread", [1.0, 1e-13, 0.0])
+def test_the_order_of_values_is_that_of_a_stable_sort(spread: float) -> None:
+    generator = np.random.default_rng(0)
+    near = 1.0 + spread * generator.normal(size=3000)
+    wide = np.concatenate([near, -near[::-1], np.round(generator.normal(size=3000), 1), [0.0, -0.0, 0.0]])
+    for values in (near, wide, wide[::-1].copy(), near[:1], near[:0]):
+        np.testing.assert_array_equal(ascending(values), np.argsort(values, kind="stable"))

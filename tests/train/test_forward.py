@@ -5,10 +5,12 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
+from torch.nn.functional import scaled_dot_product_attention
 
 from toposcope.models import Batch, Objective
 from toposcope.models.gpt import GPTModel
 from toposcope.train.fused.forward import SequenceLosses, supports_losses
+from toposcope.train.fused.onepass import attend
 from toposcope.train.fused.tile import product
 from toposcope.train.model import GPT
 from toposcope.train.shapes import GPTShape
@@ -37,7 +39,8 @@ def test_a_product_is_x_w_plus_b(depth: int, columns: int, rows: int) -> None:
 
 
 @pytest.mark.parametrize(
-    ("width", "layers", "heads"), [(8, 1, 1), (16, 1, 2), (24, 2, 2), (32, 3, 4), (48, 3, 4), (20, 2, 5)]
+    ("width", "layers", "heads"),
+    [(8, 1, 1), (16, 1, 2), (24, 2, 2), (32, 3, 4), (48, 3, 4), (20, 2, 5), (15, 1, 1), (34, 2, 2)],
 )
 def test_compiled_losses_are_the_models(width: int, layers: int, heads: int) -> None:
     objective = _objective(width, layers, heads, [71, 2, 33, 17, 50])
@@ -46,6 +49,26 @@ def test_compiled_losses_are_the_models(width: int, layers: int, heads: int) -> 
     packed = losses.pack(objective.parameters.numpy())
     exact = Objective(GPTModel(objective.model.module.double()), objective.batch).per_sequence_losses()
     np.testing.assert_allclose(losses.at(packed), exact, atol=1e-5)
+
+
+@pytest.mark.parametrize(("size", "spread"), [(2, 1.0), (8, 5.0), (11, 1.0), (16, 60.0)])
+def test_one_pass_of_attention_is_softmax_of_scores(size: int, spread: float) -> None:
+    heads, rows, d = 2, 48, 2 * size
+    generator = np.random.default_rng(size)
+    three, wide = (-(-count // 16) * 16 for count in (3 * d, d))
+    room = np.zeros(rows * three + 16, np.float32)
+    qkv = spread * generator.normal(size=(rows, 3 * d))
+    qkv[:, :d] *= np.exp(generator.normal(size=(rows, 1)))  # later keys may exceed the first by far
+    room[: rows * three].reshape(rows, three)[:, : 3 * d] = qkv
+    mixed, pairs = np.zeros(rows * wide, np.float32), np.zeros(rows * 32, np.float32)
+    assert attend(room, three, d, heads, rows, mixed, wide, pairs)
+    q, k, v = torch.tensor(np.float32(qkv)).double().view(rows, 3, heads, size).permute(1, 2, 0, 3)
+    wanted = scaled_dot_product_attention(q, k, v, is_causal=True).transpose(0, 1).reshape(rows, d)
+    close = 3e-6 * spread * (1 + float((q @ k.mT).abs().max()) / np.sqrt(size))
+    np.testing.assert_allclose(mixed.reshape(rows, wide)[:, :d], wanted, atol=close)
+    assert not mixed.reshape(rows, wide)[:, d:].any()
+    room[5 * three] = np.inf
+    assert not attend(room, three, d, heads, rows, mixed, wide, pairs)
 
 
 def test_moving_packed_parameters_moves_the_model() -> None:

@@ -139,5 +139,5 @@ def test_chunks_add_up_to_the_whole_batch() -> None:
 def test_fused_is_refused_where_it_does_not_fit() -> None:
     recipe = load_training_recipe("seed004", {"models": "tiny-3k", "vocabulary": 100, "compute": "fused"})
     shape = GPTShape.in_recipe(recipe.models[0], recipe)
-    with pytest.raises(InputError, match=r"compute is 'fused', but vocabulary 100.*--set compute=auto"):
+    with pytest.raises(InputError, match=r"compute is 'fused', but vocabulary 100.*set compute=auto"):
         Engine(shape, recipe, first_values(shape, seed=1, std=0.02), device="cpu")

@@ -389,5 +389,5 @@ def test_a_missing_cuda_device_is_named(small_recipe: str, tmp_path: Path) -> No
 
     if torch.cuda.is_available():
         pytest.skip("there is a CUDA device")
-    with pytest.raises(InputError, match=r"device 'cuda' is not available on this machine; use --device cpu"):
+    with pytest.raises(InputError, match=r"device 'cuda' is not available on this machine; use device cpu"):
         train(small_recipe, tmp_path, device="cuda")

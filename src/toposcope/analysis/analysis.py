@@ -201,8 +201,11 @@ def analysis_of(
     scores: str | Path | pd.DataFrame | None = None,
     rename: Mapping[str, str] | None = None,
     published: PublishedRules = NOTHING,
+    alarms: Mapping[str, Sequence[tuple[str, float]]] | None = None,
 ) -> Analysis:
     """Read what `toposcope.analyze` is given; `published` are the rules of papers that stand beside the rest.
+
+    `alarms` are those of a watch: tests and steps by run, as figures mark them.
 
     Raises
     ------
@@ -217,7 +220,7 @@ def analysis_of(
         made = [
             study for one in sources for study in _studies(one, named, tuple(columns), read, rename or {})
         ]
-    studies = [replace(study, published=published) for study in made]
+    studies = [replace(study, published=published, alarms=alarms or {}) for study in made]
     names = [study.subject.name for study in studies]
     if len(set(names)) < len(names):
         listed = ", ".join(str(one.path if isinstance(one, Store) else one) for one in given)
@@ -317,7 +320,7 @@ def _study(
         )
     asked = tuple(chosen_target(series, name, preferred=()) for name in targets)
     target = asked[0] if asked else chosen_target(series, None, preferred=subject.targets)
-    chosen, further = chosen_targets(series, target, asked, brought)
+    chosen, further = chosen_targets(series, subject, target, asked, brought)
     return Study(
         subject, series, complete_runs(series), target, targets=chosen, further=further, wanted=columns,
         **tables,  # type: ignore[arg-type]

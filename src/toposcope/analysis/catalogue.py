@@ -59,7 +59,9 @@ def label_of(column: str, catalogue: pd.DataFrame) -> str:
     if column in TARGET_LABELS:
         return TARGET_LABELS[column]
     found = catalogue.loc[catalogue["column"] == column, "label"]
-    return str(found.iloc[0]) if len(found) else column.replace("_", " ")
+    if not len(found) and "feature" in catalogue:  # a target that goes by the name of its feature
+        found = catalogue.loc[catalogue["feature"] == column, "label"]
+    return min(map(str, found), key=len) if len(found) else column.replace("_", " ")
 
 
 def leading(columns: Iterable[str], catalogue: pd.DataFrame, most: int = 16) -> list[str]:

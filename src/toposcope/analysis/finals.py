@@ -7,12 +7,12 @@ from dataclasses import replace
 
 import numpy as np
 import pandas as pd
-from scipy.stats import t as student
 
 from toposcope.analysis.scaling import fit_loss_law, fit_power_law
 from toposcope.analysis.scaling.power_law import PowerLaw
 from toposcope.analysis.table import SeriesTable
 from toposcope.analysis.trends.verdicts import default_columns
+from toposcope.distributions import student_quantile
 
 LOSSES = ("loss", "heldout_loss", "loss_smooth")
 LEVEL = 0.95
@@ -67,7 +67,7 @@ def finals_table(table: SeriesTable, quantities: Sequence[str]) -> pd.DataFrame:
             value, half = float(mine[quantity][last]), np.nan
             n = int(draws.get(quantity, 1))
             if n > 1 and quantity in spread and np.isfinite(spread[quantity][last]):
-                half = float(student.ppf(0.5 + LEVEL / 2, n - 1) * spread[quantity][last] / np.sqrt(n))
+                half = float(student_quantile(0.5 + LEVEL / 2, n - 1) * spread[quantity][last] / np.sqrt(n))
             step = int(mine["step"][last])
             size, done = parameters.get(run, 0), step >= FINISHED * ends[quantity][run]
             family = families.get(run, "")

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 import pandas as pd
-from scipy.stats import t as student
+
+from toposcope.distributions import student_quantile
 
 LEVEL = 0.95
 """Coverage of every interval and null band made here."""
@@ -82,5 +83,5 @@ def null_band(rows: pd.DataFrame, runs: tuple[str, ...]) -> pd.DataFrame:
 def _half_width(std: pd.Series, count: pd.Series, *, of_mean: bool) -> pd.Series:
     repeated = count.where(count >= 2).astype(float)
     factor = 1.0 / repeated if of_mean else 1.0 + 1.0 / repeated
-    quantile = student.ppf(0.5 + LEVEL / 2, repeated - 1.0)
+    quantile = student_quantile(0.5 + LEVEL / 2, repeated - 1.0)
     return pd.Series(quantile * std.to_numpy() * np.sqrt(factor.to_numpy()), index=std.index)

@@ -152,7 +152,8 @@ def _best(form: str, u: np.ndarray, values: np.ndarray) -> tuple[np.ndarray, ...
     parabola in log tau.
     """
     log_tau = np.linspace(np.log(0.5 / len(u)), np.log(5.0), GRID)
-    cost = np.stack([_linear(_shape(form, u, np.exp([t]))[:, 0], values)[2] for t in log_tau])
+    level, rest = values.mean(axis=0), values - values.mean(axis=0)
+    cost = np.stack([_linear(_shape(form, u, np.exp([t])), level, rest)[2] for t in log_tau])
     at = np.clip(cost.argmin(axis=0), 1, GRID - 2)
     pick = np.arange(values.shape[1])
     left, middle, right = cost[at - 1, pick], cost[at, pick], cost[at + 1, pick]
@@ -160,17 +161,18 @@ def _best(form: str, u: np.ndarray, values: np.ndarray) -> tuple[np.ndarray, ...
     shift = np.where(bend > 0, 0.5 * (left - right) / np.where(bend > 0, bend, 1.0), 0.0)
     tau = np.exp(log_tau[at] + np.clip(shift, -1, 1) * (log_tau[1] - log_tau[0]))
     shapes = _shape(form, u, tau)
-    slope, level, rest = _linear(shapes, values)
-    return level + slope, level, tau, rest
+    slope, level, left = _linear(shapes, level, rest)
+    return level + slope, level, tau, left
 
 
-def _linear(shape: np.ndarray, values: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Regress each column on its shape; return slope, intercept and residual sum of squares."""
-    shape = shape[:, None] if shape.ndim == 1 else shape
-    centred, rest = shape - shape.mean(axis=0), values - values.mean(axis=0)
+def _linear(
+    shape: np.ndarray, mean: np.ndarray, rest: np.ndarray
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Regress columns, as mean and rest, on shapes; return slope, intercept and sum of squared residuals."""
+    middle = shape.mean(axis=0)
+    centred = shape - middle
     slope = np.sum(centred * rest, axis=0) / np.sum(centred**2, axis=0)
-    level = values.mean(axis=0) - slope * shape.mean(axis=0)
-    return slope, level, np.sum((rest - slope * centred) ** 2, axis=0)
+    return slope, mean - slope * middle, np.sum((rest - slope * centred) ** 2, axis=0)
 
 
 def _resampled(residual: np.ndarray, resamples: int) -> np.ndarray:

@@ -57,7 +57,7 @@ def sensitivity_table(features: pd.DataFrame) -> pd.DataFrame:
     """
     rows = features[(features["probe"] == SENSITIVITY) & np.isfinite(features["value"])]
     if rows.empty:
-        raise InputError("features: no row of the probe 'sensitivity'; measure with --sensitivity")
+        raise InputError("features: no row of the probe 'sensitivity'; measure the feature sensitivity, too")
     rows = rows.assign(draw=rows["draw"].fillna(-1).astype(int))
     quality = _log_perplexity(features)
     lines = []
@@ -66,6 +66,17 @@ def sensitivity_table(features: pd.DataFrame) -> pd.DataFrame:
         for run, mine in group.groupby("run", sort=True):
             lines.append({"feature": feature, "run": run, **_of_run(mine, quality.get(run)), **order})
     return pd.DataFrame(lines, columns=list(COLUMNS))
+
+
+def measured_sensitivity(features: pd.DataFrame) -> pd.DataFrame:
+    """Return `sensitivity_table` where anything was measured for it, else a table without rows.
+
+    >>> measured_sensitivity(pd.DataFrame({"probe": ["rips"], "value": [1.0]})).empty
+    True
+    """
+    if not len(features) or not np.isfinite(features.loc[features["probe"] == SENSITIVITY, "value"]).any():
+        return pd.DataFrame(columns=list(COLUMNS))
+    return sensitivity_table(features)
 
 
 def _log_perplexity(features: pd.DataFrame) -> dict[object, pd.Series]:

@@ -6,7 +6,6 @@ from functools import lru_cache
 
 import numpy as np
 from scipy import special
-from scipy.stats import rankdata
 
 from toposcope.seeding import rng
 
@@ -15,12 +14,23 @@ COLLINEAR = 1e-8
 
 
 def ranks(values: np.ndarray) -> np.ndarray:
-    """Return mid-ranks down each column, float64.
+    """Return mid-ranks down each column, float64, as `scipy.stats.rankdata` does; NaN where one is NaN.
 
     >>> ranks(np.array([[3.0], [1.0], [3.0]])).ravel().tolist()
     [2.5, 1.0, 2.5]
     """
-    return np.asarray(rankdata(values, axis=0), dtype=float)
+    rows = np.moveaxis(values, 0, -1)
+    order = np.argsort(rows, axis=-1, kind="stable")
+    ordered = np.take_along_axis(rows, order, axis=-1)
+    first = np.ones(rows.shape, bool)  # where a value stands that the one before it is not
+    first[..., 1:] = ordered[..., 1:] != ordered[..., :-1]
+    ties = np.diff(np.flatnonzero(first), append=rows.size)
+    places = np.broadcast_to(np.arange(1.0, rows.shape[-1] + 1), rows.shape)[first]
+    found = np.empty(rows.shape)
+    middle = np.repeat(places + (ties - 1) / 2, ties).reshape(rows.shape)
+    np.put_along_axis(found, order, middle, axis=-1)
+    found[np.isnan(rows).any(axis=-1)] = np.nan
+    return np.moveaxis(found, -1, 0)
 
 
 def correlation(x: np.ndarray, y: np.ndarray) -> np.ndarray:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -18,9 +19,10 @@ from toposcope.analysis.forecast.compare import COLUMNS as FORECASTS
 from toposcope.analysis.forecast.compare import WORTH, forecast_table, worth_of_features
 from toposcope.analysis.forecast.frame import Log
 from toposcope.analysis.groups import ModelSize, sizes
-from toposcope.analysis.hidden import COUNT, PROBE, SENSITIVITY, TOP
+from toposcope.analysis.hidden import COUNT, PROBE, TOP
 from toposcope.analysis.labels import Labels
 from toposcope.analysis.published import NOTHING, PublishedRules
+from toposcope.analysis.sensitivity import measured_sensitivity
 from toposcope.analysis.subjects import Subject
 from toposcope.analysis.table import SeriesTable
 from toposcope.analysis.trends.confounds import confound_table, walk_bound
@@ -31,6 +33,7 @@ from toposcope.analysis.trends.verdicts import (
     default_columns,
     family_table,
 )
+from toposcope.processes import begun
 from toposcope.types import Normalization, Scope
 
 SHOWN = 60
@@ -47,7 +50,8 @@ class Study:
     `features`, `metrics`, `runs`, `diagrams` and `audit` are the store's; `series` joins them. `target` is
     what correlations are taken with ("" where nothing can be), `further` are targets that were brought along.
     `wanted` holds the features that were asked for; empty: those of the model and of each role. `kept` is
-    the folder of what was kept beside the rows: sampled surfaces; `published` are the rules of papers.
+    the folder of what was kept beside the rows: sampled surfaces; `published` are the rules of papers;
+    `alarms` says for each run which tests of a watch raised an alarm, and at which steps.
     """
 
     subject: Subject
@@ -65,6 +69,7 @@ class Study:
     wanted: tuple[str, ...] = ()
     kept: Path | None = None
     published: PublishedRules = NOTHING
+    alarms: Mapping[str, Sequence[tuple[str, float]]] = field(default_factory=dict)
     given: Mapping[str, pd.DataFrame] = field(default_factory=dict)
 
     def with_tables(self, **given: pd.DataFrame) -> Study:
@@ -212,13 +217,25 @@ class Study:
         """Power laws of the leading quantities."""
         return self._made("fits", lambda: fits_table(self.finals))
 
+    def begin(self) -> None:
+        """Begin to forecast in a thread: that is Python's work, most of the other tables compiled code's."""
+        if "forecasts" not in self.given and "forecasts" not in self.__dict__:
+            _ = self._forecasting
+
     @cached_property
     def forecasts(self) -> pd.DataFrame:
         """Every finished run's final loss from the others; empty where no loss was logged."""
+        at_work = self.__dict__.get("_forecasting")
+        return self._made("forecasts", self._forecast) if at_work is None else at_work.result()
+
+    @cached_property
+    def _forecasting(self) -> Future[pd.DataFrame]:
+        return begun(self._forecast)
+
+    def _forecast(self) -> pd.DataFrame:
         if self.log is None or "loss" not in self.series.targets:
-            return self._made("forecasts", lambda: pd.DataFrame(columns=list(FORECASTS)))
-        log, rules = self.log, self.published.forecasters
-        return self._made("forecasts", lambda: forecast_table(log, published=rules))
+            return pd.DataFrame(columns=list(FORECASTS))
+        return forecast_table(self.log, published=self.published.forecasters)
 
     @cached_property
     def forecast_effects(self) -> pd.DataFrame:
@@ -228,10 +245,7 @@ class Study:
     @cached_property
     def sensitivity(self) -> pd.DataFrame:
         """How far numbers on representations move with their settings."""
-        measured = self.has("h1_total", probe=SENSITIVITY) or self.has(None, probe=SENSITIVITY)
-        return self._made(
-            "sensitivity", lambda: tables.sensitivity_table(self.features) if measured else pd.DataFrame()
-        )
+        return self._made("sensitivity", lambda: measured_sensitivity(self.features))
 
     @cached_property
     def chance(self) -> float:
@@ -255,13 +269,11 @@ class Study:
         failed = (f"run {r}: failed: {why}" for r, why in zip(first["run"], first["reason"], strict=True))
         return (*self.series.problems, *failed)
 
-    def has(self, feature: str | None, *, probe: str = PROBE) -> bool:
+    def has(self, feature: str, *, probe: str = PROBE) -> bool:
         """Return whether a probe measured a feature of this name with a finite value."""
         if not len(self.features):
             return False
-        mine = self.features["probe"] == probe
-        if feature is not None:
-            mine &= self.features["feature"] == feature
+        mine = (self.features["probe"] == probe) & (self.features["feature"] == feature)
         return bool(np.isfinite(self.features.loc[mine, "value"].to_numpy(float)).any())
 
     @cached_property
@@ -311,13 +323,16 @@ def why_nothing(study: Study) -> str:
 
 
 def chosen_targets(
-    series: SeriesTable, target: str, wanted: Sequence[str], brought: Sequence[str]
+    series: SeriesTable, subject: Subject, target: str, wanted: Sequence[str], brought: Sequence[str]
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Return the targets that correlations are taken with, and those of them that were brought along.
 
-    `wanted` were asked for and stand alone with the further ones; otherwise the usual losses are there.
+    `wanted` were asked for and stand alone with the further ones; otherwise the usual losses are there. What
+    the rows themselves say of quality, beyond what the subject prefers, counts as brought along.
     """
-    more = tuple(t for t in series.targets if t in ("probe_accuracy", *brought) and t != target)
+    known = {*subject.targets, *DEFAULT_TARGETS}
+    along = {*brought, *(name for name in series.own if name not in known)}
+    more = tuple(name for name in series.targets if name in along and name != target)
     usual = wanted if wanted else [name for name in DEFAULT_TARGETS if name in series.targets]
     first = [target] if target else []
     return tuple(dict.fromkeys([*first, *usual, *more])), tuple(t for t in more if t not in wanted)

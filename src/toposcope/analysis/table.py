@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 
 import numpy as np
 import pandas as pd
@@ -26,7 +27,7 @@ class SeriesTable:
     `values` and `spread` have one row per (run, step), sorted; `catalogue` says what each feature column
     is; `targets` names the target columns present; `runs` has the columns of the store's runs table
     (possibly empty); `problems` lists what was merged or left out, in words; `repeated` says how many rows
-    of each run repeated a step and were averaged.
+    of each run repeated a step and were averaged; `own` are the targets that the feature rows gave.
     """
 
     values: pd.DataFrame
@@ -36,6 +37,7 @@ class SeriesTable:
     runs: pd.DataFrame = field(default_factory=lambda: pd.DataFrame(columns=["run"]))
     problems: tuple[str, ...] = ()
     repeated: dict[str, int] = field(default_factory=dict)
+    own: tuple[str, ...] = ()
 
     @property
     def run_names(self) -> list[str]:
@@ -65,7 +67,11 @@ class SeriesTable:
 
     def of_run(self, run: str) -> pd.DataFrame:
         """Return the rows of one run, by step."""
-        return self.values[self.values["run"] == run].reset_index(drop=True)
+        return self._by_run.get(run, self.values.iloc[:0])
+
+    @cached_property
+    def _by_run(self) -> dict[str, pd.DataFrame]:
+        return {str(run): rows.reset_index(drop=True) for run, rows in self.values.groupby("run", sort=False)}
 
     def parameters(self) -> dict[str, int]:
         """Return run -> number of trainable parameters, for the runs that state it."""
@@ -145,6 +151,7 @@ def series_table(
     table = with_targets(
         SeriesTable(values, spread, columns, names, runs, problems), own_targets(rows, catalogue)
     )
+    table = replace(table, own=table.targets[len(names) :])
     return table if targets is None else with_targets(table, targets)
 
 

@@ -18,12 +18,9 @@ TARGET_LABELS = {
     "loss": "minibatch loss",
     "heldout_loss": "held-out loss",
     "loss_smooth": "smoothed training loss",
-    "log_perplexity": "log perplexity",
     "weight_norm": "weight norm",
-    "probe_accuracy": "linear probe accuracy",
-    "perplexity": "perplexity",
 }
-"""What the targets that the package makes are called; any other is called as its column."""
+"""What the columns of a log are called. What a feature gives is called as that; any other as its column."""
 _KEYS = ("run", "step", "revision")
 _LISTED = 5
 _READ = (*SUFFIXES, ".json")

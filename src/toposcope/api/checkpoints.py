@@ -16,14 +16,24 @@ if TYPE_CHECKING:
     Where = str | Path | Series | Sequence[str | Path]
 
 
-def opened(series: Where, *, split: str = "table", step_pattern: str | None = None) -> Series:
-    """Return the series, opened where it is none yet."""
+def opened(
+    series: Where, *, split: str = "table", step_pattern: str | None = None, steps: str | None = None
+) -> Series:
+    """Return the series, opened where it is none yet.
+
+    Raises
+    ------
+    InputError
+        When it cannot be opened, or steps are chosen of one that is open.
+    """
     from toposcope.sources import Series, open_series
 
     if isinstance(series, Series):
+        if steps is not None:
+            raise InputError(f"steps {steps!r}: the series is open already; give steps to open_series")
         return series
     uris = [str(series)] if isinstance(series, str | Path) else [str(uri) for uri in series]
-    return open_series(uris, split=split, step_pattern=step_pattern)
+    return open_series(uris, steps=steps, split=split, step_pattern=step_pattern)
 
 
 def audit(series: Where, *, cheap: bool = False, quiet: bool = True) -> Audit:

@@ -55,11 +55,28 @@ def analyze(
     True
     """
     from toposcope.analysis.analysis import analysis_of
+    from toposcope.monitor.journal import alarms_of
     from toposcope.papers.published import PUBLISHED
 
     return analysis_of(
-        source, targets=targets, columns=columns, scores=scores, rename=rename, published=PUBLISHED
-    )
+        source, targets=targets, columns=columns, scores=scores, rename=rename, published=PUBLISHED,
+        alarms=alarms_of(_folders(source)),
+    )  # fmt: skip
+
+
+def _folders(source: Source | Sequence[Source]) -> list[Path]:
+    """Return the folders among the sources: stores."""
+    import pandas as pd
+
+    from toposcope.store import Store
+
+    given = [source] if isinstance(source, Store | str | Path | pd.DataFrame) else source
+    paths = [
+        one.path if isinstance(one, Store) else Path(one)
+        for one in given
+        if not isinstance(one, pd.DataFrame)
+    ]
+    return [path for path in paths if path.is_dir()]
 
 
 def report(

@@ -14,8 +14,10 @@ from toposcope.errors import InputError
 
 if TYPE_CHECKING:
     from toposcope.api.checkpoints import Where
+    from toposcope.api.representations import TextsAsked
     from toposcope.probes.base import Probe
     from toposcope.probes.landscape.options import LandscapeOptions
+    from toposcope.probes.representations.kept import KeptSeries
     from toposcope.probes.representations.options import RepresentationOptions
     from toposcope.probes.weights.options import WeightOptions
     from toposcope.sources import Series
@@ -121,17 +123,19 @@ def of_weights(
 
 
 def measure(
-    series: Where,
+    series: Where | KeptSeries,
     store: str | Path,
     *,
     features: str | Sequence[str | Probe] = "cheap",
     preset: str = "default",
-    texts: str | Path | None = None,
+    texts: str | Path | TextsAsked | None = None,
     limit: int | None = None,
     options: WeightOptions | RepresentationOptions | LandscapeOptions | None = None,
     tokenizer: str | Path | None = None,
     recipe: str | None = None,
     device: str = "cpu",
+    steps: str | None = None,
+    execution: Execution | None = None,
     jobs: int = 1,
     diagrams: bool | None = None,
     quiet: bool = True,
@@ -143,7 +147,7 @@ def measure(
     Parameters
     ----------
     series
-        A `Series`, or anything that `open_series` opens.
+        A `Series`, anything that `open_series` opens, or a `KeptSeries` of states that were kept.
     store
         The store's folder, made when it is not there.
     features
@@ -155,7 +159,8 @@ def measure(
         "default", or a paper's conventions: "seed004" for weights, "seed003" for representations.
     texts
         A file with a text on each line, or what `load_texts` takes. Representations need it. Gradients and
-        the loss surface of run folders read what their training held out without it.
+        the loss surface of run folders read what their training held out without it. A `TextsAsked` says
+        more: the part of a data set, the least length, labelled texts, where states are kept.
     limit
         How many texts form the cloud of representations; 200 by default.
     options
@@ -166,6 +171,10 @@ def measure(
         What files of weights alone are, for the loss surface: a recipe's name or its TOML file.
     device
         "cpu" or "cuda", for representations and the loss surface.
+    steps
+        Which steps of a series that is opened here: log, first, last, A:B:EVERY, or a list.
+    execution
+        Where and how, in place of `jobs`, `diagrams` and `quiet`: a shard, a Ray cluster, without the audit.
     jobs
         Processes that measure side by side.
     diagrams
@@ -181,38 +190,65 @@ def measure(
     >>> import toposcope as ts
     >>> store = ts.measure("runs/", "store", features="rips,baselines", jobs=2)        # doctest: +SKIP
     >>> store = ts.measure("runs/", "states", features="representations", texts="texts.txt")  # doctest: +SKIP
+    >>> from toposcope.api import TextsAsked
+    >>> from toposcope.sweep import Execution, Shard
+    >>> short = TextsAsked(texts="texts.txt", min_chars=20)
+    >>> half = Execution(jobs=2, shard=Shard.parse("1/2"))
+    >>> ts.measure("runs/", "half", features="all", execution=half)                    # doctest: +SKIP
     """
     from toposcope.api.landscapes import of_landscape
-    from toposcope.api.representations import OURS, TextsAsked, of_representations
+    from toposcope.api.representations import OURS, TextsAsked, of_kept, of_representations
+    from toposcope.probes.representations.kept import KeptSeries
     from toposcope.store import Store
     from toposcope.sweep import Execution
 
     asked = features.split(",") if isinstance(features, str) else list(features)
     names = [one.strip() for one in asked if isinstance(one, str)]
     own = [one for one in asked if not isinstance(one, str)]
-    source = None if texts is None else str(texts)
-    wanted = TextsAsked(
-        texts=source, limit=limit, features=tuple(names), recipe=recipe, device=device,
-        tokenizer=None if tokenizer is None else Path(tokenizer),
-    )  # fmt: skip
-    if {*names} & {"landscape", *LANDSCAPE_PROBES}:
+    wanted = _asked(texts, tuple(names), limit, recipe, device, tokenizer)
+    if isinstance(series, KeptSeries):
+        found = of_kept(series, _settings(options, "representations", preset), wanted)
+    elif {*names} & {"landscape", *LANDSCAPE_PROBES}:
         surface = _settings(options, "landscape")
-        short = replace(wanted, min_chars=1)  # every text counts: a loss needs no hundred characters
-        found, _ = of_landscape(lambda: opened(series), surface, short, Path(store))
+        # every text counts: a loss needs no hundred characters
+        every = wanted if isinstance(texts, TextsAsked) else replace(wanted, min_chars=1)
+        found, _ = of_landscape(lambda: opened(series, steps=steps), surface, every, Path(store))
     elif {*names} & {*OURS}:
         found = of_representations(
-            lambda: opened(series), _settings(options, "representations", preset), wanted,
+            lambda: opened(series, steps=steps), _settings(options, "representations", preset), wanted,
             look=StorePlace.of(Path(store)).fresh,
         )  # fmt: skip
     else:
-        found = _of_names(series, names, source, _settings(options, "weights", preset))
+        weights = _settings(options, "weights", preset)
+        found = _of_names(series, names, wanted.texts, weights, steps)
     kept = bool({*names} & {*OURS}) if diagrams is None else diagrams
-    execution = Execution(jobs=jobs, keep_diagrams=kept, quiet=quiet)
+    execution = execution or Execution(jobs=jobs, keep_diagrams=kept, quiet=quiet)
     Measurement(found.series, [*found.probes, *own], found.recipe).carry_out(store, execution=execution)
     return Store.open(store)
 
 
-def _of_names(series: Where, names: list[str], texts: str | None, options: WeightOptions) -> Measurement:
+def _asked(
+    texts: str | Path | TextsAsked | None,
+    features: tuple[str, ...],
+    limit: int | None,
+    recipe: str | None,
+    device: str,
+    tokenizer: str | Path | None,
+) -> TextsAsked:
+    """Return which texts are read and through what; what is given beside a `TextsAsked` counts more."""
+    from toposcope.api.representations import TextsAsked
+
+    given = texts if isinstance(texts, TextsAsked) else TextsAsked(texts=str(texts) if texts else None)
+    return replace(
+        given, features=features, limit=limit or given.limit, recipe=recipe or given.recipe,
+        device=given.device if device == "cpu" else device,
+        tokenizer=given.tokenizer if tokenizer is None else Path(tokenizer),
+    )  # fmt: skip
+
+
+def _of_names(
+    series: Where, names: list[str], texts: str | None, options: WeightOptions, steps: str | None
+) -> Measurement:
     """Return the measurement of weights, or of gradients, by the names of their probes."""
     from toposcope.probes.registry import weight_probes
 
@@ -221,7 +257,8 @@ def _of_names(series: Where, names: list[str], texts: str | None, options: Weigh
     if gradients and not chosen:
         chosen = ["cheap"]
     probes = weight_probes(chosen, options) if chosen else []
-    return of_weights(opened(series, split=options.split), probes, options, gradients=gradients, texts=texts)
+    found = opened(series, split=options.split, steps=steps)
+    return of_weights(found, probes, options, gradients=gradients, texts=texts)
 
 
 def _settings(given: object, kind: str, preset: str = "default"):  # type: ignore[no-untyped-def]

@@ -8,6 +8,8 @@ from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from toposcope.types import Normalization, Scope
+
 if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.figure import Figure
@@ -61,8 +63,12 @@ class Comparison:
 
     @property
     def changed(self) -> tuple[str, ...]:
-        """The matrices in which some number differs by more than twice the noise of its draws."""
-        rows = self.table[(self.table["scope"] == "matrix") & (self.table["status"] == "ok")]
+        """The matrices in which some number of their own differs by more than twice the noise of its draws.
+
+        What is scaled by the whole network's maximum is none: one other matrix moves it in all of them.
+        """
+        own = (self.table["scope"] == Scope.MATRIX) & (self.table["filtration"] != Normalization.NETWORK)
+        rows = self.table[own & (self.table["status"] == "ok")]
         size = rows[["first", "second"]].abs().max(axis=1).fillna(0.0).clip(lower=1e-3)
         beyond = rows["difference"].abs() > 2 * rows["standard_error"].fillna(0.0) + _ROUNDING * size
         return tuple(dict.fromkeys(rows.loc[beyond, "name"].astype(str)))

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from toposcope.api import Comparison
 
 _SHOWN = {
-    ("neural_persistence", Normalization.NETWORK): "NP",
+    ("neural_persistence", Normalization.MATRIX): "NP",
     ("h0_total", "euclidean"): "H0 total",
     ("h0_total_scaled", "euclidean"): "H0 / median",
     ("h1_total", "euclidean"): "H1 total",

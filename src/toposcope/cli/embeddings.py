@@ -10,7 +10,15 @@ import click
 
 from toposcope.api.measuring import StorePlace
 from toposcope.cli.output import json_option, print_table
-from toposcope.cli.sweeping import Sweeping, exit_code, show_sweep, sweep_options
+from toposcope.cli.sweeping import (
+    Sweeping,
+    device_option,
+    exit_code,
+    show_sweep,
+    split_option,
+    sweep_options,
+    tokenizer_option,
+)
 from toposcope.errors import InputError
 
 if TYPE_CHECKING:
@@ -45,7 +53,7 @@ SENSITIVITY_SHOWN = {
     show_default=True,
     help="Shorter texts are left out.",
 )
-@click.option("--split", default="validation", show_default=True, help="Which part of a data set.")
+@split_option
 @click.option("--layers", help="last, all, or hidden-state numbers such as 0,6,12.  [default: last]")
 @click.option("--pooling", type=click.Choice(["mean", "last", "token"]), help="[default: mean]")
 @click.option("--length", type=int, help="Tokens of a text that count.  [default: 128]")
@@ -84,8 +92,8 @@ SENSITIVITY_SHOWN = {
     help="Measure the states in this folder instead of a series: no model is needed.",
 )
 @click.option("--no-diagrams", is_flag=True, help="Do not keep the diagrams (CROCKER figures need them).")
-@click.option("--tokenizer", type=click.Path(exists=True, path_type=Path), help="Where a model brings none.")
-@click.option("--device", default="cpu", show_default=True, help="cpu or cuda.")
+@tokenizer_option
+@device_option
 @sweep_options
 @json_option
 def command(
@@ -123,10 +131,12 @@ def command(
     SERIES are model folders, folders of steps, run folders or hub addresses. One forward pass brings all
     layers and the perplexity. A sweep that was stopped goes on where it was when the command is repeated.
     """
+    from toposcope.analysis.sensitivity import measured_sensitivity
     from toposcope.api.representations import TextsAsked, of_kept, of_representations
     from toposcope.papers.representation_presets import preset as preset_options
     from toposcope.probes.representations.kept import KeptSeries
     from toposcope.probes.representations.study import parse_grid
+    from toposcope.store import Store
 
     changes: dict[str, object] = {
         "layers": layers, "pooling": pooling, "length": length, "reduction": reduction,
@@ -152,22 +162,12 @@ def command(
         found = of_representations(find, options, asked, look=StorePlace.of(out).fresh)
         agree = sweeping.agree(find(), out)
     report = found.carry_out(out, execution=execution, agree=agree)
-    tables = _sensitivity(out) if sensitivity else {}
+    table = measured_sensitivity(Store.open(out).features()) if sensitivity else None
+    tables = {} if table is None or table.empty else {SENSITIVITY: table}
     show_sweep(report, out, as_json=as_json, tables=tables)
     if tables and not as_json:
         show_sensitivity(tables[SENSITIVITY])
     return exit_code(report)
-
-
-def _sensitivity(out: Path) -> dict[str, pd.DataFrame]:
-    """Return the table of how far the findings move, where anything was measured for it."""
-    from toposcope.analysis import sensitivity_table
-    from toposcope.store import Store
-
-    store = Store.open(out)
-    if not store.features(probe=SENSITIVITY)["value"].notna().any():
-        return {}
-    return {SENSITIVITY: sensitivity_table(store.features())}
 
 
 def _refuse_with_kept(

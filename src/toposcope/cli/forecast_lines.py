@@ -142,7 +142,8 @@ def show_symptoms(found: Mapping[str, Sequence[Symptom]]) -> None:
 
 
 def show_scores(summary: pd.DataFrame, largest: pd.DataFrame, level: float) -> None:
-    """Print how well finished runs were forecast from the others."""
+    """Print how well finished runs were forecast from the others, in one line and as tables."""
+    _say_score(summary)
     rows = [
         (
             row["method"], f"{row['cut']:.0%}", f"{row['mae']:.3g}", f"{row['mean_relative']:.2%}",
@@ -165,6 +166,21 @@ def show_scores(summary: pd.DataFrame, largest: pd.DataFrame, level: float) -> N
         of_cells(title, ("method", "seen", *numbers), cells).show(compact=True)
     for reason in dict.fromkeys(largest.loc[largest["status"] == "failed", "reason"]):
         say(f"{title}: {reason}", "  ")
+
+
+def _say_score(summary: pd.DataFrame) -> None:
+    """Say how far the default is off at the first cut, beside the last value."""
+    from toposcope.analysis.forecast.families import LastValue
+
+    first = summary[(summary["cut"] == summary["cut"].min()) & (summary["n"] > 0)].set_index("method")
+    if not len(first):
+        return
+    leading = first.iloc[0]
+    last = first["mean_relative"].get(LastValue.name)
+    beside = f" (the last value: {last:.2%})" if last is not None and last == last else ""
+    held = f"; its interval held {leading['covered']} of {leading['bounded']}" if leading["bounded"] else ""
+    cut, off = leading["cut"], leading["mean_relative"]
+    say(f"From {cut:.0%} of a run, {first.index[0]} is off by {off:.2%} of the final loss{beside}{held}.")
 
 
 def show_ablation(worth: pd.DataFrame | None, what: str) -> None:

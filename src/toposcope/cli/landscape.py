@@ -8,7 +8,15 @@ from pathlib import Path
 import click
 
 from toposcope.cli.output import json_option
-from toposcope.cli.sweeping import Sweeping, exit_code, show_sweep, sweep_options
+from toposcope.cli.sweeping import (
+    Sweeping,
+    device_option,
+    exit_code,
+    show_sweep,
+    split_option,
+    sweep_options,
+    tokenizer_option,
+)
 
 
 @click.command("landscape")
@@ -44,13 +52,13 @@ from toposcope.cli.sweeping import Sweeping, exit_code, show_sweep, sweep_option
 @click.option("--length", type=int, default=64, show_default=True, help="Tokens of a text that count.")
 @click.option("--seeds", type=int, default=2, show_default=True, help="Sets of random directions: draws.")
 @click.option("--min-chars", type=click.IntRange(min=0), default=1, help="Shorter texts are left out.")
-@click.option("--split", default="validation", show_default=True, help="Which part of a data set.")
-@click.option("--tokenizer", type=click.Path(exists=True, path_type=Path), help="Where a model brings none.")
+@split_option
+@tokenizer_option
 @click.option(
     "--recipe",
     help="What files of weights alone are: a recipe of `toposcope train` (seed004) or its TOML file.",
 )
-@click.option("--device", default="cpu", show_default=True, help="cpu or cuda.")
+@device_option
 @sweep_options
 @json_option
 def command(

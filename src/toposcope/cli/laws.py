@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 LAWS = {
     "power": "a N^b",
-    "offset": "a N^b + c",
+    "offset": "a N^b + c (for a loss c = E >= 0)",
     "chinchilla": "E + A / N^alpha + B / D^beta",
     "kaplan": "[(N_c / N)^(alpha_N / alpha_D) + D_c / D]^alpha_D",
     "size-steps": "(N_c / N)^alpha_N + (S_c / S)^alpha_S",
@@ -57,6 +57,7 @@ def show_law(
         cells = [
             [None if v != v else v for v in row] for row in found[shown].itertuples(index=False, name=None)
         ]
+        click.echo(_answer(found))
         title = f"{law}: {LAWS[law]} (standard error and 95% interval)"
         print_table(title, shown, cells)
         last = f", the last rows of {len(models)} runs" if len(models) < rows else ""
@@ -66,6 +67,21 @@ def show_law(
         found.to_csv(out / f"law-{law}.csv", index=False)
         click.echo(f"written: law-{law}.csv in {out}", err=True)
     return 1 if (found["status"] == "failed").all() else 0
+
+
+def _answer(found: pd.DataFrame) -> str:
+    """Return what was found in one line: each number with its interval, or why there is none."""
+    given = found[found["value"].notna()]
+    reason = str(found["reason"].iloc[0])
+    if given.empty:
+        return f"No number can be given: {reason}"
+    said = [
+        f"{name} {value:.4g}" + (f" ({low:.4g} to {high:.4g})" if low == low and high == high else "")
+        for name, value, low, high in zip(
+            *(given[c] for c in ("parameter", "value", "low", "high")), strict=True
+        )
+    ]
+    return ", ".join(said) + (f". Mind: {reason}" if reason else "")
 
 
 def _named(columns: Sequence[str]) -> dict[str, str]:
@@ -92,4 +108,6 @@ def _models(source: Path, keep: Collection[str], rename: Mapping[str, str]) -> p
     from toposcope.store import Store
 
     store = Store.open(source)
-    return store.metrics().merge(store.runs()[["run", "parameters"]], on="run", how="left")
+    runs = store.runs()
+    known = [name for name in ("run", "parameters", "family") if name in runs]
+    return store.metrics().merge(runs[known], on="run", how="left")

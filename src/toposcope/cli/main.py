@@ -15,7 +15,7 @@ from collections.abc import Iterator
 import click
 
 from toposcope import __version__
-from toposcope.errors import BrokenOffError, InputError, did_you_mean
+from toposcope.errors import BrokenOffError, InputError, did_you_mean, typed_options
 
 COMMANDS: dict[str, str] = {
     "train": "Train small language models into run folders.",
@@ -75,7 +75,7 @@ def toposcope() -> None:
 
 def main(args: list[str] | None = None) -> None:
     """Run the command line; exit 0 when done, 1 with listed problems, 2 when nothing was done."""
-    with _ended_like_ctrl_c():
+    with _ended_like_ctrl_c(), typed_options():
         _run(args)
 
 

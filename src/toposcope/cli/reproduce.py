@@ -58,6 +58,10 @@ STUDIES = {
     "--labelled", type=click.Path(exists=True, dir_okay=False, path_type=Path),
     help="seed003: a labelled text file in GLUE's format, for a linear probe.",
 )  # fmt: skip
+@click.option(
+    "--checkpoints", type=click.IntRange(min=2),
+    help="landscape: how many of each run, about evenly in log step.  [default: 26]",
+)  # fmt: skip
 @click.option("--device", default="cpu", show_default=True, help="seed003: cpu or cuda.")
 @click.option("--out", type=click.Path(path_type=Path), help="Keep runs, stores and a Markdown page here.")
 @click.option("--jobs", type=int, help="Processes.  [default: one per core; seed003: 1]")
@@ -77,6 +81,7 @@ def command(
     limit: int,
     sensitivity_texts: str,
     labelled: Path | None,
+    checkpoints: int | None,
     device: str,
     out: Path | None,
     jobs: int | None,
@@ -98,7 +103,7 @@ def command(
     elif study == "seed004":
         sections = _in_folder(out, lambda folder: _seed004(runs, folder, out, jobs, as_json))
     elif study == "landscape":
-        sections = _in_folder(out, lambda folder: _landscape(runs, folder, texts, jobs, as_json))
+        sections = _in_folder(out, lambda folder: _landscape(runs, folder, texts, checkpoints, jobs, as_json))
     elif study == "grokking":
         sections = _in_folder(out, lambda folder: _grokking(runs, folder, out, jobs, as_json))
     else:
@@ -171,7 +176,7 @@ def _pythia(uri: str, revisions: str | None, out: Path | None, quiet: bool) -> S
 
 
 def _landscape(
-    runs: str | None, folder: Path, texts: str | None, jobs: int | None, quiet: bool
+    runs: str | None, folder: Path, texts: str | None, checkpoints: int | None, jobs: int | None, quiet: bool
 ) -> Sequence[Section]:
     from toposcope.papers import landscape
 
@@ -181,7 +186,15 @@ def _landscape(
         train("demo", folder / "runs", jobs=jobs or 1, quiet=quiet)
         runs = str(folder / "runs")
     store = folder / "stores" / "landscape"
-    return landscape.sections(landscape.measure(runs, store, texts=texts, jobs=jobs or 1, quiet=quiet))
+    measured = landscape.measure(
+        runs,
+        store,
+        texts=texts,
+        jobs=jobs or 1,
+        quiet=quiet,
+        checkpoints=checkpoints or landscape.CHECKPOINTS,
+    )
+    return landscape.sections(measured)
 
 
 def _grokking(

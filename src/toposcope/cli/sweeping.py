@@ -31,6 +31,14 @@ step_pattern_option = click.option(
     help="How names state the step, where that is not understood: a pattern with one group, 'run_(\\d+)'.",
 )
 
+split_option = click.option(
+    "--split", default="validation", show_default=True, help="Which part of a data set."
+)
+tokenizer_option = click.option(
+    "--tokenizer", type=click.Path(exists=True, path_type=Path), help="Where a model brings none."
+)
+device_option = click.option("--device", default="cpu", show_default=True, help="cpu or cuda.")
+
 _OPTIONS = (
     step_pattern_option,
     click.option(

@@ -13,10 +13,12 @@ from typing import TYPE_CHECKING
 import click
 
 from toposcope.cli.output import json_option, print_json
+from toposcope.cli.sweeping import renamed, step_pattern_option
 from toposcope.errors import InputError
 
 if TYPE_CHECKING:
     from toposcope.monitor.journal import Event
+    from toposcope.monitor.losses import LossFile
     from toposcope.monitor.sidecar import Budget, Sidecar
     from toposcope.monitor.sinks import Sink
     from toposcope.store import Store
@@ -37,9 +39,19 @@ _SHOWN = ("alarm", "notice", "segment", "vanished", "skipped", "waiting", "measu
     "--bytes-per-step", type=int, help="Weights measured at each step; above it matrices take turns."
 )
 @click.option("--features", default="cheap,updates", show_default=True, help="As for toposcope weights.")
+@click.option("--diagrams", is_flag=True, help="Keep the persistence diagrams, too.")
 @click.option(
     "--rest", type=float, default=5.0, show_default=True, help="Seconds that files must not have changed for."
 )
+@click.option(
+    "--losses",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="A loss history that grows beside the checkpoints: CSV, JSONL, parquet or TensorBoard events.",
+)
+@click.option(
+    "--rename", multiple=True, metavar="OLD=NEW", help="What a column of --losses is: val=heldout_loss."
+)
+@step_pattern_option
 @click.option("--target-loss", type=float, help="Alarm when the forecast says that a run will not get there.")
 @click.option(
     "--sink", "sinks", multiple=True, metavar="KIND:WHERE",
@@ -58,7 +70,11 @@ def command(
     cpu_share: float,
     bytes_per_step: int | None,
     features: str,
+    diagrams: bool,
     rest: float,
+    losses: Path | None,
+    rename: tuple[str, ...],
+    step_pattern: str | None,
     target_loss: float | None,
     sinks: tuple[str, ...],
     once: bool,
@@ -72,8 +88,10 @@ def command(
     STORE that an earlier watch made goes on; one that a sweep made is looked at for alarms only. With
     --json every event is one JSON object on a line; with --once --json the answer is one object.
     """
+    from toposcope.monitor.losses import LossFile
     from toposcope.monitor.sidecar import Budget, alone
     from toposcope.monitor.sinks import open_sink
+    from toposcope.sources.labels import step_pattern as stated
 
     budget = Budget(cpu_share=cpu_share, bytes_per_step=bytes_per_step)
     if not every > 0:
@@ -82,10 +100,14 @@ def command(
         raise InputError(f"--once looks once and --port {port} serves on: leave one of them out")
     if host is not None and port is None:
         raise InputError(f"--host {host} needs --port, the port of the page there")
+    if rename and losses is None:
+        raise InputError("--rename says what a column of --losses is; give --losses FILE as well")
     opened = [open_sink(text) for text in sinks]
+    history = None if losses is None else LossFile(losses, renamed(rename))
     folder, place = _places(target, out)
-    store = _store(place, folder)
     with ExitStack() as stack:
+        stack.enter_context(stated(step_pattern))
+        store = _store(place, folder)
         try:
             stack.enter_context(alone(store.path))
         except InputError:
@@ -94,7 +116,7 @@ def command(
             return _page_only(store.path, port, host)
         stack.enter_context(_page(store.path, port, host))
         _be_small()
-        sidecar = _sidecar(folder, store, features, budget, rest)
+        sidecar = _sidecar(folder, store, features, budget, rest, history, diagrams=diagrams)
         watch = _Watch(store, sidecar, rest, as_json=as_json, target=target_loss, sinks=tuple(opened))
         if once:
             return watch.once()
@@ -154,7 +176,16 @@ def _store(place: Path, folder: Path | None) -> Store:
     return Store.create(place, recipe=WeightOptions().recipe())
 
 
-def _sidecar(folder: Path | None, store: Store, features: str, budget: Budget, rest: float) -> Sidecar | None:
+def _sidecar(
+    folder: Path | None,
+    store: Store,
+    features: str,
+    budget: Budget,
+    rest: float,
+    losses: LossFile | None,
+    *,
+    diagrams: bool,
+) -> Sidecar | None:
     from toposcope.monitor.follow import Follower
     from toposcope.monitor.sidecar import Sidecar
     from toposcope.probes.registry import weight_probes
@@ -170,6 +201,8 @@ def _sidecar(folder: Path | None, store: Store, features: str, budget: Budget, r
         probes,
         budget=budget,
         split=options.split,
+        losses=losses,
+        keep_diagrams=diagrams,
     )
 
 

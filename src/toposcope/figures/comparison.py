@@ -13,7 +13,7 @@ from toposcope.figures.style import MUTED, OKABE_ITO, house, new_figure, say_emp
 from toposcope.types import Normalization, Scope
 
 PANELS = (
-    ("neural_persistence", Normalization.NETWORK, "neural persistence"),
+    ("neural_persistence", Normalization.MATRIX, "neural persistence"),
     ("h0_total_scaled", "euclidean", "H0 total / median distance"),
     ("wasserstein1_np", "weights", "W1 of weight diagrams"),
 )

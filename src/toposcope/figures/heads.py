@@ -8,8 +8,8 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
 from toposcope.analysis.lines import select
-from toposcope.figures.series import sizes
-from toposcope.figures.style import INK, house, new_figure, say_empty, sequential, step_axis
+from toposcope.figures.series import layer_colours, runs_of
+from toposcope.figures.style import INK, house, new_figure, say_empty, step_axis
 
 
 def draw(features: pd.DataFrame, runs: pd.DataFrame, *, probe: str = "representations") -> Figure:
@@ -23,9 +23,7 @@ def draw(features: pd.DataFrame, runs: pd.DataFrame, *, probe: str = "representa
         Columns run, family, parameters.
     """
     rows = select(features, "attention_h0", probe=probe)
-    names = [run for size in sizes(runs) for run in size.runs if (rows["run"] == run).any()]
-    layers = sorted(rows["layer"].dropna().unique())
-    colours = dict(zip(layers, sequential(max(len(layers), 2)), strict=False))
+    names, colours = runs_of(rows, runs), layer_colours(rows)
     with house():
         figure, axes = new_figure(2.9, columns=max(len(names), 1), sharey=True)
         if not names:
@@ -34,7 +32,9 @@ def draw(features: pd.DataFrame, runs: pd.DataFrame, *, probe: str = "representa
         for ax, run in zip(axes[0], names, strict=True):
             _panel(ax, rows[rows["run"] == run], run, colours)
         axes[0, 0].set_ylabel("H0 bar length (0: tied, 1: spread thin)")
-        handles = [Line2D([], [], color=colours[layer], label=f"layer {layer:.0f}") for layer in layers[:8]]
+        handles = [
+            Line2D([], [], color=colours[layer], label=f"layer {layer:.0f}") for layer in list(colours)[:8]
+        ]
         figure.legend(handles=handles, loc="outside lower center", ncols=max(len(handles), 1), labelcolor=INK)
     return figure
 

@@ -74,10 +74,9 @@ def draw(
         if not roles:
             say_empty(axes[0, 0], "neural persistence per matrix was not measured")
         for row, role in enumerate(roles):
+            mine, null_rows = matrices[matrices["role"] == role], shuffled[shuffled["role"] == role]
             for ax, group in zip(axes[row], groups, strict=True):
-                panel(
-                    ax, matrices[matrices["role"] == role], shuffled[shuffled["role"] == role], group, colours
-                )
+                panel(ax, mine, null_rows, group, colours)
             axes[row, 0].set_ylabel(role, fontweight="bold")
         for ax, group in zip(axes[0], groups, strict=True):
             size_title(ax, group.label, group.colour)
@@ -101,11 +100,12 @@ def panel(
             mean.index, mean, color=NULL, linewidth=1.1, linestyle=(0, (1.5, 1.2)), label="shuffled", zorder=3
         )
     painted = matrices["name"].nunique() > MOST_DRAWN
-    for name, of_matrix in mine.groupby("name", sort=True):
-        line = of_matrix.groupby("step")["value"].mean()
-        layer = of_matrix["layer"].iloc[0]
+    layers: dict[str, float] = dict(zip(mine["name"], mine["layer"], strict=True))
+    means = mine.groupby(["name", "step"])["value"].mean().reset_index()
+    for name, line in means.groupby("name", sort=True):
+        layer = layers[str(name)]
         colour = _OUTSIDE if pd.isna(layer) else colours[int(layer)]
-        shown = binned(line.index.to_numpy(), line.to_numpy(float), bins=POINTS)
+        shown = binned(line["step"].to_numpy(), line["value"].to_numpy(float), bins=POINTS, spread=False)
         ax.plot(
             shown["step"], shown["mean"], color=colour, linewidth=1.0, label=str(name), rasterized=painted
         )

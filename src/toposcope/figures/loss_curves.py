@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-
 import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from toposcope.analysis.lines import curve
-from toposcope.figures.marks import mark_symptoms
+from toposcope.figures.marks import Marks, mark_symptoms
 from toposcope.figures.series import DrawnSize, binned, sizes
 from toposcope.figures.style import end_labels, house, new_figure, say_empty, step_axis
 
@@ -19,7 +17,7 @@ def draw(
     metrics: pd.DataFrame,
     runs: pd.DataFrame,
     *,
-    symptoms: Mapping[str, Sequence[tuple[str, float]]] | None = None,
+    symptoms: Marks | None = None,
 ) -> Figure:
     """Draw training loss (left) and held-out loss (right) against the step, one line per model size.
 
@@ -30,7 +28,7 @@ def draw(
     runs
         Columns run, family, parameters.
     symptoms
-        For each run whose log falls ill, kinds and steps: they are marked.
+        For each run whose log falls ill or was alarmed at, kinds and steps: they are marked.
 
     Returns
     -------

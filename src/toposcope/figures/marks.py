@@ -1,4 +1,4 @@
-"""Marks on curves: changepoints with their intervals, and the step at which a log fell ill."""
+"""Marks on curves: changepoints with their intervals, and where a log fell ill or a watch raised an alarm."""
 
 from __future__ import annotations
 
@@ -41,11 +41,17 @@ def mark_bends(ax: Axes, line: pd.DataFrame, bends: pd.DataFrame, runs: Sequence
         )  # fmt: skip
 
 
-def mark_symptoms(ax: Axes, symptoms: Mapping[str, Sequence[tuple[str, float]]]) -> None:
-    """Mark where the logs of runs (kind and step for each) fell ill, with a line and its kind."""
+Marks = Mapping[str, Sequence[tuple[str, float]]]
+"""For each run, what is marked on its curves and at which step: symptoms of its log, alarms of a watch."""
+
+
+def mark_symptoms(ax: Axes, symptoms: Marks, *, named: bool = True) -> None:
+    """Mark where the logs of runs fell ill or an alarm was raised, with a line and what it was."""
     marked = sorted((step, kind, run) for run, found in symptoms.items() for kind, step in found)
     for place, (step, kind, run) in enumerate(marked):
         ax.axvline(step, color=ALARM, linewidth=0.9, linestyle=(0, (3, 2)), gid=f"alarm {run}")
+        if not named:
+            continue
         several = f" ({run})" if len(symptoms) > 1 else ""
         ax.annotate(
             f"{kind}{several}", (step, 0.97 - 0.08 * (place % 5)), xycoords=("data", "axes fraction"),

@@ -9,7 +9,7 @@ from matplotlib.figure import Figure
 
 from toposcope.analysis.lines import curve, null_band, select
 from toposcope.figures.lines import draw_sizes
-from toposcope.figures.marks import mark_bends
+from toposcope.figures.marks import Marks, mark_bends, mark_symptoms
 from toposcope.figures.series import DrawnSize, sizes
 from toposcope.figures.style import MUTED, NULL, house, new_figure, say_empty, size_title, step_axis
 from toposcope.types import Normalization, Scope
@@ -26,6 +26,7 @@ def draw(
     filtration: str = Normalization.MATRIX,
     null: str | None = None,
     bends: pd.DataFrame | None = None,
+    alarms: Marks | None = None,
 ) -> Figure:
     """Draw the mean neural persistence over a model's matrices against the step, one panel per size.
 
@@ -42,6 +43,8 @@ def draw(
         What its null is called in the table; None draws none.
     bends
         Its changepoints, as `toposcope.figures.marks.bends_of` returns them.
+    alarms
+        For each run what a watch raised alarms for, and at which steps: they are marked on its panel.
 
     Returns
     -------
@@ -56,6 +59,7 @@ def draw(
         figure, axes = new_figure(2.35 * max(rows, 1) + 0.25, rows=max(rows, 1), columns=columns, sharey=True)
         for ax, group in zip(axes.flat, groups, strict=False):
             panel(ax, features, group, filtration=filtration, null_name=null, bends=bends)
+            mark_symptoms(ax, {run: found for run, found in (alarms or {}).items() if run in group.runs})
         for ax in axes.flat[len(groups) :]:
             ax.set_axis_off()
         axes[0, 0].set_ylabel("neural persistence\n(mean over matrices)")

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pandas as pd
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from toposcope.figures import loss_against_h0, loss_curves, neural_persistence, scaling, vietoris_rips
@@ -25,23 +28,54 @@ def draw(
     quantity: str = H0,
     scope: str = Scope.POOLED,
 ) -> Figure:
-    """Draw the four panels; the tables are those of the figures that each panel is the short form of.
+    """Draw the panels that there are numbers for, each the short form of another figure, with its tables.
 
-    `quantity` is the column key of the bottom right panel, which shows H1 where there is one size only, and
-    `scope` the cloud of the bottom left one.
+    `quantity` is the column key of the last panel, which shows H1 where there is one size only, and `scope`
+    the cloud of the one before.
     """
     groups = sizes(runs)
+    shown = panels(features, metrics, runs, finals, quantity=quantity)
+    made: dict[str, Callable[[Axes], None]] = {
+        "loss": lambda ax: loss_curves.training(ax, metrics, groups),
+        "neural persistence": lambda ax: neural_persistence.together(
+            ax, features, groups, filtration=filtration
+        ),
+        "loss against H0": lambda ax: loss_against_h0.together(ax, features, metrics, groups, scope=scope),
+        "H1 of the weight cloud": lambda ax: vietoris_rips.panel(
+            ax, features, groups, "h1_total", scope=scope, title="H1: loops, raw distances"
+        ),
+        "the last H0 against model size": lambda ax: scaling.panel(
+            ax, finals[finals["quantity"] == quantity], fits[fits["quantity"] == quantity], groups, catalogue
+        ),
+    }
     with house():
-        figure, axes = new_figure(5.9, rows=2, columns=2)
-        loss_curves.training(axes[0, 0], metrics, groups)
-        neural_persistence.together(axes[0, 1], features, groups, filtration=filtration)
-        loss_against_h0.together(axes[1, 0], features, metrics, groups, scope=scope)
-        mine = finals[finals["quantity"] == quantity]
-        if len(groups) == 1:  # no law from one size
-            title = "H1: loops, raw distances"
-            vietoris_rips.panel(axes[1, 1], features, groups, "h1_total", scope=scope, title=title)
-        elif mine.empty:
-            say_empty(axes[1, 1], "H0 total persistence is unknown\nat the end of these runs")
-        else:
-            scaling.panel(axes[1, 1], mine, fits[fits["quantity"] == quantity], groups, catalogue)
+        rows, columns = (2, 2) if len(shown) > 2 else (1, max(len(shown), 1))
+        figure, axes = new_figure(2.95 * rows, rows=rows, columns=columns)
+        for ax, name in zip(axes.flat, shown, strict=False):
+            made[name](ax)
+        for ax in axes.flat[len(shown) :]:
+            ax.set_axis_off()
+        if not shown:
+            say_empty(axes[0, 0], "nothing that this picture shows was measured")
     return figure
+
+
+def panels(
+    features: pd.DataFrame, metrics: pd.DataFrame, runs: pd.DataFrame, finals: pd.DataFrame,
+    *, quantity: str = H0,
+) -> list[str]:  # fmt: skip
+    """Return what the picture shows, in order: nothing that was not measured."""
+
+    def has(name: str) -> bool:
+        return bool(features.loc[features["feature"] == name, "value"].notna().any())
+
+    logged = [column for column in ("loss", "heldout_loss") if column in metrics]
+    one = len(sizes(runs)) == 1
+    there = {
+        "loss": "loss" in logged and bool(metrics["loss"].notna().any()),
+        "neural persistence": has("neural_persistence"),
+        "loss against H0": bool(metrics[logged].notna().any(axis=None)) and has("h0_total"),
+        "H1 of the weight cloud": one and has("h1_total"),
+        "the last H0 against model size": not one and bool((finals["quantity"] == quantity).any()),
+    }
+    return [name for name, known in there.items() if known]

@@ -8,8 +8,8 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
 from toposcope.analysis.lines import select
-from toposcope.figures.series import sizes
-from toposcope.figures.style import INK, NULL, house, new_figure, say_empty, sequential, step_axis
+from toposcope.figures.series import layer_colours, runs_of
+from toposcope.figures.style import INK, NULL, house, new_figure, say_empty, step_axis
 
 
 def draw(features: pd.DataFrame, runs: pd.DataFrame, *, probe: str = "representations") -> Figure:
@@ -32,9 +32,7 @@ def draw(features: pd.DataFrame, runs: pd.DataFrame, *, probe: str = "representa
     rows = select(features, "probe_accuracy", probe=probe)
     spread = select(features, "probe_accuracy_sd", probe=probe)
     majority = select(features, "majority_accuracy", probe=probe)
-    names = [run for size in sizes(runs) for run in size.runs if (rows["run"] == run).any()]
-    layers = sorted(rows["layer"].dropna().unique())
-    colours = dict(zip(layers, sequential(max(len(layers), 2)), strict=False))
+    names, colours = runs_of(rows, runs), layer_colours(rows)
     with house():
         figure, axes = new_figure(2.9, columns=max(len(names), 1), sharey=True)
         if not names:
@@ -44,7 +42,9 @@ def draw(features: pd.DataFrame, runs: pd.DataFrame, *, probe: str = "representa
             _panel(ax, rows[rows["run"] == run], spread[spread["run"] == run], run, colours)
             ax.axhline(majority["value"].mean(), color=NULL, linestyle="--", linewidth=1.2)
         axes[0, 0].set_ylabel("accuracy")
-        handles = [Line2D([], [], color=colours[layer], label=f"layer {layer:.0f}") for layer in layers[:7]]
+        handles = [
+            Line2D([], [], color=colours[layer], label=f"layer {layer:.0f}") for layer in list(colours)[:7]
+        ]
         handles.append(Line2D([], [], color=NULL, linestyle="--", label="commonest label"))
         figure.legend(handles=handles, loc="outside lower center", ncols=len(handles), labelcolor=INK)
     return figure

@@ -9,11 +9,11 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
-from scipy.stats import t as student
 
 from toposcope.analysis.catalogue import label_of
 from toposcope.analysis.groups import short
 from toposcope.analysis.lines import LEVEL
+from toposcope.distributions import student_quantile
 from toposcope.figures.series import DrawnSize, sizes
 from toposcope.figures.style import INK, MUTED, OKABE_ITO, house, new_figure, say_empty
 
@@ -85,7 +85,7 @@ def _line(ax: Axes, known: pd.DataFrame, fit: pd.Series) -> None:
     spread = float(((u - u.mean()) ** 2).sum())
     if len(n) > 2 and np.isfinite(fit["sigma"]) and spread > 0:
         lever = np.sqrt(1 / len(n) + (np.log(grid) - u.mean()) ** 2 / spread)
-        half = student.ppf(0.5 + LEVEL / 2, len(n) - 2) * fit["sigma"] * lever
+        half = student_quantile(0.5 + LEVEL / 2, len(n) - 2) * fit["sigma"] * lever
         ax.fill_between(
             grid, middle * np.exp(-half), middle * np.exp(half), color=MUTED, alpha=0.15, linewidth=0
         )

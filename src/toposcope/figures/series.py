@@ -27,6 +27,18 @@ def sizes(runs: pd.DataFrame) -> list[DrawnSize]:
     ]
 
 
+def runs_of(rows: pd.DataFrame, runs: pd.DataFrame) -> list[str]:
+    """Return the runs that some rows have, those of the smallest model first."""
+    measured = set(rows["run"])
+    return [run for size in groups.sizes(runs) for run in size.runs if run in measured]
+
+
+def layer_colours(rows: pd.DataFrame) -> dict[object, str]:
+    """Return the colour of each layer that some rows have, the first one darkest."""
+    layers = sorted(rows["layer"].dropna().unique())
+    return dict(zip(layers, sequential(max(len(layers), 2)), strict=False))
+
+
 def loss_at_checkpoints(metrics: pd.DataFrame, steps: pd.DataFrame) -> tuple[pd.DataFrame, str]:
     """Return the loss at each checkpoint (columns run, step, loss) and what kind of loss it is.
 
@@ -45,24 +57,22 @@ def loss_at_checkpoints(metrics: pd.DataFrame, steps: pd.DataFrame) -> tuple[pd.
     return table.dropna().sort_values(["run", "step"], ignore_index=True), kind
 
 
-def binned(steps: np.ndarray, values: np.ndarray, *, bins: int = 220) -> pd.DataFrame:
+def binned(steps: np.ndarray, values: np.ndarray, *, bins: int = 220, spread: bool = True) -> pd.DataFrame:
     """Return a long series on at most `bins` log-spaced bins: columns step, mean, low, high (5% and 95%).
 
-    A series that is short enough is returned as it is.
+    A series that is short enough is returned as it is. Without `spread` there is no low and high.
     """
     order = np.argsort(steps, kind="stable")
     steps, values = np.asarray(steps)[order], np.asarray(values, dtype=np.float64)[order]
     keep = np.isfinite(values)
     steps, values = steps[keep], values[keep]
     if len(steps) <= bins:
-        return pd.DataFrame({"step": steps, "mean": values, "low": values, "high": values})
+        short = pd.DataFrame({"step": steps, "mean": values})
+        return short.assign(low=values, high=values) if spread else short
     place = np.floor(bins * np.log1p(steps - steps[0]) / np.log1p(steps[-1] - steps[0])).clip(max=bins - 1)
     grouped = pd.DataFrame({"place": place, "step": steps, "value": values}).groupby("place")
-    return pd.DataFrame(
-        {
-            "step": grouped["step"].mean().to_numpy(),
-            "mean": grouped["value"].mean().to_numpy(),
-            "low": grouped["value"].quantile(0.05).to_numpy(),
-            "high": grouped["value"].quantile(0.95).to_numpy(),
-        }
-    )
+    found = grouped.mean().rename(columns={"value": "mean"}).reset_index(drop=True)
+    if spread:
+        found["low"] = grouped["value"].quantile(0.05).to_numpy()
+        found["high"] = grouped["value"].quantile(0.95).to_numpy()
+    return found

@@ -10,12 +10,15 @@ from typing import Any
 
 import matplotlib as mpl
 import numpy as np
+from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.axis import Axis
 from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.collections import Collection
 from matplotlib.colors import to_hex, to_rgb
 from matplotlib.figure import Figure
 from matplotlib.layout_engine import ConstrainedLayoutEngine
+from matplotlib.lines import Line2D
 from matplotlib.ticker import FixedLocator, FuncFormatter, LogLocator, NullFormatter
 
 from toposcope.analysis.groups import short
@@ -29,6 +32,9 @@ NULL = "#8a929c"
 OKABE_ITO = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
 WIDTH = 7.8
 """Width of a figure in inches: the text column of the report at its natural size."""
+
+CROWD = 800
+"""Marks on one pair of axes beyond which an SVG holds them as a picture: each would be an element."""
 
 _RC: Any = {
     "axes.axisbelow": True,
@@ -227,8 +233,22 @@ def say_empty(ax: Axes, reason: str) -> None:
 
 
 def to_svg(figure: Figure) -> bytes:
-    """Return the figure as SVG, the same bytes for the same data."""
+    """Return the figure as SVG, the same bytes for the same data; crowds of marks are painted in it."""
+    for ax in figure.axes:
+        marks = {artist: count for artist in ax.get_children() if (count := _marks(artist))}
+        for artist in marks if sum(marks.values()) > CROWD else ():
+            artist.set_rasterized(True)
     return _render(figure, "svg", {"Date": None, "Creator": None})
+
+
+def _marks(artist: Artist) -> int:
+    """Return how many shapes an artist draws, each an element of an SVG: a curve or an area is one."""
+    if isinstance(artist, Line2D) and artist.get_marker() not in ("", " ", "None", "none", None):
+        return int(np.size(artist.get_xdata()))
+    if isinstance(artist, Collection):
+        several = len(np.atleast_1d(np.asarray(artist.get_offsets()))), len(artist.get_paths())
+        return max(several) if max(several) > 1 else 0
+    return 0
 
 
 def to_png(figure: Figure) -> bytes:

@@ -10,6 +10,7 @@ from matplotlib.figure import Figure
 
 from toposcope.analysis.lines import select
 from toposcope.figures.lines import draw_sizes
+from toposcope.figures.marks import Marks, mark_symptoms
 from toposcope.figures.series import DrawnSize, sizes
 from toposcope.figures.style import house, new_figure, say_empty
 from toposcope.types import Scope
@@ -28,6 +29,7 @@ def draw(
     *,
     scope: str = Scope.POOLED,
     bends: Mapping[str, pd.DataFrame] | None = None,
+    alarms: Marks | None = None,
 ) -> Figure:
     """Draw H0 and H1 total persistence against the step, one line per size, raw above scale-free.
 
@@ -42,6 +44,8 @@ def draw(
         `Scope.POOLED` (the rows of all matrices in one cloud) or `Scope.MODEL` (the sum over matrices).
     bends
         The changepoints of each feature, as `toposcope.figures.marks.bends_of` returns them.
+    alarms
+        For each run what a watch raised alarms for, and at which steps: a line for each, without its name.
 
     Returns
     -------
@@ -55,6 +59,7 @@ def draw(
         figure, axes = new_figure(5.6 if scaled else 3.3, rows=2 if scaled else 1, columns=2)
         for ax, feature, title in zip(axes.flat, FEATURES, _TITLES, strict=False):
             panel(ax, features, groups, feature, scope=scope, title=title, bends=(bends or {}).get(feature))
+            mark_symptoms(ax, alarms or {}, named=False)
     return figure
 
 

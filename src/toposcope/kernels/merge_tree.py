@@ -25,8 +25,8 @@ def merge_lattice(values: np.ndarray, offsets: np.ndarray) -> _Sweep:
     v + `offsets`. Equal values are ordered by place. Branches are a (4, b) table (`MINIMUM`, `SADDLE`,
     `PARENT`, `SIZE`), with -1 for what a branch that never ends lacks. Merges are rows (saddle, surviving
     branch, ending branch, surviving arc, ending arc) in ascending order. Arcs (n,) number the edge of the
-    tree that each vertex lies on: 2 k below the minimum of branch k's first merge, 2 j + 1 above merge j.
-    Basins (n,) number the branch that steepest descent leads to. Both are -1 where the vertex does not count.
+    tree that each vertex lies on: k below the first merge of branch k, b + j above merge j. Basins (n,)
+    number the branch that steepest descent leads to. Both are -1 where the vertex does not count.
     """
     return _merged(values, offsets, _NONE, _NONE)
 
@@ -37,27 +37,60 @@ def merge_graph(values: np.ndarray, starts: np.ndarray, ends: np.ndarray) -> _Sw
 
 
 def _merged(values: np.ndarray, offsets: np.ndarray, starts: np.ndarray, ends: np.ndarray) -> _Sweep:
-    lower = _descend(values, offsets, starts, ends)
-    minima = np.flatnonzero(lower == np.arange(len(lower)))
-    minima = minima[_ascending(values[minima])]
+    lower, minima = _descend(values, offsets, starts, ends)
+    minima = minima[ascending(values[minima])]
     basin = _basins(lower, minima)
     joins, sets = _joins(values, basin, offsets, starts, ends)
-    order = _ascending(values[joins])
-    branches, merges, roots, up, when = _sweep(joins[order], sets[order], minima)
-    order = np.argsort(roots, kind="stable")
-    first = np.searchsorted(roots[order], np.arange(len(minima) + 1))
+    joins, sets = _in_order(joins, sets, ascending(values[joins]))
+    branches, merges, roots, up, when, reached = _sweep(joins, sets, minima)
+    order, first = _by_root(roots, len(minima))
     saddles = merges[order, 0]
-    arc = _arcs(values, basin, order, saddles, values[saddles], first, up, when, values[when])
-    _sizes(branches, merges, np.bincount(arc[arc >= 0], minlength=2 * (len(minima) + len(merges)) + 2))
+    arc, held = _arcs(
+        values, basin, minima, joins, reached, order, saddles, values[saddles], first, up, when, values[when]
+    )
+    _sizes(branches, merges, held)
     return branches, merges, arc, basin
 
 
-def _ascending(held: np.ndarray) -> np.ndarray:
-    """Return the order of values, equal ones as they stand."""
-    order = np.argsort(held)  # vectorised, but in no order among equal values
-    if len(order) > 1 and (np.diff(held[order]) == 0).any():
-        order = np.argsort(held, kind="stable")
-    return order
+def ascending(held: np.ndarray) -> np.ndarray:
+    """Return the order of finite float64 values, equal ones as they stand.
+
+    Sorted are whole numbers that have a value's upper bits and, in place of the others, its index; the few
+    that differ in the bits left out are put right afterwards.
+    """
+    bits = max(int(len(held) - 1).bit_length(), 1)
+    keys = np.sort(_keys(held, bits))
+    order, settled = _settled(held, keys, bits)
+    return order if settled else np.argsort(held, kind="stable")
+
+
+@njit(cache=True, nogil=True)
+def _keys(held, bits):
+    whole = (held + 0.0).view(np.uint64)  # one zero, not two
+    sign, low = np.uint64(1) << np.uint64(63), (np.uint64(1) << np.uint64(bits)) - np.uint64(1)
+    keys = np.empty(held.size, np.uint64)
+    for i in range(held.size):
+        raised = ~whole[i] if whole[i] & sign else whole[i] | sign
+        keys[i] = (raised & ~low) | np.uint64(i)
+    return keys
+
+
+@njit(cache=True, nogil=True)
+def _settled(held, keys, bits):
+    """Return the order that sorted keys stand for, and whether it took few enough exchanges to be right."""
+    low = (np.uint64(1) << np.uint64(bits)) - np.uint64(1)
+    order = np.empty(keys.size, np.int32)
+    left = 8 * keys.size
+    for i in range(keys.size):
+        one, at = np.int32(keys[i] & low), i
+        while at > 0 and keys[at - 1] & ~low == keys[i] & ~low and held[order[at - 1]] > held[one]:
+            order[at] = order[at - 1]
+            at -= 1
+            left -= 1
+            if left < 0:
+                return order, False
+        order[at] = one
+    return order, True
 
 
 @njit(cache=True, nogil=True)
@@ -78,8 +111,8 @@ def _below(values, u, v):
 
 @njit(cache=True, nogil=True)
 def _descend(values, offsets, starts, ends):
-    """Return each vertex's lowest neighbour, itself at a minimum, -1 where it does not count."""
-    lower = np.full(values.size, -1, np.int32)
+    """Return each vertex's lowest neighbour, itself at a minimum, -1 where it does not count; the minima."""
+    lower, minima, count = np.full(values.size, -1, np.int32), np.empty(values.size, np.int32), 0
     for v in range(values.size):
         if values[v] != values[v]:
             continue
@@ -89,7 +122,10 @@ def _descend(values, offsets, starts, ends):
             if _below(values, u, best):
                 best = u
         lower[v] = best
-    return lower
+        if best == v:
+            minima[count] = v
+            count += 1
+    return lower, minima[:count].copy()
 
 
 @njit(cache=True, nogil=True)
@@ -136,23 +172,50 @@ def _joins(values, basin, offsets, starts, ends):
 
 
 @njit(cache=True, nogil=True)
+def _in_order(joins, sets, order):
+    """Return the joins and their sets as `order` sorts them."""
+    found, beside = np.empty_like(joins), np.empty_like(sets)
+    for at in range(order.size):
+        found[at] = joins[order[at]]
+        for k in range(sets.shape[1]):
+            beside[at, k] = sets[order[at], k]
+    return found, beside
+
+
+@njit(cache=True, nogil=True)
+def _by_root(roots, b):
+    """Return the merges sorted by their root, and where each root's begin (b + 1,)."""
+    first = np.zeros(b + 1, np.int64)
+    for root in roots:
+        first[root + 1] += 1
+    first = np.cumsum(first)
+    order, free = np.empty(roots.size, np.int64), first.copy()
+    for j in range(roots.size):
+        order[free[roots[j]]] = j
+        free[roots[j]] += 1
+    return order, first
+
+
+@njit(cache=True, nogil=True)
 def _sweep(joins, sets, minima):
-    """Return branches, merges, the root that each merge leaves, and the forest with its times.
+    """Return branches, merges, the root that each merge leaves, the forest with its times, the joins' arcs.
 
     `up` and `when` (b,) are the root that a basin's set was hung under and the vertex where: the forest by
     size, whose paths are never shortened, so that it can be asked for any time (`_arcs`).
     """
     b = minima.size
     parent, size = np.arange(b, dtype=np.int32), np.ones(b, np.int32)
-    owner, edge = np.arange(b, dtype=np.int32), 2 * np.arange(b)
+    owner, edge = np.arange(b, dtype=np.int32), np.arange(b, dtype=np.int32)
     up, when = np.full(b, -1, np.int32), np.full(b, -1, np.int32)
+    reached = np.empty(joins.size, np.int32)
     branches = np.full((4, b), -1, np.int64)
     branches[MINIMUM] = minima
-    merges, roots = np.empty((b, 5), np.int64), np.empty(b, np.int64)
+    merges, roots = np.empty((b, 5), np.int64), np.empty(b, np.int32)
     count = 0
     for at in range(joins.size):
         v, root = joins[at], find(parent, sets[at, 0])
-        for basin in sets[at, 1:]:
+        for k in range(1, sets.shape[1]):
+            basin = sets[at, k]
             if basin < 0:
                 break
             other = find(parent, basin)
@@ -169,23 +232,32 @@ def _sweep(joins, sets, minima):
             when[c] = v
             size[a] += size[c]
             owner[a] = survivor
-            edge[a] = 2 * count + 1
+            edge[a] = b + count
             roots[count] = root = a
             count += 1
-    return branches, merges[:count].copy(), roots[:count].copy(), up, when
+        reached[at] = edge[root]
+    return branches, merges[:count].copy(), roots[:count].copy(), up, when, reached
 
 
 @njit(cache=True, nogil=True)
-def _arcs(values, basin, order, saddles, heights, first, up, when, rises):
-    """Return the arc of each vertex: that of its set when the sweep has reached it.
+def _arcs(values, basin, minima, joins, reached, order, saddles, heights, first, up, when, rises):
+    """Return the arc of each vertex, that of its set when the sweep has reached it, and each arc's vertices.
 
-    The merges order[first[r] : first[r + 1]] left r as their root, at `saddles` of values `heights`; r was
-    hung under `up` at `when`, of value `rises`.
+    Minima and joins are known. For the others the merges order[first[r] : first[r + 1]] left r as their root,
+    at `saddles` of values `heights`; r was hung under `up` at `when`, of value `rises`.
     """
-    arc = np.full(values.size, -1, np.int64)
+    b = minima.size
+    arc, held = np.full(values.size, -1, np.int64), np.zeros(b + order.size, np.int64)
+    for k in range(b):
+        arc[minima[k]] = k
+    for at in range(joins.size):
+        arc[joins[at]] = reached[at]
     for v in range(values.size):
         r, value = basin[v], values[v]
         if r < 0:
+            continue
+        if arc[v] >= 0:
+            held[arc[v]] += 1
             continue
         while up[r] >= 0 and (rises[r] < value or (rises[r] == value and when[r] <= v)):
             r = up[r]
@@ -196,8 +268,9 @@ def _arcs(values, basin, order, saddles, heights, first, up, when, rises):
                 low = middle + 1
             else:
                 high = middle
-        arc[v] = 2 * order[low - 1] + 1 if low > first[r] else 2 * r
-    return arc
+        arc[v] = b + order[low - 1] if low > first[r] else r
+        held[arc[v]] += 1
+    return arc, held
 
 
 @njit(cache=True, nogil=True)
@@ -206,13 +279,14 @@ def _sizes(branches, merges, held):
 
     A branch that never ends has the size of the last arc that it lies on.
     """
+    b = branches.shape[1]
     for j in range(len(merges)):
         below = held[merges[j, 4]]
         branches[SIZE, merges[j, 2]] = below
-        held[2 * j + 1] += below + held[merges[j, 3]]
-    last = np.arange(0, 2 * branches.shape[1], 2)
+        held[b + j] += below + held[merges[j, 3]]
+    last = np.arange(b)
     for j in range(len(merges)):
-        last[merges[j, 1]] = 2 * j + 1
-    for k in range(branches.shape[1]):
+        last[merges[j, 1]] = b + j
+    for k in range(b):
         if branches[SADDLE, k] < 0:
             branches[SIZE, k] = held[last[k]]

@@ -8,9 +8,13 @@ from numba import njit
 
 @njit(cache=True, nogil=True)
 def signed_sums(values: np.ndarray, codes: np.ndarray, size: int) -> np.ndarray:
-    """Return `size` sums: value k is added to coordinate codes[k] // 2, negated where the code is odd."""
-    sums = np.zeros(size)
+    """Return `size` sums: value k is added to one coordinate, or taken from it.
+
+    The lowest bit of `codes[k]` says which of the two, the bits above it the coordinate; what is above
+    2 * size is left out. `size` is a power of two.
+    """
+    signed = np.zeros(2 * size)
+    mask = np.uint16(2 * size - 1)
     for k in range(values.size):
-        value = values[k]
-        sums[codes[k] >> 1] += -value if codes[k] & 1 else value
-    return sums
+        signed[codes[k] & mask] += values[k]
+    return signed[::2] - signed[1::2]

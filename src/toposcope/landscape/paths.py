@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
-from scipy.stats import t as student
 
+from toposcope.distributions import student_quantile
 from toposcope.errors import InputError
 from toposcope.seeding import rng
 
@@ -71,7 +71,9 @@ def barrier(path: PathLosses, *, level: float = 0.95) -> Barrier:
     rise = path.losses - ends
     chosen = int(np.argmax(rise[:, ::2].mean(axis=1)))
     others = rise[chosen, 1::2]
-    half = float(student.ppf((1 + level) / 2, len(others) - 1) * others.std(ddof=1) / np.sqrt(len(others)))
+    half = float(
+        student_quantile((1 + level) / 2, len(others) - 1) * others.std(ddof=1) / np.sqrt(len(others))
+    )
     mean = float(others.mean())
     return Barrier(float(path.at[chosen]), mean, mean - half, mean + half, level, path.note)
 

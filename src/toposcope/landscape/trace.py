@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from toposcope.distributions import student_quantile
 from toposcope.errors import InputError
 from toposcope.landscape.lanczos import Basis, Matvec
 from toposcope.seeding import rng
@@ -63,14 +64,12 @@ def hutchinson(
     >>> found.value, found.low, found.high
     (15.0, 15.0, 15.0)
     """
-    from scipy.stats import t as student
-
     if vectors < 2:
         raise InputError(f"vectors is {vectors}; an interval needs at least 2")
     samples = np.array(
         [float(z.double() @ matvec(z).double()) for z in _signs(like, vectors, "hutchinson", axes)]
     )
-    half = float(student.ppf(0.5 + level / 2, vectors - 1) * samples.std(ddof=1) / np.sqrt(vectors))
+    half = float(student_quantile(0.5 + level / 2, vectors - 1) * samples.std(ddof=1) / np.sqrt(vectors))
     mean = float(samples.mean())
     return TraceEstimate(mean, mean - half, mean + half, level, samples)
 

@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 
     from toposcope.models.objective import BatchPart, Objective
 
+_TOKENS_ON_CPU = 1024
+"""A product reads a graph's tensors several times: larger micro-batches leave the near caches."""
 KEEP_BYTES = 2**30
 """Graphs of micro-batches are kept between products while they take up to this much memory together."""
 _NO_SECOND_DERIVATIVE = ("not implemented", "does not require grad", "not differentiable", "double backward")
@@ -34,6 +36,7 @@ class Product(ABC):
         self.objective = objective
         self._leaves = objective.leaves()
         self._keep_bytes = keep_bytes
+        self._pieces = objective.micro_batches(_TOKENS_ON_CPU) if _on_cpu(objective) else objective.pieces
         self._graphs: dict[int, Any] = {}
         self._kept: bool | None = None
 
@@ -55,7 +58,7 @@ class Product(ABC):
         named = self.objective.named(vector)
         parts = [value.to(self._leaves[name].dtype) for name, value in named.items()]
         total: list[torch.Tensor] | None = None
-        for index, part in enumerate(self.objective.pieces):
+        for index, part in enumerate(self._pieces):
             found = self._part(self._graph(index, part), parts)
             total = found if total is None else [a + b for a, b in zip(total, found, strict=True)]
         assert total is not None
@@ -67,11 +70,13 @@ class Product(ABC):
     def _graph(self, index: int, part: BatchPart) -> Any:
         if index in self._graphs:
             return self._graphs[index]
-        with attention_with_second_derivative():
+        from toposcope.models.twice import twice_differentiable
+
+        with twice_differentiable():
             if self._kept is None:
                 with _counting() as count:
                     graph = self._build(part)
-                self._kept = count[0] * len(self.objective.pieces) <= self._keep_bytes
+                self._kept = count[0] * len(self._pieces) <= self._keep_bytes
             else:
                 graph = self._build(part)
         if self._kept:
@@ -184,13 +189,8 @@ class GaussNewtonProduct(Product):
         return self._pulled(logits, weights / self.objective.batch.tokens)
 
 
-@contextmanager
-def attention_with_second_derivative() -> Iterator[None]:
-    """Use the attention kernel that can be differentiated twice; the fused ones cannot."""
-    from torch.nn.attention import SDPBackend, sdpa_kernel
-
-    with sdpa_kernel(SDPBackend.MATH):
-        yield
+def _on_cpu(objective: Objective) -> bool:
+    return bool(objective.model.device.type == "cpu")
 
 
 def _ends_in_error(tensors: list[torch.Tensor]) -> bool:

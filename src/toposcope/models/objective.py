@@ -272,10 +272,14 @@ class Objective:
     @cached_property
     def pieces(self) -> list[BatchPart]:
         """The micro-batches."""
+        return self.micro_batches(self._at_once)
+
+    def micro_batches(self, tokens: int) -> list[BatchPart]:
+        """Return the batch in parts of at most so many padded tokens, or of what a pass holds if less."""
         import torch
 
         parts = []
-        for members in self.batch.parts(self._at_once):
+        for members in self.batch.parts(min(tokens, self._at_once)):
             arrays = (torch.from_numpy(array).to(self.model.device) for array in self.batch.padded(members))
             parts.append(BatchPart(members, *arrays))
         return parts

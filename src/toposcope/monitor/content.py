@@ -21,8 +21,9 @@ SCALED, PURE, JUMP = 0.2, 0.85, 3.0
 """A part was scaled when it grew or shrank along itself by a fifth, by three times the most of lately, and
 the cosine of its change and its weights is at least .85; healthy runs had up to .64 at such jumps."""
 
-RENEWED, USUAL = 1 / 8, 1 / 32
-"""Share of rows that became unlike themselves, and the most that there may have been lately."""
+RENEWED, USUAL, ROWS = 1 / 8, 1 / 32, 4
+"""Share of rows that became unlike themselves, the most that there may have been lately, and their number at
+least: one or two rows of a small matrix turn by the noise of small batches alone."""
 
 LATELY = 4
 
@@ -102,7 +103,15 @@ CHECKS: dict[str, Check] = {
 """Feature of the update probe -> its check."""
 
 
-_COSINES = {name: name.replace("scaling", "scaling_cosine") for name in CHECKS if name.startswith("scaling")}
+_BESIDE: dict[str, tuple[str, float]] = {
+    **{
+        name: (name.replace("scaling", "scaling_cosine"), PURE)
+        for name in CHECKS
+        if name.startswith("scaling")
+    },
+    "renewed_rows": ("renewed_count", ROWS),
+}
+"""Check -> the feature that has to be at least so large, whatever its sign, for the check to count."""
 
 
 @dataclass(slots=True)
@@ -113,8 +122,9 @@ class Content:
 
     def update(self, rows: pd.DataFrame) -> list[Fault]:
         """Take the features of one checkpoint; return what fails, in the order of the checks."""
-        part = rows[rows["feature"].isin([*CHECKS, *_COSINES.values()]) & rows["value"].notna()]
-        found, cosines = [], _values(part[part["feature"].isin(_COSINES.values())])
+        others = [name for name, _ in _BESIDE.values()]
+        part = rows[rows["feature"].isin([*CHECKS, *others]) & rows["value"].notna()]
+        found, beside = [], _values(part[part["feature"].isin(others)])
         part = part[part["feature"].isin(list(CHECKS))]
         columns = [
             part["name"],
@@ -126,8 +136,9 @@ class Content:
         for name, head, feature, value, role in zip(*columns, strict=True):
             past = self.past.setdefault((name, head, feature), deque(maxlen=LATELY))
             what = CHECKS[feature](value, past, role) if len(past) >= FEWEST else ""
-            if feature in _COSINES and abs(cosines.get((name, head, _COSINES[feature]), 0.0)) < PURE:
-                what = ""
+            if what and feature in _BESIDE:
+                other, least = _BESIDE[feature]
+                what = what if abs(beside.get((name, head, other), 0.0)) >= least else ""
             if what:
                 found.append(Fault((name, head, feature), past[-1], value, what))
             past.append(value)

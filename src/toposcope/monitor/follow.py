@@ -3,11 +3,13 @@
 Saving is not over when the first file appears, nor when a tracker file moves. A checkpoint counts as complete
 when all of this holds:
 
-1. its tracker, where the format has one, has reached its step;
-2. it has every kind of file that all earlier complete checkpoints of its run have, or nothing has come for
-   `patience` seconds;
+1. its tracker file has reached its step; one with a file per rank waits `patience` seconds for a tracker to
+   appear, since those trainers write one;
+2. it has as many files of every kind as all earlier complete checkpoints of its run have, or nothing has come
+   for `patience` seconds;
 3. names, sizes and times of its files have been the same for `rest` seconds;
-4. its reader opens it: index and shards, archive directory and header agree with the sizes.
+4. its reader opens it: index and shards, archive directory and header agree with the sizes, and the files of
+   a distributed checkpoint reach as far as its `.metadata` says.
 """
 
 from __future__ import annotations
@@ -15,17 +17,22 @@ from __future__ import annotations
 import os
 import re
 import time
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from toposcope.errors import InputError
-from toposcope.sources.blobs import open_location
+from toposcope.sources.blobs import Folder, open_location
 from toposcope.sources.discover import Entry, Source, discover
+from toposcope.sources.distributed import METADATA, DistributedReader
 from toposcope.types import Checkpoint
 
 TRACKERS = ("latest_checkpointed_iteration.txt", "latest", "latest.txt")
 """Files beside checkpoints that name the last one saved: of Megatron-LM, DeepSpeed or GPT-NeoX, nanotron."""
+
+RANKED = ("mp_rank_#", "layer_#-model_#")
+"""How files begin whose trainers (Megatron-LM, DeepSpeed, GPT-NeoX) move a tracker once all are saved."""
 
 _LAST_NUMBER = re.compile(r"(\d+)\D*$")
 _NUMBERS = re.compile(r"\d+")
@@ -99,7 +106,7 @@ class Follower:
         self._since: dict[str, tuple[tuple[Stamp, ...], float]] = {}
         self._reported: dict[str, tuple[Stamp, ...]] = {}
         self._open: dict[str, Checkpoint] = {}
-        self._kinds: dict[str, frozenset[str]] = {}
+        self._kinds: dict[str, Counter[str]] = {}
         self.sources: dict[str, Source] = {}
         """The runs of the latest look, by name."""
 
@@ -126,7 +133,8 @@ class Follower:
         for uri in [uri for uri in self._open if uri not in present]:
             found.vanished.append(self._open.pop(uri))
             self._since.pop(uri, None)
-        found.ready.sort(key=lambda sighting: (sighting.checkpoint.run, sighting.written))
+        # By step: what lies there at one moment is one series, whatever order a copy wrote it in.
+        found.ready.sort(key=lambda sighting: (sighting.checkpoint.run, sighting.checkpoint.step))
         return found
 
     def _entries(self) -> list[Entry]:
@@ -156,14 +164,32 @@ class Follower:
             return f"the tracker says step {tracked}"
         if now - since < self._rest:
             return f"changed less than {self._rest:g} s ago"
-        missing = self._kinds.get(entry.checkpoint.run, frozenset()) - kinds_of(files)
-        if missing and now - since < self._patience:
-            return f"lacks {min(missing)}, which earlier checkpoints have"
+        kinds = kinds_of(files)
+        missing = self._kinds.get(entry.checkpoint.run, Counter()) - kinds
+        if now - since < self._patience:
+            if missing:
+                return f"lacks {min(missing)}, which earlier checkpoints have"
+            if tracked is None and any(kind.startswith(RANKED) for kind in kinds):
+                return "no tracker file says that it is whole"
         try:
             entry.open().infos()
+            return short_of(Path(uri), files)
         except (InputError, OSError) as error:
             return str(error)
-        return None
+
+
+def short_of(path: Path, files: tuple[Stamp, ...]) -> str | None:
+    """Return which file of a distributed checkpoint has not all its bytes yet; None for other formats."""
+    sizes = {name: size for name, size, _, _ in files}
+    for inner in (Path(name).parent for name in sizes if Path(name).name == METADATA):
+        location = open_location(str(path / inner))
+        if not isinstance(location, Folder):
+            continue
+        for name, least in DistributedReader(location).extents().items():
+            size = sizes.get((inner / name).as_posix(), 0)
+            if size < least:
+                return f"{name} has {size} of {least} bytes"
+    return None
 
 
 def stamps(path: Path) -> tuple[Stamp, ...]:
@@ -188,13 +214,13 @@ def _stamp(path: Path, name: str) -> list[Stamp]:
     return [(name, status.st_size, status.st_mtime_ns, status.st_ino)]
 
 
-def kinds_of(files: tuple[Stamp, ...]) -> frozenset[str]:
-    """Return the names of the files with every number as `#`, so that steps and ranks do not matter.
+def kinds_of(files: tuple[Stamp, ...]) -> Counter[str]:
+    """Count the names of the files with every number as `#`, so that it does not matter which step or rank.
 
-    >>> sorted(kinds_of((("model-00001-of-00002.safetensors", 1, 0, 0), ("rng_state_3.pth", 1, 0, 0))))
-    ['model-#-of-#.safetensors', 'rng_state_#.pth']
+    >>> kinds_of((("rng_state_0.pth", 1, 0, 0), ("model.safetensors", 1, 0, 0), ("rng_state_1.pth", 1, 0, 0)))
+    Counter({'rng_state_#.pth': 2, 'model.safetensors': 1})
     """
-    return frozenset(_NUMBERS.sub("#", name) for name, _, _, _ in files)
+    return Counter(_NUMBERS.sub("#", name) for name, _, _, _ in files)
 
 
 def tracker_step(folder: Path) -> int | None:

@@ -141,8 +141,8 @@ def opened(path: Path) -> Callable[[], Reader]:
 class Measurer:
     """Measures checkpoints one at a time; keeps its store open, so that each costs the same."""
 
-    def __init__(self, store: Store, probes: Sequence[Probe]) -> None:
-        self.store = store
+    def __init__(self, store: Store, probes: Sequence[Probe], *, keep_diagrams: bool = False) -> None:
+        self.store, self._keep_diagrams = store, keep_diagrams
         self._probes = tuple(probe for probe in probes if probe.reads != Reads.PREFIX)
         for probe in self._probes:
             store.write_catalogue(probe.name, probe.features)
@@ -160,7 +160,7 @@ class Measurer:
         if partly:
             probes = [OfMatrices(probe) for probe in probes]
         checkpoints = (at,) if before is None else (before, at)
-        job = Job(series, {at.run: checkpoints}, tuple(probes), self.store.path, keep_diagrams=False)
+        job = Job(series, {at.run: checkpoints}, tuple(probes), self.store.path, self._keep_diagrams)
         names = tuple(probe.name for probe in probes)
         return Worker(job, self.store).do(Task(at.run, (len(checkpoints) - 1,), names))
 

@@ -12,7 +12,7 @@ import math
 import operator
 import os
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -127,6 +127,28 @@ class Journal:
             with self.path.open("ab") as file:
                 file.write(b"\n")
         self._sealed = True
+
+
+def alarms_of(stores: Iterable[Path]) -> dict[str, list[tuple[str, float]]]:
+    """Return the alarms that the journals of stores hold: for each run the tests that raised one, and where.
+
+    A test that raised several in one run counts with its first.
+
+    >>> import tempfile
+    >>> store = Path(tempfile.mkdtemp())
+    >>> for step in (200, 300):
+    ...     _ = Journal.of(store).append("alarm", "a", step, test="loss spike")
+    >>> alarms_of([store])
+    {'a': [('loss spike', 200.0)]}
+    """
+    found: dict[str, dict[str, float]] = {}
+    for store in stores:
+        for event in Journal.of(store).read():
+            if event.kind == "alarm" and event.step is not None:
+                test, step = str(event.data.get("test", "alarm")), float(event.step)
+                of_run = found.setdefault(event.run, {})
+                of_run[test] = min(step, of_run.get(test, step))
+    return {run: list(tests.items()) for run, tests in found.items()}
 
 
 def _parsed(line: bytes) -> Event | None:

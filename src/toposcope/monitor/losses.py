@@ -2,12 +2,57 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
+from collections.abc import Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING
 
+from toposcope.errors import InputError
+from toposcope.sources import history
 from toposcope.store import Store
 
 if TYPE_CHECKING:
     import pandas as pd
+
+
+class LossFile:
+    """A loss history beside the checkpoints that grows while it is followed; it may come later than they.
+
+    Parameters
+    ----------
+    path
+        What `toposcope.open_series` takes as `losses`.
+    rename
+        Columns of the file under other names: {"their name": "loss"}.
+
+    Raises
+    ------
+    InputError
+        When the file is there and is no loss history.
+    """
+
+    def __init__(self, path: Path, rename: Mapping[str, str] | None = None) -> None:
+        self._path, self._rename = path, dict(rename or {})
+        self._mark: tuple[int, int] | None = None
+        self._table: pd.DataFrame | None = None
+        if path.exists():
+            self._read()
+
+    def joined(self, own: pd.DataFrame, run: str) -> pd.DataFrame:
+        """Return the history that a run has of its own, filled in from the file as it is now."""
+        with contextlib.suppress(InputError, OSError):  # its last line is being written
+            self._read()
+        return own if self._table is None else history.join(own, self._table, run)
+
+    def _read(self) -> None:
+        if not self._path.exists():
+            return
+        status = os.stat(self._path)
+        mark = status.st_size, status.st_mtime_ns
+        if mark != self._mark:
+            self._table = history.read_losses(str(self._path), self._rename)
+            self._mark = mark
 
 
 class LossCopy:

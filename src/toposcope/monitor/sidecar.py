@@ -21,7 +21,7 @@ from toposcope.monitor.follow import Follower, Sighting
 from toposcope.monitor.growing import GrowingSeries, Measurer, Turn, opened, take_turn
 from toposcope.monitor.hold import Held, hold
 from toposcope.monitor.journal import FOLDER, Event, Journal
-from toposcope.monitor.losses import LossCopy
+from toposcope.monitor.losses import LossCopy, LossFile
 from toposcope.monitor.segments import Seen, Segments
 from toposcope.probes.base import Probe
 from toposcope.sources.discover import Entry, Source
@@ -87,6 +87,10 @@ class Sidecar:
         What is measured; those that read all earlier checkpoints are left to `toposcope weights`.
     budget
         What it may take of the machine.
+    losses
+        A loss history that the checkpoints' own is filled in from.
+    keep_diagrams
+        Whether the persistence diagrams go into the store, too.
     """
 
     def __init__(
@@ -97,10 +101,16 @@ class Sidecar:
         *,
         budget: Budget | None = None,
         split: str = "table",
+        losses: LossFile | None = None,
+        keep_diagrams: bool = False,
     ) -> None:
         self.store, self.journal = store, Journal.of(store.path)
+        self._loss_file = losses
         self._follower, self._budget = follower, budget or Budget()
-        self._series, self._measurer = GrowingSeries(split=split), Measurer(store, probes)
+        self._series, self._measurer = (
+            GrowingSeries(split=split),
+            Measurer(store, probes, keep_diagrams=keep_diagrams),
+        )
         self._losses = LossCopy(store)
         self._held_in = store.path / FOLDER / "held"
         self._waiting: dict[str, str] = {}
@@ -255,6 +265,8 @@ class Sidecar:
                 history = source.metrics()
             except (InputError, OSError):
                 continue  # being written
+            if self._loss_file is not None:
+                history = self._loss_file.joined(history, name)
             span = self._losses.copy(history, segment, after=self._state.starts.get(segment, -1))
             if span is not None:
                 events.append(self.journal.append("metrics", segment, first=span[0], last=span[1]))

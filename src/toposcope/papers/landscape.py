@@ -54,7 +54,7 @@ def measure(
     runs: str, store: Path, *, texts: str | None = None, jobs: int = 1, quiet: bool = True,
     options: LandscapeOptions = OPTIONS, checkpoints: int = CHECKPOINTS,
 ) -> Store:  # fmt: skip
-    """Measure 26 checkpoints, about evenly spaced in log step, of every run; resumable.
+    """Measure so many checkpoints, about evenly spaced in log step, of every run; resumable.
 
     Files of weights alone are taken for the models of the recipe `seed004`.
     """

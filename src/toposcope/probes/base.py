@@ -52,6 +52,23 @@ class Probe(abc.ABC):
     numbers, and stored results of the old version are measured again. A measurement must not depend on
     anything but the checkpoints that it `reads`, the probe's own fields and generators of
     `toposcope.seeding`.
+
+    >>> from toposcope import measure
+    >>> @dataclass(frozen=True)
+    ... class Largest(Probe):
+    ...     name = "largest"
+    ...     features = (Feature("largest", "largest weight", unit="weight"),)
+    ...
+    ...     def measure(self, snapshot):
+    ...         at = snapshot.checkpoint
+    ...         found = max(abs(one.values).max() for one in snapshot.matrices())
+    ...         return Measured([Row(at.run, at.step, self.name, "largest", float(found))])
+    >>> import tempfile
+    >>> import numpy as np
+    >>> from toposcope import open_series
+    >>> series = open_series({0: {"fc.weight": np.eye(3)}, 10: {"fc.weight": 2 * np.eye(3)}})
+    >>> measure(series, tempfile.mkdtemp(), features=[Largest()]).features()["value"].tolist()
+    [1.0, 2.0]
     """
 
     name: str

@@ -9,6 +9,8 @@ from toposcope.report.parts import Caption
 def of_seeds(study: Study) -> str:
     """Say what the number of seeds allows."""
     least, most = study.findings["changed"].numbers["seeds"]
+    if len(study.runs) == 1:
+        return "this is one run: another seed would give other curves, and how far off is not known"
     if most == 1:
         return "each size was trained once, so differences between sizes cannot be told from luck of the seed"
     if least < 3:
@@ -31,6 +33,12 @@ def of_draws(study: Study, drawn_from: str) -> str:
 
 def beside_null(study: Study) -> str:
     """Say of how many sizes the last values leave the band of their null."""
+    if len(study.sizes) == 1:
+        nulls = study.findings["changed"].numbers["nulls"]
+        sides = ["above" if null["above"] else "below" if null["below"] else "inside" for null in nulls]
+        return "; ".join(
+            f"{null['label']} is {side} the band" for null, side in zip(nulls, sides, strict=True)
+        )
     return "; ".join(
         f"{null['label']} is above the band in {null['above']}, below it in {null['below']} and inside it in "
         f"{null['sizes'] - null['above'] - null['below']} of {null['sizes']} sizes"

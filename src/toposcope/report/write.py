@@ -46,6 +46,8 @@ def write_studies(studies: Sequence[Study], out: str | Path, *, title: str = TIT
     """
     out = Path(out)
     check_target(out)
+    for study in studies:
+        study.begin()
     audits = [study.audit for study in studies if study.audit is not None]
     audit = pd.concat(audits, ignore_index=True).drop_duplicates() if audits else pd.DataFrame()
     lines = [line for study in studies for line in provenance(study.provenance, study.runs)]

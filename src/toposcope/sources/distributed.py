@@ -118,6 +118,13 @@ class DistributedReader:
             raise self._bad(f"the chunks of tensor {name!r:.80} do not cover it")
         self._infos[name], self._chunks[name] = info, chunks
 
+    def extents(self) -> dict[str, int]:
+        """Return how many bytes each file has at least, by its metadata; optimiser states count."""
+        found: dict[str, int] = {}
+        for file, start, length in self._places.values():
+            found[file] = max(found.get(file, 0), start + length)
+        return found
+
     def infos(self) -> Mapping[str, TensorInfo]:
         """Return every tensor's name, shape and dtype; optimiser states are left aside."""
         return self._infos

@@ -60,6 +60,9 @@ GROUP = "toposcope.formats"
 
 _ADDED: list[FileFormat | FolderFormat] = []
 
+OLMO_CORE = "model_and_optim"
+"""The folder inside each step of OLMo-core that is the distributed checkpoint."""
+
 NOT_WEIGHTS = (
     "optimizer",
     "optim",
@@ -199,6 +202,11 @@ FOLDERS: tuple[FolderFormat, ...] = (
         _loose_shards,
     ),
     FolderFormat("distributed", _has(METADATA), DistributedReader),
+    FolderFormat(
+        "OLMo-core",
+        lambda files, folders: OLMO_CORE in folders,
+        lambda folder: DistributedReader(folder.sub(OLMO_CORE)),
+    ),
     FolderFormat("GPT-NeoX", is_neox, open_neox),
     FolderFormat("Megatron-LM or DeepSpeed", is_ranked, open_ranks),
 )

@@ -12,7 +12,7 @@ import numpy as np
 
 from toposcope.errors import SourceError
 from toposcope.sources.blobs import Blob, stream
-from toposcope.sources.reader import DTYPES, Facts, TensorInfo, check_rows, check_shape, find
+from toposcope.sources.reader import BROKEN_ARCHIVE, DTYPES, Facts, TensorInfo, check_rows, check_shape, find
 
 MAX_RATIO = 200
 """Weights do not compress this well; what claims to, and is large, is a bomb."""
@@ -37,15 +37,7 @@ class NpzFile:
                         self._add(archive, entry)
         except SourceError:
             raise
-        except (
-            zipfile.BadZipFile,
-            zlib.error,
-            EOFError,
-            OSError,
-            ValueError,
-            NotImplementedError,
-            RuntimeError,
-        ) as error:
+        except BROKEN_ARCHIVE as error:
             raise self._bad(f"{str(error)[:80]} (truncated?)") from error
         if not self._infos:
             raise SourceError(f"{blob.label}: holds no arrays; is it a checkpoint?")

@@ -172,6 +172,11 @@ def open_ranks(folder: Folder) -> ParallelReader:
     if sorted(ranked) != list(range(len(ranked))):
         raise SourceError(f"{folder.label}: a rank among {sorted(ranked)} is missing; fetch it again")
     readers = [TorchReader(_rank_file(folder, ranked[rank])) for rank in sorted(ranked)]
+    size = readers[0].facts().config.get("tensor_model_parallel_size", len(ranked))
+    if size != len(ranked):
+        raise SourceError(
+            f"{folder.label}: holds {len(ranked)} of the {size} ranks that it was saved by; fetch it again"
+        )
     names_of = [set(reader.infos()) for reader in readers]
     if any(names_ != names_of[0] for names_ in names_of):
         raise SourceError(f"{folder.label}: its ranks do not hold the same parameters; {MEGATRON_CONVERTER}")

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import zipfile
+import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol
@@ -74,6 +76,11 @@ class Reader(Protocol):
         """Return what the format knows beside the tensors."""
         ...
 
+
+BROKEN_ARCHIVE = (
+    zipfile.BadZipFile, zlib.error, EOFError, OSError, ValueError, NotImplementedError, RuntimeError,
+)  # fmt: skip
+"""What the standard library raises at an archive that is damaged, cut short or no archive at all."""
 
 DTYPES: Mapping[str, np.dtype[Any]] = {
     "bool": np.dtype(np.bool_),

@@ -41,6 +41,14 @@ class Series:
     """Checkpoints of one or several runs, sorted by run and step; nothing is loaded until it is read.
 
     Use `open_series` to make one.
+
+    >>> import numpy as np
+    >>> from toposcope import open_series
+    >>> series = open_series({step: {"fc.weight": np.eye(3)} for step in (0, 10)})
+    >>> len(series), [checkpoint.step for checkpoint in series]
+    (2, [0, 10])
+    >>> next(series.matrices(next(iter(series)))).name
+    'fc.weight'
     """
 
     def __init__(

@@ -18,7 +18,7 @@ from toposcope.errors import SourceError
 from toposcope.sources.blobs import Blob, stream
 from toposcope.sources.inert import Record, Symbol, brief
 from toposcope.sources.pickled import PickleData
-from toposcope.sources.reader import DTYPES, TensorInfo, check_shape
+from toposcope.sources.reader import BROKEN_ARCHIVE, DTYPES, TensorInfo, check_shape
 
 MAX_PICKLE = 512 * 2**20
 MAX_DEPTH = 200
@@ -143,16 +143,7 @@ class TorchArchive:
                 ):
                     raise self._bad("its data.pkl is compressed or too large")
                 data = archive.read(pickles[0])
-        except (
-            zipfile.BadZipFile,
-            zlib.error,
-            EOFError,
-            OSError,
-            ValueError,
-            NotImplementedError,
-            RuntimeError,
-            IndexError,
-        ) as error:
+        except (*BROKEN_ARCHIVE, IndexError) as error:
             if isinstance(error, SourceError):
                 raise
             raise self._bad(f"{str(error)[:80]} (truncated?)") from error

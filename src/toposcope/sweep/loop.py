@@ -18,6 +18,7 @@ from toposcope.sweep.expect import Expectation, expect
 from toposcope.sweep.local import in_processes, serially
 from toposcope.sweep.pace import Pace
 from toposcope.sweep.plan import Shard, Task, by_run, plan
+from toposcope.sweep.spoilt import known_spoilt
 from toposcope.sweep.worker import Failure, Job, Outcome
 from toposcope.types import Checkpoint, Run
 
@@ -134,11 +135,12 @@ def sweep(
         at = runs[lost.run][lost.index]
         store.write_failure(Unit(at.run, at.step, lost.probe, 0, "", at.tokens), lost.note)
     store.compact()
+    known = known_spoilt(store, probes, runs) if first.skipped else []
     return SweepReport(
         done=first.done + again.done,
         skipped=first.skipped,
         failures=again.failures,
-        problems=list(dict.fromkeys([*problems, *first.problems, *again.problems])),
+        problems=list(dict.fromkeys([*problems, *first.problems, *again.problems, *known])),
         findings=findings,
         seconds=time.monotonic() - start,
     )

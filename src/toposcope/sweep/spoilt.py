@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from toposcope.errors import SourceError
 from toposcope.probes.base import Measured, Probe, Reads
 from toposcope.probes.snapshot import Snapshot, Spoilt
 from toposcope.probes.weights.options import WeightOptions
+from toposcope.store import Store
 from toposcope.types import Checkpoint, Role, Row, Scope, Status
+
+_MARK = "failed"
+"""The feature of the one row that a spoilt tensor has."""
 
 
 def mark_spoilt(probe: Probe, snapshot: Snapshot, measured: Measured) -> Measured:
@@ -43,6 +47,20 @@ def mark_spoilt(probe: Probe, snapshot: Snapshot, measured: Measured) -> Measure
         item for item in measured.diagrams if item.role != Role.MODEL and item.name not in names
     ]  # fmt: skip
     return replace(measured, rows=rows, diagrams=kept)
+
+
+def known_spoilt(
+    store: Store, probes: Sequence[Probe], runs: Mapping[str, Sequence[Checkpoint]]
+) -> list[str]:
+    """Return what a store says is not finite in these checkpoints: what was measured before is told again."""
+    wanted = {(run, at.step) for run, checkpoints in runs.items() for at in checkpoints}
+    notes: dict[tuple[str, int, str], str] = {}
+    for probe in probes:
+        rows = store.features(probe=probe.name, feature=_MARK)
+        for line in rows[rows["name"] != ""].to_dict("records"):
+            if (line["run"], line["step"]) in wanted:
+                notes[line["run"], line["step"], line["name"]] = line["note"]
+    return [note for _, note in sorted(notes.items())]
 
 
 def with_status(measured: Measured) -> Measured:
@@ -81,6 +99,6 @@ def _reaches(spoilt: Spoilt, row: Row) -> bool:
 
 def _row(at: Checkpoint, probe: str, spoilt: Spoilt) -> Row:
     return Row(
-        at.run, at.step, probe, "failed", math.nan, tokens=at.tokens, name=spoilt.name, role=spoilt.role,
+        at.run, at.step, probe, _MARK, math.nan, tokens=at.tokens, name=spoilt.name, role=spoilt.role,
         layer=spoilt.layer, head=spoilt.head, scope=Scope.MATRIX, status=Status.FAILED, note=spoilt.note,
     )  # fmt: skip

@@ -209,11 +209,8 @@ def _tree(
     place: np.ndarray,
     shape: tuple[int, ...],
 ) -> MergeTree:
-    """Put a tree together: kernel places become vertices, and arcs are numbered leaves first."""
-    minima = branches.shape[1]
-    merges = merges.copy()
+    """Put a tree together: kernel places become vertices."""
     merges[:, 0] = place[merges[:, 0]]
-    merges[:, 3:] = _numbered(merges[:, 3:], minima)
     return MergeTree(
         values=values,
         minimum=place[branches[kernel.MINIMUM]],
@@ -221,12 +218,7 @@ def _tree(
         parent=branches[kernel.PARENT].copy(),
         size=branches[kernel.SIZE].copy(),
         merges=merges,
-        arc=_numbered(arc, minima),
+        arc=arc,
         basin=basin,
         shape=shape,
     )
-
-
-def _numbered(codes: np.ndarray, minima: int) -> np.ndarray:
-    leaf = codes % 2 == 0
-    return np.where(codes < 0, -1, np.where(leaf, codes // 2, minima + codes // 2))

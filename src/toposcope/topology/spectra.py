@@ -233,16 +233,21 @@ def _gram_and_covariance(W: np.ndarray, scale: float, dtype: type) -> tuple[np.n
             total += block.sum(axis=1, dtype=np.float64)
     _mirror(gram)
     gram = gram.T  # the same numbers in C's order, as all that follows has them
+    covariance = gram.copy()
     if n > d:
-        covariance = np.outer(total, total / -n)
-        covariance += gram
+        _add_outer(covariance, -1.0 / n, total, total)
     else:
-        rows = gram.mean(axis=0)
-        covariance = gram - rows
-        covariance -= rows[:, None]
-        covariance += rows.mean()
+        rows, ones = gram.mean(axis=0), np.ones(n)
+        rows -= rows.mean() / 2.0
+        _add_outer(covariance, -1.0, rows, ones)
+        _add_outer(covariance, -1.0, ones, rows)
     covariance /= max(n - 1, 1)
     return gram, covariance
+
+
+def _add_outer(symmetric: np.ndarray, factor: float, x: np.ndarray, y: np.ndarray) -> None:
+    """Add factor * y x' to a matrix in C's order, in its place."""
+    scipy.linalg.blas.dger(factor, x, y, a=symmetric.T, overwrite_a=1)
 
 
 def _mirror(upper: np.ndarray) -> None:

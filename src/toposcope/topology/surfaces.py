@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 import numpy as np
 from scipy.spatial import cKDTree
-from scipy.stats import t as student
 
+from toposcope.distributions import student_quantile
 from toposcope.errors import InputError
 from toposcope.topology.merge_tree import Graph, MergeTree, merge_tree
 from toposcope.topology.validation import check_points
@@ -101,7 +101,7 @@ def branch_intervals(tree: MergeTree, losses: np.ndarray, *, level: float = 0.95
     ending = np.flatnonzero((tree.saddle >= 0) & (tree.persistence > 0))
     rise = per_place[tree.saddle[ending]] - per_place[tree.minimum[ending]]
     mean, count = rise.mean(axis=1), rise.shape[1]
-    half = student.ppf((1 + level) / 2, count - 1) * rise.std(axis=1, ddof=1) / np.sqrt(count)
+    half = student_quantile((1 + level) / 2, count - 1) * rise.std(axis=1, ddof=1) / np.sqrt(count)
     return BranchIntervals(ending, mean, mean - half, mean + half, level)
 
 

@@ -79,6 +79,14 @@ def train(
         When the recipe, the corpus or the device is wrong, or a folder holds another recipe's run.
     OSError
         When the disk is full; finished checkpoints are kept.
+
+    Examples
+    --------
+    >>> import toposcope as ts
+    >>> changes = {"steps": 2}
+    >>> runs = ts.train("demo", "runs", models=["tiny-3k"], seeds=[1], overrides=changes)  # doctest: +SKIP
+    >>> runs[0].run.run, runs[0].status  # doctest: +SKIP
+    ('tiny-3k-seed1', 'trained')
     """
     changes = _changes(overrides, models=models, seeds=seeds, corpus=corpus)
     if isinstance(recipe, TrainingRecipe):

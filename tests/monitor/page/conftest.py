@@ -60,7 +60,7 @@ class Growing:
         rows += [
             Row(
                 **at, feature=PROBE, value=0.1 * layer + level, name=f"layers.{layer}.mlp.weight",
-                role=Role.MLP, layer=layer, scope=Scope.MATRIX,
+                role=Role.MLP if layer else Role.ATTENTION, layer=layer, scope=Scope.MATRIX,
             )
             for layer in range(layers)
         ]  # fmt: skip

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 
 import pytest
@@ -105,6 +106,18 @@ def test_drill_downs_open_and_a_link_restores_the_view(visit, growing):
         "neural persistence (layers.0.mlp.weight, by matrix): 2 curves, steps 0 to 2200, values 0 to 7.697",
     )  # fmt: skip
     expect(again.locator("html")).to_have_attribute("data-theme", "dark")
+
+
+def test_a_heat_map_shows_one_role_and_the_link_says_which(visit):
+    page = visit("/?open=heat")
+    canvas = page.locator('[data-drill="heat"] canvas')
+    expect(canvas).to_have_attribute("aria-label", re.compile("of 4 lines"))
+    page.get_by_label("role").select_option("attention")
+    expect(canvas).to_have_attribute("aria-label", re.compile("of 1 lines"))
+    again = visit(page.url.split("/", 3)[3].join(("/", "")))
+    expect(again.locator('[data-drill="heat"] canvas')).to_have_attribute(
+        "aria-label", re.compile("of 1 lines")
+    )
 
 
 @pytest.mark.parametrize("width", [390, 1280])

@@ -177,7 +177,7 @@ def test_what_cannot_be_served_is_said(tmp_path, growing):
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         taken.listen()
-        with pytest.raises(InputError, match=r"cannot listen at 127\.0\.0\.1 port .* try another --port"):
+        with pytest.raises(InputError, match=r"cannot listen at 127\.0\.0\.1 port .* try another port"):
             serving.bound("127.0.0.1", taken.getsockname()[1])
 
 

@@ -13,11 +13,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
-from scipy import stats
 
 from toposcope.analysis.forecast.auto import Auto
 from toposcope.analysis.forecast.base import LEVEL, Forecast, Forecaster, forecast
 from toposcope.analysis.forecast.curve import Curve, level_and_slope, level_error
+from toposcope.distributions import normal_below, normal_quantile, student_quantile
 
 PRICE = 0.01
 """Spending the whole budget is worth this share of the loss."""
@@ -42,7 +42,8 @@ class Option:
     """What one action is expected to give: loss with its interval, the budget it spends, and its utility.
 
     `cost` = loss * (1 + price * spent share): lower is better. `sigma` is the sd of the log loss. An action
-    that cannot be judged has status "failed" and a reason.
+    that cannot be judged has status "failed" and a reason; one whose loss nothing bounds has status
+    "degenerate", its loss and no interval.
     """
 
     action: str
@@ -114,9 +115,12 @@ def _continue(made: Forecast, seen: Curve, budget: float, price: float) -> Optio
     loss = made.final
     if seen.last + steps < (1 - SAME_HORIZON) * seen.horizon:
         loss = _on_the_way(made, seen, seen.last + steps)
-    ratio = made.high / made.final if math.isfinite(made.high) else 1.1
     spent = steps * seen.parameters / budget
-    return _option(CONTINUE, loss, math.log(ratio), made.level, steps, spent, price)
+    if not math.isfinite(made.high):
+        option = _option(CONTINUE, loss, math.nan, made.level, steps, spent, price)
+        return replace(option, status="degenerate", reason=made.reason)
+    option = _option(CONTINUE, loss, math.log(made.high / made.final), made.level, steps, spent, price)
+    return replace(option, low=loss * made.low / made.final)
 
 
 def _on_the_way(made: Forecast, seen: Curve, step: float) -> float:
@@ -131,7 +135,7 @@ def _on_the_way(made: Forecast, seen: Curve, step: float) -> float:
 def _stop(seen: Curve, level: float) -> Option:
     """Read the smoothed loss of now, as sure as its noise and the bandwidth leave it."""
     loss = math.exp(level_and_slope(seen.step, seen.loss)[0])
-    half = level_error(seen.step, seen.loss) * float(stats.norm.ppf(0.5 + level / 2))
+    half = level_error(seen.step, seen.loss) * float(normal_quantile(0.5 + level / 2))
     return _option(STOP, loss, half, level, 0.0, 0.0, 0.0)
 
 
@@ -155,7 +159,7 @@ def _scale(
     spread = math.sqrt(
         float(residual @ residual) / free * (1 + 1 / len(size) + reach**2 / float(centred @ centred))
     )
-    half = float(stats.t.ppf(0.5 + made.level / 2, free)) * spread
+    half = float(student_quantile(0.5 + made.level / 2, free)) * spread
     expected = math.exp(loss.mean() + slope * reach)
     option = _option(SCALE, expected, half, made.level, steps, steps * larger / budget, price)
     return replace(option, reason=reason)
@@ -198,7 +202,7 @@ def level_at(curve: Curve, steps: float) -> float:
 def _option(
     action: str, loss: float, half: float, level: float, steps: float, spent: float, price: float
 ) -> Option:
-    sigma = half / float(stats.norm.ppf(0.5 + level / 2))
+    sigma = half / float(normal_quantile(0.5 + level / 2))
     cost = loss * (1 + price * min(spent, 1.0))
     return Option(action, loss, loss * math.exp(-half), loss * math.exp(half), sigma, spent, cost, steps)
 
@@ -209,18 +213,15 @@ def _cannot(action: str, reason: str) -> Option:
 
 
 def by_loss(options: Sequence[Option], seen: Curve) -> tuple[str, str]:
-    """Take the option of least expected log cost; where nothing can be judged, go on.
+    """Take the option of least expected log cost; where the run's own end cannot be judged, go on.
 
     Regret is a ratio of costs, so its logarithm is a difference of log costs: this choice has the least
-    expected log regret. It needs no threshold, and no run is left for an option that cannot be judged.
+    expected log regret. It needs no threshold. No run is left for an option that cannot be judged, nor where
+    nothing bounds its own forecast: that is known too little to be weighed.
     """
     usable = {option.action: option for option in options if option.status == "ok"}
     if CONTINUE not in usable:
-        return (
-            (STOP, "the run's own end cannot be forecast")
-            if STOP in usable
-            else (CONTINUE, "nothing can be judged")
-        )
+        return CONTINUE, "its own end cannot be forecast with an interval, so nothing is weighed against it"
     best = min(usable.values(), key=lambda option: option.cost)
     if best.action == CONTINUE:
         return CONTINUE, "nothing else is expected to cost less"
@@ -245,7 +246,7 @@ def by_certainty(
 def _chance(option: Option, base: Option) -> float:
     """Return the probability that an option costs less than another."""
     spread = max(math.hypot(option.sigma, base.sigma), 1e-9)
-    return float(stats.norm.cdf(math.log(base.cost / option.cost) / spread))
+    return float(normal_below(math.log(base.cost / option.cost) / spread))
 
 
 def always_continue(options: Sequence[Option], seen: Curve) -> tuple[str, str]:

@@ -7,7 +7,6 @@ from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 import pandas as pd
-from scipy import stats
 
 from toposcope.analysis.decision.advice import (
     CONTINUE,
@@ -24,6 +23,7 @@ from toposcope.analysis.decision.advice import (
 from toposcope.analysis.forecast.auto import Auto
 from toposcope.analysis.forecast.base import Forecaster, forecast
 from toposcope.analysis.forecast.curve import Curve, level_and_slope
+from toposcope.distributions import student_quantile
 
 MULTIPLES = (0.25, 1.0, 4.0)
 """Budgets, in units of what the run needs to its end."""
@@ -138,5 +138,7 @@ def regret_summary(regrets: pd.DataFrame, *, level: float = 0.95) -> pd.DataFram
 def _interval(values: np.ndarray, level: float) -> tuple[float, float]:
     if len(values) < 2:
         return math.nan, math.nan
-    half = float(stats.t.ppf(0.5 + level / 2, len(values) - 1) * values.std(ddof=1) / math.sqrt(len(values)))
+    half = float(
+        student_quantile(0.5 + level / 2, len(values) - 1) * values.std(ddof=1) / math.sqrt(len(values))
+    )
     return float(values.mean()) - half, float(values.mean()) + half

@@ -6,9 +6,9 @@ import math
 from collections.abc import Sequence
 
 import numpy as np
-from scipy import stats
 
 from toposcope.analysis.forecast.curve import FINAL_SHARE, Curve
+from toposcope.distributions import normal_quantile, student_quantile
 
 AHEAD = np.linspace(0.0, 1.0, 13)[1:]
 """Where between the cut (0) and the end (1), in log step, errors of a backtest's curve are read."""
@@ -26,13 +26,19 @@ def path_errors(actual: Curve, cut: float, step: np.ndarray, loss: np.ndarray) -
     if not len(step) or cut <= 0:
         return errors
     for i, end in enumerate(cut * (actual.horizon / cut) ** AHEAD):
-        window = (actual.step > max(end - FINAL_SHARE * actual.horizon, cut)) & (actual.step <= end + 1e-9)
-        if not window.any():
+        begin = max(end - FINAL_SHARE * actual.horizon, cut)
+        window = slice(*np.searchsorted(actual.step, [begin, end + 1e-9], side="right"))
+        if window.start >= window.stop:
             continue
-        predicted = float(np.interp(actual.step[window], step, loss).mean())
+        predicted = _mean(np.interp(actual.step[window], step, loss))
         if predicted > 0:
-            errors[i] = math.log(float(actual.loss[window].mean()) / predicted)
+            errors[i] = math.log(_mean(actual.loss[window]) / predicted)
     return errors
+
+
+def _mean(values: np.ndarray) -> float:
+    """Return the mean of a few values; `mean` takes four times as long as the sum it is made of."""
+    return float(np.add.reduce(values) / len(values))
 
 
 def curve_interval(
@@ -54,13 +60,13 @@ def curve_interval(
     the smoothed loss at the cut, times the normal quantile, to `half`. Nowhere is it narrower than the noise.
     """
     position = np.clip(np.log(np.maximum(step, cut) / cut) / math.log(end / cut), 0.0, 1.0)
-    least = noise * float(stats.norm.ppf(0.5 + level / 2)) if math.isfinite(noise) else 0.0
+    least = noise * float(normal_quantile(0.5 + level / 2)) if math.isfinite(noise) else 0.0
     table = np.array(paths).reshape(-1, len(AHEAD))
     count = np.isfinite(table).sum(axis=0)
     read = (count >= LEAST_PATHS) & (AHEAD < 1.0)
     k = count[read]
     spread = np.sqrt(np.nansum(table[:, read] ** 2, axis=0) / k)
-    widths = stats.t.ppf(0.5 + level / 2, k) * spread * np.sqrt(1 + 1 / k)
+    widths = student_quantile(0.5 + level / 2, k) * spread * np.sqrt(1 + 1 / k)
     known = AHEAD[read]
     if not read[0]:
         known, widths = np.insert(known, 0, 0.0), np.insert(widths, 0, least)

@@ -9,11 +9,11 @@ from dataclasses import dataclass, field, replace
 from typing import ClassVar, Self
 
 import numpy as np
-from scipy import stats
 
 from toposcope.analysis.forecast.band import curve_interval, path_errors
 from toposcope.analysis.forecast.curve import FINAL_SHARE, Curve, level_and_slope, level_error
 from toposcope.analysis.forecast.schedule import Schedule
+from toposcope.distributions import student_quantile
 from toposcope.errors import InputError
 from toposcope.types import Estimate
 
@@ -230,7 +230,7 @@ def half_width(errors: Sequence[float], level: float = LEVEL) -> float:
     """Return t_k(level) s sqrt(1 + 1/k) of k log errors of root mean square s."""
     k = len(errors)
     spread = math.sqrt(sum(e * e for e in errors) / k)
-    return float(stats.t.ppf(0.5 + level / 2, k)) * spread * math.sqrt(1 + 1 / k)
+    return float(student_quantile(0.5 + level / 2, k)) * spread * math.sqrt(1 + 1 / k)
 
 
 def leverage_half_width(tests: Sequence[Backtest], at: float, level: float = LEVEL) -> float:
@@ -247,7 +247,7 @@ def leverage_half_width(tests: Sequence[Backtest], at: float, level: float = LEV
     reach = (lambda values: (values - x.mean()) ** 2 / spread) if spread > 1e-12 else np.zeros_like
     s = math.sqrt(float(np.mean(errors**2 * (1 - 1 / k - reach(x)))))
     h = 1 / k + float(reach(np.array(at)))
-    line = float(stats.t.ppf(0.5 + level / 2, k - 2)) * s * math.sqrt(1 + h)
+    line = float(student_quantile(0.5 + level / 2, k - 2)) * s * math.sqrt(1 + h)
     return max(line, half_width(list(errors), level))
 
 

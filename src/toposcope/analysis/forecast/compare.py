@@ -65,7 +65,8 @@ def forecast_table(
         ends = f"not finished, seen to step {curve.last} of {curve.horizon}: toposcope forecast does it"
         failed.append(_failed(curve.run, curve.endless or ends, curve))
     if len(finished) < LEAST_RUNS:
-        reason = f"{len(finished)} finished runs; forecasts are compared over at least {LEAST_RUNS}"
+        known = f"{len(finished)} finished run{'s' * (len(finished) != 1)}"
+        reason = f"{known}; forecasts are compared over at least {LEAST_RUNS}"
         failed += [_failed(curve.run, reason, curve) for curve in finished]
         return pd.DataFrame(failed or [_failed("", reason)], columns=list(COLUMNS))
     by_size = sorted(finished, key=lambda curve: curve.parameters)

@@ -7,11 +7,13 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 import pandas as pd
-from scipy import stats
+import scipy
 
 from toposcope.analysis.forecast.base import LEVEL, Forecaster, forecast
 from toposcope.analysis.forecast.curve import Curve
 from toposcope.analysis.scaling import spearman_exact
+from toposcope.analysis.statistics import ranks
+from toposcope.distributions import student_quantile, student_two_sided
 
 _ROUNDING = 1e-9
 """A difference between two errors below this share of the actual loss is none."""
@@ -133,8 +135,8 @@ def paired(difference: pd.Series, level: float = 0.95) -> dict[str, object]:
             "reason": "no run differs" if n >= 2 else f"{n} paired runs; at least 2 are needed",
         }  # fmt: skip
     error = float(d.std(ddof=1)) / math.sqrt(n)
-    half = float(stats.t.ppf(0.5 + level / 2, n - 1)) * error
-    t_p = float(2 * stats.t.sf(abs(float(d.mean())) / error, n - 1)) if error > 0 else 0.0
+    half = float(student_quantile(0.5 + level / 2, n - 1)) * error
+    t_p = float(student_two_sided(float(d.mean()) / error, n - 1)) if error > 0 else 0.0
     return {
         **base, "low": float(d.mean()) - half, "high": float(d.mean()) + half, "t_p": t_p,
         "wilcoxon_p": _wilcoxon(d), "smallest_wilcoxon_p": 2.0 ** (1 - n), "status": "ok", "reason": "",
@@ -144,12 +146,12 @@ def paired(difference: pd.Series, level: float = 0.95) -> dict[str, object]:
 def _wilcoxon(d: np.ndarray) -> float:
     """Return the two-sided signed-rank p, exact by enumeration up to 16 pairs."""
     d = d[d != 0]
-    ranks = stats.rankdata(np.abs(d))
-    observed = abs(float(ranks @ np.sign(d)))
+    sizes = ranks(np.abs(d))
+    observed = abs(float(sizes @ np.sign(d)))
     if len(d) > 16:
-        return float(stats.wilcoxon(d).pvalue)
+        return float(scipy.stats.wilcoxon(d).pvalue)
     signs = 1 - 2 * ((np.arange(2 ** len(d))[:, None] >> np.arange(len(d))) & 1)
-    return float(np.mean(np.abs(signs @ ranks) >= observed - 1e-9))
+    return float(np.mean(np.abs(signs @ sizes) >= observed - 1e-9))
 
 
 def unseen_largest(
@@ -193,7 +195,7 @@ def _from_size(largest: Curve, smaller: Sequence[Curve], level: float) -> tuple[
     free = len(u) - 2
     sigma = math.sqrt(float(np.sum((v - v.mean() - slope * (u - centre)) ** 2)) / free)
     reach = (math.log(largest.parameters) - centre) ** 2 / float(np.sum((u - centre) ** 2))
-    half = float(stats.t.ppf(0.5 + level / 2, free)) * sigma * math.sqrt(1 + 1 / len(u) + reach)
+    half = float(student_quantile(0.5 + level / 2, free)) * sigma * math.sqrt(1 + 1 / len(u) + reach)
     predicted = math.exp(mean)
     return (
         "size alone", largest.run, 0.0, predicted, math.exp(mean - half), math.exp(mean + half), actual,

@@ -14,9 +14,13 @@ from toposcope.analysis.forecast.curve import FINAL_SHARE, Curve, binned
 _RATES = np.geomspace(0.02, 3.0, 60)
 
 
+_RECENT = 0.2
+"""Share of the steps seen that may count as the last ones: early in a run the final window is all of them."""
+
+
 @dataclass(frozen=True, slots=True)
 class LastValue(Forecaster):
-    """The mean loss over the last steps seen (as many as the final window has) stays."""
+    """The mean loss over the last steps seen stays: as many as the final window has, a fifth at most."""
 
     name: ClassVar[str] = "last value"
 
@@ -26,7 +30,8 @@ class LastValue(Forecaster):
 
     def predict(self, seen: Curve) -> Point:
         """Return the recent mean, held to the end."""
-        recent = seen.loss[seen.step > seen.last - FINAL_SHARE * seen.horizon]
+        window = min(FINAL_SHARE * seen.horizon, _RECENT * seen.last)
+        recent = seen.loss[seen.step > seen.last - window]
         step = future_steps(seen)
         return Point(float(recent.mean()), step, np.full(len(step), recent.mean()))
 

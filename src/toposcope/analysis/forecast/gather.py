@@ -144,6 +144,7 @@ def _with_end(curve: Curve, longer: Sequence[Curve]) -> Curve:
             unknown = f"is that of siblings that end at steps {ends[0]} and {ends[-1]}"
         if not ends or ends[-1] > 1.02 * ends[0]:
             reason = f"end unknown: its learning rate {unknown}; give --horizon or --schedule"
+            reason += ", or --finished if it ended where its log does"
             return replace(curve, endless=reason)
     lender = max(alike, key=lambda c: c.horizon)
     note = f"end assumed at step {lender.horizon} as {lender.run} ({why})"

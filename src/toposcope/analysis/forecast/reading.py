@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from toposcope.errors import InputError
+from toposcope.errors import InputError, SourceError
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -124,14 +124,25 @@ def _log_of_table(table: pd.DataFrame, path: str, name: str, reading: Reading) -
 
 
 def read_log(path: str, name: str, reading: Reading) -> Log:
-    """Return what a store, a table, or the series that `open_series` opens says of its runs."""
+    """Return what a store, a table, or the series that `open_series` opens says of its runs.
+
+    A table called metrics.csv is Lightning's: how many steps are planned stands in hparams.yaml beside it.
+    The folder that holds both and no checkpoint stands for it.
+    """
     import pandas as pd
 
     from toposcope.analysis.forecast.frame import Log
+    from toposcope.sources.blobs import LocalFolder
+    from toposcope.sources.lightning import METRICS, lightning_facts
     from toposcope.sources.losses import SUFFIXES, read_table
 
     if Path(path).is_file() and Path(path).suffix in SUFFIXES:
-        return _log_of_table(read_table(path), path, name, reading)
+        log = _log_of_table(read_table(path), path, name, reading)
+        if Path(path).name == METRICS and (facts := lightning_facts(LocalFolder(Path(path).parent))):
+            return replace(
+                log, runs=log.runs.assign(config=pd.Series([facts] * len(log.runs), log.runs.index))
+            )
+        return log
     if (Path(path) / "store.json").is_file():
         from toposcope.store import Store
 
@@ -142,7 +153,12 @@ def read_log(path: str, name: str, reading: Reading) -> Log:
         )  # fmt: skip
     from toposcope.sources import open_series
 
-    series = open_series(path, step_pattern=reading.step_pattern)
+    try:
+        series = open_series(path, step_pattern=reading.step_pattern)
+    except SourceError:
+        if not (Path(path) / METRICS).is_file():
+            raise
+        return read_log(str(Path(path) / METRICS), Path(path).name, reading)
     frames = [series.metrics(run.run) for run in series.runs]
     rows = [{"run": r.run, "parameters": r.parameters, "config": dict(r.config)} for r in series.runs]
     filled = [frame for frame in frames if len(frame)]

@@ -223,11 +223,13 @@ class PathTransfer(Forecaster):
 
 def _line(x: np.ndarray, y: np.ndarray, at: float) -> float:
     """Return the least-squares line through (x, y) at `at`; of slope one where x has no spread."""
-    centred = x - x.mean()
+    # `mean` takes four times as long as the sum it is made of, and this is called ten thousand times
+    x_mean, y_mean = np.add.reduce(x) / len(x), np.add.reduce(y) / len(y)
+    centred = x - x_mean
     spread = float(centred @ centred)
     if spread < 1e-12:
-        return float(y.mean() + at - x.mean())
-    return float(y.mean() + (centred @ y) / spread * (at - x.mean()))
+        return float(y_mean + at - x_mean)
+    return float(y_mean + (centred @ y) / spread * (at - x_mean))
 
 
 def _smoothed(curve: Curve, steps: np.ndarray) -> np.ndarray:

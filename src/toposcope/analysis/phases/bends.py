@@ -26,7 +26,7 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 
 import numpy as np
-from numba import njit
+from numba import njit, prange
 
 from toposcope.analysis.phases.noise import (
     MODELS,
@@ -89,9 +89,10 @@ class Design:
     def rows(self, spans: Sequence[Span]) -> np.ndarray:
         """Return the changes of bends and ramps that rise by 1 at `spans`, (spans, n)."""
         n, index = len(self.clock), np.arange(len(self.clock))
-        gaps = np.diff(self.steps)
-        rows = [np.where((index >= a) & (index < b), self.clock if b >= n else gaps, 0.0) for a, b in spans]
-        return np.array([row / row.sum() for row in rows]).reshape(-1, n)
+        first, end = np.array(spans, int).reshape(-1, 2).T[:, :, None]
+        rows = np.where(end >= n, self.clock, np.diff(self.steps))
+        rows[(index < first) | (index >= end)] = 0.0
+        return rows / rows.sum(axis=1, keepdims=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -205,16 +206,23 @@ def scans(grid: Design, changes: np.ndarray) -> np.ndarray:
     )  # fmt: skip
 
 
-@njit(cache=True)
+@njit(cache=True, parallel=True, nogil=True)
 def _scans(changes, trend, waves, powers, shapes, clock, logs, factor, log_det):  # type: ignore[no-untyped-def]
-    out, none = np.empty((len(changes), 3)), np.empty((0, changes.shape[1]))
-    for d in range(len(changes)):
-        found = _scan(changes[d], trend, waves, none, powers, shapes, clock, logs, factor, log_det)
-        out[d, 0], out[d, 1], out[d, 2] = found[0], found[2], np.std(np.log(found[5]))
+    out = np.empty((len(changes), 3))
+    for d in prange(len(changes)):
+        out[d] = _told(changes[d], trend, waves, powers, shapes, clock, logs, factor, log_det)
     return out
 
 
 @njit(cache=True)
+def _told(change, trend, waves, powers, shapes, clock, logs, factor, log_det):  # type: ignore[no-untyped-def]
+    """Return gain, persistence and unevenness of one series: apart, so that its sums run in one thread."""
+    none = np.empty((0, len(change)))
+    found = _scan(change, trend, waves, none, powers, shapes, clock, logs, factor, log_det)
+    return np.array([found[0], found[2], np.std(np.log(found[5]))])
+
+
+@njit(cache=True, nogil=True)
 def _scan(change, trend, waves, given, powers, shapes, clock, logs, factor, log_det):  # type: ignore[no-untyped-def]
     n = len(change)
     sigma = sizes(change, np.concatenate((trend, given)), clock, logs)

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from functools import lru_cache
+from collections.abc import Iterator, Sequence
 from itertools import pairwise
 
 import numpy as np
 import pandas as pd
 from scipy.linalg import toeplitz
-from scipy.stats import t as student
 
 from toposcope.analysis.phases.bends import (
     LEAST_POINTS,
@@ -28,6 +26,7 @@ from toposcope.analysis.phases.reference import FALSE_ALARMS, Reference, false_a
 from toposcope.analysis.statistics import holm
 from toposcope.analysis.table import SeriesTable
 from toposcope.analysis.trends.verdicts import default_columns
+from toposcope.distributions import student_quantile
 
 MOST_BENDS = 8
 LOOK_AHEAD = 0.01
@@ -36,6 +35,8 @@ BOUNDARY_DROP = -np.log(1.0 - np.sqrt(0.95))
 SHARP_DROP = 1.92
 """A bend is sharp where every turn over `SHARP_WIDTH` checkpoints or more costs more log likelihood."""
 SHARP_WIDTH = 3
+_AT_ONCE = 2_000_000
+"""Numbers of the shapes that are scanned together: all of a long series are more than fit into memory."""
 COLUMNS = (
     "run", "column", "segment", "start_step", "end_step", "slope", "slope_low", "slope_high", "start_low",
     "start_high", "kind", "direction", "spectral_label", "embedding_label", "false_alarm_rate", "boundary_p",
@@ -182,8 +183,7 @@ def search(
 
     def beyond(bends: tuple[int, ...]) -> tuple[int, ...]:
         """Return the bends of the next change, those near others left out."""
-        spans, rows = _everywhere(tuple(grid.steps.tolist()))
-        span = spans[scan(grid, change, bends, rows).place]
+        span = _likeliest(grid, change, bends)
         return tuple(at for at in span if at < n and all(abs(at - old) >= LEAST_SEGMENT for old in bends))
 
     first = p_beyond(()) if p is None else p
@@ -202,12 +202,23 @@ def search(
     return _placed(grid, change, bends), first
 
 
-@lru_cache(maxsize=8)
-def _everywhere(steps: tuple[float, ...]) -> tuple[list[Span], np.ndarray]:
-    """Return every bend and ramp at these steps, and its changes."""
-    n = len(steps) - 1
+def _parts(places: list[Span], n: int) -> Iterator[list[Span]]:
+    """Yield as many of the places at a time as make shapes of n changes that fit into memory."""
+    size = max(_AT_ONCE // n, 1)
+    for at in range(0, len(places), size):
+        yield places[at : at + size]
+
+
+def _likeliest(grid: Design, change: np.ndarray, bends: tuple[int, ...]) -> Span:
+    """Return the likeliest bend or ramp, of all that these steps allow, beside given `bends`."""
+    n = len(change)
     spans = all_spans(n, 1, range(LEAST_SEGMENT, n, max(n // 50, 1)))
-    return spans, design(np.array(steps)).rows(spans)
+    best, likeliest = -np.inf, spans[0]
+    for part in _parts(spans, n):
+        found = scan(grid, change, bends, grid.rows(part))
+        if found.profile[found.place] > best:
+            best, likeliest = found.profile[found.place], part[found.place]
+    return likeliest
 
 
 def _placed(grid: Design, change: np.ndarray, bends: tuple[int, ...]) -> tuple[int, ...]:
@@ -231,12 +242,17 @@ def _bend(grid: Design, change: np.ndarray, place: int, others: tuple[int, ...])
     profile = scan(grid, change, others, grid.rows([(int(a), n) for a in places])).profile
     inside = places[profile >= profile.max() - BOUNDARY_DROP]
     index, widest = np.arange(n), max(n // 3, SHARP_WIDTH + 1)
-    turns = np.array([
-        grid.clock * np.clip((index - a + 1) / width, 0.0, 1.0)
+    every = [
+        (a, width)
         for width in range(SHARP_WIDTH, widest)
         for a in range(LEAST_SEGMENT - width // 2, n - LEAST_SEGMENT - width // 2 + 1)
-    ])  # fmt: skip
-    smooth = scan(grid, change, others, turns / turns.sum(axis=1, keepdims=True)).profile.max()
+    ]
+    smooth = -np.inf
+    for part in _parts(every, n):
+        first, width = np.array(part).T[:, :, None]
+        turns = grid.clock * np.clip((index - first + 1) / width, 0.0, 1.0)
+        found = scan(grid, change, others, turns / turns.sum(axis=1, keepdims=True))
+        smooth = max(smooth, found.profile.max())
     kind = "sharp change" if profile.max() - smooth > SHARP_DROP else "bend"
     return float(grid.steps[min(inside.min(), place)]), float(grid.steps[max(inside.max(), place)]), kind
 
@@ -265,5 +281,5 @@ def _slope(
     variance = found.variance * float(size @ toeplitz(covariances(found.model, b - a)) @ size)
     slope = float(change[a:b].sum() / span)
     degrees = max(len(change) - found.trends - 1, 1)
-    half = float(student.ppf(0.5 + level / 2, degrees) * np.sqrt(variance) / span)
+    half = float(student_quantile(0.5 + level / 2, degrees) * np.sqrt(variance) / span)
     return slope, slope - half, slope + half

@@ -5,12 +5,15 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from scipy import stats
 from scipy.optimize import brentq
 
 from toposcope.analysis.scaling.power_law import PowerLaw, failed_law, spearman_exact
+from toposcope.distributions import f_quantile
 
 LEAST_SIZES = 4
+WIDEST = 2.0
+"""The exponents of an interval that E = 0 is in may differ by this factor; beyond it E is not identified."""
+
 _STEEPEST = 6.0
 _EXPONENTS = -np.geomspace(_STEEPEST, 1e-3, 400)
 
@@ -20,9 +23,10 @@ def fit_loss_law(sizes: np.ndarray, values: np.ndarray, *, level: float = 0.95) 
 
     Least squares on f. The interval of b is that of the profile likelihood, {b : SSE(b) <= SSE_min (1 +
     F_{1, n-3}(level) / (n-3))} with the best a and E >= 0 for every b. A loss has a floor above 0, and b
-    without it is too shallow; so where the sizes cannot tell E (the interval has no end) there is no
-    exponent: status "degenerate", NaN, `low` and `high` the exponents of E from its largest admissible
-    value to 0, and `reason`.
+    without it is too shallow; so where the sizes cannot tell E there is no exponent: status "degenerate",
+    NaN, `low` and `high` the exponents of E from its largest admissible value to its smallest, and `reason`.
+    That is so where the interval has no end, or where E = 0 is admissible and the ends differ by more than
+    a factor of `WIDEST`.
 
     Parameters
     ----------
@@ -68,24 +72,25 @@ def _fitted(x: np.ndarray, y: np.ndarray, n_sizes: int, level: float, rank: tupl
     squares = np.array([_best(z, y, b)[2] for b in _EXPONENTS])
     at = int(np.argmin(squares))
     b, least = float(_EXPONENTS[at]), float(squares[at])
-    bound = least * (1.0 + float(stats.f.ppf(level, 1, free)) / free)
+    bound = least * (1.0 + float(f_quantile(level, 1, free)) / free)
     inside = squares <= max(bound, least)
     first, last = int(np.argmax(inside)), len(inside) - 1 - int(np.argmax(inside[::-1]))
     low, high = _edge(z, y, first, -1, bound), _edge(z, y, last, 1, bound)
     a, offset, _ = _best(z, y, b)
     r2 = 1.0 - least / float(np.sum((y - y.mean()) ** 2))
     sigma = math.sqrt(least / free)
-    if math.isfinite(low) and math.isfinite(high):
+    floors = [_best(z, y, float(e))[1] for e in _EXPONENTS[inside]]
+    ended = math.isfinite(low) and math.isfinite(high)
+    if ended and (min(floors) > 0 or low / high <= WIDEST):
         return PowerLaw(
             a * centre**-b, b, offset, low, high, level, r2, *rank, len(x), n_sizes, sigma,
             "least squares with E >= 0, profile likelihood",
         )  # fmt: skip
-    steep, shallow = float(_EXPONENTS[first]), float(_EXPONENTS[last])
-    largest = max(_best(z, y, float(e))[1] for e in _EXPONENTS[inside])
-    below = f"{steep:+.2f}" if math.isfinite(low) else f"{-_STEEPEST:+.0f} or steeper"
+    steep = f"{low:+.3g}" if math.isfinite(low) else f"{-_STEEPEST:+.0f} or steeper"
+    shallow = f"{high:+.3g}" if math.isfinite(high) else "0"
     reason = (
-        f"E is not identified by {n_sizes} sizes: E from 0 to {largest:.3g} goes with exponents from "
-        f"{shallow:+.3f} to {below}; no exponent is given"
+        f"E is not identified by {n_sizes} sizes: E from {min(floors):.3g} to {max(floors):.3g} goes with "
+        f"exponents from {shallow} to {steep}; no exponent is given"
     )
     nan = math.nan
     return PowerLaw(

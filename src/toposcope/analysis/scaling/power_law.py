@@ -7,8 +7,11 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
-from scipy import special, stats
+from scipy import special
 from scipy.optimize import brentq, minimize_scalar
+
+from toposcope.analysis.statistics import ranks
+from toposcope.distributions import f_quantile, student_quantile, student_two_sided
 
 _EXPONENTS = np.concatenate([-np.geomspace(6.0, 1e-3, 240), np.geomspace(1e-3, 6.0, 240)])
 """Exponents on which the profile of a law with an offset is evaluated before it is refined."""
@@ -107,7 +110,11 @@ def _log_log(x: np.ndarray, y: np.ndarray, n_sizes: int, level: float) -> PowerL
     free = len(x) - 2
     sse = float(residual @ residual)
     sigma = math.sqrt(sse / free) if free > 0 else math.nan
-    half = stats.t.ppf(0.5 + level / 2, free) * sigma / math.sqrt(centred @ centred) if free > 0 else math.inf
+    half = (
+        float(student_quantile(0.5 + level / 2, free)) * sigma / math.sqrt(centred @ centred)
+        if free > 0
+        else math.inf
+    )
     r2 = 1.0 - sse / float(np.sum((v - v.mean()) ** 2))
     rho, p = spearman_exact(x, y)
     return PowerLaw(
@@ -126,7 +133,7 @@ def _with_offset(x: np.ndarray, y: np.ndarray, n_sizes: int, level: float) -> Po
     free = len(x) - 3
     low, high = -math.inf, math.inf
     if free > 0:
-        bound = least * (1.0 + stats.f.ppf(level, 1, free) / free)
+        bound = least * (1.0 + f_quantile(level, 1, free) / free)
         low, high = _crossing(z, y, b, bound, -1), _crossing(z, y, b, bound, +1)
     rho, p = spearman_exact(x, y)
     status, reason = _freedom(free)
@@ -203,7 +210,7 @@ def spearman_exact(x: np.ndarray, y: np.ndarray) -> tuple[float, float]:
     """
     if len(x) < 2:
         return math.nan, math.nan
-    u, v = stats.rankdata(x), stats.rankdata(y)
+    u, v = ranks(x), ranks(y)
     u, v = u - u.mean(), v - v.mean()
     norm = math.sqrt(float(u @ u) * float(v @ v))
     if norm == 0:
@@ -211,6 +218,6 @@ def spearman_exact(x: np.ndarray, y: np.ndarray) -> tuple[float, float]:
     rho = float(u @ v) / norm
     if len(u) > _EXACT_SPEARMAN_UP_TO:
         t = rho * math.sqrt((len(u) - 2) / max(1 - rho * rho, 1e-300))
-        return rho, max(float(2 * stats.t.sf(abs(t), len(u) - 2)), _smallest_p(u, v))
+        return rho, max(float(student_two_sided(t, len(u) - 2)), _smallest_p(u, v))
     permuted = v[np.array(list(itertools.permutations(range(len(v)))))]
     return rho, float(np.mean(np.abs(permuted @ u) >= abs(float(u @ v)) - 1e-9 * norm))

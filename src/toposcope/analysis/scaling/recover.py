@@ -13,11 +13,11 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 import pandas as pd
-from scipy import stats
 
 from toposcope.analysis.forecast.siblings import ridge_predict
 from toposcope.analysis.scaling.power_law import fit_power_law
 from toposcope.analysis.table import SeriesTable
+from toposcope.distributions import student_quantile
 from toposcope.seeding import rng
 
 LEAST_UNITS = 5
@@ -76,7 +76,7 @@ def _left_out(table: pd.DataFrame, columns: list[str], target: str) -> dict[str,
     predicted, by_mean = _predictions(x, y)
     error, base = np.abs(predicted - y), np.abs(by_mean - y)
     gain = error - base
-    half = float(stats.t.ppf(0.975, len(y) - 1) * gain.std(ddof=1) / np.sqrt(len(y)))
+    half = float(student_quantile(0.975, len(y) - 1) * gain.std(ddof=1) / np.sqrt(len(y)))
     r = float(np.corrcoef(predicted, y)[0, 1]) if np.ptp(predicted) > 0 and np.ptp(y) > 0 else nan
     return {
         "mae": float(error.mean()), "mean_mae": float(base.mean()), "r": r, "effect": float(gain.mean()),

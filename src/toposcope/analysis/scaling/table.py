@@ -10,6 +10,7 @@ from threadpoolctl import threadpool_limits
 
 from toposcope.analysis.scaling.compute import screen_points
 from toposcope.analysis.scaling.laws import ScalingFit, fit_chinchilla, fit_kaplan, fit_size_steps
+from toposcope.analysis.scaling.loss_law import fit_loss_law
 from toposcope.analysis.scaling.power_law import fit_power_law
 from toposcope.analysis.scaling.transfer import fit_loss_to_loss, fit_two_stage
 from toposcope.errors import InputError
@@ -35,6 +36,8 @@ NEEDS = {
     "two-stage": ("compute", "loss", "score"),
 }
 """Law -> the quantities it relates."""
+
+NO_FLOOR = "a loss has a floor: without one this exponent is too shallow (law offset fits it)"
 
 ROWS = ("law", "parameter", "value", "error", "low", "high", "n", "left_out", "status", "reason")
 _SURFACES: dict[str, Callable[..., ScalingFit]] = {
@@ -69,6 +72,10 @@ def law_table(
 ) -> pd.DataFrame:
     """Fit one law to a table with one row per model; return one row per fitted number.
 
+    A loss has a floor E >= 0: "offset" of a column with "loss" in its name is `fit_loss_law`, which gives no
+    exponent where E is not identified, and "power" of one says so. Models of several families (column
+    `family`) share no law.
+
     Parameters
     ----------
     frame
@@ -99,7 +106,8 @@ def law_table(
     """
     if law not in NEEDS:
         raise InputError(f"no law called {law!r}; there are: {', '.join(NEEDS)}")
-    points = _points(frame, law, {**COLUMNS, **(columns or {})})
+    names = {**COLUMNS, **(columns or {})}
+    points = _points(frame, law, names)
     screened = screen_points(frame.assign(**{"loss": points["loss"]}))
     good = (screened["status"] == "ok").to_numpy(copy=True)
     if leave_out:
@@ -110,9 +118,12 @@ def law_table(
     if by_size:
         means = pd.DataFrame(used).groupby("size", as_index=False).mean()
         used = {str(name): means[name].to_numpy(float) for name in means}
+    floor = "loss" in names["loss"].lower()
     why = sorted(set(screened.loc[screened["status"] != "ok", "reason"]))
     with threadpool_limits(1):  # matrices of a few columns: threads cost more than they save
-        rows = [(law, *row) for row in _fitted(law, used, chance, draws)]
+        mixed = _families(frame[good])
+        fitted = _mixed(frame[good], mixed) if len(mixed) > 1 else _fitted(law, used, chance, draws, floor)
+        rows = [(law, *row) for row in fitted]
     out = pd.DataFrame(rows, columns=[name for name in ROWS if name != "left_out"])
     out.insert(ROWS.index("left_out"), "left_out", left)
     if why:
@@ -140,11 +151,11 @@ def _points(frame: pd.DataFrame, law: str, names: Mapping[str, str]) -> dict[str
 Row = tuple[str, float, float, float, float, int, str, str]
 
 
-def _fitted(law: str, used: Mapping[str, np.ndarray], chance: float, draws: int) -> list[Row]:
+def _fitted(law: str, used: Mapping[str, np.ndarray], chance: float, draws: int, floor: bool) -> list[Row]:
     """Return (parameter, value, standard error, low, high, n, status, reason) of every fitted number."""
     first, *rest = (used[name] for name in NEEDS[law])
     if law in ("power", "offset"):
-        return _power(first, rest[0], offset=law == "offset")
+        return _power(first, rest[0], offset=law == "offset", floor=floor)
     if law == "loss-to-loss":
         return _loss_to_loss(first, rest[0], draws)
     if law == "two-stage":
@@ -167,14 +178,27 @@ def _fitted(law: str, used: Mapping[str, np.ndarray], chance: float, draws: int)
     ]
 
 
-def _power(size: np.ndarray, loss: np.ndarray, *, offset: bool) -> list[Row]:
-    fit = fit_power_law(size, loss, offset=offset)
+def _power(size: np.ndarray, loss: np.ndarray, *, offset: bool, floor: bool) -> list[Row]:
+    fit = fit_loss_law(size, loss) if offset and floor else fit_power_law(size, loss, offset=offset)
     if fit.status == "failed":
         return [_nothing(fit.n, fit.reason)]
-    nan = np.nan
-    rows = [("scale", fit.scale, nan, nan, nan, fit.n, fit.status, fit.reason),
-            ("exponent", fit.exponent, nan, fit.low, fit.high, fit.n, fit.status, fit.reason)]  # fmt: skip
-    return [*rows, ("offset", fit.offset, nan, nan, nan, fit.n, fit.status, fit.reason)] if offset else rows
+    reason = "; ".join(part for part in (fit.reason, "" if offset or not floor else NO_FLOOR) if part)
+    nan, low, high = np.nan, *(end if np.isfinite(end) else np.nan for end in (fit.low, fit.high))
+    exponent = ("exponent", fit.exponent, nan, low, high, fit.n, fit.status, reason)
+    if not np.isfinite(fit.exponent):
+        return [exponent]
+    values = {"scale": fit.scale} | ({"offset": fit.offset} if offset else {})
+    scale, *rest = ((name, v, nan, nan, nan, fit.n, fit.status, reason) for name, v in values.items())
+    return [scale, exponent, *rest]
+
+
+def _families(models: pd.DataFrame) -> list[str]:
+    return sorted(set(models["family"].dropna().astype(str)) - {""}) if "family" in models else []
+
+
+def _mixed(models: pd.DataFrame, families: list[str]) -> list[Row]:
+    named = ", ".join(families[:4])
+    return [_nothing(len(models), f"{len(families)} families ({named}) share no law; fit each apart")]
 
 
 def _loss_to_loss(loss: np.ndarray, other: np.ndarray, draws: int) -> list[Row]:

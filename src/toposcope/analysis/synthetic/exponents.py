@@ -6,11 +6,11 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 import pandas as pd
-from scipy import stats
 
 from toposcope.analysis.scaling import PowerLaw, fit_power_law
 from toposcope.analysis.synthetic.model import Spectrum, converged_loss, draw_problem
 from toposcope.analysis.synthetic.runs import SyntheticRun
+from toposcope.distributions import student_quantile
 
 TOLERANCE = 0.03
 
@@ -101,7 +101,9 @@ def exponent_table(
     rows = []
     for name, fit in fits.items():
         free = fit.n - (3 if fit.offset else 2)
-        error = (fit.high - fit.low) / 2 / float(stats.t.ppf(0.5 + fit.level / 2, free)) if free > 0 else 0.0
+        error = (
+            (fit.high - fit.low) / 2 / float(student_quantile(0.5 + fit.level / 2, free)) if free > 0 else 0.0
+        )
         gap = abs(fit.exponent - theory[name])
         reason = "; ".join(part for part in (fit.reason, notes.get(name, "")) if part)
         rows.append(

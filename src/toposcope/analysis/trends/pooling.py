@@ -55,7 +55,7 @@ class RunProducts:
 
 def too_few(n: int) -> str:
     """Return the reason of a run that is too short."""
-    return f"{TOO_FEW}: {n} checkpoints, the test needs {LEAST_LENGTH}"
+    return f"{TOO_FEW}: {n} checkpoint{'s' * (n != 1)}, the test needs {LEAST_LENGTH}"
 
 
 def whitened(

@@ -8,13 +8,13 @@ from collections.abc import Sequence
 
 import numpy as np
 import pandas as pd
-from scipy.stats import t as student
 
 from toposcope.analysis.statistics import correlation, holm, ranks
 from toposcope.analysis.table import SeriesTable
 from toposcope.analysis.trends.basis import core_trends
 from toposcope.analysis.trends.innovations import LEAST_LENGTH
 from toposcope.analysis.trends.verdicts import DEFAULT_TARGETS, default_columns
+from toposcope.distributions import student_quantile
 from toposcope.seeding import rng
 
 ALL_UP_TO = 5040
@@ -191,4 +191,4 @@ def _half_width(rho: list[np.ndarray]) -> float:
     free = sum(len(values) - 1 for values in rho)
     within = sum(float(((values - values.mean()) ** 2).sum()) for values in rho) / free
     error = math.sqrt(within * sum(1.0 / len(values) for values in rho)) / len(rho)
-    return float(student.ppf(0.975, free) * error)
+    return float(student_quantile(0.975, free) * error)

@@ -28,6 +28,7 @@ The result is the standardised innovations e (n,) and h (n,), the part of each t
 
 from __future__ import annotations
 
+import hashlib
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -48,6 +49,9 @@ CYCLIC = 2
 """Where checkpoints are few or missing, a persistence of this order is not estimated well enough."""
 PENALTY = 4.0
 """What a parameter costs in -2 log likelihood, times n / (n - parameters - 1): AICc has 2, BIC log n."""
+_MOST_KEPT = 2048
+_KEPT: dict[bytes, tuple[np.ndarray, ...]] = {}
+"""The series that were whitened last, by the digest of their values and of the trends."""
 _FAST = {"reassoc", "contract", "nsz"}
 """Sums may be reordered, so that they run on several numbers at once."""
 
@@ -96,7 +100,7 @@ def whiten(values: np.ndarray, steps: np.ndarray, rate: np.ndarray | None = None
     whole[:, there] = (centred / np.where(scale > 0, scale, 1.0)).T
     holes, most = int(np.count_nonzero(~there)), most_order(len(steps))
     units = holes == 0 and len(steps) >= SHORT
-    e, left, trace, place, order, kept = _whiten(whole, basis, sizes + holes, most, holes, units)
+    e, left, trace, place, order, kept = _known(whole, basis, sizes + holes, most, holes, units)
     dust = (kept <= 1e-20) | ~(scale > 0)
     e[dust] = np.nan
     return Whitened(
@@ -111,6 +115,36 @@ def whiten(values: np.ndarray, steps: np.ndarray, rate: np.ndarray | None = None
         count=len(steps),
         choices=len(sizes),
     )
+
+
+def _known(
+    whole: np.ndarray, basis: np.ndarray, sizes: np.ndarray, most: int, holes: int, units: bool
+) -> list[np.ndarray]:
+    """Return what `_whiten` does; a series that was whitened before is not whitened again.
+
+    Each feature is compared with several targets, and in several tables.
+    """
+    if len(whole) > _MOST_KEPT:  # a simulation: nothing comes back
+        return list(_whiten(whole, basis, sizes, most, holes, units))
+    design = hashlib.blake2b(
+        basis.tobytes() + sizes.tobytes() + repr((most, holes, units)).encode(), digest_size=16
+    )
+    keys = []
+    for row in whole:
+        series = design.copy()
+        series.update(row.tobytes())
+        keys.append(series.digest())
+    found = {key: known for key in keys if (known := _KEPT.get(key)) is not None}
+    new = [j for j, key in enumerate(keys) if key not in found]
+    made = _whiten(np.ascontiguousarray(whole[new]), basis, sizes, most, holes, units)
+    for i, j in enumerate(new):
+        found[keys[j]] = tuple(part[i].copy() for part in made)
+    for key in dict.fromkeys(keys):
+        _KEPT.pop(key, None)
+        _KEPT[key] = found[key]  # behind the others: those asked for longest ago go first
+    while len(_KEPT) > _MOST_KEPT:
+        _KEPT.pop(next(iter(_KEPT)), None)
+    return [np.array(column) for column in zip(*(found[key] for key in keys), strict=True)]
 
 
 def full_steps(steps: np.ndarray) -> np.ndarray:
@@ -146,7 +180,7 @@ def most_order(n: int) -> int:
     return min(n // 5, MOST_ORDER)
 
 
-@njit(cache=True)
+@njit(cache=True, nogil=True)
 def _whiten(values, basis, sizes, most, holes, units):  # type: ignore[no-untyped-def]
     """Whiten each row of `values` (columns, n) by every size of trend and root; keep the least score."""
     columns, n = values.shape

@@ -19,8 +19,8 @@ COLUMNS = 300
 """Columns of a heat map; steps beyond them share one, as their mean."""
 
 _LOGGED = {
-    "loss": ("training loss", "nats per token"),
-    "heldout_loss": ("held-out loss", "nats per token"),
+    "loss": ("training loss", ""),  # a log does not say whether it is nats or a squared error
+    "heldout_loss": ("held-out loss", ""),
     "grad_norm": ("gradient norm", ""),
     "learning_rate": ("learning rate", ""),
     "weight_norm": ("weight norm", ""),

@@ -13,7 +13,7 @@ class TrackioSink:
         try:
             import trackio as _  # noqa: F401
         except ImportError:
-            raise MissingExtraError("trackio", "sinks") from None
+            raise MissingExtraError("trackio", "trackio") from None
         self._project = project
 
     def send(self, summary: Summary) -> None:

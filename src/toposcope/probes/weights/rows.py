@@ -17,7 +17,7 @@ UNLIKE = 0.5
 
 
 def row_faults(now: np.ndarray, then: np.ndarray) -> dict[str, float]:
-    """Return how many rows changed places, and the shares that became copies or are unlike before.
+    """Return how many rows changed places, and how many (and which share) became copies or are unlike before.
 
     Row i took the place of row j when ||now_i - then_j|| <= ||now_i - then_i|| / 2. Rows on closed cycles of
     such moves changed places: two that were exchanged, or more that were permuted. The 512 rows that moved
@@ -34,6 +34,7 @@ def row_faults(now: np.ndarray, then: np.ndarray) -> dict[str, float]:
         "exchanged_rows": float(_on_cycles(now, then)),
         "repeated_rows": _repeated(now[here > 0]) / max(len(now), 1),
         "renewed_rows": float(np.mean(alike < UNLIKE)),
+        "renewed_count": float(np.sum(alike < UNLIKE)),
     }
 
 

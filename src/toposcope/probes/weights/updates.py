@@ -53,6 +53,8 @@ FEATURES = (
               "share of the rows that are bit for bit another row, zero ones apart"),
     _baseline("renewed_rows", "renewed rows", "share", _OF_MATRIX,
               "share of the rows whose cosine with what they were at the previous checkpoint is below 1/2"),
+    _baseline("renewed_count", "number of renewed rows", "rows", _OF_MATRIX,
+              "rows whose cosine with what they were at the previous checkpoint is below 1/2"),
     _baseline("scaling", "growth along itself", "", _OF_MATRIX,
               "inner product of the update and the previous weights over the latter's square"),
     _baseline("scaling_cosine", "purity of the growth", "", _OF_MATRIX,
@@ -86,7 +88,7 @@ class Updates(Probe):
 
     options: WeightOptions
     name: str = "updates"
-    version: ClassVar[int] = 2
+    version: ClassVar[int] = 3
     features: tuple[Feature, ...] = field(default=FEATURES, repr=False)
     cost = Cost.COSTLY  # not that it is: it is measured when it is named, and by a watch
     reads = Reads.PREVIOUS

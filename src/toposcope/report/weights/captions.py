@@ -6,12 +6,13 @@ import numpy as np
 
 from toposcope.analysis.findings import words
 from toposcope.analysis.findings.end import forecasts_of
+from toposcope.analysis.forms import capital, listed
 from toposcope.analysis.study import Study
 from toposcope.analysis.subjects import H0, H0_SCALED, H1, NP
 from toposcope.figures.marks import bends_of
 from toposcope.report.notes import beside_null, correlations_caption, of_draws, of_seeds
 from toposcope.report.parts import Caption
-from toposcope.report.weights.pictures import symptoms_of
+from toposcope.report.weights.pictures import shown_together, symptoms_of
 from toposcope.types import Normalization, Scope
 
 H1_SCALED = H0_SCALED.replace("h0_", "h1_")
@@ -20,7 +21,7 @@ H1_SCALED = H0_SCALED.replace("h0_", "h1_")
 def captions(study: Study) -> dict[str, Caption]:
     """Return the caption of every figure by its name."""
     return {
-        "overview": _overview(study),
+        **({"overview": _overview(study, shown)} if (shown := shown_together(study)) else {}),
         "loss": _loss(study),
         "neural_persistence": _neural_persistence(study),
         "vietoris_rips": _vietoris_rips(study),
@@ -45,6 +46,11 @@ def _marked(study: Study, *columns: str) -> str:
     )
 
 
+def _alarmed(study: Study) -> str:
+    """Return what a caption says on the alarms that its curves carry."""
+    return " Dashed lines: alarms of `toposcope watch` on this run, by test." if study.alarms else ""
+
+
 def _snapshot() -> Caption:
     return Caption(
         "Neural persistence of every matrix at this checkpoint",
@@ -60,19 +66,18 @@ def _runs(study: Study) -> str:
     return "one run" if len(study.runs) == 1 else f"{len(study.runs)} runs"
 
 
-def _overview(study: Study) -> Caption:
+def _overview(study: Study, shown: list[str]) -> Caption:
     return Caption(
         "The study on one page",
-        f"Loss, mean neural persistence and loss against H0 for {_runs(study)}, and "
-        + ("the last H0 against model size." if study.has_sizes else "H1 of the weight cloud."),
+        f"{capital(listed(shown))} for {_runs(study)}.",
         "Which quantities move during training"
         + (", and in which order the sizes end." if study.has_sizes else "."),
-        "Whether they move together for any reason but time: see the correlations below for that. And "
+        "Whether they move together for any reason but time"
+        + (": see the correlations below for that" if study.target else "")
+        + ". Also, "
         + of_seeds(study)
         + ".",
-        "Four panels: loss falling with the step, neural persistence against the step, loss against H0 "
-        "total persistence, and "
-        + ("final H0 against the number of parameters." if study.has_sizes else "H1 against the step."),
+        f"Panels of {listed(shown)}.",
     )
 
 
@@ -90,7 +95,8 @@ def _loss(study: Study) -> Caption:
         "Loss",
         "Training loss of every step, averaged within log-spaced bins with their 5% to 95% range"
         + (", and the loss on fixed held-out batches at each checkpoint." if held else ".")
-        + (" Dashed lines: where a log falls ill, and how." if symptoms_of(study) else ""),
+        + (" Dashed lines: where a log falls ill, and how." if symptoms_of(study) else "")
+        + _alarmed(study),
         can,
         cannot + " Also, " + of_seeds(study) + ".",
         "Loss, in the unit it was logged in, against the optimiser step on a log axis, for "
@@ -113,7 +119,7 @@ def _neural_persistence(study: Study) -> Caption:
     return Caption(
         "Neural persistence beside shuffled weights",
         f"Mean over the matrices of each model ({convention}). Grey: the same entries in random order, mean "
-        f"and 95% prediction band.{_marked(study, NP)}",
+        f"and 95% prediction band.{_marked(study, NP)}{_alarmed(study)}",
         null,
         "That neural persistence causes or predicts the loss; and a part of it that moves together with "
         "the grey line is the "
@@ -133,7 +139,8 @@ def _vietoris_rips(study: Study) -> Caption:
         "H0 and H1 of the weight cloud",
         f"Total persistence of connected components (H0) and loops (H1) of {cloud}; below, the same with "
         f"distances divided by their median. Lines are means; {of_draws(study, 'cloud')}."
-        + _marked(study, H0, H1, H0_SCALED, H1_SCALED),
+        + _marked(study, H0, H1, H0_SCALED, H1_SCALED)
+        + _alarmed(study),
         "How spread out the rows of the weight matrices are, and, from the lower panels, what is left of "
         "it when the overall scale of the weights is taken out.",
         "Any growth that is absent from the lower panels is growth of the weights, not of their shape. "

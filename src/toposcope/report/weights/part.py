@@ -17,13 +17,13 @@ from toposcope.report.weights.tables import phases_table, runs_table, scaling_ta
 
 def weights_part(study: Study) -> PagePart:
     """Word, tabulate and draw a study of weights."""
+    curves = has_curves(study)
     made = (
         families_table(study),
         runs_table(study),
-        correlation_table(study, study.target, "trends"),
-        *(correlation_table(study, name, "trends") for name in study.further),
+        *(correlation_table(study, name, "trends") for name in (study.target, *study.further) if curves),
         replicates_table(study),
-        *((phases_table(study), segments_table(study)) if has_curves(study) else ()),
+        *((phases_table(study), segments_table(study)) if curves else ()),
         *((scaling_table(study),) if study.has_sizes else ()),
         *((forecasts_table(study),) if study.forecasts["error"].notna().any() else ()),
     )

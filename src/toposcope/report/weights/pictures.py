@@ -67,36 +67,58 @@ def _at_one_checkpoint(study: Study) -> Iterator[tuple[str, Figure]]:
 
 def _over_time(study: Study) -> Iterator[tuple[str, Figure]]:
     features, metrics, runs, cloud = study.features, study.metrics, study.runs, study.cloud
-    yield (
-        "overview",
-        overview.draw(
-            features,
-            metrics,
-            runs,
-            study.finals[study.finals["quantity"].isin(study.fits["quantity"])],
-            study.fits,
-            study.series.catalogue,
-            filtration=study.filtration,
-            quantity=study.column(H0),
-            scope=cloud,
-        ),
-    )
+    if shown_together(study):
+        yield (
+            "overview",
+            overview.draw(
+                features,
+                metrics,
+                runs,
+                _fitted(study),
+                study.fits,
+                study.series.catalogue,
+                filtration=study.filtration,
+                quantity=study.column(H0),
+                scope=cloud,
+            ),
+        )
     yield from _of_losses(study)
     if _measured(study, "neural_persistence"):
         bends = bends_of(study.bends, study.column(NP))
         yield (
             "neural_persistence",
             neural_persistence.draw(
-                features, runs, filtration=study.filtration, null=_null(study), bends=bends
+                features,
+                runs,
+                filtration=study.filtration,
+                null=_null(study),
+                bends=bends,
+                alarms=study.alarms,
             ),
         )
     if _measured(study, "h0_total"):
-        yield "vietoris_rips", vietoris_rips.draw(features, runs, scope=cloud, bends=_rips_bends(study))
+        of_rips = _rips_bends(study)
+        yield (
+            "vietoris_rips",
+            vietoris_rips.draw(features, runs, scope=cloud, bends=of_rips, alarms=study.alarms),
+        )
     if len(metrics) and _measured(study, "h0_total"):
         notes = rho_notes(study.leading, runs, target=study.target, column=study.column(H0))
         yield "loss_against_h0", loss_against_h0.draw(features, metrics, runs, scope=cloud, notes=notes)
     if study.target:
         yield "correlations", _correlations(study)
+
+
+def shown_together(study: Study) -> list[str]:
+    """Return what the picture of the whole study shows; empty where that is less than two things."""
+    found = overview.panels(
+        study.features, study.metrics, study.runs, _fitted(study), quantity=study.column(H0)
+    )
+    return found if len(found) > 1 else []
+
+
+def _fitted(study: Study) -> pd.DataFrame:
+    return study.finals[study.finals["quantity"].isin(study.fits["quantity"])]
 
 
 def _null(study: Study) -> str | None:
@@ -109,9 +131,9 @@ def _of_losses(study: Study) -> Iterator[tuple[str, Figure]]:
 
 
 def symptoms_of(study: Study) -> dict[str, list[tuple[str, float]]]:
-    """Return where the training log of each run falls ill: kind and step."""
+    """Return where the training log of each run falls ill or a watch raised an alarm: kind and step."""
     found = {
-        str(run): [(one.kind, float(one.step)) for one in health(rows)]
+        str(run): [*((one.kind, float(one.step)) for one in health(rows)), *study.alarms.get(str(run), ())]
         for run, rows in study.metrics.groupby("run")
     }
     return {run: symptoms for run, symptoms in found.items() if symptoms}
@@ -131,8 +153,8 @@ def _drawn_run(study: Study) -> str:
 
 def _measured(study: Study, feature: str) -> bool:
     """Return whether any checkpoint has this feature: a figure of nothing is left out."""
-    mine = study.features[study.features["feature"] == feature]
-    return bool(np.isfinite(mine["value"].to_numpy(float)).any())
+    mine = study.features["feature"] == feature
+    return bool(np.isfinite(study.features.loc[mine, "value"].to_numpy(float)).any())
 
 
 def gradient_figures(study: Study) -> Iterator[tuple[str, Figure]]:

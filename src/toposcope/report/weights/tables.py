@@ -8,6 +8,7 @@ from toposcope.analysis.ends import first_last
 from toposcope.analysis.forms import NONE, interval, number, step_and_part, whole
 from toposcope.analysis.study import Study
 from toposcope.analysis.subjects import H0, H1, NP
+from toposcope.report.weights.pictures import has_curves
 from toposcope.tabular import Table
 
 
@@ -19,6 +20,7 @@ def runs_table(study: Study) -> Table:
         study.column(H0): "{:.1f}",
         study.column(H1): "{:.2f}",
     }
+    forms = {column: form for column, form in forms.items() if _values(study, column).notna().any()}
     counts = study.series.values.groupby("run")["step"].agg(["count", "max"])
     frame = study.runs[["run", "parameters", "seed"]].set_index("run").join(counts)
     frame = frame.rename(columns={"count": "checkpoints", "max": "last step"})
@@ -29,8 +31,7 @@ def runs_table(study: Study) -> Table:
     rows = []
     for run, line in frame.iterrows():
         moved = [
-            f"{number(line[f'{column} first'], form)} → {number(line[f'{column} last'], form)}"
-            for column, form in forms.items()
+            _moved(line, column, form, _values(study, column, str(run))) for column, form in forms.items()
         ]
         size = f"{int(line['parameters']):,}" if line["parameters"] else "unknown"
         steps = number(line["last step"], "{:,.0f}")
@@ -38,7 +39,7 @@ def runs_table(study: Study) -> Table:
     return Table(
         "runs",
         "What was measured",
-        "First and last checkpoint of every run.",
+        "First and last checkpoint of every run." if has_curves(study) else "The checkpoint of every run.",
         (
             "run",
             "parameters",
@@ -50,6 +51,19 @@ def runs_table(study: Study) -> Table:
         tuple(rows),
         frame=frame.reset_index(),
     )
+
+
+def _values(study: Study, column: str, run: str | None = None) -> pd.Series:
+    """Return the values of a column, of one run or of all."""
+    table = study.series.values if run is None else study.series.of_run(run)
+    return table[column] if column in table else pd.Series(dtype=float)
+
+
+def _moved(line: pd.Series, column: str, form: str, values: pd.Series) -> str:
+    """Return the first and last value of a run, or the only one."""
+    if pd.isna(line[f"{column} first"]):
+        return number(values.dropna().iloc[0] if values.notna().any() else None, form)
+    return f"{number(line[f'{column} first'], form)} → {number(line[f'{column} last'], form)}"
 
 
 def phases_table(study: Study) -> Table:

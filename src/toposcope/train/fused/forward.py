@@ -14,6 +14,7 @@ import numpy as np
 from numba import njit
 
 from toposcope.train.fused.attention import attention_forward
+from toposcope.train.fused.onepass import WIDEST_HEAD, attend
 from toposcope.train.fused.pointwise import below_and_bell
 from toposcope.train.fused.tile import product
 from toposcope.train.fused.vectors import (
@@ -86,8 +87,7 @@ class SequenceLosses:
     def along(self, centre: np.ndarray, vectors: np.ndarray, steps: np.ndarray) -> np.ndarray:
         """Return the losses at centre + steps @ vectors, all packed (vectors: one a row)."""
         moved = _aligned(centre)
-        for vector, step in zip(vectors, steps, strict=True):
-            moved += np.float32(step) * vector
+        _move(moved, vectors, np.asarray(steps, np.float32))
         return self.at(moved)
 
 
@@ -120,6 +120,15 @@ def _wide(part: np.ndarray) -> np.ndarray:
     return np.pad(part, [(0, 0)] * (part.ndim - 1) + [(0, missing)], constant_values=-1)
 
 
+@njit(cache=True, nogil=True)
+def _move(values, vectors, steps):
+    """Add the sum of steps times vectors."""
+    for v in range(steps.size):
+        vector, step = vectors[v], steps[v]
+        for i in range(values.size):
+            values[i] += step * vector[i]
+
+
 @njit(cache=True)
 def _padded(count):
     return (count + LANES - 1) // LANES * LANES
@@ -132,8 +141,8 @@ def _losses(values, tokens, starts, sizes, found):
     wide, three, four = _padded(d), _padded(3 * d), _padded(4 * d)
     longest = _padded(np.max(np.diff(starts)) - 1)
     rows = (longest + _BLOCK - 1) // _BLOCK * _BLOCK
-    x, mixed = np.zeros(rows * wide, np.float32), np.zeros((rows, wide), np.float32)
-    qkv, log_sum = np.zeros((rows, three), np.float32), np.zeros(rows * heads, np.float32)
+    x, mixed = np.zeros(rows * wide, np.float32), np.zeros(rows * wide, np.float32)
+    qkv, pairs = np.zeros(rows * three + LANES, np.float32), np.zeros(rows * 2 * LANES, np.float32)
     normed = np.zeros(_BLOCK * wide, np.float32)
     hidden, logits = np.zeros(_BLOCK * four, np.float32), np.zeros(_BLOCK * vocabulary, np.float32)
     for s in range(found.size):
@@ -145,12 +154,13 @@ def _losses(values, tokens, starts, sizes, found):
             for row in range(0, filled, _BLOCK):
                 count = min(_BLOCK, filled - row)
                 good &= _normalise(x, row * wide, count, d, wide, values, at, normed)
-                w, into = at + 2 * wide, qkv.ravel()
-                product(normed, 0, wide, count, d, values, w, w + d * three, three, into, row * three, 0)
+                w = at + 2 * wide
+                product(normed, 0, wide, count, d, values, w, w + d * three, three, qkv, row * three, 0)
             at += 2 * wide + (d + 1) * three
-            attention_forward(qkv[:time, : 3 * d], heads, time, mixed[:time, :d], log_sum)
-            for i in range(heads * time):
-                good &= abs(log_sum[i]) < np.inf
+            if d // heads <= WIDEST_HEAD:
+                good &= attend(qkv, three, d, heads, filled, mixed, wide, pairs)
+            else:
+                good &= _attend_wide(qkv, three, d, heads, time, mixed, wide)
             for row in range(0, filled, _BLOCK):
                 count = min(_BLOCK, filled - row)
                 good &= _rest_of_block(x, mixed, row, count, d, wide, four, values, at, normed, hidden)
@@ -164,6 +174,15 @@ def _losses(values, tokens, starts, sizes, found):
             for i in range(min(count, time - row)):
                 summed += _token_loss(logits, i * vocabulary, vocabulary, tokens[first + row + i + 1])
         found[s] = summed / time if good else np.nan
+
+
+@njit(cache=True, nogil=True)
+def _attend_wide(qkv, three, d, heads, time, mixed, wide):
+    """Do what `attend` does, for heads of more features than it holds in registers."""
+    log_sum = np.zeros(heads * time, np.float32)
+    rows = qkv[: time * three].reshape(time, three)
+    attention_forward(rows[:, : 3 * d], heads, time, mixed[: time * wide].reshape(time, wide)[:, :d], log_sum)
+    return np.abs(log_sum).max() < np.inf
 
 
 @njit(cache=True, nogil=True)
@@ -201,7 +220,7 @@ def _normalise(x, start, count, d, wide, values, at, out):
 def _rest_of_block(x, mixed, row, count, d, wide, four, values, at, normed, hidden):
     """Add the projected attention and the MLP to rows of the stream; return whether all are finite."""
     start = row * wide
-    product(mixed.ravel(), start, wide, count, d, values, at, at + d * wide, wide, x, start, 1)
+    product(mixed, start, wide, count, d, values, at, at + d * wide, wide, x, start, 1)
     at += (d + 1) * wide
     good = _normalise(x, start, count, d, wide, values, at, normed)
     at += 2 * wide

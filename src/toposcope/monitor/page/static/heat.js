@@ -3,6 +3,9 @@ import { view } from "./address.js";
 import { get, html, select, short } from "./dom.js";
 import { buttons } from "./save.js";
 
+const FULL = 600; // columns that the server makes at most
+const RELOAD = 60_000; // milliseconds between two fetches of a map whose columns are full
+
 // From dark blue to yellow, even in lightness; readable without colour vision.
 const STOPS = [[0, 32, 76], [49, 68, 107], [102, 105, 112], [149, 143, 120], [203, 186, 105], [255, 233, 69]];
 
@@ -14,7 +17,7 @@ function colour(share) {
 
 export class Heat {
   constructor(place, page) {
-    Object.assign(this, { place, page, run: view.get("run"), key: view.get("map") });
+    Object.assign(this, { place, page, run: view.get("run"), key: view.get("map"), role: view.get("role") });
   }
 
   get subscription() {
@@ -30,12 +33,14 @@ export class Heat {
     this.canvas = html("canvas", { tabindex: "0", role: "img" });
     this.reading = html("p", { class: "reading" });
     this.scale = html("p", { class: "reading" });
+    this.roles = html("span");
     this.tools = html("div", { class: "tools" },
       select("run", runs.map((one) => [one.run, one.run]), this.run, change("run")),
       select("measure", maps.map((one) => [one.key, `${one.title} (${one.scope}, ${one.key.split("/")[1] || "plain"})`]), this.key, change("key")),
+      this.roles,
       ...buttons("layers", () => this.canvas, () => this.rows()));
     this.place.replaceChildren(this.tools, this.canvas, this.scale, this.reading);
-    view.set({ run: this.run, map: this.key });
+    view.set({ run: this.run, map: this.key, role: this.role });
     this.at = null;
     this.listen();
     await this.load();
@@ -54,7 +59,24 @@ export class Heat {
       return;
     }
     this.page.seen(this.data.version);
+    this.loaded = performance.now();
+    this.choose();
     this.draw();
+  }
+
+  // Keeps the lines of the chosen role; a role that this map lacks chooses all.
+  choose() {
+    const roles = [...new Set(this.data.lines.map((line) => line.role))].filter(Boolean).sort();
+    const role = roles.includes(this.role) ? this.role : "";
+    this.roles.replaceChildren(select("role", [["", "all"], ...roles.map((one) => [one, one])], role, (chosen) => {
+      this.role = chosen;
+      view.set({ role: chosen });
+      this.at = null;
+      return this.load();
+    }));
+    const kept = this.data.lines.map((line) => !role || line.role === role);
+    this.data.lines = this.data.lines.filter((_, row) => kept[row]);
+    this.data.values = this.data.values.filter((_, row) => kept[row]);
   }
 
   draw() {
@@ -78,7 +100,7 @@ export class Heat {
     const read = () => {
       const line = this.data.lines[this.at[0]];
       const value = this.data.values[this.at[0]][this.at[1]];
-      this.reading.textContent = `${line.name}, layer ${line.layer}, step ${this.data.steps[this.at[1]].toLocaleString("en")}: ${value === null ? "not measured" : short(value)}`;
+      this.reading.textContent = `${line.name}${line.role && `, ${line.role}`}, layer ${line.layer}, step ${this.data.steps[this.at[1]].toLocaleString("en")}: ${value === null ? "not measured" : short(value)}`;
     };
     const place = (event) => {
       const box = this.canvas.getBoundingClientRect();
@@ -101,12 +123,14 @@ export class Heat {
 
   async take(points, stale) {
     const mine = this.data && this.data.lines.map((line) => points[line.id]);
-    if (!mine || stale.includes(this.subscription) || this.data.steps.length >= 600) return this.load();
+    if (!mine || stale.includes(this.subscription)) return this.load();
     if (!mine.some(Boolean)) return;
+    const full = this.data.steps.length >= FULL;
+    if (full && performance.now() - this.loaded > RELOAD) return this.load();
     const steps = new Set(mine.flatMap((more) => (more ? more.x : [])));
     const last = this.data.steps.at(-1);
     for (const step of [...steps].sort((a, b) => a - b)) {
-      let column = this.data.steps.indexOf(step);
+      let column = full ? this.data.steps.length - 1 : this.data.steps.indexOf(step); // the last holds what is new
       if (column < 0 && step < last) return this.load();
       if (column < 0) {
         column = this.data.steps.push(step) - 1;

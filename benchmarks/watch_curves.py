@@ -1,0 +1,102 @@
+"""The alarms on real loss curves in which nothing went wrong: how many alarm, test by test.
+
+    python -m benchmarks.watch_curves DATA [--target]
+
+DATA holds seed_runs/ and curves/ (multipowerlaw/, gemstones/, llmc_gpt2_124M/). Each curve goes row by row
+through the tests of losses and gradients as a watch applies them. With --target every curve is also forecast
+as it grows, with its own final loss as the target: an interval that leaves it out, on either side, is false.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+
+from benchmarks.forecast import PLANS, SIZES, annealed, gemstones
+from toposcope.analysis.alarms.spending import AlarmFamily, level
+from toposcope.analysis.forecast import Curve, forecast
+from toposcope.analysis.forecast.auto import Auto
+from toposcope.analysis.forecast.gather import curve_from_metrics
+from toposcope.monitor.alarms import RATE
+from toposcope.monitor.run_watch import TESTS, RunWatch
+from toposcope.monitor.target import GROWTH, TEST
+
+GPT2 = "GPT-2 124M"
+"""The curve on which the floor of the gradient's scale was set."""
+
+EARLIEST = 0.1
+"""Share of a run from which on it is forecast."""
+
+
+def tables(data: Path) -> Iterator[tuple[str, pd.DataFrame]]:
+    """Yield every curve with its columns step, loss, grad_norm, learning_rate."""
+    for size in (25, 100):
+        for name in PLANS:
+            path = data / "curves" / "multipowerlaw" / f"csv_{size}" / f"{name}.csv"
+            yield f"{size}M {name}", pd.read_csv(path).rename(columns={"lr": "learning_rate"})
+    gems = pd.read_csv(data / "curves" / "gemstones" / "hot_width_le_768.csv")
+    for name, part in gems.rename(columns={"final_loss": "loss"}).groupby("run_name"):
+        yield str(name), part.sort_values("step")
+    gpt2 = pd.read_csv(data / "curves" / "llmc_gpt2_124M" / "llmc_gpt2_124M_train.csv")
+    yield GPT2, gpt2.rename(columns={"train_loss": "loss", "lr": "learning_rate"})
+    for name in SIZES:
+        log = json.loads((data / "seed_runs" / name / "training_log.json").read_text())
+        yield name, pd.DataFrame(log).rename(columns={"lr": "learning_rate"})
+
+
+def curves(data: Path) -> list[Curve]:
+    """Return the curves whose end is known, as forecasts take them."""
+    found = [annealed(data, size, name) for size in (25, 100) for name in PLANS] + gemstones(data)
+    for name, parameters in SIZES.items():
+        log = pd.DataFrame(json.loads((data / "seed_runs" / name / "training_log.json").read_text()))
+        log = log.rename(columns={"lr": "learning_rate"})
+        found.append(curve_from_metrics(name, log, parameters=parameters))
+    return found
+
+
+def wrong_side(curve: Curve) -> tuple[int, str]:
+    """Return how often a growing curve is looked at, and on which side of its end an interval was, if any."""
+    rate = AlarmFamily(RATE, {**TESTS, TEST: 1.0}).rate_of(TEST)
+    truth, share, look = curve.final_loss(), EARLIEST, 0
+    while share < 1.0:
+        look += 1
+        one = forecast(Auto(), curve.seen(share * curve.horizon), [], level=1.0 - 2.0 * level(rate, look))
+        if one.status == "ok" and (one.low > truth or one.high < truth):
+            return look, "above" if one.low > truth else "below"
+        share *= GROWTH
+    return look, ""
+
+
+def main() -> None:
+    """Judge every curve, print what alarmed."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("data", type=Path)
+    parser.add_argument("--target", action="store_true")
+    given = parser.parse_args()
+    told: Counter[str] = Counter()
+    number = rows = 0
+    for name, table in tables(given.data):
+        table = table.reindex(columns=["step", "loss", "grad_norm", "learning_rate"]).astype(float)
+        found = RunWatch(name, AlarmFamily(RATE, TESTS)).metrics(table)
+        number, rows = number + 1, rows + len(table)
+        told.update({alert.test for alert in found})
+        for alert in found:
+            print(f"{name}, step {alert.step}: {alert.test}: {alert.sentence}")
+    print(f"{number} curves of {rows:,} rows; curves with an alarm, by test: {dict(told) or 'none'}")
+    if given.target:
+        sides = [wrong_side(curve) for curve in curves(given.data)]
+        counts = Counter(side for _, side in sides)
+        print(
+            f"target: {len(sides)} curves, {np.mean([n for n, _ in sides]):.1f} looks each: the true end was "
+            f"left out above by {counts['above']}, below by {counts['below']}"
+        )
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,54 @@
+"""Quantiles and tails from `scipy.special`: importing `scipy.stats` alone takes a second."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import ArrayLike
+from scipy import special
+
+
+def student_quantile(p: float, degrees: ArrayLike) -> np.ndarray:
+    """Return the value that Student's t with these degrees of freedom is below with probability `p`.
+
+    NaN where the degrees are not positive.
+
+    >>> float(student_quantile(0.975, 4).round(3))
+    2.776
+    """
+    return np.asarray(special.stdtrit(degrees, p))
+
+
+def student_two_sided(t: ArrayLike, degrees: ArrayLike) -> np.ndarray:
+    """Return the probability that Student's t is further from 0 than `t`.
+
+    >>> float(student_two_sided(2.776445, 4).round(4))
+    0.05
+    """
+    return np.asarray(2 * special.stdtr(degrees, -np.abs(t)))
+
+
+def normal_quantile(p: ArrayLike) -> np.ndarray:
+    """Return the value that a standard normal is below with probability `p`.
+
+    >>> float(normal_quantile(0.975).round(3))
+    1.96
+    """
+    return np.asarray(special.ndtri(p))
+
+
+def normal_below(z: ArrayLike) -> np.ndarray:
+    """Return the probability that a standard normal is below `z`.
+
+    >>> float(normal_below(0.0))
+    0.5
+    """
+    return np.asarray(special.ndtr(z))
+
+
+def f_quantile(p: float, above: float, below: float) -> float:
+    """Return the value that F with (above, below) degrees of freedom is below with probability `p`.
+
+    >>> round(f_quantile(0.95, 1, 4), 3)
+    7.709
+    """
+    return float(special.fdtri(above, below, p))
