@@ -125,9 +125,9 @@ def segments(
     reason = why_not(change, scan(grid, change))
     if reason:
         return [_nothing("degenerate", reason)]
-    known, bar = reference(steps), level_of(steps) if p is None else FALSE_ALARMS
-    bends, p = search(grid, change, known, p, bar=bar)
-    untold = "" if bends else _untold(known, scan(grid, change), p)
+    known, own = reference(steps), p is None
+    bends, p = search(grid, change, known, p, bar=level_of(steps) if own else FALSE_ALARMS)
+    untold = _untold(known, scan(grid, change), p) if own and not bends else ""
     bends = () if one else tuple(sorted(bends))
     last = scan(grid, change, bends)
     rate = false_alarms(steps)
