@@ -2,8 +2,8 @@
 
 Pairs of independent power laws (range 1) plus what each makes of the same schedule (a power of the learning
 rate that relaxes over a lag, both drawn for each series, of an amplitude up to the stated one), plus
-independent white noise; 51 even checkpoints. Without the learning rate a rejection is a shared cause; where
-the learning rate is known the test should not see it.
+independent white noise; 51 even checkpoints, or `--checkpoints`. Without the learning rate a rejection is a
+shared cause; where the learning rate is known the test should not see it.
 """
 
 from __future__ import annotations
@@ -16,23 +16,26 @@ from toposcope.analysis.trends.innovations import innovation_test
 from toposcope.analysis.trends.whitening import whiten
 from toposcope.seeding import rng
 
-STEPS = np.arange(51) * 100.0
 
-
-def series(generator: np.random.Generator, draws: int, amplitude: float, noise: float) -> np.ndarray:
-    """Return the columns (51, draws) of one side of the pairs."""
-    trend = (STEPS / 100.0 + 1.0)[:, None] ** -generator.uniform(0.1, 1.5, draws)
+def series(
+    generator: np.random.Generator, draws: int, amplitude: float, noise: float, share: np.ndarray
+) -> np.ndarray:
+    """Return the columns (n, draws) of one side of the pairs, at these shares of the run."""
+    n = len(share)
+    trend = np.arange(1.0, n + 1.0)[:, None] ** -generator.uniform(0.1, 1.5, draws)
     trend = (trend - trend.min(axis=0)) / np.ptp(trend, axis=0) * generator.choice([-1.0, 1.0], draws)
-    wave = 0.5 * (1.0 + np.cos(np.pi * STEPS / STEPS[-1]))[:, None] * generator.uniform(0, amplitude, draws)
+    wave = 0.5 * (1.0 + np.cos(np.pi * share))[:, None] * generator.uniform(0, amplitude, draws)
     signed = wave * generator.choice([-1.0, 1.0], draws)
-    return trend + signed + noise * generator.standard_normal((len(STEPS), draws))
+    return trend + signed + noise * generator.standard_normal((n, draws))
 
 
-RATES = {
-    "cosine": 0.5 * (1.0 + np.cos(np.pi * STEPS / STEPS[-1])),
-    "linear decay of the last fifth": np.minimum(1.0, (STEPS[-1] - STEPS) / (0.2 * STEPS[-1])),
-    "two drops by ten": np.where(STEPS < 2500, 1.0, np.where(STEPS < 4000, 0.1, 0.01)),
-}
+def rates(share: np.ndarray) -> dict[str, np.ndarray]:
+    """Return learning rates at these shares of the run."""
+    return {
+        "cosine": 0.5 * (1.0 + np.cos(np.pi * share)),
+        "linear decay of the last fifth": np.minimum(1.0, (1.0 - share) / 0.2),
+        "two drops by ten": np.where(share < 0.5, 1.0, np.where(share < 0.8, 0.1, 0.01)),
+    }
 
 
 def response(rate: np.ndarray, power: float, lag: float) -> np.ndarray:
@@ -52,24 +55,27 @@ def shared_drop(
         * generator.uniform(0.2, 1.0) * generator.choice([-1.0, 1.0]) * amplitude
         for _ in range(draws)
     ]  # fmt: skip
-    return series(generator, draws, 0.0, noise) + np.stack(left, axis=1)
+    share = np.linspace(0.0, 1.0, len(rate))
+    return series(generator, draws, 0.0, noise, share) + np.stack(left, axis=1)
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--draws", type=int, default=2000)
-    draws = parser.parse_args().draws
+    parser.add_argument("--checkpoints", type=int, default=51)
+    options = parser.parse_args()
+    draws, steps = options.draws, np.arange(options.checkpoints) * 100.0
     print(
         f"rejections at a nominal 5%, {draws:,} pairs: rate not known, rate known (in brackets: not tested)"
     )
-    for name, rate in RATES.items():
+    for name, rate in rates(steps / steps[-1]).items():
         for amplitude in (0.1, 0.5):
             for noise in (0.05, 0.01):
                 generator = rng(name=f"{name} pairs", step=round(amplitude * 100), draw=round(noise * 100))
                 x, y = (shared_drop(generator, draws, rate, amplitude, noise) for _ in range(2))
                 cells = []
                 for given in (None, rate):
-                    test = innovation_test(whiten(x, STEPS, given), whiten(y, STEPS, given), intervals=False)
+                    test = innovation_test(whiten(x, steps, given), whiten(y, steps, given), intervals=False)
                     cells.append(f"{np.mean(test.p < 0.05):8.1%} ({np.mean(test.why != ''):.0%})")
                 print(f"{name:32} up to {amplitude:.1f}, noise {noise:.0%} {cells[0]:>16}{cells[1]:>16}")
 

@@ -3,7 +3,8 @@
 On five grids of steps, the share of series in which it finds a bend, and in which the online detector raises
 an alarm (`--online`): plain curves of the kinds that were looked at while it was built;
 blind ones, of kinds that were written down before it was run on any of them; then kinks, jumps and sigmoids,
-beside what a test finds that knows the noise (`oracle`, on the same trends and shapes).
+beside what a test finds that knows the noise (`oracle`, on the same trends and shapes). `--sharp` prints
+instead how often gradual and sudden changes, and walks, are called sharp, on 51 even steps.
 """
 
 from __future__ import annotations
@@ -24,9 +25,11 @@ from toposcope.analysis.phases.reference import (
     JUDGED,
     autoregressions,
     curves,
+    level_of,
     reference,
     simulated,
 )
+from toposcope.analysis.phases.segments import segments
 from toposcope.progress import track
 
 EVEN = np.arange(100.0, 5101.0, 100.0)
@@ -132,7 +135,7 @@ def changes(steps: np.ndarray, draws: int) -> Iterator[tuple[str, np.ndarray, bo
 def found(steps: np.ndarray, series: np.ndarray) -> float:
     known = reference(steps)
     return 100.0 * float(
-        np.mean(known.p_values(scans(design(steps), np.diff(series, axis=1))) <= FALSE_ALARMS)
+        np.mean(known.p_values(scans(design(steps), np.diff(series, axis=1))) <= level_of(steps))
     )
 
 
@@ -160,6 +163,35 @@ def alarmed(steps: np.ndarray, series: np.ndarray) -> float:
     return 100.0 * float(np.mean(~quiet))
 
 
+def sharp(draws: int) -> None:
+    """Print how many series bend, and how many have a change that is called sharp."""
+    steps = EVEN[:50]
+    n, g, index = len(steps), np.random.default_rng(31), np.arange(len(steps))
+    at, shape = n // 3, (draws, n)
+
+    def turn(width: int) -> np.ndarray:
+        part = np.clip((index[1:] - at + width / 2) / width, 0.0, 1.0)
+        return np.r_[0.0, np.cumsum(part * np.diff(np.log(steps)))]
+
+    def rise(width: int) -> np.ndarray:
+        return 1.0 / (1.0 + np.exp(-4.4 * (index - n // 2) / width))
+
+    hinge = np.where(steps < steps[at], 0.0, np.log(steps / steps[at]))
+    cases = {f"turn over {width}, white": (40.0 * turn(width), False) for width in (3, 6, 12)}
+    cases |= {f"sigmoid over {width}, white": (30.0 * rise(width), False) for width in (6, 12, 20)}
+    cases |= {"turn over 6, walk": (60.0 * turn(6), True), "sigmoid over 20, walk": (60.0 * rise(20), True)}
+    cases |= {"walk": (np.zeros(n), True), "sharp: kink of 40, white": (40.0 * hinge, False)}
+    cases |= {"sharp: kink of 100, white": (100.0 * hinge, False)}
+    cases |= {"sharp: kink of 60, walk": (60.0 * hinge, True)}
+    cases |= {"sharp: jump of 12, white": (np.where(index < at, 0.0, 12.0), False)}
+    for name, (change, walk) in cases.items():
+        noise = g.standard_normal(shape)
+        found = [segments(steps, values) for values in change + (noise.cumsum(axis=1) if walk else noise)]
+        bent = np.mean([len(rows) > 1 for rows in found])
+        called = np.mean([any("sharp change" in row for row in rows) for rows in found])
+        print(f"{name:28} bends {100 * bent:5.1f}  called sharp {100 * called:5.1f}", flush=True)
+
+
 def package(n: int) -> np.ndarray:
     """Return what `bends.scans` says of the reference of n even steps, and a row for its false alarms."""
     steps = np.arange(1.0, n + 1.0)
@@ -169,7 +201,8 @@ def package(n: int) -> np.ndarray:
         for series in curves(steps, JUDGED).values()
     ]
     worst = max(float(np.mean(rate)) for rate in rates)
-    return np.vstack([known.scanned, [worst, 0.0, 0.0]]).astype(np.float32)
+    assert known.unkind is not None
+    return np.vstack([known.scanned, known.unkind.scanned, [worst, 0.0, 0.0]]).astype(np.float32)
 
 
 def main() -> None:
@@ -179,7 +212,10 @@ def main() -> None:
     parser.add_argument("--online", action="store_true", help="the online detector too")
     parser.add_argument("--json", type=Path)
     parser.add_argument("--package", type=Path, help="write the references of even steps here, and stop")
+    parser.add_argument("--sharp", action="store_true", help="how often a change is called sharp, and stop")
     options = parser.parse_args()
+    if options.sharp:
+        return sharp(options.draws)
     if options.package:
         np.savez_compressed(options.package, **{str(n): package(n) for n in (25, 50)})
         return

@@ -16,6 +16,7 @@ from toposcope.analysis import (
     segment_table,
 )
 from toposcope.analysis.phases import bends, noise, reference
+from toposcope.analysis.phases.bends import design, scan
 from toposcope.analysis.phases.online import OnlineDetector
 from toposcope.analysis.phases.reference import autoregressions
 from toposcope.analysis.phases.segments import segments
@@ -118,8 +119,11 @@ def test_noise_is_whitened_exactly(model: int) -> None:
 
 def test_the_packaged_reference_is_the_simulated_one() -> None:
     held, rate = reference.packaged()[25]
+    assert held.unkind is not None
     anew = reference.simulated(np.arange(20.0, 501.0, 20.0))
-    assert (np.abs(held.scanned - anew.scanned) < 1e-3).all(axis=1).mean() > 0.99
+    assert anew.unkind is not None
+    for mine, other in ((held, anew), (held.unkind, anew.unkind)):
+        assert (np.abs(mine.scanned - other.scanned) < 1e-3).all(axis=1).mean() > 0.99
     assert reference.reference(np.arange(20.0, 501.0, 20.0)).scanned.tolist() == held.scanned.tolist()
     assert rate <= 0.11  # 7%, and two standard errors at 200 series
     assert reference.steps_even([1.0, 2.0, 4.0]) == 0
@@ -155,7 +159,8 @@ def test_boundaries_are_calibrated_per_run() -> None:
         per_run += len(table) > 10
         assert (table["boundary_holm"] >= table["boundary_p"]).all()
         assert (table.loc[table["segment"] > 0, "boundary_holm"] <= 0.05).all()
-        assert set(table["reason"]) <= {""} or table["reason"].str.contains("dropped").any()
+        told = table["reason"].str.contains("dropped|cannot tell") | (table["reason"] == "")
+        assert told.all()
     assert per_run <= 8  # 5% of 60 is 3, with a standard error of 1.7
 
 
@@ -337,3 +342,41 @@ def test_unfinished_runs_carry_no_scaling_law() -> None:
     row = scaling_table(from_frame(pd.concat(parts), features=[], runs=runs)).iloc[0]
     assert (row["n"], row["runs"]) == (3, 3)
     assert "left out, unfinished: r1000 (to step 2900)" in row["reason"]
+
+
+def test_the_larger_p_of_both_references_counts_and_the_row_says_so() -> None:
+    g = np.random.default_rng(12)
+    steps = STEPS[1:]
+    known = reference.reference(steps)
+    assert known.unkind is not None
+    drift = autoregressions(g.standard_normal((300, 50)), np.full(300, 0.7)).cumsum(axis=1)
+    told, untold = 0, 0
+    for values in drift + 2.0 * g.standard_normal((300, 50)):
+        rows = segments(steps, values)
+        found = scan(design(steps), np.diff(values))
+        own, unkind = (
+            part.kindly(found.gain, found.persistence, found.unevenness) for part in (known, known.unkind)
+        )
+        assert rows[0][-4] == max(own, unkind)
+        assert (len(rows) > 1) == (max(own, unkind) <= 0.05)
+        told += len(rows) > 1
+        if own <= 0.05 < unkind:
+            untold += 1
+            assert len(rows) == 1
+            assert str(rows[0][-1]).startswith("cannot tell: a trend with unkind noise")
+        else:
+            assert rows[0][-1] == ""
+    assert told / 300 <= 0.08  # 5%, and two standard errors
+    assert untold >= 10  # kind noise alone would have called them bends
+
+
+def test_a_power_law_that_begins_late_does_not_bend_where_steps_grow() -> None:
+    g = np.random.default_rng(13)
+    steps = np.unique(np.geomspace(1, 143_000, 51).round())
+    share = (steps - steps[0]) / np.ptp(steps)
+    late = (share + np.exp(g.uniform(-4.0, 0.0, (60, 1)))) ** -g.uniform(0.2, 1.5, (60, 1))
+    late = (late - late.min(axis=1, keepdims=True)) / np.ptp(late, axis=1)[:, None]
+    found = [len(segments(steps, values)) > 1 for values in late + 0.01 * g.standard_normal(late.shape)]
+    assert np.mean(found) <= 0.12  # 75% before such trends were taken
+    kink = 60.0 * np.maximum(np.log(steps / steps[16]), 0.0) + g.standard_normal((20, len(steps)))
+    assert np.mean([len(segments(steps, values)) > 1 for values in kink]) > 0.4

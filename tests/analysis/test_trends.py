@@ -25,6 +25,7 @@ from toposcope.analysis.trends.innovations import (
     product_test,
     scores,
     sign_tail,
+    widened,
 )  # fmt: skip
 from toposcope.analysis.trends.nulls import NULLS, REQUIRED, null_pairs, planted_pairs
 from toposcope.analysis.trends.refusals import (
@@ -258,6 +259,18 @@ def test_an_interval_excludes_zero_where_p_is_below_the_level_and_only_there(pla
         assert (outside == (result.p <= 0.05))[known].all()
         assert ((result.low <= result.r) & (result.r <= result.high))[known].all()
     assert result.spikes.any()  # rows whose interval is that of the alignment
+
+
+def test_an_interval_reaches_further_where_both_persist() -> None:
+    x, y = planted_pairs(0.7, STEPS, 200, kind="walk")
+    a, b = whiten(x, STEPS), whiten(y, STEPS)
+    found, persist = innovation_test(a, b), (a.order > 0) & (b.order > 0)
+    assert 0.5 < persist.mean() < 1.0
+    bare = replace(found, high=found.r + (found.high - found.r) / np.where(persist, 1.5, 1.0))
+    known = np.isfinite(found.p) & (found.high < 1.0)
+    assert np.allclose(widened(bare, persist).high[known], found.high[known])
+    assert np.array_equal(widened(found, np.zeros(200, bool)).high, found.high, equal_nan=True)
+    assert np.mean(((found.low <= 0.7) & (found.high >= 0.7))[known]) > 0.9  # without it 88%
 
 
 def test_the_interval_of_the_alignment_inverts_it() -> None:

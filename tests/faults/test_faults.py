@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gc
 import subprocess
+import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -172,7 +174,17 @@ def mount(tmp_path: Path) -> Iterator[Callable[[str], Path]]:
 
     yield make
     for place in mounted:
-        subprocess.run(["umount", str(place)], check=True)  # refused while anything holds a file open there
+        unmount(place)
+
+
+def unmount(place: Path) -> None:
+    """Unmount: refused while anything holds a file open there; a process may take a moment to end."""
+    gc.collect()  # what an error's traceback held
+    for _ in range(50):
+        if subprocess.run(["umount", str(place)], capture_output=True, check=False).returncode == 0:
+            return
+        time.sleep(0.2)
+    subprocess.run(["umount", str(place)], check=True)
 
 
 @pytest.mark.parametrize("name", list(CASES))

@@ -184,7 +184,7 @@ def test_a_place_without_a_loss_is_masked_and_counted(run, tmp_path) -> None:
     )  # fmt: skip
     report, _ = measured(run, tmp_path / "s", options, ("surface",), texts=None)
     assert report.done == 0
-    assert "the loss is finite at 1 of 9 places; give a smaller --range" in report.failures[0].note
+    assert "the loss is finite at 1 of 9 places; give a smaller reach" in report.failures[0].note
     check_reach(np.array([True, True, False]), 1.0)
     with pytest.raises(InputError, match=r"range 2: the loss is finite at 1 of 3 places"):
         check_reach(np.array([False, True, False]), 2.0)

@@ -51,7 +51,7 @@ def test_how_it_is_evaluated_changes_no_loss(evaluation, monkeypatch) -> None:
 
 
 @pytest.mark.parametrize("kind", ["gpt2", "neox", "llama"])
-def test_transformers_models_have_surfaces(kind: str) -> None:
+def test_transformers_models_have_surfaces(kind: str, capfd) -> None:
     objective = Objective(TransformersModel.of_module(small(kind)), Batch.of(windows()), tokens_at_once=14)
     directions = random_directions(objective, 1, seed=2)
     axes = [symmetric_axis(1.0, 3)]
@@ -60,6 +60,7 @@ def test_transformers_models_have_surfaces(kind: str) -> None:
         moved = objective.at(objective.parameters + step * directions.vectors[0])
         np.testing.assert_allclose(found.losses[i], moved.per_sequence_losses(), atol=1e-5)
     assert np.ptp(found.mean) > 1e-4
+    assert "Warning" not in capfd.readouterr().err
 
 
 def test_a_stopped_surface_goes_on_where_it_was(tmp_path, monkeypatch) -> None:

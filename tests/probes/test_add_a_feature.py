@@ -138,14 +138,14 @@ def test_a_probe_is_found_by_its_module_and_by_its_entry_point(package: Path) ->
 @pytest.mark.parametrize(
     ("name", "message"),
     [
-        ("holes", "--features holes: no such probe; use cheap, .*, spread, or MODULE:CLASS"),
-        ("no_such_module:Probe", "--features no_such_module:Probe: No module named .*; give MODULE:CLASS"),
-        ("spread:Nothing", "--features spread:Nothing: .* has no attribute 'Nothing'"),
-        ("spread:SPREAD", "--features spread:SPREAD is no probe; derive it from toposcope.Probe"),
-        ("bad:Mute", "--features bad:Mute declares no feature"),
-        ("bad:Twin", "--features: 'rips' is the name of one of our probes"),
-        ("bad:Dotted", "--features bad:Dotted: the name 'a.b' has more than letters, digits, - and _"),
-        ("bad:Needy", "--features bad:Needy: .*; give every field of the probe a default"),
+        ("holes", "features holes: no such probe; use cheap, .*, spread, or MODULE:CLASS"),
+        ("no_such_module:Probe", "features no_such_module:Probe: No module named .*; give MODULE:CLASS"),
+        ("spread:Nothing", "features spread:Nothing: .* has no attribute 'Nothing'"),
+        ("spread:SPREAD", "features spread:SPREAD is no probe; derive it from toposcope.Probe"),
+        ("bad:Mute", "features bad:Mute declares no feature"),
+        ("bad:Twin", "features: 'rips' is the name of one of our probes"),
+        ("bad:Dotted", "features bad:Dotted: the name 'a.b' has more than letters, digits, - and _"),
+        ("bad:Needy", "features bad:Needy: .*; give every field of the probe a default"),
     ],
 )
 def test_what_is_no_probe_is_refused(package: Path, name: str, message: str) -> None:

@@ -62,7 +62,7 @@ def draw(
 def _surface(ax: Axes, panel: SurfacePanel, levels: np.ndarray) -> ContourSet:
     x, y = panel.axes
     values = panel.tree.values.reshape(panel.tree.shape)
-    filled = ax.contourf(x, y, values.T, levels=levels, cmap="viridis", extend="both")
+    filled = ax.contourf(x, y, values.T, levels=levels, cmap="viridis")
     ax.contour(x, y, values.T, levels=levels[::3], colors="white", linewidths=0.35, alpha=0.7)
     ax.grid(visible=False)
     ax.set_title(panel.title, fontsize=8.5)

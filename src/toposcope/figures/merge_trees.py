@@ -47,6 +47,7 @@ def draw_profiles(trees: Sequence[tuple[str, MergeTree]], *, unit: str = "nats p
             say_empty(axes[0, 0], "no surface was sampled")
         for ax, (title, tree) in zip(axes.ravel(), trees, strict=False):
             draw_profile(ax, tree)
+            ax.set_xlabel("places")
             ax.set_title(title, fontsize=8.0)
         for row in axes:
             row[0].set_ylabel(f"loss ({unit})")

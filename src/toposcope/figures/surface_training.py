@@ -125,8 +125,9 @@ def draw_diagrams(panels: Sequence[tuple[str, Sequence[Diagram]]]) -> Figure:
                 ax.plot(diagram.birth, death, marker, markersize=4, label=f"H{diagram.dim}")
             ax.set_title(title, fontsize=8.0)
         axes[0, 0].legend(fontsize=7)
-        for ax in axes[-1]:
+        for ax in axes.ravel()[max(0, len(panels) - columns) : len(panels)]:  # the lowest of each column
             ax.set_xlabel("birth")
+            ax.xaxis.set_tick_params(labelbottom=True)
         for row in axes:
             row[0].set_ylabel("death (never: top)")
     return figure

@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+
 import torch
 from torch import Tensor
+
+_PLAIN = ContextVar("_PLAIN", default=False)
 
 
 def onednn_products() -> bool:
@@ -33,10 +39,20 @@ def read_with_onednn(model: torch.nn.Module) -> None:
             module.__class__ = _OneDNNLinear
 
 
+@contextmanager
+def torchs_own_products() -> Iterator[None]:
+    """Leave linear layers to torch: oneDNN's have no rule for several parameters at once (vmap)."""
+    before = _PLAIN.set(True)
+    try:
+        yield
+    finally:
+        _PLAIN.reset(before)
+
+
 class _OneDNNLinear(torch.nn.Linear):
     """A linear layer whose forward pass is oneDNN's."""
 
     def forward(self, x: Tensor) -> Tensor:
-        if torch.is_grad_enabled() or x.dtype != torch.float32 or x.device.type != "cpu":
+        if _PLAIN.get() or torch.is_grad_enabled() or x.dtype != torch.float32 or x.device.type != "cpu":
             return super().forward(x)
         return linear(x, self.weight, self.bias)

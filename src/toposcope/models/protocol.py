@@ -108,10 +108,12 @@ def mapped_token_losses(
     from torch.func import vmap
     from torch.nn.attention import SDPBackend, sdpa_kernel
 
+    from toposcope.kernels.torch_products import torchs_own_products
+
     def one(named: dict[str, torch.Tensor]) -> torch.Tensor:
         return with_parameters(model.module, named, model.token_losses, ids, mask)
 
-    with sdpa_kernel(SDPBackend.MATH):  # the fused kernels have no rule for a mapped axis
+    with sdpa_kernel(SDPBackend.MATH), torchs_own_products():  # others have no rule for a mapped axis
         return vmap(one)(dict(parameters))
 
 

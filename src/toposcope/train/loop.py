@@ -141,7 +141,7 @@ class _Loop:
         if not math.isfinite(loss) or not math.isfinite(grad_norm):
             raise DivergedError(
                 f"{self.name}: loss {loss} and gradient norm {grad_norm} at step {step}; "
-                f"lower the learning rate (now --set learning_rate={recipe.learning_rate:g})"
+                f"lower learning_rate (now {recipe.learning_rate:g})"
             )
         return TrainingStep(
             run=self.name,

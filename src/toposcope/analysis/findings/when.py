@@ -42,7 +42,7 @@ def _bends(study: Study, lead: str) -> dict[str, object]:
     rows = study.bends
     mine = rows[(rows["column"] == lead) & (rows["status"] == "ok")] if "status" in rows else rows.iloc[:0]
     if mine.empty:
-        return {"searched": 0, "bent": 0, "bends": [], "rate": None}
+        return {"searched": 0, "bent": 0, "untold": 0, "bends": [], "rate": None}
     counts = mine.groupby("run")["segment"].count()
     rate = float(mine["false_alarm_rate"].median())
     listing = [
@@ -52,8 +52,11 @@ def _bends(study: Study, lead: str) -> dict[str, object]:
         }
         for line in mine[mine["segment"] > 0].to_dict("records")
     ]  # fmt: skip
-    rate_known = rate if np.isfinite(rate) else None
-    return {"searched": len(counts), "bent": int((counts > 1).sum()), "bends": listing, "rate": rate_known}
+    return {
+        "searched": len(counts), "bent": int((counts > 1).sum()),
+        "untold": int(mine["reason"].str.startswith("cannot tell").sum()), "bends": listing,
+        "rate": rate if np.isfinite(rate) else None,
+    }  # fmt: skip
 
 
 def fixed_phases(study: Study, column: str) -> pd.DataFrame:

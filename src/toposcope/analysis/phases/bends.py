@@ -7,7 +7,8 @@ steps. Everything is done on the changes between checkpoints.
 1. Noise. Which persistence it has is not known, and a slow ramp looks like a walk. So nothing is estimated
    and then believed: every model of `phases.noise` counts by its likelihood. A single wild step is cut, for a
    walk with heavy tails makes the same as a jump.
-2. Trend. A line in the step and so many of the leading principal functions of t^-b and log t that what they
+2. Trend. A line in the step and so many of the leading principal functions of t^-b and log t, and where steps
+   grow of (u + c)^-b, power laws that begin late, that what they
    leave of a power law with the range of the series adds at most the noise of one value to the squares. The
    noise is judged for this by what trends and waves of twelve checkpoints and more leave.
 3. Gain. T = log (sum over noises and changes of the likelihood / sum over noises of that without a change),
@@ -39,7 +40,7 @@ from toposcope.analysis.phases.noise import (
     weights,
     whitened,
 )
-from toposcope.analysis.trends.basis import core_trends
+from toposcope.analysis.trends.basis import TREND_TOLERANCE, core_trends
 
 LEAST_SEGMENT = 3
 LEAST_POINTS = 16
@@ -51,6 +52,10 @@ _MOST_PLACES = 24
 _CHECKPOINTS_PER_WAVE = 6
 _MOST_WAVES = 12
 _POWERS = np.array([0.05, 0.2, 0.4, 0.6, 0.8, 1.0, 1.3, 1.6, 2.0])
+_LATE = np.geomspace(0.002, 1.0, 8)
+"""How late a power law (u + c)^-b in the share u of the run may begin, where steps grow."""
+_GROWING = 10.0
+"""Steps grow where the largest gap is more than so many of the smallest."""
 _RISE = 60.0
 """Standard deviations of one change."""
 _HIDDEN = 1.0
@@ -125,11 +130,16 @@ def design(steps: np.ndarray) -> Design:
 def _design(at: tuple[float, ...]) -> Design:
     steps = np.array(at)
     logs, gaps, n = np.log(steps), np.diff(steps), len(steps) - 1
-    basis = core_trends(steps)
-    trend = np.vstack([gaps / np.ptp(steps), np.diff(basis[:, 1:-1], axis=0).T])
     t = (steps - steps[0]) / gaps.min() + 1.0
-    powers = np.stack([np.log(t), *(t**-b for b in _POWERS)])
-    powers = np.diff(powers / np.ptp(powers, axis=1)[:, None], axis=1)
+    curves = np.stack([np.log(t), *(t**-b for b in _POWERS)])
+    if gaps.max() > _GROWING * gaps.min():
+        share = (steps - steps[0]) / np.ptp(steps)
+        curves = np.vstack([curves, *((share + c) ** -_POWERS[1::3, None] for c in _LATE)])
+        smooth = _principal(curves)
+    else:
+        smooth = core_trends(steps)[:, 1:-1]
+    trend = np.vstack([gaps / np.ptp(steps), np.diff(smooth, axis=0).T])
+    powers = np.diff(curves / np.ptp(curves, axis=1)[:, None], axis=1)
     count = min(max(n // _CHECKPOINTS_PER_WAVE, 1), _MOST_WAVES)
     waves = np.cos(np.pi * np.arange(1, count + 1)[:, None] * (np.arange(n) + 0.5) / n)
     empty = Design(
@@ -139,6 +149,14 @@ def _design(at: tuple[float, ...]) -> Design:
     stride = max((n - 2 * LEAST_SEGMENT) // _MOST_PLACES + 1, 1)
     spans = all_spans(n, stride, [round(width * max(n / 50, 1)) for width in _WIDTHS])
     return replace(empty, spans=tuple(spans), shapes=empty.rows(spans))
+
+
+def _principal(curves: np.ndarray) -> np.ndarray:
+    """Return the leading principal functions (n + 1, k) of curves, as `basis.core_trends` takes them."""
+    centred = curves - curves.mean(axis=1, keepdims=True)
+    centred /= np.linalg.norm(centred, axis=1, keepdims=True)
+    left, size, _ = np.linalg.svd(centred.T, full_matrices=False)
+    return np.asarray(left[:, size > TREND_TOLERANCE * size[0]])
 
 
 def all_spans(n: int, stride: int, widths: Sequence[int]) -> list[Span]:

@@ -7,6 +7,9 @@ these by a step of its own; a third has the tails of Student's t with 4 degrees 
 compared with the fifth nearest to it in persistence and in how uneven its sizes are (by ranks), so that white
 noise is judged by noise like white and a smooth drift by drifts as smooth. p is the share of those with as
 large a gain; beyond the largest 5% their exponential tail.
+
+The same against 2,000 series of unkind noise: sizes that jump after a stretch at the start, cluster, wane or
+grow, steps of one sign, drifts measured with error. The p-value of a change is the larger of the two.
 """
 
 from __future__ import annotations
@@ -22,9 +25,11 @@ from toposcope.analysis.phases.bends import Scan, design, scans
 from toposcope.seeding import rng
 
 FALSE_ALARMS = 0.05
+UNEVEN_LEVEL = 0.02
+"""At uneven steps p is too small by a factor of two or more for some noises: p above this is no bend."""
 PACKAGED = "reference.npz"
 """Made by `python benchmarks/analysis_segments.py --package`."""
-SERIES = 3000
+SERIES, UNKIND = 3000, 2000
 ALIKE = 5
 """One in so many of the simulated series are those a series is compared with."""
 JUDGED = 200
@@ -44,15 +49,23 @@ class Reference:
     """Persistence and unevenness, each in its order: (2, series)."""
     ranks: np.ndarray
     """Of every series in these: (2, series)."""
+    unkind: Reference | None = None
+    """That of unkind noise."""
 
     @staticmethod
-    def of(scanned: np.ndarray) -> Reference:
-        """Return the reference of simulated series, scanned by `bends.scans`."""
+    def of(scanned: np.ndarray, unkind: np.ndarray | None = None) -> Reference:
+        """Return the reference of simulated series, scanned by `bends.scans`, and of unkind ones."""
         known = np.sort(scanned[:, 1:].T, axis=1)
-        return Reference(scanned, known, np.stack([_rank(known[i], scanned[:, 1 + i]) for i in range(2)]))
+        ranks = np.stack([_rank(known[i], scanned[:, 1 + i]) for i in range(2)])
+        return Reference(scanned, known, ranks, None if unkind is None else Reference.of(unkind))
 
     def p_value(self, gain: float, persistence: float, unevenness: float) -> float:
-        """Return how often a series without a change, alike in persistence and unevenness, gains as much."""
+        """Return how often a series without a change gains as much: the larger p of both references."""
+        own = self.kindly(gain, persistence, unevenness)
+        return own if self.unkind is None else max(own, self.unkind.kindly(gain, persistence, unevenness))
+
+    def kindly(self, gain: float, persistence: float, unevenness: float) -> float:
+        """Return the share of the series alike in persistence and unevenness that gain as much."""
         apart = np.zeros(len(self.scanned))
         for ranks, known, value in zip(self.ranks, self.known, (persistence, unevenness), strict=True):
             apart += (ranks - np.clip(_rank(known, value), ranks.min(), ranks.max())) ** 2
@@ -72,6 +85,16 @@ class Reference:
         return np.array([self.p_value(*row) for row in scanned])
 
 
+def level_of(steps: np.ndarray) -> float:
+    """Return the p up to which a series bends: 5% at even steps, `UNEVEN_LEVEL` at others.
+
+    >>> level_of(np.arange(100.0, 2000.0, 100.0)), level_of(2.0 ** np.arange(20))
+    (0.05, 0.02)
+    """
+    gaps = np.diff(steps)
+    return FALSE_ALARMS if np.allclose(gaps, gaps[0], rtol=1e-6) else UNEVEN_LEVEL
+
+
 def steps_even(steps: Sequence[float]) -> int:
     """Return n where the steps are the first n multiples of one number, else 0: only their ratios matter."""
     n = len(steps)
@@ -83,7 +106,10 @@ def packaged() -> dict[int, tuple[Reference, float]]:
     """Return references and false-alarm rates that are at hand, by the number of even steps."""
     with (files(__package__) / PACKAGED).open("rb") as file, np.load(file) as held:
         return {
-            int(name): (Reference.of(held[name][:-1].astype(float)), float(held[name][-1, 0]))
+            int(name): (
+                Reference.of(held[name][:SERIES].astype(float), held[name][SERIES:-1].astype(float)),
+                float(held[name][-1, 0]),
+            )
             for name in held.files
         }
 
@@ -107,7 +133,8 @@ def _reference(steps: tuple[float, ...]) -> Reference:
 def simulated(steps: np.ndarray) -> Reference:
     """Return the reference of `steps`, simulated anew."""
     grid = design(steps)
-    return Reference.of(scans(grid, np.diff(plain_series(grid.steps, SERIES), axis=1)))
+    series = plain_series(grid.steps, SERIES), unkind_series(grid.steps, UNKIND)
+    return Reference.of(*(scans(grid, np.diff(values, axis=1)) for values in series))
 
 
 @lru_cache(maxsize=64)
@@ -117,7 +144,7 @@ def _false_alarms(steps: tuple[float, ...]) -> float:
         return ready[1]
     grid, known = design(np.array(steps)), _reference(steps)
     return max(
-        float(np.mean(known.p_values(scans(grid, np.diff(series, axis=1))) <= FALSE_ALARMS))
+        float(np.mean(known.p_values(scans(grid, np.diff(series, axis=1))) <= level_of(grid.steps)))
         for series in curves(grid.steps, JUDGED).values()
     )
 
@@ -157,6 +184,30 @@ def plain_series(steps: np.ndarray, count: int) -> np.ndarray:
     own = (g.random(count) < 0.8)[:, None]
     measured = own * np.cumsum(size * noise(), axis=1) + error * size * noise()
     return np.where((g.random(count) < 0.6)[:, None], drift, measured)
+
+
+def unkind_series(steps: np.ndarray, count: int) -> np.ndarray:
+    """Return simulated noise without a change whose sizes or steps are unkind; see the module."""
+    n = len(steps)
+    g, shape, one = rng(name="unkind reference", n=n), (count, n), (count, 1)
+    at, t = np.linspace(0.0, 1.0, n), (steps - steps[0]) / np.diff(steps).min() + 1.0
+
+    def normal() -> np.ndarray:
+        return g.standard_normal(shape)
+
+    early = at < g.uniform(0.1, 0.45, one)
+    sudden = normal() * np.where(early, np.exp(g.uniform(np.log(0.2), np.log(6.0), one)), 1.0)
+    slow = autoregressions(normal(), np.full(count, 0.9)) * np.sqrt(1.0 - 0.9**2)
+    kinds = [
+        np.where(g.random(one) < 0.75, sudden.cumsum(axis=1), sudden),
+        (np.exp(g.uniform(0.4, 1.0, one) * slow) * normal()).cumsum(axis=1),
+        g.gamma(np.broadcast_to(g.uniform(0.7, 2.0, one), shape)).cumsum(axis=1),
+        autoregressions(normal(), g.uniform(0.5, 0.85, count)).cumsum(axis=1)
+        + g.uniform(1.0, 3.0, one) * normal(),
+        normal() * t ** -g.uniform(0.4, 1.1, one),
+        (normal() * t ** g.uniform(-1.1, 0.7, one)).cumsum(axis=1),
+    ]
+    return np.choose(g.integers(0, len(kinds), one), kinds)
 
 
 def _sizes(g: np.random.Generator, steps: np.ndarray, count: int) -> np.ndarray:

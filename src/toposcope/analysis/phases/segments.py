@@ -22,7 +22,7 @@ from toposcope.analysis.phases.bends import (
     why_not_short,
 )
 from toposcope.analysis.phases.noise import covariances
-from toposcope.analysis.phases.reference import FALSE_ALARMS, Reference, false_alarms, reference
+from toposcope.analysis.phases.reference import FALSE_ALARMS, Reference, false_alarms, level_of, reference
 from toposcope.analysis.statistics import holm
 from toposcope.analysis.table import SeriesTable
 from toposcope.analysis.trends.verdicts import default_columns
@@ -42,6 +42,8 @@ COLUMNS = (
     "start_high", "kind", "direction", "spectral_label", "embedding_label", "false_alarm_rate", "boundary_p",
     "boundary_holm", "status", "reason",
 )  # fmt: skip
+UNEVEN = "cannot tell: p is {p:.2f}, and at uneven steps plain curves have p up to .05 too often"
+CANNOT_TELL = "cannot tell: a trend with unkind noise bends as much (p {p:.2f}; with kind noise {own:.2g})"
 _P = COLUMNS.index("boundary_p") - 2
 """Where a row of `segments` has its p-value; the adjusted one follows."""
 
@@ -59,8 +61,10 @@ def segment_table(
     boundaries; both are what the smooth trends of training (constant, line, powers of the step, log step)
     cannot follow, beyond noise that may persist, wane or grow (`phases.bends`).
     `boundary_p` is the p-value of having any, against simulated series without one at the same steps
-    (`phases.reference`); `boundary_holm` the same adjusted over the columns of a run by Holm's method. With
-    `per_run` a series keeps its bends only where that is at most 5%, and the reason tells of those dropped.
+    (`phases.reference`), of kind noise and of unkind, whichever is larger; a series that bends for the first
+    alone, or at uneven steps with a p above 2%, stays whole, and its reason says that it cannot be told.
+    `boundary_holm` is the same adjusted over the columns of a run by Holm's method. With `per_run` a series
+    keeps its bends only where that is at most 5% (2%), and the reason tells of those dropped.
     `false_alarm_rate` is simulated too, for these steps: the highest share in which a series on its own
     shows a bend, over five kinds of plain curve that the reference was not made of.
 
@@ -90,7 +94,7 @@ def segment_table(
         found = [segments(steps, frame[column].to_numpy(float), level=level) for column in columns]
         adjusted = holm(np.array([series[0][_P] for series in found], float))
         for column, series, p in zip(columns, found, adjusted, strict=True):
-            if per_run and len(series) > 1 and p > FALSE_ALARMS:
+            if per_run and len(series) > 1 and p > level_of(_usable(steps, steps)[0]):
                 series = _whole(steps, frame[column].to_numpy(float), len(series) - 1, level)
             rows += [(run, column, *row[: _P + 1], p, *row[_P + 2 :]) for row in series]
     return pd.DataFrame(rows, columns=list(COLUMNS))
@@ -99,7 +103,9 @@ def segment_table(
 def _whole(steps: np.ndarray, values: np.ndarray, dropped: int, level: float) -> list[tuple[object, ...]]:
     """Return the series as one segment, its bends dropped because its run has other columns too."""
     row = segments(steps, values, level=level, one=True)[0]
-    reason = f"{dropped} bends dropped: not significant over the columns of the run (Holm)"
+    reason = (
+        f"{dropped} bend{'s' * (dropped > 1)} dropped: not significant over the columns of the run (Holm)"
+    )
     return [(*row[:-1], reason)]
 
 
@@ -119,7 +125,9 @@ def segments(
     reason = why_not(change, scan(grid, change))
     if reason:
         return [_nothing("degenerate", reason)]
-    bends, p = search(grid, change, reference(steps), p)
+    known, own = reference(steps), p is None
+    bends, p = search(grid, change, known, p, bar=level_of(steps) if own else FALSE_ALARMS)
+    untold = _untold(known, scan(grid, change), p) if own and not bends else ""
     bends = () if one else tuple(sorted(bends))
     last = scan(grid, change, bends)
     rate = false_alarms(steps)
@@ -133,10 +141,18 @@ def segments(
         direction = "rising" if low > 0 else "falling" if high < 0 else "flat"
         rows.append((
             i, steps[a], steps[b], slope, low, high, first, end, kind, direction,
-            _spectral(direction, risen), _EMBEDDING[direction], rate, p, p, "ok", "",
+            _spectral(direction, risen), _EMBEDDING[direction], rate, p, p, "ok", untold,
         ))  # fmt: skip
         risen = risen or direction == "rising"
     return rows
+
+
+def _untold(known: Reference, found: Scan, p: float) -> str:
+    """Return why it cannot be told whether a series without bends has any, or nothing."""
+    if p <= FALSE_ALARMS:
+        return UNEVEN.format(p=p)
+    own = known.kindly(found.gain, found.persistence, found.unevenness)
+    return CANNOT_TELL.format(p=p, own=own) if own <= FALSE_ALARMS < p else ""
 
 
 def gain_of(steps: np.ndarray, values: np.ndarray) -> float:
@@ -151,13 +167,14 @@ def _usable(steps: np.ndarray, values: np.ndarray) -> tuple[np.ndarray, np.ndarr
 
 
 def search(
-    grid: Design, change: np.ndarray, known: Reference, p: float | None = None
+    grid: Design, change: np.ndarray, known: Reference, p: float | None = None, *, bar: float = FALSE_ALARMS
 ) -> tuple[tuple[int, ...], float]:
     """Return where a series bends, in the order in which it was found, and the p-value of the first change.
 
     Each change is tested beyond those found before; a ramp is two bends. Where the next is not significant it
     is taken for granted for once, for one bend of several may be seen beside the others only; these are
-    tested at `LOOK_AHEAD`. After each all are placed anew, each beside the others. `p` is that of `segments`.
+    tested at `LOOK_AHEAD`. After each all are placed anew, each beside the others. `p` is that of `segments`;
+    a change is significant up to `bar`.
     """
     n = len(change)
 
@@ -170,13 +187,13 @@ def search(
         return tuple(at for at in span if at < n and all(abs(at - old) >= LEAST_SEGMENT for old in bends))
 
     first = p_beyond(()) if p is None else p
-    if first > FALSE_ALARMS:
+    if first > bar:
         return (), first
     bends = beyond(())
     while len(bends) < MOST_BENDS:
         bends = _placed(grid, change, bends)
         new = beyond(bends)
-        if p_beyond(bends) > FALSE_ALARMS:
+        if p_beyond(bends) > bar:
             more = beyond((*bends, *new))
             new = (*new, *more) if more and p_beyond((*bends, *new)) <= LOOK_AHEAD else ()
         if not new:

@@ -41,7 +41,7 @@ from toposcope.analysis.trends.alignment import (
 )
 from toposcope.analysis.trends.coincidences import freed
 from toposcope.analysis.trends.refusals import SAME, differing, untestable
-from toposcope.analysis.trends.whitening import Whitened
+from toposcope.analysis.trends.whitening import SHORT, Whitened
 from toposcope.distributions import normal_quantile
 from toposcope.seeding import rng
 
@@ -50,6 +50,9 @@ LEAST_LENGTH = 12
 ALPHA = 0.05
 """The level of intervals, and of `spikes`."""
 WANING = 5.0
+WIDER = 1.5
+"""Where both series persist, or are too short to tell, the interval reaches so many times as far away from 0:
+a misjudged persistence pulls a strong r towards 0. Set on autoregressions and walks with r up to .85."""
 _SIMULATED = 400
 _MANY, _FAR = 100, 6.0
 """From so many innovations on, a sum so many standard deviations out has a tail below 1e-7."""
@@ -103,7 +106,24 @@ def innovation_test(x: Whitened, y: Whitened, *, intervals: bool = True) -> Inno
         tails[:, j] = alignment_tail(*pair)
         if intervals and only_aligned(signs.p[j], tails[0, j]):
             ends[:, j] = alignment_interval(*pair, SHARE * ALPHA)
-    return replace(with_alignment(signs, tails, ends), note=np.where(why == "", note, ""))
+    found = widened(with_alignment(signs, tails, ends), persisting(x, y))
+    return replace(found, note=np.where(why == "", note, ""))
+
+
+def persisting(x: Whitened, y: Whitened) -> np.ndarray:
+    """Say of each pair whether both persist, or are too short for that to be told."""
+    return ((x.order > 0) & (y.order > 0)) | (x.count < SHORT)
+
+
+def widened(found: Innovations, persist: np.ndarray) -> Innovations:
+    """Move the end of each interval that is further from 0 `WIDER` times as far out, where both `persist`.
+
+    What the interval says of 0 stays as it is.
+    """
+    further = np.where(persist, WIDER, 1.0)
+    high = np.where(found.r > 0, np.minimum(found.r + further * (found.high - found.r), 1.0), found.high)
+    low = np.where(found.r < 0, np.maximum(found.r - further * (found.r - found.low), -1.0), found.low)
+    return replace(found, low=low, high=high)
 
 
 def persistence_left(e: np.ndarray, f: np.ndarray, trace: np.ndarray) -> np.ndarray:

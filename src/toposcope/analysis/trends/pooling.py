@@ -16,7 +16,9 @@ from toposcope.analysis.trends.innovations import (
     only_aligned,
     pair_products,
     persistence_left,
+    persisting,
     product_test,
+    widened,
     with_alignment,
 )
 from toposcope.analysis.trends.refusals import TOO_FEW, untestable
@@ -41,6 +43,7 @@ class RunProducts:
     note: str = ""
     departure: float = np.nan
     free: int = 0
+    persists: bool = False
     left: float = np.nan
     excess: float = 1.0
     product: np.ndarray = field(default_factory=_none)
@@ -74,6 +77,7 @@ def parts_of(x: np.ndarray, y: np.ndarray, steps: np.ndarray, rate: np.ndarray |
     a, b = whitened(x, y, steps, rate)
     reasons = untestable(a, b)
     a, b, notes = freed(a, b)
+    persist = persisting(a, b)
     left = np.sqrt(a.left * b.left)
     e, f, steady = compared(a, b)
     product, square, weight = pair_products(e, f, left)
@@ -87,6 +91,7 @@ def parts_of(x: np.ndarray, y: np.ndarray, steps: np.ndarray, rate: np.ndarray |
         part.e, part.f, part.excess = e[:, j], f[:, j], float(excess[j])
         part.left = float(left[:, j].mean()) / part.excess
         part.free = n - int(max(a.trends[j], b.trends[j]))
+        part.persists = bool(persist[j])
         out.append(part)
     return out
 
@@ -131,7 +136,8 @@ def pooled(parts: list[RunProducts]) -> dict[str, object]:
         tails[:, 0] = alignment_tail(*pair)
         if only_aligned(signs.p, tails[0])[0]:
             ends[:, 0] = alignment_interval(*pair, SHARE * ALPHA)
-    test = with_alignment(signs, tails, ends)
+    persists = np.mean([part.persists for part in used]) > 0.5
+    test = widened(with_alignment(signs, tails, ends), np.array([persists]))
     return out | {
         "spikes": bool(test.spikes[0]),
         "r": test.r[0], "r_low": test.low[0], "r_high": test.high[0], "p": test.p[0], "least": test.least[0],

@@ -174,7 +174,8 @@ def _segment(name: str, line: dict) -> tuple[str, ...]:
     around = interval(line, "start_low", "start_high", "{:,.0f}") if line["segment"] else ""
     slope = f"{number(line['slope'], '{:+.3g}')} {interval(line, 'slope_low', 'slope_high', '{:+.2g}')}"
     return (
-        name, str(line["run"]), "changepoints", str(line["embedding_label"]),
+        name, str(line["run"]), "changepoints",
+        "; ".join(str(line[key]) for key in ("embedding_label", "reason") if line[key]),
         f"{number(line['start_step'], '{:,.0f}')} {around}".strip(), number(line["end_step"], "{:,.0f}"),
         f"{slope} per ln step", number(line["false_alarm_rate"], "{:.2f}"),
     )  # fmt: skip

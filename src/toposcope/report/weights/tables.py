@@ -117,7 +117,7 @@ def segments_table(study: Study) -> Table:
                 start.strip(),
                 number(line["end_step"], "{:,.0f}"),
                 slope.strip(),
-                str(line.get("direction", "")),
+                "; ".join(str(line[name]) for name in ("direction", "reason") if line.get(name)),
                 number(line.get("false_alarm_rate"), "{:.2f}"),
             )
         )
@@ -126,7 +126,7 @@ def segments_table(study: Study) -> Table:
         "Segments between changepoints",
         "Bends: where the slope on log step leaves every smooth trend, with the interval of each. False "
         "alarms are simulated for these steps: the highest share in which one of five kinds of plain curve "
-        "shows a bend.",
+        "shows a bend. Where noise of uneven size makes as much of one, the row says that it cannot be told.",
         (
             "feature",
             "run",
