@@ -165,6 +165,29 @@ class Analysis:
 
         return nearest_grid(self.longest_grid())
 
+    def calibrated(self, *, draws: int = 10_000, quiet: bool = True) -> pd.DataFrame:
+        """Simulate the nulls at the longest run's steps: how often each test is wrong there.
+
+        Each test's rate of rejection (`rate`, with its standard `error`) in every case (`kind` "null",
+        "blind", "fresh" or "planted"): see `toposcope.analysis.calibration_matrix`. 10,000 draws take
+        minutes.
+
+        Raises
+        ------
+        InputError
+            With fewer than 12 checkpoints.
+
+        Examples
+        --------
+        >>> frame = pd.DataFrame({"step": range(12), "loss": range(12, 0, -1), "mine": range(12)})
+        >>> rates = analysis_of(frame).calibrated(draws=100)
+        >>> sorted(set(rates["kind"])), bool(rates["rate"].between(0, 1).all())
+        (['blind', 'fresh', 'null', 'planted'], True)
+        """
+        from toposcope.analysis.trends.calibration import calibration_matrix
+
+        return calibration_matrix(self.longest_grid(), draws=draws, quiet=quiet)
+
     def refuse_nothing(self, parts: Sequence[str]) -> None:
         """Raise InputError where none of these tables holds a result."""
         if "trends" in parts and any(_holds_something(study.strengths) for study in self.studies):
