@@ -307,7 +307,7 @@ def study_of_rows(
     series = series_table(rows, metrics, runs, targets=scores, catalogue=catalogue)
     brought = () if scores is None else tuple(dict.fromkeys(scores["target"]))
     logged = pd.DataFrame() if metrics is None else metrics
-    if not len(logged) and subject is REPRESENTATIONS:  # states are read for themselves: no loss is missed
+    if not len(logged) and subject.by_itself:  # states are read for themselves: no loss is missed
         series = _without(series, "no metrics")
     log = Log(logged, runs, features=features, catalogue=catalogue) if len(logged) else None
     return _study(
@@ -342,7 +342,8 @@ def _study(
             f"features: {', '.join(series.columns(scope='model')[:6])}, ..."
         )
     asked = tuple(chosen_target(series, name, preferred=()) for name in targets)
-    target = asked[0] if asked else chosen_target(series, None, preferred=subject.targets)
+    preferred = (*series.losses, *subject.targets) if subject.by_itself else subject.targets
+    target = asked[0] if asked else chosen_target(series, None, preferred=preferred)
     chosen, further = chosen_targets(series, subject, target, asked, brought)
     return Study(
         subject, series, complete_runs(series), target, targets=chosen, further=further, wanted=columns,
