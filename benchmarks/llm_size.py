@@ -1,6 +1,6 @@
 """Measure a model of 1.1 thousand million weights whole, and plan one of 7 with 150 checkpoints.
 
-    python benchmarks/llm_size.py --checkpoints 3
+    python benchmarks/llm_size.py --checkpoints 2
 
 Writes a series in TinyLlama's shapes (bfloat16, two shards a checkpoint, random weights of unequal rows
 that drift a little) into a temporary folder, runs `toposcope weights` with its default features on it in a
@@ -119,11 +119,11 @@ def write_headers(place: Path, shape: Shape, checkpoints: int) -> int:
     return size // checkpoints
 
 
-def measure(series: Path, store: Path, features: str) -> dict[str, object]:
+def measure(series: Path, store: Path, features: str, jobs: int) -> dict[str, object]:
     """Run `toposcope weights` and return what it announced, took and held."""
     main = "from toposcope.cli.main import main; main()"
     line = [sys.executable, "-c", main, "weights", str(series), "--out", str(store)]
-    line += [*(("--features", features) if features else ()), "--yes"]
+    line += [*(("--features", features) if features else ()), "--jobs", str(jobs), "--yes"]
     start = time.monotonic()
     with tempfile.TemporaryFile("w+") as heard:
         process = subprocess.Popen(line, stderr=heard)
@@ -141,7 +141,7 @@ def measure(series: Path, store: Path, features: str) -> dict[str, object]:
         "processor": used.ru_utime + used.ru_stime,
         "peak_gb": used.ru_maxrss * 1024 / 1e9,
         "by_probe": {str(name): float(value) for name, value in per_unit.groupby("probe").mean().items()},
-        "rows_without_value": int((rows["status"] != "ok").sum()),
+        "rows_without_value": int(rows["value"].isna().sum()),
     }
 
 
@@ -161,8 +161,9 @@ def plan(series: Path) -> dict[str, object]:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--checkpoints", type=int, default=3)
+    parser.add_argument("--checkpoints", type=int, default=2)
     parser.add_argument("--features", default="", help="as `toposcope weights` takes them; its default")
+    parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument(
         "--place", type=Path, help="a folder with room; the series in it is made once and kept"
     )
@@ -177,7 +178,7 @@ def main() -> int:
             series = (options.place or Path(name)) / "series"
             if not series.exists():
                 write_series(series, TINY_LLAMA, options.checkpoints)
-            found["measured"] = took = measure(series, Path(name) / "store", options.features)
+            found["measured"] = took = measure(series, Path(name) / "store", options.features, options.jobs)
             print(f"1.1B x {options.checkpoints}: {took['announced']}")
             for key in ("exit", "seconds", "processor", "peak_gb", "rows_without_value"):
                 print(f"  {key:20s} {took[key]:.2f}")

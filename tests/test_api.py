@@ -17,10 +17,14 @@ from toposcope import api
 from toposcope.analysis.forecast.families import LastValue
 from toposcope.cli.main import COMMANDS, main
 from toposcope.errors import InputError
+from toposcope.probes.representations.kept import KeptSeries, read_states
+from toposcope.probes.representations.options import RepresentationOptions
 from toposcope.types import Diagram
 
 README = Path(__file__).parents[1] / "README.md"
-FUNCTIONS = ("analyze", "audit", "compare", "forecast", "measure", "open_series", "report", "train")
+FUNCTIONS = (
+    "analyze", "audit", "compare", "fit_scaling_law", "forecast", "measure", "open_series", "report", "train",
+)  # fmt: skip
 
 
 @pytest.fixture(scope="module")
@@ -42,7 +46,7 @@ def test_the_readme_runs(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     text = README.read_text(encoding="utf-8").split("## From Python")[1].split("\n## ")[0]
     blocks = re.findall(r"```python\n(.*?)```", text, re.S)
-    assert len(blocks) == 5
+    assert len(blocks) == 6
     space: dict[str, object] = {}
     for block in blocks:
         assert len([line for line in block.splitlines() if line and not line.startswith("import")]) <= 5
@@ -104,6 +108,33 @@ def test_an_analysis_answers_first_and_holds_every_table(frame):
     assert data["findings"][0]["headline"].startswith(first[:30])  # type: ignore[index]
     with pytest.raises(InputError, match="no table 'nothing'; there are families"):
         analysis.table("nothing")
+
+
+def _printed(command: list[str], capsys) -> dict:
+    with pytest.raises(SystemExit) as ended:
+        main([*command, "--json"])
+    assert ended.value.code == 0
+    return json.loads(capsys.readouterr().out)
+
+
+def test_a_law_and_the_tests_error_rates_are_those_of_the_commands(frame, tmp_path, capsys):
+    frame.to_csv(tmp_path / "mine.csv", index=False)
+    told = _printed(["analyze", str(tmp_path / "mine.csv"), "--law", "power"], capsys)
+    law = ts.fit_scaling_law(frame, "power")
+    assert not law.failed
+    assert (told["formula"], told["models"], told["sizes"]) == (law.formula, 3, law.sizes)
+    numbers = [row["value"] for row in told["fit"]]
+    assert numbers == [None if value != value else value for value in law.table["value"]]
+    assert repr(law) in law._repr_html_()
+    assert law.counted == "90 rows, the last rows of 3 runs, 3 distinct sizes"
+    with pytest.raises(InputError, match="no quantity 'width'; columns names size"):
+        ts.fit_scaling_law(frame, "offset", columns={"width": "n"})
+    with pytest.raises(InputError, match="no law called 'gold'"):
+        ts.fit_scaling_law(frame, "gold")
+    told = _printed(["analyze", str(tmp_path / "mine.csv"), "--calibrate", "--draws", "100"], capsys)
+    rates = ts.analyze(frame).calibrated(draws=100)
+    assert [row["rate"] for row in told["rates"]] == rates["rate"].tolist()
+    assert len(told["steps"]) == 30
 
 
 def test_a_csv_a_frame_and_a_path_give_the_same_analysis(frame, tmp_path):
@@ -197,3 +228,44 @@ def test_a_diagram_draws_what_it_holds():
     assert points[0] == [[0.0, 1.0]]
     assert points[1][0][1] > 1.0
     assert Diagram(1, np.array([]), np.array([])).plot() is not None
+
+
+FEW = RepresentationOptions(components=4, points=12, draws=2, nulls=1, perplexity_texts=4)
+
+
+@pytest.fixture(scope="module")
+def kept(tmp_path_factory) -> tuple[Path, ts.Store]:
+    """Return where a tiny model's states on twelve texts were kept, and the store made with them."""
+    folder = tmp_path_factory.mktemp("kept")
+    ts.train("demo", folder / "runs", models=["tiny-3k"], overrides={"steps": 2, "checkpoint_every": 1})
+    lines = [f"{n} small cats sat on {n + 1} mats. " * (1 + n % 3) for n in range(24)]
+    (folder / "texts.txt").write_text("\n".join(lines))
+    asked = api.TextsAsked(texts=str(folder / "texts.txt"), limit=12, min_chars=40, keep=folder / "states")
+    store = ts.measure(
+        folder / "runs", folder / "store", features="representations", texts=asked, options=FEW
+    )
+    return folder / "states", store
+
+
+def test_measure_takes_the_texts_that_were_asked_for_and_keeps_their_states(kept):
+    folder, store = kept
+    series = KeptSeries(folder)
+    assert [at.step for at in series] == [0, 1, 2]
+    # two lines of three have forty characters: twelve of sixteen are read
+    assert {len(states) for at in series for states in read_states(folder, at).values()} == {12}
+    assert {"h1_total", "perplexity"} <= set(store.features()["feature"])
+
+
+def test_measure_reads_states_that_were_kept_without_a_model_and_finds_the_same(kept, tmp_path):
+    folder, store = kept
+    again = ts.measure(KeptSeries(folder), tmp_path / "again", features="representations", options=FEW)
+    keys = ["run", "step", "feature", "layer", "draw", "name"]
+    first, second = (one.features().set_index(keys)["value"].sort_index() for one in (store, again))
+    pd.testing.assert_series_equal(first, second, rtol=1e-12)
+    few = ts.measure(KeptSeries(folder), tmp_path / "few", features="representations", options=FEW, limit=8)
+    fewer = few.features().set_index(keys)["value"].sort_index()
+    total = [one.xs("h1_total", level="feature").sum() for one in (first, fewer)]
+    assert total[1] != total[0]
+    with pytest.raises(InputError, match="13 texts were asked for, 12 were kept in"):
+        ts.measure(KeptSeries(folder), tmp_path / "many", features="representations", limit=13)
+    assert not (tmp_path / "many").exists()

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from toposcope.analysis.analysis import Analysis
-    from toposcope.api import analyze, audit, compare, forecast, measure, report
+    from toposcope.api import analyze, audit, compare, fit_scaling_law, forecast, measure, report
     from toposcope.errors import InputError
     from toposcope.monitor.inside import Monitor
     from toposcope.probes.base import Probe
@@ -47,6 +47,7 @@ __all__ = [
     "analyze",
     "audit",
     "compare",
+    "fit_scaling_law",
     "forecast",
     "measure",
     "neural_persistence",
@@ -76,6 +77,7 @@ _HOME = {
     "analyze": "api",
     "audit": "api",
     "compare": "api",
+    "fit_scaling_law": "api",
     "forecast": "api",
     "measure": "api",
     "neural_persistence": "topology",

@@ -20,6 +20,7 @@ from toposcope.figures import (
     scaling,
     vietoris_rips,
 )
+from toposcope.figures.neural_persistence import Persistences
 from toposcope.figures.style import NULL, to_png
 
 H0 = "rips/euclidean/pooled/h0_total"
@@ -64,7 +65,7 @@ def test_loss_curves_of_nothing_say_so(metrics, runs):
 
 
 def test_neural_persistence_is_drawn_beside_its_null_band(features, runs):
-    figure = neural_persistence.draw(features, runs, null="neural_persistence_shuffled")
+    figure = neural_persistence.draw(Persistences(features, runs, null="neural_persistence_shuffled"))
     small, large = figure.axes
     measured = {line.get_label(): line for line in small.lines}["measured"]
     assert measured.get_ydata().tolist() == pytest.approx([0.4, 0.425, 0.45, 0.5])
@@ -76,7 +77,7 @@ def test_neural_persistence_is_drawn_beside_its_null_band(features, runs):
 
 
 def test_neural_persistence_of_another_convention_is_not_mixed_in(features, runs):
-    figure = neural_persistence.draw(features, runs, filtration="rieck", null="neural_persistence_shuffled")
+    figure = neural_persistence.draw(Persistences(features, runs, "rieck", "neural_persistence_shuffled"))
     assert _texts(figure) == ["not measured", "not measured"]
 
 
@@ -268,7 +269,7 @@ def test_scaling_without_known_sizes_says_so(finals, fits, runs):
 
 
 def test_layers_have_a_row_per_role_and_a_line_per_matrix(features, runs):
-    figure = layers.draw(features, runs, null="neural_persistence_shuffled")
+    figure = layers.draw(Persistences(features, runs, null="neural_persistence_shuffled"))
     mlp, _, head, _ = figure.axes
     assert [mlp.get_ylabel(), head.get_ylabel()] == ["mlp", "head"]
     drawn = {line.get_label(): line for line in mlp.lines}
@@ -279,7 +280,7 @@ def test_layers_have_a_row_per_role_and_a_line_per_matrix(features, runs):
 
 
 def test_layers_without_matrices_say_so(features, runs):
-    figure = layers.draw(features[features["role"] == "model"], runs)
+    figure = layers.draw(Persistences(features[features["role"] == "model"], runs))
     assert "neural persistence per matrix was not measured" in _texts(figure)
 
 
@@ -303,12 +304,12 @@ def test_every_figure_renders_with_nothing_to_show(features, metrics, runs, tren
     for figure in (
         overview.draw(none, metrics.iloc[:0], runs, finals.iloc[:0], fits.iloc[:0], CATALOGUE),
         loss_curves.draw(metrics.iloc[:0], runs),
-        neural_persistence.draw(none, runs),
+        neural_persistence.draw(Persistences(none, runs)),
         vietoris_rips.draw(none, runs),
         loss_against_h0.draw(none, metrics.iloc[:0], runs),
         correlations.draw(trends.iloc[:0], runs, CATALOGUE),
         forecast.draw(forecasts.iloc[:0]),
         scaling.draw(finals.iloc[:0], fits.iloc[:0], runs, CATALOGUE),
-        layers.draw(none, runs),
+        layers.draw(Persistences(none, runs)),
     ):
         assert len(to_png(figure)) > 1000

@@ -9,6 +9,7 @@ from matplotlib.figure import Figure
 
 from toposcope.figures import barcode, loss_curves, neural_persistence, vietoris_rips
 from toposcope.figures.marks import bends_of, mark_bends
+from toposcope.figures.neural_persistence import Persistences
 from toposcope.figures.snapshot import at_the_end
 from toposcope.figures.style import new_figure
 
@@ -95,7 +96,7 @@ def test_a_snapshot_holds_the_last_checkpoint_beside_its_null() -> None:
     rows += [
         {**base, "step": 5, "name": "m.weight", "feature": "shuffled", "value": value} for value in (1.0, 2.0)
     ]
-    table = at_the_end(pd.DataFrame(rows), "a", filtration="seed004", null="shuffled")
+    table = at_the_end(Persistences(pd.DataFrame(rows), pd.DataFrame(), null="shuffled"), "a")
     assert table["value"].tolist() == [5, 6]
     assert table[["low", "high"]].iloc[0].tolist() == [1.0, 2.0]
     assert table[["low", "high"]].iloc[1].isna().all()
@@ -116,7 +117,7 @@ def test_alarms_stand_on_the_curves_of_their_run() -> None:
     ]  # fmt: skip
     runs = pd.DataFrame({"run": ["a", "b"], "family": ["", ""], "parameters": [10, 1000]})
     alarms = {"a": [("loss spike", 5.0)]}
-    panels = neural_persistence.draw(pd.DataFrame(rows), runs, filtration="seed004", alarms=alarms)
+    panels = neural_persistence.draw(Persistences(pd.DataFrame(rows), runs), alarms=alarms)
     assert _marked(panels) == [[5.0, 5.0]], "the other run's panel has none"
     assert "loss spike" in [text.get_text() for ax in panels.axes for text in ax.texts]
     cloud = pd.concat(

@@ -165,6 +165,29 @@ class Analysis:
 
         return nearest_grid(self.longest_grid())
 
+    def calibrated(self, *, draws: int = 10_000, quiet: bool = True) -> pd.DataFrame:
+        """Simulate the nulls at the longest run's steps: how often each test is wrong there.
+
+        Each test's rate of rejection (`rate`, with its standard `error`) in every case (`kind` "null",
+        "blind", "fresh" or "planted"): see `toposcope.analysis.calibration_matrix`. 10,000 draws take
+        minutes.
+
+        Raises
+        ------
+        InputError
+            With fewer than 12 checkpoints.
+
+        Examples
+        --------
+        >>> frame = pd.DataFrame({"step": range(12), "loss": range(12, 0, -1), "mine": range(12)})
+        >>> rates = analysis_of(frame).calibrated(draws=100)
+        >>> sorted(set(rates["kind"])), bool(rates["rate"].between(0, 1).all())
+        (['blind', 'fresh', 'null', 'planted'], True)
+        """
+        from toposcope.analysis.trends.calibration import calibration_matrix
+
+        return calibration_matrix(self.longest_grid(), draws=draws, quiet=quiet)
+
     def refuse_nothing(self, parts: Sequence[str]) -> None:
         """Raise InputError where none of these tables holds a result."""
         if "trends" in parts and any(_holds_something(study.strengths) for study in self.studies):
@@ -284,7 +307,7 @@ def study_of_rows(
     series = series_table(rows, metrics, runs, targets=scores, catalogue=catalogue)
     brought = () if scores is None else tuple(dict.fromkeys(scores["target"]))
     logged = pd.DataFrame() if metrics is None else metrics
-    if not len(logged) and subject is REPRESENTATIONS:  # states are read for themselves: no loss is missed
+    if not len(logged) and subject.by_itself:  # states are read for themselves: no loss is missed
         series = _without(series, "no metrics")
     log = Log(logged, runs, features=features, catalogue=catalogue) if len(logged) else None
     return _study(
@@ -320,7 +343,8 @@ def _study(
             + did_you_mean(absent[0], [*series.targets, *series.columns()])
         )
     asked = tuple(chosen_target(series, name, preferred=()) for name in targets)
-    target = asked[0] if asked else chosen_target(series, None, preferred=subject.targets)
+    preferred = (*series.losses, *subject.targets) if subject.by_itself else subject.targets
+    target = asked[0] if asked else chosen_target(series, None, preferred=preferred)
     chosen, further = chosen_targets(series, subject, target, asked, brought)
     return Study(
         subject, series, complete_runs(series), target, targets=chosen, further=further, wanted=columns,

@@ -28,7 +28,6 @@ from toposcope.analysis.table import SeriesTable
 from toposcope.analysis.trends.confounds import confound_table, walk_bound
 from toposcope.analysis.trends.usual import DEFAULT_DRAWS, Draws
 from toposcope.analysis.trends.verdicts import (
-    DEFAULT_TARGETS,
     LEAST_POINTS,
     default_columns,
     family_table,
@@ -330,9 +329,9 @@ def chosen_targets(
     `wanted` were asked for and stand alone with the further ones; otherwise the usual losses are there. What
     the rows themselves say of quality, beyond what the subject prefers, counts as brought along.
     """
-    known = {*subject.targets, *DEFAULT_TARGETS}
+    known = {*subject.targets, *series.usual_targets}
     along = {*brought, *(name for name in series.own if name not in known)}
     more = tuple(name for name in series.targets if name in along and name != target)
-    usual = wanted if wanted else [name for name in DEFAULT_TARGETS if name in series.targets]
+    usual = wanted if wanted else series.usual_targets
     first = [target] if target else []
     return tuple(dict.fromkeys([*first, *usual, *more])), tuple(t for t in more if t not in wanted)

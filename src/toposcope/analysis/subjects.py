@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import pandas as pd
 
-from toposcope.analysis.hidden import COUNT, ENTROPY, PROBE, QUALITY, RANK, SENSITIVITY, TOP, TOTAL
+from toposcope.analysis.hidden import COUNT, ENTROPY, PROBE, RANK, SENSITIVITY, TOP, TOTAL
 
 H0 = "rips/euclidean/pooled/h0_total"
 H0_SCALED = "rips/euclidean/pooled/h0_total_scaled"
@@ -27,7 +27,8 @@ class Subject:
     """One kind of measured object, and what its findings lead with.
 
     `topology` is what is judged, in words; `moved` are the columns whose change is told, `leads` those that
-    stand for the whole in a sentence on time; `targets` are preferred in this order.
+    stand for the whole in a sentence on time; `targets` are preferred in this order, behind the losses that
+    the rows themselves give where these are read `by_itself`, not beside a training log.
     """
 
     name: str
@@ -37,6 +38,7 @@ class Subject:
     targets: tuple[str, ...]
     moved: tuple[str, ...] = ()
     ends: tuple[str, ...] = ()
+    by_itself: bool = False
 
 
 _LOSSES = ("heldout_loss", "loss")
@@ -54,7 +56,7 @@ GRADIENTS = Subject(
 REPRESENTATIONS = Subject(
     "representations", "Representations", "the topology of these representations",
     "Persistent homology of the hidden states that a fixed set of texts gets during training.",
-    (QUALITY, *_LOSSES), (TOTAL, COUNT, RANK, TOP), (COUNT, TOTAL, ENTROPY, RANK),
+    _LOSSES, (TOTAL, COUNT, RANK, TOP), (COUNT, TOTAL, ENTROPY, RANK), by_itself=True,
 )  # fmt: skip
 LANDSCAPE = Subject(
     "landscape", "Loss surface", "the shape of the loss surface",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
@@ -12,11 +12,13 @@ import pandas as pd
 from toposcope.analysis.catalogue import CATALOGUE, column_key, describe, label_of
 from toposcope.analysis.derived import with_derived
 from toposcope.analysis.efficiency import add_targets, averaged
-from toposcope.analysis.targets import join_targets, own_targets
+from toposcope.analysis.targets import join_targets, own_losses, own_targets
 from toposcope.errors import InputError, did_you_mean
 from toposcope.types import Kind, Scope
 
 KEYS = ("run", "step")
+LOGGED = ("loss", "heldout_loss", "gap", "efficiency", "efficiency_flop")
+"""Targets that a log gives."""
 _GOOD = ("ok", "subsampled", "truncated")
 _READ = (
     "run", "step", "probe", "scope", "name", "role", "layer", "filtration", "draw", "feature", "value",
@@ -32,7 +34,8 @@ class SeriesTable:
     `values` and `spread` have one row per (run, step), sorted; `catalogue` says what each feature column
     is; `targets` names the target columns present; `runs` has the columns of the store's runs table
     (possibly empty); `problems` lists what was merged or left out, in words; `repeated` says how many rows
-    of each run repeated a step and were averaged; `own` are the targets that the feature rows gave.
+    of each run repeated a step and were averaged; `own` are the targets that the feature rows gave, and
+    `losses` those of them that are the logarithm of a quality, each with the quality's label and unit.
     """
 
     values: pd.DataFrame
@@ -43,6 +46,12 @@ class SeriesTable:
     problems: tuple[str, ...] = ()
     repeated: dict[str, int] = field(default_factory=dict)
     own: tuple[str, ...] = ()
+    losses: Mapping[str, tuple[str, str]] = field(default_factory=dict)
+
+    @property
+    def usual_targets(self) -> list[str]:
+        """The targets that are tested unless others are named: those of a log, and the rows' own losses."""
+        return [name for name in (*LOGGED, *self.losses) if name in self.targets]
 
     @property
     def run_names(self) -> list[str]:
@@ -156,7 +165,8 @@ def series_table(
     table = with_targets(
         SeriesTable(values, spread, columns, names, runs, problems), own_targets(rows, catalogue)
     )
-    table = replace(table, own=table.targets[len(names) :])
+    own = table.targets[len(names) :]
+    table = replace(table, own=own, losses=own_losses(own, catalogue))
     return table if targets is None else with_targets(table, targets)
 
 

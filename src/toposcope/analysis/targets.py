@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Hashable, Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -126,12 +127,8 @@ def own_targets(features: pd.DataFrame, declared: pd.DataFrame | None = None) ->
     >>> own_targets(rows)[["target", "value"]].values.tolist()
     [['log_perplexity', 1.0]]
     """
-    if declared is None or "target" not in declared or declared["target"].isna().all():
-        from toposcope.probes.catalogue import own_catalogue
-
-        declared = own_catalogue()
     found = [pd.DataFrame(columns=list(COLUMNS))]
-    for line in declared[declared["target"].fillna("") != ""].to_dict("records"):
+    for line in _giving_targets(declared):
         mine = features[(features["probe"] == line["probe"]) & (features["feature"] == line["feature"])]
         if mine.empty:
             continue
@@ -146,6 +143,25 @@ def own_targets(features: pd.DataFrame, declared: pd.DataFrame | None = None) ->
         found.append(mine.assign(target=line["target"], status="ok", reason=""))
     found = [part for part in found if len(part)] or found[:1]
     return pd.concat(found, ignore_index=True)[list(COLUMNS)]
+
+
+def own_losses(names: Sequence[str], declared: pd.DataFrame | None = None) -> dict[str, tuple[str, str]]:
+    """Return which of these targets are logarithms of a declared quality, each with its label and unit.
+
+    >>> own_losses(["probe_accuracy", "log_perplexity"])
+    {'log_perplexity': ('perplexity', 'per token')}
+    """
+    lines = [line for line in _giving_targets(declared) if line["target"] in names] if names else []
+    return {line["target"]: (line["label"], line["unit"]) for line in lines if line["log_target"]}
+
+
+def _giving_targets(declared: pd.DataFrame | None) -> list[dict[Hashable, Any]]:
+    """Return the lines of a catalogue that give a target; of the package's own probes where it tells none."""
+    if declared is None or "target" not in declared or declared["target"].isna().all():
+        from toposcope.probes.catalogue import own_catalogue
+
+        declared = own_catalogue()
+    return declared[declared["target"].fillna("") != ""].to_dict("records")
 
 
 def join_targets(

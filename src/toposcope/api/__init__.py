@@ -5,11 +5,12 @@ from __future__ import annotations
 from toposcope.api.checkpoints import audit, compare
 from toposcope.api.forecasting import Forecasts, forecast
 from toposcope.api.judgements import analyze, report
+from toposcope.api.laws import ScalingLaw, fit_scaling_law
 from toposcope.api.measuring import measure
 from toposcope.api.representations import TextsAsked
 from toposcope.api.results import Audit, Comparison, Report
 
 __all__ = [
-    "Audit", "Comparison", "Forecasts", "Report", "TextsAsked", "analyze", "audit", "compare", "forecast",
-    "measure", "report",
+    "Audit", "Comparison", "Forecasts", "Report", "ScalingLaw", "TextsAsked", "analyze", "audit", "compare",
+    "fit_scaling_law", "forecast", "measure", "report",
 ]  # fmt: skip

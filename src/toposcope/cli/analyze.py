@@ -59,7 +59,7 @@ _TABLES = (
 )
 @click.option(
     "--law",
-    type=click.Choice(list(LAWS)),
+    type=click.Choice(LAWS),
     help="Fit this scaling law instead: a table with a row per model, or a store's last checkpoints.",
 )
 @click.option(
@@ -194,8 +194,13 @@ def _calibrate(source: Path | None, draws: int, out: Path | None, as_json: bool)
     from toposcope.analysis.trends.calibration import VERDICT, as_matrix, calibration_matrix
     from toposcope.api import analyze
 
-    steps = np.arange(51) * 100.0 if source is None else analyze(source).longest_grid()
-    found = calibration_matrix(steps, draws=draws, quiet=as_json)
+    if source is None:
+        steps = np.arange(51) * 100.0
+        found = calibration_matrix(steps, draws=draws, quiet=as_json)
+    else:
+        analysis = analyze(source)
+        steps = analysis.longest_grid()
+        found = analysis.calibrated(draws=draws, quiet=as_json)
     if as_json:
         print_json({"steps": steps.tolist(), "draws": draws, "rates": found.to_dict("records")})
     else:

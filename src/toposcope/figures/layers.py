@@ -8,9 +8,8 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
-from toposcope.analysis.lines import select
-from toposcope.figures.neural_persistence import PROBE, thin
-from toposcope.figures.series import DrawnSize, binned, sizes
+from toposcope.figures.neural_persistence import Persistences
+from toposcope.figures.series import DrawnSize, binned
 from toposcope.figures.style import (
     INK,
     NULL,
@@ -22,7 +21,7 @@ from toposcope.figures.style import (
     size_title,
     step_axis,
 )
-from toposcope.types import Normalization, Scope
+from toposcope.types import Scope
 
 ROLES = ("attention", "mlp", "head", "embedding", "other")
 PANELS = 5
@@ -34,32 +33,14 @@ _OUTSIDE = OKABE_ITO[1]
 """Colour of matrices that belong to no layer (head, embedding)."""
 
 
-def draw(
-    features: pd.DataFrame,
-    runs: pd.DataFrame,
-    *,
-    filtration: str = Normalization.MATRIX,
-    null: str | None = None,
-) -> Figure:
+def draw(rows: Persistences) -> Figure:
     """Draw each matrix's neural persistence against the step: a row per role, a column per size.
 
-    Parameters
-    ----------
-    features
-        The store's features table. Used: probe "neural_persistence"; per-matrix rows of
-        "neural_persistence" (coloured by layer, averaged over seeds) and of
-        its null (dotted grey: mean over draws and matrices of the role).
-    runs
-        Columns run, family, parameters.
-    filtration
-        Normalization of neural persistence.
-    null
-        What its null is called in the table; None draws none.
+    Of `rows` those of the scope "matrix" are drawn: coloured by layer, averaged over seeds; dotted grey, the
+    null's mean over draws and matrices of the role.
     """
-    matrices = select(features, "neural_persistence", probe=PROBE, filtration=filtration)
-    matrices = matrices[matrices["scope"] == Scope.MATRIX]
-    shuffled = select(features, null, probe=PROBE, filtration=filtration) if null else matrices.iloc[:0]
-    groups = thin(sizes(runs), PANELS)
+    matrices, shuffled = rows.measured(Scope.MATRIX), rows.shuffled(Scope.MATRIX)
+    groups = rows.sizes(PANELS)
     roles = [role for role in ROLES if (matrices["role"] == role).any()]
     depth = int(matrices["layer"].max()) + 1 if matrices["layer"].notna().any() else 0
     colours = sequential(depth)
@@ -73,11 +54,11 @@ def draw(
         )
         if not roles:
             say_empty(axes[0, 0], "neural persistence per matrix was not measured")
-        for row, role in enumerate(roles):
+        for place, role in enumerate(roles):
             mine, null_rows = matrices[matrices["role"] == role], shuffled[shuffled["role"] == role]
-            for ax, group in zip(axes[row], groups, strict=True):
+            for ax, group in zip(axes[place], groups, strict=True):
                 panel(ax, mine, null_rows, group, colours)
-            axes[row, 0].set_ylabel(role, fontweight="bold")
+            axes[place, 0].set_ylabel(role, fontweight="bold")
         for ax, group in zip(axes[0], groups, strict=True):
             size_title(ax, group.label, group.colour)
         for ax in axes[-1]:
@@ -93,7 +74,7 @@ def panel(
 ) -> None:
     """Draw the matrices of one role in one size on `ax`."""
     mine = matrices[matrices["run"].isin(group.runs)]
-    null = shuffled[shuffled["run"].isin(group.runs) & (shuffled["scope"] == Scope.MATRIX)]
+    null = shuffled[shuffled["run"].isin(group.runs)]
     if len(null):
         mean = null.groupby("step")["value"].mean()
         ax.plot(

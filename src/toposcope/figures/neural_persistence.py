@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
@@ -15,32 +17,56 @@ from toposcope.figures.style import MUTED, NULL, house, new_figure, say_empty, s
 from toposcope.types import Normalization, Scope
 
 PROBE = "neural_persistence"
+"""The probe, and its feature of the same name."""
 PANELS = 12
 """Most sizes drawn side by side; beyond it the sizes are thinned out evenly."""
 
 
-def draw(
-    features: pd.DataFrame,
-    runs: pd.DataFrame,
-    *,
-    filtration: str = Normalization.MATRIX,
-    null: str | None = None,
-    bends: pd.DataFrame | None = None,
-    alarms: Marks | None = None,
-) -> Figure:
-    """Draw the mean neural persistence over a model's matrices against the step, one panel per size.
+@dataclass(frozen=True)
+class Persistences:
+    """Neural persistence and its null, as every figure of it reads them from a store.
 
     Parameters
     ----------
     features
-        The store's features table. Used: probe "neural_persistence", role "model", feature
-        "neural_persistence" and its null (one row per draw).
+        The store's features table. Used: probe "neural_persistence", feature "neural_persistence" and its
+        null (one row per draw).
     runs
         Columns run, family, parameters.
     filtration
         Normalization of neural persistence.
     null
-        What its null is called in the table; None draws none.
+        What its null is called in the table; None: there is none.
+    """
+
+    features: pd.DataFrame
+    runs: pd.DataFrame
+    filtration: str = Normalization.MATRIX
+    null: str | None = None
+
+    def sizes(self, most: int) -> list[DrawnSize]:
+        """Return at most `most` of the model sizes."""
+        return thin(sizes(self.runs), most)
+
+    def measured(self, scope: Scope) -> pd.DataFrame:
+        """Return the rows of the measurement in one scope."""
+        return self._rows(PROBE, scope)
+
+    def shuffled(self, scope: Scope) -> pd.DataFrame:
+        """Return the rows of its null in one scope; none where there is no null."""
+        return self.features.iloc[:0] if self.null is None else self._rows(self.null, scope)
+
+    def _rows(self, feature: str, scope: Scope) -> pd.DataFrame:
+        return select(self.features, feature, probe=PROBE, filtration=self.filtration, scope=scope)
+
+
+def draw(rows: Persistences, *, bends: pd.DataFrame | None = None, alarms: Marks | None = None) -> Figure:
+    """Draw the mean neural persistence over a model's matrices against the step, one panel per size.
+
+    Parameters
+    ----------
+    rows
+        What is drawn: the rows of the scope "model".
     bends
         Its changepoints, as `toposcope.figures.marks.bends_of` returns them.
     alarms
@@ -52,13 +78,14 @@ def draw(
         Coloured: the measurement (mean over seeds with its interval, where there are seeds). Grey: the
         same entries in random order, mean and 95% prediction band over the draws.
     """
-    groups = thin(sizes(runs), PANELS)
-    rows = int(np.ceil(len(groups) / 5))
-    columns = int(np.ceil(len(groups) / rows)) if groups else 1
+    groups = rows.sizes(PANELS)
+    measured, shuffled = rows.measured(Scope.MODEL), rows.shuffled(Scope.MODEL)
+    lines = max(int(np.ceil(len(groups) / 5)), 1)
+    columns = int(np.ceil(len(groups) / lines)) if groups else 1
     with house():
-        figure, axes = new_figure(2.35 * max(rows, 1) + 0.25, rows=max(rows, 1), columns=columns, sharey=True)
+        figure, axes = new_figure(2.35 * lines + 0.25, rows=lines, columns=columns, sharey=True)
         for ax, group in zip(axes.flat, groups, strict=False):
-            panel(ax, features, group, filtration=filtration, null_name=null, bends=bends)
+            panel(ax, measured, shuffled, group, bends=bends)
             mark_symptoms(ax, {run: found for run, found in (alarms or {}).items() if run in group.runs})
         for ax in axes.flat[len(groups) :]:
             ax.set_axis_off()
@@ -68,17 +95,13 @@ def draw(
 
 def panel(
     ax: Axes,
-    features: pd.DataFrame,
+    measured: pd.DataFrame,
+    shuffled: pd.DataFrame,
     group: DrawnSize,
     *,
-    filtration: str,
-    null_name: str | None,
     bends: pd.DataFrame | None = None,
 ) -> None:
     """Draw one size and its null on `ax`."""
-    of_model = {"probe": PROBE, "filtration": filtration, "scope": Scope.MODEL}
-    measured = select(features, "neural_persistence", **of_model)
-    shuffled = select(features, null_name, **of_model) if null_name else measured.iloc[:0]
     size_title(ax, group.label, group.colour)
     line = curve(measured, group.runs)
     if line.empty:
@@ -106,7 +129,7 @@ def panel(
 
 def together(ax: Axes, features: pd.DataFrame, groups: list[DrawnSize], *, filtration: str) -> None:
     """Draw all sizes on one pair of axes, without their nulls."""
-    rows = select(features, "neural_persistence", probe=PROBE, filtration=filtration, role="model")
+    rows = select(features, PROBE, probe=PROBE, filtration=filtration, role="model")
     ax.set_title("Neural persistence")
     if rows.empty:
         say_empty(ax, "neural persistence was not measured")

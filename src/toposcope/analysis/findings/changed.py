@@ -13,7 +13,7 @@ from toposcope.analysis.ends import draw_noise, first_last
 from toposcope.analysis.findings.base import Finding
 from toposcope.analysis.forms import extent
 from toposcope.analysis.groups import short
-from toposcope.analysis.hidden import PROBE, QUALITY, WITH_NULL, of_layer
+from toposcope.analysis.hidden import PROBE, WITH_NULL, of_layer
 from toposcope.analysis.lines import curve, null_band, select
 from toposcope.types import Scope
 
@@ -73,8 +73,8 @@ def _quality(study: Study) -> dict[str, object] | None:
     if ends.empty:
         return None
     first, last, label, unit = ends["first"], ends["last"], study.labels.label(column), ""
-    if column == QUALITY:
-        first, last, label, unit = np.exp(first), np.exp(last), "perplexity", "per token"
+    if column in study.series.losses:
+        first, last, (label, unit) = np.exp(first), np.exp(last), study.series.losses[column]
     rose = int((ends["last"] >= ends["first"]).sum())
     return {
         "label": label, "unit": unit, "first": extent(first), "last": extent(last), "rose": rose,

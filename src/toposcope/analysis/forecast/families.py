@@ -45,6 +45,10 @@ class _Family(Forecaster):
 
     def predict(self, seen: Curve) -> Point:
         """Fit the family to the losses after warm-up and read off the rest of the run."""
+        point: Point = seen.known(("fit of", self.name), lambda: self._fitted(seen))
+        return point
+
+    def _fitted(self, seen: Curve) -> Point:
         data = binned(seen, 150, after=warmup_end(seen))
         shapes = self._shapes(data.step + 1.0, seen)
         a, c, index = _best_line(shapes, data.loss, data.count, *self._pin(seen))
@@ -126,6 +130,10 @@ class SmoothedPow3(Forecaster):
 
     def predict(self, seen: Curve) -> Point:
         """Smooth, fit, extrapolate."""
+        point: Point = seen.known(("fit of", self.name), lambda: self._fitted(seen))
+        return point
+
+    def _fitted(self, seen: Curve) -> Point:
         data = binned(seen, 150, after=warmup_end(seen))
         falling = -_isotonic(-data.loss, data.count)
         scale = seen.last + 1.0

@@ -37,6 +37,17 @@ NEEDS = {
 }
 """Law -> the quantities it relates."""
 
+FORMULAS = {
+    "power": "a N^b",
+    "offset": "a N^b + c (for a loss c = E >= 0)",
+    "chinchilla": "E + A / N^alpha + B / D^beta",
+    "kaplan": "[(N_c / N)^(alpha_N / alpha_D) + D_c / D]^alpha_D",
+    "size-steps": "(N_c / N)^alpha_N + (S_c / S)^alpha_S",
+    "loss-to-loss": "K (L - floor_x)^kappa + floor_y",
+    "two-stage": "loss = a C^b + c, score = sigmoid of the loss",
+}
+"""Law -> how it is written."""
+
 NO_FLOOR = "a loss has a floor: without one this exponent is too shallow (law offset fits it)"
 
 ROWS = ("law", "parameter", "value", "error", "low", "high", "n", "left_out", "status", "reason")

@@ -16,7 +16,7 @@ from toposcope.analysis.trends.innovations import (
     product_test,
 )
 from toposcope.analysis.trends.refusals import untestable
-from toposcope.analysis.trends.verdicts import DEFAULT_TARGETS, default_columns
+from toposcope.analysis.trends.verdicts import default_columns
 from toposcope.analysis.trends.whitening import whiten
 
 FLIPS = 999
@@ -107,9 +107,7 @@ def lag_table(
     of all lags tried, `lead_p` against the best of the leads alone, `lag_holm` adjusts `lag_p` over the rows
     of a target.
     """
-    targets = (
-        [name for name in DEFAULT_TARGETS if name in table.targets] if targets is None else list(targets)
-    )
+    targets = table.usual_targets if targets is None else list(targets)
     columns = default_columns(table) if columns is None else list(columns)
     rows: list[tuple[object, ...]] = []
     for target in targets:

@@ -13,7 +13,7 @@ from toposcope.analysis.statistics import correlation, holm, ranks
 from toposcope.analysis.table import SeriesTable
 from toposcope.analysis.trends.basis import core_trends
 from toposcope.analysis.trends.innovations import LEAST_LENGTH
-from toposcope.analysis.trends.verdicts import DEFAULT_TARGETS, default_columns
+from toposcope.analysis.trends.verdicts import default_columns
 from toposcope.distributions import student_quantile
 from toposcope.seeding import rng
 
@@ -124,9 +124,7 @@ def replicate_table(
     replicates, rows of the family "all sizes" pool them. The reason names the smallest p that Holm's method
     can leave a row, every p of its target at its smallest, where that exceeds 5%.
     """
-    targets = (
-        [name for name in DEFAULT_TARGETS if name in table.targets] if targets is None else list(targets)
-    )
+    targets = table.usual_targets if targets is None else list(targets)
     columns = default_columns(table) if columns is None else list(columns)
     rows: list[tuple[object, ...]] = []
     groups = {

@@ -36,10 +36,8 @@ from toposcope.analysis.trends.usual import (
 )
 from toposcope.errors import InputError, did_you_mean
 
-__all__ = ["DEFAULT_TARGETS", "LEAST_POINTS", "Draws", "default_columns", "family_table", "trend_table"]
+__all__ = ["LEAST_POINTS", "Draws", "default_columns", "family_table", "trend_table"]
 
-DEFAULT_TARGETS = ("loss", "heldout_loss", "gap", "efficiency", "efficiency_flop", "log_perplexity")
-"""Targets that are tested unless others are named; Holm's method runs over each one's rows alone."""
 ADDS, TREND, UNKNOWN = "adds", "trend only", "cannot tell"
 _JUDGED = ("p_holm", "q", "confirmatory", "family_size", "detectable_r", "verdict")
 _SPIKES = "rests on the few checkpoints at which both stand out"
@@ -64,7 +62,8 @@ def trend_table(
     table
         Features and targets (`series_table`, or `from_frame` for tables made elsewhere).
     targets
-        Columns of the table to correlate with; by default those of `DEFAULT_TARGETS` that it has.
+        Columns of the table to correlate with; by default its `usual_targets`. Holm's method runs over each
+        one's rows alone.
     columns, scopes
         Features to test; by default those of the model and of the roles, without their shuffle nulls.
     alpha
@@ -176,7 +175,7 @@ def _chosen(
 ) -> tuple[list[str], list[str], list[str]]:
     """Return the targets, the columns and those of them that are confirmatory."""
     primary = primary_columns(table, columns)
-    targets = [name for name in DEFAULT_TARGETS if name in table.targets] if targets is None else targets
+    targets = table.usual_targets if targets is None else targets
     columns = default_columns(table, scopes) if columns is None else columns
     for name in (*targets, *columns):
         if name not in table.values:

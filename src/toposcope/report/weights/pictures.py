@@ -43,10 +43,7 @@ def figures(study: Study) -> Iterator[tuple[str, Figure]]:
         main = study.finals[study.finals["quantity"].isin(study.fits["quantity"])]
         yield "scaling", scaling.draw(main, study.fits, study.runs, study.series.catalogue)
     if has_curves(study) and _measured(study, "neural_persistence"):
-        yield (
-            "layers",
-            layers.draw(study.features, study.runs, filtration=study.filtration, null=_null(study)),
-        )
+        yield "layers", layers.draw(_persistences(study))
     if len(study.diagrams):
         yield "barcode", barcode.draw(study.diagrams, _drawn_run(study))
 
@@ -59,10 +56,7 @@ def has_curves(study: Study) -> bool:
 def _at_one_checkpoint(study: Study) -> Iterator[tuple[str, Figure]]:
     yield from _of_losses(study)
     if _measured(study, "neural_persistence"):
-        yield (
-            "snapshot",
-            snapshot.draw(study.features, study.runs, filtration=study.filtration, null=_null(study)),
-        )
+        yield "snapshot", snapshot.draw(_persistences(study))
 
 
 def _over_time(study: Study) -> Iterator[tuple[str, Figure]]:
@@ -87,14 +81,7 @@ def _over_time(study: Study) -> Iterator[tuple[str, Figure]]:
         bends = bends_of(study.bends, study.column(NP))
         yield (
             "neural_persistence",
-            neural_persistence.draw(
-                features,
-                runs,
-                filtration=study.filtration,
-                null=_null(study),
-                bends=bends,
-                alarms=study.alarms,
-            ),
+            neural_persistence.draw(_persistences(study), bends=bends, alarms=study.alarms),
         )
     if _measured(study, "h0_total"):
         bends_of_cloud = _rips_bends(study)
@@ -119,8 +106,10 @@ def _fitted(study: Study) -> pd.DataFrame:
     return study.finals[study.finals["quantity"].isin(study.fits["quantity"])]
 
 
-def _null(study: Study) -> str | None:
-    return nulls_by_feature(study.series.catalogue, neural_persistence.PROBE).get("neural_persistence")
+def _persistences(study: Study) -> neural_persistence.Persistences:
+    name = neural_persistence.PROBE
+    null = nulls_by_feature(study.series.catalogue, name).get(name)
+    return neural_persistence.Persistences(study.features, study.runs, study.filtration, null)
 
 
 def _of_losses(study: Study) -> Iterator[tuple[str, Figure]]:

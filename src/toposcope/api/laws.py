@@ -1,0 +1,143 @@
+"""A scaling law of a table of models, or of a store's runs."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from html import escape
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from toposcope.errors import InputError
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+_AVERAGED = ("power", "offset")
+"""Laws in size alone: the seeds of one size are no further sizes, so they are averaged."""
+
+
+@dataclass(frozen=True)
+class ScalingLaw:
+    """A fitted scaling law: `table` has a row for each number, with its standard error and 95% interval.
+
+    `rows` were read, `models` are left of them with one row each, of `sizes` distinct sizes (None where the
+    size is not known).
+    """
+
+    name: str
+    formula: str
+    table: pd.DataFrame
+    rows: int
+    models: int
+    sizes: int | None
+
+    @property
+    def failed(self) -> bool:
+        """Whether nothing could be fitted."""
+        return bool((self.table["status"] == "failed").all())
+
+    @property
+    def counted(self) -> str:
+        """What the fit rests on, in words."""
+        last = f", the last rows of {self.models} runs" if self.models < self.rows else ""
+        return f"{self.rows} rows{last}" + (
+            f", {self.sizes} distinct sizes" if self.sizes is not None else ""
+        )
+
+    def __repr__(self) -> str:
+        """Return each number with its interval in one line, or why there is none."""
+        given = self.table[self.table["value"].notna()]
+        reason = str(self.table["reason"].iloc[0])
+        if given.empty:
+            return f"No number can be given: {reason}"
+        said = [
+            f"{name} {value:.4g}" + (f" ({low:.4g} to {high:.4g})" if low == low and high == high else "")
+            for name, value, low, high in zip(
+                *(given[c] for c in ("parameter", "value", "low", "high")), strict=True
+            )
+        ]
+        return ", ".join(said) + (f". Mind: {reason}" if reason else "")
+
+    def _repr_html_(self) -> str:
+        return f"<p><strong>{escape(repr(self))}</strong></p>{self.table.to_html(index=False)}"
+
+
+def fit_scaling_law(
+    source: str | Path | pd.DataFrame,
+    law: str,
+    *,
+    columns: Mapping[str, str] | None = None,
+    rename: Mapping[str, str] | None = None,
+    leave_out: int = 0,
+) -> ScalingLaw:
+    """Fit a scaling law to a table of models, or to the last losses of a store's runs.
+
+    The laws: "power" (a N^b), "offset" (a N^b + c), "chinchilla" (E + A / N^alpha + B / D^beta), "kaplan",
+    "size-steps", "loss-to-loss" and "two-stage"; `toposcope.analysis.scaling.table.FORMULAS` writes them out.
+
+    Parameters
+    ----------
+    source
+        A store's folder, a CSV or parquet file, or a DataFrame. Where rows have run and step, each run's
+        last one counts.
+    law
+        Which one.
+    columns
+        Where a quantity is read from, such as {"size": "n_params"}: size, data, steps, loss, other, compute
+        or score.
+    rename
+        What columns of a table are: {"final_loss": "loss"}.
+    leave_out
+        How many points with the fewest tokens per parameter are left out.
+
+    Raises
+    ------
+    InputError
+        When there is no such law or quantity, the source cannot be read, or a column is missing.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> size = [1e6, 4e6, 16e6, 64e6, 256e6]
+    >>> law = fit_scaling_law(pd.DataFrame({"parameters": size, "score": [n**0.25 for n in size]}), "power",
+    ...     columns={"loss": "score"})
+    >>> round(float(law.table.set_index("parameter")["value"]["exponent"]), 3), law.counted
+    (0.25, '5 rows, 5 distinct sizes')
+    """
+    import pandas as pd
+
+    from toposcope.analysis.scaling.table import COLUMNS, FORMULAS, last_rows, law_table
+
+    named = dict(columns or {})
+    if unknown := [name for name in named if name not in COLUMNS]:
+        raise InputError(f"no quantity {unknown[0]!r}; columns names {', '.join(COLUMNS)}")
+    read = _read(source, named.values(), rename or {})
+    size, loss = (named.get(name, COLUMNS[name]) for name in ("size", "loss"))
+    models = last_rows(read, loss)
+    found = law_table(models, law, columns=named, leave_out=leave_out, by_size=law in _AVERAGED)
+    sizes = None
+    if size in models:
+        known = pd.to_numeric(models[size], errors="coerce")
+        sizes = int(known[known > 0].nunique())
+    return ScalingLaw(law, FORMULAS[law], found, len(read), len(models), sizes)
+
+
+def _read(
+    source: str | Path | pd.DataFrame, keep: Collection[str], rename: Mapping[str, str]
+) -> pd.DataFrame:
+    """Return a table's rows, or the logged losses of a store's runs with their sizes."""
+    import pandas as pd
+
+    from toposcope.sources.history import renamed
+    from toposcope.sources.losses import canonical, read_table
+    from toposcope.store import Store
+
+    if isinstance(source, pd.DataFrame):
+        return canonical(renamed(source, rename, "source"), keep=keep)
+    if Path(source).is_file():
+        return canonical(renamed(read_table(Path(source)), rename, str(source)), keep=keep)
+    store = Store.open(source)
+    runs = store.runs()
+    known = [name for name in ("run", "parameters", "family") if name in runs]
+    return store.metrics().merge(runs[known], on="run", how="left")
