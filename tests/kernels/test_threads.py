@@ -56,3 +56,15 @@ def test_a_forked_child_starts_its_own_threads():
     child.start()
     assert queue.get(timeout=20) == list(range(1, 9))
     child.join(timeout=20)
+
+
+def test_torch_uses_as_many_threads_whatever_ran_before() -> None:
+    torch = pytest.importorskip("torch")
+    before = torch.get_num_threads()
+    try:
+        torch.set_num_threads(3)
+        with threads.steady_threads():
+            assert torch.get_num_threads() == threads.thread_count()
+        assert torch.get_num_threads() == 3
+    finally:
+        torch.set_num_threads(before)

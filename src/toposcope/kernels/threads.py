@@ -9,8 +9,9 @@ from __future__ import annotations
 import itertools
 import os
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from typing import TypeVar
 
 import numpy as np
@@ -28,6 +29,23 @@ if hasattr(os, "register_at_fork"):  # a child inherits the pool but not its thr
 def thread_count() -> int:
     """Return how many threads kernels use: numba's setting (NUMBA_NUM_THREADS), within the allowed cores."""
     return min(get_num_threads(), len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else 64)
+
+
+@contextmanager
+def steady_threads() -> Iterator[None]:
+    """Let torch use as many threads as kernels do, whatever ran in this process before.
+
+    Another library that starts its threads may set torch's number too, and sums of floats depend on it in
+    their last digits.
+    """
+    import torch
+
+    before = torch.get_num_threads()
+    torch.set_num_threads(thread_count())
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
 
 
 def worker_pool() -> ThreadPoolExecutor:

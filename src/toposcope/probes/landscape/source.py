@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from toposcope.errors import InputError
+from toposcope.kernels.threads import steady_threads
 from toposcope.models import Batch, LanguageModel, ModelLoader, Objective, Texts
 from toposcope.models.loading import run_folder_of
 from toposcope.probes.gradients import held_out_tokens
@@ -38,7 +39,7 @@ class ObjectiveSource:
         InputError
             When a batch keeps fewer than four sequences of two tokens or more, or there are no texts.
         """
-        with snapshot.model(self.loader) as model:
+        with steady_threads(), snapshot.model(self.loader) as model:
             rows = self._rows(model, snapshot.checkpoint, options)
             size, found = options.sequences, []
             for number in range(options.batches):
