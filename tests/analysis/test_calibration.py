@@ -24,8 +24,6 @@ from toposcope.analysis.trends.nulls import NULLS
 
 KNOWN_LIBERAL = {("26 even", "saws of nine checkpoints")}
 """Cells above 7% by more than two standard errors; the documentation names them."""
-NOT_RENEWED = "154 Pythia"
-"""Simulated before the last rules, without the fresh nulls; the documentation says so."""
 
 
 def test_the_packaged_verdict_is_liberal_only_where_the_documentation_says_so() -> None:
@@ -33,8 +31,7 @@ def test_the_packaged_verdict_is_liberal_only_where_the_documentation_says_so() 
     for name in packaged_grids():
         table = known_rates(name)
         mine = table[(table["kind"] != "planted") & (table["test"] == VERDICT)]
-        fresh = set() if name == NOT_RENEWED else set(FRESH_NULLS)
-        assert set(mine["case"]) == {*NULLS, *BLIND_NULLS, *fresh}
+        assert set(mine["case"]) == {*NULLS, *BLIND_NULLS, *FRESH_NULLS}
         high = mine["rate"] > 0.07 + 2 * mine["error"]
         liberal |= {(name, case) for case in mine.loc[high, "case"]}
     assert liberal == KNOWN_LIBERAL
