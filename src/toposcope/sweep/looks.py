@@ -8,6 +8,7 @@ when the sweep has a checkpoint in hand anyway, and the order is judged at the e
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -16,7 +17,9 @@ from toposcope.store.looks import look_file, read_look, write_look
 from toposcope.types import Checkpoint
 
 if TYPE_CHECKING:
-    from toposcope.sources import AuditFinding
+    import numpy as np
+
+    from toposcope.sources import AuditFinding, Series
 
 
 def is_fetched(series: object, checkpoint: Checkpoint) -> bool:
@@ -29,15 +32,17 @@ def is_fetched(series: object, checkpoint: Checkpoint) -> bool:
 def keep_look(store: Path, reader: RunReader, index: int, *, in_memory: bool) -> None:
     """Keep a sketch of a checkpoint that is at hand; `in_memory` says that its matrices are loaded."""
     snapshot = reader[index]
-    at, content = snapshot.checkpoint, reader.content_hash(index)
-    if not is_fetched(reader.series, at) or snapshot.spoilt or look_file(store, at, content).is_file():
+    at = snapshot.checkpoint
+    if not is_fetched(reader.series, at) or snapshot.spoilt:
         return
     from toposcope.sources.audit_looks import sketched
 
     stored = getattr(reader.series, "stored_matrices", reader.series.matrices)
 
     def keep() -> None:
-        write_look(store, at, content, sketched(snapshot.matrices() if in_memory else stored(at)))
+        content = reader.content_hash(index)
+        if not look_file(store, at, content).is_file():
+            write_look(store, at, content, sketched(snapshot.matrices() if in_memory else stored(at)))
 
     unless_unreadable(keep)
 
@@ -51,6 +56,10 @@ def judged(store: Path, series: object, runs: Mapping[str, Sequence[Checkpoint]]
     for checkpoints in runs.values():
         if not isinstance(series, Series) or not checkpoints or not is_fetched(series, checkpoints[0]):
             continue
-        kept = [(at, read_look(store, at, series.content_hash(at))) for at in checkpoints]
+        kept = [(at, unless_unreadable(partial(_kept, store, series, at))) for at in checkpoints]
         found += findings_of([(at, sketch) for at, sketch in kept if sketch is not None])
     return found
+
+
+def _kept(store: Path, series: Series, at: Checkpoint) -> np.ndarray | None:
+    return read_look(store, at, series.content_hash(at))
