@@ -82,19 +82,7 @@ def test_a_class_of_the_library_needs_no_code_of_the_folder(tmp_path: Path) -> N
 def test_the_command_asks_nothing_and_ends_with_one_line(tmp_path: Path) -> None:
     folder = trap(tmp_path / "series" / "step0", tmp_path / "canary", what="model")
     shutil.copytree(folder, tmp_path / "series" / "step1")
-    texts = tmp_path / "texts.txt"
-    texts.write_text("\n".join(TEXTS))
-    call = [
-        sys.executable, "-c", "from toposcope.cli.main import main; main()", "embeddings",
-        str(tmp_path / "series"), "--texts", str(texts), "--min-chars", "1", "--limit", "5", "--out",
-        str(tmp_path / "store"),
-    ]  # fmt: skip
-    ended = subprocess.run(call, input="y\ny\ny\n", capture_output=True, text=True, timeout=300, check=False)
-    assert ended.returncode == 2, ended.stderr
-    assert "never run: save it as a class of transformers" in ended.stderr.strip().splitlines()[-1]
-    assert "[y/N]" not in ended.stdout + ended.stderr
-    assert not (tmp_path / "canary").exists()
-    assert not (tmp_path / "store").exists()
+    assert "never run: save it as a class of transformers" in refusal(tmp_path)
 
 
 @pytest.mark.parametrize("alone", [True, False])
@@ -112,16 +100,21 @@ def test_a_tokenizer_given_alone_is_refused_and_never_runs(tmp_path: Path, alone
 def test_the_command_refuses_a_tokenizer_with_code_and_asks_nothing(tmp_path: Path) -> None:
     write_causal_model(tmp_path / "series" / "step0")
     folder = trap(tmp_path / "given", tmp_path / "canary", what="tokenizer")
-    texts = tmp_path / "texts.txt"
+    assert "its tokenizer needs code of its own" in refusal(tmp_path, "--tokenizer", str(folder))
+
+
+def refusal(place: Path, *more: str) -> str:
+    """Return the last line of `embeddings` on a folder's series: refused, nothing asked or written."""
+    texts = place / "texts.txt"
     texts.write_text("\n".join(TEXTS))
     call = [
         sys.executable, "-c", "from toposcope.cli.main import main; main()", "embeddings",
-        str(tmp_path / "series"), "--texts", str(texts), "--min-chars", "1", "--limit", "5", "--tokenizer",
-        str(folder), "--out", str(tmp_path / "store"),
+        str(place / "series"), "--texts", str(texts), "--min-chars", "1", "--limit", "5", *more, "--out",
+        str(place / "store"),
     ]  # fmt: skip
     ended = subprocess.run(call, input="y\ny\ny\n", capture_output=True, text=True, timeout=300, check=False)
     assert ended.returncode == 2, ended.stderr
-    assert "its tokenizer needs code of its own" in ended.stderr.strip().splitlines()[-1]
     assert "[y/N]" not in ended.stdout + ended.stderr
-    assert not (tmp_path / "canary").exists()
-    assert not (tmp_path / "store").exists()
+    assert not (place / "canary").exists()
+    assert not (place / "store").exists()
+    return ended.stderr.strip().splitlines()[-1]

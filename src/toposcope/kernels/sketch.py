@@ -6,6 +6,12 @@ import numpy as np
 from numba import njit
 
 
+def sign_codes(generator: np.random.Generator, count: int) -> np.ndarray:
+    """Return random uint16 codes for `signed_sums`, four to a word, the same on every machine."""
+    raw = generator.bit_generator.random_raw(-(-count // 4))
+    return np.asarray(raw.astype("<u8", copy=False).view("<u2")[:count])
+
+
 @njit(cache=True, nogil=True)
 def signed_sums(values: np.ndarray, codes: np.ndarray, size: int) -> np.ndarray:
     """Return `size` sums: value k is added to one coordinate, or taken from it.

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 
 import numpy as np
 
-from toposcope.kernels.sketch import signed_sums
+from toposcope.kernels.sketch import sign_codes, signed_sums
 from toposcope.seeding import rng
 from toposcope.sources.audit_checks import AuditFinding, identical, path
 from toposcope.sources.audit_evidence import StepEvidence, TensorEvidence, distance, sampled
@@ -31,9 +31,7 @@ def sketched(matrices: Iterable[Matrix]) -> np.ndarray:
         values = matrix.values
         rows = [values[start:stop] for start, stop in sampled(len(values), values.nbytes)]
         flat = np.concatenate(rows).astype(np.float32).reshape(-1)
-        raw = rng(name=f"look/{matrix.name}").bit_generator.random_raw(-(-flat.size // 4))
-        codes = raw.astype("<u8", copy=False).view("<u2")[: flat.size]
-        total += signed_sums(flat, codes, SKETCH)
+        total += signed_sums(flat, sign_codes(rng(name=f"look/{matrix.name}"), flat.size), SKETCH)
     return total
 
 

@@ -10,7 +10,7 @@ from typing import ClassVar
 import numpy as np
 
 from toposcope.errors import InputError
-from toposcope.kernels.sketch import signed_sums
+from toposcope.kernels.sketch import sign_codes, signed_sums
 from toposcope.kernels.threads import run_blocks
 from toposcope.probes.base import Measured, Probe, Reads
 from toposcope.probes.snapshot import Snapshot
@@ -207,8 +207,7 @@ def _add_to_sketch(sketch: np.ndarray, matrix: Matrix) -> None:
 
     def of_block(block: int) -> np.ndarray:
         part = flat[block * _BLOCK : (block + 1) * _BLOCK]
-        raw = rng(name=f"trajectory/{matrix.name}", draw=block).bit_generator.random_raw(-(-part.size // 4))
-        codes = raw.astype("<u8", copy=False).view("<u2")[: part.size]  # four to a word, on every machine
+        codes = sign_codes(rng(name=f"trajectory/{matrix.name}", draw=block), part.size)
         return signed_sums(part if part.itemsize > 4 else part.astype(np.float32), codes, SKETCH)
 
     blocks = range(-(-flat.size // _BLOCK))
