@@ -329,6 +329,7 @@ def test_without_pytorch_it_is_one_line_before_anything_is_read(monkeypatch, tmp
         assert ended.value.code == 2
         (line,) = capsys.readouterr().err.splitlines()
         assert re.fullmatch(
-            r"toposcope: error: torch is not installed; install it with: .*toposcope\[train\]'", line
+            r"toposcope: error: torch is not installed; install it with: .*pip install .*\[train\]'( -c .*)?",
+            line,
         )
         assert not (tmp_path / "s").exists()
