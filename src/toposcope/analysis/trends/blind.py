@@ -1,4 +1,4 @@
-"""Nulls written after every constant of the verdict's test was set; no rule follows from them."""
+"""Nulls written after every constant of the verdict's test was set; two rules followed (seasons, early peaks)."""
 
 from __future__ import annotations
 
