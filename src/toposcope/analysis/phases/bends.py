@@ -34,6 +34,7 @@ from toposcope.analysis.phases.noise import (
     VARIANCE,
     calmed,
     factors,
+    off,
     orthonormal,
     rest,
     sizes,
@@ -269,9 +270,10 @@ def _beside(z, mean, shapes, factor, log_det, variance, out):  # type: ignore[no
 
     What a shape rises by is normal before the data, with `_RISE` standard deviations of a change.
     """
-    basis, rows = whitened(mean, factor), whitened(shapes, factor)
+    made, rows = whitened(np.concatenate((mean, z[None])), factor), whitened(shapes, factor)
+    basis = made[:-1]
     count, volume = orthonormal(basis)
-    left = rest(whitened(z[None], factor)[0], basis)
+    left = rest(made[-1], basis)
     whole, free = np.dot(left, left), len(z) - count
     for d in range(len(rows)):
         row = rest(rows[d], basis)
@@ -290,7 +292,7 @@ def _needed(trend, powers, hidden):  # type: ignore[no-untyped-def]
     for j in range(len(basis)):
         count, most = j + 1, 0.0
         for p in range(len(left)):
-            left[p] -= np.dot(basis[j], left[p]) * basis[j]
+            off(basis[j], left[p])
             most = max(most, np.dot(left[p], left[p]))
         if most <= hidden and count > 1:
             break
