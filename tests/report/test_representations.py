@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
-from functools import partial
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 import pandas as pd

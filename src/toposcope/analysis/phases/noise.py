@@ -68,7 +68,7 @@ def factors(n, models):  # type: ignore[no-untyped-def]
 def whitened(rows, factor):  # type: ignore[no-untyped-def]
     """Return rows (k, n) whitened by one model's `factors` (n, 4)."""
     k, n = rows.shape
-    out, wide = np.empty((k, n)), min((k + 7) // 8 * 8, _AT_ONCE)
+    out, wide = np.empty((k, n)), min(k // 8 * 8 + 8, _AT_ONCE)
     given, made = np.zeros((n, wide)), np.zeros((n, wide))
     for first in range(0, k, wide):  # a value waits for the one before it, so rows go side by side
         last = min(first + wide, k)
@@ -92,11 +92,11 @@ def whitened(rows, factor):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True)
-def off(row, x):  # type: ignore[no-untyped-def]
-    """Take the unit vector `row` out of x, in place."""
-    part = np.dot(row, x)
-    for t in range(len(x)):
-        x[t] -= part * row[t]
+def subtract(unit, row):  # type: ignore[no-untyped-def]
+    """Take a unit vector out of a row, in place; by the element, for a slice that is set compiles slowly."""
+    part = np.dot(unit, row)
+    for t in range(len(row)):
+        row[t] -= part * unit[t]
 
 
 @njit(cache=True)
@@ -106,12 +106,14 @@ def orthonormal(rows):  # type: ignore[no-untyped-def]
     for j in range(len(rows)):
         whole = np.dot(rows[j], rows[j])
         for i in range(j):
-            off(rows[i], rows[j])
+            subtract(rows[i], rows[j])
         left = np.dot(rows[j], rows[j])
         if left > _TINY * whole:
             for i in range(j):
-                off(rows[i], rows[j])
-            rows[j] /= np.sqrt(np.dot(rows[j], rows[j]))
+                subtract(rows[i], rows[j])
+            size = np.sqrt(np.dot(rows[j], rows[j]))
+            for t in range(rows.shape[1]):
+                rows[j, t] /= size
             count += 1
             volume += np.log(left)
         else:
@@ -124,7 +126,7 @@ def rest(z, basis):  # type: ignore[no-untyped-def]
     """Return what orthonormal rows leave of z."""
     out = z.copy()
     for j in range(len(basis)):
-        off(basis[j], out)
+        subtract(basis[j], out)
     return out
 
 
