@@ -267,9 +267,10 @@ def _beside(z, mean, shapes, factor, log_det, variance, out):  # type: ignore[no
 
     What a shape rises by is normal before the data, with `_RISE` standard deviations of a change.
     """
-    basis, rows = whitened(mean, factor), whitened(shapes, factor)
+    made, rows = whitened(np.concatenate((mean, z[None])), factor), whitened(shapes, factor)
+    basis = made[:-1]
     count, volume = orthonormal(basis)
-    left = rest(whitened(z[None], factor)[0], basis)
+    left = rest(made[-1], basis)
     whole, free = np.dot(left, left), len(z) - count
     for d in range(len(rows)):
         row = rest(rows[d], basis)
