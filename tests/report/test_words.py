@@ -26,8 +26,8 @@ def said(study, question="beyond"):
 def test_nothing_found_is_said_with_what_would_have_been_missed(study):
     found = said(study)
     assert found.act == (
-        "Nothing shows that the topology of the weights tells more than the minibatch loss: none of 2 primary "
-        "features was found to move with it more than two unrelated drifting curves do."
+        "Nothing shows that the topology of the weights tells more than the minibatch loss: none of 2 "
+        "primary features was found to move with it more than two unrelated drifting curves do."
     )
     assert found.ground.startswith(
         "In none of 2 does the correlation of innovations (one test each over 3 runs, "

@@ -27,7 +27,7 @@ from toposcope.analysis.trends.whitening import SHORT, Whitened
 SHARED_LINE = 0.2, 0.5
 """How often one white series has a line beyond the bar: at 40 even steps or more, and elsewhere."""
 MOST_WAVES = 1, 3
-"""How many waves a pair loses at most: at 40 checkpoints or more, and below, where overtones agree by chance."""
+"""How many waves a pair loses at most: from 40 checkpoints on, and below, where overtones count."""
 TURN, OTHERS, TURN_WIDTH, EARLY = 4.0, 2.0, 3, 0.15
 
 

@@ -1,4 +1,4 @@
-"""Nulls that repeat a shape which is no sinusoid: those that set the rule on overtones, and those that judge it.
+"""Nulls that repeat a shape, no sinusoid: those that set the rule on overtones, and those that judge it.
 
 Both members of a pair repeat the same shape with the same period, each with a phase of its own.
 """
