@@ -2,10 +2,10 @@
 
 Run: python benchmarks/analysis_rates.py [--write | --setting | --repeating] [--only GRID] [--draws N].
 
---out DIR keeps every cell (a null or a planted effect on a grid) as soon as it is done: what was broken off goes
-on where it stopped. Every cell has random numbers of its own, so that cells made one by one, in any order or by
-several processes (one GRID each), are those of one run. --write packs them into the package, with --only that
-grid beside the others as they were.
+--out DIR keeps every cell (a null or a planted effect on a grid) as soon as it is done: what was broken off
+goes on where it stopped. Every cell has random numbers of its own, so that cells made one by one, in any
+order or by several processes (one GRID each), are those of one run. --write packs them into the package,
+with --only that grid beside the others as they were.
 --setting prints the rates on the nulls that the constants were set on instead, --repeating those on shapes
 that repeat, which no packaged grid has (trends/repeating.py).
 """
