@@ -85,7 +85,7 @@ class Study:
 
     @cached_property
     def whole(self) -> pd.DataFrame:
-        """Those of `features` that are of no single matrix or head: few of the rows, and what most tell of."""
+        """Those of `features` that are of no single matrix or head: a few of many."""
         if "scope" not in self.features:
             return self.features
         return self.features[~self.features["scope"].isin([Scope.MATRIX, Scope.HEAD])]
