@@ -67,11 +67,20 @@ def heard(line: list[str]) -> tuple[list[Said], float, float]:
     return said, start, process.wait()
 
 
+def _parts(said: list[Said]) -> list[list[Said]]:
+    """Return the lines of each thing that was counted: another label, or a count that begins again."""
+    parts: list[list[Said]] = []
+    for one in said:
+        if not parts or parts[-1][-1].label != one.label or parts[-1][-1].counted > one.counted:
+            parts.append([])
+        parts[-1].append(one)
+    return parts
+
+
 def judged(said: list[Said], start: float) -> list[dict[str, object]]:
-    """Return, for each label that took three seconds or more, how right its lines were."""
+    """Return, for all that took three seconds or more, how right its lines were."""
     found = []
-    for label in dict.fromkeys(one.label for one in said):
-        mine = [one for one in said if one.label == label]
+    for mine in _parts(said):
         end = mine[-1].at
         whole = end - start
         begin, start = start, end
@@ -82,7 +91,7 @@ def judged(said: list[Said], start: float) -> list[dict[str, object]]:
         ahead = [one.share - (one.at - begin) / whole for one in mine if one.share is not None]
         found.append(
             {
-                "label": label,
+                "label": mine[-1].label,
                 "seconds": whole,
                 "lines": len(middle),
                 "withheld": len(middle) - len(ratios),
@@ -100,15 +109,16 @@ def lines(folder: Path, jobs: int) -> dict[str, list[str]]:
     few = ("--batches", 1, "--seeds", 1, "--resolution", 9)
     plain: dict[str, tuple[object, ...]] = {
         "train": (
-            "train", "--recipe", "seed004", "--set", "steps=150", "--set", "checkpoint_every=6",
+            "train", "--recipe", "seed004", "--set", "steps=60", "--set", "checkpoint_every=1",
             "--set", "warmup_steps=10", "--out", folder / "runs",
         ),
         "weights": ("weights", folder / "runs", "--features", "all", "--out", folder / "weights"),
         "embeddings": (
-            "embeddings", folder / "runs", "--texts", folder / "texts.txt", "--out", folder / "states",
+            "embeddings", folder / "runs", "--texts", folder / "texts.txt", "--limit", 60, "--steps", "0:60:8",
+            "--out", folder / "states",
         ),
         "landscape": (
-            "landscape", folder / "runs", "--steps", "0:150:18", *few, "--out", folder / "surfaces",
+            "landscape", folder / "runs", "--steps", "0:60:8", *few, "--out", folder / "surfaces",
         ),
         "reproduce": ("reproduce", "seed004", "--runs", folder / "runs", "--out", folder / "study"),
     }  # fmt: skip
