@@ -31,12 +31,13 @@ from toposcope.types import Checkpoint
 TRACKERS = ("latest_checkpointed_iteration.txt", "latest", "latest.txt")
 """Files beside checkpoints that name the last one saved: of Megatron-LM, DeepSpeed or GPT-NeoX, nanotron."""
 
-RANKED = ("mp_rank_#", "layer_#-model_#")
-"""How files begin whose trainers (Megatron-LM, DeepSpeed, GPT-NeoX) move a tracker once all are saved."""
+RANKED = ("mp_rank_#", "layer_#-model_#", "checkpoint_metadata.json")
+"""How files begin whose trainers (Megatron-LM, DeepSpeed, GPT-NeoX, nanotron) move a tracker when all are."""
 
 _LAST_NUMBER = re.compile(r"(\d+)\D*$")
 _NUMBERS = re.compile(r"\d+")
-_DEPTH = 4
+_DEPTH = 16
+"""Folders inside one another that are looked into: nanotron has one for every part of a name."""
 
 Stamp = tuple[str, int, int, int]
 """Name, size, modification time in nanoseconds and inode of one file."""
