@@ -14,9 +14,7 @@ def of_seeds(study: Study) -> str:
     if most == 1:
         return "each size was trained once, so differences between sizes cannot be told from luck of the seed"
     if least < 3:
-        return (
-            f"some sizes have fewer than three seeds ({least}), so intervals over seeds are wide or missing"
-        )
+        return f"some sizes have fewer than three seeds ({least}), too few for an interval over seeds"
     seeds = str(most) if least == most else f"{least} to {most}"
     return f"with {seeds} seeds per size, intervals over seeds are meant for these recipes only"
 
