@@ -144,4 +144,3 @@ def part_of(
 def _shown(question: str, pictures: Mapping[str, Picture]) -> Picture | None:
     """Return the picture of a question's card: the first of those it may have that was drawn."""
     return next((pictures[name] for name in SHOWN.get(question, ()) if name in pictures), None)
-
