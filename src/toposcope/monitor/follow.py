@@ -73,6 +73,8 @@ class FolderLook:
     ready: list[Sighting] = field(default_factory=list)
     waiting: dict[str, str] = field(default_factory=dict)
     """Checkpoint -> why it does not count as complete yet."""
+    complete: set[str] = field(default_factory=set)
+    """Every checkpoint that is there and complete, reported now or before."""
     vanished: list[Checkpoint] = field(default_factory=list)
     """Checkpoints that were there at an earlier look, were never complete, and are gone."""
 
@@ -124,10 +126,12 @@ class Follower:
             present[checkpoint.uri] = checkpoint
             files = stamps(Path(checkpoint.uri))
             if files == self._reported.get(checkpoint.uri):
+                found.complete.add(checkpoint.uri)
                 continue
             why = self._why_not(entry, files)
             if why is None:
                 self._report(checkpoint, files, found)
+                found.complete.add(checkpoint.uri)
             else:
                 self._open[checkpoint.uri] = checkpoint
                 found.waiting[checkpoint.uri] = why

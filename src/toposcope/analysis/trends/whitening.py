@@ -10,9 +10,9 @@ out says much (Box and Jenkins 1970; Haugh 1976). For every series alone:
 2. Persistence. An autoregression of order p by Burg's method on what the trend leaves, p by AICc. What the
    trend took is given back in expectation: each trend function enters as a segment of its own, scaled by the
    noise (the E step of restricted maximum likelihood), for a projection that leaves a hole in the spectrum
-   would otherwise pass for persistence. From 40 checkpoints on, none of them missing, an autoregression of
-   the differences (a unit root; Box and Jenkins) is the other candidate: the first reflection coefficient
-   is then 1, and the constant takes the first value.
+   would otherwise pass for persistence. Where no checkpoint is missing, an autoregression of the differences
+   (a unit root; Box and Jenkins) is the other candidate: the first reflection coefficient is then 1, and the
+   constant takes the first value.
 3. Trend again, by generalised least squares under that autoregression; 2 and 3 are done three times.
 4. How many functions of the nested family are taken, and whether there is a unit root, is chosen by a
    penalised likelihood of the whole model, restricted to what the core and the missing values leave: a smooth
@@ -40,7 +40,7 @@ MOST_ORDER = 12
 ROUNDS = 3
 """Times that persistence and trend are estimated in turn."""
 SHORT = 40
-"""Below so many checkpoints differences are not tried: cycles would pass for walks."""
+"""Below so many checkpoints jumps and cycles leave rests that agree by chance."""
 _UNIT = 1.0 - 1e-9
 """The first reflection coefficient of a unit root: the filtered constant's norm stays above rounding."""
 JUMP = 5.0
@@ -99,7 +99,7 @@ def whiten(values: np.ndarray, steps: np.ndarray, rate: np.ndarray | None = None
     whole = np.zeros((values.shape[1], len(there)))
     whole[:, there] = (centred / np.where(scale > 0, scale, 1.0)).T
     holes, most = int(np.count_nonzero(~there)), most_order(len(steps))
-    units = holes == 0 and len(steps) >= SHORT
+    units = holes == 0
     e, left, trace, place, order, kept = _known(whole, basis, sizes + holes, most, holes, units)
     dust = (kept <= 1e-20) | ~(scale > 0)
     e[dust] = np.nan
