@@ -25,7 +25,7 @@ def said(study, question="beyond"):
 def test_nothing_found_is_said_with_what_would_have_been_missed(study):
     found = said(study)
     assert found.act == (
-        "Nothing shows that the topology of the weights tells more than the minibatch loss: all 2 primary "
+        "Nothing shows that the topology of the weights tells more than the minibatch loss: both primary "
         "features move with it no more than two unrelated drifting curves would."
     )
     assert found.ground.startswith(
