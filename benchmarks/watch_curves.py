@@ -14,6 +14,7 @@ import json
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -60,17 +61,26 @@ def curves(data: Path) -> list[Curve]:
     return found
 
 
-def wrong_side(curve: Curve) -> tuple[int, str]:
-    """Return how often a growing curve is looked at, and on which side of its end an interval was, if any."""
+class Looks(NamedTuple):
+    """How often a growing curve was looked at and forecast; the side on which an interval missed its end."""
+
+    looks: int
+    able: int
+    side: str = ""
+
+
+def wrong_side(curve: Curve) -> Looks:
+    """Look at a curve as it grows, until an interval leaves its true end out."""
     rate = AlarmFamily(RATE, {**TESTS, TEST: 1.0}).rate_of(TEST)
-    truth, share, look = curve.final_loss(), EARLIEST, 0
+    truth, share, look, able = curve.final_loss(), EARLIEST, 0, 0
     while share < 1.0:
         look += 1
         one = forecast(Auto(), curve.seen(share * curve.horizon), [], level=1.0 - 2.0 * level(rate, look))
+        able += one.status == "ok"
         if one.status == "ok" and (one.low > truth or one.high < truth):
-            return look, "above" if one.low > truth else "below"
+            return Looks(look, able, "above" if one.low > truth else "below")
         share *= GROWTH
-    return look, ""
+    return Looks(look, able)
 
 
 def main() -> None:
@@ -90,11 +100,16 @@ def main() -> None:
             print(f"{name}, step {alert.step}: {alert.test}: {alert.sentence}")
     print(f"{number} curves of {rows:,} rows; curves with an alarm, by test: {dict(told) or 'none'}")
     if given.target:
-        sides = [wrong_side(curve) for curve in curves(given.data)]
-        counts = Counter(side for _, side in sides)
+        judged = []
+        for curve in curves(given.data):
+            judged.append(wrong_side(curve))
+            print(f"target: {curve.run}: {judged[-1]}", flush=True)
+        able = [one for one in judged if one.able]
+        counts = Counter(one.side for one in able)
         print(
-            f"target: {len(sides)} curves, {np.mean([n for n, _ in sides]):.1f} looks each: the true end was "
-            f"left out above by {counts['above']}, below by {counts['below']}"
+            f"target: {len(able)} of {len(judged)} curves can be forecast, at "
+            f"{np.mean([one.able for one in able]):.1f} of {np.mean([one.looks for one in able]):.1f} looks: "
+            f"the true end was left out above by {counts['above']}, below by {counts['below']}"
         )
 
 

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from safetensors.numpy import save_file
 
+from tests.nanotron_files import nanotron_parameter, nanotron_rest
 from toposcope.monitor.follow import Follower
 from toposcope.sources import open_series
 
@@ -101,6 +102,15 @@ def _neox(run):
     return files
 
 
+def _nanotron(run):
+    made = []
+    for i, value in enumerate(STATE.values()):
+        name = f"model.decoder.{i}.pp_block.mlp.down_proj.weight"
+        made += nanotron_parameter(run / "10", name, value, ranks=2)
+    made += nanotron_rest(run / "10", layers=len(STATE))
+    return [str(path.relative_to(run)) for path in made]
+
+
 def _own(run):
     run.mkdir(parents=True)
     save_file(STATE, run / "step_10.safetensors")
@@ -111,7 +121,7 @@ FORMATS = {
     made.__name__.strip("_"): made
     for made in (
         _transformers, _transformers_without_index, _lightning, _torchtitan, _olmo_core, _megatron, _neox,
-        _own,
+        _nanotron, _own,
     )
 }  # fmt: skip
 
@@ -220,6 +230,7 @@ def test_a_rank_that_earlier_checkpoints_have_is_waited_for(tmp_path):
     [
         ("megatron", "latest_checkpointed_iteration.txt", "0", "10"),
         ("neox", "latest", "global_step0", "global_step10"),
+        ("nanotron", "latest.txt", "0", "10"),
         ("own", "latest.txt", "0", "10"),
     ],
 )

@@ -191,6 +191,25 @@ def test_a_unit_that_lost_its_rows_takes_those_of_the_older_with_it(store: Store
     assert Store.open(store.path).has(unit(3, content="now the first"))
 
 
+def test_files_that_are_full_stay_as_they_are_and_count_as_before(store: Store) -> None:
+    fill(store, range(6))
+    whole = store.features()
+    store.compact(4)
+    full = {path.name for path in (store.path / "features").glob("[!.]*.parquet")}
+    assert len(full) == 2
+    fill(store, range(6, 9))
+    store.compact(4)
+    both = {path.name for path in (store.path / "features").glob("[!.]*.parquet")}
+    assert full < both
+    assert len(both) == 4  # a run's full file, and one for the rest
+    same(store.features().query("step < 6"), whole)
+    store.write(unit(2, "a", content="new"), rows(2, "a", scale=3.0))
+    store.compact(4)
+    assert len(list((store.path / "features").glob("[!.]*.parquet"))) == 3  # what was superseded is rewritten
+    assert store.features(run="a").query("step == 2")["value"].max() == 6.0
+    same(Store.open(store.path).features(run="b"), store.features(run="b"))
+
+
 def test_an_older_unit_compacted_late_does_not_come_back(
     store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:

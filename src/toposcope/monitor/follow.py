@@ -31,12 +31,13 @@ from toposcope.types import Checkpoint
 TRACKERS = ("latest_checkpointed_iteration.txt", "latest", "latest.txt")
 """Files beside checkpoints that name the last one saved: of Megatron-LM, DeepSpeed or GPT-NeoX, nanotron."""
 
-RANKED = ("mp_rank_#", "layer_#-model_#")
-"""How files begin whose trainers (Megatron-LM, DeepSpeed, GPT-NeoX) move a tracker once all are saved."""
+RANKED = ("mp_rank_#", "layer_#-model_#", "checkpoint_metadata.json")
+"""How files begin whose trainers (Megatron-LM, DeepSpeed, GPT-NeoX, nanotron) move a tracker when all are."""
 
 _LAST_NUMBER = re.compile(r"(\d+)\D*$")
 _NUMBERS = re.compile(r"\d+")
-_DEPTH = 4
+_DEPTH = 16
+"""Folders inside one another that are looked into: nanotron has one for every part of a name."""
 
 Stamp = tuple[str, int, int, int]
 """Name, size, modification time in nanoseconds and inode of one file."""
@@ -72,6 +73,8 @@ class FolderLook:
     ready: list[Sighting] = field(default_factory=list)
     waiting: dict[str, str] = field(default_factory=dict)
     """Checkpoint -> why it does not count as complete yet."""
+    complete: set[str] = field(default_factory=set)
+    """Every checkpoint that is there and complete, reported now or before."""
     vanished: list[Checkpoint] = field(default_factory=list)
     """Checkpoints that were there at an earlier look, were never complete, and are gone."""
 
@@ -123,10 +126,12 @@ class Follower:
             present[checkpoint.uri] = checkpoint
             files = stamps(Path(checkpoint.uri))
             if files == self._reported.get(checkpoint.uri):
+                found.complete.add(checkpoint.uri)
                 continue
             why = self._why_not(entry, files)
             if why is None:
                 self._report(checkpoint, files, found)
+                found.complete.add(checkpoint.uri)
             else:
                 self._open[checkpoint.uri] = checkpoint
                 found.waiting[checkpoint.uri] = why

@@ -9,9 +9,9 @@ from __future__ import annotations
 import bisect
 import json
 import math
-import operator
 import os
 import time
+from array import array
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -68,7 +68,7 @@ class Journal:
         self.path = path
         self._last = 0
         self._sealed = False
-        self._read: list[Event] = []
+        self._numbers, self._starts = array("q"), array("q")
         self._offset = 0
 
     @classmethod
@@ -99,24 +99,36 @@ class Journal:
 
     def read(self, since: int = 0) -> list[Event]:
         """Return the events whose number is above `since`; lines that are torn or no events are skipped."""
-        if self.path.exists() and self.path.stat().st_size < self._offset:  # another journal took its place
-            self._read, self._offset = [], 0
-        new, self._offset = self.tail(self._offset)
-        self._read += new
-        first = bisect.bisect_right(self._read, since, key=operator.attrgetter("number"))
-        return self._read[first:]
+        self._index()
+        first = bisect.bisect_right(self._numbers, since)
+        return self.tail(self._starts[first])[0] if first < len(self._starts) else []
 
-    def tail(self, offset: int) -> tuple[list[Event], int]:
-        """Return the events from a byte offset on, and the offset after the last whole line."""
+    def _index(self) -> None:
+        """Note where the new events are: a journal is not held in memory."""
+        if self.path.exists() and self.path.stat().st_size < self._offset:  # another journal took its place
+            self._numbers, self._starts, self._offset = array("q"), array("q"), 0
+        for line in self._lines(self._offset):
+            event = _parsed(line)
+            if event is not None:
+                self._numbers.append(event.number)
+                self._starts.append(self._offset)
+            self._offset += len(line)
+
+    def _lines(self, offset: int) -> list[bytes]:
+        """Return the whole lines from a byte offset on."""
         try:
             with self.path.open("rb") as file:
                 file.seek(offset)
                 content = file.read()
         except FileNotFoundError:
-            return [], 0
-        end = content.rfind(b"\n") + 1
-        found = [event for line in content[:end].splitlines() if (event := _parsed(line)) is not None]
-        return found, offset + end
+            return []
+        return content[: content.rfind(b"\n") + 1].splitlines(keepends=True)
+
+    def tail(self, offset: int) -> tuple[list[Event], int]:
+        """Return the events from a byte offset on, and the offset after the last whole line."""
+        lines = self._lines(offset)
+        found = [event for line in lines if (event := _parsed(line)) is not None]
+        return found, offset + sum(map(len, lines))
 
     def _seal(self) -> None:
         """End a line that a killed writer left torn, and find the highest number so far."""

@@ -8,6 +8,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from toposcope.errors import InputError
 from toposcope.sources import history
 from toposcope.store import Store
@@ -75,20 +77,31 @@ class LossCopy:
         if self._seen.get(segment) == mark:
             return None
         self._seen[segment] = mark
-        known = self._store.metrics(segment)
-        joined = known.set_index("step").combine_first(history.set_index("step")).reset_index()
-        joined["run"] = segment
-        joined = joined[known.columns]
-        changed = _changed(known, joined)
-        if changed is not None:
-            self._store.write_metrics(joined)
-        return changed
+        joined, new = _filled(self._store.metrics(segment), history)
+        if not new.any():
+            return None
+        self._store.write_metrics(joined.assign(run=segment))
+        changed = joined["step"].to_numpy()[new]
+        return int(changed[0]), int(changed[-1])
 
 
-def _changed(known: pd.DataFrame, joined: pd.DataFrame) -> tuple[int, int] | None:
-    before = known.set_index("step").reindex(joined["step"])
-    after = joined.set_index("step")
-    values = [name for name in after.columns if name != "run"]
-    new = (after[values].notna() & before[values].isna()).any(axis=1)
-    steps = after.index[new.to_numpy()]
-    return (int(steps.min()), int(steps.max())) if len(steps) else None
+def _filled(known: pd.DataFrame, history: pd.DataFrame) -> tuple[pd.DataFrame, np.ndarray]:
+    """Return what is known with its empty cells filled in from `history`, and which rows that changed."""
+    import pandas as pd
+
+    steps = np.union1d(known["step"].to_numpy(), history["step"].to_numpy())
+    filled, new = {"step": steps.astype(np.int64)}, np.zeros(len(steps), dtype=bool)
+    for name in [column for column in known.columns if column not in ("run", "step")]:
+        old, more = _by_step(known, name, steps), _by_step(history, name, steps)
+        came = np.isnan(old) & ~np.isnan(more)
+        filled[name] = np.where(came, more, old)
+        new |= came
+    return pd.DataFrame(filled).astype({"tokens": "Int64"}), new
+
+
+def _by_step(table: pd.DataFrame, name: str, steps: np.ndarray) -> np.ndarray:
+    """Return a column at `steps`, NaN where the table has none of it."""
+    found = np.full(len(steps), np.nan)
+    at = np.searchsorted(steps, table["step"].to_numpy())
+    found[at] = table[name].to_numpy(dtype=float, na_value=np.nan)
+    return found

@@ -77,14 +77,17 @@ class LiveStore:
 
     def _features(self, since: int) -> tuple[pd.DataFrame, int]:
         live = parts.scan(self.store.path / "features")
-        counted = newest.newest(live)
+        fresh = [
+            part for part in live if part.latest > since
+        ]  # the newest of a slot is in none of the others
+        counted = newest.newest(fresh)
         written: dict[newest.Slot, int] = {}
-        for slot, _, held in newest.slots(live):
+        for slot, _, held in newest.slots(fresh):
             if counted[slot] == held.key:
                 written[slot] = max(held.written, written.get(slot, 0))
         new = {slot: counted[slot] for slot, number in written.items() if number > since}
         failed = [part for part in live if part.failed] if not since else []
-        kept, others = newest.split([part for part in live if not part.failed], new)
+        kept, others = newest.split(fresh, new)
         table = parts.read([*kept, *failed], FEATURES, superseded=others)
         return table.to_pandas(), max(written.values(), default=0)
 

@@ -17,6 +17,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from toposcope.errors import InputError
+from toposcope.monitor.audits import FolderAudit
 from toposcope.monitor.follow import Follower, Sighting
 from toposcope.monitor.growing import GrowingSeries, Measurer, Turn, opened, take_turn
 from toposcope.monitor.hold import Held, hold
@@ -28,7 +29,8 @@ from toposcope.sources.discover import Entry, Source
 from toposcope.store import Store
 from toposcope.types import Checkpoint
 
-_LOOSE = 64
+_LOOSE, _PACKED = 64, 256
+"""Checkpoints after which the store's files are joined, and units of a file that is then left alone."""
 _SETTLING = re.compile(r"changed less than")
 
 
@@ -112,11 +114,11 @@ class Sidecar:
             Measurer(store, probes, keep_diagrams=keep_diagrams),
         )
         self._losses = LossCopy(store)
+        self._audit = FolderAudit(follower, store)
         self._held_in = store.path / FOLDER / "held"
         self._waiting: dict[str, str] = {}
         self._settling = False
         self._loose = 0
-        self._measured = 0
         self._state = _State()
         for event in self.journal.read():
             self._replay(event)
@@ -139,6 +141,7 @@ class Sidecar:
             else:
                 events += self._take(sighting, held)
         events += early + self._copy_losses()
+        self._audit.look(found.complete)
         self._compact()
         return events
 
@@ -218,7 +221,7 @@ class Sidecar:
             problems=[*dict.fromkeys(outcome.problems), *(f.note for f in outcome.failures)],
             **_files(sighting),
         )
-        self._loose, self._measured = self._loose + 1, self._measured + 1
+        self._loose += 1
         self._keep(at, held)
         return event
 
@@ -277,9 +280,9 @@ class Sidecar:
         return events
 
     def _compact(self) -> None:
-        """Join the store's parts when a quarter of them is loose, so that each row is rewritten few times."""
-        if self._loose >= max(_LOOSE, self._measured // 4):
-            self.store.compact()
+        """Join the store's parts now and then; what that costs does not grow with the run."""
+        if self._loose >= _LOOSE:
+            self.store.compact(_PACKED)
             self._loose = 0
 
     def _replay(self, event: Event) -> None:
@@ -296,7 +299,6 @@ class Sidecar:
         self._state.segments.seen.setdefault(own.run, []).append(seen)
         self._state.starts[event.run] = data["after"]
         self._state.turn[event.run] = data["turn"]
-        self._measured += 1
         at = dataclasses.replace(own, run=event.run, tokens=data["tokens"])
         last = self._state.last.get(event.run)
         if last is not None and last.checkpoint.step > event.step:

@@ -15,6 +15,7 @@ from toposcope.sources.adapter import open_adapter
 from toposcope.sources.blobs import Blob, Folder
 from toposcope.sources.distributed import METADATA, DistributedReader
 from toposcope.sources.llama2c_file import Llama2cFile
+from toposcope.sources.nanotron import NanotronReader, is_nanotron
 from toposcope.sources.npz_file import NpzFile
 from toposcope.sources.parallel import is_neox, is_ranked, open_neox, open_ranks
 from toposcope.sources.quantised import dequantised
@@ -207,6 +208,7 @@ FOLDERS: tuple[FolderFormat, ...] = (
         lambda files, folders: OLMO_CORE in folders,
         lambda folder: DistributedReader(folder.sub(OLMO_CORE)),
     ),
+    FolderFormat("nanotron", is_nanotron, NanotronReader),
     FolderFormat("GPT-NeoX", is_neox, open_neox),
     FolderFormat("Megatron-LM or DeepSpeed", is_ranked, open_ranks),
 )

@@ -38,18 +38,22 @@ def tidy(rows: Iterable[Mapping[str, Any]] | pd.DataFrame, run: str) -> pd.DataF
     """
     raw = rows if isinstance(rows, pd.DataFrame) else pd.DataFrame(list(rows))
     columns = columns_of(raw)
-    table = pd.DataFrame(index=raw.index)
-    for name in COLUMNS:
-        source = columns.get(name)
-        values = raw[source] if source is not None else pd.Series(np.nan, index=raw.index, dtype=float)
-        table[name] = pd.to_numeric(values, errors="coerce").astype(float)
-    table = table[np.isfinite(table["step"])]
-    table = table.groupby("step", as_index=False, sort=True).last() if len(table) else table
+    numbers = {
+        name: pd.to_numeric(raw[columns[name]], errors="coerce").to_numpy(dtype=float, na_value=np.nan)
+        if name in columns
+        else np.full(len(raw), np.nan)
+        for name in COLUMNS
+    }
+    table = pd.DataFrame(numbers)
+    table = table[np.isfinite(numbers["step"])]
+    if not table["step"].is_unique:
+        table = table.groupby("step", as_index=False, sort=True).last()
+    table = table.sort_values("step", ignore_index=True, kind="stable")
     for name in _INTEGERS:
         table[name] = table[name].round().astype("Int64")
     table["step"] = table["step"].astype("int64")
     table.insert(0, "run", pd.Series(run, index=table.index, dtype=object))
-    return table[METRICS.names].reset_index(drop=True)
+    return table[METRICS.names]
 
 
 def columns_of(raw: pd.DataFrame) -> dict[str, object]:

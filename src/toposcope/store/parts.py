@@ -61,6 +61,8 @@ class Part:
     pack: bool = False
     held: tuple[HeldUnit, ...] = ()
     written: int = 0
+    latest: int = -1
+    """The highest number among `held`."""
 
 
 def slug(run: str) -> str:
@@ -150,10 +152,11 @@ def scan(folder: Path) -> list[Part]:
     except FileNotFoundError:
         return []
     parts = [part for name in names if (part := _part(folder / name)) is not None]
+    there = {part.path.name for part in parts}
     claims: dict[str, int] = {}
     for part in parts:
-        for name, written in part.replaces.items():
-            claims[name] = max(written, claims.get(name, -1))
+        for name in there & part.replaces.keys():
+            claims[name] = max(part.replaces[name], claims.get(name, -1))
     return [part for part in parts if part.written > claims.get(part.path.name, -1)]
 
 
@@ -181,17 +184,23 @@ def _part(path: Path) -> Part | None:
         if fields[-1] == "failed":
             return Part(path, fields[0], fields[2], (path.name,), failed=True)
         try:
-            written = _written(path)
+            written = _written(path, _identity(path))
         except StoreError:
             written = 0
     except FileNotFoundError:  # replaced by a newer pack since the folder was listed
         return None
     held = (HeldUnit(int(fields[1]), fields[3], written),)
-    return Part(path, fields[0], fields[2], (fields[3],), held=held, written=written)
+    return Part(path, fields[0], fields[2], (fields[3],), held=held, written=written, latest=written)
 
 
 def _pack(path: Path, fields: Sequence[str]) -> Part:
-    noted = _noted(path)
+    return _pack_of(path, (fields[0], fields[1]), _identity(path))
+
+
+@functools.lru_cache(maxsize=1 << 12)
+def _pack_of(path: Path, who: tuple[str, str], identity: tuple[int, int, int]) -> Part:
+    """Read what a pack holds; once as long as the file stays the same one."""
+    noted = file_metadata(path)
     try:
         units = tuple(HeldUnit(int(step), str(key), int(at)) for step, key, at in noted["units"])
         replaces = {str(name): int(at) for name, at in noted["replaces"].items()}
@@ -199,27 +208,22 @@ def _pack(path: Path, fields: Sequence[str]) -> Part:
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise broken(path) from error
     keys = tuple(unit.key for unit in units)
-    return Part(path, fields[0], fields[1], keys, replaces, pack=True, held=units, written=written)
+    latest = max((unit.written for unit in units), default=-1)
+    return Part(path, *who, keys, replaces, pack=True, held=units, written=written, latest=latest)
 
 
-def _written(path: Path) -> int:
-    try:
-        return int(_noted(path).get(WRITE_NUMBER, 0))
-    except (TypeError, ValueError) as error:
-        raise broken(path) from error
-
-
-def _noted(path: Path) -> dict[str, Any]:
-    """Return a footer; it is read once as long as the file stays the same one."""
+def _identity(path: Path) -> tuple[int, int, int]:
     at = path.stat()
-    return _footer(path, (at.st_ino, at.st_size, at.st_mtime_ns))
+    return at.st_ino, at.st_size, at.st_mtime_ns
 
 
 @functools.lru_cache(maxsize=1 << 16)
-def _footer(path: Path, identity: tuple[int, int, int]) -> dict[str, Any]:
-    """Read what places a part among the others; the rest of the footer would only fill the cache."""
-    content = file_metadata(path)
-    return {name: content[name] for name in (WRITE_NUMBER, "units", "replaces") if name in content}
+def _written(path: Path, identity: tuple[int, int, int]) -> int:
+    """Read the write number of a unit part; once as long as the file stays the same one."""
+    try:
+        return int(file_metadata(path).get(WRITE_NUMBER, 0))
+    except (TypeError, ValueError) as error:
+        raise broken(path) from error
 
 
 def read(

@@ -228,14 +228,15 @@ class Store:
         """Return the kept diagrams; `birth` and `death` hold one array each per line."""
         return self._measured("diagrams", probe=probe, run=run, name=name, scope=scope).to_pandas()
 
-    def compact(self) -> int:
+    def compact(self, most: int | None = None) -> int:
         """Join the parts of each run and probe into one file, and return how many files went.
 
-        Superseded rows go, too. Readers are safe at every moment: the joined file says which parts it
-        replaces before they go.
+        With `most`, files that hold so many units already stay as they are, so that what one more call costs
+        does not grow with the store. Superseded rows go, too. Readers are safe at every moment: the joined
+        file says which parts it replaces before they go.
         Records of failures stay as they are, since the next sweep may take them back.
         """
-        return sum(steady(functools.partial(self._compact, table)) for table in _MEASURED)
+        return sum(steady(functools.partial(self._compact, table, most)) for table in _MEASURED)
 
     def set_broken_aside(self) -> list[Path]:
         """Rename measured parts that have no end, so that their units are measured again."""
@@ -256,7 +257,7 @@ class Store:
 
     def _scan(self, table: str) -> list[parts.Part]:
         live = parts.scan(self.path / table)
-        self._last = max([self._last, *(held.written for part in live for held in part.held)])
+        self._last = max([self._last, *(part.latest for part in live)])
         return live
 
     def _has(self, table: str, unit: Unit) -> bool:
@@ -330,12 +331,13 @@ class Store:
         }
         parts.write_atomically(parts.sort_stably(rows, order), path, noted)
 
-    def _compact(self, table: str) -> int:
+    def _compact(self, table: str, most: int | None) -> int:
         live = self._scan(table)
         wanted = self._newest(table, live)
         groups: dict[tuple[str, str], list[parts.Part]] = {}
         for part in live:
-            if not part.failed:
+            full = part.pack and most is not None and len(part.held) >= most
+            if not part.failed and not (full and not _holds_superseded(part, wanted)):
                 groups.setdefault((part.owner, part.probe), []).append(part)
         gone = 0
         for group in groups.values():

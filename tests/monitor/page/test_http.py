@@ -284,3 +284,23 @@ def test_the_page_answers_as_analyze_does_by_the_rules_it_is_given(growing):
     assert told != answers(growing.path, named_rules(""))
     with _client(growing, published="toposcope.nowhere:RULES") as made:
         _wait(lambda: "the analysis broke off" in made.get("/fragment/answer").text, 240)  # another process
+
+
+def test_the_audit_says_what_was_found_that_nothing_was_or_that_none_was_made(growing):
+    growing.journal.append("started", folder="/data/my runs", process=1)
+    finding = {
+        "uri": "/data/my runs", "run": "small-seed0", "step": 400, "fault": "zero-tensor",
+        "tensor": "layers.0.mlp.weight", "message": "is zero throughout",
+    }  # fmt: skip
+    with _client(growing) as client:
+
+        def shown():
+            return client.get("/fragment/audit").text
+
+        _wait(lambda: "No audit of these checkpoints has been made yet" in shown())
+        _wait(lambda: "<code>toposcope audit &#39;/data/my runs&#39;</code>" in shown())
+        growing.store.write_audit("/data/my runs", [])
+        _wait(lambda: "The audit of the checkpoints found nothing." in shown())
+        growing.store.write_audit("/data/my runs", [finding])
+        _wait(lambda: "<td>is zero throughout</td>" in shown())
+        assert "Last audited 20" in shown()

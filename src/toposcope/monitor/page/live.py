@@ -60,6 +60,10 @@ class Live:
         self.kept = Kept(self.live.store.path)
         self.events: list[Event] = []
         self.runs, self.catalogue, self.audit = pd.DataFrame(), pd.DataFrame(), pd.DataFrame()
+        self.audited: float | None = None
+        """When the checkpoints were last audited, in seconds since 1970."""
+        self.folder = ""
+        """The folder that a watch follows."""
         self.changed: dict[str, int] = {}
         """The version at which something of each kind was last new."""
         self._number = 0
@@ -73,6 +77,9 @@ class Live:
             if self._moved(name, self.path / name):
                 setattr(self, name, getattr(self.live.store, name)())
                 changed.add(name)
+        if "audit" in changed:
+            times = [at for path in (self.path / "audit").glob("[!.]*.parquet") if (at := _mark(path))]
+            self.audited = max((at[0] / 1e9 for at in times), default=None)
         if self._moved("metrics", self.path / "metrics") | self._touched():
             changed |= {"points"} if self._metrics() else set()
         features = self._moved("features", self.path / "features")
@@ -161,6 +168,8 @@ class Live:
             self.events += [
                 event for event in new.events if event.kind in ("alarm", "notice", "vanished", "skipped")
             ]
+            for event in new.events:
+                self.folder = str(event.data.get("folder") or self.folder)
         return ({"points"} if points else set()) | ({"events"} if new.events else set())
 
 
@@ -179,7 +188,7 @@ def plain(values: np.ndarray) -> list[float | None]:
     return [float(f"{value:.6g}") if np.isfinite(value) else None for value in values.tolist()]
 
 
-def _mark(path: Path) -> Hashable:
+def _mark(path: Path) -> tuple[int, int, int] | None:
     try:
         at = path.stat()
     except FileNotFoundError:

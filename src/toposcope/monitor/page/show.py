@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import time
 from collections.abc import Mapping
 from functools import cache
@@ -47,7 +48,7 @@ def _context(live: Live, answer: Answer) -> dict[str, Any]:
             "title": live.path.resolve().name, "live": live, "counts": counts, "alarms": alarms[:_ALARMS],
             "headline": _headline(live, alarms, answer), "answer": answer, "forecasts": forecasts,
             "audit": closing.findings(live.audit), "version": live.version, "gone": _gone(live),
-            "notices": _notices(live),
+            "notices": _notices(live), "audited": live.audited, "audit_command": _audit_command(live),
         }  # fmt: skip
 
 
@@ -93,6 +94,13 @@ def duration(seconds: float) -> str:
         if seconds >= size:
             return f"{seconds / size:.1f} {unit}"
     return f"{seconds:.0f} s"
+
+
+def _audit_command(live: Live) -> str:
+    """Return the command that reads every value of what the page shows."""
+    known = list(live.runs["uri"].dropna().unique()) if "uri" in live.runs else []
+    places = [live.folder] if live.folder else [str(uri) for uri in known if uri][:3]
+    return shlex.join(["toposcope", "audit", *(places or ["FOLDER"])])
 
 
 def _checkpoints(live: Live) -> int:
