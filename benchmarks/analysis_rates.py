@@ -1,16 +1,19 @@
 """Simulate the packaged error rates.
 
-Run: python benchmarks/analysis_rates.py --write [--only GRID] [--draws N] [--out DIR] [--setting].
+Run: python benchmarks/analysis_rates.py [--write | --setting | --repeating] [--only GRID] [--draws N].
 
-DIR keeps every cell (a null or a planted effect on a grid) as soon as it is done: what was broken off goes on
-where it stopped. Every cell has random numbers of its own, so that cells made one by one, in any order or by
-several processes (one GRID each), are those of one run. --write packs them into the package.
---setting prints the rates on the nulls that the constants were set on instead.
+--out DIR keeps every cell (a null or a planted effect on a grid) as soon as it is done: what was broken off
+goes on where it stopped. Every cell has random numbers of its own, so that cells made one by one, in any
+order or by several processes (one GRID each), are those of one run. --write packs them into the package,
+with --only that grid beside the others as they were.
+--setting prints the rates on the nulls that the constants were set on instead, --repeating those on shapes
+that repeat, which no packaged grid has (trends/repeating.py).
 """
 
 from __future__ import annotations
 
 import argparse
+import json
 from pathlib import Path
 
 import numpy as np
@@ -20,6 +23,7 @@ import toposcope.analysis.trends
 from toposcope.analysis.trends import simulators as sim
 from toposcope.analysis.trends.calibration import COLUMNS, VERDICT, case_rates, packed, simulated_cases
 from toposcope.analysis.trends.innovations import innovation_test
+from toposcope.analysis.trends.repeating import REPEATING_JUDGES, REPEATING_SETTING
 from toposcope.analysis.trends.setting import SETTING_NULLS
 from toposcope.analysis.trends.whitening import whiten
 from toposcope.seeding import rng
@@ -41,16 +45,17 @@ GRIDS = {
 """51 even are the steps of the weight-space paper; 154 those of Pythia's checkpoints."""
 
 
-def setting(draws: int) -> None:
-    """Print what the verdict's test rejects, and what it does not test, on the nulls of its constants."""
-    for case, simulate in SETTING_NULLS.items():
+def printed(nulls: dict[str, sim.Simulator], name: str, draws: int, grids: dict[str, np.ndarray]) -> None:
+    """Print what the verdict's test rejects, and what it does not test, on these nulls."""
+    print(" " * 32, *grids, sep="  ")
+    for case, simulate in nulls.items():
         cells = []
-        for steps in GRIDS.values():
-            g = rng(name="setting", null=case, n=len(steps), draw=draws)
+        for steps in grids.values():
+            g = rng(name=name, null=case, n=len(steps), draw=draws)
             x, y = (whiten(sim.at_steps(simulate, g, steps, draws), steps) for _ in range(2))
             test = innovation_test(x, y, intervals=False)
             cells.append(f"{100 * np.mean(test.p <= 0.05):5.1f} ({100 * np.mean(test.why != ''):3.0f})")
-        print(f"{case:26}", *cells, sep="  ", flush=True)
+        print(f"{case:32}", *cells, sep="  ", flush=True)
 
 
 def simulate(name: str, draws: int, out: Path) -> pd.DataFrame:
@@ -80,18 +85,20 @@ def main() -> None:
     parser.add_argument("--draws", type=int, default=1000)
     parser.add_argument("--out", type=Path, default=Path("build/rates"))
     parser.add_argument("--setting", action="store_true")
+    parser.add_argument("--repeating", action="store_true")
     parser.add_argument("--write", action="store_true")
     options = parser.parse_args()
+    grids = GRIDS if options.only is None else {options.only: GRIDS[options.only]}
     if options.setting:
-        return setting(options.draws)
+        return printed(SETTING_NULLS | REPEATING_SETTING, "setting", options.draws, grids)
+    if options.repeating:
+        return printed(REPEATING_JUDGES, "repeating", options.draws, grids)
     options.out.mkdir(parents=True, exist_ok=True)
-    names = GRIDS if options.only is None else [options.only]
-    tables = {name: (GRIDS[name], simulate(name, options.draws, options.out)) for name in names}
+    tables = {name: (GRIDS[name], simulate(name, options.draws, options.out)) for name in grids}
     if options.write:
-        if options.only:
-            parser.error("--write packs all grids; leave out --only")
-        package = Path(toposcope.analysis.trends.__file__).parent
-        (package / "rates.json").write_text(packed(tables))
+        file = Path(toposcope.analysis.trends.__file__).parent / "rates.json"
+        kept = json.loads(file.read_text())["grids"] if options.only else {}
+        file.write_text(json.dumps({"grids": kept | json.loads(packed(tables))["grids"]}))
 
 
 if __name__ == "__main__":

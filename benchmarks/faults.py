@@ -5,6 +5,7 @@
 Each try starts a command in a fresh folder, hurts it from outside (a worker killed, all workers killed,
 the command killed, SIGTERM, SIGINT, stopped and continued) at a random moment of its usual time, and
 repeats it until it is done. Prints a table and a JSON line; exits with 1 when anything hung or was lost.
+A fault that came after the command's end counts as late.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from collections import Counter
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-COMMANDS = "train,weights,analyze,export,report,forecast,merge,embeddings,demo"
+COMMANDS = "train,weights,analyze,export,report,forecast,merge,embeddings,landscape,reproduce,demo"
 SMALL = ("--points", "40", "--draws", "3", "--nulls", "3", "--no-audit")
 
 
@@ -46,6 +47,12 @@ def _lines(injury, given: Path, out: Path) -> dict[str, list[str]]:
             "embeddings", given / "runs", "--texts", given / "text.txt", "--out", out, "--jobs", 2,
             "--limit", 30, "--min-chars", 10, "--no-audit",
         ),
+        "landscape": (
+            "landscape", given / "runs" / "one-seed7", "--out", out, "--jobs", 2, "--batches", 1,
+            "--seeds", 1, "--resolution", 9, "--length", 16, "--sequences", 4,
+            "--features", "sharpness,surface",
+        ),
+        "reproduce": ("reproduce", "seed004", "--runs", given / "paper" / "runs", "--out", out, "--jobs", 2),
     }  # fmt: skip
     return {name: injury.command(*line) for name, line in plain.items()} | {
         "demo": injury.demo(out, steps=30)
@@ -58,12 +65,9 @@ def _made(injury, name: str, out: Path, printed: str) -> object:
         return printed
     if name == "train":
         return injury.contents(out, without=("metrics", ".json", "resume", "state", ".aside"))
-    if name == "demo":
-        out = out / "store"
-    if name in ("weights", "embeddings", "demo", "merge"):
-        from toposcope.store import Store
-
-        return Store.open(out).features().drop(columns="seconds").to_csv(index=False)
+    if name in ("weights", "embeddings", "landscape", "reproduce", "demo", "merge"):
+        stores = {"demo": ("store",), "reproduce": ("stores/seed004", "stores/text")}.get(name, ())
+        return injury.measured(out, *stores), [page.read_text() for page in out.glob("*.md")]
     return sorted(injury.contents(out))
 
 
@@ -81,11 +85,12 @@ def tries(injury, name: str, given: Path, place: Path, count: int, seed: int) ->
         fault = chance.choice(sorted(injury.FAULTS))
         moment = time.monotonic() + chance.uniform(0.0, usual.seconds)
         line = _lines(injury, given, out)[name]
-        limit = 10 * usual.seconds + 30
-        ending, _ = injury.hurt(line, fault, lambda moment=moment: time.monotonic() > moment, limit=limit)
+        limit = 10 * usual.seconds + 300  # hung, and not merely stopped for something else on this machine
+        ending, had = injury.hurt(line, (fault, lambda moment=moment: time.monotonic() > moment), limit=limit)
         again = injury.finish(line, limit=limit)
         same = again.code == 0 and _made(injury, name, out, again.out) == expected
-        ends[fault, "hung" if ending.code is None else "same" if same else "lost"] += 1
+        end = "hung" if ending.code is None else "same" if same else "lost"
+        ends[fault, end if had or end != "same" else "late"] += 1
         if ending.code is None or not same:
             print(f"{name} {fault} after {ending.seconds:.1f} s: {again.err[-300:]}", file=sys.stderr)
         shutil.rmtree(out, ignore_errors=True)
@@ -115,6 +120,7 @@ def main() -> int:
         few = ("--set", "steps=40", "--set", "checkpoint_every=10", "--jobs", 1)
         trained = injury.command("train", "--recipe", given / "small.toml", "--out", given / "runs", *few)
         injury.finish(trained, limit=600.0)
+        injury.write_paper_runs(given / "paper")
         total: dict[str, dict[str, int]] = {}
         for name in options.commands.split(","):
             place = Path(folder) / name
@@ -125,7 +131,7 @@ def main() -> int:
             total[name] = dict(Counter({end: 0 for _, end in ends}))
             for (_, end), count in ends.items():
                 total[name][end] += count
-                bad += count if end != "same" else 0
+                bad += count if end in ("hung", "lost") else 0
     print(json.dumps(total))
     return 1 if bad else 0
 

@@ -136,8 +136,8 @@ def llmc(data: Path) -> Curve:
     return curve_from_metrics("gpt2 124M", table, parameters=124 * 10**6).planned()
 
 
-def coverage(data: Path, small: list[Curve], gems: list[Curve]) -> pd.DataFrame:
-    """Return every forecast by `auto` of all four families at 20, 30 and 50%, from other runs alone.
+def coverage(data: Path, small: list[Curve], gems: list[Curve], only: str | None = None) -> pd.DataFrame:
+    """Return the forecasts by `auto` of all families, or `only` one, at 20, 30, 50%, from other runs alone.
 
     A run of the schedules is forecast from three finished ones of its size: `FITTED`, with the sudden decay
     in the place of itself. The run of GPT-2 has no siblings.
@@ -153,6 +153,7 @@ def coverage(data: Path, small: list[Curve], gems: list[Curve]) -> pd.DataFrame:
             jobs.append((f"schedules {size}M", curve, [known[n] for n in names]))
     jobs.append(("gpt2", llmc(data), []))
     rows = []
+    jobs = [job for job in jobs if only in (None, job[0])]
     for family, curve, siblings in track(jobs, "covering"):
         for cut in (0.2, 0.3, 0.5):
             made = forecast(Auto(), curve.planned().seen(cut * curve.horizon), siblings)
@@ -254,9 +255,11 @@ def of_gemstones(data: Path, small: list[Curve], gems: list[Curve]) -> dict[str,
     return {"gemstones": summarise(score_forecasts(gems, [Auto(), *plain], (0.2, 0.5)))}
 
 
-def of_coverage(data: Path, small: list[Curve], gems: list[Curve]) -> dict[str, pd.DataFrame]:
+def of_coverage(
+    data: Path, small: list[Curve], gems: list[Curve], only: str | None = None
+) -> dict[str, pd.DataFrame]:
     """Return how often the intervals of `auto` held, by family and by cut."""
-    covered = coverage(data, small, gems)
+    covered = coverage(data, small, gems, only)
     rows = [{"family": name, **share_covered(part)} for name, part in covered.groupby("family", sort=False)]
     rows += [{"family": "all", **share_covered(covered)}]
     rows += [{"family": f"all at {cut:.0%}", **share_covered(part)} for cut, part in covered.groupby("cut")]
@@ -277,11 +280,16 @@ def main() -> None:
     parser.add_argument("--store", type=Path)
     parser.add_argument("--json", type=Path)
     parser.add_argument("--part", choices=["all", *PARTS], default="all")
+    parser.add_argument("--family", help="only this family's coverage, as its table names it")
     parser.add_argument("--fading", action="store_true", help="only the law's fading, elsewhere")
     options = parser.parse_args()
     small, gems = small_models(options.data, options.store), gemstones(options.data)
     if options.fading:
         print(fading(options.data, small).round(4).to_string(index=False))
+        return
+    if options.family:
+        for name, table in of_coverage(options.data, small, gems, options.family).items():
+            print(f"{name}\n{table.round(5).to_string(index=False)}")
         return
     tables: dict[str, pd.DataFrame] = {}
     for part in PARTS if options.part == "all" else [options.part]:

@@ -4,9 +4,10 @@
 
 Writes a series in TinyLlama's shapes (bfloat16, two shards a checkpoint, random weights of unequal rows
 that drift a little) into a temporary folder, runs `toposcope weights` with its default features on it in a
-process of its own, and prints what was announced beside what it took: seconds, processor time, peak memory,
-and the seconds of every probe. The plan reads headers alone: its files are sparse. Prints a JSON line at
-the end.
+process of its own, and prints what was announced beside what it took: seconds, processor time, peak memory
+and the seconds of every probe. The memory announced is what the processes hold of their own; pages of files
+that they share with the system's cache, libraries above all, are given apart. The plan reads headers alone:
+its files are sparse. Prints a JSON line at the end.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import re
 import subprocess
 import sys
 import tempfile
@@ -119,6 +121,25 @@ def write_headers(place: Path, shape: Shape, checkpoints: int) -> int:
     return size // checkpoints
 
 
+def held(process: int) -> tuple[int, int]:
+    """Return the bytes that a process and its children hold now: of their own, and as pages of files."""
+    tasks = Path(f"/proc/{process}/task").glob("*/children")
+    found = [process, *(int(child) for task in tasks for child in _text(task).split())]
+    own = files = 0
+    for pid in found:
+        sizes = dict(re.findall(r"^(Rss\w+):\s+(\d+) kB", _text(Path(f"/proc/{pid}/status")), re.MULTILINE))
+        own += int(sizes.get("RssAnon", 0)) * 1024
+        files += int(sizes.get("RssFile", 0)) * 1024
+    return own, files
+
+
+def _text(path: Path) -> str:
+    try:
+        return path.read_text()
+    except OSError:  # the process has just ended
+        return ""
+
+
 def measure(series: Path, store: Path, features: str, jobs: int) -> dict[str, object]:
     """Run `toposcope weights` and return what it announced, took and held."""
     main = "from toposcope.cli.main import main; main()"
@@ -127,7 +148,11 @@ def measure(series: Path, store: Path, features: str, jobs: int) -> dict[str, ob
     start = time.monotonic()
     with tempfile.TemporaryFile("w+") as heard:
         process = subprocess.Popen(line, stderr=heard)
-        _, status, used = os.wait4(process.pid, 0)
+        own = files = 0
+        while not (ended := os.wait4(process.pid, os.WNOHANG))[0]:
+            own, files = (max(pair) for pair in zip((own, files), held(process.pid), strict=True))
+            time.sleep(0.05)
+        _, status, used = ended
         heard.seek(0)
         announced = next((text for text in heard if "expecting about" in text), "").strip()
     from toposcope.store import Store
@@ -139,7 +164,9 @@ def measure(series: Path, store: Path, features: str, jobs: int) -> dict[str, ob
         "announced": announced,
         "seconds": time.monotonic() - start,
         "processor": used.ru_utime + used.ru_stime,
-        "peak_gb": used.ru_maxrss * 1024 / 1e9,
+        "own_gb": own / 1e9,
+        "files_gb": files / 1e9,
+        "resident_gb": used.ru_maxrss * 1024 / 1e9,
         "by_probe": {str(name): float(value) for name, value in per_unit.groupby("probe").mean().items()},
         "rows_without_value": int(rows["value"].isna().sum()),
     }
@@ -180,7 +207,15 @@ def main() -> int:
                 write_series(series, TINY_LLAMA, options.checkpoints)
             found["measured"] = took = measure(series, Path(name) / "store", options.features, options.jobs)
             print(f"1.1B x {options.checkpoints}: {took['announced']}")
-            for key in ("exit", "seconds", "processor", "peak_gb", "rows_without_value"):
+            for key in (
+                "exit",
+                "seconds",
+                "processor",
+                "own_gb",
+                "files_gb",
+                "resident_gb",
+                "rows_without_value",
+            ):
                 print(f"  {key:20s} {took[key]:.2f}")
             for probe, seconds in took["by_probe"].items():
                 print(f"  {probe:20s} {seconds:.1f} s a checkpoint")

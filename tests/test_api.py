@@ -15,6 +15,8 @@ import pytest
 import toposcope as ts
 from toposcope import api
 from toposcope.analysis.forecast.families import LastValue
+from toposcope.analysis.scaling.table import FORMULAS, law_points, law_table
+from toposcope.api.laws import ScalingLaw
 from toposcope.cli.main import COMMANDS, main
 from toposcope.errors import InputError
 from toposcope.probes.representations.kept import KeptSeries, read_states
@@ -135,6 +137,53 @@ def test_a_law_and_the_tests_error_rates_are_those_of_the_commands(frame, tmp_pa
     rates = ts.analyze(frame).calibrated(draws=100)
     assert [row["rate"] for row in told["rates"]] == rates["rate"].tolist()
     assert len(told["steps"]) == 30
+
+
+@pytest.mark.parametrize(
+    ("law", "columns", "gives"),
+    [
+        ("power", {"loss": "score"}, "score"),
+        ("offset", {}, "loss"),
+        ("chinchilla", {}, "loss"),
+        ("kaplan", {}, "loss"),
+        ("size-steps", {}, "loss"),
+        ("loss-to-loss", {}, "heldout_loss"),
+        ("two-stage", {}, "score"),
+    ],
+)
+def test_every_law_draws_its_points_and_gives_back_what_it_was_fitted_to(law, columns, gives):
+    size = np.repeat([1e6, 4e6, 16e6, 64e6, 256e6], 3)
+    data, steps = size * np.tile([5.0, 20.0, 80.0], 5), np.tile([1e3, 4e3, 16e3], 5)
+    loss = {
+        "offset": 1.5 + 100.0 * size**-0.3,
+        "chinchilla": 1.7 + 400.0 / size**0.34 + 410.0 / data**0.28,
+        "kaplan": ((8e9 / size) ** (0.3 / 0.35) + 5e9 / data) ** 0.35,
+        "size-steps": (8e9 / size) ** 0.2 + (2e3 / steps) ** 0.5,
+        "two-stage": 1.5 + 900.0 * (6.0 * size * data) ** -0.16,
+    }.get(law, 1.5 + 100.0 * size**-0.3)
+    frame = pd.DataFrame({
+        "parameters": size, "tokens": data, "step": steps, "loss": loss,
+        "heldout_loss": 0.9 * (loss - 1.2) ** 1.1 + 1.3,
+        "score": size**0.25 if law == "power" else 1.0 / (1.0 + np.exp(2.0 * (loss - 3.0))),
+    })  # fmt: skip
+    by_size = law in ("power", "offset")
+    table = law_table(frame, law, columns=columns, by_size=by_size, draws=0)
+    points = law_points(frame, law, columns=columns, by_size=by_size)
+    found = ScalingLaw(law, FORMULAS[law], table, 15, 15, 5, points)
+    name = {"score": "loss" if law == "power" else "score", "heldout_loss": "other"}.get(gives, gives)
+    np.testing.assert_allclose(found.fitted, points[name], rtol=2e-3)
+    ax = found.plot()
+    drawn = np.concatenate([line.get_xydata() for line in ax.lines if line.get_marker() == "o"])
+    assert len(drawn) == len(points) == (5 if by_size else 15)
+    assert ax.get_title() == FORMULAS[law]
+
+
+def test_a_law_without_numbers_draws_its_points_alone():
+    frame = pd.DataFrame({"parameters": [1e6, 2e6], "loss": [3.0, 2.0]})
+    found = ts.fit_scaling_law(frame, "offset")
+    assert np.isnan(found.fitted).all()
+    ax = found.plot()
+    assert [len(line.get_xdata()) for line in ax.lines if line.get_marker() == "o"] == [2]
 
 
 def test_a_csv_a_frame_and_a_path_give_the_same_analysis(frame, tmp_path):

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from toposcope import progress as shown
-from toposcope.progress import Progress, track
+from toposcope.progress import Outlook, Progress, track
 
 
 def test_quick_work_says_nothing(capsys):
@@ -39,7 +39,7 @@ def test_weighed_progress_moves_between_two_counts(capsys, monkeypatch):
     monkeypatch.setattr(shown.time, "monotonic", lambda: now[0])
     monkeypatch.setattr(shown.threading.Thread, "start", lambda self: None)
     with Progress("measuring", 4, weighed=True) as progress:
-        progress.expect(0.0, 400.0)
+        progress.expect(Outlook(0.0, 400.0))
         assert progress.standing() == (0.0, 400.0)
         now[0] = 100.0
         assert progress.standing() == (0.25, 300.0)
@@ -53,6 +53,40 @@ def test_weighed_progress_moves_between_two_counts(capsys, monkeypatch):
         assert share < progress.standing()[0] < 1.0
 
 
+def test_the_share_goes_no_further_than_what_is_under_way(capsys, monkeypatch):
+    """While the first unit compiles for minutes the bar stays within that unit, and no time is promised."""
+    now = [0.0]
+    monkeypatch.setattr(shown.time, "monotonic", lambda: now[0])
+    monkeypatch.setattr(shown.threading.Thread, "start", lambda self: None)
+    with Progress("measuring", 520, weighed=True) as progress:
+        progress.expect(Outlook(0.0, 20.0, under_way=2.0, known=False))
+        shares = []
+        for now[0] in range(1, 300):
+            share, left = progress.standing()
+            shares.append(share)
+            assert left is None
+        assert shares[0] == 0.05
+        assert all(after >= before for before, after in itertools.pairwise(shares))
+        assert shares[-1] <= 0.1
+        progress.advance(0)
+        assert capsys.readouterr().err == "measuring: 10%, 0/520 units, time left not known yet\n"
+        progress.expect(Outlook(200.0, 2000.0, under_way=200.0))
+        assert progress.standing() == (pytest.approx(200.0 / 2200.0, rel=0.11), 2000.0)
+
+
+def test_a_late_unit_moves_what_comes_after_it(monkeypatch):
+    now = [0.0]
+    monkeypatch.setattr(shown.time, "monotonic", lambda: now[0])
+    with Progress("measuring", 10, quiet=True, weighed=True) as progress:
+        progress.expect(Outlook(10.0, 90.0, under_way=10.0))
+        now[0] = 5.0
+        assert progress.standing() == (0.15, 85.0)
+        now[0] = 40.0  # the rest, and a quarter of how late it is
+        share, left = progress.standing()
+        assert 0.19 < share < 0.2
+        assert left == 90.0
+
+
 def test_the_share_never_falls_and_never_stands_still(monkeypatch):
     """Whatever is learnt about the rest; without units that take longer it is the true share."""
     now = [0.0]
@@ -63,7 +97,8 @@ def test_the_share_never_falls_and_never_stands_still(monkeypatch):
         with Progress("measuring", 4, quiet=True, weighed=True) as progress:
             shares = []
             for _ in range(20):
-                progress.expect(now[0], float(generator.lognormal(4.0, 1.5)))
+                left = float(generator.lognormal(4.0, 1.5))
+                progress.expect(Outlook(now[0], left, under_way=left * float(generator.uniform())))
                 shares.append(progress.standing()[0])
                 now[0] += float(generator.exponential(5.0))
                 shares.append(progress.standing()[0])
@@ -76,19 +111,19 @@ def test_an_estimate_that_grows_leaves_the_share_where_it_was(monkeypatch):
     now = [80.0]
     monkeypatch.setattr(shown.time, "monotonic", lambda: now[0])
     with Progress("measuring", 4, quiet=True, weighed=True) as progress:
-        progress.expect(80.0, 20.0)
+        progress.expect(Outlook(80.0, 20.0))
         assert progress.standing() == (0.8, 20.0)
-        progress.expect(80.0, 40.0)
+        progress.expect(Outlook(80.0, 40.0))
         assert progress.standing() == (0.8, 40.0)
         now[0] = 100.0
-        assert progress.standing() == (pytest.approx(0.84), 20.0)
-        progress.expect(119.0, 1.0)
+        assert progress.standing() == (pytest.approx(100 / 120), 20.0)
+        progress.expect(Outlook(119.0, 1.0))
         assert progress.standing() == (pytest.approx(119 / 120), 1.0)
 
 
 def test_a_weighed_progress_without_work_is_done():
     with Progress("measuring", 0, quiet=True, weighed=True) as progress:
-        progress.expect(0.0, 0.0)
+        progress.expect(Outlook(0.0, 0.0))
         assert progress.standing() == (1.0, 0.0)
 
 

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import bisect
+import math
 import sys
 import threading
 import time
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from typing import Any, Self, TypeVar
 
 T = TypeVar("T")
@@ -15,8 +17,39 @@ _PLAIN_EVERY_SECONDS = 10.0
 _SHOW_AFTER_SECONDS = 2.0
 _OVERRUN = 0.25
 """Time left of what should be over, in units of the time that has passed since the last count."""
+_STRAIGHT = 0.8
+"""Up to which share of its expected time the work under way is taken to go on evenly; then ever slower."""
 _CREEP = 4.0
 """How many times the time left a share that is ahead of the true one takes for its rest, or rather more."""
+
+
+@dataclass(frozen=True, slots=True)
+class Outlook:
+    """Seconds that the finished work took and that the rest will take, as of now.
+
+    Of the rest, `under_way` is what the next counts stand for at most: all of it when not given. `known`
+    says whether any of this was measured; the time left is withheld otherwise.
+    """
+
+    done: float
+    left: float
+    under_way: float | None = None
+    known: bool = True
+
+    def after(self, since: float) -> tuple[float, float]:
+        """Return the share done and the seconds left when nothing was counted for so many seconds."""
+        if self.left <= 0:
+            return 1.0, 0.0
+        under_way = max(1e-9, self.left if self.under_way is None else min(self.under_way, self.left))
+        moved = under_way * _eased(since / under_way)
+        rest = self.left - under_way + max(under_way - since, _OVERRUN * since)
+        return (self.done + moved) / (self.done + self.left), rest
+
+
+def _eased(share: float) -> float:
+    """Return how far something is that has had `share` of its expected time: it is never over by itself."""
+    late = (share - _STRAIGHT) / (1.0 - _STRAIGHT)
+    return share if late < 0 else 1.0 - (1.0 - _STRAIGHT) * math.exp(-late)
 
 
 class Progress:
@@ -25,9 +58,9 @@ class Progress:
     On a terminal it is a live bar with rate and remaining time; elsewhere it prints a plain line at
     most every ten seconds, and nothing at all when the work ends within two.
 
-    `weighed` work goes by seconds rather than by counts: both go on between two counts, from what `expect`
-    was last told. Work that `warms_up` (compiles, say) is timed over the later half of the time since its
-    first count, and the time left is withheld until a fiftieth of the work has been seen after that.
+    `weighed` work goes by seconds rather than by counts: both go on between two counts, from the `Outlook`
+    that `expect` was last told. Work that `warms_up` (compiles, say) is timed over the later half of the
+    time since its first count, and the time left is withheld until a fiftieth of the work has been seen.
     """
 
     def __init__(
@@ -49,7 +82,7 @@ class Progress:
         self._passed: list[tuple[float, int]] = []
         self._start = self._last = time.monotonic()
         self._bar: tuple[Any, Any] | None = None
-        self._expected: tuple[float, float, float] | None = None
+        self._expected: tuple[Outlook, float] | None = None
         self._shown = (0.0, self._start)
         self._showing = threading.Lock()
         self._note = ""
@@ -60,42 +93,44 @@ class Progress:
             self._bar = _terminal_bar(self.label, self.total, self._weighed)
         return self
 
-    def expect(self, done: float, left: float) -> None:
-        """Say how many seconds the finished work took and the rest will take, as of now.
+    def expect(self, outlook: Outlook) -> None:
+        """Say how much of the work is done and what the rest will take.
 
-        From the first call on, the share done and the time left are read off these rather than off the
+        From the first call on, the share done and the time left are read off this rather than off the
         count, and a plain line comes every ten seconds, whether or not a unit ends.
         """
         first = self._expected is None
-        self._expected = (done, left, time.monotonic())
+        self._expected = (outlook, time.monotonic())
         if first and not self._quiet:
             threading.Thread(target=self._go_on, daemon=True).start()
 
-    def standing(self) -> tuple[float, float] | None:
+    def standing(self) -> tuple[float, float | None] | None:
         """Return the share done (0 to 1) and the seconds left, between counts too; None without `expect`.
 
-        Time that passes moves both, and the share never falls. Work that takes longer than was expected has
-        a quarter of the time left that has passed since the last count: neither number stands still at an
-        end that does not come.
+        Time that passes moves both, the share within what is under way only, and it never falls. What is
+        under way and takes longer than was expected has a quarter of the time left that has passed since the
+        last count. The seconds are None as long as nothing is known of them.
         """
         if self._expected is None:
             return None
         now = time.monotonic()
-        done, left, at = self._expected
-        since = now - at
-        ahead = max(left - since, _OVERRUN * since) if left > 0 else 0.0
-        return self._onwards((done + since) / (done + since + ahead) if ahead > 0 else 1.0, ahead, now), ahead
+        outlook, at = self._expected
+        share, left = outlook.after(now - at)
+        known = left if outlook.known else None
+        return self._onwards(share, known, now), known
 
-    def _onwards(self, share: float, ahead: float, now: float) -> float:
-        """Return the share to show: never less than before, and never still.
+    def _onwards(self, share: float, left: float | None, now: float) -> float:
+        """Return the share to show: never less than before.
 
         Where the work has turned out longer than was expected, the share shown is ahead of the true one.
         It then creeps through its rest until both meet.
         """
         with self._showing:
             before, then = self._shown
-            if ahead > 0:
-                share = max(share, before + (1.0 - before) * (now - then) / (_CREEP * ahead + now - then))
+            if share < before:
+                share = before
+                if left is not None:
+                    share += (1.0 - before) * (now - then) / (_CREEP * left + now - then)
             self._shown = (share, now)
             return share
 
@@ -148,8 +183,7 @@ class Progress:
         if self._bar is None or standing is None:
             return
         bar, task = self._bar
-        left = f"{self.done}/{self.total}, {duration(standing[1])} left"
-        note = f"{left} {self._note}{self._failures()}".rstrip()
+        note = f"{self.done}/{self.total}, {_left(standing[1])} {self._note}{self._failures()}".rstrip()
         bar.update(task, completed=standing[0] * (self.total or 0), note=note)
 
     def _failures(self) -> str:
@@ -168,12 +202,16 @@ class Progress:
         if standing is not None and self.done != self.total:
             share, seconds_left = standing
             count = f"{self.done}{of} units{self._failures()}"
-            text = f"{self.label}: {share:.0%}, {count}, {duration(seconds_left)} left {note}"
+            text = f"{self.label}: {share:.0%}, {count}, {_left(seconds_left)} {note}"
             print(text.rstrip(), file=sys.stderr, flush=True)
             return
         speed = f", {rate:.1f}/s" if rate else ""
         text = f"{self.label}: {self.done}{of}{self._failures()}{speed}{left} {note}".rstrip()
         print(text, file=sys.stderr, flush=True)
+
+
+def _left(seconds: float | None) -> str:
+    return "time left not known yet" if seconds is None else f"{duration(seconds)} left"
 
 
 def duration(seconds: float) -> str:

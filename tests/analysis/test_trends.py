@@ -36,6 +36,7 @@ from toposcope.analysis.trends.refusals import (
     TOO_SMOOTH,
     untestable,
 )
+from toposcope.analysis.trends.repeating import REPEATING_SETTING
 from toposcope.analysis.trends.setting import SETTING_NULLS
 from toposcope.analysis.trends.verdicts import Draws, family_table
 from toposcope.analysis.trends.whitening import whiten
@@ -629,3 +630,26 @@ def test_a_row_says_what_was_left_out() -> None:
     table = from_frame(series(loss=loss, f=f))
     for row in (trend_table(table, draws=FEW).iloc[0], family_table(table).iloc[0]):
         assert row["reason"].startswith("both turn sharply up to step")
+
+
+@pytest.mark.parametrize("name", ["saws of 6", "bumps of 8", "squares of 8"])
+def test_a_shape_that_repeats_loses_its_overtones_where_checkpoints_are_few(name: str) -> None:
+    g = np.random.default_rng(3)
+    few = STEPS[:26]
+    x, y = (whiten(REPEATING_SETTING[name](g, few, 1000), few) for _ in range(2))
+    test = innovation_test(x, y, intervals=False)
+    assert np.mean(test.p <= 0.05) <= 0.11  # with one wave left out 19 and 17% of saws and bumps
+    counts = np.array([note.count("a wave of") for note in freed(x, y)[2]])
+    assert 2 <= counts.max() <= 3
+    long = [whiten(REPEATING_SETTING[name](g, STEPS, 200), STEPS) for _ in range(2)]
+    assert max(note.count("a wave of") for note in freed(*long)[2]) <= 1
+
+
+def test_a_walk_has_a_unit_root_where_checkpoints_are_few() -> None:
+    few = STEPS[:26]
+    g = np.random.default_rng(4)
+    noise = g.standard_normal((26, 400))
+    walks = whiten(np.cumsum(noise, axis=0), few)
+    kept = [np.corrcoef(noise[1:, j], walks.e[1:, j])[0, 1] for j in range(400)]
+    assert np.median(kept) > 0.85  # .69 without
+    assert np.mean(_tested(*planted_pairs(0.7, few, 1000, kind="walk"), few).p <= 0.05) > 0.71

@@ -75,12 +75,16 @@ def demo(out: Path, *, steps: int) -> list[str]:
     return [sys.executable, "-c", "\n".join(lines), "demo", "--out", str(out), "--jobs", "2"]
 
 
+_WORKERS = ("spawn_main", "import serve; serve()")
+"""What is in the command line of a process that measures or trains, and of one that draws figures."""
+
+
 def workers(parent: int) -> list[int]:
     """Return the process ids of the workers that a command has started."""
     found = []
     for task in _listed(f"/proc/{parent}/task"):
         for child in _text(f"/proc/{parent}/task/{task}/children").split():
-            if "spawn_main" in _text(f"/proc/{child}/cmdline"):
+            if any(mark in _text(f"/proc/{child}/cmdline") for mark in _WORKERS):
                 found.append(int(child))
     return found
 
@@ -128,10 +132,15 @@ def _hears_ctrl_c() -> None:
     signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
-def hurt(
-    line: Sequence[str], fault: str, ready: Callable[[], bool], *, limit: float = 60.0
-) -> tuple[Ending, int]:
-    """Start a command, hurt it when `ready`, and wait for its end; return it and how many workers it had."""
+Strike = tuple[str, Callable[[], bool]]
+"""A fault, and what says that its moment has come."""
+
+
+def hurt(line: Sequence[str], *strikes: Strike, limit: float = 300.0) -> tuple[Ending, list[int]]:
+    """Start a command, hurt it by one strike after the other, each when it is ready, and wait for its end.
+
+    Return how it ended, and how many workers it had at each strike that found it running.
+    """
     start = time.monotonic()
     process = subprocess.Popen(
         line,
@@ -141,10 +150,13 @@ def hurt(
         start_new_session=True,
         preexec_fn=_hears_ctrl_c,
     )
-    while not ready() and process.poll() is None and time.monotonic() - start < limit:
-        time.sleep(0.01)
-    had = len(workers(process.pid))
-    FAULTS[fault](process.pid)
+    had = []
+    for fault, ready in strikes:
+        while not ready() and process.poll() is None and time.monotonic() - start < limit:
+            time.sleep(0.01)
+        if process.poll() is None:
+            had.append(len(workers(process.pid)))
+            FAULTS[fault](process.pid)
     code: int | None
     try:
         out, err = process.communicate(timeout=limit)
@@ -156,11 +168,50 @@ def hurt(
     return Ending(code, out, err, time.monotonic() - start), had
 
 
+def hurt_until_interrupted(line: Sequence[str], *strikes: Strike) -> None:
+    """Hurt a command whose last strike interrupts it: it ends at once, with one line that says so."""
+    ending, had = hurt(line, *strikes)
+    assert len(had) == len(strikes), f"{strikes[len(had)][0]} came after the end"
+    assert all(had)
+    assert ending.code == 1, ending.err
+    assert "interrupted; what was finished is kept" in ending.err.splitlines()[-1]
+    assert "Traceback" not in ending.err
+
+
+def measured(out: Path, *stores: str) -> list[str]:
+    """Return the rows of stores under `out`, without the seconds that they took."""
+    from toposcope.store import Store
+
+    tables = (Store.open(out / name).features() for name in stores or ("",))
+    return [table.drop(columns="seconds").to_csv(index=False) for table in tables]
+
+
+def after(store: Path, files: int) -> Callable[[], bool]:
+    """Return what says that a store has so many files of rows."""
+    return lambda: len(list(store.glob("features/*"))) >= files
+
+
 def finish(line: Sequence[str], *, limit: float = 120.0) -> Ending:
     """Run a command to its end."""
     start = time.monotonic()
     done = subprocess.run(line, capture_output=True, text=True, timeout=limit, check=False)
     return Ending(done.returncode, done.stdout, done.stderr, time.monotonic() - start)
+
+
+def write_paper_runs(folder: Path) -> Path:
+    """Train the smallest model of the weight-space paper for a few steps; return the folder of its run."""
+    folder.mkdir(parents=True)
+    corpus = folder / "text.txt"
+    corpus.write_text("the persistence of a diagram is its death minus its birth\n" * 200)
+    settings = ("steps=40", "checkpoint_every=5", "batch_size=2", "warmup_steps=5", "heldout_batches=1")
+    line = command(
+        "train", "--recipe", "seed004", "--models", "tiny-3k", "--corpus", corpus, "--jobs", 1,
+        *(word for setting in settings for word in ("--set", setting)), "--out", folder / "runs",
+    )  # fmt: skip
+    ended = finish(line, limit=600.0)
+    if ended.code != 0:
+        raise RuntimeError(ended.err)
+    return folder / "runs"
 
 
 def write_recipe(folder: Path, *, steps: int, every: int) -> Path:

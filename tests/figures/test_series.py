@@ -37,11 +37,26 @@ def test_the_interval_of_one_run_is_students_over_its_draws():
 
 
 def test_the_interval_of_several_runs_is_over_seeds_not_draws():
-    rows = _rows([(run, 0, draw, base + draw) for run, base in (("a", 1.0), ("b", 3.0)) for draw in (0, 1)])
-    line = lines.curve(rows, ("a", "b"))
-    half = t.ppf(0.975, 1) * np.std([1.5, 3.5], ddof=1) / np.sqrt(2)
-    assert line.loc[0, ["mean", "high"]].tolist() == pytest.approx([2.5, 2.5 + half])
+    bases = (("a", 1.0), ("b", 3.0), ("c", 2.5))
+    rows = _rows([(run, 0, draw, base + draw) for run, base in bases for draw in (0, 1)])
+    line = lines.curve(rows, ("a", "b", "c"))
+    half = t.ppf(0.975, 2) * np.std([1.5, 3.5, 3.0], ddof=1) / np.sqrt(3)
+    assert line.loc[0, ["mean", "high"]].tolist() == pytest.approx([8 / 3, 8 / 3 + half])
+    assert line.loc[0, "seeds"] == 3
+
+
+def test_two_seeds_have_no_interval():
+    """Student's would go from -.54 to .74 here, of a neural persistence, which is never negative."""
+    line = lines.curve(_rows([("a", 0, 0, 0.05), ("b", 0, 0, 0.15)]), ("a", "b"))
+    assert line.loc[0, "mean"] == pytest.approx(0.1)
+    assert line[["low", "high"]].isna().all(axis=None)
     assert line.loc[0, "seeds"] == 2
+
+
+def test_two_draws_have_no_interval_and_no_band():
+    rows = _rows([("a", 0, 0, 0.1), ("a", 0, 1, 0.2)])
+    for line in (lines.curve(rows, ("a",)), lines.null_band(rows, ("a",))):
+        assert line[["low", "high"]].isna().all(axis=None)
 
 
 def test_without_repeats_there_is_no_interval():

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 from torch.nn.attention import SDPBackend, sdpa_kernel
-from torch.nn.functional import gelu, scaled_dot_product_attention
+from torch.nn.functional import cross_entropy, gelu, layer_norm, scaled_dot_product_attention
 
 from tests.landscape.conftest import tiny_objective
 from tests.models.test_objective import small, windows
@@ -179,30 +179,79 @@ def test_a_product_that_is_not_finite_is_named() -> None:
         broken.hvp(torch.ones(objective.n_parameters))
 
 
+@pytest.mark.parametrize("rows", [5, 33, 128])
 @pytest.mark.parametrize("causal", [True, False])
-def test_attention_and_gelu_have_torchs_first_and_second_derivatives(causal: bool) -> None:
+def test_attention_and_gelu_have_torchs_first_and_second_derivatives(causal: bool, rows: int) -> None:
     generator = torch.Generator().manual_seed(0)
     q, k, v, weight, u = (
-        torch.randn(2, 3, 5, 4, generator=generator, dtype=torch.float64, requires_grad=True)
+        torch.randn(2, 2, rows, 3, generator=generator, dtype=torch.float64, requires_grad=True)
         for _ in range(5)
     )
 
     def found() -> list[torch.Tensor]:
         mixed = scaled_dot_product_attention(q, k, gelu(v), is_causal=causal)
-        slopes = torch.autograd.grad(mixed, (q, k, v), weight, create_graph=True)
-        total = sum((slope * u.detach()).sum() for slope in slopes)
-        again = torch.autograd.grad(total, (q, k, v, weight), retain_graph=True)
-        return [mixed, *slopes, *again, *torch.autograd.grad(total, (q, k, v, weight))]
+        return derivatives(mixed, (q, k, v), weight, u)
 
+    agree(found)
+
+
+def test_layer_norm_and_cross_entropy_have_torchs_first_and_second_derivatives() -> None:
+    generator = torch.Generator().manual_seed(1)
+    x = torch.randn(3, 4, 6, generator=generator, dtype=torch.float64, requires_grad=True)
+    norm = torch.nn.LayerNorm(6, eps=1e-3, dtype=torch.float64)
+    with torch.no_grad():
+        for parameter in norm.parameters():
+            parameter.normal_(generator=generator)
+    target = torch.randint(0, 6, (12,), generator=generator)
+    weight = torch.randn(12, generator=generator, dtype=torch.float64, requires_grad=True)
+
+    def found() -> list[torch.Tensor]:
+        # cubed, so that what arrives at the slopes depends on what they are taken of
+        losses = cross_entropy(norm(x**3).flatten(0, 1), target, reduction="none")
+        u = torch.randn(3, 4, 6, generator=torch.Generator().manual_seed(2), dtype=torch.float64)
+        return derivatives(losses, (x, norm.weight, norm.bias), weight, u)
+
+    agree(found)
+
+
+def derivatives(
+    values: torch.Tensor, of: tuple[torch.Tensor, ...], weight: torch.Tensor, u: torch.Tensor
+) -> list[torch.Tensor]:
+    """Return values, their weighted slopes, and the slopes of these along a vector, twice."""
+    slopes = torch.autograd.grad(values, of, weight, create_graph=True)
+    along = [u.detach() if slope.dim() > 1 else u.detach()[0, 0] for slope in slopes]
+    total = sum((slope * a).sum() for slope, a in zip(slopes, along, strict=True))
+    again = torch.autograd.grad(total, (*of, weight), retain_graph=True)
+    return [values, *slopes, *again, *torch.autograd.grad(total, (*of, weight))]
+
+
+def agree(found) -> None:
     with sdpa_kernel(SDPBackend.MATH):
         wanted = found()
     with twice_differentiable():
         own = found()
     for a, b in zip(own, wanted, strict=True):
-        torch.testing.assert_close(a, b, atol=1e-12, rtol=1e-12)
+        torch.testing.assert_close(a, b, atol=1e-12, rtol=1e-11)
 
 
-def test_what_is_more_than_causal_attention_is_left_to_torch() -> None:
+def test_a_third_derivative_is_refused_rather_than_wrong() -> None:
+    x = torch.linspace(-1, 1, 8, dtype=torch.float64).view(2, 4).requires_grad_()
+    norm = torch.nn.LayerNorm(4, dtype=torch.float64)
+    functions = (
+        lambda: gelu(x),
+        lambda: norm(x) ** 3,
+        lambda: scaled_dot_product_attention(x, x, x, is_causal=True),
+        lambda: cross_entropy(x, torch.tensor([0, 1]), reduction="none"),
+    )
+    for function in functions:
+        with twice_differentiable():
+            (slope,) = torch.autograd.grad((function() ** 2).sum(), x, create_graph=True)
+            (second,) = torch.autograd.grad((slope**2).sum(), x, create_graph=True)
+            with pytest.raises(RuntimeError, match="once_differentiable"):
+                second.sum().backward()
+
+
+def test_what_is_more_than_these_is_left_to_torch() -> None:
     generator = torch.Generator().manual_seed(0)
     q, k, v = (torch.randn(2, 3, 5, 4, generator=generator) for _ in range(3))
     mask = torch.ones(5, 5, dtype=torch.bool).tril(1)
@@ -218,5 +267,7 @@ def test_what_is_more_than_causal_attention_is_left_to_torch() -> None:
         torch.testing.assert_close(
             gelu(x, approximate="tanh"), torch.nn.functional.gelu(x, approximate="tanh")
         )
+        torch.testing.assert_close(layer_norm(x, (7,)), torch.nn.LayerNorm(7)(x))
+        assert float(cross_entropy(x, torch.tensor(2))) == float(-x.log_softmax(0)[2])
         scaled = scaled_dot_product_attention(q, k, v, scale=0.1, is_causal=True)
     torch.testing.assert_close(scaled, scaled_dot_product_attention(q, k, v, scale=0.1, is_causal=True))

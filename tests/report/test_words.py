@@ -11,6 +11,7 @@ import pytest
 
 from toposcope.analysis.ends import half_steps
 from toposcope.analysis.findings import words
+from toposcope.report.notes import correlations_caption
 from toposcope.report.weights.captions import captions
 
 H0 = "rips/euclidean/pooled/h0_total"
@@ -25,8 +26,8 @@ def said(study, question="beyond"):
 def test_nothing_found_is_said_with_what_would_have_been_missed(study):
     found = said(study)
     assert found.act == (
-        "Nothing shows that the topology of the weights tells more than the minibatch loss: all 2 primary "
-        "features move with it no more than two unrelated drifting curves would."
+        "Nothing shows that the topology of the weights tells more than the minibatch loss: none of 2 "
+        "primary features was found to move with it more than two unrelated drifting curves do."
     )
     assert found.ground.startswith(
         "In none of 2 does the correlation of innovations (one test each over 3 runs, "
@@ -63,6 +64,9 @@ def test_without_a_usable_test_this_design_cannot_tell(make_study, trends):
     assert "nothing" not in found.text.lower()
     if trends:
         assert found.act.endswith(": too few checkpoints.")
+    caption = correlations_caption(study)
+    assert "0 of 0" not in caption.can
+    assert "(none: this design cannot tell of any of the primary features)" in caption.can
 
 
 def test_untested_features_do_not_count_as_tests(make_study):

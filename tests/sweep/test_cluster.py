@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+import toposcope
 from toposcope.errors import BrokenOffError, InputError
 from toposcope.probes.base import Measured, Probe
 from toposcope.probes.registry import weight_probes
@@ -111,3 +112,9 @@ def test_no_cluster_at_the_address(runs: Path, tmp_path: Path) -> None:
     pytest.importorskip("ray")
     with pytest.raises(InputError, match=r"ray 127\.0\.0\.1:9: no cluster answers there"):
         measure(runs, tmp_path / "s", 0.0, "127.0.0.1:9")
+
+
+def test_a_cluster_that_is_not_there_leaves_no_store(runs: Path, tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="no cluster answers there"):
+        toposcope.measure(runs, tmp_path / "s", execution=Execution(ray="127.0.0.1:9", quiet=True))
+    assert not (tmp_path / "s").exists()

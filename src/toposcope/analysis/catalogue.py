@@ -111,7 +111,7 @@ def nulls_by_feature(catalogue: pd.DataFrame, probe: str) -> dict[str, str]:
 
 
 def describe(rows: pd.DataFrame, declared: pd.DataFrame | None) -> pd.DataFrame:
-    """Return the catalogue of the columns of some rows (with `column` and `inner`), the widest first.
+    """Return the catalogue of the columns of some rows (with `column`, `part` and `inner`), the widest first.
 
     `scope` is "model" for everything that stands for the whole model (a pooled cloud, the trajectory, a run's
     last layer), else "role", "layer" (the inner ones), "matrix" or "head"; the kinds that are not tested have
@@ -135,14 +135,16 @@ def _gathered(rows: pd.DataFrame) -> pd.DataFrame:
         _draw=rows["draw"].fillna(-1),
         _worst=rows["status"].map({s: i for i, s in enumerate(_STATUS)}).fillna(len(_STATUS) - 1),
     )
-    same = {
-        name: (name, "first") for name in ("probe", "filtration", "scope", "name", "role", "layer", "feature")
-    }
-    found = (
-        rows.groupby("column", sort=False)
-        .agg(**same, inner=("inner", "first"), draws=("_draw", "nunique"), _worst=("_worst", "max"))
-        .reset_index()
+    found = rows.drop_duplicates("part").drop_duplicates("column")
+    found = found[["column", "probe", "filtration", "scope", "name", "role", "feature"]]
+    counted = rows.groupby("column", sort=False, observed=True).agg(
+        layer=("layer", "first"),
+        inner=("inner", "first"),
+        draws=("_draw", "nunique"),
+        _worst=("_worst", "max"),
     )
+    found = found.join(counted, on="column").reset_index(drop=True)
+    found["column"] = found["column"].astype(str)
     found["status"] = [_STATUS[int(i)] for i in found.pop("_worst")]
     return found
 

@@ -8,6 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pandas as pd
 
+from toposcope.analysis.lines import LEAST, LEVEL
 from toposcope.analysis.scaling import fit_loss_law, fit_power_law
 from toposcope.analysis.scaling.power_law import PowerLaw
 from toposcope.analysis.table import SeriesTable
@@ -15,7 +16,6 @@ from toposcope.analysis.trends.verdicts import default_columns
 from toposcope.distributions import student_quantile
 
 LOSSES = ("loss", "heldout_loss", "loss_smooth")
-LEVEL = 0.95
 FINISHED = 0.98
 """A run is compared at its end where it reached this share of its family's last step."""
 FINALS = ("run", "parameters", "quantity", "step", "value", "low", "high", "finished", "family")
@@ -48,9 +48,9 @@ def scaling_table(table: SeriesTable, *, columns: Sequence[str] | None = None) -
 def finals_table(table: SeriesTable, quantities: Sequence[str]) -> pd.DataFrame:
     """Return each quantity at each run's last checkpoint that has it, with the interval over its draws.
 
-    Columns run, parameters (0: unknown), quantity, step, value, low, high (NaN without draws), `finished`
-    (whether that step is at least 98% of the last one that any run of its family has), `family` ("":
-    unknown).
+    Columns run, parameters (0: unknown), quantity, step, value, low, high (NaN with fewer than three draws),
+    `finished` (whether that step is at least 98% of the last one that any run of its family has), `family`
+    ("": unknown).
     """
     ends = {quantity: _family_ends(table, quantity) for quantity in quantities}
     draws = dict(zip(table.catalogue["column"], table.catalogue["draws"], strict=True))
@@ -66,7 +66,7 @@ def finals_table(table: SeriesTable, quantities: Sequence[str]) -> pd.DataFrame:
                 continue
             value, half = float(mine[quantity][last]), np.nan
             n = int(draws.get(quantity, 1))
-            if n > 1 and quantity in spread and np.isfinite(spread[quantity][last]):
+            if n >= LEAST and quantity in spread and np.isfinite(spread[quantity][last]):
                 half = float(student_quantile(0.5 + LEVEL / 2, n - 1) * spread[quantity][last] / np.sqrt(n))
             step = int(mine["step"][last])
             size, done = parameters.get(run, 0), step >= FINISHED * ends[quantity][run]

@@ -9,6 +9,9 @@ from toposcope.distributions import student_quantile
 
 LEVEL = 0.95
 """Coverage of every interval and null band made here."""
+LEAST = 3
+"""Of fewer values no interval is made: two give one degree of freedom, and Student's factor of 12.7 on their
+distance says little of a quantity that cannot be negative."""
 
 
 def select(
@@ -35,7 +38,7 @@ def curve(rows: pd.DataFrame, runs: tuple[str, ...]) -> pd.DataFrame:
 
     Draws (random subsamples) are averaged first. With one run the interval is Student's, of the mean
     over its draws; with several it is Student's, of the mean over the seeds, which are the
-    independent unit. Where neither repeats, low and high are NaN.
+    independent unit. Where there are fewer than `LEAST` of them, low and high are NaN.
     """
     mine = rows[rows["run"].isin(runs)]
     per_run = mine.groupby(["run", "step"])["value"].agg(["mean", "std", "count"]).reset_index()
@@ -63,7 +66,8 @@ def null_band(rows: pd.DataFrame, runs: tuple[str, ...]) -> pd.DataFrame:
     """Return where one more value of the null would fall: columns step, mean, low, high, draws.
 
     Each draw of the null is averaged over the runs of a size first, so that the band is comparable
-    with the mean line of that size. The band is Student's prediction interval over the draws.
+    with the mean line of that size. The band is Student's prediction interval over the draws, NaN where
+    there are fewer than `LEAST`.
     """
     mine = rows[rows["run"].isin(runs)]
     per_draw = mine.groupby(["step", "draw"])["value"].mean()
@@ -81,7 +85,7 @@ def null_band(rows: pd.DataFrame, runs: tuple[str, ...]) -> pd.DataFrame:
 
 
 def _half_width(std: pd.Series, count: pd.Series, *, of_mean: bool) -> pd.Series:
-    repeated = count.where(count >= 2).astype(float)
+    repeated = count.where(count >= LEAST).astype(float)
     factor = 1.0 / repeated if of_mean else 1.0 + 1.0 / repeated
     quantile = student_quantile(0.5 + LEVEL / 2, repeated - 1.0)
     return pd.Series(quantile * std.to_numpy() * np.sqrt(factor.to_numpy()), index=std.index)

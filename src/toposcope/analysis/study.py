@@ -84,6 +84,13 @@ class Study:
         return Labels(self.series)
 
     @cached_property
+    def whole(self) -> pd.DataFrame:
+        """Those of `features` that are of no single matrix or head: a few of many."""
+        if "scope" not in self.features:
+            return self.features
+        return self.features[~self.features["scope"].isin([Scope.MATRIX, Scope.HEAD])]
+
+    @cached_property
     def sizes(self) -> list[ModelSize]:
         """The model sizes, smallest first, each with its runs."""
         return sizes(self.runs)
@@ -286,7 +293,7 @@ class Study:
     @cached_property
     def cloud(self) -> Scope:
         """The scope of the cloud that leads: the one of all rows where it was measured, else the layers'."""
-        measured = self.features
+        measured = self.whole
         clouds = measured[measured["probe"].astype(str).str.endswith("rips")] if len(measured) else measured
         return leading_cloud(clouds)
 

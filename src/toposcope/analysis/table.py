@@ -148,16 +148,17 @@ def series_table(
     rows = _named_by_layer(rows)
     infinite = rows[np.isinf(rows["value"])]
     rows["value"] = rows["value"].mask(np.isinf(rows["value"]))
-    rows = pd.concat([rows, _role_means(rows)], ignore_index=True)
-    rows["column"] = _column_keys(rows)
+    rows = _with_role_means(_with_columns(rows))
     columns = describe(rows, catalogue)
-    good = rows[rows["status"].isin(_GOOD) & np.isfinite(rows["value"])]
+    good = rows.loc[rows["status"].isin(_GOOD) & np.isfinite(rows["value"]), [*KEYS, "column", "value"]]
     if good.empty:
         raise InputError("features: no finite value is left; look at the rows' status and note")
-    grouped = good.groupby(["run", "step", "column"], sort=False)["value"].agg(["mean", "std"])
+    keys = good["column"].cat
+    grouped = good.assign(column=keys.codes).groupby([*KEYS, "column"], sort=False)["value"]
+    means = grouped.agg(["mean", "std"]).rename(index=dict(enumerate(keys.categories)), level="column")
     order = list(columns["column"])
-    values = grouped["mean"].unstack("column").reindex(columns=order).sort_index().reset_index()
-    spread = grouped["std"].unstack("column").reindex(columns=order).sort_index().reset_index()
+    values = means["mean"].unstack("column").reindex(columns=order).sort_index().reset_index()
+    spread = means["std"].unstack("column").reindex(columns=order).sort_index().reset_index()
     runs = pd.DataFrame(columns=["run"]) if runs is None else runs.reset_index(drop=True)
     values, spread, names, problems = add_targets(values, spread, metrics, runs, smooth=smooth)
     odd = infinite.groupby(["probe", "feature"], sort=True).size()
@@ -327,28 +328,48 @@ def _need(frame: pd.DataFrame, columns: Sequence[str], what: str) -> None:
         raise InputError(f"{what}: column {missing[0]!r} is missing (it has {have}); add or rename it{near}")
 
 
+def _with_columns(rows: pd.DataFrame) -> pd.DataFrame:
+    """Return long rows with the key of their column, a category, and the number of what they are of."""
+    fields = ["probe", "filtration", "scope", "name", "role", "feature"]
+    places = rows.groupby(fields, sort=False, dropna=False).ngroup().to_numpy()
+    parts = rows[fields].iloc[np.unique(places, return_index=True)[1]]
+    keys = [column_key(**{str(k): v for k, v in part.items()}) for part in parts.to_dict("records")]
+    names = list(dict.fromkeys(keys))
+    number = {name: i for i, name in enumerate(names)}
+    codes = np.array([number[key] for key in keys], dtype=np.int64)[places]
+    return rows.assign(column=pd.Categorical.from_codes(codes, categories=names), part=places)
+
+
+def _with_role_means(rows: pd.DataFrame) -> pd.DataFrame:
+    means = _role_means(rows)
+    if means.empty:
+        return rows
+    known, further = rows["column"].cat.categories, means["column"].cat.categories
+    names = known.append(further.difference(known, sort=False))
+    both = [one.assign(column=one["column"].cat.set_categories(names)) for one in (rows, means)]
+    both[1]["part"] += int(rows["part"].max()) + 1
+    return pd.concat(both, ignore_index=True)
+
+
 def _role_means(rows: pd.DataFrame) -> pd.DataFrame:
     """Return a mean over matrices for every (probe, role, feature) that has none yet."""
-    single = rows["scope"].isin([str(Scope.MATRIX), str(Scope.HEAD)])
-    matrices = rows[single & rows["status"].isin(_GOOD)]
+    cell = ["probe", "filtration", "role", "feature"]
+    parts = rows.drop_duplicates("part")[[*cell, "scope", "name", "part"]].set_index("part")
+    have = set(parts.loc[parts["scope"] == Scope.ROLE, cell].itertuples(index=False, name=None))
+    single = parts["scope"].isin([Scope.MATRIX, Scope.HEAD])
+    lacking = np.array([one not in have for one in parts[cell].itertuples(index=False, name=None)], bool)
+    parts = parts[single & lacking]
+    matrices = rows.loc[rows["part"].isin(parts.index) & rows["status"].isin(_GOOD), [*KEYS, "part", "value"]]
     if matrices.empty:
         return rows.iloc[:0]
-    cell = ["run", "step", "probe", "filtration", "role", "feature"]
-    have = rows.loc[rows["scope"] == Scope.ROLE, cell[2:]].drop_duplicates()
-    per_matrix = matrices.groupby([*cell, "name"], sort=False)["value"].mean()
-    means = per_matrix.groupby(level=cell, sort=False).mean().reset_index()
-    means = means.merge(have.assign(_have=True), on=cell[2:], how="left")
-    means = means[means.pop("_have").isna()]
-    return means.assign(
-        scope=str(Scope.ROLE), name="role", layer=np.nan, draw=np.nan, status="ok", inner=False
+    same, of = (parts.groupby(names, sort=False).ngroup() for names in ([*cell, "name"], cell))
+    matrices = matrices.assign(matrix=same[matrices["part"]].to_numpy())
+    per_matrix = matrices.groupby([*KEYS, "matrix"], sort=False)["value"].mean().reset_index()
+    cells = dict(zip(same, of, strict=True))
+    per_matrix["cell"] = per_matrix["matrix"].map(cells)
+    means = per_matrix.groupby([*KEYS, "cell"], sort=False)["value"].mean().reset_index()
+    described = parts[cell].assign(cell=of).drop_duplicates("cell").set_index("cell")
+    means = means.join(described, on="cell").drop(columns="cell")
+    return _with_columns(
+        means.assign(scope=str(Scope.ROLE), name="role", layer=np.nan, draw=np.nan, status="ok", inner=False)
     )
-
-
-def _column_keys(rows: pd.DataFrame) -> pd.Series:
-    fields = ["probe", "filtration", "scope", "name", "role", "feature"]
-    parts = rows[fields].drop_duplicates()
-    parts["column"] = [
-        column_key(**{str(k): v for k, v in part.items()}) for part in parts.to_dict("records")
-    ]
-    merged = rows[fields].merge(parts, how="left")
-    return merged["column"].set_axis(rows.index)

@@ -11,7 +11,9 @@ from typing import TYPE_CHECKING
 from toposcope.errors import InputError
 
 if TYPE_CHECKING:
+    import numpy as np
     import pandas as pd
+    from matplotlib.axes import Axes
 
 _AVERAGED = ("power", "offset")
 """Laws in size alone: the seeds of one size are no further sizes, so they are averaged."""
@@ -22,7 +24,7 @@ class ScalingLaw:
     """A fitted scaling law: `table` has a row for each number, with its standard error and 95% interval.
 
     `rows` were read, `models` are left of them with one row each, of `sizes` distinct sizes (None where the
-    size is not known).
+    size is not known). `points` are what was fitted: a column for each quantity.
     """
 
     name: str
@@ -31,6 +33,7 @@ class ScalingLaw:
     rows: int
     models: int
     sizes: int | None
+    points: pd.DataFrame
 
     @property
     def failed(self) -> bool:
@@ -44,6 +47,19 @@ class ScalingLaw:
         return f"{self.rows} rows{last}" + (
             f", {self.sizes} distinct sizes" if self.sizes is not None else ""
         )
+
+    @property
+    def fitted(self) -> np.ndarray:
+        """What the law gives at each of the `points`, (points,); NaN where nothing could be fitted."""
+        from toposcope.analysis.scaling.table import predicted
+
+        return predicted(self.name, self.table, self.points)
+
+    def plot(self, ax: Axes | None = None) -> Axes:
+        """Draw the points and the law, or beside two quantities fitted against measured; return the axes."""
+        from toposcope.figures.law import draw_law
+
+        return draw_law(self.name, self.formula, self.table, self.points, ax)
 
     def __repr__(self) -> str:
         """Return each number with its interval in one line, or why there is none."""
@@ -104,10 +120,12 @@ def fit_scaling_law(
     ...     columns={"loss": "score"})
     >>> round(float(law.table.set_index("parameter")["value"]["exponent"]), 3), law.counted
     (0.25, '5 rows, 5 distinct sizes')
+    >>> law.plot().get_xlabel()
+    'size'
     """
     import pandas as pd
 
-    from toposcope.analysis.scaling.table import COLUMNS, FORMULAS, last_rows, law_table
+    from toposcope.analysis.scaling.table import COLUMNS, FORMULAS, last_rows, law_points, law_table
 
     named = dict(columns or {})
     if unknown := [name for name in named if name not in COLUMNS]:
@@ -116,11 +134,12 @@ def fit_scaling_law(
     size, loss = (named.get(name, COLUMNS[name]) for name in ("size", "loss"))
     models = last_rows(read, loss)
     found = law_table(models, law, columns=named, leave_out=leave_out, by_size=law in _AVERAGED)
+    points = law_points(models, law, columns=named, leave_out=leave_out, by_size=law in _AVERAGED)
     sizes = None
     if size in models:
         known = pd.to_numeric(models[size], errors="coerce")
         sizes = int(known[known > 0].nunique())
-    return ScalingLaw(law, FORMULAS[law], found, len(read), len(models), sizes)
+    return ScalingLaw(law, FORMULAS[law], found, len(read), len(models), sizes, points)
 
 
 def _read(

@@ -50,50 +50,63 @@ class Measurement:
         Raises
         ------
         InputError
-            With the cause, when every unit failed for the same one; a store made for it is removed.
+            With the cause, when the sweep could not begin, or every unit failed for the same cause; a store
+            made for it is removed.
         """
         from toposcope.store import Store
         from toposcope.sweep import sweep
 
-        place = StorePlace.of(Path(out))
+        execution.check()
+        place = StorePlace.of(Path(out), alone=execution.shard.count == 1)
         store = Store.create(out, recipe=dict(self.recipe))
-        report = sweep(self.series, list(self.probes), store, execution=execution, agree=agree)
-        place.refuse_nothing(report, alone=execution.shard.count == 1)
+        try:
+            report = sweep(self.series, list(self.probes), store, execution=execution, agree=agree)
+            refuse_nothing(report)
+        except InputError:
+            place.take_back()
+            raise
         return report
 
 
 @dataclass(frozen=True, slots=True)
 class StorePlace:
-    """Where a store is to be, and whether anything was there before this call."""
+    """Where a store is to be, and whether anything was there before this call.
+
+    `alone` says that no other launcher may be writing to the store.
+    """
 
     path: Path
     fresh: bool
+    alone: bool = True
 
     @classmethod
-    def of(cls, path: Path) -> StorePlace:
+    def of(cls, path: Path, *, alone: bool = True) -> StorePlace:
         """Look at a path before the store is made."""
-        return cls(path, not path.is_dir() or not any(path.iterdir()))
+        return cls(path, not path.is_dir() or not any(path.iterdir()), alone)
 
-    def refuse_nothing(self, report: SweepReport, *, alone: bool) -> None:
-        """Turn a sweep that measured nothing, for one cause, into an error; a store it made is removed.
+    def take_back(self) -> None:
+        """Remove a store that was made after this look and holds nothing that was measured."""
+        from toposcope.store import Store
+        from toposcope.types import Status
 
-        `alone` says that no other launcher may be writing to the store.
-
-        Raises
-        ------
-        InputError
-            With the cause, when every unit failed for the same one and the store has no other.
-        """
-        causes = {_cause(failure) for failure in report.failures}
-        if report.done or report.skipped or len(causes) != 1:
-            return
-        if self.fresh and alone:
+        if self.fresh and self.alone and (Store.open(self.path).features()["status"] == Status.FAILED).all():
             shutil.rmtree(self.path)
-        first, n = report.failures[0], len(report.failures)
-        others = f" (and so {n - 1} more)" if n > 1 else ""
-        raise InputError(
-            f"nothing could be measured: run {first.run} step {first.step}{others}: {first.note}"
-        )
+
+
+def refuse_nothing(report: SweepReport) -> None:
+    """Turn a sweep that measured nothing, for one cause, into an error.
+
+    Raises
+    ------
+    InputError
+        With the cause, when every unit failed for the same one and the store has no other.
+    """
+    causes = {_cause(failure) for failure in report.failures}
+    if report.done or report.skipped or len(causes) != 1:
+        return
+    first, n = report.failures[0], len(report.failures)
+    others = f" (and so {n - 1} more)" if n > 1 else ""
+    raise InputError(f"nothing could be measured: run {first.run} step {first.step}{others}: {first.note}")
 
 
 def _cause(failure: Failure) -> str:

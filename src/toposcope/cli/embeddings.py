@@ -160,7 +160,7 @@ def command(
             raise InputError("embeddings needs SERIES and --texts, or --from-kept FOLDER")
         find = functools.cache(lambda: sweeping.open(series))
         found = of_representations(find, options, asked, look=StorePlace.of(out).fresh)
-        agree = sweeping.agree(find(), out)
+        agree = sweeping.agree(find())
     report = found.carry_out(out, execution=execution, agree=agree)
     table = measured_sensitivity(Store.open(out).features()) if sensitivity else None
     tables = {} if table is None or table.empty else {SENSITIVITY: table}

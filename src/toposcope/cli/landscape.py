@@ -105,6 +105,6 @@ def command(
     execution = sweeping.execution(keep_diagrams=False)
     found, words = of_landscape(opened, options, asked, out)
     click.echo(words, err=True)
-    report = found.carry_out(out, execution=execution, agree=sweeping.agree(opened(), out))
+    report = found.carry_out(out, execution=execution, agree=sweeping.agree(opened()))
     show_sweep(report, out, as_json=as_json)
     return exit_code(report)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import functools
 import re
 import shlex
-import shutil
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -14,7 +13,6 @@ from typing import TYPE_CHECKING
 
 import click
 
-from toposcope.api.measuring import StorePlace
 from toposcope.cli.output import print_json, print_table
 from toposcope.errors import InputError
 
@@ -96,7 +94,7 @@ class Sweeping:
             rename=renamed(self.rename),
         )
 
-    def agree(self, series: Series, out: Path) -> Callable[[Expectation], None]:
+    def agree(self, series: Series) -> Callable[[Expectation], None]:
         """Return what `sweep` asks first: over an hour is said with a cheaper way, a day needs a yes.
 
         Raises
@@ -104,7 +102,6 @@ class Sweeping:
         InputError
             By what is returned: more than a day, without `--yes` and without a terminal that agrees.
         """
-        place = StorePlace.of(out)
 
         def asked(expectation: Expectation) -> None:
             from toposcope.progress import duration
@@ -119,8 +116,6 @@ class Sweeping:
                 return
             if sys.stdin.isatty() and click.confirm("Start it?", err=True):
                 return
-            if place.fresh and place.path.is_dir() and self.shard == "1/1":
-                shutil.rmtree(place.path)
             raise InputError(f"this sweep takes {long}: repeat it with --yes, or measure less: {cheaper}")
 
         return asked

@@ -67,6 +67,6 @@ def command(
     execution = sweeping.execution(keep_diagrams=diagrams)
     opened = sweeping.open(series, split=options.split)
     found = of_weights(opened, probes, options, gradients=gradients, texts=texts)
-    report = found.carry_out(out, execution=execution, agree=sweeping.agree(opened, out))
+    report = found.carry_out(out, execution=execution, agree=sweeping.agree(opened))
     show_sweep(report, out, as_json=as_json)
     return exit_code(report)

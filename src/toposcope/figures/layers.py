@@ -81,7 +81,8 @@ def panel(
             mean.index, mean, color=NULL, linewidth=1.1, linestyle=(0, (1.5, 1.2)), label="shuffled", zorder=3
         )
     painted = matrices["name"].nunique() > MOST_DRAWN
-    layers: dict[str, float] = dict(zip(mine["name"], mine["layer"], strict=True))
+    once = mine.drop_duplicates("name")
+    layers: dict[str, float] = dict(zip(once["name"], once["layer"], strict=True))
     means = mine.groupby(["name", "step"])["value"].mean().reset_index()
     for name, line in means.groupby("name", sort=True):
         layer = layers[str(name)]

@@ -9,7 +9,7 @@ import subprocess
 import sys
 import threading
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 import cloudpickle
@@ -46,51 +46,97 @@ def render_all(figures: Iterable[Figure]) -> list[Rendered]:
     >>> render_all([figure])[0].png[1:4]
     b'PNG'
     """
-    waiting = deque(enumerate(figures))
-    made: list[Rendered | None] = [None] * len(waiting)
-    if len(waiting) < WORTH or not sys.executable or (os.cpu_count() or 1) < 2:
-        return [render(figure) for _, figure in waiting]
-    beside = threading.Thread(target=_beside, args=(waiting, made), daemon=True)
-    beside.start()
-    while (one := _next(waiting)) is not None:
-        made[one[0]] = render(one[1])
-    beside.join()
-    while (one := _next(waiting)) is not None:  # what a second process that died has left
-        made[one[0]] = render(one[1])
-    return [one for one in made if one is not None]
+    return begin_rendering(figures)()
 
 
-def _next(waiting: deque[tuple[int, Figure]], *, last: bool = False) -> tuple[int, Figure] | None:
-    try:
-        return waiting.pop() if last else waiting.popleft()
-    except IndexError:
-        return None
+def begin_rendering(figures: Iterable[Figure]) -> Callable[[], list[Rendered]]:
+    """Draw the figures, let a second process render them meanwhile and after, return how to get the bytes.
 
+    What is returned renders here what still waits then.
 
-def _beside(waiting: deque[tuple[int, Figure]], made: list[Rendered | None]) -> None:
-    """Let a second process render the last figure that waits, until none does; without a pool's guards.
-
-    A pool would start by importing the caller's main module, which a plain script does not survive.
+    >>> from toposcope.figures.style import new_figure
+    >>> finish = begin_rendering([new_figure(2.0)[0]])
+    >>> len(finish())
+    1
     """
-    command = [sys.executable, "-c", f"from {__name__} import serve; serve()"]
-    paths = {**os.environ, "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
-    try:
-        process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=paths)
-    except OSError:
-        return
-    with process:
-        assert process.stdin is not None
-        assert process.stdout is not None
-        while (one := _next(waiting, last=True)) is not None:
-            try:
-                cloudpickle.dump(one[1], process.stdin)
-                process.stdin.flush()
-                made[one[0]] = pickle.load(process.stdout)
-            except Exception:  # it died, or a figure cannot travel: it is drawn here
-                waiting.append(one)
-                process.kill()
-                return
-        process.stdin.close()
+    work = _Work()
+    for figure in figures:
+        work.add(figure)
+    return work.finished
+
+
+class _Work:
+    """The figures that wait, and the bytes of those that were rendered, in the order in which they came."""
+
+    def __init__(self) -> None:
+        self._waiting: deque[tuple[int, Figure]] = deque()
+        self._made: dict[int, Rendered] = {}
+        self._count = 0
+        self._change = threading.Condition()
+        self._complete = False
+        self._beside: threading.Thread | None = None
+
+    def add(self, figure: Figure) -> None:
+        """Put a figure behind those that wait; the `WORTH`-th starts the second process."""
+        with self._change:
+            self._waiting.append((self._count, figure))
+            self._count += 1
+            self._change.notify()
+        if self._count == WORTH and sys.executable and (os.cpu_count() or 1) > 1:
+            self._beside = threading.Thread(target=self._render_beside, daemon=True)
+            self._beside.start()
+
+    def finished(self) -> list[Rendered]:
+        """Render what waits, beside the second process, and return the bytes of all."""
+        with self._change:
+            self._complete = True
+            self._change.notify_all()
+        self._render_here()
+        if self._beside is not None:
+            self._beside.join()
+        self._render_here()  # what a second process that died has left
+        return [self._made[place] for place in range(self._count)]
+
+    def _render_here(self) -> None:
+        while (one := self._next()) is not None:
+            self._made[one[0]] = render(one[1])
+
+    def _next(self) -> tuple[int, Figure] | None:
+        with self._change:
+            return self._waiting.popleft() if self._waiting else None
+
+    def _next_beside(self) -> tuple[int, Figure] | None:
+        """Return the last figure that waits, or that is to come; None once there is no other."""
+        with self._change:
+            while not self._waiting and not self._complete:
+                self._change.wait()
+            return self._waiting.pop() if self._waiting else None
+
+    def _render_beside(self) -> None:
+        """Let a second process render the last figure that waits, until none does; without a pool's guards.
+
+        A pool would start by importing the caller's main module, which a plain script does not survive.
+        """
+        command = [sys.executable, "-c", f"from {__name__} import serve; serve()"]
+        paths = {**os.environ, "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
+        try:
+            process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=paths)
+        except OSError:
+            return
+        with process:
+            assert process.stdin is not None
+            assert process.stdout is not None
+            while (one := self._next_beside()) is not None:
+                try:
+                    cloudpickle.dump(one[1], process.stdin)
+                    process.stdin.flush()
+                    self._made[one[0]] = pickle.load(process.stdout)
+                except Exception:  # it died, or a figure cannot travel: it is drawn here
+                    with self._change:
+                        self._waiting.append(one)
+                    process.kill()
+                    return
+            process.stdin.close()
 
 
 def serve() -> None:

@@ -67,7 +67,8 @@ def prim(flat: np.ndarray, mask: np.unsignedinteger, n_out: int, n_in: int, tree
             heaviest = _update(rows, turned[column], row_out)
             others = _largest(columns)
     tree.sort()
-    tree[:] = tree[::-1].copy()
+    for step in range(len(tree) // 2):
+        tree[step], tree[-1 - step] = tree[-1 - step], tree[step]
 
 
 @njit(cache=True, nogil=True)

@@ -74,8 +74,11 @@ class Batch:
         return digest.hexdigest()[:16]
 
     def parts(self, tokens: int) -> Iterator[list[int]]:
-        """Yield groups of sequence numbers, of similar length, whose padded size is at most `tokens`."""
-        lengths = [len(row) for row in self.rows]
+        """Yield groups of sequence numbers, of similar length, with at most `tokens` to read, padding too.
+
+        A model reads all tokens of a sequence but its last.
+        """
+        lengths = [len(row) - 1 for row in self.rows]
         order = sorted(range(len(lengths)), key=lambda i: (-lengths[i], i))
         group: list[int] = []
         for i in order:

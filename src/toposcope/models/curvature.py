@@ -16,8 +16,9 @@ if TYPE_CHECKING:
 
     from toposcope.models.objective import BatchPart, Objective
 
-_TOKENS_ON_CPU = 1024
-"""A product reads a graph's tensors several times: larger micro-batches leave the near caches."""
+_TOKENS_ON_CPU = 4096
+"""A product reads a graph's tensors several times: larger micro-batches leave the caches, smaller ones are
+mostly calls."""
 KEEP_BYTES = 2**30
 """Graphs of micro-batches are kept between products while they take up to this much memory together."""
 _NO_SECOND_DERIVATIVE = ("not implemented", "does not require grad", "not differentiable", "double backward")

@@ -290,7 +290,8 @@ def _law_of_draws(measured: MeasuredRuns, sizes: np.ndarray) -> tuple[object, ..
     mean_law = fit_power_law(sizes, np.mean(values, axis=0))
     inside = exponents.min() <= float(stated["exponent"]) <= exponents.max()
     return (
-        "H0 total persistence", stated["exponent"], float(exponents.mean()), float(exponents.std(ddof=1)),
+        "H0 total persistence", stated["exponent"], float(exponents.mean()),
+        float(exponents.std(ddof=1)) if count > 1 else None,
         f"[{mean_law.low:.3f}, {mean_law.high:.3f}]", stated["r2"], float(np.mean([law.r2 for law in laws])),
         stated["rho"], float(np.mean([law.spearman for law in laws])),
         "inside the draws" if inside else "outside the draws", _with_offset(sizes, np.mean(values, axis=0)),

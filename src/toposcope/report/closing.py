@@ -23,9 +23,14 @@ _PROVENANCE = {
 }
 
 
+def unmeasured(features: pd.DataFrame) -> pd.DataFrame:
+    """Return the rows of what could not be measured, or has no meaning."""
+    return features[features["status"].isin(("failed", "degenerate"))]
+
+
 def failures(features: pd.DataFrame) -> tuple[tuple[str, ...], ...]:
     """Return what could not be measured: (run, step, what, status, why), one line for all steps alike."""
-    bad = features[features["status"].isin(("failed", "degenerate"))].fillna({"note": "", "name": ""})
+    bad = unmeasured(features).fillna({"note": "", "name": ""})
     same = ["run", "probe", "name", "status", "note"]
     lines = []
     for (run, probe, name, status, note), rows in bad.drop_duplicates([*same, "step"]).groupby(

@@ -14,9 +14,7 @@ def of_seeds(study: Study) -> str:
     if most == 1:
         return "each size was trained once, so differences between sizes cannot be told from luck of the seed"
     if least < 3:
-        return (
-            f"some sizes have fewer than three seeds ({least}), so intervals over seeds are wide or missing"
-        )
+        return f"some sizes have fewer than three seeds ({least}), too few for an interval over seeds"
     seeds = str(most) if least == most else f"{least} to {most}"
     return f"with {seeds} seeds per size, intervals over seeds are meant for these recipes only"
 
@@ -47,6 +45,23 @@ def beside_null(study: Study) -> str:
     )
 
 
+def outlined(study: Study) -> str:
+    """Say how many primary features pass their test, or that this design can tell of none."""
+    numbers = study.findings["beyond"].numbers
+    if "tested" not in numbers:
+        return "none"
+    return passing(numbers["found"], numbers["tested"], "primary features")
+
+
+def passing(found: int, tested: int, of: str) -> str:
+    """Say how many of the tested pass; none is tested where the design cannot tell.
+
+    >>> passing(2, 12, "primary features"), passing(0, 0, "primary features")
+    ('2 of 12 primary features', 'none: this design cannot tell of any of the primary features')
+    """
+    return f"{found} of {tested} {of}" if tested else f"none: this design cannot tell of any of the {of}"
+
+
 def correlations_caption(study: Study) -> Caption:
     """Return the words under the heat maps of correlations."""
     target = study.labels.label(study.target)
@@ -56,15 +71,13 @@ def correlations_caption(study: Study) -> Caption:
         if departures
         else "Middle: the same given log step. "
     )
-    numbers = study.findings["beyond"].numbers
-    passed = f"{numbers['found']} of {numbers['tested']}" if "tested" in numbers else "none"
     return Caption(
         f"Correlation with the {target}: raw, beside the trend, and beyond both trends",
         f"Left: Spearman's rho over checkpoints. {middle}Right: the correlation of innovations, that is of "
         "what a smooth trend and its own past do not explain of either series; outlined rows passed the test "
         "over all runs, after correction for the number of primary features. A dash: not computable.",
-        f"Only the right panel's outlined rows ({passed} primary features) speak of a relation beyond a "
-        "shared trend: it is the only one of the three whose error rate holds for drifting curves.",
+        f"Only the right panel's outlined rows ({outlined(study)}) speak of a relation beyond a shared "
+        "trend: it is the only one of the three whose error rate holds for drifting curves.",
         "Nothing from a dark cell on the left alone. Nothing about cause. A row without outline is not "
         "evidence of no relation: small effects stay unseen with this many checkpoints.",
         f"Heat maps of features against model sizes: raw rank correlation with the {target}, the same beside "

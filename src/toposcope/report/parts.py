@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -11,7 +11,7 @@ from matplotlib.figure import Figure
 from toposcope.analysis.findings import words
 from toposcope.analysis.groups import size_list
 from toposcope.analysis.study import Study
-from toposcope.figures.rendering import render_all
+from toposcope.figures.rendering import begin_rendering
 from toposcope.tabular import Table
 
 if TYPE_CHECKING:
@@ -101,13 +101,28 @@ class Page:
 
 def part_of(
     study: Study,
-    figures: Iterable[tuple[str, Figure]],
-    captions: Mapping[str, Caption],
-    tables: Iterable[Table],
+    figures: Callable[[Study], Iterable[tuple[str, Figure]]],
+    captions: Callable[[Study], Mapping[str, Caption]],
+    tables: Callable[[Study], Iterable[Table]],
 ) -> PagePart:
-    """Put the part on one study together; tables without a row are left out."""
-    found = study.findings
-    pictures = {picture.name: picture for picture in drawn(figures, captions)}
+    """Put the part on one study together; tables without a row are left out.
+
+    The figures come first: a second process renders them while the tables are computed.
+    """
+    names: list[str] = []
+
+    def drawn() -> Iterator[Figure]:
+        for name, figure in figures(study):
+            names.append(name)
+            yield figure
+
+    rendered = begin_rendering(drawn())
+    made = [table for table in tables(study) if table.rows]
+    found, told = study.findings, captions(study)
+    pictures = {
+        name: Picture(name, one.svg, one.png, told[name], one.thumbnail)
+        for name, one in zip(names, rendered(), strict=True)
+    }
     return PagePart(
         name=study.subject.name,
         heading=study.subject.heading,
@@ -121,7 +136,7 @@ def part_of(
             and (answer := words.said(found, one)).text
         ),
         pictures=tuple(pictures.values()),
-        tables={table.name: table for table in tables if table.rows},
+        tables={table.name: table for table in made},
         lead="families",
     )
 
@@ -129,11 +144,3 @@ def part_of(
 def _shown(question: str, pictures: Mapping[str, Picture]) -> Picture | None:
     """Return the picture of a question's card: the first of those it may have that was drawn."""
     return next((pictures[name] for name in SHOWN.get(question, ()) if name in pictures), None)
-
-
-def drawn(figures: Iterable[tuple[str, Figure]], captions: Mapping[str, Caption]) -> Iterator[Picture]:
-    """Yield the figures as pictures, each with its caption by name."""
-    named = list(figures)
-    made = render_all(figure for _, figure in named)
-    for (name, _), one in zip(named, made, strict=True):
-        yield Picture(name, one.svg, one.png, captions[name], one.thumbnail)

@@ -8,7 +8,7 @@ from pathlib import Path
 import pandas as pd
 
 from toposcope.analysis.study import Study
-from toposcope.report.closing import failures, findings, provenance, versions
+from toposcope.report.closing import failures, findings, provenance, unmeasured, versions
 from toposcope.report.landscape.part import landscape_part
 from toposcope.report.page import check_target, write_page
 from toposcope.report.parts import Page, PagePart
@@ -51,13 +51,13 @@ def write_studies(studies: Sequence[Study], out: str | Path, *, title: str = TIT
     audits = [study.audit for study in studies if study.audit is not None]
     audit = pd.concat(audits, ignore_index=True).drop_duplicates() if audits else pd.DataFrame()
     lines = [line for study in studies for line in provenance(study.provenance, study.runs)]
-    rows = [study.features for study in studies if len(study.features)]
+    broken = [unmeasured(study.features) for study in studies if len(study.features)]
     page = Page(
         title=title,
         parts=tuple(_part(study) for study in studies),
         findings=findings(audit),
         problems=problems_of(studies),
-        failures=failures(pd.concat(rows, ignore_index=True)) if rows else (),
+        failures=failures(pd.concat(broken, ignore_index=True)) if broken else (),
         provenance=tuple(dict.fromkeys((*lines, *versions()))),
     )
     return write_page(page, out)

@@ -16,7 +16,7 @@ from typing import Any
 
 from toposcope.errors import BrokenOffError, InputError, MissingExtraError
 from toposcope.processes import LostProcessError, Message, spread
-from toposcope.sweep.local import capped_threads, lost
+from toposcope.sweep.local import Tell, capped_threads, lost
 from toposcope.sweep.plan import Task
 from toposcope.sweep.worker import Job, Outcome, Worker
 
@@ -29,7 +29,7 @@ _PATIENCE_SECONDS = 20.0
 _worker: tuple[str, Worker] | None = None
 
 
-def on_ray(address: str, job: Job, tasks: Sequence[Task], tell: Callable[[Outcome], None]) -> None:
+def on_ray(address: str, job: Job, tasks: Sequence[Task], tell: Tell) -> Outcome:
     """Do the tasks on the Ray cluster at `address`.
 
     Ray repeats a task whose worker or machine died, up to three times elsewhere; what it cannot save is
@@ -41,17 +41,33 @@ def on_ray(address: str, job: Job, tasks: Sequence[Task], tell: Callable[[Outcom
     BrokenOffError
         When the cluster is gone: what was finished is in the store.
     """
-    if importlib.util.find_spec("ray") is None:
-        raise MissingExtraError("ray", "ray")
-    _knock(address)
+    check(address)
+    total = Outcome()
     with capped_threads(1), closing(spread(_driver, (address, job), [list(tasks)], workers=1)) as events:
         for event in events:
             if isinstance(event, Message):
                 tell(event.message)
+                total.add(event.message)
             elif isinstance(event.outcome, LostProcessError):
                 raise _gone(address, "its head does not answer") from None
             elif isinstance(event.outcome, Exception):
                 raise event.outcome
+    return total
+
+
+def check(address: str) -> None:
+    """Refuse, before anything is written, a cluster that cannot be spoken to.
+
+    Raises
+    ------
+    MissingExtraError
+        When ray is not installed.
+    InputError
+        When nobody answers at the address.
+    """
+    if importlib.util.find_spec("ray") is None:
+        raise MissingExtraError("ray", "ray")
+    _knock(address)
 
 
 def _driver(kit: tuple[str, Job]) -> Callable[[list[Task], Callable[[Outcome], None]], None]:

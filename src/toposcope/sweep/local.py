@@ -7,56 +7,68 @@ import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
 
-from toposcope.processes import Ended, LostProcessError, spread
+from toposcope.processes import LostProcessError, Message, spread
 from toposcope.sweep.plan import Task
 from toposcope.sweep.worker import Failure, Job, Outcome, Worker
 
 _THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS")
 
 
-def serially(job: Job, tasks: Sequence[Task], tell: Callable[[Outcome], None]) -> None:
+Tell = Callable[[Outcome], None]
+"""Hears of each step of a task as it ends, for the progress; what came of all tasks is returned."""
+
+
+def serially(job: Job, tasks: Sequence[Task], tell: Tell) -> Outcome:
     """Do the tasks in this process."""
     from threadpoolctl import threadpool_limits
 
-    worker = Worker(job)
+    worker, total = Worker(job), Outcome()
     with threadpool_limits(limits=1 if job.small else None):
         for task in tasks:
-            worker.do(task, tell)
+            total.add(worker.do(task, tell))
+    return total
 
 
-def in_processes(job: Job, tasks: Sequence[Task], jobs: int, tell: Callable[[Outcome], None]) -> None:
+def in_processes(job: Job, tasks: Sequence[Task], jobs: int, tell: Tell) -> Outcome:
     """Do the tasks in `jobs` processes.
 
     A task whose process dies (out of memory, killed) is done once more at the end, alone; the one that
     loses its process again is reported as failed, with how that one ended.
     """
+    total = Outcome()
     with capped_threads(1 if job.small else max(1, (os.cpu_count() or 1) // jobs)):
-        for task, _ in _do_all(job, tasks, min(jobs, len(tasks)), tell):
-            for _, how in _do_all(job, [task], 1, tell):
-                tell(lost(job, task, f"{how}; measure with fewer --jobs"))
+        for task, _ in _do_all(job, tasks, min(jobs, len(tasks)), total, tell):
+            for _, how in _do_all(job, [task], 1, total, tell):
+                failed = lost(job, task, f"{how}; measure with fewer --jobs")
+                tell(failed)
+                total.add(failed)
+    return total
 
 
 def _do_all(
-    job: Job, tasks: Sequence[Task], workers: int, tell: Callable[[Outcome], None]
+    job: Job, tasks: Sequence[Task], workers: int, total: Outcome, tell: Tell
 ) -> list[tuple[Task, LostProcessError]]:
-    """Do the tasks; return those whose process died."""
+    """Do the tasks and add what came of them to `total`; return those whose process died."""
     died: list[tuple[Task, LostProcessError]] = []
+    said: dict[Task, Outcome] = {}
     with closing(spread(_doer, job, tasks, workers=workers)) as events:
         for event in events:
-            assert isinstance(event, Ended)  # a task of the sweep says nothing on its way
-            if isinstance(event.outcome, LostProcessError):
+            if isinstance(event, Message):
+                said.setdefault(event.task, Outcome()).add(event.message)
+                tell(event.message)
+            elif isinstance(event.outcome, LostProcessError):
                 died.append((event.task, event.outcome))
+                tell(said.pop(event.task, Outcome()).undone())
             elif isinstance(event.outcome, Exception):
                 raise event.outcome
             else:
-                tell(event.outcome)
+                total.add(event.outcome)
     return died
 
 
-def _doer(job: Job) -> Callable[[Task, Callable[[object], None]], Outcome]:
+def _doer(job: Job) -> Callable[[Task, Tell], Outcome]:
     """Return what does one task in a process, which keeps its worker between them."""
-    worker = Worker(job)
-    return lambda task, _: worker.do(task)
+    return Worker(job).do
 
 
 def lost(job: Job, task: Task, how: str) -> Outcome:

@@ -43,7 +43,7 @@ class Sweepable(SeriesLike, Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Execution:
-    """Where and how a sweep runs; nothing here changes a number."""
+    """Where and how a sweep runs; of numbers, it moves the last digits of what torch sums over threads."""
 
     jobs: int = 1
     shard: Shard = field(default_factory=Shard)
@@ -56,6 +56,19 @@ class Execution:
         """Refuse an impossible number of processes."""
         if self.jobs < 1:
             raise InputError(f"jobs is {self.jobs}; it must be at least 1")
+
+    def check(self) -> None:
+        """Refuse a cluster that is not there; who makes a store asks before.
+
+        Raises
+        ------
+        InputError
+            When ray is not installed, or nobody answers at the address.
+        """
+        if self.ray is not None:
+            from toposcope.sweep.cluster import check
+
+            check(self.ray)
 
 
 @dataclass(frozen=True, slots=True)
@@ -196,28 +209,25 @@ def copy_runs(series: Sweepable, store: Store) -> list[str]:
 def _go(
     job: Job, tasks: Sequence[Task], execution: Execution, label: str, expectation: Expectation
 ) -> Outcome:
-    total = Outcome()
-    pace = Pace(tasks, expectation.each, jobs=execution.jobs)
+    at_once = job.together if execution.ray is None else None
+    pace = Pace(tasks, expectation.each, jobs=execution.jobs, together=at_once)
     with Progress(label, sum(task.units for task in tasks), quiet=execution.quiet, weighed=True) as progress:
 
         def tell(outcome: Outcome) -> None:
-            total.add(outcome)
             pace.tell(outcome)
-            progress.expect(pace.done, pace.left)
+            progress.expect(pace.outlook)
             progress.advance(outcome.done + outcome.skipped)
             for failure in outcome.failures:
                 progress.advance(note=f"{failure.run} step {failure.step} {failure.probe}", failed=True)
 
-        progress.expect(pace.done, pace.left)
+        progress.expect(pace.outlook)
         if execution.ray is not None:
             from toposcope.sweep.cluster import on_ray
 
-            on_ray(execution.ray, job, tasks, tell)
-        elif execution.jobs > 1 and len(tasks) > 1:
-            in_processes(job, tasks, execution.jobs, tell)
-        else:
-            serially(job, tasks, tell)
-    return total
+            return on_ray(execution.ray, job, tasks, tell)
+        if execution.jobs > 1 and len(tasks) > 1:
+            return in_processes(job, tasks, execution.jobs, tell)
+        return serially(job, tasks, tell)
 
 
 def _retries(failures: Sequence[Failure], probes: Sequence[Probe]) -> list[Task]:

@@ -75,6 +75,12 @@ class Outcome:
             before = self.units.get(key, (0, 0, 0.0))
             self.units[key] = (before[0] + done, before[1] + present, before[2] + seconds)
 
+    def undone(self) -> Outcome:
+        """Return what takes this outcome back from a progress: its units will be done again."""
+        counted = self.done + self.skipped + len(self.failures)
+        units = {key: (-done, -present, -seconds) for key, (done, present, seconds) in self.units.items()}
+        return Outcome(done=-counted, units=units)
+
 
 class Worker:
     """Does tasks, one after the other, and keeps the current run open between them."""

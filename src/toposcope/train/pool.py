@@ -70,6 +70,8 @@ def _trainer(data: TokenData) -> Callable[[TrainingJob, Callable[[int], None]], 
                 say(pending)
                 pending = 0
 
-        return train_run(job.recipe, data, job.folder, run=job.run, device=job.device, progress=progress)
+        last = train_run(job.recipe, data, job.folder, run=job.run, device=job.device, progress=progress)
+        say(pending)
+        return last
 
     return act

@@ -134,9 +134,9 @@ def nulls_of(study: Study) -> list[BesideNull]:
         probe = "gradient_" * (study.subject.name == "gradients") + "neural_persistence"
         of_model = {"probe": probe, "filtration": study.filtration, "scope": Scope.MODEL}
         label = f"{probe}/{study.filtration}/neural_persistence"
-        own = select(study.features, "neural_persistence", **of_model)
+        own = select(study.whole, "neural_persistence", **of_model)
         null = nulls_by_feature(study.series.catalogue, probe).get("neural_persistence")
-        shuffled = [select(study.features, null, **of_model)] if null else []
+        shuffled = [select(study.whole, null, **of_model)] if null else []
         found = [_beside(study, label, own, rows) for rows in shuffled]
     return [one for one in found if one is not None]
 

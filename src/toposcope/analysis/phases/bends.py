@@ -26,7 +26,7 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 
 import numpy as np
-from numba import njit, prange
+from numba import njit
 
 from toposcope.analysis.phases.noise import (
     MODELS,
@@ -37,10 +37,12 @@ from toposcope.analysis.phases.noise import (
     orthonormal,
     rest,
     sizes,
+    subtract,
     weights,
     whitened,
 )
 from toposcope.analysis.trends.basis import TREND_TOLERANCE, core_trends
+from toposcope.kernels.threads import row_blocks, run_blocks
 
 LEAST_SEGMENT = 3
 LEAST_POINTS = 16
@@ -200,26 +202,22 @@ def why_not(change: np.ndarray, found: Scan) -> str:
 
 def scans(grid: Design, changes: np.ndarray) -> np.ndarray:
     """Return gain, persistence and unevenness of many series' changes (series, n): (series, 3)."""
-    return _scans(  # type: ignore[no-any-return]
-        np.ascontiguousarray(changes, float), grid.trend, grid.waves, grid.powers, grid.shapes, grid.clock,
-        grid.logs, grid.factor, grid.log_det,
+    changes = np.ascontiguousarray(changes, float)
+    given = (
+        grid.trend, grid.waves, grid.rows([]), grid.powers, grid.shapes, grid.clock, grid.logs, grid.factor,
+        grid.log_det,
     )  # fmt: skip
+    blocks = [changes[start:stop] for start, stop in row_blocks(len(changes))]
+    return np.concatenate(run_blocks(lambda block: _scans(block, *given), blocks))
 
 
-@njit(cache=True, parallel=True, nogil=True)
-def _scans(changes, trend, waves, powers, shapes, clock, logs, factor, log_det):  # type: ignore[no-untyped-def]
+@njit(cache=True, nogil=True)
+def _scans(changes, trend, waves, given, powers, shapes, clock, logs, factor, log_det):  # type: ignore[no-untyped-def]
     out = np.empty((len(changes), 3))
-    for d in prange(len(changes)):
-        out[d] = _told(changes[d], trend, waves, powers, shapes, clock, logs, factor, log_det)
+    for d in range(len(changes)):
+        found = _scan(changes[d], trend, waves, given, powers, shapes, clock, logs, factor, log_det)
+        out[d, 0], out[d, 1], out[d, 2] = found[0], found[2], np.std(np.log(found[5]))
     return out
-
-
-@njit(cache=True)
-def _told(change, trend, waves, powers, shapes, clock, logs, factor, log_det):  # type: ignore[no-untyped-def]
-    """Return gain, persistence and unevenness of one series: apart, so that its sums run in one thread."""
-    none = np.empty((0, len(change)))
-    found = _scan(change, trend, waves, none, powers, shapes, clock, logs, factor, log_det)
-    return np.array([found[0], found[2], np.std(np.log(found[5]))])
 
 
 @njit(cache=True, nogil=True)
@@ -269,9 +267,10 @@ def _beside(z, mean, shapes, factor, log_det, variance, out):  # type: ignore[no
 
     What a shape rises by is normal before the data, with `_RISE` standard deviations of a change.
     """
-    basis, rows = whitened(mean, factor), whitened(shapes, factor)
+    made, rows = whitened(np.concatenate((mean, z[None])), factor), whitened(shapes, factor)
+    basis = made[:-1]
     count, volume = orthonormal(basis)
-    left = rest(whitened(z[None], factor)[0], basis)
+    left = rest(made[-1], basis)
     whole, free = np.dot(left, left), len(z) - count
     for d in range(len(rows)):
         row = rest(rows[d], basis)
@@ -290,7 +289,7 @@ def _needed(trend, powers, hidden):  # type: ignore[no-untyped-def]
     for j in range(len(basis)):
         count, most = j + 1, 0.0
         for p in range(len(left)):
-            left[p] -= np.dot(basis[j], left[p]) * basis[j]
+            subtract(basis[j], left[p])
             most = max(most, np.dot(left[p], left[p]))
         if most <= hidden and count > 1:
             break

@@ -29,6 +29,8 @@ _DEEPEST = 2.5
 _SPREAD, _SPREAD_OF_ROOT = 1.23, 0.72
 """Variance of the log size of a normal value, by its logarithm and by the square root of its size."""
 _WILD = 2.5
+_AT_ONCE = 32
+"""Rows that are whitened side by side."""
 _TINY = 1e-10
 
 
@@ -66,16 +68,35 @@ def factors(n, models):  # type: ignore[no-untyped-def]
 def whitened(rows, factor):  # type: ignore[no-untyped-def]
     """Return rows (k, n) whitened by one model's `factors` (n, 4)."""
     k, n = rows.shape
-    out = np.empty((k, n))
-    for j in range(k):
+    out, wide = np.empty((k, n)), min(k // 8 * 8 + 8, _AT_ONCE)
+    given, made = np.zeros((n, wide)), np.zeros((n, wide))
+    for first in range(0, k, wide):  # a value waits for the one before it, so rows go side by side
+        last = min(first + wide, k)
+        for j in range(first, last):
+            for t in range(n):
+                given[t, j - first] = rows[j, t]
         for t in range(n):
-            value = rows[j, t]
-            if t > 0:
-                value -= factor[t, 0] * rows[j, t - 1] + factor[t, 1] * out[j, t - 1]
-            if t > 1:
-                value -= factor[t, 2] * out[j, t - 2]
-            out[j, t] = value / factor[t, 3]
+            own, one, two, size = factor[t, 0], factor[t, 1], factor[t, 2], factor[t, 3]
+            before, now, new = given[max(t - 1, 0)], given[t], made[t]
+            back, further = made[max(t - 1, 0)], made[max(t - 2, 0)]
+            if t == 0:
+                for j in range(wide):
+                    new[j] = now[j] / size
+            else:  # the factors reach no further back than the beginning: `two` of the second value is 0
+                for j in range(wide):
+                    new[j] = (now[j] - (own * before[j] + one * back[j]) - two * further[j]) / size
+        for j in range(first, last):
+            for t in range(n):
+                out[j, t] = made[t, j - first]
     return out
+
+
+@njit(cache=True)
+def subtract(unit, row):  # type: ignore[no-untyped-def]
+    """Take a unit vector out of a row, in place; by the element, for a slice that is set compiles slowly."""
+    part = np.dot(unit, row)
+    for t in range(len(row)):
+        row[t] -= part * unit[t]
 
 
 @njit(cache=True)
@@ -85,12 +106,14 @@ def orthonormal(rows):  # type: ignore[no-untyped-def]
     for j in range(len(rows)):
         whole = np.dot(rows[j], rows[j])
         for i in range(j):
-            rows[j] -= np.dot(rows[i], rows[j]) * rows[i]
+            subtract(rows[i], rows[j])
         left = np.dot(rows[j], rows[j])
         if left > _TINY * whole:
             for i in range(j):
-                rows[j] -= np.dot(rows[i], rows[j]) * rows[i]
-            rows[j] /= np.sqrt(np.dot(rows[j], rows[j]))
+                subtract(rows[i], rows[j])
+            size = np.sqrt(np.dot(rows[j], rows[j]))
+            for t in range(rows.shape[1]):
+                rows[j, t] /= size
             count += 1
             volume += np.log(left)
         else:
@@ -103,8 +126,26 @@ def rest(z, basis):  # type: ignore[no-untyped-def]
     """Return what orthonormal rows leave of z."""
     out = z.copy()
     for j in range(len(basis)):
-        out -= np.dot(basis[j], out) * basis[j]
+        subtract(basis[j], out)
     return out
+
+
+@njit(cache=True)
+def _smoothed(size, width):  # type: ignore[no-untyped-def]
+    """Return the mean of `size` (n - 1,) around each of n changes, which lie between two of them.
+
+    The weight falls like a parabola to 0 at `width` + 1 places; all changes take a neighbour at a time.
+    """
+    n = len(size) + 1
+    up, down = np.zeros(n), np.zeros(n)
+    for k in range(-1 - width, width + 1):
+        weight = 1.0 - (abs(k + 0.5) / (width + 1.0)) ** 2
+        first, end = max(-k, 0), min(n - 1 - k, n)
+        over, under, near = up[first:end], down[first:end], size[first + k : end + k]
+        for i in range(len(over)):
+            over[i] += weight * near[i]
+            under[i] += weight
+    return up / down
 
 
 @njit(cache=True)
@@ -129,13 +170,7 @@ def sizes(change, rows, clock, logs):  # type: ignore[no-untyped-def]
         slope = np.sum(at * log_size) / np.sum(at * at)
         slope *= max(1.0 - _SPREAD / np.sum(at * at) / max(slope * slope, 1e-300), 0.0)
         size = np.sqrt(size * np.exp(-slope * at))
-        for i in range(n):  # change i lies between the contrasts i - 1 and i
-            up = down = 0.0
-            for j in range(max(i - 1 - width, 0), min(i + width + 1, n - 1)):
-                weight = 1.0 - (abs(j + 0.5 - i) / (width + 1.0)) ** 2
-                up += weight * size[j]
-                down += weight
-            sigma[i] = 2.0 * np.log(up / down + 1e-300)
+        sigma = 2.0 * np.log(_smoothed(size, width) + 1e-300)
         sigma -= sigma.mean()
         by_chance = _SPREAD_OF_ROOT / (1.2 * width)
         spread = float(np.mean(sigma * sigma))
@@ -167,10 +202,11 @@ def calmed(z, left, factor):  # type: ignore[no-untyped-def]
 @njit(cache=True)
 def weights(z, rows, factor, log_det):  # type: ignore[no-untyped-def]
     """Return each model's log restricted likelihood beside means in `rows`, its scale integrated out."""
-    out = np.empty(len(factor))
+    out, all_rows = np.empty(len(factor)), np.concatenate((rows, z[None]))
     for g in range(len(factor)):
-        basis = whitened(rows, factor[g])
+        made = whitened(all_rows, factor[g])
+        basis = made[:-1]
         count, volume = orthonormal(basis)
-        left = rest(whitened(z[None], factor[g])[0], basis)
+        left = rest(made[-1], basis)
         out[g] = -0.5 * (log_det[g] + volume + (len(z) - count) * np.log(max(np.dot(left, left), 1e-300)))
     return out

@@ -118,19 +118,10 @@ def law_table(
     if law not in NEEDS:
         raise InputError(f"no law called {law!r}; there are: {', '.join(NEEDS)}")
     names = {**COLUMNS, **(columns or {})}
-    points = _points(frame, law, names)
-    screened = screen_points(frame.assign(**{"loss": points["loss"]}))
-    good = (screened["status"] == "ok").to_numpy(copy=True)
-    if leave_out:
-        density = points["data"] / points["size"]
-        good &= (density.rank(method="first") > leave_out).to_numpy()
-    used = {name: values[good].to_numpy(float) for name, values in points.items()}
+    points, good, why = _screened(frame, law, names, leave_out)
+    used = {str(name): values.to_numpy(float) for name, values in _used(points[good], by_size).items()}
     left = int((~good).sum())
-    if by_size:
-        means = pd.DataFrame(used).groupby("size", as_index=False).mean()
-        used = {str(name): means[name].to_numpy(float) for name in means}
     floor = "loss" in names["loss"].lower()
-    why = sorted(set(screened.loc[screened["status"] != "ok", "reason"]))
     with threadpool_limits(1):  # matrices of a few columns: threads cost more than they save
         mixed = _families(frame[good])
         fitted = _mixed(frame[good], mixed) if len(mixed) > 1 else _fitted(law, used, chance, draws, floor)
@@ -141,6 +132,78 @@ def law_table(
         note = "left out: " + ", ".join(why)
         out["reason"] = [f"{reason}; {note}" if reason else note for reason in out["reason"]]
     return out
+
+
+def law_points(
+    frame: pd.DataFrame,
+    law: str,
+    *,
+    columns: Mapping[str, str] | None = None,
+    leave_out: int = 0,
+    by_size: bool = False,
+) -> pd.DataFrame:
+    """Return the points that `law_table` fits: a column for each quantity that is known, a row per point.
+
+    >>> frame = pd.DataFrame({"parameters": [1e3, 1e3, 1e4], "loss": [8.0, 9.0, 4.0]})
+    >>> law_points(frame, "power", by_size=True)["loss"].tolist()
+    [8.5, 4.0]
+    """
+    points, good, _ = _screened(frame, law, {**COLUMNS, **(columns or {})}, leave_out)
+    return _used(points[good], by_size).reset_index(drop=True)
+
+
+def predicted(law: str, fitted: pd.DataFrame, points: pd.DataFrame) -> np.ndarray:
+    """Return what a law, with the values of `law_table`, gives at each of some points; NaN where it failed.
+
+    >>> points = pd.DataFrame({"size": [1e3, 1e4]})
+    >>> fitted = pd.DataFrame({"parameter": ["scale", "exponent"], "value": [8.0, -0.5]})
+    >>> predicted("power", fitted, points).round(3).tolist()
+    [0.253, 0.08]
+    """
+    values = dict(zip(fitted["parameter"], fitted["value"], strict=True))
+    quantities = {str(name): points[name].to_numpy(float) for name in points}
+    try:
+        with np.errstate(all="ignore"):
+            return np.asarray(_VALUES[law](values, quantities), float)
+    except KeyError:  # no number could be given
+        return np.full(len(points), np.nan)
+
+
+_VALUES: dict[str, Callable[[Mapping[str, float], Mapping[str, np.ndarray]], np.ndarray]] = {
+    "power": lambda v, x: v["scale"] * x["size"] ** v["exponent"],
+    "offset": lambda v, x: v["scale"] * x["size"] ** v["exponent"] + v["offset"],
+    "chinchilla": lambda v, x: v["E"] + v["A"] / x["size"] ** v["alpha"] + v["B"] / x["data"] ** v["beta"],
+    "kaplan": lambda v, x: (
+        ((v["N_c"] / x["size"]) ** (v["alpha_N"] / v["alpha_D"]) + v["D_c"] / x["data"]) ** v["alpha_D"]
+    ),
+    "size-steps": lambda v, x: (
+        (v["N_c"] / x["size"]) ** v["alpha_N"] + (v["S_c"] / x["steps"]) ** v["alpha_S"]
+    ),
+    "loss-to-loss": lambda v, x: v["scale"] * (x["loss"] - v["floor_x"]) ** v["power"] + v["floor_y"],
+    "two-stage": lambda v, x: (
+        1.0 / (1.0 + np.exp(
+            v["slope"] * (v["scale"] * x["compute"] ** v["exponent"] + v["offset"] - v["midpoint"])
+        ))
+    ),
+}  # fmt: skip
+"""Law -> its value from the numbers of its rows and the quantities; those of `FORMULAS`, in numbers."""
+
+
+def _screened(
+    frame: pd.DataFrame, law: str, names: Mapping[str, str], leave_out: int
+) -> tuple[pd.DataFrame, np.ndarray, list[str]]:
+    """Return the quantities of every row, which rows are fitted, and why others are not."""
+    points = pd.DataFrame(_points(frame, law, names))
+    screened = screen_points(frame.assign(**{"loss": points["loss"]}))
+    good = (screened["status"] == "ok").to_numpy(copy=True)
+    if leave_out:
+        density = points["data"] / points["size"]
+        good &= (density.rank(method="first") > leave_out).to_numpy()
+    return points, good, sorted(set(screened.loc[screened["status"] != "ok", "reason"]))
+
+
+def _used(points: pd.DataFrame, by_size: bool) -> pd.DataFrame:
+    return points.groupby("size", as_index=False).mean() if by_size else points
 
 
 def _points(frame: pd.DataFrame, law: str, names: Mapping[str, str]) -> dict[str, pd.Series]:

@@ -1,4 +1,4 @@
-"""Nulls written after every constant of the verdict's test was set; no rule follows from them."""
+"""Nulls written after the constants of the verdict's test were set; two rules followed (seasons, peaks)."""
 
 from __future__ import annotations
 

@@ -5,8 +5,9 @@ every sign, whatever their phases. Two curves that turn sharply while the learni
 checkpoints at which no smooth trend follows them, and where turns are likely.
 
 - A wave: where the periodograms of both have a line at one frequency (half steps of it), each beyond a bar
-  that one white series in five exceeds (Fisher 1929; one in two where steps are uneven, for there the trends
-  take a part of a wave and its line is lower), that wave is projected off both.
+  that one white series in five exceeds (Fisher 1929; one in two where steps are uneven or checkpoints fewer
+  than 40, for there the trends and the persistence take a part of a wave and its line is lower), that wave is
+  projected off both. Below 40 checkpoints up to three are: a saw or a train of pulses has overtones.
 - A turn, where steps are even: where both have three neighbouring checkpoints with a mean square above
   `TURN` robust variances, that of the lesser two above `OTHERS`, around the same place in the first 15% of
   the run, both lose those checkpoints.
@@ -21,10 +22,12 @@ from dataclasses import replace
 import numpy as np
 
 from toposcope.analysis.trends.refusals import differing, line_bar, robust_size, spectrum, uneven_steps
-from toposcope.analysis.trends.whitening import Whitened
+from toposcope.analysis.trends.whitening import SHORT, Whitened
 
 SHARED_LINE = 0.2, 0.5
-"""How often one white series has a line beyond the bar, at even and at uneven steps."""
+"""How often one white series has a line beyond the bar: at 40 even steps or more, and elsewhere."""
+MOST_WAVES = 1, 3
+"""How many waves a pair loses at most: from 40 checkpoints on, and below, where overtones count."""
 TURN, OTHERS, TURN_WIDTH, EARLY = 4.0, 2.0, 3, 0.15
 
 
@@ -39,22 +42,32 @@ def freed(x: Whitened, y: Whitened) -> tuple[Whitened, Whitened, np.ndarray]:
             for j in np.flatnonzero(gone.any(axis=0)):
                 last = x.steps[np.flatnonzero(gone[:, j])[-1]]
                 notes[j] = f"both turn sharply up to step {last:g}: those checkpoints left out"
-    both = np.minimum(spectrum(x), spectrum(y))
-    bar = line_bar(x.count, SHARED_LINE[uneven_steps(x.steps)])
-    with np.errstate(invalid="ignore"):
-        found = np.flatnonzero((both > bar).any(axis=0) & differ)
-    if not len(found):
-        return x, y, notes
-    x, y = (replace(z, e=z.e.copy(), left=z.left.copy()) for z in (x, y))
-    for j in found:
-        half = int(both[:, j].argmax()) + 1
-        for z in (x, y):
-            wave = _wave(z.e[:, j], half)
-            z.e[:, j] -= wave @ (wave.T @ z.e[:, j])
-            z.left[:, j] = np.maximum(z.left[:, j] - np.sum(wave * wave, axis=1), 1e-6)
-        wave_note = f"a wave of {2.0 * len(x.e) / half:.3g} checkpoints that both keep left out"
-        notes[j] = f"{notes[j]}; {wave_note}" if notes[j] else wave_note
-    return x, y, notes
+    return *_without_waves(x, y, differ, notes), notes
+
+
+def _without_waves(
+    x: Whitened, y: Whitened, differ: np.ndarray, notes: np.ndarray
+) -> tuple[Whitened, Whitened]:
+    """Return each pair that may `differ` without the waves that both have; say in `notes` which they were."""
+    short = x.count < SHORT
+    bar = line_bar(x.count, SHARED_LINE[short or uneven_steps(x.steps)])
+    at = np.flatnonzero(differ)
+    for _ in range(MOST_WAVES[short]):
+        both = np.minimum(spectrum(x.taken(at)), spectrum(y.taken(at)))
+        with np.errstate(invalid="ignore"):
+            found = (both > bar).any(axis=0)
+        if not found.any():
+            break
+        at, halves = at[found], both[:, found].argmax(axis=0) + 1
+        x, y = (replace(z, e=z.e.copy(), left=z.left.copy()) for z in (x, y))
+        for j, half in zip(at, halves, strict=True):
+            for z in (x, y):
+                wave = _wave(z.e[:, j], half)
+                z.e[:, j] -= wave @ (wave.T @ z.e[:, j])
+                z.left[:, j] = np.maximum(z.left[:, j] - np.sum(wave * wave, axis=1), 1e-6)
+            note = f"a wave of {2.0 * len(x.e) / half:.3g} checkpoints that both keep left out"
+            notes[j] = f"{notes[j]}; {note}" if notes[j] else note
+    return x, y
 
 
 def _wave(e: np.ndarray, half: int) -> np.ndarray:

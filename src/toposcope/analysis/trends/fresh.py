@@ -1,4 +1,4 @@
-"""A third set of nulls, written down before the verdict's test was run on any of them; no rule follows."""
+"""A third set of nulls, written down before any was tested; one rule followed (overtones, `repeating`)."""
 
 from __future__ import annotations
 

@@ -169,7 +169,8 @@ def _judge(families: list[list[pd.DataFrame]], column: str, target: str) -> tupl
     gain, p, smallest = pooled_pairing_test(pairs, [at for *_, at in families_at])
     seeds = sum(len(values) for values in rho)
     reason = f"{seeds} seeds cannot reach p < .05" if smallest >= 0.05 else ""
-    return (n, mean, mean - half, mean + half, gain, p, np.nan, smallest, "ok", reason)
+    low, high = np.clip([mean - half, mean + half], -1.0, 1.0)
+    return (n, mean, low, high, gain, p, np.nan, smallest, "ok", reason)
 
 
 def _common(
@@ -185,8 +186,13 @@ def _common(
 
 
 def _half_width(rho: list[np.ndarray]) -> float:
-    """Return half of Student's 95% interval of the mean over families, from the spread within them."""
+    """Return half of Student's 95% interval of the mean over families, from the spread within them.
+
+    NaN with two seeds in all: one degree of freedom says nothing of a correlation.
+    """
     free = sum(len(values) - 1 for values in rho)
+    if free < 2:
+        return math.nan
     within = sum(float(((values - values.mean()) ** 2).sum()) for values in rho) / free
     error = math.sqrt(within * sum(1.0 / len(values) for values in rho)) / len(rho)
     return float(student_quantile(0.975, free) * error)

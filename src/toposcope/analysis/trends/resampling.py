@@ -5,9 +5,10 @@ from __future__ import annotations
 from functools import lru_cache
 
 import numpy as np
-from numba import njit, prange
+from numba import njit
 
 from toposcope.analysis.statistics import autocorrelations
+from toposcope.kernels.threads import row_blocks, run_blocks
 from toposcope.seeding import rng
 
 PHIS = np.array([*np.arange(0.0, 0.9, 0.05), 0.9, 0.92, 0.94, 0.96, 0.97, 0.98, 0.985, 0.99, 0.995, 1.0])
@@ -70,7 +71,9 @@ def _correlations(x: np.ndarray, y: np.ndarray, indices: np.ndarray) -> np.ndarr
     shared, of = np.unique(y, axis=1, return_inverse=True)
     beside = np.argsort(of, kind="stable")
     rho = np.empty((len(beside), len(indices)))
-    rho[beside] = _resampled(*_sorted(x[:, beside]), *_sorted(shared), of[beside], indices).T
+    ordered = (*_sorted(x[:, beside]), *_sorted(shared), of[beside])
+    blocks = [indices[start:stop] for start, stop in row_blocks(len(indices))]
+    rho[beside] = np.concatenate(run_blocks(lambda block: _resampled(*ordered, block), blocks)).T
     return rho
 
 
@@ -84,7 +87,7 @@ def _sorted(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return order.astype(np.int32), last
 
 
-@njit(parallel=True, cache=True)
+@njit(cache=True, nogil=True)
 def _resampled(order, last, order_y, last_y, of, indices):  # type: ignore[no-untyped-def]
     """Spearman's rho (draws, pairs) of pair p, rows p and of[p]; pairs of one y stand beside each other.
 
@@ -92,7 +95,7 @@ def _resampled(order, last, order_y, last_y, of, indices):  # type: ignore[no-un
     """
     pairs, n = order.shape
     out = np.empty((len(indices), pairs))
-    for d in prange(len(indices)):
+    for d in range(len(indices)):
         times, weighted = np.zeros(n, np.int64), np.empty(n, np.int64)
         for i in range(n):
             times[indices[d, i]] += 1
@@ -132,19 +135,15 @@ def _weighted_ranks(order, last, times, out):  # type: ignore[no-untyped-def]
     return squares
 
 
-@njit(parallel=True, cache=True)
-def _autoregressive_ranks(noise, phi):  # type: ignore[no-untyped-def]
+def _autoregressive_ranks(noise: np.ndarray, phi: float) -> np.ndarray:
     """Centred ranks of stationary AR(1) series driven by the rows of `noise` (draws, n)."""
-    draws, n = noise.shape
-    out = np.empty((draws, n), np.float32)
-    for d in prange(draws):
-        series = np.empty(n)
-        series[0] = noise[d, 0] / np.sqrt(1.0 - phi * phi) if phi < 1.0 else noise[d, 0]
-        for i in range(1, n):
-            series[i] = phi * series[i - 1] + noise[d, i]
-        order = np.argsort(series)
-        for i in range(n):
-            out[d, order[i]] = i - 0.5 * (n - 1)
+    series = noise.T.copy()
+    series[0] /= np.sqrt(1.0 - phi * phi) if phi < 1.0 else 1.0
+    for i in range(1, len(series)):
+        series[i] += phi * series[i - 1]
+    ranks = np.arange(len(series), dtype=np.float32) - np.float32(0.5 * (len(series) - 1))
+    out = np.empty(noise.shape, np.float32)
+    np.put_along_axis(out, np.argsort(series.T, axis=1), ranks[None], axis=1)
     return out
 
 

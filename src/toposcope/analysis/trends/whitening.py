@@ -10,9 +10,9 @@ out says much (Box and Jenkins 1970; Haugh 1976). For every series alone:
 2. Persistence. An autoregression of order p by Burg's method on what the trend leaves, p by AICc. What the
    trend took is given back in expectation: each trend function enters as a segment of its own, scaled by the
    noise (the E step of restricted maximum likelihood), for a projection that leaves a hole in the spectrum
-   would otherwise pass for persistence. From 40 checkpoints on, none of them missing, an autoregression of
-   the differences (a unit root; Box and Jenkins) is the other candidate: the first reflection coefficient
-   is then 1, and the constant takes the first value.
+   would otherwise pass for persistence. Where no checkpoint is missing, an autoregression of the differences
+   (a unit root; Box and Jenkins) is the other candidate: the first reflection coefficient is then 1, and the
+   constant takes the first value.
 3. Trend again, by generalised least squares under that autoregression; 2 and 3 are done three times.
 4. How many functions of the nested family are taken, and whether there is a unit root, is chosen by a
    penalised likelihood of the whole model, restricted to what the core and the missing values leave: a smooth
@@ -40,7 +40,7 @@ MOST_ORDER = 12
 ROUNDS = 3
 """Times that persistence and trend are estimated in turn."""
 SHORT = 40
-"""Below so many checkpoints differences are not tried: cycles would pass for walks."""
+"""Below so many checkpoints jumps and cycles leave rests that agree by chance."""
 _UNIT = 1.0 - 1e-9
 """The first reflection coefficient of a unit root: the filtered constant's norm stays above rounding."""
 JUMP = 5.0
@@ -99,7 +99,7 @@ def whiten(values: np.ndarray, steps: np.ndarray, rate: np.ndarray | None = None
     whole = np.zeros((values.shape[1], len(there)))
     whole[:, there] = (centred / np.where(scale > 0, scale, 1.0)).T
     holes, most = int(np.count_nonzero(~there)), most_order(len(steps))
-    units = holes == 0 and len(steps) >= SHORT
+    units = holes == 0
     e, left, trace, place, order, kept = _known(whole, basis, sizes + holes, most, holes, units)
     dust = (kept <= 1e-20) | ~(scale > 0)
     e[dust] = np.nan
@@ -199,7 +199,10 @@ def _whiten(values, basis, sizes, most, holes, units):  # type: ignore[no-untype
                     continue
                 if score < best:
                     best = score
-                    e[j], left[j], trace[j], place[j], order[j] = w, h, traced, i, p
+                    _scaled(w, 1.0, e[j])
+                    _scaled(h, 1.0, left[j])
+                    _scaled(traced, 1.0, trace[j])
+                    place[j], order[j] = i, p
     return e, left, trace, place, order, kept
 
 
@@ -220,14 +223,16 @@ def _fitted(x, basis, most, holes, core, unit):  # type: ignore[no-untyped-def]
     free, known = n - size, n - core
     w, filled = np.empty((size + 1, n)), np.empty((size + 1, n))
     forward, backward = np.empty_like(w), np.empty_like(w)
-    filled[size] = x
+    _scaled(x, 1.0, filled[size])
     for k in range(size):
         _off(basis[k], filled[size])
     rest = filled[size].copy()
     power = _dot(rest, rest) / n
     if power <= 1e-20:
         return -1e300, 0, rest, np.ones(n), np.zeros(most), power
-    filled[:size] = basis * np.sqrt(power * n / free)
+    scale = np.sqrt(power * n / free)
+    for k in range(size):
+        _scaled(basis[k], scale, filled[k])
     reflection, p = _burg(filled, forward, backward, free, most, unit)
     left, logs = np.ones(n), np.zeros(size)
     for turn in range(ROUNDS):
@@ -240,12 +245,21 @@ def _fitted(x, basis, most, holes, core, unit):  # type: ignore[no-untyped-def]
             break  # without persistence another round changes nothing
         for k in range(size + 1):
             _unfiltered(w[k], filled[k], a, sizes, p)
-        filled[:size] *= np.sqrt(_dot(w[size], w[size]) / free)
+        scale = np.sqrt(_dot(w[size], w[size]) / free)
+        for k in range(size):
+            _scaled(filled[k], scale, filled[k])
         reflection, p = _burg(filled, forward, backward, free, most, unit)
     count = size - core + p + 1 - unit
     score = known * np.log(_dot(w[size], w[size]) / known) + 2.0 * np.log(sizes).sum() + logs[:core].sum()
     score += PENALTY * count * known / max(known - count - 1, 0.1)
     return score, p, w[size], left, _trace(w[:size], most, free), power
+
+
+@njit(cache=True)
+def _scaled(x, scale, out):  # type: ignore[no-untyped-def]
+    """Put scale * x in out; by the element, for a slice that is set takes seconds to compile."""
+    for t in range(len(x)):
+        out[t] = scale * x[t]
 
 
 @njit(cache=True, fastmath=_FAST)
@@ -271,7 +285,9 @@ def _burg(x, forward, backward, free, most, unit):  # type: ignore[no-untyped-de
     With a `unit` root the first of them is 1. `forward` and `backward` are room to work in.
     """
     rows, n = x.shape
-    forward[:], backward[:] = x, x
+    for i in range(rows):
+        _scaled(x[i], 1.0, forward[i])
+        _scaled(x[i], 1.0, backward[i])
     reflection = np.zeros(most + 1)
     variance = np.sum(x * x) / n
     best, order = np.inf if unit else free * np.log(variance) + free * free / (free - 2.0), 0
@@ -321,7 +337,7 @@ def _predictors(reflection, order):  # type: ignore[no-untyped-def]
 def _filtered(x, out, a, sizes, order):  # type: ignore[no-untyped-def]
     """Put the innovations of x under a stationary autoregression in out, the first by shorter predictors."""
     n = len(x)
-    out[:] = x
+    _scaled(x, 1.0, out)
     for t in range(min(order, n)):
         for i in range(t):
             out[t] -= a[t, i] * x[t - 1 - i]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 
 from toposcope.analysis.findings.surfaces import shares
@@ -17,15 +18,16 @@ from toposcope.tabular import Table
 
 def landscape_part(study: Study) -> PagePart:
     """Word, tabulate and draw a study of the loss surface."""
-    made = (
-        families_table(study),
-        surfaces_table(study),
-        correlation_table(study, study.target, "landscape_trends"),
-        *(correlation_table(study, name, "landscape_trends") for name in study.further),
-        replicates_table(study),
-    )
-    part = part_of(study, figures(study), captions(study), made)
+    part = part_of(study, figures, captions, _tables)
     return replace(part, view=surface_view(shown_surfaces(study)))
+
+
+def _tables(study: Study) -> Iterator[Table]:
+    yield families_table(study)
+    yield surfaces_table(study)
+    yield correlation_table(study, study.target, "landscape_trends")
+    yield from (correlation_table(study, name, "landscape_trends") for name in study.further)
+    yield replicates_table(study)
 
 
 def surfaces_table(study: Study) -> Table:

@@ -7,7 +7,7 @@ import numpy as np
 from toposcope.analysis.findings import words
 from toposcope.analysis.hidden import PROBE
 from toposcope.analysis.study import Study
-from toposcope.report.notes import beside_null, correlations_caption, of_seeds
+from toposcope.report.notes import beside_null, correlations_caption, of_seeds, passing
 from toposcope.report.parts import Caption
 
 
@@ -139,15 +139,15 @@ def _strength(study: Study) -> Caption:
         if np.isfinite(study.chance)
         else ""
     )
+    passed = passing(verdicts["found"], verdicts["tested"], "primary features of topology")
+    baselines = passing(verdicts["baselines_found"], verdicts["baselines_tested"], "spectra and sizes")
     return Caption(
         "Topological against spectral features",
         f"Left: |ρ| with the {study.labels.label(study.target)} over the checkpoints of each model, with the "
         f"interval of a moving-block bootstrap.{grey} Right: the correlation of innovations, which is what "
         "neither series' own past explains, with its interval; filled where it passes the test. Topology is "
         "above the line.",
-        f"{verdicts['found']} of {verdicts['tested']} primary features of topology and "
-        f"{verdicts['baselines_found']} of {verdicts['baselines_tested']} of spectra and sizes pass their "
-        "test over all models, after correction for their number.",
+        f"What passes the test over all models, after correction for their number: {passed}; {baselines}.",
         "That one kind is the better predictor because its marks on the left lie further out: both kinds "
         "drift. An unfilled mark is no evidence of no relation either.",
         "Two dot plots of features: absolute rank correlation with the target, and correlation of "

@@ -39,4 +39,4 @@ def tables(study: Study) -> list[Table]:
 
 def representations_part(study: Study) -> PagePart:
     """Word, tabulate and draw a study of representations."""
-    return part_of(study, figures(study), captions(study), tables(study))
+    return part_of(study, figures, captions, tables)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from toposcope.analysis.study import Study
 from toposcope.report.parts import PagePart, part_of
 from toposcope.report.tables import correlation_table, families_table, forecasts_table, replicates_table
@@ -13,41 +15,49 @@ from toposcope.report.weights.pictures import (
     table_figures,
 )
 from toposcope.report.weights.tables import phases_table, runs_table, scaling_table, segments_table
+from toposcope.tabular import Table
 
 
 def weights_part(study: Study) -> PagePart:
     """Word, tabulate and draw a study of weights."""
+    return part_of(study, figures, captions, _weight_tables)
+
+
+def _weight_tables(study: Study) -> Iterator[Table]:
     curves = has_curves(study)
-    made = (
-        families_table(study),
-        runs_table(study),
-        *(correlation_table(study, name, "trends") for name in (study.target, *study.further) if curves),
-        replicates_table(study),
-        *((phases_table(study), segments_table(study)) if curves else ()),
-        *((scaling_table(study),) if study.has_sizes else ()),
-        *((forecasts_table(study),) if study.forecasts["error"].notna().any() else ()),
-    )
-    return part_of(study, figures(study), captions(study), made)
+    yield families_table(study)
+    yield runs_table(study)
+    if curves:
+        yield from (correlation_table(study, name, "trends") for name in (study.target, *study.further))
+    yield replicates_table(study)
+    if curves:
+        yield phases_table(study)
+        yield segments_table(study)
+    if study.has_sizes:
+        yield scaling_table(study)
+    if study.forecasts["error"].notna().any():
+        yield forecasts_table(study)
 
 
 def gradients_part(study: Study) -> PagePart:
     """Word, tabulate and draw a study of gradients."""
-    made = (
-        families_table(study),
-        correlation_table(study, study.target, "gradient_trends"),
-        replicates_table(study),
-    )
-    return part_of(study, gradient_figures(study), gradient_captions(study), made)
+    return part_of(study, gradient_figures, gradient_captions, _gradient_tables)
+
+
+def _gradient_tables(study: Study) -> Iterator[Table]:
+    yield families_table(study)
+    yield correlation_table(study, study.target, "gradient_trends")
+    yield replicates_table(study)
 
 
 def table_part(study: Study) -> PagePart:
     """Word, tabulate and draw the features of a table made elsewhere."""
-    made = (
-        families_table(study),
-        correlation_table(study, study.target, "table_trends"),
-        replicates_table(study),
-        scaling_table(study),
-        forecasts_table(study),
-    )
-    figures_of_table, said = table_figures(study), table_captions(study)
-    return part_of(study, figures_of_table, said, made)
+    return part_of(study, table_figures, table_captions, _tables_of_table)
+
+
+def _tables_of_table(study: Study) -> Iterator[Table]:
+    yield families_table(study)
+    yield correlation_table(study, study.target, "table_trends")
+    yield replicates_table(study)
+    yield scaling_table(study)
+    yield forecasts_table(study)

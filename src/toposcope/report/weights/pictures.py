@@ -43,7 +43,7 @@ def figures(study: Study) -> Iterator[tuple[str, Figure]]:
         main = study.finals[study.finals["quantity"].isin(study.fits["quantity"])]
         yield "scaling", scaling.draw(main, study.fits, study.runs, study.series.catalogue)
     if has_curves(study) and _measured(study, "neural_persistence"):
-        yield "layers", layers.draw(_persistences(study))
+        yield "layers", layers.draw(_persistences(study, study.features))
     if len(study.diagrams):
         yield "barcode", barcode.draw(study.diagrams, _drawn_run(study))
 
@@ -56,11 +56,11 @@ def has_curves(study: Study) -> bool:
 def _at_one_checkpoint(study: Study) -> Iterator[tuple[str, Figure]]:
     yield from _of_losses(study)
     if _measured(study, "neural_persistence"):
-        yield "snapshot", snapshot.draw(_persistences(study))
+        yield "snapshot", snapshot.draw(_persistences(study, study.features))
 
 
 def _over_time(study: Study) -> Iterator[tuple[str, Figure]]:
-    features, metrics, runs, cloud = study.features, study.metrics, study.runs, study.cloud
+    features, metrics, runs, cloud = study.whole, study.metrics, study.runs, study.cloud
     if shown_together(study):
         yield (
             "overview",
@@ -81,7 +81,7 @@ def _over_time(study: Study) -> Iterator[tuple[str, Figure]]:
         bends = bends_of(study.bends, study.column(NP))
         yield (
             "neural_persistence",
-            neural_persistence.draw(_persistences(study), bends=bends, alarms=study.alarms),
+            neural_persistence.draw(_persistences(study, features), bends=bends, alarms=study.alarms),
         )
     if _measured(study, "h0_total"):
         bends_of_cloud = _rips_bends(study)
@@ -96,9 +96,7 @@ def _over_time(study: Study) -> Iterator[tuple[str, Figure]]:
 
 def shown_together(study: Study) -> list[str]:
     """Return what the picture of the whole study shows; empty where that is less than two things."""
-    found = overview.panels(
-        study.features, study.metrics, study.runs, _fitted(study), quantity=study.column(H0)
-    )
+    found = overview.panels(study.whole, study.metrics, study.runs, _fitted(study), quantity=study.column(H0))
     return found if len(found) > 1 else []
 
 
@@ -106,10 +104,10 @@ def _fitted(study: Study) -> pd.DataFrame:
     return study.finals[study.finals["quantity"].isin(study.fits["quantity"])]
 
 
-def _persistences(study: Study) -> neural_persistence.Persistences:
+def _persistences(study: Study, features: pd.DataFrame) -> neural_persistence.Persistences:
     name = neural_persistence.PROBE
     null = nulls_by_feature(study.series.catalogue, name).get(name)
-    return neural_persistence.Persistences(study.features, study.runs, study.filtration, null)
+    return neural_persistence.Persistences(features, study.runs, study.filtration, null)
 
 
 def _of_losses(study: Study) -> Iterator[tuple[str, Figure]]:
@@ -148,8 +146,10 @@ def _drawn_run(study: Study) -> str:
 
 def _measured(study: Study, feature: str) -> bool:
     """Return whether any checkpoint has this feature: a figure of nothing is left out."""
-    mine = study.features["feature"] == feature
-    return bool(np.isfinite(study.features.loc[mine, "value"].to_numpy(float)).any())
+    return any(
+        np.isfinite(rows.loc[rows["feature"] == feature, "value"].to_numpy(float)).any()
+        for rows in (study.whole, study.features)
+    )
 
 
 def gradient_figures(study: Study) -> Iterator[tuple[str, Figure]]:
