@@ -207,8 +207,8 @@ def judged(out: pd.DataFrame, primary: Sequence[str], alpha: float) -> pd.DataFr
         out.loc[sure, "p_holm"] = stat.holm(out.loc[sure, "p"].to_numpy(float))
         out.loc[rest, "q"] = stat.benjamini_hochberg(out.loc[rest, "p"].to_numpy(float))
     sizes = [(int(n), max(int(m), 1)) for n, m in zip(out["free"], out["family_size"], strict=True)]
-    told = list(dict.fromkeys(sizes))
-    found = dict(zip(told, run_blocks(lambda size: detectable_r(*size), told), strict=True))
+    asked = list(dict.fromkeys(sizes))
+    found = dict(zip(asked, run_blocks(lambda size: detectable_r(*size), asked), strict=True))
     out["detectable_r"] = [found[size] for size in sizes]
     told = [_verdict(row, alpha) for row in out.to_dict("records")]
     out["verdict"] = [verdict for verdict, _ in told]
