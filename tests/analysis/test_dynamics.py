@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -16,9 +18,9 @@ from toposcope.analysis import (
     segment_table,
 )
 from toposcope.analysis.phases import bends, noise, reference
-from toposcope.analysis.phases.bends import design, scan
-from toposcope.analysis.phases.online import OnlineDetector
-from toposcope.analysis.phases.reference import autoregressions
+from toposcope.analysis.phases.bends import design, scan, scans
+from toposcope.analysis.phases.online import OnlineDetector, plan
+from toposcope.analysis.phases.reference import autoregressions, plain_series, unkind_series
 from toposcope.analysis.phases.segments import segments
 from toposcope.analysis.trends.replicates import POOLED, pairing_test, pooled_pairing_test
 from toposcope.errors import InputError
@@ -189,6 +191,16 @@ def test_the_online_detector_keeps_its_false_alarm_rate(power: float) -> None:
             detector.update(step, value) is not None for step, value in zip(steps, walk, strict=True)
         )
     assert alarms / 120 <= 0.1
+
+
+@pytest.mark.parametrize("make", [plain_series, unkind_series])
+def test_the_online_detector_spends_its_rate_on_unkind_noise_too(make: Callable[..., np.ndarray]) -> None:
+    steps = STEPS[2::2].astype(float)
+    changes = np.diff(make(steps, 500), axis=1)  # others than the 800 that set the thresholds
+    quiet = np.ones(500, bool)
+    for count, look in plan(tuple(steps.tolist()), 0.05).items():
+        quiet &= look.known.p_values(scans(look.grid, changes[:, : count - 1])) > look.threshold
+    assert np.mean(~quiet) <= 0.05 + 2 * 0.01
 
 
 def test_a_planted_lead_is_found() -> None:
