@@ -40,6 +40,8 @@ def test_a_line_is_the_mean_over_draws_with_its_null_in_grey() -> None:
     assert values[to_hex(NULL)] == [2.0, 2.0, 2.0]
     assert [3.0, 3.0, 3.0] in values.values()
     assert any("not measured" in text.get_text() for text in axes["critical sharpness"].texts)
+    assert axes["minima of the surface"].get_ylim()[0] == 0.0  # no count lies below, whatever its interval
+    assert axes["top Hessian eigenvalue"].get_ylim()[0] < -5.0
 
 
 def test_densities_and_diagrams_draw_what_they_are_given() -> None:

@@ -162,8 +162,9 @@ def test_every_kind_of_directions_is_measured(run, tmp_path, kind: str, n: int) 
     features = set(rows["feature"])
     assert ("minima_random" in features) == (kind != "random")
     assert {f"h{d}_total" for d in range(1, n)} <= features
+    notes = rows.loc[rows["feature"] == "reach", "note"]
+    assert notes.str.startswith("range 0.5, as given").all()
     if kind == "trajectory":
-        notes = rows.loc[rows["feature"] == "reach", "note"]
         assert notes.str.contains("a random walk draws the same curves").all()
 
 
@@ -309,7 +310,7 @@ def test_the_command_says_its_cost_and_rule_first(run, tmp_path, capsys) -> None
     assert code == 0
     assert json.loads(out)["measured"] == 4
     assert "forward passes of the batch" in err
-    assert "until the mean loss of its two ends is that of the run's first checkpoint" in err
+    assert "until the mean loss of its two ends is that of the run's first measured checkpoint" in err
     (tmp_path / "few.txt").write_text("one text\n")
     for arguments, message in [
         ((run, "--texts", "nowhere"), "texts 'nowhere' is neither a file"),

@@ -32,7 +32,9 @@ def test_the_study_answers_and_says_what_the_design_cannot(tmp_path) -> None:
     assert all("the test needs 12" in str(row[-1]) for row in answer.rows)
     shares = {row[0]: row for row in surfaces.rows}
     assert shares["full range"][1] == 4 * SMALL.surfaces
-    assert 0.0 <= float(shares["full range"][2]) <= 1.0
+    share = shares["full range"][2]
+    assert 0 <= int(str(share).removesuffix("%")) <= 100
+    assert shares["full range"][3] == f"{share} to {share}"  # one run
     assert {row[0] for row in moved.rows} == {label for _, label in QUESTIONS}
     assert measure(str(run), tmp_path / "store", options=SMALL).path == store.path
 

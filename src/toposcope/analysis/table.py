@@ -337,7 +337,7 @@ def _with_columns(rows: pd.DataFrame) -> pd.DataFrame:
     names = list(dict.fromkeys(keys))
     number = {name: i for i, name in enumerate(names)}
     codes = np.array([number[key] for key in keys], dtype=np.int64)[places]
-    return rows.assign(column=pd.Categorical.from_codes(codes, categories=names), part=places)
+    return rows.assign(column=pd.Categorical.from_codes(codes, categories=pd.Index(names)), part=places)
 
 
 def _with_role_means(rows: pd.DataFrame) -> pd.DataFrame:

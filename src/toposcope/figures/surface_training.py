@@ -60,6 +60,8 @@ def draw_lines(features: pd.DataFrame, runs: pd.DataFrame, catalogue: pd.DataFra
                 nulls = select(features, null, probe=probe, scope=Scope.MODEL)
                 _null(ax, nulls, groups, positive=log and positive)
             draw_sizes(ax, rows, groups, unit=unit, log=log and positive)
+            if probe == "surface":
+                ax.set_ylim(bottom=0.0)  # counts, depths and lengths: only an interval could lie below
     return figure
 
 

@@ -113,14 +113,24 @@ def _answer(study: Study) -> Section:
 
 def _surfaces(study: Study) -> Section:
     table = shares(study.features)
-    names = ("range and resolution", "surfaces", "trivial", "mean minima", "most", "branches", "confirmed")
-    rows = table[["name", "surfaces", "trivial", "minima", "most", "found", "confirmed"]]
+    names = (
+        "range and resolution", "surfaces", "trivial", "by run", "mean minima", "most", "branches",
+        "confirmed",
+    )  # fmt: skip
+    rows = [
+        (
+            line["name"], line["surfaces"], f"{line['trivial']:.0%}",
+            f"{line['low']:.0%} to {line['high']:.0%}", line["minima"], line["most"], line["found"],
+            line["confirmed"],
+        )
+        for line in table.to_dict("records")
+    ]  # fmt: skip
     note = (
         f"A trivial surface has one minimum. Saddles are minima - 1. Range: {RULE}. A branch is confirmed "
         "where the paired interval of loss(saddle) - loss(minimum), from sequences that had no say in "
         "choosing it, lies above 0."
     )
-    return Section("What the surfaces hold", names, tuple(rows.itertuples(index=False, name=None)), note)
+    return Section("What the surfaces hold", names, tuple(rows), note)
 
 
 def _moved(study: Study) -> Section:

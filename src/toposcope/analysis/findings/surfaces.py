@@ -23,7 +23,8 @@ PLACES = {
 def shares(features: pd.DataFrame) -> pd.DataFrame:
     """Return, for each range and resolution, what its surfaces hold.
 
-    Columns name, surfaces, trivial (share with one minimum), minima (mean), most (largest number of minima),
+    Columns name, surfaces, trivial (share with one minimum), low and high (that share of the run with fewest
+    and with most: checkpoints of one run are no replicates), minima (mean), most (largest number of minima),
     found and confirmed (branches of half the sequences, and those that the other half confirms), masked.
     """
     rows = features[features["probe"] == PROBE]
@@ -35,8 +36,10 @@ def shares(features: pd.DataFrame) -> pd.DataFrame:
         if "trivial" not in values:
             continue
         found, confirmed = (values.get(one, np.zeros(0)) for one in ("branches_found", "branches_confirmed"))
+        by_run = mine[mine["feature"] == "trivial"].groupby("run")["value"].mean()
         made.append({
             "name": PLACES[name], "surfaces": len(values["trivial"]), "trivial": values["trivial"].mean(),
+            "low": by_run.min(), "high": by_run.max(),
             "minima": values["minima"].mean(), "most": values["minima"].max(),
             "found": int(found.sum()), "confirmed": int(confirmed.sum()), "masked": values["masked"].mean(),
         })  # fmt: skip

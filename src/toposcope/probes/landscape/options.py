@@ -12,8 +12,8 @@ GRAPHS = ("lattice", "kuhn", "knn")
 RISE = 0.1
 """The surface reaches at least this far above its centre, in nats per token."""
 RULE = (
-    "each axis reaches until the mean loss of its two ends is that of the run's first checkpoint, or "
-    f"{RISE} nats above the centre where that is more; and a quarter of it"
+    "each axis reaches until the mean loss of its two ends is that of the run's first measured checkpoint, "
+    f"or {RISE} nats above the centre where that is more; and a quarter of it"
 )
 
 

@@ -16,15 +16,20 @@ _BISECTIONS = 4
 
 @dataclass(frozen=True, slots=True)
 class Reach:
-    """How far an axis goes in its direction's unit, the loss aimed at, and whether it is reached there."""
+    """How far an axis goes in its direction's unit, the loss aimed at, and whether it is reached there.
+
+    Without a target the range was given.
+    """
 
     value: float
-    target: float
-    reached: bool
+    target: float | None = None
+    reached: bool = False
 
     @property
     def note(self) -> str:
         """The reach in words."""
+        if self.target is None:
+            return f"range {self.value:.4g}, as given"
         how = "reaches" if self.reached else "does not reach"
         return f"range {self.value:.4g}, where the loss {how} {self.target:.4g}"
 

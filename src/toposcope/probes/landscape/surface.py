@@ -106,7 +106,7 @@ class Surfaces(Probe):
         centre, fixed = objective.loss(), self.options.reach
         if first is None:
             assert fixed is not None
-            return [Reach(fixed, float("nan"), False)] * len(directions)
+            return [Reach(fixed)] * len(directions)
         here = objective.parameters
         movable, counts = objective.movable(), objective.batch.counts
 

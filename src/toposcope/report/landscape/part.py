@@ -36,6 +36,7 @@ def surfaces_table(study: Study) -> Table:
     rows = tuple(
         (
             str(line["name"]), f"{line['surfaces']}", number(line["trivial"], "{:.0%}"),
+            f"{number(line['low'], '{:.0%}')} to {number(line['high'], '{:.0%}')}",
             number(line["minima"], "{:.2f}"), number(line["most"], "{:.0f}"), f"{line['found']}",
             f"{line['confirmed']}", number(line["masked"], "{:.1%}"),
         )
@@ -46,8 +47,8 @@ def surfaces_table(study: Study) -> Table:
         "Surfaces by range and resolution",
         "Trivial surfaces have one minimum. Branches are found on half of the sequences and confirmed where "
         "the other half's 95% interval of loss(saddle) - loss(minimum) lies above 0. Saddles are minima - 1.",
-        ("range and resolution", "surfaces", "trivial", "minima, mean", "most", "branches", "confirmed",
-         "masked"),
+        ("range and resolution", "surfaces", "trivial", "by run", "minima, mean", "most", "branches",
+         "confirmed", "masked"),
         rows,
         frame=table,
     )  # fmt: skip

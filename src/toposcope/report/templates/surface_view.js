@@ -25,15 +25,19 @@
     const ratio = window.devicePixelRatio || 1, width = canvas.clientWidth, height = canvas.clientHeight;
     canvas.width = width * ratio; canvas.height = height * ratio;
     pen.setTransform(ratio, 0, 0, ratio, 0, 0);
-    const size = 0.52 * Math.min(width, 1.5 * height);
     const share = (value) => (value - low) / Math.max(high - low, 1e-12);
-    const place = (i, j, value) => {
-      const x = i / (rows - 1) - 0.5, y = j / (columns - 1) - 0.5, z = 0.7 * (share(value) - 0.5);
+    const seen = (x, y, z) => {
       const across = x * Math.cos(turn) - y * Math.sin(turn), away = x * Math.sin(turn) + y * Math.cos(turn);
-      const depth = away * Math.cos(tilt) - z * Math.sin(tilt);
-      const near = 1 / (1 + 0.35 * depth);
-      return [width / 2 + size * across * near,
-        height / 2 - size * (z * Math.cos(tilt) + away * Math.sin(tilt)) * near, depth];
+      const depth = away * Math.cos(tilt) - z * Math.sin(tilt), near = 1 / (1 + 0.35 * depth);
+      return [across * near, (z * Math.cos(tilt) + away * Math.sin(tilt)) * near, depth];
+    };
+    const corners = [0, 1, 2, 3, 4, 5, 6, 7].map((k) =>
+      seen(k & 1 ? 0.5 : -0.5, k & 2 ? 0.5 : -0.5, k & 4 ? 0.35 : -0.35));
+    const widest = (axis) => Math.max(...corners.map((corner) => Math.abs(corner[axis])));
+    const size = Math.min((0.49 * width) / widest(0), (0.49 * height) / widest(1)); // nothing leaves the canvas
+    const place = (i, j, value) => {
+      const [x, y, depth] = seen(i / (rows - 1) - 0.5, j / (columns - 1) - 0.5, 0.7 * (share(value) - 0.5));
+      return [width / 2 + size * x, height / 2 - size * y, depth];
     };
     const tiles = [];
     for (let i = 0; i + 1 < rows; i++) for (let j = 0; j + 1 < columns; j++) {
@@ -52,12 +56,13 @@
       pen.fillStyle = tile.colour; pen.strokeStyle = "rgba(255,255,255,.35)";
       pen.fill(); pen.stroke();
     }
-    const style = getComputedStyle(box), ink = style.getPropertyValue("--ink");
     for (const branch of frame.branches) {
       const way = branch.map(([i, j]) => place(i, j, frame.values[i][j]));
-      pen.strokeStyle = ink; pen.lineWidth = 1.4; pen.beginPath();
-      way.forEach((c, k) => (k ? pen.lineTo(c[0], c[1]) : pen.moveTo(c[0], c[1])));
-      pen.stroke();
+      for (const [ink, line] of [["#1d2733", 3.4], ["#ffffff", 1.4]]) { // seen on dark tiles and light ones
+        pen.strokeStyle = ink; pen.lineWidth = line; pen.beginPath();
+        way.forEach((c, k) => (k ? pen.lineTo(c[0], c[1]) : pen.moveTo(c[0], c[1])));
+        pen.stroke();
+      }
       if (way.length > 1) {
         pen.strokeStyle = "#d55e00"; pen.lineWidth = 2; pen.beginPath();
         for (const d of [-4, 4]) { pen.moveTo(way[1][0] - d, way[1][1] - 4); pen.lineTo(way[1][0] + d, way[1][1] + 4); }
