@@ -39,7 +39,6 @@ def given(tmp_path_factory: pytest.TempPathFactory) -> Path:
     ("missing", "line", "extra"),
     [
         ("ray", f"weights series --out OUT --ray 127.0.0.1:9 {SMALL}", "ray"),
-        ("ray", "embeddings pt --texts texts.txt --limit 2 --out OUT --ray 127.0.0.1:9", "ray"),
         ("uvicorn", "watch store --port 0", "dashboard"),
         ("xarray", "export store --out OUT --format netcdf", "export"),
         ("netCDF4", "export store --out OUT --format netcdf", "export"),
