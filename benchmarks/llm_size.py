@@ -122,7 +122,10 @@ def write_headers(place: Path, shape: Shape, checkpoints: int) -> int:
 
 
 def held(process: int) -> tuple[int, int]:
-    """Return the bytes that a process and its children hold now: of their own, and as pages of files."""
+    """Return the bytes that a process and its children hold now: of their own, and as pages of files.
+
+    What the system calls the greatest resident set of a child is no measure: it begins with its parent's.
+    """
     tasks = Path(f"/proc/{process}/task").glob("*/children")
     found = [process, *(int(child) for task in tasks for child in _text(task).split())]
     own = files = 0
@@ -166,7 +169,6 @@ def measure(series: Path, store: Path, features: str, jobs: int) -> dict[str, ob
         "processor": used.ru_utime + used.ru_stime,
         "own_gb": own / 1e9,
         "files_gb": files / 1e9,
-        "resident_gb": used.ru_maxrss * 1024 / 1e9,
         "by_probe": {str(name): float(value) for name, value in per_unit.groupby("probe").mean().items()},
         "rows_without_value": int(rows["value"].isna().sum()),
     }

@@ -114,8 +114,8 @@ def lines(folder: Path, jobs: int) -> dict[str, list[str]]:
         ),
         "weights": ("weights", folder / "runs", "--features", "all", "--out", folder / "weights"),
         "embeddings": (
-            "embeddings", folder / "runs", "--texts", folder / "texts.txt", "--limit", 60, "--steps", "0:60:8",
-            "--out", folder / "states",
+            "embeddings", folder / "runs", "--texts", folder / "texts.txt", "--limit", 60,
+            "--steps", "0:60:8", "--out", folder / "states",
         ),
         "landscape": (
             "landscape", folder / "runs", "--steps", "0:60:8", *few, "--out", folder / "surfaces",

@@ -74,12 +74,15 @@ def wrong_side(curve: Curve) -> Looks:
     rate = AlarmFamily(RATE, {**TESTS, TEST: 1.0}).rate_of(TEST)
     truth, share, look, able = curve.final_loss(), EARLIEST, 0, 0
     while share < 1.0:
+        seen = curve.seen(share * curve.horizon)
+        share *= GROWTH
+        if not len(seen.step):
+            continue
         look += 1
-        one = forecast(Auto(), curve.seen(share * curve.horizon), [], level=1.0 - 2.0 * level(rate, look))
+        one = forecast(Auto(), seen, [], level=1.0 - 2.0 * level(rate, look))
         able += one.status == "ok"
         if one.status == "ok" and (one.low > truth or one.high < truth):
             return Looks(look, able, "above" if one.low > truth else "below")
-        share *= GROWTH
     return Looks(look, able)
 
 

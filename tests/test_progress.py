@@ -152,7 +152,7 @@ def test_steps_done_before_a_resumed_run_are_not_counted(capsys, monkeypatch):
             progress.advance()
     lines = capsys.readouterr().err.splitlines()
     assert "left" not in lines[0]
-    assert lines[-1].startswith("training steps: 600/1000, 1.0/s, 400 s left")
+    assert lines[-1].startswith("training steps: 600/1000, 1.0/s, 7 min left")
 
 
 def test_counts_that_come_all_at_once_are_no_rate_of_their_own(capsys, monkeypatch):
@@ -167,3 +167,16 @@ def test_counts_that_come_all_at_once_are_no_rate_of_their_own(capsys, monkeypat
         rates = [line.split(", ")[1] for line in capsys.readouterr().err.splitlines() if "/s" in line]
     assert len(rates) > 5
     assert all(float(rate.removesuffix("/s")) <= 2.1 for rate in rates)
+
+
+def test_steps_of_a_large_model_count_more(capsys, monkeypatch):
+    """Two runs of 100 steps, the dear one first: its pace is not taken for that of the cheap one."""
+    now = [0.0]
+    monkeypatch.setattr(shown.time, "monotonic", lambda: now[0])
+    with Progress("training steps", 200, warms_up=True, work=100 * 9.0 + 100) as progress:
+        for step in range(100):
+            now[0] = 9.0 * step
+            progress.advance(weight=9.0)
+    lines = capsys.readouterr().err.splitlines()
+    assert lines[-1].startswith("training steps: 100/200, 2 min left")
+    assert "/s" not in lines[-1]

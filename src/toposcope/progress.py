@@ -61,6 +61,7 @@ class Progress:
     `weighed` work goes by seconds rather than by counts: both go on between two counts, from the `Outlook`
     that `expect` was last told. Work that `warms_up` (compiles, say) is timed over the later half of the
     time since its first count, and the time left is withheld until a fiftieth of the work has been seen.
+    Where counts differ in cost, `work` is what all of them weigh together.
     """
 
     def __init__(
@@ -71,6 +72,7 @@ class Progress:
         quiet: bool = False,
         weighed: bool = False,
         warms_up: bool = False,
+        work: float | None = None,
     ) -> None:
         self.label = label
         self.total = total
@@ -79,7 +81,9 @@ class Progress:
         self._quiet = quiet
         self._weighed = weighed
         self._warms_up = warms_up
-        self._passed: list[tuple[float, int]] = []
+        self._work = float(total or 0) if work is None else work
+        self._worked = 0.0
+        self._passed: list[tuple[float, float]] = []
         self._start = self._last = time.monotonic()
         self._bar: tuple[Any, Any] | None = None
         self._expected: tuple[Outlook, float] | None = None
@@ -90,7 +94,7 @@ class Progress:
 
     def __enter__(self) -> Self:
         if not self._quiet and sys.stderr.isatty():
-            self._bar = _terminal_bar(self.label, self.total, self._weighed)
+            self._bar = _terminal_bar(self.label, self.total, self._weighed or self._warms_up)
         return self
 
     def expect(self, outlook: Outlook) -> None:
@@ -149,15 +153,19 @@ class Progress:
         elif not self._quiet and time.monotonic() - self._start > _SHOW_AFTER_SECONDS:
             self._line()
 
-    def advance(self, n: int = 1, *, note: str = "", failed: bool = False) -> None:
-        """Count `n` more units done, `note` shown beside the bar."""
+    def advance(self, n: int = 1, *, note: str = "", failed: bool = False, weight: float = 1.0) -> None:
+        """Count `n` more units done, each of a `weight` in the work, `note` shown beside the bar."""
         self.done += n
+        self._worked += n * weight
         if self._warms_up:
-            self._passed.append((time.monotonic(), self.done))
+            self._passed.append((time.monotonic(), self._worked))
         self.failed += n if failed else 0
         if self._bar is not None:
             bar, task = self._bar
-            if self._expected is None:
+            if self._warms_up:
+                bar.update(task, completed=self._worked / (self._work or 1.0) * (self.total or 0))
+                bar.update(task, note=f"{self._counted()}{self._time_left()} {note}")
+            elif self._expected is None:
                 bar.update(task, advance=n, note=note + self._failures())
             else:
                 self._note = note
@@ -166,16 +174,33 @@ class Progress:
             self._last = time.monotonic()
             self._line(note)
 
-    def _late_rate(self) -> float:
-        """Return the counts per second over the later half of the time since the first; 0 when not known."""
+    def _rate(self) -> float:
+        """Return the work done in a second; 0 when not known.
+
+        Of work that warms up, over the later half of the time since the first count.
+        """
+        if not self._warms_up:
+            seconds = time.monotonic() - self._start
+            return self._worked / seconds if seconds > 0 else 0.0
         if len(self._passed) < 2:
             return 0.0
         (start, first), (now, done) = self._passed[0], self._passed[-1]
-        if done - first < (self.total or 0) / 50:
+        if done - first < self._work / 50:
             return 0.0
         at = bisect.bisect_right(self._passed, (start + now) / 2, key=lambda passed: passed[0]) - 1
         then, before = self._passed[max(at, 0)]
         return (done - before) / (now - then) if now > then else 0.0
+
+    def _time_left(self) -> str:
+        """Return the time left in words, nothing at the end or where it is not known."""
+        rate = self._rate()
+        if not self.total or self.done >= self.total or rate <= 0:
+            return ""
+        return f", {duration((self._work - self._worked) / rate)} left"
+
+    def _counted(self) -> str:
+        of = f"/{self.total}" if self.total else ""
+        return f"{self.done}{of}{self._failures()}"
 
     def _move_bar(self) -> None:
         """Put the bar at the share of the work, and the time left beside the count."""
@@ -183,31 +208,23 @@ class Progress:
         if self._bar is None or standing is None:
             return
         bar, task = self._bar
-        note = f"{self.done}/{self.total}, {_left(standing[1])} {self._note}{self._failures()}".rstrip()
+        note = f"{self._counted()}, {_left(standing[1])} {self._note}".rstrip()
         bar.update(task, completed=standing[0] * (self.total or 0), note=note)
 
     def _failures(self) -> str:
         return f" ({self.failed} failed)" if self.failed else ""
 
     def _line(self, note: str = "") -> None:
-        seconds = time.monotonic() - self._start
-        rate = self._late_rate() if self._warms_up else self.done / seconds if seconds else 0.0
-        of = f"/{self.total}" if self.total else ""
-        left = (
-            f", {(self.total - self.done) / rate:.0f} s left"
-            if self.total and rate and self.done < self.total
-            else ""
-        )
         standing = self.standing()
         if standing is not None and self.done != self.total:
-            share, seconds_left = standing
-            count = f"{self.done}{of} units{self._failures()}"
-            text = f"{self.label}: {share:.0%}, {count}, {_left(seconds_left)} {note}"
-            print(text.rstrip(), file=sys.stderr, flush=True)
-            return
-        speed = f", {rate:.1f}/s" if rate else ""
-        text = f"{self.label}: {self.done}{of}{self._failures()}{speed}{left} {note}".rstrip()
-        print(text, file=sys.stderr, flush=True)
+            share, left = standing
+            of = f"/{self.total}" if self.total else ""
+            text = f"{share:.0%}, {self.done}{of} units{self._failures()}, {_left(left)} {note}"
+        else:
+            rate = 0.0 if self._work != (self.total or 0) else self._rate()
+            speed = f", {rate:.1f}/s" if rate else ""
+            text = f"{self._counted()}{speed}{self._time_left()} {note}"
+        print(f"{self.label}: {text}".rstrip(), file=sys.stderr, flush=True)
 
 
 def _left(seconds: float | None) -> str:

@@ -279,7 +279,7 @@ def test_a_page_of_one_checkpoint_has_no_curve(make_study, tmp_path):
     assert "→" not in page.split("What was measured")[1].split("</table>")[0]
     assert "run by run" not in page
     assert "1 checkpoints" not in page
-    assert "Nothing: no leading quantity was measured at two checkpoints." in page
+    assert "This store cannot tell: no leading feature was measured at two checkpoints." in page
 
 
 def test_no_code_name_stands_on_a_page(written):

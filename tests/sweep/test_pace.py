@@ -49,7 +49,19 @@ def test_units_weigh_what_they_are_expected_to_cost(clock: Clock) -> None:
     assert not before.known
     measure(pace, clock, "quick", 1, 1.0)
     assert (pace.outlook.done, pace.outlook.left) == (1.0, pytest.approx(101.0))
+
+
+def test_a_time_is_said_after_ten_seconds_or_a_fiftieth(clock: Clock) -> None:
+    pace = Pace([Task("a", tuple(range(1000)), ("quick",))], EACH, jobs=1, together=1)
+    measure(pace, clock, "quick", 9, 9.0)
+    assert not pace.outlook.known
+    measure(pace, clock, "quick", 1, 1.0)
     assert pace.outlook.known
+    few = Pace([Task("a", tuple(range(100)), ("quick",))], EACH, jobs=1, together=1)
+    measure(few, clock, "quick", 1, 1.0)
+    assert not few.outlook.known
+    measure(few, clock, "quick", 1, 1.0)
+    assert few.outlook.known
 
 
 def test_a_slower_machine_is_noticed_after_the_first_unit(clock: Clock) -> None:

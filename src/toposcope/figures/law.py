@@ -31,7 +31,7 @@ def draw_law(
     gives = _GIVES.get(law, "loss")
     inputs = _INPUTS.get(law, tuple(name for name in NEEDS[law] if name != gives))
     known = points[[*inputs, gives]].astype(float)
-    known = known[np.isfinite(known).all(axis=1)]
+    known = known.loc[np.isfinite(known.to_numpy()).all(axis=1)]
     if ax is None:
         with house():
             ax = new_figure(3.2)[1][0, 0]

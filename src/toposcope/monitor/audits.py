@@ -7,8 +7,6 @@ import time
 from collections.abc import Callable, Collection
 from pathlib import Path
 
-import pandas as pd
-
 from toposcope.errors import InputError
 from toposcope.monitor.follow import Follower
 from toposcope.sources.audit import AuditFinding, audit
@@ -70,11 +68,11 @@ class FolderAudit:
         """Return the earlier findings about single checkpoints that are no longer in the folder."""
         known = self._store.audit()
         present = {(at.run, at.step) for at in series}
-        lines = known[known["uri"] == self._uri].itertuples(index=False)
+        lines = known[(known["uri"] == self._uri) & known["step"].notna()].to_dict("records")
         return [
-            line._asdict() | {"step": int(line.step)}
+            {str(name): value for name, value in line.items()} | {"step": int(line["step"])}
             for line in lines
-            if not pd.isna(line.step) and (line.run, int(line.step)) not in present
+            if (line["run"], int(line["step"])) not in present
         ]
 
 

@@ -13,6 +13,8 @@ Key = tuple[str, str]
 _GUESS = 1e-3
 _FEW = 4
 """After how many steps the clock counts as much as the units' own seconds."""
+_ENOUGH_SECONDS, _ENOUGH_SHARE = 10.0, 0.02
+"""What must have been measured before a time left is said: the first units load kernels, too."""
 
 
 class Pace:
@@ -63,8 +65,12 @@ class Pace:
             self._taken.get("", 0.0) / self._jobs * slower,
             left / self._jobs * slower,
             under_way=self._step() * slower,
-            known=self._began is not None,
+            known=self._is_known(left),
         )
+
+    def _is_known(self, left: float) -> bool:
+        taken = self._taken.get("", 0.0)
+        return taken >= min(_ENOUGH_SECONDS * self._jobs, _ENOUGH_SHARE * (taken + left)) and taken > 0
 
     def _by_the_clock(self) -> float:
         """Return how much longer the units take than their own seconds, shared by the processes, say."""

@@ -20,6 +20,7 @@ from toposcope.monitor.page import serve as serving
 from toposcope.monitor.page.answers import answers, named_rules
 from toposcope.monitor.page.app import application
 from toposcope.monitor.page.live import Live
+from toposcope.monitor.page.show import fragment
 from toposcope.store import Store
 
 HOSTILE = '<img src=x onerror="alert(1)">'
@@ -302,5 +303,15 @@ def test_the_audit_says_what_was_found_that_nothing_was_or_that_none_was_made(gr
         growing.store.write_audit("/data/my runs", [])
         _wait(lambda: "The audit of the checkpoints found nothing." in shown())
         growing.store.write_audit("/data/my runs", [finding])
-        _wait(lambda: "<td>is zero throughout</td>" in shown())
+        _wait(lambda: ">is zero throughout</td>" in shown())
         assert "Last audited 20" in shown()
+
+
+@pytest.mark.parametrize(("status", "said"), [("ok", "90%"), ("no plan", "none")])
+def test_a_forecast_that_has_no_coverage_states_none(growing, status, said):
+    one = {
+        "run": "small-seed0", "status": status, "reason": "", "final": 1.4, "low": 1.3, "high": 1.5,
+        "level": 0.9, "horizon": 4000, "endless": False,
+    }  # fmt: skip
+    text = fragment("forecasts", Live(growing.path), {"forecasts": [one]})
+    assert f'<td data-label="coverage">{said}</td>' in text

@@ -47,7 +47,13 @@ def _trend_family(at: tuple[float, ...], rate: tuple[float, ...] | None) -> tupl
 
 
 def core_trends(steps: np.ndarray) -> np.ndarray:
-    """Return an orthonormal basis (n, k) of the trends that are removed from every series."""
+    """Return an orthonormal basis (n, k) of the trends that are removed from every series, cached."""
+    return _core_trends(tuple(map(float, steps)))
+
+
+@lru_cache(maxsize=64)
+def _core_trends(at: tuple[float, ...]) -> np.ndarray:
+    steps = np.array(at)
     t = (steps - steps[0]) / np.diff(steps).min() + 1.0
     family = np.stack([*(t**-b for b in _CORE_EXPONENTS), np.log(t)])
     family = family - family.mean(axis=1, keepdims=True)

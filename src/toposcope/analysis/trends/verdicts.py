@@ -35,6 +35,7 @@ from toposcope.analysis.trends.usual import (
     pair_statistics,
 )
 from toposcope.errors import InputError, did_you_mean
+from toposcope.kernels.threads import run_blocks
 
 __all__ = ["LEAST_POINTS", "Draws", "default_columns", "family_table", "trend_table"]
 
@@ -205,8 +206,10 @@ def judged(out: pd.DataFrame, primary: Sequence[str], alpha: float) -> pd.DataFr
         out.loc[mine, "family_size"] = int(out.loc[sure, "p"].notna().sum())
         out.loc[sure, "p_holm"] = stat.holm(out.loc[sure, "p"].to_numpy(float))
         out.loc[rest, "q"] = stat.benjamini_hochberg(out.loc[rest, "p"].to_numpy(float))
-    sizes = zip(out["free"], out["family_size"], strict=True)
-    out["detectable_r"] = [detectable_r(int(free), max(int(size), 1)) for free, size in sizes]
+    sizes = [(int(n), max(int(m), 1)) for n, m in zip(out["free"], out["family_size"], strict=True)]
+    told = list(dict.fromkeys(sizes))
+    found = dict(zip(told, run_blocks(lambda size: detectable_r(*size), told), strict=True))
+    out["detectable_r"] = [found[size] for size in sizes]
     told = [_verdict(row, alpha) for row in out.to_dict("records")]
     out["verdict"] = [verdict for verdict, _ in told]
     out["reason"] = [

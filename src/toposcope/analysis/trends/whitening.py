@@ -35,6 +35,7 @@ import numpy as np
 from numba import njit
 
 from toposcope.analysis.trends.basis import trend_family
+from toposcope.kernels.threads import row_blocks, run_blocks
 
 MOST_ORDER = 12
 ROUNDS = 3
@@ -136,7 +137,11 @@ def _known(
         keys.append(series.digest())
     found = {key: known for key in keys if (known := _KEPT.get(key)) is not None}
     new = [j for j, key in enumerate(keys) if key not in found]
-    made = _whiten(np.ascontiguousarray(whole[new]), basis, sizes, most, holes, units)
+    rows = np.ascontiguousarray(whole[new])
+    parts = run_blocks(
+        lambda at: _whiten(rows[at[0] : at[1]], basis, sizes, most, holes, units), row_blocks(len(rows))
+    )
+    made = [np.concatenate(part) for part in zip(*parts, strict=True)]
     for i, j in enumerate(new):
         found[keys[j]] = tuple(part[i].copy() for part in made)
     for key in dict.fromkeys(keys):

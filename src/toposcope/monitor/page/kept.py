@@ -10,6 +10,7 @@ import numpy as np
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from toposcope.analysis.catalogue import SPELT
 from toposcope.store import parts
 from toposcope.store.schema import DIAGRAMS
 
@@ -27,6 +28,17 @@ class Cloud:
     probe: str
     filtration: str
     name: str
+
+    @property
+    def title(self) -> str:
+        """What it is of, in words.
+
+        >>> Cloud("a", "neural_persistence", "seed004", "layers.0.mlp.weight").title
+        'layers.0.mlp.weight (neural persistence, by matrix)'
+        """
+        filtration = SPELT.get(self.filtration, self.filtration)
+        said = ", ".join(part for part in (self.probe.replace("_", " "), filtration) if part)
+        return f"{self.name or 'model'} ({said})"
 
 
 class Kept:
@@ -57,7 +69,13 @@ class Kept:
     def listed(self, run: str) -> list[dict[str, Any]]:
         """Return the clouds of a run with the steps that each is kept at."""
         return [
-            {"probe": cloud.probe, "filtration": cloud.filtration, "name": cloud.name, "steps": sorted(steps)}
+            {
+                "probe": cloud.probe,
+                "filtration": cloud.filtration,
+                "name": cloud.name,
+                "title": cloud.title,
+                "steps": sorted(steps),
+            }
             for cloud, steps in sorted(self.steps.items())
             if cloud.run == run
         ]
@@ -87,4 +105,4 @@ class Kept:
             dims.append(
                 {"dim": int(dim), "birth": birth[shown].tolist(), "death": deaths, "bars": len(birth)}
             )
-        return {"step": step, "dims": dims, "of": f"{cloud.name} ({cloud.filtration})"}
+        return {"step": step, "dims": dims, "of": cloud.title}

@@ -41,7 +41,7 @@ def index(live: Live) -> dict[str, Any]:
         "runs": runs,
         "measures": sorted(shown, key=lambda one: (not one["primary"], one["title"])),
         "maps": sorted(
-            ({"key": key, **_named(live, one), "scope": one.scope} for key, one in maps.items()),
+            ({"key": key, **_named(live, one), "where": _where(one)} for key, one in maps.items()),
             key=lambda one: (not one["primary"], one["title"]),
         ),
     }
@@ -228,6 +228,11 @@ def _means(trace: LiveTrace, edges: np.ndarray) -> np.ndarray:
     n = np.bincount(at, minlength=len(edges))
     with np.errstate(invalid="ignore"):
         return np.bincount(at, weights=value[good], minlength=len(edges)) / n
+
+
+def _where(measure: Measure) -> str:
+    filtration = SPELT.get(measure.filtration, measure.filtration)
+    return ", ".join(part for part in (f"every {measure.scope}", filtration) if part)
 
 
 def _listed(live: Live, measure: Measure) -> dict[str, Any]:

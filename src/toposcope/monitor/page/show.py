@@ -72,13 +72,14 @@ def _headline(live: Live, alarms: list[Alarm], answer: Mapping[str, Any]) -> str
 def _forecast(live: Live, one: Mapping[str, Any]) -> dict[str, Any]:
     """Return the cells of a forecast's line: the loss with its interval, and the time left."""
     left = None if one["endless"] else panels.time_left(live, one["run"], one["horizon"])
+    coverage = f"{one['level']:.0%}" if one["status"] == "ok" else "none"
     final = "none"
     if one["final"] is not None:
         final = number(one["final"], "{:.3f}")
         if one["low"] is not None and one["high"] is not None:
             final += f" [{number(one['low'], '{:.3f}')}, {number(one['high'], '{:.3f}')}]"
     return {
-        "run": one["run"], "final": final, "level": f"{one['level']:.0%}", "status": one["status"],
+        "run": one["run"], "final": final, "level": coverage, "status": one["status"],
         "reason": one["reason"], "end": "unknown" if one["endless"] else f"{one['horizon']:,}",
         "left": "" if left is None else f"{duration(left[0])} ({duration(left[1])} to {duration(left[2])})",
     }  # fmt: skip

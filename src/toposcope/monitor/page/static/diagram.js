@@ -38,7 +38,7 @@ export class Diagram {
     this.bars = svg("svg", { viewBox: `0 0 ${SIZE} ${SIZE}`, role: "img" });
     this.reading = html("p", { class: "reading" });
     this.place.replaceChildren(
-      html("div", { class: "tools" }, choice, select("of", this.clouds.map((one) => [name(one), name(one)]), this.cloud, (cloud) => { this.cloud = cloud; this.open(); }),
+      html("div", { class: "tools" }, choice, select("of", this.clouds.map((one) => [name(one), one.title]), this.cloud, (cloud) => { this.cloud = cloud; this.open(); }),
         html("label", {}, slider, told), ...buttons("diagram", () => this.pair, () => this.rows())),
       html("div", { class: "sides" }, this.pair, this.bars), this.reading);
     await this.load();

@@ -36,7 +36,7 @@ export class Heat {
     this.roles = html("span");
     this.tools = html("div", { class: "tools" },
       select("run", runs.map((one) => [one.run, one.run]), this.run, change("run")),
-      select("measure", maps.map((one) => [one.key, `${one.title} (${one.scope}, ${one.key.split("/")[1] || "plain"})`]), this.key, change("key")),
+      select("measure", maps.map((one) => [one.key, `${one.title} (${one.where})`]), this.key, change("key")),
       this.roles,
       ...buttons("layers", () => this.canvas, () => this.rows()));
     this.place.replaceChildren(this.tools, this.canvas, this.scale, this.reading);
