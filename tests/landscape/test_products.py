@@ -117,6 +117,16 @@ def test_products_of_transformers_models_are_differences_of_their_gradients(kind
     assert product.method == "double backward"
 
 
+def test_a_llamas_product_is_torchs_own(monkeypatch) -> None:
+    """Its norm rounds to float32 whatever the parameters are: differences of gradients drown in that."""
+    objective = Objective(TransformersModel.of_module(small("llama").double()), Batch.of(windows()))
+    vector = torch.randn(objective.n_parameters, dtype=torch.float64, generator=torch.manual_seed(1))
+    own = objective.hvp(vector)
+    monkeypatch.setattr("toposcope.models.twice.twice_differentiable", lambda: sdpa_kernel(SDPBackend.MATH))
+    torch.testing.assert_close(own, objective.hvp(vector), atol=1e-12, rtol=1e-12)
+    assert float(own.abs().max()) > 1.0
+
+
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")  # its own imports
 def test_curvlinops_gives_the_same_products(objective) -> None:
     curvlinops = pytest.importorskip("curvlinops")

@@ -84,11 +84,10 @@ def test_a_stopped_surface_goes_on_where_it_was(tmp_path, monkeypatch) -> None:
     np.testing.assert_allclose(found.losses, expected(objective, directions, axes), rtol=1e-10)
     whole = sample_surface(objective, directions, axes)
     np.testing.assert_array_equal(found.losses, whole.losses)
-    calls.clear()
     tile = next(tmp_path.glob("*/tile_000000.npy"))
     tile.write_bytes(b"damaged")
     again = sample_surface(objective, directions, axes, evaluation=kept)
-    assert calls == [4]
+    assert calls[7:] == [4]
     np.testing.assert_array_equal(again.losses, found.losses)
     other = sample_surface(objective, directions, [symmetric_axis(2.0, 9)], evaluation=kept)
     assert other.digest != found.digest
