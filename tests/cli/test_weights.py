@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 
@@ -11,6 +12,7 @@ import pandas as pd
 import pytest
 from safetensors.numpy import save_file
 
+from tests.faults.injury import write_series
 from toposcope.cli.main import main
 from toposcope.seeding import rng
 from toposcope.sources.layout import RunFolder, write_run
@@ -67,6 +69,17 @@ def test_weights_says_first_what_it_will_do_and_then_what_it_did(
     assert "of memory" in err
     assert f"{tmp_path / 's'}: 32 units measured, 0 failed" in out
     assert "32 were there already" in call("weights", runs, "--out", tmp_path / "s")[1]
+
+
+def test_the_first_line_says_what_the_audit_found(tmp_path: Path, call: Call) -> None:
+    series = write_series(tmp_path / "series", runs=1, steps=4)
+    same = series / "run0" / "step_10.safetensors"
+    shutil.copy(series / "run0" / "step_20.safetensors", same)
+    line = ["weights", series, "--out", tmp_path / "s", "--features", "baselines"]
+    code, out, _ = call(*line)
+    assert code == 1
+    assert out.splitlines()[0].endswith("; look first: the audit found 1 fault")
+    assert "audit" not in call(*line, "--no-audit")[1].splitlines()[0]
 
 
 def test_weights_as_json(runs: Path, tmp_path: Path, call: Call) -> None:

@@ -11,6 +11,7 @@ import pytest
 
 from toposcope.analysis.ends import half_steps
 from toposcope.analysis.findings import words
+from toposcope.analysis.findings.changed import changed
 from toposcope.report.notes import correlations_caption
 from toposcope.report.weights.captions import captions
 
@@ -111,6 +112,23 @@ def test_what_changed_counts_runs_and_gives_ranges(study):
     assert "The minibatch loss went from 5.00 to 2.00; H0 total (pooled) rose in 3 of 3" in text
     assert "H0 total (pooled) rose in 3 of 3 runs (from 10.01–12.01 to 20.01–24.01)" in text
     assert "H0 total / median distance (pooled) fell in 3 of 3 runs" in text
+
+
+@pytest.mark.parametrize(
+    ("column", "named"), [("family", ["a", "b", "c"]), ("corpus", ["gpt on a", "gpt on b"])]
+)
+def test_families_and_corpora_share_no_range(study, column, named):
+    values = ["a", "b", "c"] if column == "family" else ["a", "a", "b"]
+    mixed = dataclasses.replace(study, series=dataclasses.replace(
+        study.series, runs=study.series.runs.assign(**{column: values})
+    ))  # fmt: skip
+    finding = changed(mixed)
+    assert [one["family"] for one in finding.numbers["quality"]["ranges"]] == named
+    act = words.said(study.findings, finding).act
+    assert f"from 5.00 to 2.00 in {named[0]}, from 5.00 to 2.00 in {named[1]}" in act
+    assert ("and 1 more family" in act) == (len(named) == 3)
+    assert "10.01–12.01" not in act
+    assert len(act.split()) <= 45
 
 
 def test_a_change_within_the_noise_of_the_draws_is_no_change(make_study):

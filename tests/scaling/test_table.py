@@ -10,7 +10,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from toposcope.analysis.finals import scaling_table
 from toposcope.analysis.scaling.table import NEEDS, law_table
+from toposcope.analysis.table import from_frame
 from toposcope.cli.laws import LAWS
 from toposcope.cli.main import main
 from toposcope.errors import InputError
@@ -141,15 +143,38 @@ def test_a_feature_may_fall_below_zero_in_its_law_with_an_offset() -> None:
     assert values(law_table(frame, "offset", columns={"loss": "feature"}))["offset"] == pytest.approx(-3)
 
 
-def test_families_share_no_law(tmp_path: Path, capsys) -> None:  # type: ignore[no-untyped-def]
+@pytest.mark.parametrize(
+    ("column", "plural"),
+    [
+        ("family", "families"),
+        ("tokenizer", "tokenisers"),
+        ("tokeniser", "tokenisers"),
+        ("corpus", "corpora"),
+        ("task", "tasks"),
+    ],
+)
+def test_a_mixture_shares_no_law(column: str, plural: str, tmp_path: Path, capsys) -> None:  # type: ignore[no-untyped-def]
     file = tmp_path / "mixed.csv"
-    pd.DataFrame(CLOSE).assign(family=["a", "a", "b", "b"]).to_csv(file, index=False)
+    pd.DataFrame(CLOSE).assign(**{column: ["a", "a", "b", "b"]}).to_csv(file, index=False)
     for law in ("power", "offset"):
         code, printed, _ = run(["analyze", str(file), "--law", law], capsys)
         assert code == 1
         assert printed.splitlines()[0] == (
-            "No number can be given: 2 families (a, b) share no law; fit each apart"
+            f"No number can be given: 2 {plural} (a, b) share no law; fit each apart"
         )
+
+
+def test_a_store_of_two_corpora_has_no_law_of_both() -> None:
+    sizes = 10.0 ** np.arange(3, 9)
+    runs = pd.DataFrame(
+        {"run": list("abcdef"), "parameters": sizes, "family": "gpt", "corpus": list("xxxyyy")}
+    )
+    frame = pd.DataFrame({"run": list("abcdef"), "step": 1, "loss": [4.99, 3.5, 2.75, 3.374, 3.19, 3.09]})
+    row = scaling_table(from_frame(frame, features=[], runs=runs)).iloc[0]
+    assert row["reason"] == "2 families (gpt on x, gpt on y) share no law; fit each apart"
+    assert np.isnan(row["exponent"])
+    one = scaling_table(from_frame(frame, features=[], runs=runs.assign(corpus="x"))).iloc[0]
+    assert "share no law" not in one["reason"]
 
 
 def test_checkpoints_of_a_run_and_seeds_of_a_size_are_no_models(tmp_path: Path, capsys) -> None:  # type: ignore[no-untyped-def]

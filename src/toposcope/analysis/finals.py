@@ -8,6 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pandas as pd
 
+from toposcope.analysis.groups import families_of
 from toposcope.analysis.lines import LEAST, LEVEL
 from toposcope.analysis.scaling import fit_loss_law, fit_power_law
 from toposcope.analysis.scaling.power_law import PowerLaw
@@ -55,7 +56,7 @@ def finals_table(table: SeriesTable, quantities: Sequence[str]) -> pd.DataFrame:
     ends = {quantity: _family_ends(table, quantity) for quantity in quantities}
     draws = dict(zip(table.catalogue["column"], table.catalogue["draws"], strict=True))
     parameters = table.parameters()
-    families = _families(table)
+    families = families_of(table.runs)
     rows = []
     for run in table.run_names:
         mine = table.of_run(run)
@@ -79,19 +80,12 @@ def _family_ends(table: SeriesTable, quantity: str) -> dict[str, float]:
     """Return the last step at which each run's family (all runs where none is stated) has the quantity."""
     known = table.values[table.values[quantity].notna()]
     last = {str(run): float(step) for run, step in known.groupby("run")["step"].max().items()}
-    family = _families(table)
+    family = families_of(table.runs)
     ends: dict[str, float] = {}
     for run, step in last.items():
         name = family.get(run, "")
         ends[name] = max(step, ends.get(name, 0.0))
     return {run: ends[family.get(run, "")] for run in last}
-
-
-def _families(table: SeriesTable) -> dict[str, str]:
-    """Return the family of each run, "" where none is stated."""
-    if "family" not in table.runs:
-        return {}
-    return dict(zip(table.runs["run"], table.runs["family"].fillna("").astype(str), strict=True))
 
 
 def fits_table(finals: pd.DataFrame, quantities: Sequence[str] | None = None) -> pd.DataFrame:

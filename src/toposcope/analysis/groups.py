@@ -38,6 +38,21 @@ def sizes(runs: pd.DataFrame) -> list[ModelSize]:
     return found
 
 
+def families_of(runs: pd.DataFrame) -> dict[str, str]:
+    """Return the family of each run, with its corpus where the runs have several; "" where none is stated.
+
+    >>> families_of(pd.DataFrame({"run": ["a", "b"], "family": "gpt", "corpus": ["x", "y"]}))
+    {'a': 'gpt on x', 'b': 'gpt on y'}
+    """
+    if "family" not in runs:
+        return {}
+    family = runs["family"].fillna("").astype(str)
+    corpus = runs["corpus"].fillna("").astype(str) if "corpus" in runs else family * 0
+    if len(set(corpus) - {""}) > 1:
+        family = (family + (" on " + corpus).where(corpus != "", "")).str.strip()
+    return dict(zip(runs["run"], family, strict=True))
+
+
 def _label(parameters: int, members: list[str]) -> str:
     stems = {_SEED.sub("", member) for member in members}
     return stems.pop() if len(stems) == 1 else short(parameters)

@@ -158,5 +158,5 @@ def _read(
         return canonical(renamed(read_table(Path(source)), rename, str(source)), keep=keep)
     store = Store.open(source)
     runs = store.runs()
-    known = [name for name in ("run", "parameters", "family") if name in runs]
+    known = [name for name in ("run", "parameters", "family", "corpus") if name in runs]
     return store.metrics().merge(runs[known], on="run", how="left")

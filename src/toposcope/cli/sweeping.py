@@ -231,7 +231,9 @@ def show_sweep(
         return
     present = f", {report.skipped} were there already" if report.skipped else ""
     count = f"{report.done} units measured{present}, {len(failed)} failed"
-    click.echo(f"{out}: {count}, in {report.seconds:.1f} s")
+    faults = len(report.findings)
+    look = f"; look first: the audit found {faults} fault{'s' * (faults != 1)}" if faults else ""
+    click.echo(f"{out}: {count}, in {report.seconds:.1f} s{look}")
     if failed:
         rows = [list(line.values()) for line in failed]
         print_table("Failed twice; repeat the command to try again", ("run", "step", "probe", "why"), rows)

@@ -12,7 +12,7 @@ from toposcope.analysis.catalogue import nulls_by_feature
 from toposcope.analysis.ends import draw_noise, first_last
 from toposcope.analysis.findings.base import Finding
 from toposcope.analysis.forms import extent
-from toposcope.analysis.groups import short
+from toposcope.analysis.groups import families_of, short
 from toposcope.analysis.hidden import PROBE, WITH_NULL, of_layer
 from toposcope.analysis.lines import curve, null_band, select
 from toposcope.types import Scope
@@ -77,8 +77,8 @@ def _quality(study: Study) -> dict[str, object] | None:
         first, last, (label, unit) = np.exp(first), np.exp(last), study.series.losses[column]
     rose = int((ends["last"] >= ends["first"]).sum())
     return {
-        "label": label, "unit": unit, "first": extent(first), "last": extent(last), "rose": rose,
-        "of": len(ends),
+        "label": label, "unit": unit, "ranges": _ranges(study, ends.assign(first=first, last=last)),
+        "rose": rose, "of": len(ends),
     }  # fmt: skip
 
 
@@ -91,8 +91,17 @@ def _move(study: Study, column: str) -> dict[str, object] | None:
     rose, fell = int((clear & (change > 0)).sum()), int((clear & (change < 0)).sum())
     return {
         "column": column, "label": study.labels.label(column), "of": len(ends), "rose": rose, "fell": fell,
-        "still": len(ends) - rose - fell, "first": extent(ends["first"]), "last": extent(ends["last"]),
+        "still": len(ends) - rose - fell, "ranges": _ranges(study, ends),
     }  # fmt: skip
+
+
+def _ranges(study: Study, ends: pd.DataFrame) -> list[dict[str, object]]:
+    """Return where the runs began and ended, of each family apart: one range over several says nothing."""
+    family = ends["run"].map(families_of(study.series.runs)).fillna("unnamed").replace("", "unnamed")
+    return [
+        {"family": name, "first": extent(its["first"]), "last": extent(its["last"])}
+        for name, its in ends.groupby(family, sort=True)
+    ]
 
 
 @dataclass(frozen=True, slots=True)

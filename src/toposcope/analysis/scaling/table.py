@@ -48,6 +48,15 @@ FORMULAS = {
 }
 """Law -> how it is written."""
 
+APART = {
+    "family": "families",
+    "tokenizer": "tokenisers",
+    "tokeniser": "tokenisers",
+    "corpus": "corpora",
+    "task": "tasks",
+}
+"""Column of a table of models -> what its values are: each of them has a floor and a scale of its own."""
+
 NO_FLOOR = "a loss has a floor: without one this exponent is too shallow (law offset fits it)"
 
 ROWS = ("law", "parameter", "value", "error", "low", "high", "n", "left_out", "status", "reason")
@@ -84,8 +93,8 @@ def law_table(
     """Fit one law to a table with one row per model; return one row per fitted number.
 
     A loss has a floor E >= 0: "offset" of a column with "loss" in its name is `fit_loss_law`, which gives no
-    exponent where E is not identified, and "power" of one says so. Models of several families (column
-    `family`) share no law.
+    exponent where E is not identified, and "power" of one says so. Models of several families, tokenisers,
+    corpora or tasks (columns by `APART`) share no law.
 
     Parameters
     ----------
@@ -123,8 +132,8 @@ def law_table(
     left = int((~good).sum())
     floor = "loss" in names["loss"].lower()
     with threadpool_limits(1):  # matrices of a few columns: threads cost more than they save
-        mixed = _families(frame[good])
-        fitted = _mixed(frame[good], mixed) if len(mixed) > 1 else _fitted(law, used, chance, draws, floor)
+        mixed = _mixture(frame[good])
+        fitted = [_nothing(len(points[good]), mixed)] if mixed else _fitted(law, used, chance, draws, floor)
         rows = [(law, *row) for row in fitted]
     out = pd.DataFrame(rows, columns=[name for name in ROWS if name != "left_out"])
     out.insert(ROWS.index("left_out"), "left_out", left)
@@ -267,13 +276,13 @@ def _power(size: np.ndarray, loss: np.ndarray, *, offset: bool, floor: bool) -> 
     return [scale, exponent, *rest]
 
 
-def _families(models: pd.DataFrame) -> list[str]:
-    return sorted(set(models["family"].dropna().astype(str)) - {""}) if "family" in models else []
-
-
-def _mixed(models: pd.DataFrame, families: list[str]) -> list[Row]:
-    named = ", ".join(families[:4])
-    return [_nothing(len(models), f"{len(families)} families ({named}) share no law; fit each apart")]
+def _mixture(models: pd.DataFrame) -> str:
+    """Return why these models share no law; empty where nothing sets them apart."""
+    for column, plural in APART.items():
+        found = sorted(set(models[column].dropna().astype(str)) - {""}) if column in models else []
+        if len(found) > 1:
+            return f"{len(found)} {plural} ({', '.join(found[:4])}) share no law; fit each apart"
+    return ""
 
 
 def _loss_to_loss(loss: np.ndarray, other: np.ndarray, draws: int) -> list[Row]:
