@@ -36,6 +36,7 @@ def test_the_study_answers_and_says_what_the_design_cannot(tmp_path) -> None:
     assert 0 <= int(str(share).removesuffix("%")) <= 100
     assert shares["full range"][3] == f"{share} to {share}"  # one run
     assert {row[0] for row in moved.rows} == {label for _, label in QUESTIONS}
+    assert not any("nan" in str(cell) for row in moved.rows for cell in row)  # two draws have no interval
     assert measure(str(run), tmp_path / "store", options=SMALL).path == store.path
 
 

@@ -11,11 +11,11 @@ from click.testing import CliRunner
 
 from toposcope.cli.report import command
 from toposcope.errors import InputError
+from toposcope.figures.rendering import Rendered
 from toposcope.monitor.journal import Journal, alarms_of
 from toposcope.report import page as page_module
 from toposcope.report import parts as parts_module
 from toposcope.report import write_studies
-from toposcope.report.parts import Caption, Picture
 from toposcope.report.weights.captions import captions
 from toposcope.report.weights.pictures import figures, rho_notes
 
@@ -50,11 +50,11 @@ class _Outline(HTMLParser):
 def one_picture(monkeypatch):
     """Draw one small figure in the place of all, where a test is about something else."""
 
-    def draw(*_):
-        caption = Caption("Title", "Shows.", "This.", "That.", "A picture in words")
-        yield Picture("overview", b"<svg/>", b"PNG", caption)
+    def begin(figures):
+        next(iter(figures))
+        return lambda: [Rendered(b"<svg/>", b"PNG", b"PNG")]
 
-    monkeypatch.setattr(parts_module, "drawn", draw)
+    monkeypatch.setattr(parts_module, "begin_rendering", begin)
 
 
 @pytest.fixture

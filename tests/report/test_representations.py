@@ -269,7 +269,7 @@ def test_the_headline_follows_the_verdicts(study):
     nothing = _with_verdicts(nothing, "trend only", columns=both_kinds)
     headline, said = answers(nothing)
     assert headline.startswith(
-        "Nothing shows that the topology of these representations tells more than the log perplexity: all "
+        "Nothing shows that the topology of these representations tells more than the log perplexity: none "
     )
     assert "In none of" in said["beyond"]
     found = _with_verdicts(nothing, "adds", columns=[TOTAL])

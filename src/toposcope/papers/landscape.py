@@ -147,7 +147,8 @@ def _moved(study: Study) -> Section:
                     (label, run, *(_with_interval(end) for end in (first, last)), int(first["draws"]))
                 )
     note = (
-        "Means over batches and direction seeds with 95% intervals. Critical sharpness starts at the second."
+        "Means over batches and direction seeds, with 95% intervals where there are draws enough. Critical "
+        "sharpness starts at the second."
     )
     return Section(
         "First and last checkpoint", ("feature", "run", "first", "last", "draws"), tuple(rows), note
@@ -155,4 +156,7 @@ def _moved(study: Study) -> Section:
 
 
 def _with_interval(line: pd.Series) -> str:
+    """Return the mean and, where there are draws enough for one, its interval."""
+    if not np.isfinite(line["low"]):
+        return f"{line['mean']:.3g}"
     return f"{line['mean']:.3g} [{line['low']:.3g}, {line['high']:.3g}]"
