@@ -22,7 +22,7 @@ from toposcope.analysis.trends.calibration import (
 from toposcope.analysis.trends.fresh import FRESH_NULLS
 from toposcope.analysis.trends.nulls import NULLS
 
-KNOWN_LIBERAL = {("26 even", "saws of nine checkpoints")}
+KNOWN_LIBERAL: set[tuple[str, str]] = set()
 """Cells above 7% by more than two standard errors; the documentation names them."""
 
 

@@ -194,11 +194,15 @@ def test_a_weight_that_is_not_finite_is_named(series_of_files, value: float, dty
     assert len(list(series.matrices(next(iter(series))))) == 7
 
 
-def test_a_checkpoint_of_another_model_is_named(series_of_files):
+@pytest.mark.parametrize(
+    ("name", "what"),
+    [("a.weight", "'a.weight' is in none of its neighbours"), ("z.weight", "is missing")],
+)
+def test_a_checkpoint_of_another_model_is_named(series_of_files, name: str, what: str):
     folder = series_of_files()
-    save_file({"other.weight": np.ones((3, 3), np.float32)}, folder / "step_000100.safetensors")
+    save_file({name: np.ones((3, 3), np.float32)}, folder / "step_000100.safetensors")
     series = open_series(folder)
-    with pytest.raises(SourceError, match="is step 100 from another run"):
+    with pytest.raises(SourceError, match=f"{what}; is step 100 from another run"):
         list(series.matrices(list(series)[1]))
     assert len(list(series.matrices(list(series)[2]))) == 7
 

@@ -326,13 +326,11 @@ class Series:
         expected = self._signature_of_run(checkpoint.run)
         if expected is None or own == expected:
             return
-        name, shape = min(own ^ expected)
-        missing = (name, shape) in expected and name not in {item[0] for item in own}
-        what = (
-            "is missing"
-            if missing
-            else f"has shape {dict(own).get(name)}, its neighbours {dict(expected).get(name)}"
-        )
+        name, _ = min(own ^ expected)
+        here, there = dict(own).get(name), dict(expected).get(name)
+        what = f"has shape {here}, its neighbours {there}"
+        if here is None or there is None:
+            what = "is missing" if here is None else "is in none of its neighbours"
         raise SourceError(
             f"{reader.label}: tensor {name!r} {what}; is step {checkpoint.step} from another run? "
             "Remove it or open it alone"
