@@ -46,8 +46,10 @@ def families_of(runs: pd.DataFrame) -> dict[str, str]:
     """
     if "family" not in runs:
         return {}
-    family = runs["family"].fillna("").astype(str)
-    corpus = runs["corpus"].fillna("").astype(str) if "corpus" in runs else family * 0
+    family, corpus = (
+        runs[name].astype(object).fillna("").astype(str) if name in runs else pd.Series("", index=runs.index)
+        for name in ("family", "corpus")
+    )
     if len(set(corpus) - {""}) > 1:
         family = (family + (" on " + corpus).where(corpus != "", "")).str.strip()
     return dict(zip(runs["run"], family, strict=True))

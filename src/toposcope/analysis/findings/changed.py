@@ -97,7 +97,13 @@ def _move(study: Study, column: str) -> dict[str, object] | None:
 
 def _ranges(study: Study, ends: pd.DataFrame) -> list[dict[str, object]]:
     """Return where the runs began and ended, of each family apart: one range over several says nothing."""
-    family = ends["run"].map(families_of(study.series.runs)).fillna("unnamed").replace("", "unnamed")
+    family = (
+        ends["run"]
+        .map(families_of(study.series.runs))
+        .astype(object)
+        .fillna("unnamed")
+        .replace("", "unnamed")
+    )
     return [
         {"family": name, "first": extent(its["first"]), "last": extent(its["last"])}
         for name, its in ends.groupby(family, sort=True)
