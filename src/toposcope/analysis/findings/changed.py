@@ -97,13 +97,8 @@ def _move(study: Study, column: str) -> dict[str, object] | None:
 
 def _ranges(study: Study, ends: pd.DataFrame) -> list[dict[str, object]]:
     """Return where the runs began and ended, of each family apart: one range over several says nothing."""
-    family = (
-        ends["run"]
-        .map(families_of(study.series.runs))
-        .astype(object)
-        .fillna("unnamed")
-        .replace("", "unnamed")
-    )
+    families = families_of(study.series.runs)
+    family = ends["run"].map(lambda run: families.get(run) or "unnamed")
     return [
         {"family": name, "first": extent(its["first"]), "last": extent(its["last"])}
         for name, its in ends.groupby(family, sort=True)
