@@ -38,7 +38,7 @@ from toposcope.analysis.trends.refusals import (
 )
 from toposcope.analysis.trends.repeating import REPEATING_SETTING
 from toposcope.analysis.trends.setting import SETTING_NULLS
-from toposcope.analysis.trends.verdicts import Draws, family_table
+from toposcope.analysis.trends.verdicts import Draws, family_table, judged
 from toposcope.analysis.trends.whitening import whiten
 from toposcope.errors import InputError
 
@@ -419,6 +419,19 @@ def test_a_design_that_cannot_answer_says_so() -> None:
     assert set(found["verdict"]) == {"cannot tell"}
     assert found["reason"].str.contains("too few checkpoints").all()
     assert found["detectable_r"].isna().all()
+
+
+def test_a_row_that_no_correlation_could_pass_states_no_power() -> None:
+    rows = pd.DataFrame({
+        "target": "loss", "column": ["even", "carried"], "n": 104, "p": [0.6, 0.6], "least": [1e-9, 0.03],
+        "free": 90, "why": "", "reason": "", "spikes": False,
+    })  # fmt: skip
+    found = judged(rows, ["even", "carried"], 0.05).set_index("column")
+    assert found.loc["even", "verdict"] == "trend only"
+    assert np.isfinite(found.loc["even", "detectable_r"])
+    assert found.loc["carried", "verdict"] == "cannot tell"
+    assert "a few of them carry" in found.loc["carried", "reason"]
+    assert np.isnan(found.loc["carried", "detectable_r"])
 
 
 def test_several_runs_are_one_test() -> None:

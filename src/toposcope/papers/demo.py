@@ -13,7 +13,7 @@ TITLE = "The topology of five small language models in training"
 
 @dataclass(frozen=True, slots=True)
 class Demo:
-    """What the demo found, and where its results are: the run folders, the store and the page; and what failed."""
+    """What the demo found, where it is (the run folders, the store and the page), and what failed."""
 
     runs: Path
     store: Path
