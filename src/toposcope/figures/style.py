@@ -179,7 +179,7 @@ def end_labels(ax: Axes, labels: Sequence[tuple[float, str, str]], *, size: floa
     to_axes = ax.transData + ax.transAxes.inverted()
     at = [float(to_axes.transform((1.0, y))[1]) for y, _, _ in labels]
     order = np.argsort(at)
-    placed = _spread([at[i] for i in order], gap)
+    placed = _raised(_spread([at[i] for i in order], gap), 0.4 * gap, gap)
     for i, y in zip(order, placed, strict=True):
         _, text, colour = labels[i]
         ax.annotate(
@@ -207,6 +207,14 @@ def _spread(positions: list[float], gap: float) -> list[float]:
             total = count + below_count
             merged[-1] = [(centre * count + below_centre * below_count) / total, total]
     return [_bottom(cluster, gap) + k * gap for cluster in merged for k in range(int(cluster[1]))]
+
+
+def _raised(positions: list[float], lowest: float, gap: float) -> list[float]:
+    """Return sorted positions, none below `lowest` (there the last step is written), `gap` apart still."""
+    out: list[float] = []
+    for position in positions:
+        out.append(max(position, out[-1] + gap if out else lowest))
+    return out
 
 
 def _bottom(cluster: list[float], gap: float) -> float:
