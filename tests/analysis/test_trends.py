@@ -15,7 +15,7 @@ from toposcope.analysis import statistics as stat
 from toposcope.analysis.trends import resampling as res
 from toposcope.analysis.trends.alignment import alignment_interval, alignment_tail, standardised
 from toposcope.analysis.trends.basis import core_trends, trend_family
-from toposcope.analysis.trends.coincidences import freed
+from toposcope.analysis.trends.coincidences import REPEATED, folded, freed
 from toposcope.analysis.trends.innovations import (
     Innovations,
     detectable_r,
@@ -588,9 +588,9 @@ def test_a_wave_that_both_keep_is_left_out() -> None:
     x, y = (whiten(g.standard_normal((51, 60)), STEPS) for _ in range(2))
     bare = [replace(z, e=z.e + size * wave) for z, size in ((x, 1.5), (y, -1.5))]
     a, b, notes = freed(*bare)
-    touched = np.char.find(notes.astype(str), "checkpoints that both keep") > 0
+    touched = np.char.find(notes.astype(str), "checkpoints that both") > 0  # as a wave, or as a shape
     assert np.mean(touched) > 0.8
-    periods = [float(note.split("a wave of ")[1].split()[0]) for note in notes[touched]]
+    periods = [float(note.split(" of ")[1].split()[0]) for note in notes[touched]]
     assert np.median(periods) == pytest.approx(7.0, abs=0.3)
     quiet = np.array([(notes[j] == "") for j in range(60)])
     assert np.array_equal(a.e[:, quiet], bare[0].e[:, quiet])
@@ -645,17 +645,35 @@ def test_a_row_says_what_was_left_out() -> None:
         assert row["reason"].startswith("both turn sharply up to step")
 
 
-@pytest.mark.parametrize("name", ["saws of 6", "bumps of 8", "squares of 8"])
-def test_a_shape_that_repeats_loses_its_overtones_where_checkpoints_are_few(name: str) -> None:
+@pytest.mark.parametrize(
+    ("name", "n", "share"),
+    [("saws of 12", 51, 0.95), ("pulses of 10", 51, 0.1), ("saws of 6", 26, 0.8), ("bumps of 8", 26, 0.6)],
+)
+def test_a_shape_that_both_repeat_is_left_out(name: str, n: int, share: float) -> None:
     g = np.random.default_rng(3)
-    few = STEPS[:26]
-    x, y = (whiten(REPEATING_SETTING[name](g, few, 1000), few) for _ in range(2))
-    test = innovation_test(x, y, intervals=False)
-    assert np.mean(test.p <= 0.05) <= 0.11  # with one wave left out 19 and 17% of saws and bumps
-    counts = np.array([note.count("a wave of") for note in freed(x, y)[2]])
-    assert 2 <= counts.max() <= 3
-    long = [whiten(REPEATING_SETTING[name](g, STEPS, 200), STEPS) for _ in range(2)]
-    assert max(note.count("a wave of") for note in freed(*long)[2]) <= 1
+    steps = STEPS[:n]
+    x, y = (whiten(REPEATING_SETTING[name](g, steps, 1000), steps) for _ in range(2))
+    assert np.mean(innovation_test(x, y, intervals=False).p <= 0.05) <= 0.085  # 17 and 16% of saws before
+    notes = freed(x, y)[2]
+    repeats = [note for note in notes if note.startswith("a shape of")]
+    assert len(repeats) >= share * 1000
+    periods = np.array([float(note.split()[3]) for note in repeats])
+    assert np.median(periods) == pytest.approx(float(name.split()[-1]), rel=0.03)
+    assert max(note.count("a wave of") for note in notes) <= 1
+
+
+@pytest.mark.parametrize("n", [14, 26, 51, 154])
+def test_one_white_series_in_five_repeats_a_shape(n: int) -> None:
+    x = whiten(np.random.default_rng(n).standard_normal((n, 1500)), STEPS[0] + 100.0 * np.arange(n))
+    white = replace(x, e=np.random.default_rng(n + 1).standard_normal((n, 1500)))
+    assert 0.15 < np.mean(folded(white).min(axis=0) <= REPEATED / n) < 0.26
+
+
+def test_few_checkpoints_repeat_nothing() -> None:
+    x = whiten(np.random.default_rng(0).standard_normal((51, 3)), STEPS)
+    assert folded(replace(x, e=x.e[:5], count=5)).shape == (0, 3)
+    gone = replace(x, e=np.full((51, 3), np.nan))
+    assert (freed(gone, x)[2] == "").all()
 
 
 def test_a_walk_has_a_unit_root_where_checkpoints_are_few() -> None:
