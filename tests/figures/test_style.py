@@ -80,7 +80,8 @@ def test_labels_of_lines_at_the_bottom_stay_clear_of_the_last_step():
     figure.draw_without_rendering()
     ticks = [tick.get_window_extent() for tick in ax.get_xticklabels() if tick.get_text()]
     boxes = [Text.get_window_extent(text) for text in ax.texts]  # without the line to it
-    assert ticks and not any(box.overlaps(tick) for box in boxes for tick in ticks)
+    assert ticks
+    assert not any(box.overlaps(tick) for box in boxes for tick in ticks)
     assert all(low.y1 <= high.y0 for low, high in itertools.pairwise(sorted(boxes, key=lambda box: box.y0)))
 
 

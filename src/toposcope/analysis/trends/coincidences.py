@@ -24,7 +24,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import numpy as np
-from scipy.special import betaincc
+from scipy.special import betaincc, betainccinv
 
 from toposcope.analysis.trends.refusals import differing, line_bar, robust_size, spectrum, uneven_steps
 from toposcope.analysis.trends.whitening import SHORT, Whitened
@@ -60,19 +60,19 @@ def _add(notes: np.ndarray, j: int, note: str) -> None:
 
 def _without_shapes(x: Whitened, y: Whitened, differ: np.ndarray) -> tuple[Whitened, Whitened, np.ndarray]:
     """Return each pair that may `differ` without the shape that both repeat, and what that was in words."""
-    notes = np.full(x.e.shape[1], "", dtype=object)
-    both = np.maximum(folded(x), folded(y))
-    found = np.zeros(len(notes), bool) if not len(both) else both.min(axis=0) <= REPEATED / x.count
-    at = np.flatnonzero(found & differ)
+    n, notes = len(x.e), np.full(x.e.shape[1], "", dtype=object)
+    both = np.minimum(folded(x), folded(y))
+    at = np.flatnonzero((both > folded_bar(x)[:, None]).any(axis=0) & differ)
     if not len(at):
         return x, y, notes
     x, y = (replace(z, e=z.e.copy(), left=z.left.copy()) for z in (x, y))
-    for j in at:
-        base = _bases(len(x.e))[both[:, j].argmin()] / (FINER * len(x.e))
-        halves = 2.0 * len(x.e) * base * np.arange(1, int(0.5 / base + 1e-9) + 1)
+    chance = betaincc(*(part[:, None] for part in _beta(x)), both[:, at])
+    for j, place in zip(at, chance.argmin(axis=0), strict=True):
+        halves = _bases(n)[place] * 2.0 / FINER
+        period = 2.0 * n / halves
         for z in (x, y):
-            _project(z, j, halves)
-        _add(notes, j, f"a shape of {1.0 / base:.3g} checkpoints that both repeat left out")
+            _project(z, j, halves * np.arange(1, int(period / 2.0 + 1e-9) + 1))
+        _add(notes, j, f"a shape of {period:.3g} checkpoints that both repeat left out")
     return x, y, notes
 
 
@@ -81,22 +81,26 @@ def _bases(n: int) -> np.ndarray:
     return np.arange(FINER * REPEATS, FINER * n // SHORTEST + 1)
 
 
-def folded(x: Whitened) -> np.ndarray:
-    """Return how likely white noise has so much power at a base frequency and its multiples, (bases, columns).
+def _beta(x: Whitened) -> tuple[np.ndarray, np.ndarray]:
+    """Return the parameters of the share of power that white values have at each base and its multiples."""
+    multiples = FINER * len(x.e) // 2 // _bases(len(x.e))
+    return multiples, np.maximum(x.count / 2.0 - multiples, 0.5)
 
-    Of `count` white values the share of power at K frequencies is Beta(K, count / 2 - K).
-    """
-    n, base = len(x.e), _bases(len(x.e))
-    if not len(base):
-        return np.empty((0, x.e.shape[1]))
-    multiples = FINER * n // 2 // base
+
+def folded(x: Whitened) -> np.ndarray:
+    """Return the share of each column's power at each base frequency and its multiples, (bases, columns)."""
+    n, base, multiples = len(x.e), _bases(len(x.e)), _beta(x)[0]
     with np.errstate(invalid="ignore", divide="ignore"):
         power = np.abs(np.fft.rfft(x.e, FINER * n, axis=0)) ** 2 * (2.0 / x.count / np.sum(x.e**2, axis=0))
     share = np.zeros((len(base), x.e.shape[1]))
-    for k in range(1, multiples.max() + 1):
+    for k in range(1, multiples.max(initial=0) + 1):
         share[multiples >= k] += power[k * base[multiples >= k]]
-    rest = np.maximum(x.count / 2.0 - multiples, 0.5)
-    return np.asarray(betaincc(multiples[:, None], rest[:, None], np.minimum(share, 1.0)))
+    return np.minimum(share, 1.0)
+
+
+def folded_bar(x: Whitened) -> np.ndarray:
+    """Return the share that white noise exceeds with a probability of `REPEATED` / count at each base."""
+    return np.asarray(betainccinv(*_beta(x), REPEATED / x.count))
 
 
 def _without_waves(
