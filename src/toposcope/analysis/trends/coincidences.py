@@ -7,7 +7,7 @@ checkpoints at which no smooth trend follows them, and where turns are likely.
 - A shape that repeats: a saw or a train of pulses is a wave with its overtones, each of them low. Where the
   power of both at a base frequency and all its multiples (epoch folding: Leahy et al. 1983) is beyond a bar
   that one white series in five exceeds at some period from three checkpoints to half the run, all those
-  waves are projected off both.
+  waves are projected off both. Not where checkpoints are missing: too few values are left for so many waves.
 - A wave: where the periodograms of both have a line at one frequency (half steps of it), each beyond a bar
   that one white series in five exceeds (Fisher 1929; one in two where steps are uneven or checkpoints fewer
   than 40, for there the trends and the persistence take a part of a wave and its line is lower), that wave is
@@ -32,7 +32,7 @@ from toposcope.analysis.trends.whitening import SHORT, Whitened
 SHARED_LINE = 0.2, 0.5
 """How often one white series has a line beyond the bar: at 40 even steps or more, and elsewhere."""
 REPEATED = 1.0 / 6.0
-"""A shape repeats where white noise has such a power at one period with a probability of `REPEATED` / count.
+"""A shape repeats where white noise has such a power at one period with a probability of `REPEATED` / n.
 
 One white series in five has it at some period: .19 to .22 of 2,000 at 14 to 300 checkpoints."""
 FINER, SHORTEST, REPEATS = 8, 3, 2
@@ -61,12 +61,14 @@ def _add(notes: np.ndarray, j: int, note: str) -> None:
 def _without_shapes(x: Whitened, y: Whitened, differ: np.ndarray) -> tuple[Whitened, Whitened, np.ndarray]:
     """Return each pair that may `differ` without the shape that both repeat, and what that was in words."""
     n, notes = len(x.e), np.full(x.e.shape[1], "", dtype=object)
-    both = np.minimum(folded(x), folded(y))
-    at = np.flatnonzero((both > folded_bar(x)[:, None]).any(axis=0) & differ)
+    if x.count < n:
+        return x, y, notes
+    both = np.minimum(folded(x.e), folded(y.e))
+    at = np.flatnonzero((both > folded_bar(n)[:, None]).any(axis=0) & differ)
     if not len(at):
         return x, y, notes
     x, y = (replace(z, e=z.e.copy(), left=z.left.copy()) for z in (x, y))
-    chance = betaincc(*(part[:, None] for part in _beta(x)), both[:, at])
+    chance = betaincc(*(part[:, None] for part in _beta(n)), both[:, at])
     for j, place in zip(at, chance.argmin(axis=0), strict=True):
         halves = _bases(n)[place] * 2.0 / FINER
         period = 2.0 * n / halves
@@ -81,26 +83,26 @@ def _bases(n: int) -> np.ndarray:
     return np.arange(FINER * REPEATS, FINER * n // SHORTEST + 1)
 
 
-def _beta(x: Whitened) -> tuple[np.ndarray, np.ndarray]:
-    """Return the parameters of the share of power that white values have at each base and its multiples."""
-    multiples = FINER * len(x.e) // 2 // _bases(len(x.e))
-    return multiples, np.maximum(x.count / 2.0 - multiples, 0.5)
+def _beta(n: int) -> tuple[np.ndarray, np.ndarray]:
+    """Return the parameters of the share of power that n white values have at each base and its multiples."""
+    multiples = FINER * n // 2 // _bases(n)
+    return multiples, n / 2.0 - multiples
 
 
-def folded(x: Whitened) -> np.ndarray:
+def folded(e: np.ndarray) -> np.ndarray:
     """Return the share of each column's power at each base frequency and its multiples, (bases, columns)."""
-    n, base, multiples = len(x.e), _bases(len(x.e)), _beta(x)[0]
+    n, base, multiples = len(e), _bases(len(e)), _beta(len(e))[0]
     with np.errstate(invalid="ignore", divide="ignore"):
-        power = np.abs(np.fft.rfft(x.e, FINER * n, axis=0)) ** 2 * (2.0 / x.count / np.sum(x.e**2, axis=0))
-    share = np.zeros((len(base), x.e.shape[1]))
+        power = np.abs(np.fft.rfft(e, FINER * n, axis=0)) ** 2 * (2.0 / n / np.sum(e * e, axis=0))
+    share = np.zeros((len(base), e.shape[1]))
     for k in range(1, multiples.max(initial=0) + 1):
         share[multiples >= k] += power[k * base[multiples >= k]]
     return np.minimum(share, 1.0)
 
 
-def folded_bar(x: Whitened) -> np.ndarray:
-    """Return the share that white noise exceeds with a probability of `REPEATED` / count at each base."""
-    return np.asarray(betainccinv(*_beta(x), REPEATED / x.count))
+def folded_bar(n: int) -> np.ndarray:
+    """Return the share that white noise exceeds with a probability of `REPEATED` / n at each base."""
+    return np.asarray(betainccinv(*_beta(n), REPEATED / n))
 
 
 def _without_waves(
