@@ -14,6 +14,7 @@ import numpy as np
 from toposcope.errors import InputError
 from toposcope.probes.base import Measured, Probe, Reads, check_declared
 from toposcope.probes.snapshot import RunReader, SeriesLike, Snapshot
+from toposcope.repeats import Told
 from toposcope.store import Result, Store, Unit
 from toposcope.store.units import digest
 from toposcope.sweep.looks import keep_look
@@ -60,7 +61,7 @@ class Outcome:
     done: int = 0
     skipped: int = 0
     failures: list[Failure] = field(default_factory=list)
-    problems: list[str] = field(default_factory=list)
+    problems: list[Told] = field(default_factory=list)
     """What is wrong with checkpoints that were measured all the same."""
     units: dict[tuple[str, str], tuple[int, int, float]] = field(default_factory=dict)
     """By run and probe: units measured or failed, units that were there already, and seconds spent."""
@@ -158,7 +159,8 @@ class Worker:
                 outcome.failures.append(self._fail(reader, index, probe, result))
                 continue
             measured, seconds = result
-            outcome.problems += [spoilt.note for spoilt in reader[index].left_out]
+            at = reader[index].checkpoint
+            outcome.problems += [Told(at.run, at.step, one.name, one.note) for one in reader[index].left_out]
             if measured.alone:
                 unit = _unit(reader, index, probe, alone=True)
             diagrams = tuple(measured.diagrams) if self._job.keep_diagrams else ()
