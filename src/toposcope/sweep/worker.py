@@ -14,7 +14,7 @@ import numpy as np
 from toposcope.errors import InputError
 from toposcope.probes.base import Measured, Probe, Reads, check_declared
 from toposcope.probes.snapshot import RunReader, SeriesLike, Snapshot
-from toposcope.repeats import Told
+from toposcope.repeats import Told, together
 from toposcope.store import Result, Store, Unit
 from toposcope.store.units import digest
 from toposcope.sweep.looks import keep_look
@@ -75,6 +75,10 @@ class Outcome:
         for key, (done, present, seconds) in other.units.items():
             before = self.units.get(key, (0, 0, 0.0))
             self.units[key] = (before[0] + done, before[1] + present, before[2] + seconds)
+
+    def told(self) -> list[str]:
+        """Return the problems as sentences, each once and many equal ones together."""
+        return [one.message for one in together(dict.fromkeys(self.problems))]
 
     def undone(self) -> Outcome:
         """Return what takes this outcome back from a progress: its units will be done again."""
