@@ -90,6 +90,9 @@ AUDIT = pa.schema(
         ("fault", _text),
         ("tensor", _text),
         ("message", _text),
+        ("runs", pa.list_(_text)),
+        ("steps", pa.list_(pa.int64())),
+        ("tensors", pa.list_(_text)),
     ]
 )
 
