@@ -175,7 +175,7 @@ def test_every_law_draws_its_points_and_gives_back_what_it_was_fitted_to(law, co
     ax = found.plot()
     drawn = np.concatenate([line.get_xydata() for line in ax.lines if line.get_marker() == "o"])
     assert len(drawn) == len(points) == (5 if by_size else 15)
-    assert ax.get_title() == FORMULAS[law]
+    assert ax.get_title(loc="left") == FORMULAS[law]
 
 
 def test_a_law_without_numbers_draws_its_points_alone():
@@ -209,7 +209,7 @@ def test_a_forecast_prints_a_line_for_each_run(frame):
     made = ts.forecast(frame, horizon=6000)
     assert list(made.table.columns[:2]) == ["run", "method"]
     assert [line.split(":")[0] for line in repr(made).splitlines()] == ["r0", "r1", "r2"]
-    assert made._repr_html_().startswith("<pre>r0: final loss")
+    assert made._repr_html_().startswith("<p><strong>r0: final loss")
     assert isinstance(made.plot(), matplotlib.axes.Axes)
     advised = made.advise(1e12, tokens_per_step=64)
     assert [line.split(":")[0] for line in repr(advised).splitlines()] == ["r0", "r1", "r2"]

@@ -204,6 +204,26 @@ class Checkpoint:
 
 
 @dataclass(frozen=True, slots=True)
+class AuditFinding:
+    """Something wrong with a run; `step` is None and `tensor` empty where it concerns no single one.
+
+    >>> print(AuditFinding("a", 100, "unreadable", "", "the file ends too early"))
+    a step 100: unreadable: the file ends too early
+    """
+
+    run: str
+    step: int | None
+    fault: str
+    tensor: str
+    message: str
+
+    def __str__(self) -> str:
+        """Return where, what, and in words."""
+        at = "" if self.step is None else f" step {self.step}"
+        return f"{self.run}{at}: {self.fault}: {self.message}"
+
+
+@dataclass(frozen=True, slots=True)
 class Matrix:
     """One weight matrix of a checkpoint: `values` has shape (n_out, n_in).
 

@@ -9,9 +9,10 @@ from pathlib import Path
 
 from toposcope.errors import InputError
 from toposcope.monitor.follow import Follower
-from toposcope.sources.audit import AuditFinding, audit
+from toposcope.sources.audit import audit
 from toposcope.sources.series import Series
 from toposcope.store import Store
+from toposcope.types import AuditFinding
 
 REST = 20.0
 """An audit rests so many times as long as it took: it reads a sample of every checkpoint that is there."""

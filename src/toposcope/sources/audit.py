@@ -11,10 +11,10 @@ import numpy as np
 
 from toposcope.errors import SourceError
 from toposcope.progress import track
-from toposcope.sources.audit_checks import CHECKS, AuditFinding
+from toposcope.sources.audit_checks import CHECKS
 from toposcope.sources.audit_evidence import distance, gather
 from toposcope.sources.series import Series
-from toposcope.types import Checkpoint
+from toposcope.types import AuditFinding, Checkpoint
 
 MANY = 8
 """More findings of one kind than this are told as one, with their number."""
@@ -44,7 +44,7 @@ def audit(series: Series, *, cheap: bool = False, quiet: bool = True) -> list[Au
     list of AuditFinding
         By run, step and fault; many of one kind are one, with their number.
     """
-    found: list[AuditFinding] = list(_duplicates(series))
+    found = list(series.findings)
     for run in series.names:
         steps = list(
             track(gather(series, run, cheap=cheap), f"auditing {run}", len(series.of_run(run)), quiet=quiet)
@@ -104,13 +104,6 @@ def _once(findings: list[AuditFinding]) -> list[AuditFinding]:
         if finding.fault not in PATH_FAULTS
         or ((finding.step, finding.tensor) not in known and finding.step not in whole)
     ]
-
-
-def _duplicates(series: Series) -> Iterator[AuditFinding]:
-    for checkpoint in series.duplicates:
-        yield AuditFinding(
-            checkpoint.run, checkpoint.step, "duplicate-step", "", f"{checkpoint.uri} has this step as well"
-        )
 
 
 def _metrics(series: Series, run: str) -> Iterator[AuditFinding]:
@@ -195,6 +188,3 @@ def _transformed(
 
 def _told(finding: AuditFinding, fault: str, message: str) -> AuditFinding:
     return dataclasses.replace(finding, fault=fault, message=message)
-
-
-__all__ = ["AuditFinding", "audit"]

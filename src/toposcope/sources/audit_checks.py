@@ -11,6 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from toposcope.sources.audit_evidence import StepEvidence, TensorEvidence
+from toposcope.types import AuditFinding
 
 SMALL = 64
 """Tensors with fewer elements fluctuate too much to be judged by their step-to-step change."""
@@ -29,17 +30,6 @@ MAD_SIGMAS = 10.0
 
 JUMP = math.log(4.0)
 """... and is at least this large in log units."""
-
-
-@dataclass(frozen=True, slots=True)
-class AuditFinding:
-    """Something wrong with a series; `step` is None and `tensor` empty when it concerns no single one."""
-
-    run: str
-    step: int | None
-    fault: str
-    tensor: str
-    message: str
 
 
 Evidence = Sequence[StepEvidence]

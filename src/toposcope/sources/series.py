@@ -31,9 +31,12 @@ from toposcope.sources.matrices import family_for, stream_matrices, why_skipped
 from toposcope.sources.memory import Tensors, derived_entry
 from toposcope.sources.nanogpt import nanogpt_facts
 from toposcope.sources.reader import Reader
-from toposcope.types import Checkpoint, Matrix, Run
+from toposcope.tabular import Tables, answered, counted
+from toposcope.types import AuditFinding, Checkpoint, Matrix, Run
 
 if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
     from toposcope.models.loading import ModelLoader
     from toposcope.models.protocol import LanguageModel
 
@@ -96,8 +99,43 @@ class Series:
         return len(self._entries)
 
     def __repr__(self) -> str:
-        """Return where the series is and how long."""
-        return f"Series({self.uri!r}, {len(self._sources)} runs, {len(self)} checkpoints)"
+        """Return how much the series holds, what is wrong with its names, and where it is."""
+        found = len(self.findings)
+        wrong = f"; {found} more of steps that are there already: .findings has them" if found else ""
+        return f"{counted(len(self), len(self._sources))}{wrong}\nseries {self.uri}; .tables lists them"
+
+    def _repr_html_(self) -> str:
+        return answered(repr(self), self.tables["checkpoints"])
+
+    @property
+    def tables(self) -> Tables:
+        """The checkpoints and the runs as tables, with the fields of `Checkpoint` and of `Run`."""
+        return Tables(
+            checkpoints=lambda: pd.DataFrame(list(self), columns=_names(Checkpoint)),
+            runs=lambda: pd.DataFrame(list(self.runs), columns=_names(Run)),
+        )
+
+    @property
+    def findings(self) -> tuple[AuditFinding, ...]:
+        """The checkpoints that are left out, since another one of the run has their step."""
+        return tuple(
+            AuditFinding(one.run, one.step, "duplicate-step", "", f"{one.uri} has this step as well")
+            for one in self.duplicates
+        )
+
+    def plot(self, ax: Axes | None = None) -> Axes:
+        """Draw which checkpoints each run has, and the steps that it has twice; return the axes."""
+        from toposcope.figures.checkpoints import draw_checkpoints
+
+        return draw_checkpoints(self.steps, self.findings, ax)
+
+    @property
+    def steps(self) -> dict[str, list[int]]:
+        """The steps of every run's checkpoints."""
+        found: dict[str, list[int]] = {run: [] for run in self._sources}
+        for checkpoint in self:
+            found[checkpoint.run].append(checkpoint.step)
+        return found
 
     @property
     def runs(self) -> tuple[Run, ...]:
@@ -373,6 +411,10 @@ class Series:
             finally:
                 entry.release()
         return run
+
+
+def _names(noun: type[Checkpoint | Run]) -> list[str]:
+    return [field.name for field in dataclasses.fields(noun)]
 
 
 def _describe_hub(source: Source) -> Run:
