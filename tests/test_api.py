@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 import json
 import re
 from pathlib import Path
@@ -24,9 +23,6 @@ from toposcope.probes.representations.options import RepresentationOptions
 from toposcope.types import Diagram
 
 README = Path(__file__).parents[1] / "README.md"
-FUNCTIONS = (
-    "analyze", "audit", "compare", "fit_scaling_law", "forecast", "measure", "open_series", "report", "train",
-)  # fmt: skip
 
 
 @pytest.fixture(scope="module")
@@ -67,23 +63,6 @@ def test_the_readme_says_for_every_command_how_it_is_done_from_python():
     assert named == set(COMMANDS)
     for name in re.findall(r"`ts\.(\w+)`", table):
         assert callable(getattr(ts, name))
-
-
-@pytest.mark.parametrize("name", FUNCTIONS)
-def test_every_function_has_complete_help(name):
-    function = getattr(ts, name)
-    target = getattr(api, name, None) or function
-    if not inspect.isfunction(target):
-        from toposcope.train.api import train as target
-    text = inspect.getdoc(target) or ""
-    assert inspect.getdoc(function) == text
-    assert "Raises" in text
-    assert ">>>" in text or name in ("open_series", "train")
-    signature = inspect.signature(target)
-    assert inspect.signature(function).parameters.keys() == signature.parameters.keys()
-    annotated = [p.annotation is not inspect.Parameter.empty for p in signature.parameters.values()]
-    assert all(annotated)
-    assert signature.return_annotation is not inspect.Signature.empty
 
 
 def test_the_packages_of_a_functions_name_are_called_whatever_is_imported_first():

@@ -275,6 +275,11 @@ def forecast(
     quiet
         Show no progress.
 
+    Returns
+    -------
+    Forecasts
+        A final loss with its interval, in the unit of the loss, for each run and method.
+
     Raises
     ------
     InputError

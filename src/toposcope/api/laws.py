@@ -125,6 +125,11 @@ def fit_scaling_law(
     leave_out
         How many points with the fewest tokens per parameter are left out.
 
+    Returns
+    -------
+    ScalingLaw
+        Each number with its standard error and 95% interval, or why none can be given.
+
     Raises
     ------
     InputError

@@ -56,11 +56,24 @@ def train(
     ----------
     recipe
         A recipe's name ("seed004", "seed001", "demo"), a TOML file, or the recipe itself.
+    out
+        The folder that receives one folder per run.
     models, seeds, corpus, overrides
         What differs from the recipe: some of its models, other seeds, another corpus, any other value.
+    device
+        "cpu" or "cuda".
+    jobs
+        Processes that train side by side, a run in each.
+    quiet
+        Show no progress.
     on_step, on_checkpoint
         Called with a `TrainingStep` before each update, or before the updates at checkpoints only;
         in this process, so `jobs` must be 1.
+
+    Returns
+    -------
+    Trained
+        A sequence of `TrainedRun`, in the order of the seeds and models; losses are in nats per token.
 
     Raises
     ------
