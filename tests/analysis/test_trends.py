@@ -622,6 +622,27 @@ def test_an_early_turn_that_both_make_is_left_out() -> None:
     assert not np.char.startswith(freed(*spiky)[2].astype(str), "both turn").any()
 
 
+def test_mostly_missing_checkpoints_have_no_second_p() -> None:
+    """Where over half of the places have no innovation there is no size to divide by, and no order to try."""
+    g = np.random.default_rng(6)
+    u = STEPS[:, None] / 5000.0
+    there = np.sort(np.r_[0:8, g.permutation(np.arange(8, 51))[:18]])
+
+    def curve() -> np.ndarray:
+        return np.minimum(u / g.uniform(0.04, 0.1, 300), 1.0) - 0.5 * u + 0.01 * g.standard_normal((51, 300))
+
+    x, y = (whiten(curve()[there], STEPS[there]) for _ in range(2))
+    test = innovation_test(x, y)
+    a, b, notes = freed(x, y)
+    assert (np.isnan(standardised(a.e)).any(axis=0) & (notes != "") & (test.why == "")).sum() > 10
+    bare = np.isnan(standardised(a.e) + standardised(b.e)).any(axis=0)
+    assert not test.spikes[bare].any()
+    assert np.nanmean(test.p[bare] <= 0.05) < 0.12
+    tested = np.isfinite(test.p)
+    outside = (test.low > 0.0) | (test.high < 0.0)
+    assert np.array_equal((test.p <= 0.05)[tested], outside[tested])
+
+
 def test_one_turn_on_uneven_steps_is_not_tested() -> None:
     g = np.random.default_rng(2)
     steps = np.unique(np.r_[0.0, np.geomspace(1, 143_000, 50).round()])
@@ -674,7 +695,7 @@ def test_few_or_missing_checkpoints_repeat_no_shape() -> None:
     gone = replace(x, e=np.full((51, 3), np.nan))
     assert (freed(gone, x)[2] == "").all()
     g = np.random.default_rng(1)
-    spaced = np.unique(np.geomspace(1, 51, 36).round()) * 100.0  # laid out on 51 places
+    spaced = np.sort(g.permutation(51)[:36]) * 100.0
     holes = [whiten(REPEATING_SETTING["saws of 12"](g, spaced, 300), spaced) for _ in range(2)]
     assert holes[0].count < len(holes[0].e)
     assert not any("a shape of" in note for note in freed(*holes)[2])
