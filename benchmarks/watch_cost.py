@@ -1,7 +1,7 @@
 """What watching costs: `Monitor.observe` inside a training, sidecar and page over thousands of updates.
 
     python -m benchmarks.watch_cost inside [--steps 800] [--model xl-97k]
-    python -m benchmarks.watch_cost updates [--updates 10000] [--viewers 5]
+    python -m benchmarks.watch_cost updates [--updates 10000] [--viewers 5] [--together 1]
     python -m benchmarks.watch_cost share [--seconds 60]
 
 `inside` trains a demo model on one core. Blocks of 50 steps with and without `observe` take turns, the first
@@ -11,7 +11,8 @@ thread's work shows in the process's time, printed beside.
 
 `updates` lets a watch take in one checkpoint after the other, as a trainer with rotation writes them, while a
 real server shows the store to viewers that hold its stream open. It prints processor time of an update and
-resident memory, of the watch and of the server, in ten stretches.
+resident memory, of the watch and of the server, over the last 100 updates before 1%, 10%, 20%, 50% and all
+of them. With `--together` so many checkpoints come at once between those stretches: the same state, sooner.
 
 `share` lets the command itself measure checkpoints without an end, and prints the share of one core it took.
 """
@@ -48,6 +49,8 @@ from toposcope.train import train
 from toposcope.train.loop import TrainingStep
 
 BLOCK, WARM = 50, 10
+STRETCH = 100
+"""Updates that are measured one by one."""
 
 
 class Alternating:
@@ -105,10 +108,11 @@ def inside(steps: int, model: str) -> None:
 
 
 class Trainer:
-    """Writes checkpoints with two matrices as transformers does, and keeps the last three."""
+    """Writes checkpoints with two matrices as transformers does, and keeps the last `kept`."""
 
-    def __init__(self, folder: Path) -> None:
-        self.folder, self._random = folder, rng(run="watch_cost", what="weights")
+    def __init__(self, folder: Path, kept: int = 3) -> None:
+        self.folder, self.kept, self._random = folder, kept, rng(run="watch_cost", what="weights")
+        self._log: list[dict[str, float]] = []
         names = ("layers.0.mlp.fc1.weight", "layers.1.mlp.fc1.weight")
         self._state = {name: self._random.standard_normal((32, 16)).astype(np.float32) for name in names}
 
@@ -122,11 +126,11 @@ class Trainer:
         path.mkdir(parents=True)
         save_file(self._state, path / "model.safetensors")
         loss = 3.0 + 5.0 / (step + 10) + 0.01 * self._random.standard_normal()
-        history = [{"step": 10 * step, "loss": loss}]
+        self._log = [*self._log, {"step": 10 * step, "loss": loss}][-self.kept :]
         (path / "trainer_state.json").write_text(
-            json.dumps({"global_step": 10 * step, "log_history": history})
+            json.dumps({"global_step": 10 * step, "log_history": self._log})
         )
-        shutil.rmtree(self.folder / f"checkpoint-{10 * (step - 3)}", ignore_errors=True)
+        shutil.rmtree(self.folder / f"checkpoint-{10 * (step - self.kept)}", ignore_errors=True)
 
 
 class Viewer(threading.Thread):
@@ -166,17 +170,24 @@ def stretch(last: int, marks: np.ndarray) -> str:
     )
 
 
-def updates(number: int, viewers: int) -> None:
-    """Let a watch take in checkpoints, with viewers, and print what each stretch took."""
+def measured_one_by_one(number: int) -> list[range]:
+    """Return the stretches of updates that are measured."""
+    ends = [round(share * number) for share in (0.01, 0.1, 0.2, 0.5, 1.0)]
+    return [range(max(end - STRETCH, 0) + 1, end + 1) for end in ends]
+
+
+def updates(number: int, viewers: int, together: int) -> None:
+    """Let a watch take in checkpoints, with viewers, and print what the stretches took."""
     with tempfile.TemporaryDirectory() as made:
         folder, place = Path(made) / "run", Path(made) / "store"
         options = WeightOptions()
         store = Store.create(place, recipe=options.recipe())
         probes = weight_probes(["baselines", "updates"], options)
         sidecar, watchman = Sidecar(Follower(folder, rest=0), store, probes), Watchman(place)
-        trainer = Trainer(folder)
+        trainer = Trainer(folder, kept=together + 2)
         trainer.save(0)
         sidecar.look()
+        alone = {step for one in measured_one_by_one(number) for step in one}
         with beside(place, 0) as address:
             (server,) = multiprocessing.active_children()
             readers = [Viewer(address) for _ in range(viewers)]
@@ -186,12 +197,16 @@ def updates(number: int, viewers: int) -> None:
             print("updates        watch: ms each, p99, MB     server: ms each, MB")
             for step in range(1, number + 1):
                 trainer.save(step)
+                if step % together and step not in alone and step + 1 not in alone:
+                    continue  # more come before the next look
                 began = time.process_time()
                 sidecar.look()
                 watchman.judge()
                 spent = time.process_time() - began
+                if step not in alone:
+                    continue
                 marks.append((spent, taken(os.getpid())[1], *taken(server.pid or 0)))
-                if len(marks) == max(number // 10, 1):
+                if step + 1 not in alone:
                     print(stretch(step, np.array(marks)), flush=True)
                     marks = []
             time.sleep(3)
@@ -244,12 +259,13 @@ def main() -> None:
     parser.add_argument("--model", default="xl-97k")
     parser.add_argument("--updates", type=int, default=10_000)
     parser.add_argument("--viewers", type=int, default=5)
+    parser.add_argument("--together", type=int, default=1)
     parser.add_argument("--seconds", type=float, default=60.0)
     given = parser.parse_args()
     if given.part == "inside":
         inside(given.steps, given.model)
     elif given.part == "updates":
-        updates(given.updates, given.viewers)
+        updates(given.updates, given.viewers, given.together)
     else:
         share(given.seconds)
 
