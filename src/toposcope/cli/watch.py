@@ -208,11 +208,9 @@ def _sidecar(
 
 def _be_small() -> None:
     """Take one thread and a low priority, so that the trainer is not disturbed."""
-    import numba
-    from threadpoolctl import threadpool_limits
+    from toposcope.kernels.threads import one_thread
 
-    threadpool_limits(limits=1)
-    numba.set_num_threads(1)
+    one_thread()
     os.nice(10)
 
 
