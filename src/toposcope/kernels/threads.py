@@ -57,10 +57,10 @@ def one_thread() -> None:
     import pyarrow as pa
     from threadpoolctl import threadpool_limits
 
-    threadpool_limits(limits=1)
     numba.set_num_threads(1)
     pa.set_cpu_count(1)
     pa.set_io_thread_count(1)
+    threadpool_limits(limits=1)  # last: of the pools that are there by now
 
 
 def worker_pool() -> ThreadPoolExecutor:
