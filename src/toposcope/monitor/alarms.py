@@ -50,6 +50,7 @@ class Watchman:
         self.family = AlarmFamily(rate, TESTS if target is None else {**TESTS, TEST: 1.0})
         self._target = watching(self._live.store.path, target, self.family.rate_of)
         self._number = 0
+        self._listed: pd.DataFrame | None = None
         self._runs: dict[str, RunWatch] = {}
         self._persistence: dict[str, StoppingRule] = {}
         self._losses: dict[str, ByStep] = {}
@@ -71,13 +72,13 @@ class Watchman:
     def judge(self) -> list[Event]:
         """Take in what the store has new; return the alarms and notices that follow from it."""
         new = self._live.snapshot(self._number)
-        self._number = new.number
+        self._number, self._listed = new.number, None
         found: list[Alert] = []
         for run, table in new.metrics.groupby("run", sort=True):
             table = table.sort_values("step")
             found += self._watch(str(run)).metrics(table)
             self._remember(str(run), table)
-        for run, of_run in new.features.groupby("run", sort=True):
+        for run, of_run in _plain(new.features).groupby("run", sort=True):
             for at, rows in of_run.groupby("step", sort=True):
                 step = int(str(at))
                 found += self._watch(str(run)).checkpoint(step, rows)
@@ -96,7 +97,7 @@ class Watchman:
         """Return the steps at which a run will be measured, None where its configuration does not say."""
         import json
 
-        runs = self._live.store.runs()
+        runs = self._runs_now()
         known = runs[runs["run"] == run]
         config = json.loads(known["config"].iloc[0] or "{}") if len(known) else {}
         last = config.get("planned_steps") or config.get("steps")
@@ -124,8 +125,14 @@ class Watchman:
         sentence = f"loss {loss:.4g} is above the band of {len(others)} other seeds at this step"
         return [Alert("alarm", "sibling band", run, step, sentence, {"p": p})]
 
+    def _runs_now(self) -> pd.DataFrame:
+        """Return what is known of the runs, read once for each look."""
+        if self._listed is None:
+            self._listed = self._live.store.runs()
+        return self._listed
+
     def _kin(self, run: str) -> list[str]:
-        runs = self._live.store.runs()
+        runs = self._runs_now()
         own = runs[runs["run"] == run]
         if not len(own) or not own["family"].iloc[0]:
             return []
@@ -221,6 +228,12 @@ class ByStep:
         place = bisect.bisect_left(self._steps, step)
         there = place < len(self._steps) and self._steps[place] == step
         return self._values[place] if there else float("nan")
+
+
+def _plain(rows: pd.DataFrame) -> pd.DataFrame:
+    """Return rows with their texts as plain objects: comparing few of them takes half the time."""
+    texts = [name for name, kind in rows.dtypes.items() if kind == "string" or kind == "str"]
+    return rows.astype(dict.fromkeys(texts, object))
 
 
 def _says(look: PanelLook) -> bool:
