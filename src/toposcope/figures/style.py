@@ -91,6 +91,16 @@ def new_figure(
     return figure, axes
 
 
+@contextmanager
+def on_axes(ax: Axes | None, height: float) -> Iterator[Axes]:
+    """Give the caller's axes as they are, or new ones, `height` inches tall, in the house style."""
+    if ax is not None:
+        yield ax
+        return
+    with house():
+        yield new_figure(height)[1][0, 0]
+
+
 def sequential(count: int) -> list[str]:
     """Return `count` viridis colours from dark to light, without the yellow end that vanishes on white."""
     viridis = mpl.colormaps["viridis"]

@@ -48,7 +48,7 @@ def freed(x: Whitened, y: Whitened) -> tuple[Whitened, Whitened, np.ndarray]:
         gone = _turns(x, y) & differ
         if gone.any():
             x, y = (replace(z, e=np.where(gone, 0.0, z.e)) for z in (x, y))
-            for j in np.flatnonzero(gone.any(axis=0)):
+            for j in np.flatnonzero(gone.any(axis=0)).tolist():
                 last = x.steps[np.flatnonzero(gone[:, j])[-1]]
                 _add(notes, j, f"both turn sharply up to step {last:g}: those checkpoints left out")
     return *_without_waves(x, y, differ, notes), notes
@@ -69,7 +69,7 @@ def _without_shapes(x: Whitened, y: Whitened, differ: np.ndarray) -> tuple[White
         return x, y, notes
     x, y = (replace(z, e=z.e.copy(), left=z.left.copy()) for z in (x, y))
     chance = betaincc(*(part[:, None] for part in _beta(n)), both[:, at])
-    for j, place in zip(at, chance.argmin(axis=0), strict=True):
+    for j, place in zip(at.tolist(), chance.argmin(axis=0).tolist(), strict=True):
         halves = _bases(n)[place] * 2.0 / FINER
         period = 2.0 * n / halves
         for z in (x, y):
@@ -116,7 +116,7 @@ def _without_waves(
     if not found.any():
         return x, y
     x, y = (replace(z, e=z.e.copy(), left=z.left.copy()) for z in (x, y))
-    for j in np.flatnonzero(found):
+    for j in np.flatnonzero(found).tolist():
         half = both[:, j].argmax() + 1
         for z in (x, y):
             _project(z, j, np.array([half]))
