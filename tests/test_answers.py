@@ -106,9 +106,9 @@ def _signs(ax: matplotlib.axes.Axes) -> dict[str, list[list[float]]]:
 
 def test_an_audit_draws_every_checkpoint_and_every_finding_at_its_step():
     found = (
-        AuditFinding("b", 20, "unreadable", "", "ends too early"),
-        AuditFinding("b", None, "stated-step", "", "says another"),
-        AuditFinding("a", 10, "unreadable", "", "ends too early"),
+        AuditFinding("b", 20, "", "ends too early", fault="unreadable"),
+        AuditFinding("b", None, "", "says another", fault="stated-step"),
+        AuditFinding("a", 10, "", "ends too early", fault="unreadable"),
     )
     audit = Audit({"a": (0, 10), "b": (10, 20)}, found)
     assert (audit.checkpoints, audit.runs) == (4, 2)
@@ -123,7 +123,7 @@ def test_an_audit_draws_every_checkpoint_and_every_finding_at_its_step():
 
 def test_of_many_runs_those_with_findings_are_drawn():
     steps = {f"run{n:02d}": (0, 1) for n in range(60)}
-    ax = Audit(steps, (AuditFinding("run59", 1, "zero", "a", "is zero"),)).plot()
+    ax = Audit(steps, (AuditFinding("run59", 1, "a", "is zero", fault="zero"),)).plot()
     names = [label.get_text() for label in ax.get_yticklabels()]
     assert len(names) == 40
     assert names[-1] == "run59"

@@ -213,18 +213,33 @@ class Checkpoint:
 
 
 @dataclass(frozen=True, slots=True)
-class AuditFinding:
-    """Something wrong with a run; `step` is None and `tensor` empty where it concerns no single one.
+class Told:
+    """Something said of a tensor at a step of a run, or of many at once.
 
-    >>> print(AuditFinding("a", 100, "unreadable", "", "the file ends too early"))
-    a step 100: unreadable: the file ends too early
+    `step` is None and `tensor` empty where it concerns no single one. Where a line stands for `count` equal
+    ones, `run`, `step`, `tensor` and the message's beginning are those of the first, and `runs`, `steps` and
+    `tensors` hold every one that it was said of; they are empty where it stands for itself.
     """
 
     run: str
     step: int | None
-    fault: str
     tensor: str
     message: str
+    count: int = 1
+    runs: tuple[str, ...] = ()
+    steps: tuple[int, ...] = ()
+    tensors: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class AuditFinding(Told):
+    """Something wrong with a series, or many equal things; `fault` is its kind.
+
+    >>> print(AuditFinding("a", 100, "", "the file ends too early", fault="unreadable"))
+    a step 100: unreadable: the file ends too early
+    """
+
+    fault: str = ""
 
     def __str__(self) -> str:
         """Return where, what, and in words."""

@@ -53,8 +53,8 @@ class Audit:
 
     `steps` are those of every run's checkpoints.
 
-    >>> audit = Audit({"a": (0, 10)}, (AuditFinding("a", 10, "identical", "", "holds what step 0 holds"),))
-    >>> print(audit)
+    >>> found = AuditFinding("a", 10, "", "holds what step 0 holds", fault="identical")
+    >>> print(Audit({"a": (0, 10)}, (found,)))
     2 checkpoints of 1 run: 1 finding; the first:
     a step 10: identical: holds what step 0 holds
     """

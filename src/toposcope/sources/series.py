@@ -115,7 +115,7 @@ class Series:
     def findings(self) -> tuple[AuditFinding, ...]:
         """The checkpoints that are left out, since another one of the run has their step."""
         return tuple(
-            AuditFinding(one.run, one.step, "duplicate-step", "", f"{one.uri} has this step as well")
+            AuditFinding(one.run, one.step, "", f"{one.uri} has this step as well", fault="duplicate-step")
             for one in self.duplicates
         )
 

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
@@ -74,12 +73,15 @@ class StoreReader:
     @property
     def findings(self) -> tuple[AuditFinding, ...]:
         """What an audit of the checkpoints found, and what could not be measured."""
-        named = [field.name for field in dataclasses.fields(AuditFinding)]
-        audited = [AuditFinding(**line) for line in self._whole("audit").select(named).to_pylist()]
+        audited = [_finding(line) for line in self._whole("audit").drop(["uri"]).to_pylist()]
         failed = self._measured("features", status=str(Status.FAILED)).to_pylist()
         lost = (
             AuditFinding(
-                row["run"], row["step"], "not measured", row["name"] or "", f"{row['probe']}: {row['note']}"
+                row["run"],
+                row["step"],
+                row["name"] or "",
+                f"{row['probe']}: {row['note']}",
+                fault="not measured",
             )
             for row in failed
         )
@@ -147,3 +149,9 @@ class StoreReader:
         files = sorted((self.path / table).glob(pattern))
         whole = [parts.Part(path, path.name, table, (path.name,), pack=True) for path in files]
         return parts.read(whole, TABLES[table])
+
+
+def _finding(line: dict[str, Any]) -> AuditFinding:
+    """Return a line of the table of an audit as what was found."""
+    many = {name: tuple(line[name] or ()) for name in ("runs", "steps", "tensors")}
+    return AuditFinding(**{**line, **many, "count": line["count"] or 1})

@@ -64,7 +64,7 @@ class Trained:
     def findings(self) -> tuple[AuditFinding, ...]:
         """The runs that failed, and why."""
         return tuple(
-            AuditFinding(one.run.run, None, "failed", "", one.problem)
+            AuditFinding(one.run.run, None, "", one.problem, fault="failed")
             for one in self.runs
             if one.status == "failed"
         )

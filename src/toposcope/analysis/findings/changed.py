@@ -14,7 +14,7 @@ from toposcope.analysis.findings.base import Finding
 from toposcope.analysis.forms import extent
 from toposcope.analysis.groups import families_of, short
 from toposcope.analysis.hidden import PROBE, WITH_NULL, of_layer
-from toposcope.analysis.lines import curve, null_band, select
+from toposcope.analysis.lines import LEAST, curve, null_band, select
 from toposcope.types import Scope
 
 if TYPE_CHECKING:
@@ -34,6 +34,7 @@ def changed(study: Study) -> Finding:
     nulls = nulls_of(study)
     numbers = {
         **_who(study), "quality": quality, "moves": moves, "nulls": [asdict(null) for null in nulls],
+        "null_draws": _null_draws(study), "least_draws": LEAST,
         "null": _NULLS.get(study.subject.name, "the same weights in random order"),
     }  # fmt: skip
     moved = bool(quality) or any(move["rose"] or move["fell"] for move in moves)
@@ -120,35 +121,51 @@ class BesideNull:
 
 def nulls_of(study: Study) -> list[BesideNull]:
     """Return the comparison of every leading feature with its null, at the last checkpoint."""
+    found = [_beside(study, label, own, null) for label, own, null in _beside_their_nulls(study)]
+    return [one for one in found if one is not None]
+
+
+def _null_draws(study: Study) -> int:
+    """Return how many draws the leading nulls have at most; a band takes `LEAST` of them."""
+    return max(
+        (
+            int(null_band(null, group.runs)["draws"].max())
+            for _, _, null in _beside_their_nulls(study)
+            for group in study.sizes
+            if null["run"].isin(group.runs).any()
+        ),
+        default=0,
+    )
+
+
+def _beside_their_nulls(study: Study) -> list[tuple[str, pd.DataFrame, pd.DataFrame]]:
+    """Return the column, the measured rows and the rows of the null of every leading feature that has one."""
     if "probe" not in study.features:
         return []
     if study.subject.name == "representations":
         rows = of_layer(study.features[study.features["probe"] == PROBE], None)
         nulls = nulls_by_feature(study.series.catalogue, PROBE)
         pairs = [(n, nulls[n], f"{PROBE}/euclidean/hidden/{n}") for n in WITH_NULL if n in nulls]
-        found = [
-            _beside(study, label, select(rows, name, probe=PROBE), select(rows, null, probe=PROBE))
+        return [
+            (label, select(rows, name, probe=PROBE), select(rows, null, probe=PROBE))
             for name, null, label in pairs
         ]
-    elif study.subject.name == "landscape":
+    if study.subject.name == "landscape":
         of_surface = {"probe": "surface", "scope": Scope.MODEL}
         nulls = nulls_by_feature(study.series.catalogue, "surface")
-        found = [
-            _beside(
-                study, f"surface/{name}", select(study.features, name, **of_surface),
+        return [
+            (
+                f"surface/{name}", select(study.features, name, **of_surface),
                 select(study.features, nulls[name], **of_surface),
             )
             for name in ("minima", "average_persistence") if name in nulls
         ]  # fmt: skip
-    else:
-        probe = "gradient_" * (study.subject.name == "gradients") + "neural_persistence"
-        of_model = {"probe": probe, "filtration": study.filtration, "scope": Scope.MODEL}
-        label = f"{probe}/{study.filtration}/neural_persistence"
-        own = select(study.whole, "neural_persistence", **of_model)
-        null = nulls_by_feature(study.series.catalogue, probe).get("neural_persistence")
-        shuffled = [select(study.whole, null, **of_model)] if null else []
-        found = [_beside(study, label, own, rows) for rows in shuffled]
-    return [one for one in found if one is not None]
+    probe = "gradient_" * (study.subject.name == "gradients") + "neural_persistence"
+    of_model = {"probe": probe, "filtration": study.filtration, "scope": Scope.MODEL}
+    label = f"{probe}/{study.filtration}/neural_persistence"
+    own = select(study.whole, "neural_persistence", **of_model)
+    null = nulls_by_feature(study.series.catalogue, probe).get("neural_persistence")
+    return [(label, own, select(study.whole, null, **of_model))] if null else []
 
 
 def _beside(study: Study, column: str, measured: pd.DataFrame, nulls: pd.DataFrame) -> BesideNull | None:
