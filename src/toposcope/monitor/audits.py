@@ -11,9 +11,10 @@ from typing import Any
 from toposcope.errors import InputError
 from toposcope.monitor.follow import Follower
 from toposcope.repeats import together
-from toposcope.sources.audit import AuditFinding, audit
+from toposcope.sources.audit import audit
 from toposcope.sources.series import Series
 from toposcope.store import Store
+from toposcope.types import AuditFinding
 
 REST = 20.0
 """An audit rests so many times as long as it took: it reads a sample of every checkpoint that is there."""

@@ -11,10 +11,10 @@ import numpy as np
 from toposcope.errors import SourceError
 from toposcope.progress import track
 from toposcope.repeats import together
-from toposcope.sources.audit_checks import CHECKS, AuditFinding
+from toposcope.sources.audit_checks import CHECKS
 from toposcope.sources.audit_evidence import distance, gather
 from toposcope.sources.series import Series
-from toposcope.types import Checkpoint
+from toposcope.types import AuditFinding, Checkpoint
 
 MAX_FOLLOWED = 64
 """How many findings about single tensors are looked into for what happened to them."""
@@ -39,7 +39,7 @@ def audit(series: Series, *, cheap: bool = False, quiet: bool = True) -> list[Au
     list of AuditFinding
         By run, step and fault; many equal ones are one, with their number, steps, tensors and runs.
     """
-    found: list[AuditFinding] = list(_duplicates(series))
+    found = list(series.findings)
     for run in series.names:
         steps = list(
             track(gather(series, run, cheap=cheap), f"auditing {run}", len(series.of_run(run)), quiet=quiet)
@@ -67,12 +67,6 @@ def _once(findings: list[AuditFinding]) -> list[AuditFinding]:
         if finding.fault not in PATH_FAULTS
         or ((finding.step, finding.tensor) not in known and finding.step not in whole)
     ]
-
-
-def _duplicates(series: Series) -> Iterator[AuditFinding]:
-    for checkpoint in series.duplicates:
-        text = f"{checkpoint.uri} has this step as well"
-        yield AuditFinding(checkpoint.run, checkpoint.step, "", text, fault="duplicate-step")
 
 
 def _metrics(series: Series, run: str) -> Iterator[AuditFinding]:
@@ -156,6 +150,3 @@ def _transformed(
 
 def _told(finding: AuditFinding, fault: str, message: str) -> AuditFinding:
     return dataclasses.replace(finding, fault=fault, message=message)
-
-
-__all__ = ["AuditFinding", "audit"]

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from toposcope.repeats import Told
 from toposcope.sources.audit_evidence import StepEvidence, TensorEvidence
+from toposcope.types import AuditFinding
 
 SMALL = 64
 """Tensors with fewer elements fluctuate too much to be judged by their step-to-step change."""
@@ -30,13 +30,6 @@ MAD_SIGMAS = 10.0
 
 JUMP = math.log(4.0)
 """... and is at least this large in log units."""
-
-
-@dataclass(frozen=True, slots=True)
-class AuditFinding(Told):
-    """Something wrong with a series, or many equal things; `fault` is its kind."""
-
-    fault: str = ""
 
 
 Evidence = Sequence[StepEvidence]

@@ -90,6 +90,7 @@ AUDIT = pa.schema(
         ("fault", _text),
         ("tensor", _text),
         ("message", _text),
+        ("count", pa.int64()),
         ("runs", pa.list_(_text)),
         ("steps", pa.list_(pa.int64())),
         ("tensors", pa.list_(_text)),

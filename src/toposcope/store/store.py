@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import json
 import operator
+import os
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
@@ -12,10 +13,11 @@ from typing import TYPE_CHECKING, Self
 import pyarrow as pa
 
 from toposcope.errors import StoreError
-from toposcope.store import columns, newest, parts
+from toposcope.store import columns, log, newest, parts
 from toposcope.store.manifest import MANIFEST, difference, kind_of, provenance, write_manifest
-from toposcope.store.reading import expression, steady
-from toposcope.store.schema import SCHEMA_VERSION, TABLES
+from toposcope.store.reader import StoreReader
+from toposcope.store.reading import steady
+from toposcope.store.schema import METRICS, SCHEMA_VERSION, TABLES
 from toposcope.store.units import KeptDiagram, Result, Unit, recipe_hash
 from toposcope.types import Checkpoint, Feature, Row, Run, Status
 
@@ -25,8 +27,8 @@ if TYPE_CHECKING:
 _MEASURED = ("features", "diagrams")
 
 
-class Store:
-    """A results folder. Make one with `Store.create` or `Store.open`.
+class Store(StoreReader):
+    """A results folder. Make one with `Store.create` or `Store.open`; printed, it says what it holds.
 
     Many processes may write to one store at once, on one machine or on a shared folder, without a
     lock: a unit is one file, or a line of a pack's footer, and appears whole or not at all. A run, step
@@ -44,11 +46,10 @@ class Store:
     """
 
     def __init__(self, path: Path, recipe: Mapping[str, object]) -> None:
-        self.path = path
+        super().__init__(path)
         self.recipe = dict(recipe)
         self.recipe_hash = recipe_hash(recipe)
         self._known: dict[str, dict[newest.Slot, str]] = {}
-        self._last = -1
 
     @classmethod
     def create(cls, path: str | Path, *, recipe: Mapping[str, object]) -> Self:
@@ -170,14 +171,16 @@ class Store:
             path = self.path / "runs" / f"{parts.slug(run.run)}.parquet"
             parts.write_atomically(columns.runs([run]), path, self._metadata())
 
-    def write_metrics(self, metrics: pd.DataFrame) -> None:
-        """Write per-step metrics, each run in the place of what was there for it."""
-        layout = TABLES["metrics"]
+    def write_metrics(self, metrics: pd.DataFrame, *, add: bool = False) -> None:
+        """Write per-step metrics, each run in the place of what was there for it.
+
+        With `add`, in the place of what was there at the same steps: rows at other steps stay.
+        """
+        write = log.put if add else log.write
         for run, frame in metrics.groupby("run", sort=True):
-            frame = frame.reindex(columns=layout.names)
-            table = pa.Table.from_pandas(frame, schema=layout, preserve_index=False)
-            path = self.path / "metrics" / f"{parts.slug(str(run))}.parquet"
-            parts.write_atomically(table, path, self._metadata())
+            frame = frame.reindex(columns=METRICS.names)
+            table = pa.Table.from_pandas(frame, schema=METRICS, preserve_index=False)
+            write(self.path / "metrics", str(run), table, self._metadata())
 
     def write_audit(self, uri: str, findings: Iterable[Mapping[str, object]]) -> None:
         """Write what an audit of the series `uri` found, in the place of its earlier findings."""
@@ -188,45 +191,6 @@ class Store:
         """Write what a probe declares, in the place of what was there for it."""
         path = self.path / "catalogue" / f"{parts.slug(probe)}.parquet"
         parts.write_atomically(columns.catalogue(probe, features), path, self._metadata())
-
-    def catalogue(self) -> pd.DataFrame:
-        """Return what the probes of the store declare: one line for each of their features.
-
-        Columns probe, feature, label, unit, kind, null_of, primary, description, scopes, filtrations,
-        aggregate, excess_of, per_log_step_of, target and log_target: the fields of `toposcope.types.Feature`.
-        """
-        return self._whole("catalogue").to_pandas()
-
-    def runs(self) -> pd.DataFrame:
-        """Return the runs, one line each."""
-        return self._whole("runs").to_pandas()
-
-    def metrics(self, run: str | None = None) -> pd.DataFrame:
-        """Return the metrics, one line per run and step."""
-        return self._whole("metrics", run=run).to_pandas()
-
-    def audit(self) -> pd.DataFrame:
-        """Return what the audits of the series found."""
-        return self._whole("audit").to_pandas()
-
-    def features(
-        self, probe: str | None = None, feature: str | Sequence[str] | None = None, run: str | None = None
-    ) -> pd.DataFrame:
-        """Return the feature lines, all or those of one probe, feature (or several) and run.
-
-        The order is the same whichever form the parts have: run, probe, feature, step.
-        """
-        return self._measured("features", probe=probe, run=run, feature=feature).to_pandas()
-
-    def diagrams(
-        self,
-        probe: str | None = None,
-        name: str | None = None,
-        run: str | None = None,
-        scope: str | None = None,
-    ) -> pd.DataFrame:
-        """Return the kept diagrams; `birth` and `death` hold one array each per line."""
-        return self._measured("diagrams", probe=probe, run=run, name=name, scope=scope).to_pandas()
 
     def compact(self, most: int | None = None) -> int:
         """Join the parts of each run and probe into one file, and return how many files went.
@@ -255,11 +219,6 @@ class Store:
         self._last = parts.write_number(self._last)
         return self._last
 
-    def _scan(self, table: str) -> list[parts.Part]:
-        live = parts.scan(self.path / table)
-        self._last = max([self._last, *(part.latest for part in live)])
-        return live
-
     def _has(self, table: str, unit: Unit) -> bool:
         key, slot = unit.key(self.recipe_hash), _slot(unit)
         known = self._live_keys(table)
@@ -282,11 +241,6 @@ class Store:
         if table not in self._known:
             self._known[table] = steady(load)
         return self._known[table]
-
-    def _newest(self, table: str, live: Sequence[parts.Part]) -> dict[newest.Slot, str]:
-        """Return the key that counts in each slot; diagrams of superseded features do not count."""
-        others = self._scan("features") if table == "diagrams" else []
-        return newest.newest([*live, *others])
 
     def _unit_path(self, table: str, unit: Unit) -> Path:
         return (
@@ -332,12 +286,15 @@ class Store:
         parts.write_atomically(parts.sort_stably(rows, order), path, noted)
 
     def _compact(self, table: str, most: int | None) -> int:
-        live = self._scan(table)
+        live = [part for part in self._scan(table) if not part.failed]
+        full = {part.path for part in live if part.pack and most is not None and len(part.held) >= most}
+        if table == "features":  # a full one at whose steps no other is holds nothing that is superseded
+            shared = newest.overlapping(live)
+            live = [part for part in live if part.path not in full or part.path in shared]
         wanted = self._newest(table, live)
         groups: dict[tuple[str, str], list[parts.Part]] = {}
         for part in live:
-            full = part.pack and most is not None and len(part.held) >= most
-            if not part.failed and not (full and not _holds_superseded(part, wanted)):
+            if part.path not in full or _holds_superseded(part, wanted):
                 groups.setdefault((part.owner, part.probe), []).append(part)
         gone = 0
         for group in groups.values():
@@ -353,8 +310,9 @@ class Store:
         held = newest.live_units(group, wanted)
         name = parts.pack_name(group[0].owner, group[0].probe, [unit.key for unit in held])
         claimed = {part.path: part.written for part in group}
+        there = set(os.listdir(folder))
         for part in group:
-            claimed |= parts.replaced(part)
+            claimed |= parts.replaced(part, there)
         old = {path: written for path, written in claimed.items() if path.name != name and path.exists()}
         replaces = {path.name: written for path, written in old.items()}
         self._write_pack(table, folder / name, rows, held, written=self._write_number(), replaces=replaces)
@@ -364,31 +322,12 @@ class Store:
 
     def _sweep_up(self, table: str) -> int:
         """Remove files that a pack claims but whose removal was interrupted."""
-        stale = {path for part in self._scan(table) for path in parts.replaced(part)}
+        live = self._scan(table)
+        there = set(os.listdir(self.path / table)) if live else set()
+        stale = {path for part in live for path in parts.replaced(part, there)}
         for path in stale:
             path.unlink(missing_ok=True)
         return len(stale)
-
-    def _measured(self, table: str, **wanted: str | Sequence[str] | None) -> pa.Table:
-        probe, run = wanted.get("probe"), wanted.get("run")
-
-        def load() -> pa.Table:
-            live = self._scan(table)
-            counted = self._newest(table, live)
-            if probe is not None:
-                live = [part for part in live if part.probe == probe]
-            if run is not None:
-                live = [part for part in live if part.owner == parts.slug(str(run))]
-            kept, superseded = newest.split(live, counted)
-            return parts.read(kept, TABLES[table], expression(wanted), superseded)
-
-        return steady(load)
-
-    def _whole(self, table: str, run: str | None = None) -> pa.Table:
-        pattern = f"{'[!.]*' if run is None else parts.slug(run)}.parquet"
-        files = sorted((self.path / table).glob(pattern))
-        whole = [parts.Part(path, path.name, table, (path.name,), pack=True) for path in files]
-        return parts.read(whole, TABLES[table])
 
     def _metadata(self) -> dict[str, object]:
         return provenance() | {"recipe": self.recipe, "recipe_hash": self.recipe_hash}

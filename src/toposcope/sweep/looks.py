@@ -15,12 +15,12 @@ from typing import TYPE_CHECKING
 from toposcope.probes.snapshot import RunReader, unless_unreadable
 from toposcope.repeats import together
 from toposcope.store.looks import look_file, read_look, write_look
-from toposcope.types import Checkpoint
+from toposcope.types import AuditFinding, Checkpoint
 
 if TYPE_CHECKING:
     import numpy as np
 
-    from toposcope.sources import AuditFinding, Series
+    from toposcope.sources import Series
 
 
 def is_fetched(series: object, checkpoint: Checkpoint) -> bool:
