@@ -18,7 +18,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.image import imread
 
-from toposcope.figures.style import on_axes, say_empty, thumbnail, to_png, to_svg
+from toposcope.figures.style import WIDTH, on_axes, say_empty, thumbnail, to_png, to_svg
 
 WORTH = 4
 """Fewer figures than this are drawn before a second process has started."""
@@ -43,11 +43,13 @@ def render(figure: Figure) -> Rendered:
 
 def show_picture(path: Path | None, ax: Axes | None = None) -> Axes:
     """Show a figure's PNG file on axes, as it is."""
-    with on_axes(ax, 5.6) as ax:
-        if path is None:
+    image = None if path is None else imread(path)
+    height = 2.0 if image is None else WIDTH * image.shape[0] / image.shape[1]
+    with on_axes(ax, height) as ax:
+        if image is None:
             say_empty(ax, "no figure was drawn")
         else:
-            ax.imshow(imread(path), interpolation="antialiased")
+            ax.imshow(image, interpolation="antialiased")
             ax.set_axis_off()
     return ax
 
