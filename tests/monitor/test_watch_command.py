@@ -70,6 +70,23 @@ def test_one_look_never_sleeps_and_gives_way_unless_it_has_a_whole_core(
     assert (code, asked, [seconds for seconds in slept if seconds > 0]) == (0, nice, [])
 
 
+def test_a_checkpoint_without_a_finite_tensor_is_an_alarm(tmp_path, capsys):
+    for step in (10, 20):
+        _save(tmp_path / "run", step)
+    assert _watch(capsys, tmp_path / "run", *_options(tmp_path))[0] == 0
+    _save(tmp_path / "run", 30)
+    path = tmp_path / "run" / "checkpoint-30" / "model.safetensors"
+    save_file({name: np.full((12, 10), np.nan, np.float32) for name in NAMES}, path)
+    code, printed = _watch(capsys, tmp_path / "run", *_options(tmp_path), "--json")
+    told = json.loads(printed.out)
+    assert code == 1
+    assert told["answer"].startswith("alarm: layers.0.mlp.fc1.weight holds NaN or infinite weights")
+    (alarm,) = told["alarms"]
+    assert (alarm["run"], alarm["step"], alarm["last_good"]) == ("run", 30, 20)
+    _, printed = _watch(capsys, tmp_path / "run", *_options(tmp_path), "--json")
+    assert json.loads(printed.out)["alarms"] == told["alarms"]  # written once
+
+
 def test_spoilt_tensors_of_a_watched_checkpoint_are_told_together(tmp_path, capsys):
     _save(tmp_path / "run", 10, fault=True)
     path = tmp_path / "run" / "checkpoint-10" / "model.safetensors"

@@ -15,6 +15,7 @@ from toposcope.monitor.journal import Event
 from toposcope.monitor.run_watch import TESTS, Alert, PanelLook, RunWatch, culprits
 from toposcope.monitor.session import LiveStore
 from toposcope.monitor.target import TEST, watching
+from toposcope.sources.content import NOT_FINITE
 from toposcope.topology.early_stopping import StoppingRule
 from toposcope.types import Normalization, Scope
 
@@ -83,6 +84,7 @@ class Watchman:
                 step = int(str(at))
                 found += self._watch(str(run)).checkpoint(step, rows)
                 found += self._plateau(str(run), step, rows) + self._siblings(str(run), step)
+        found += [alert for event in new.events if (alert := _nothing_finite(event)) is not None]
         if self._target is not None and len(new.metrics):
             found += self._target.look()
         events = [self._write(finding) for finding in found if _key(finding) not in self._told]
@@ -228,6 +230,18 @@ class ByStep:
         place = bisect.bisect_left(self._steps, step)
         there = place < len(self._steps) and self._steps[place] == step
         return self._values[place] if there else float("nan")
+
+
+def _nothing_finite(event: Event) -> Alert | None:
+    """Return the alarm of a checkpoint of which no probe found a finite tensor: it has no rows to judge."""
+    if event.kind != "measured" or event.step is None or event.data.get("units"):
+        return None
+    notes = [str(note) for note in event.data.get("problems", ()) if NOT_FINITE in str(note)]
+    if not notes:
+        return None
+    first = notes[0].partition(f" {NOT_FINITE}")[0].partition("tensor ")[2].strip("'")
+    sentence = f"{first} {NOT_FINITE}, and no other tensor could be measured"
+    return Alert("alarm", "not finite", event.run, event.step, sentence)
 
 
 def _plain(rows: pd.DataFrame) -> pd.DataFrame:

@@ -17,6 +17,7 @@ from toposcope.analysis.alarms.residuals import OneStepAhead
 from toposcope.analysis.alarms.spending import AlarmFamily, level
 from toposcope.analysis.phases.online import OnlineDetector
 from toposcope.monitor.content import Content, Fault
+from toposcope.sources.content import NOT_FINITE
 from toposcope.types import Normalization, Scope, Status
 
 if TYPE_CHECKING:
@@ -167,10 +168,7 @@ class RunWatch:
         return self._tell("loss drift", step, "the loss has been rising for several stretches of the run")
 
     def _not_finite(self, step: int, broken: Iterable[str]) -> list[Alert]:
-        return [
-            Alert("alarm", "not finite", self.run, step, f"{name} holds NaN or infinite weights")
-            for name in broken
-        ][:1]
+        return [Alert("alarm", "not finite", self.run, step, f"{name} {NOT_FINITE}") for name in broken][:1]
 
     def _spoilt(self, step: int, faults: Sequence[Fault]) -> list[Alert]:
         """Report what the checks of content found, as one alarm."""
@@ -221,8 +219,7 @@ class RunWatch:
 def culprits(look: PanelLook, most: int = 8) -> list[dict[str, object]]:
     """Return what moved most beyond its own history at one checkpoint, each matrix or head once."""
     found: list[dict[str, object]] = [
-        {"name": name, "head": None, "feature": "finite", "sentence": "holds NaN or infinite weights"}
-        for name in look.broken
+        {"name": name, "head": None, "feature": "finite", "sentence": NOT_FINITE} for name in look.broken
     ]
     found += [fault.line() for fault in look.faults]
     told: set[tuple[str, int]] = {fault.key[:2] for fault in look.faults}

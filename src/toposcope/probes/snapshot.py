@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar, runtime_checkable
 
 from toposcope.errors import InputError, SourceError
-from toposcope.sources.content import all_finite
+from toposcope.sources.content import NOT_FINITE, all_finite
 from toposcope.types import Checkpoint, Matrix, Role
 
 if TYPE_CHECKING:
@@ -246,8 +246,6 @@ class Snapshot:
 
 
 def _spoilt(at: Checkpoint, matrix: Matrix) -> Spoilt:
-    fault = matrix.fault or (
-        "holds NaN or infinite weights; the run diverged or the file is damaged: leave this step out"
-    )
+    fault = matrix.fault or (f"{NOT_FINITE}; the run diverged or the file is damaged: leave this step out")
     note = f"run {at.run!r} step {at.step}: tensor {matrix.name!r} {fault}"
     return Spoilt(matrix.name, matrix.role, matrix.layer, matrix.head, note)

@@ -16,6 +16,9 @@ from toposcope.types import Checkpoint, Role, Run
 
 Signature = frozenset[tuple[str, tuple[int, ...]]]
 
+NOT_FINITE = "holds NaN or infinite weights"
+"""What is said of such a tensor."""
+
 _BLOCK = 1 << 18
 
 
@@ -123,7 +126,7 @@ def check_finite(checkpoint: Checkpoint, name: str, values: np.ndarray) -> None:
     """
     if not all_finite(values):
         raise SourceError(
-            f"run {checkpoint.run!r} step {checkpoint.step}: tensor {name!r} holds NaN or infinite weights; "
+            f"run {checkpoint.run!r} step {checkpoint.step}: tensor {name!r} {NOT_FINITE}; "
             "the run diverged or the file is damaged: leave this step out"
         )
 
