@@ -182,6 +182,20 @@ def test_a_csv_a_frame_and_a_path_give_the_same_analysis(frame, tmp_path):
         ts.analyze(frame, targets="nothing")
 
 
+@pytest.mark.parametrize(("n", "said"), [(8, "has 8 checkpoints, a test needs 12; add some"), (2, "has 2")])
+def test_nothing_computed_names_the_checkpoints_that_are_lacking(n, said):
+    few = pd.DataFrame({"step": range(n), "loss": np.linspace(3, 2, n), "mine": np.arange(n) ** 2.0})
+    with pytest.raises(InputError, match=said):
+        ts.analyze(few).refuse_nothing(("trends",))
+
+
+def test_a_missing_column_names_its_remedy(frame):
+    with pytest.raises(
+        InputError, match=r"column 'step' is missing .*: rename COLUMN=step; did you mean 'stepp'"
+    ):
+        ts.analyze(frame.rename(columns={"step": "stepp"}))
+
+
 def test_a_table_gets_a_page_of_its_own(frame, tmp_path):
     made = ts.report(ts.analyze(frame), tmp_path / "report")
     text = made.page.read_text(encoding="utf-8")

@@ -247,6 +247,15 @@ def test_too_large_a_measurement_is_refused_and_names_the_cheap_one(run, tmp_pat
     assert LandscapeStudy(large, source, tmp_path, ("sharpness",)).cost(series).forwards > 0
 
 
+@pytest.mark.parametrize(("names", "said"), [(("curvature",), True), (("sharpness",), False)])
+def test_the_announcement_says_what_modules_without_a_second_derivative_cost(
+    run, tmp_path, names, said
+) -> None:
+    study = LandscapeStudy(SMALL, ObjectiveSource(None), tmp_path, names)
+    words = study.announcement(open_series(str(run)))
+    assert ("no second derivative, curvature takes up to five times as long" in words) == said
+
+
 def test_a_checkpoint_of_another_model_is_named(tmp_path) -> None:
     one = run_folder(tmp_path / "one", tmp_path)
     other = run_folder(tmp_path / "two", tmp_path, models=["small-7k"])

@@ -26,6 +26,7 @@ from toposcope.analysis.sensitivity import measured_sensitivity
 from toposcope.analysis.subjects import Subject
 from toposcope.analysis.table import SeriesTable
 from toposcope.analysis.trends.confounds import confound_table, walk_bound
+from toposcope.analysis.trends.innovations import LEAST_LENGTH
 from toposcope.analysis.trends.usual import DEFAULT_DRAWS, Draws
 from toposcope.analysis.trends.verdicts import (
     LEAST_POINTS,
@@ -330,6 +331,11 @@ def why_nothing(study: Study) -> str:
         return f"the longest run has {longest} checkpoints, at least {LEAST_POINTS} are needed; add some"
     if study.series.catalogue.empty:
         return "the table has no feature column; add one"
+    if longest < LEAST_LENGTH:
+        return (
+            f"the longest run has {longest} checkpoints, a test needs {LEAST_LENGTH}; add some, or read what "
+            "changed: toposcope report STORE --out DIR"
+        )
     return "no part asked for fits these runs; --part all tries every one"
 
 

@@ -325,7 +325,10 @@ def _need(frame: pd.DataFrame, columns: Sequence[str], what: str) -> None:
     if missing:
         have = ", ".join(map(str, list(frame.columns)[:12]))
         near = did_you_mean(missing[0], frame.columns)
-        raise InputError(f"{what}: column {missing[0]!r} is missing (it has {have}); add or rename it{near}")
+        raise InputError(
+            f"{what}: column {missing[0]!r} is missing (it has {have}); add it, or say which one it is: "
+            f"--rename COLUMN={missing[0]}{near}"
+        )
 
 
 def _with_columns(rows: pd.DataFrame) -> pd.DataFrame:

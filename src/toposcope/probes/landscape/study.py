@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 NAMES = ("sharpness", "curvature", "surface", "paths", "retrain")
 CHEAP = ("sharpness",)
+_ONCE = "Where a module has no second derivative, curvature takes up to five times as long."
 BY_NAME = ("retrain",)
 """Measured when named, not with "all": it trains, and only runs of `toposcope train` can be trained."""
 
@@ -82,7 +83,8 @@ class LandscapeStudy:
         fixed = self.options.reach
         said = RULE if fixed is None else f"each axis reaches {fixed:g} of its unit, and a quarter of it"
         ranges = f" Range: {said}." if "surface" in self.names else ""
-        return f"The dearest probe takes {self.cost(series).sentence()} at each checkpoint.{ranges}"
+        once = f" {_ONCE}" if "curvature" in self.names or self.options.directions == "hessian" else ""
+        return f"The dearest probe takes {self.cost(series).sentence()} at each checkpoint.{once}{ranges}"
 
 
 def study_of_texts(
