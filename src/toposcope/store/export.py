@@ -133,7 +133,11 @@ def _write(table: pd.DataFrame, path: Path) -> Path:
     lists = [column for column in ("birth", "death") if column in table]
     flat = table.assign(
         **{column: table[column].map(lambda bars: " ".join(map(repr, map(float, bars)))) for column in lists},
-        **{column: table[column].map(" ".join) for column in ("scopes", "filtrations") if column in table},
+        **{
+            column: table[column].map(separator.join, na_action="ignore")
+            for column, separator in (("scopes", " "), ("filtrations", " "), ("leads", ", "))
+            if column in table
+        },
     )
     flat.to_csv(path, index=False)
     return path

@@ -193,7 +193,8 @@ class Store:
         """Return what the probes of the store declare: one line for each of their features.
 
         Columns probe, feature, label, unit, kind, null_of, primary, description, scopes, filtrations,
-        aggregate, excess_of, per_log_step_of, target and log_target: the fields of `toposcope.types.Feature`.
+        aggregate, excess_of, per_log_step_of, target, log_target, about and leads: the fields of
+        `toposcope.types.Feature`.
         """
         return self._whole("catalogue").to_pandas()
 

@@ -11,7 +11,7 @@ from toposcope.errors import InputError
 from toposcope.kernels.blas import SMALL_PRODUCT, one_blas_thread
 from toposcope.probes.base import Cost, Measured, Probe
 from toposcope.probes.representations.clouds import SPECTRAL_RANGE
-from toposcope.probes.representations.features import SETTINGS, SPECTRUM
+from toposcope.probes.representations.features import SENSITIVITY, SETTINGS, SPECTRUM
 from toposcope.probes.representations.options import RepresentationOptions
 from toposcope.probes.representations.reduce import reduce_cloud
 from toposcope.probes.representations.source import StateSource
@@ -54,7 +54,7 @@ class Sensitivity(Probe):
     options: RepresentationOptions
     source: StateSource
     grid: SensitivityOptions = field(default_factory=SensitivityOptions)
-    name: str = "sensitivity"
+    name: str = SENSITIVITY
     features: tuple[Feature, ...] = field(default=SETTINGS, repr=False)
     cost = Cost.COSTLY
 
