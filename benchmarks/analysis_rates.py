@@ -23,7 +23,7 @@ import toposcope.analysis.trends
 from toposcope.analysis.trends import simulators as sim
 from toposcope.analysis.trends.calibration import COLUMNS, VERDICT, case_rates, packed, simulated_cases
 from toposcope.analysis.trends.innovations import innovation_test
-from toposcope.analysis.trends.repeating import REPEATING_JUDGES, REPEATING_SETTING
+from toposcope.analysis.trends.repeating import REPEATING_BLIND, REPEATING_JUDGES, REPEATING_SETTING
 from toposcope.analysis.trends.setting import SETTING_NULLS
 from toposcope.analysis.trends.whitening import whiten
 from toposcope.seeding import rng
@@ -92,7 +92,7 @@ def main() -> None:
     if options.setting:
         return printed(SETTING_NULLS | REPEATING_SETTING, "setting", options.draws, grids)
     if options.repeating:
-        return printed(REPEATING_JUDGES, "repeating", options.draws, grids)
+        return printed(REPEATING_JUDGES | REPEATING_BLIND, "repeating", options.draws, grids)
     options.out.mkdir(parents=True, exist_ok=True)
     tables = {name: (GRIDS[name], simulate(name, options.draws, options.out)) for name in grids}
     if options.write:

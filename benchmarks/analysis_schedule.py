@@ -3,7 +3,8 @@
 Pairs of independent power laws (range 1) plus what each makes of the same schedule (a power of the learning
 rate that relaxes over a lag, both drawn for each series, of an amplitude up to the stated one), plus
 independent white noise; 51 even checkpoints, or `--checkpoints`. Without the learning rate a rejection is a
-shared cause; where the learning rate is known the test should not see it.
+shared cause; where the learning rate is known the test should not see it. `--nulls` prints instead how often
+pairs of the judging nulls, which answer no learning rate, are found beside each of four that are known.
 """
 
 from __future__ import annotations
@@ -12,7 +13,10 @@ import argparse
 
 import numpy as np
 
+from toposcope.analysis.trends import simulators as sim
+from toposcope.analysis.trends.blind import BLIND_NULLS
 from toposcope.analysis.trends.innovations import innovation_test
+from toposcope.analysis.trends.nulls import NULLS
 from toposcope.analysis.trends.whitening import whiten
 from toposcope.seeding import rng
 
@@ -59,12 +63,30 @@ def shared_drop(
     return series(generator, draws, 0.0, noise, share) + np.stack(left, axis=1)
 
 
+def of_nulls(draws: int, steps: np.ndarray) -> None:
+    """Print what is found of pairs of each null beside a known learning rate, on average and at most."""
+    share = steps / steps[-1]
+    known = rates(share) | {"warmup and cosine": rates(share)["cosine"] * np.minimum(share / 0.1, 1.0)}
+    for name, rate in known.items():
+        found = {}
+        for case, simulate in (NULLS | BLIND_NULLS).items():
+            g = rng(name=f"{name} beside nulls", null=case, n=len(steps), draw=draws)
+            x, y = (whiten(sim.at_steps(simulate, g, steps, draws), steps, rate) for _ in range(2))
+            found[case] = 100 * float(np.mean(innovation_test(x, y, intervals=False).p <= 0.05))
+        most = sorted(found, key=found.__getitem__)[:-4:-1]
+        worst = ", ".join(f"{case} {found[case]:.1f}" for case in most)
+        print(f"{name:32} {np.mean(list(found.values())):.1f}% on average; most: {worst}", flush=True)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--nulls", action="store_true")
     parser.add_argument("--draws", type=int, default=2000)
     parser.add_argument("--checkpoints", type=int, default=51)
     options = parser.parse_args()
     draws, steps = options.draws, np.arange(options.checkpoints) * 100.0
+    if options.nulls:
+        return of_nulls(draws, steps)
     print(
         f"rejections at a nominal 5%, {draws:,} pairs: rate not known, rate known (in brackets: not tested)"
     )

@@ -1,7 +1,7 @@
 """How often the search for bends cries wolf, and what it finds: python benchmarks/analysis_segments.py.
 
-On five grids of steps, the share of series in which it finds a bend, and in which the online detector raises
-an alarm (`--online`): plain curves of the kinds that were looked at while it was built;
+On five grids of steps, the share of series in which it finds a bend, or with `--online` in which the online
+detector raises an alarm: plain curves of the kinds that were looked at while it was built;
 blind ones, of kinds that were written down before it was run on any of them; then kinks, jumps and sigmoids,
 beside what a test finds that knows the noise (`oracle`, on the same trends and shapes). `--sharp` prints
 instead how often gradual and sudden changes, and walks, are called sharp, on 51 even steps.
@@ -209,7 +209,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--draws", type=int, default=400)
     parser.add_argument("--grids", nargs="*", choices=list(GRIDS), default=list(GRIDS))
-    parser.add_argument("--online", action="store_true", help="the online detector too")
+    parser.add_argument("--online", action="store_true", help="the online detector instead")
+    parser.add_argument("--noises", action="store_true", help="without the series that do change")
     parser.add_argument("--json", type=Path)
     parser.add_argument("--package", type=Path, help="write the references of even steps here, and stop")
     parser.add_argument("--sharp", action="store_true", help="how often a change is called sharp, and stop")
@@ -225,17 +226,21 @@ def main() -> None:
         cases = [
             (name, series, None) for kind in (plain, blind) for name, series in kind(steps, options.draws)
         ]
-        for name, series, walk in track([*cases, *changes(steps, options.draws)], grid):
-            row: dict[str, str | float] = {"series": name, "steps": grid, "bends": found(steps, series)}
-            row["oracle"] = np.nan if walk is None else oracle(steps, series, walk=walk)
-            row["online"] = alarmed(steps, series) if options.online else np.nan
+        changing = [] if options.noises else [*changes(steps, options.draws)]
+        for name, series, walk in track([*cases, *changing], grid):
+            row: dict[str, str | float] = {"series": name, "steps": grid}
+            if options.online:
+                row["online"] = alarmed(steps, series)
+            else:
+                row["bends"] = found(steps, series)
+                row["oracle"] = np.nan if walk is None else oracle(steps, series, walk=walk)
             rows.append(row)
             print(
                 " ".join(f"{value:.1f}" if isinstance(value, float) else value for value in row.values()),
                 flush=True,
             )
     table = pd.DataFrame(rows)
-    for column in ("bends", "oracle", "online"):
+    for column in ("online",) if options.online else ("bends", "oracle"):
         wide = table.pivot(index="series", columns="steps", values=column)
         print(column, wide.loc[table["series"].unique(), options.grids].round(1).to_string(), sep="\n")
     if options.json:

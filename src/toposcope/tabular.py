@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Literal
 if TYPE_CHECKING:
     import pandas as pd
 
+SHOWN = 40
+"""Rows of a table that a notebook shows."""
 ELSEWHERE = 200
 """Width of a table that is not printed to a terminal."""
 
@@ -90,6 +92,57 @@ class Table:
             printed.add_row(*row, end_section=i in self.sections)
         console = Console()
         Console(width=width or (None if console.is_terminal else ELSEWHERE)).print(printed)
+
+
+class Tables(Mapping[str, "pd.DataFrame"]):
+    """The tables of an object by name, each computed when it is asked for.
+
+    >>> tables = Tables(losses=lambda: [3.0, 2.5], runs=lambda: 1 / 0)
+    >>> tables["losses"], list(tables), tables
+    ([3.0, 2.5], ['losses', 'runs'], tables: losses, runs)
+    """
+
+    def __init__(self, **made_by: Callable[[], pd.DataFrame]) -> None:
+        self._made_by = made_by
+
+    def __getitem__(self, name: str) -> pd.DataFrame:
+        """Return the table of this name; KeyError where there is none."""
+        return self._made_by[name]()
+
+    def __iter__(self) -> Iterator[str]:
+        """Iterate over the names."""
+        return iter(self._made_by)
+
+    def __len__(self) -> int:
+        """Return how many tables there are."""
+        return len(self._made_by)
+
+    def __repr__(self) -> str:
+        """Return the names; nothing is computed."""
+        return f"tables: {', '.join(self)}"
+
+
+def answered(answer: str, table: pd.DataFrame | None = None) -> str:
+    """Return what a notebook shows of an object: its answer, the first line bold, then rows of a table.
+
+    >>> answered(chr(10).join(["two runs", "no fault"]))
+    '<p><strong>two runs</strong><br>no fault</p>'
+    """
+    from html import escape
+
+    first, *more = (escape(line) for line in answer.splitlines())
+    said = "<br>".join([f"<strong>{first}</strong>", *more])
+    rows = "" if table is None or not len(table) else table.to_html(index=False, max_rows=SHOWN)
+    return f"<p>{said}</p>{rows}"
+
+
+def counted(checkpoints: int, runs: int) -> str:
+    """Return how much a series holds, in words.
+
+    >>> counted(51, 3), counted(1, 1)
+    ('51 checkpoints of 3 runs', '1 checkpoint of 1 run')
+    """
+    return f"{checkpoints} checkpoint{'s' * (checkpoints != 1)} of {runs} run{'s' * (runs != 1)}"
 
 
 def of_cells(title: str, columns: Sequence[str], rows: Iterable[Sequence[object]]) -> Table:

@@ -22,10 +22,15 @@ class Status(enum.StrEnum):
     """
 
     OK = "ok"
+    """Computed in full."""
     SUBSAMPLED = "subsampled"
+    """Of a random subsample: the row's `draw` numbers it."""
     TRUNCATED = "truncated"
+    """Only up to a threshold, beyond which nothing was computed."""
     DEGENERATE = "degenerate"
+    """Without a meaning here, as a ratio to zero is; the note says why."""
     FAILED = "failed"
+    """Not computed; the value is NaN and the note says why."""
 
 
 class Role(enum.StrEnum):
@@ -81,6 +86,7 @@ class Scope(enum.StrEnum):
     ROLE = "role"
     """The matrices, or the heads, of one role."""
     MATRIX = "matrix"
+    """One weight matrix."""
     HEAD = "head"
     """One attention head."""
     SETTING = "setting"
@@ -217,7 +223,9 @@ class Feature:
 class Run:
     """One training replicate: what the analysis groups by.
 
-    `parameters` is the number of trainable parameters; 0 when unknown.
+    `run` is its name, `parameters` the number of trainable parameters (0 if unknown), `seed` None if unknown.
+    `family`, `schedule` (of the learning rate) and `corpus` are names, empty when unknown. `uri` is where it
+    lies, `config` what its model's or trainer's files state.
 
     >>> run = Run("small-seed1", family="gpt", parameters=7_000, seed=1)
     >>> run.run, run.schedule
@@ -238,7 +246,8 @@ class Run:
 class Checkpoint:
     """Who a checkpoint is; nothing is loaded.
 
-    `step` is the optimiser step, `tokens` the tokens seen so far (None when the format does not say).
+    `run` is its run's name, `step` the optimiser step, `tokens` the tokens seen so far (None when the format
+    does not say), `uri` where it lies and `revision` the hub's name for it.
 
     >>> Checkpoint("small-seed1", 100).step
     100
@@ -252,11 +261,47 @@ class Checkpoint:
 
 
 @dataclass(frozen=True, slots=True)
-class Matrix:
-    """One weight matrix of a checkpoint: `values` has shape (n_out, n_in).
+class Told:
+    """Something said of a tensor at a step of a run, or of many at once.
 
-    `layer` is None outside the blocks; `head` is None unless the matrix belongs to one attention head.
-    `fault` says what was lost where float32 cannot hold values that were stored as float64.
+    `step` is None and `tensor` empty where it concerns no single one. Where a line stands for `count` equal
+    ones, `run`, `step`, `tensor` and the message's beginning are those of the first, and `runs`, `steps` and
+    `tensors` hold every one that it was said of; they are empty where it stands for itself.
+    """
+
+    run: str
+    step: int | None
+    tensor: str
+    message: str
+    count: int = 1
+    runs: tuple[str, ...] = ()
+    steps: tuple[int, ...] = ()
+    tensors: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class AuditFinding(Told):
+    """Something wrong with a series, or many equal things; `fault` is its kind.
+
+    >>> print(AuditFinding("a", 100, "", "the file ends too early", fault="unreadable"))
+    a step 100: unreadable: the file ends too early
+    """
+
+    fault: str = ""
+
+    def __str__(self) -> str:
+        """Return where, what, and in words."""
+        at = "" if self.step is None else f" step {self.step}"
+        return f"{self.run}{at}: {self.fault}: {self.message}"
+
+
+@dataclass(frozen=True, slots=True)
+class Matrix:
+    """One weight matrix of a checkpoint: `values` has shape (n_out, n_in), float32 or the stored 16-bit type.
+
+    `name` is the tensor's in the files of `checkpoint`, `role` what it does in the model. `layer` is None
+    outside the blocks; `head` is None unless the matrix belongs to one attention head. `fault` says what was
+    lost where float32 cannot hold values that were stored as float64.
 
     >>> matrix = Matrix(Checkpoint("a", 0), "layers.0.mlp.fc1.weight", np.eye(3), Role.MLP, layer=0)
     >>> matrix.values.shape, str(matrix.role)
@@ -274,7 +319,7 @@ class Matrix:
 
 @dataclass(frozen=True, slots=True)
 class Diagram:
-    """A persistence diagram: `birth` and `death`, float64 arrays of the same length.
+    """A persistence diagram of homology in dimension `dim`: `birth` and `death`, float64 of shape (n,).
 
     Essential classes die at +inf (sublevel, Rips) or -inf (superlevel). `filtration` names what the
     values measure, `n_vertices` how many vertices the complex has, and `truncated_at` the threshold
@@ -344,6 +389,8 @@ class Diagram:
 class Row:
     """One measured number and where it comes from: a line of the store's `features` table.
 
+    `value` is what `probe` measured as its `feature`, in the feature's unit, at `step` of `run` (`tokens` are
+    those seen). `layer`, `head` and `filtration` (the convention it was measured under) narrow it down.
     `draw` numbers the random subsample or the null's permutation; None marks a value that involves no
     draw. `scope` says what the number is about, `name` which one of them; a value of no single role has
     `role` "model". `status` and `note` say how it came to be.

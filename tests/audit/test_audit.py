@@ -14,7 +14,7 @@ from toposcope.store import Store
 from toposcope.sweep import Execution, sweep
 
 sys.path.insert(0, str(Path(__file__).parent))
-from planted import CATALOGUE, STEPS, Fault, file, walk, write
+from planted import CATALOGUE, HEAD, STEPS, Fault, file, walk, write
 
 KINDS = ("walk", "decay", "stationary")
 
@@ -85,8 +85,7 @@ def test_many_equal_findings_are_one_with_their_number(tmp_path: Path, cheap: bo
     assert len(found) == 1
     assert found[0].step == STEPS[0]
     assert found[0].message == (
-        f"its file says step {STEPS[0] + 7} "
-        f"(and so at {len(STEPS) - 1} more steps, the last of them {STEPS[-1]})"
+        f"its file says step {STEPS[0] + 7}; so at {len(STEPS)} steps from {STEPS[0]} to {STEPS[-1]}"
     )
 
 
@@ -164,4 +163,72 @@ def test_two_thousand_equal_checkpoints_are_one_line(tmp_path: Path, capsys: pyt
     assert (done.value.code, shown[0].strip()) == (1, "1 finding")
     assert len(shown) < 10
     (found,) = audit(open_series(tmp_path))
-    assert found.message.endswith("(and so at 1998 more steps, the last of them 1998)")
+    assert found.message == "has the very weights of the final step 1999; so at 1,999 steps from 0 to 1998"
+
+
+def _spoil(folder: Path, steps: tuple[int, ...] = STEPS) -> None:
+    """Make every tensor but one of these steps NaN."""
+    for step in steps:
+        tensors = load_file(file(folder, step))
+        spoilt = {name: np.full_like(value, np.nan) for name, value in tensors.items() if name != HEAD}
+        save_file(tensors | spoilt, file(folder, step), metadata={"step": str(step)})
+
+
+@pytest.mark.parametrize("cheap", [False, True])
+def test_many_spoilt_tensors_are_one_line_of_every_command(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], cheap: bool
+):
+    def call(code: int, *arguments: object) -> str:
+        with pytest.raises(SystemExit) as done:
+            main([str(argument) for argument in arguments])
+        printed = capsys.readouterr()
+        assert done.value.code == code, printed.err
+        return printed.out
+
+    folder, store = tmp_path / "run", tmp_path / "store"
+    path = walk(3, "walk")
+    write(folder, path)
+    late = STEPS[-3:]
+    _spoil(folder, late)
+    spoilt = [name for name in path[0] if name != HEAD]
+    (found,) = audit(open_series(folder), cheap=cheap)
+    assert (found.fault, found.step, found.count) == ("non-finite", late[0], len(late) * len(spoilt))
+    assert (found.steps, set(found.tensors), found.runs) == (late, set(spoilt), ("run",))
+    assert f"; so at 3 steps from {late[0]} to {late[-1]}, in {len(spoilt)} tensors (" in found.message
+    asked = ["audit", folder, *(["--cheap"] if cheap else [])]
+    shown = call(1, *asked)
+    assert "1 finding" in shown
+    assert len(shown.splitlines()) < 12
+    payload = json.loads(call(1, *asked, "--json"))
+    assert payload["findings"][0]["steps"] == list(late)
+    assert payload["findings"][0]["tensors"] == list(found.tensors)
+    if cheap:
+        return
+    lines = call(1, "weights", folder, "--out", store, "--features", "baselines").splitlines()
+    assert "look first: the audit found 1 fault" in lines[0]
+    assert sum("holds NaN" in line for line in lines) <= 3
+    call(0, "report", store, "--out", tmp_path / "page")
+    page = (tmp_path / "page" / "report.md").read_text()
+    assert page.count("so at 3 steps from") >= 2  # the audit's and what could not be measured
+    assert sum("holds NaN" in line for line in page.splitlines()) < 6
+    found_again = Store.open(store).audit()
+    assert [list(steps) for steps in found_again["steps"]] == [list(late)]
+
+
+def test_equal_faults_of_many_runs_are_one_line(tmp_path: Path):
+    for run in range(12):
+        write(tmp_path / f"run{run}", walk(0, "walk", 5), STEPS[:5])
+        _spoil(tmp_path / f"run{run}", STEPS[4:5])
+    (found,) = audit(open_series(tmp_path))
+    assert len(found.runs) == 12
+    assert "in 12 runs (run0, run1, " in found.message
+    assert found.count == 12 * (len(walk(0, "walk", 1)[0]) - 1)
+
+
+def test_few_findings_and_different_ones_stay_apart(tmp_path: Path):
+    folder = tmp_path / "run"
+    write(folder, walk(3, "walk"))
+    _spoil(folder, STEPS[-1:])
+    next(fault for fault in CATALOGUE if fault.name == "all zero").plant(folder)
+    found = audit(open_series(folder))
+    assert sorted((f.fault, f.count) for f in found) == [("non-finite", 12), ("zero-tensor", 1)]

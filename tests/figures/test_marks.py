@@ -7,6 +7,7 @@ import pandas as pd
 import pytest
 from matplotlib.figure import Figure
 
+from toposcope.analysis import from_frame, segment_table
 from toposcope.figures import barcode, loss_curves, neural_persistence, vietoris_rips
 from toposcope.figures.marks import bends_of, mark_bends
 from toposcope.figures.neural_persistence import Persistences
@@ -17,7 +18,7 @@ SEGMENTS = pd.DataFrame(
     {
         "run": ["a", "a", "b"],
         "column": ["x", "x", "x"],
-        "segment": [1, 2, 1],
+        "segment": [0, 1, 0],
         "start_step": [0, 50, 0],
         "start_low": [np.nan, 40, np.nan],
         "start_high": [np.nan, 70, np.nan],
@@ -31,6 +32,18 @@ def test_only_the_starts_of_later_segments_are_changepoints() -> None:
     ]
     assert bends_of(SEGMENTS, "y").empty
     assert bends_of(pd.DataFrame(), "x").empty
+
+
+def test_a_planted_kink_that_the_analysis_finds_is_marked() -> None:
+    steps = np.arange(0, 5100, 100)
+    noise = 0.02 * np.random.default_rng(2).standard_normal(51)
+    kinked = np.log(np.maximum(steps, 1500) / 1500) + noise
+    table = segment_table(
+        from_frame(pd.DataFrame({"run": "a", "step": steps, "loss": 1 / (steps + 100), "x": kinked}))
+    )
+    assert table.loc[table["column"] == "x", "segment"].tolist() == [0, 1]
+    [mark] = bends_of(table, "x").to_dict("records")
+    assert mark["start_low"] <= 1500 <= mark["start_high"]
 
 
 def test_a_changepoint_stands_on_its_curve_with_its_interval() -> None:

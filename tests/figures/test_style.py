@@ -6,6 +6,7 @@ import matplotlib as mpl
 import numpy as np
 import pytest
 from matplotlib.colors import to_rgb
+from matplotlib.text import Text
 
 from toposcope.figures import style
 
@@ -65,6 +66,23 @@ def test_end_labels_do_not_overlap_and_keep_their_order():
     assert heights == sorted(heights)
     assert min(np.diff(heights)) > 0.04
     assert abs(np.mean(heights[:3]) - ax.transLimits.transform((0, 0.5))[1]) < 0.01
+
+
+def test_labels_of_lines_at_the_bottom_stay_clear_of_the_last_step():
+    figure, axes = style.new_figure(5.6, rows=2, columns=3)
+    ax = axes[1, 2]
+    steps = np.geomspace(1, 5000, 5)
+    ax.plot(steps, np.zeros(5))
+    ax.plot(steps, np.ones(5))
+    ax.set_ylim(bottom=0.0)
+    style.step_axis(ax, steps)
+    style.end_labels(ax, [(0.0, "a", "black"), (0.01, "b", "black"), (0.02, "c", "black")])
+    figure.draw_without_rendering()
+    ticks = [tick.get_window_extent() for tick in ax.get_xticklabels() if tick.get_text()]
+    boxes = [Text.get_window_extent(text) for text in ax.texts]  # without the line to it
+    assert ticks
+    assert not any(box.overlaps(tick) for box in boxes for tick in ticks)
+    assert all(low.y1 <= high.y0 for low, high in itertools.pairwise(sorted(boxes, key=lambda box: box.y0)))
 
 
 def test_labels_without_a_value_are_left_out():

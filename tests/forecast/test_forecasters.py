@@ -112,7 +112,11 @@ def test_duplicate_steps_are_averaged_and_said():
     [
         (metrics().iloc[:1], {}, "1 usable losses; a forecast needs at least 3"),
         (metrics(loss=np.nan), {}, "0 usable losses"),
-        (metrics().drop(columns="loss"), {}, "no 'loss' by step"),
+        (
+            metrics().rename(columns={"loss": "los"}),
+            {},
+            r"no 'loss' by step \(they have step, los.*\); choose one with column NAME; did you mean 'los'",
+        ),
         (metrics(), {"horizon": 5}, "horizon 5 is before its last logged step 19"),
         (
             metrics(learning_rate=1e-3),

@@ -75,6 +75,22 @@ def test_a_finding_outlives_the_checkpoint_that_is_rotated_away(tmp_path):
 
 
 @pytest.mark.usefixtures("at_once")
+def test_many_equal_findings_stay_one_line_while_their_checkpoints_are_rotated_away(tmp_path):
+    sidecar = _sidecar(tmp_path)
+    _save(tmp_path / "run", 10)
+    for step in range(20, 240, 20):
+        _save(tmp_path / "run", step, dead=True)
+    sidecar.look()
+    for gone in (20, 40, 60):
+        shutil.rmtree(tmp_path / "run" / f"checkpoint-{gone}")
+    _save(tmp_path / "run", 240, dead=True)
+    sidecar.look()
+    zero = [line for line in sidecar.store.audit().itertuples() if line.fault == "zero-tensor"]
+    assert [list(line.steps) for line in zero] == [list(range(20, 260, 20))]
+    assert zero[0].message.endswith("; so at 12 steps from 20 to 240")
+
+
+@pytest.mark.usefixtures("at_once")
 def test_a_checkpoint_that_is_still_written_is_no_finding(tmp_path):
     sidecar = _sidecar(tmp_path)
     _save(tmp_path / "run", 10)

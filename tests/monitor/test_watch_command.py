@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from safetensors.numpy import save_file
 
+from toposcope.cli import watch as watch_command
 from toposcope.cli.main import main
 from toposcope.monitor.journal import Journal
 from toposcope.monitor.losses import LossFile
@@ -55,6 +56,34 @@ def test_once_answers_first_and_goes_on_from_the_store(tmp_path, capsys):
     told = json.loads(printed.out)
     assert (code, told["answer"], told["alarms"]) == (0, "no alarm", [])
     assert [event["step"] for event in told["events"] if event["kind"] == "measured"] == [30]
+
+
+@pytest.mark.parametrize(("share", "nice"), [((), [10]), (("--cpu-share", "1"), [])])
+def test_one_look_never_sleeps_and_gives_way_unless_it_has_a_whole_core(
+    tmp_path, capsys, monkeypatch, share, nice
+):
+    asked, slept = [], []
+    monkeypatch.setattr(watch_command.os, "nice", asked.append)
+    monkeypatch.setattr(watch_command.time, "sleep", slept.append)
+    _save(tmp_path / "run", 10)
+    code, _ = _watch(capsys, tmp_path / "run", *_options(tmp_path), *share)
+    assert (code, asked, [seconds for seconds in slept if seconds > 0]) == (0, nice, [])
+
+
+def test_spoilt_tensors_of_a_watched_checkpoint_are_told_together(tmp_path, capsys):
+    _save(tmp_path / "run", 10, fault=True)
+    path = tmp_path / "run" / "checkpoint-10" / "model.safetensors"
+    wide = {f"layers.{i}.mlp.fc1.weight": np.full((8, 6), np.nan, np.float32) for i in range(12)}
+    save_file(wide | {"layers.12.mlp.fc1.weight": np.ones((8, 6), np.float32)}, path)
+    code, printed = _watch(capsys, tmp_path / "run", *_options(tmp_path)[:-1], "baselines", "--json")
+    (measured,) = [one for one in json.loads(printed.out)["events"] if one["kind"] == "measured"]
+    assert code == 1
+    (problem,) = measured["problems"]
+    assert "tensor 'layers.0.mlp.fc1.weight' holds NaN" in problem
+    assert problem.endswith(
+        "; so in 12 tensors (layers.0.mlp.fc1.weight, layers.1.mlp.fc1.weight, "
+        "layers.10.mlp.fc1.weight and 9 more)"
+    )
 
 
 def test_an_alarm_is_the_exit_code_and_names_its_culprit(tmp_path, capsys):

@@ -172,10 +172,10 @@ def test_no_place_is_taken_twice_within_a_probes_subject() -> None:
     for about in About:
         for use in Use:
             mine = lines[lines["about"] == about]
-            places = [lead for leads in mine["leads"] for lead in leads if lead.split()[0] == use]
+            places = [lead for leads in mine["leads"] for lead in leads if lead.split("=")[0] == use]
             known = mine.assign(column=mine["feature"], leads=[_decoded(leads) for leads in mine["leads"]])
             assert len(set(places)) == len(places) == len(leads_in(known, use)), (about, use)
 
 
 def _decoded(leads: list[str]) -> dict[str, int]:
-    return {lead.split()[0]: int(lead.split()[1]) for lead in leads}
+    return {lead.split("=")[0]: int(lead.split("=")[1]) for lead in leads}

@@ -26,6 +26,8 @@ window.addEventListener("load", () => {
     unlabelled: document.querySelectorAll("[role=region]:not([aria-label])").length,
     small: [...document.querySelectorAll("main p")]
       .filter(p => parseFloat(getComputedStyle(p).fontSize) < 13).length,
+    cut: [...document.querySelectorAll(".scroll")].filter(e => e.scrollWidth > e.clientWidth)
+      .map(e => getComputedStyle(e).backgroundAttachment),
     anchors: [...document.querySelectorAll('a[href^="#"]')]
       .filter(a => !document.querySelector(a.hash)).length,
   };
@@ -81,6 +83,9 @@ def test_the_page_fits_fetches_nothing_and_is_described(page, width):
     assert len(seen["images"]) == 9
     assert all(image["ok"] and len(image["alt"]) > 30 for image in seen["images"])
     assert (seen["unlabelled"], seen["small"], seen["anchors"]) == (0, 0, 0)
+    # what is cut throws a shadow, which the end of the content covers
+    assert set(seen["cut"]) <= {"local, local, scroll, scroll"}
+    assert width > 400 or seen["cut"]
 
 
 def test_the_probe_sees_what_it_is_there_to_see(page):

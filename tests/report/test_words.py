@@ -147,6 +147,20 @@ def test_the_null_decides_whether_arrangement_counts(make_study, above, where):
     assert where in said(study, "changed").text
 
 
+@pytest.mark.parametrize(
+    ("draws", "said_of_it"), [(2, "had 2 draws, and a band takes 3 or more"), (0, "No null")]
+)
+def test_a_null_of_two_draws_is_measured_and_makes_no_band(make_study, draws, said_of_it):
+    study = make_study()
+    features = study.features
+    fewer = (features["feature"] == "neural_persistence_shuffled") & ~(features["draw"] < draws)
+    few = dataclasses.replace(study, features=features[~fewer].reset_index(drop=True))
+    assert few.findings["changed"].numbers["nulls"] == []
+    text = said(few, "changed").text
+    assert said_of_it in text
+    assert ("No null was measured" in text) == (draws == 0)
+
+
 def test_a_rising_loss_is_not_called_a_fall(make_study):
     study = make_study()
     study.series.values["loss"] = study.series.values["loss"].to_numpy()[::-1]

@@ -11,9 +11,11 @@ import pandas as pd
 import pytest
 from safetensors.numpy import save_file
 
+from toposcope.cli.main import main
 from toposcope.errors import SourceError
 from toposcope.sources import open_series
 from toposcope.sources.labels import step_of, step_of_file, step_pattern
+from toposcope.sources.opening import hint
 from toposcope.types import Role
 
 W = {"w": np.arange(12, dtype=np.float32).reshape(3, 4)}
@@ -51,6 +53,38 @@ def test_a_folder_of_such_files_is_a_series(tmp_path: Path, stem: str) -> None:
     for step in (0, 5, 10):
         save_file(W, tmp_path / f"{stem.format(step)}.safetensors")
     assert [at.step for at in open_series(tmp_path)] == [0, 5, 10]
+
+
+def _numbered_folders(root: Path, names: tuple[str, ...]) -> None:
+    for index, name in enumerate(names):
+        (root / name).mkdir(parents=True)
+        save_file({"w": W["w"] + index}, root / name / "model.safetensors")
+
+
+@pytest.mark.parametrize("stem", ["model-{}", "model_{}", "weights-{}", "gpt_{}"])
+def test_numbered_folders_are_runs_with_a_hint_that_works(
+    tmp_path: Path, stem: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    _numbered_folders(tmp_path, tuple(stem.format(step) for step in (0, 10, 20)))
+    assert len(open_series(tmp_path).runs) == 3
+    with pytest.raises(SystemExit):
+        main(["audit", str(tmp_path)])
+    (said,) = [line for line in capsys.readouterr().err.splitlines() if line.startswith("note: ")]
+    pattern = said.partition("--step-pattern '")[2].rstrip("'")
+    assert "are read as 3 runs of one checkpoint, each at step 0" in said
+    series = open_series(tmp_path, step_pattern=pattern)
+    assert ([at.step for at in series], len(series.runs), hint(series)) == ([0, 10, 20], 1, "")
+    with pytest.raises(SystemExit):
+        main(["weights", str(tmp_path), "--out", str(tmp_path / "store"), "--features", "baselines"])
+    assert said in capsys.readouterr().err.splitlines()
+
+
+@pytest.mark.parametrize(
+    "names", [("gpt-2", "model-1"), ("model-1",), ("small", "large"), ("step_0", "step_5")]
+)
+def test_no_hint_where_folders_are_no_numbered_siblings(tmp_path: Path, names: tuple[str, ...]) -> None:
+    _numbered_folders(tmp_path, names)
+    assert hint(open_series(tmp_path)) == ""
 
 
 def test_a_pattern_of_ones_own(tmp_path: Path) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -29,6 +29,7 @@ from toposcope.probes.weights.features import RIPS
 from toposcope.sources.history import renamed
 from toposcope.sources.losses import read_table
 from toposcope.store import Store
+from toposcope.tabular import Tables
 from toposcope.types import Scope
 
 if TYPE_CHECKING:
@@ -82,6 +83,11 @@ class Analysis:
         made = [getattr(study, name) for study in self.studies]
         filled = [part for part in made if len(part)]
         return pd.concat(filled, ignore_index=True) if len(filled) > 1 else (filled or made)[0]
+
+    @property
+    def tables(self) -> Tables:
+        """Every table of `PARTS` by name, computed when it is asked for."""
+        return Tables(**{name: partial(self.table, name) for name in PARTS})
 
     @property
     def families(self) -> pd.DataFrame:

@@ -248,7 +248,7 @@ def named_leads(names: Iterable[str]) -> pd.Series:
 
 
 def _lead(said: str) -> tuple[str, int]:
-    use, _, place = said.partition(" ")
+    use, _, place = said.partition("=")
     return use, int(place)
 
 

@@ -8,9 +8,21 @@ from toposcope.api.judgements import analyze, report
 from toposcope.api.laws import ScalingLaw, fit_scaling_law
 from toposcope.api.measuring import measure
 from toposcope.api.representations import TextsAsked
-from toposcope.api.results import Audit, Comparison, Report
+from toposcope.api.results import Audit, Comparison, Reply, Report
 
 __all__ = [
-    "Audit", "Comparison", "Forecasts", "Report", "ScalingLaw", "TextsAsked", "analyze", "audit", "compare",
-    "fit_scaling_law", "forecast", "measure", "report",
+    "Audit",
+    "Comparison",
+    "Forecasts",
+    "Reply",
+    "Report",
+    "ScalingLaw",
+    "TextsAsked",
+    "analyze",
+    "audit",
+    "compare",
+    "fit_scaling_law",
+    "forecast",
+    "measure",
+    "report",
 ]  # fmt: skip

@@ -4,15 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from html import escape
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from toposcope.errors import InputError
+from toposcope.tabular import Tables, answered
 
 if TYPE_CHECKING:
     import pandas as pd
+    from matplotlib.axes import Axes
 
     from toposcope.analysis.decision.advice import Advice
+    from toposcope.analysis.findings import Finding
     from toposcope.analysis.forecast import Curve
     from toposcope.analysis.health import Symptom
     from toposcope.api.forecasting import Forecasts
@@ -32,12 +36,37 @@ class Advices:
 
         return pd.DataFrame([{"run": one.run, **asdict(o)} for one in self.advice for o in one.options])
 
+    @property
+    def tables(self) -> Tables:
+        """`table`, under the name "options"."""
+        return Tables(options=lambda: self.table)
+
+    @property
+    def findings(self) -> tuple[Finding, ...]:
+        """What each run is advised, why, and what every option is expected to give."""
+        from toposcope.analysis.findings import Finding
+
+        return tuple(
+            Finding(
+                "on", one.action, {"run": one.run, "why": one.why, "options": [*map(asdict, one.options)]}
+            )
+            for one in self.advice
+        )
+
+    def plot(self, ax: Axes | None = None) -> Axes:
+        """Draw the loss that each option of every run is expected to give, and return the axes."""
+        from toposcope.figures.verdict import draw_intervals
+
+        options = [(one.run, option) for one in self.advice for option in one.options]
+        values = np.array([(option.loss, option.low, option.high) for _, option in options])
+        return draw_intervals([f"{run}: {option.action}" for run, option in options], values, ax)
+
     def __repr__(self) -> str:
         """Return one line for each run."""
         return "\n".join(f"{one.run}: {one.action} ({one.why})" for one in self.advice)
 
     def _repr_html_(self) -> str:
-        return f"<pre>{escape(repr(self))}</pre>{self.table.to_html(index=False)}"
+        return answered(repr(self), self.table)
 
 
 def advices_on(

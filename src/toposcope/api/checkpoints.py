@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from toposcope.api.results import Audit, Comparison
 from toposcope.errors import InputError
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from toposcope.sources import Series
     from toposcope.types import Checkpoint
 
-    Where = str | Path | Series | Sequence[str | Path]
+    Where = str | Path | Series | Sequence[str | Path] | Mapping[Any, Any]
 
 
 def opened(
@@ -32,8 +32,7 @@ def opened(
         if steps is not None:
             raise InputError(f"steps {steps!r}: the series is open already; give steps to open_series")
         return series
-    uris = [str(series)] if isinstance(series, str | Path) else [str(uri) for uri in series]
-    return open_series(uris, steps=steps, split=split, step_pattern=step_pattern)
+    return open_series(series, steps=steps, split=split, step_pattern=step_pattern)
 
 
 def audit(series: Where, *, cheap: bool = False, quiet: bool = True) -> Audit:
@@ -45,6 +44,13 @@ def audit(series: Where, *, cheap: bool = False, quiet: bool = True) -> Audit:
         A `Series`, or anything that `open_series` opens.
     cheap
         Read headers and a sample of each tensor only.
+    quiet
+        Show no progress.
+
+    Returns
+    -------
+    Audit
+        Its `findings` by run, step and fault, and a picture of where they are.
 
     Raises
     ------
@@ -53,15 +59,17 @@ def audit(series: Where, *, cheap: bool = False, quiet: bool = True) -> Audit:
 
     Examples
     --------
-    >>> import toposcope as ts
-    >>> ts.audit("runs/")                                          # doctest: +SKIP
-    51 checkpoints of 3 runs: nothing found
+    >>> import numpy as np
+    >>> weights = {0: {"fc.weight": np.eye(3)}, 10: {"fc.weight": np.full((3, 3), np.nan)}}
+    >>> print(audit(weights))
+    2 checkpoints of 1 run: 1 finding; the first:
+    memory step 10: non-finite: holds NaN or infinite values
     """
     from toposcope.sources import audit as look
 
     given = opened(series)
     found = look(given, cheap=cheap, quiet=quiet)
-    return Audit(len(given), len(given.runs), tuple(found))
+    return Audit({run: tuple(steps) for run, steps in given.steps.items()}, tuple(found))
 
 
 def compare(
@@ -82,10 +90,17 @@ def compare(
         A checkpoint, or a series with one run, each.
     step
         Compare at this step; by default at the last of each.
+    preset
+        The settings of the weights' probes: "default", or "seed004".
     points, draws
         Rows of a subsampled cloud, and replicates of the subsample.
     step_pattern
         How file names state the step, as `open_series` takes it.
+
+    Returns
+    -------
+    Comparison
+        Its `table` has a row for each matrix and feature, with the noise of the draws beside the difference.
 
     Raises
     ------
@@ -94,23 +109,25 @@ def compare(
 
     Examples
     --------
-    >>> import toposcope as ts
-    >>> ts.compare("base/", "tuned/").table                        # doctest: +SKIP
+    >>> import numpy as np
+    >>> base, tuned = ({0: {"fc.weight": np.vander(range(1, 5)) * scale}} for scale in (1.0, 2.0))
+    >>> compare(base, tuned).headline
+    '1 of 1 matrices differ beyond twice the noise of the draws: fc'
     """
     from toposcope.papers.weight_presets import preset as preset_options
     from toposcope.sweep.compare import compare as both
 
     options = preset_options(preset, points=points, draws=draws)
     sides = [
-        _checkpoint(opened(side, split=options.split, step_pattern=step_pattern), str(side), step)
+        _checkpoint(opened(side, split=options.split, step_pattern=step_pattern), step)
         for side in (first, second)
     ]
     labels = [f"{checkpoint.run} step {checkpoint.step}" for _, checkpoint in sides]
     return Comparison(labels[0], labels[1], both(*sides, options=options))
 
 
-def _checkpoint(series: Series, uri: str, step: int | None) -> tuple[Series, Checkpoint]:
-    checkpoints = list(series)
+def _checkpoint(series: Series, step: int | None) -> tuple[Series, Checkpoint]:
+    uri, checkpoints = series.uri, list(series)
     runs = sorted({checkpoint.run for checkpoint in checkpoints})
     if len(runs) > 1:
         raise InputError(f"{uri} holds {len(runs)} runs ({', '.join(runs[:5])}); name one of them")

@@ -6,16 +6,17 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from toposcope.errors import InputError
+from toposcope.tabular import Tables, answered
 
 if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.axes import Axes
 
+    from toposcope.analysis.findings import Finding
     from toposcope.analysis.forecast import Curve, Forecast, Forecaster, Schedule
     from toposcope.analysis.forecast.gather import Problem
     from toposcope.analysis.forecast.reading import Given
@@ -75,6 +76,28 @@ class Forecasts:
             (o.run, o.method, o.share, o.final, o.low, o.high, o.level, o.status, o.reason) for o in self.made
         ]
         return pd.DataFrame(rows, columns=list(_COLUMNS))
+
+    @property
+    def tables(self) -> Tables:
+        """The forecasts, and how finished runs were forecast from the others where enough are finished."""
+        scored = {} if self.too_few else {"scores": lambda: self.scores, "summary": lambda: self.summary}
+        return Tables(forecasts=lambda: self.table, **scored)
+
+    @property
+    def findings(self) -> tuple[Finding, ...]:
+        """Where each run will end: the first method's forecast with its interval, or why there is none."""
+        from toposcope.analysis.findings import Finding
+
+        rows = self.table.drop_duplicates("run").to_dict("records")
+        return tuple(
+            Finding(
+                "end",
+                row["status"],
+                {name: row[name] for name in _COLUMNS[:7]},
+                left_out=(row["reason"],) if row["reason"] else (),
+            )
+            for row in rows
+        )
 
     @property
     def problems(self) -> tuple[str, ...]:
@@ -199,8 +222,7 @@ class Forecasts:
         return "\n".join(lines or [f"no run to forecast: every run is finished{scored}"])
 
     def _repr_html_(self) -> str:
-        rows = self.table.to_html(index=False) if len(self.table) else ""
-        return f"<pre>{escape(repr(self))}</pre>{rows}"
+        return answered(repr(self), self.table)
 
 
 def forecast(
@@ -252,6 +274,11 @@ def forecast(
         "auto", "all" for every method and what topology adds, or forecasters of your own.
     quiet
         Show no progress.
+
+    Returns
+    -------
+    Forecasts
+        A final loss with its interval, in the unit of the loss, for each run and method.
 
     Raises
     ------

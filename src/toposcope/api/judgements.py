@@ -40,6 +40,11 @@ def analyze(
     rename
         What columns of a table are: {"final_loss": "loss"}.
 
+    Returns
+    -------
+    Analysis
+        Its tables and findings are computed when they are asked for; printed, it gives the verdict.
+
     Raises
     ------
     InputError
@@ -102,6 +107,11 @@ def report(
     scores
         Further targets: a file, or what `read_targets` returns.
 
+    Returns
+    -------
+    Report
+        Where the page is, and the analysis behind it.
+
     Raises
     ------
     InputError
@@ -109,8 +119,13 @@ def report(
 
     Examples
     --------
-    >>> import toposcope as ts
-    >>> ts.report("store", "report")                               # doctest: +SKIP
+    >>> import tempfile
+    >>> import pandas as pd
+    >>> frame = pd.DataFrame({"step": range(30), "loss": [5 / (i + 2) for i in range(30)],
+    ...     "mine": [i**0.5 for i in range(30)]})
+    >>> made = report(frame, tempfile.mkdtemp())
+    >>> made.page.name, sorted(path.name for path in made.page.parent.iterdir())
+    ('index.html', ['figures', 'index.html', 'report.md', 'tables'])
     """
     from toposcope.analysis.analysis import Analysis
     from toposcope.report.page import check_target

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
-from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from toposcope.errors import InputError
+from toposcope.tabular import Tables, answered
 
 if TYPE_CHECKING:
     import numpy as np
     import pandas as pd
     from matplotlib.axes import Axes
+
+    from toposcope.analysis.findings import Finding
 
 _AVERAGED = ("power", "offset")
 """Laws in size alone: the seeds of one size are no further sizes, so they are averaged."""
@@ -55,6 +57,22 @@ class ScalingLaw:
 
         return predicted(self.name, self.table, self.points)
 
+    @property
+    def tables(self) -> Tables:
+        """The fitted numbers, and the points that they were fitted to."""
+        return Tables(numbers=lambda: self.table, points=lambda: self.points)
+
+    @property
+    def findings(self) -> tuple[Finding, ...]:
+        """Whether it scales so: every number with its interval, and why there is none or what to mind."""
+        from toposcope.analysis.findings import Finding
+
+        rows = self.table[self.table["value"].notna()].to_dict("records")
+        numbers: dict[str, object] = {"law": self.name, "models": self.models, "sizes": self.sizes}
+        numbers |= {row["parameter"]: (row["value"], row["low"], row["high"]) for row in rows}
+        reasons = tuple(dict.fromkeys(reason for reason in self.table["reason"] if reason))
+        return (Finding("scale", str(self.table["status"].iloc[0]), numbers, left_out=reasons),)
+
     def plot(self, ax: Axes | None = None) -> Axes:
         """Draw the points and the law, or beside two quantities fitted against measured; return the axes."""
         from toposcope.figures.law import draw_law
@@ -76,7 +94,7 @@ class ScalingLaw:
         return ", ".join(said) + (f". Mind: {reason}" if reason else "")
 
     def _repr_html_(self) -> str:
-        return f"<p><strong>{escape(repr(self))}</strong></p>{self.table.to_html(index=False)}"
+        return answered(repr(self), self.table)
 
 
 def fit_scaling_law(
@@ -106,6 +124,11 @@ def fit_scaling_law(
         What columns of a table are: {"final_loss": "loss"}.
     leave_out
         How many points with the fewest tokens per parameter are left out.
+
+    Returns
+    -------
+    ScalingLaw
+        Each number with its standard error and 95% interval, or why none can be given.
 
     Raises
     ------

@@ -194,6 +194,13 @@ def measure(
         Processes that measure side by side.
     diagrams
         Keep the persistence diagrams, too; by default those of representations, which figures read.
+    quiet
+        Show no progress.
+
+    Returns
+    -------
+    Store
+        Its `features()` has a row for each measured number; `analyze` says what they tell.
 
     Raises
     ------
@@ -202,7 +209,13 @@ def measure(
 
     Examples
     --------
+    >>> import tempfile
+    >>> import numpy as np
     >>> import toposcope as ts
+    >>> weights = {step: {"fc.weight": np.vander(range(1, 5)) * (1.0 + step)} for step in (0, 10)}
+    >>> store = ts.measure(weights, tempfile.mkdtemp(), features="baselines")
+    >>> print(str(store).splitlines()[0])
+    2 checkpoints of 1 run measured by baselines
     >>> store = ts.measure("runs/", "store", features="rips,baselines", jobs=2)        # doctest: +SKIP
     >>> store = ts.measure("runs/", "states", features="representations", texts="texts.txt")  # doctest: +SKIP
     >>> from toposcope.api import TextsAsked

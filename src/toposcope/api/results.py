@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from html import escape
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
-from toposcope.types import Normalization, Scope
+from toposcope.tabular import Tables, answered, counted
+from toposcope.types import AuditFinding, Normalization, Scope
 
 if TYPE_CHECKING:
     import pandas as pd
+    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
     from toposcope.analysis.analysis import Analysis
-    from toposcope.sources import AuditFinding
+    from toposcope.analysis.findings import Finding, Findings
 
 _ROUNDING = 1e-6
 """Relative difference below which two numbers of a comparison are one number twice."""
@@ -23,43 +26,82 @@ _MOST_KINDS = 6
 """Kinds of matrices that a comparison names in its line."""
 
 
-def counted(checkpoints: int, runs: int) -> str:
-    """Return how much a series holds, in words.
+@runtime_checkable
+class Reply(Protocol):
+    """What every public function returns, numbers and diagrams of arrays apart.
 
-    >>> counted(51, 3), counted(1, 1)
-    ('51 checkpoints of 3 runs', '1 checkpoint of 1 run')
+    Printed, or shown in a notebook, it answers first: its first line is what one can act on.
     """
-    return f"{checkpoints} checkpoint{'s' * (checkpoints != 1)} of {runs} run{'s' * (runs != 1)}"
+
+    @property
+    def tables(self) -> Mapping[str, pd.DataFrame]:
+        """Its tables by name, each computed when it is asked for."""
+
+    @property
+    def findings(self) -> Iterable[Any]:
+        """What may be said: a `Finding` for each answer in numbers, an `AuditFinding` for each fault."""
+
+    def plot(self, ax: Axes | None = None) -> Axes:
+        """Draw it, on these axes or on new ones, and return them."""
+
+    def _repr_html_(self) -> str: ...
 
 
 @dataclass(frozen=True)
 class Audit:
-    """What an audit of a series found: `findings`, and `table` with a row for each of them."""
+    """What an audit of a series found: `findings`, and `table` with a row for each of them.
 
-    checkpoints: int
-    runs: int
+    `steps` are those of every run's checkpoints.
+
+    >>> found = AuditFinding("a", 10, "", "holds what step 0 holds", fault="identical")
+    >>> print(Audit({"a": (0, 10)}, (found,)))
+    2 checkpoints of 1 run: 1 finding; the first:
+    a step 10: identical: holds what step 0 holds
+    """
+
+    steps: Mapping[str, tuple[int, ...]]
     findings: tuple[AuditFinding, ...]
+
+    @property
+    def checkpoints(self) -> int:
+        """How many checkpoints were looked at."""
+        return sum(map(len, self.steps.values()))
+
+    @property
+    def runs(self) -> int:
+        """Of how many runs."""
+        return len(self.steps)
 
     @property
     def table(self) -> pd.DataFrame:
         """The findings as a table: run, step, fault, tensor, message."""
         import pandas as pd
 
-        names = ["run", "step", "fault", "tensor", "message"]
-        return pd.DataFrame([dataclasses.asdict(one) for one in self.findings]).reindex(columns=names)
+        names = [field.name for field in dataclasses.fields(AuditFinding)]
+        return pd.DataFrame(self.findings, columns=names)
+
+    @property
+    def tables(self) -> Tables:
+        """`table`, under the name "findings"."""
+        return Tables(findings=lambda: self.table)
+
+    def plot(self, ax: Axes | None = None) -> Axes:
+        """Draw the checkpoints of every run and, at its step, a sign for each finding; return the axes."""
+        from toposcope.figures.checkpoints import draw_checkpoints
+
+        return draw_checkpoints(self.steps, self.findings, ax)
 
     def __repr__(self) -> str:
         """Return the answer, then the first findings."""
-        seen = counted(self.checkpoints, self.runs)
-        if not self.findings:
+        seen, many = counted(self.checkpoints, self.runs), len(self.findings)
+        if not many:
             return f"{seen}: nothing found"
-        first = [f"{f.run} step {f.step}: {f.fault}: {f.message}" for f in self.findings[:5]]
-        return "\n".join([f"{seen}: {len(self.findings)} findings; the first:", *first])
+        return "\n".join(
+            [f"{seen}: {many} finding{'s' * (many > 1)}; the first:", *map(str, self.findings[:5])]
+        )
 
     def _repr_html_(self) -> str:
-        return (
-            f"<p><strong>{escape(repr(self).splitlines()[0])}</strong></p>{self.table.to_html(index=False)}"
-        )
+        return answered(repr(self).partition("; the first:")[0], self.table)
 
 
 @dataclass(frozen=True)
@@ -83,19 +125,46 @@ class Comparison:
         return tuple(dict.fromkeys(rows.loc[beyond, "name"].astype(str)))
 
     @property
+    def matrices(self) -> int:
+        """How many matrices the two have."""
+        return int(self.table.loc[self.table["scope"] == Scope.MATRIX, "name"].nunique())
+
+    @property
     def headline(self) -> str:
         """What changed in one line: how many of the matrices, and what they are."""
-        matrices = self.table.loc[self.table["scope"] == "matrix", "name"].nunique()
         found = self.changed
-        said = f"{len(found)} of {matrices} matrices differ beyond twice the noise of the draws"
+        said = f"{len(found)} of {self.matrices} matrices differ beyond twice the noise of the draws"
         if not found:
             return said
         kinds = list(dict.fromkeys(_kind(name) for name in found))
-        more = f" and {len(kinds) - _MOST_KINDS} more kinds" if len(kinds) > _MOST_KINDS else ""
+        left = len(kinds) - _MOST_KINDS
+        more = f" and {left} more kind{'s' * (left > 1)}" if left > 0 else ""
         return f"{said}: {', '.join(kinds[:_MOST_KINDS])}{more}"
 
-    def plot(self) -> Figure:
-        """Draw the differences layer by layer."""
+    @property
+    def tables(self) -> Tables:
+        """`table`, under the name "differences"."""
+        return Tables(differences=lambda: self.table)
+
+    @property
+    def findings(self) -> tuple[Finding, ...]:
+        """What changed: the matrices that differ beyond twice the noise of the draws, of how many."""
+        from toposcope.analysis.findings import Finding
+
+        changed = self.changed
+        numbers = {"first": self.first, "second": self.second, "matrices": self.matrices, "changed": changed}
+        return (
+            Finding("changed", "differ" if changed else "alike", numbers, test="twice the standard error"),
+        )
+
+    def plot(self, ax: Axes | None = None) -> Axes:
+        """Draw how far the weights of each matrix moved, by their diagrams' distance; return the axes."""
+        from toposcope.figures.comparison import draw_distances
+
+        return draw_distances(self.table, ax)
+
+    def figure(self) -> Figure:
+        """Draw the differences matrix by matrix: two features, and the distance of `plot`."""
         from toposcope.figures.comparison import comparison
 
         return comparison(self.table, first=self.first, second=self.second)
@@ -107,7 +176,7 @@ class Comparison:
         )
 
     def _repr_html_(self) -> str:
-        return f"<p><strong>{escape(repr(self))}</strong></p>{self.table.head(40).to_html(index=False)}"
+        return answered(repr(self), self.table)
 
 
 def _kind(name: str) -> str:
@@ -123,6 +192,31 @@ class Report:
     page: Path
     analysis: Analysis
     problems: tuple[str, ...]
+
+    @property
+    def tables(self) -> Tables:
+        """The tables of the analysis."""
+        return self.analysis.tables
+
+    @property
+    def findings(self) -> Findings:
+        """What may be said on the first part of the page."""
+        return self.analysis.findings
+
+    @property
+    def figures(self) -> dict[str, Path]:
+        """The page's figures as PNG files, by name, those of its cards first; each has an SVG beside it."""
+        from toposcope.report.parts import SHOWN
+
+        there = {path.stem: path for path in sorted(self.page.with_name("figures").glob("*.png"))}
+        first = [name for names in SHOWN.values() for name in names if name in there]
+        return {name: there[name] for name in dict.fromkeys([*first, *there])}
+
+    def plot(self, ax: Axes | None = None) -> Axes:
+        """Show the page's first figure, and return the axes; `analysis.plot` draws the verdict."""
+        from toposcope.figures.rendering import show_picture
+
+        return show_picture(next(iter(self.figures.values()), None), ax)
 
     def __repr__(self) -> str:
         """Return the headline of every part, and where the page is."""

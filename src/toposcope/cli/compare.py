@@ -92,7 +92,7 @@ def command(
 def _draw(compared: Comparison, out: Path) -> None:
     from toposcope.figures.style import to_png, to_svg
 
-    figure = compared.plot()
+    figure = compared.figure()
     out.parent.mkdir(parents=True, exist_ok=True)
     out.write_bytes(to_svg(figure) if out.suffix == ".svg" else to_png(figure))
 

@@ -31,6 +31,7 @@ def command(out: Path, jobs: int | None, as_json: bool) -> int:
     if as_json:
         print_json(
             {
+                "answers": demo.answers,
                 "page": str(demo.page),
                 "store": str(demo.store),
                 "runs": str(demo.runs),
@@ -40,5 +41,5 @@ def command(out: Path, jobs: int | None, as_json: bool) -> int:
         return 1 if demo.problems else 0
     for problem in demo.problems:
         click.echo(problem, err=True)
-    click.echo(f"open {demo.page}")
+    click.echo("\n".join([*demo.answers, f"open {demo.page}"]))
     return 1 if demo.problems else 0

@@ -15,6 +15,7 @@ import click
 
 from toposcope.cli.output import print_json, print_table
 from toposcope.errors import InputError
+from toposcope.repeats import Told, together
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -235,8 +236,9 @@ def show_sweep(
     look = f"; look first: the audit found {faults} fault{'s' * (faults != 1)}" if faults else ""
     click.echo(f"{out}: {count}, in {report.seconds:.1f} s{look}")
     if failed:
-        rows = [list(line.values()) for line in failed]
-        print_table("Failed twice; repeat the command to try again", ("run", "step", "probe", "why"), rows)
+        told = together((Told(f.run, f.step, f.probe, f.note) for f in report.failures), lambda f: f.tensor)
+        named = [(one.run, one.step, one.tensor, one.message) for one in told]
+        print_table("Failed twice; repeat the command to try again", ("run", "step", "probe", "why"), named)
     if report.findings:
         columns = ("run", "step", "fault", "tensor", "message")
         rows = [[finding[column] for column in columns] for finding in report.findings]

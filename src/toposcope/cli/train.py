@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -13,6 +13,9 @@ from toposcope.cli.output import json_option, print_json, print_table
 from toposcope.errors import RecipeError
 from toposcope.recipes import training_recipes
 from toposcope.recipes.training import parse_override
+
+if TYPE_CHECKING:
+    from toposcope.train import Trained
 
 
 @click.command("train")
@@ -111,10 +114,7 @@ def _list(as_json: bool) -> int:
     return 0
 
 
-def _show(results: list, as_json: bool) -> None:
-    from toposcope.train.api import TrainedRun
-
-    found: list[TrainedRun] = results
+def _show(found: Trained, as_json: bool) -> None:
     if as_json:
         print_json(
             [

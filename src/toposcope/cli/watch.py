@@ -115,7 +115,7 @@ def command(
                 raise
             return _page_only(store.path, port, host)
         stack.enter_context(_page(store.path, port, host))
-        _be_small()
+        _be_small(budget.cpu_share)
         sidecar = _sidecar(folder, store, features, budget, rest, history, diagrams=diagrams)
         watch = _Watch(store, sidecar, rest, as_json=as_json, target=target_loss, sinks=tuple(opened))
         if once:
@@ -206,14 +206,15 @@ def _sidecar(
     )
 
 
-def _be_small() -> None:
-    """Take one thread and a low priority, so that the trainer is not disturbed."""
+def _be_small(cpu_share: float) -> None:
+    """Take one thread, and a low priority unless a whole core was given: the trainer is not disturbed."""
     import numba
     from threadpoolctl import threadpool_limits
 
     threadpool_limits(limits=1)
     numba.set_num_threads(1)
-    os.nice(10)
+    if cpu_share < 1:
+        os.nice(10)
 
 
 @dataclass

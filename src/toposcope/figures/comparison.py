@@ -9,7 +9,7 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from toposcope.figures.style import MUTED, OKABE_ITO, house, new_figure, say_empty
+from toposcope.figures.style import MUTED, OKABE_ITO, house, new_figure, on_axes, say_empty
 from toposcope.probes.weights.features import H0_SCALED, PERSISTENCE, WEIGHTS_MOVED
 from toposcope.types import Normalization, Scope
 
@@ -33,7 +33,7 @@ def comparison(table: pd.DataFrame, *, first: str, second: str) -> Figure:
     every = list(dict.fromkeys(matrices["name"]))
     names = _most_different(matrices, every)
     with house():
-        figure, axes = new_figure(max(2.4, 0.24 * len(names) + 1.2), columns=len(PANELS), sharey=True)
+        figure, axes = new_figure(_height(names), columns=len(PANELS), sharey=True)
         for ax, (feature, filtration, title) in zip(axes[0], PANELS, strict=True):
             panel = matrices[(matrices["feature"] == feature) & (matrices["filtration"] == filtration)]
             _panel(ax, panel.set_index("name"), names)
@@ -43,6 +43,24 @@ def comparison(table: pd.DataFrame, *, first: str, second: str) -> Figure:
         cut = f" ({len(names)} of {len(every)} matrices)" if len(names) < len(every) else ""
         figure.suptitle(f"{second} minus {first}{cut}", x=0.01, ha="left", fontsize=9.5)
     return figure
+
+
+def draw_distances(table: pd.DataFrame, ax: Axes | None = None) -> Axes:
+    """Draw the last panel of `comparison` alone: how far each matrix's weights moved."""
+    matrices = table[(table["scope"] == Scope.MATRIX) & (table["status"] == "ok")]
+    names = _most_different(matrices, list(dict.fromkeys(matrices["name"])))
+    feature, filtration, title = PANELS[-1]
+    chosen = (matrices["feature"] == feature) & (matrices["filtration"] == filtration)
+    with on_axes(ax, _height(names)) as ax:
+        _panel(ax, matrices[chosen].set_index("name"), names)
+        ax.set_title(title)
+        ax.set_yticks(range(len(names)), names)
+        ax.set_ylim(len(names) - 0.5, -0.5)
+    return ax
+
+
+def _height(names: Sequence[str]) -> float:
+    return max(2.4, 0.24 * len(names) + 1.2)
 
 
 def _most_different(matrices: pd.DataFrame, names: list[str]) -> list[str]:

@@ -7,7 +7,7 @@ import pandas as pd
 from matplotlib.axes import Axes
 
 from toposcope.analysis.scaling.table import NEEDS, predicted
-from toposcope.figures.style import INK, MUTED, OKABE_ITO, house, log_axis, new_figure, say_empty
+from toposcope.figures.style import INK, MUTED, OKABE_ITO, log_axis, on_axes, say_empty
 
 _GIVES = {"loss-to-loss": "other", "two-stage": "score"}
 """Law -> the quantity that it gives, where that is not the loss."""
@@ -32,16 +32,14 @@ def draw_law(
     inputs = _INPUTS.get(law, tuple(name for name in NEEDS[law] if name != gives))
     known = points[[*inputs, gives]].astype(float)
     known = known.loc[np.isfinite(known.to_numpy()).all(axis=1)]
-    if ax is None:
-        with house():
-            ax = new_figure(3.2)[1][0, 0]
-    ax.set_title(formula)
-    if known.empty:
-        say_empty(ax, "no point to fit")
-    elif len(inputs) == 1:
-        _curve(ax, law, fitted, known, inputs[0], gives)
-    else:
-        _beside(ax, predicted(law, fitted, known), known[gives].to_numpy(), gives)
+    with on_axes(ax, 3.2) as ax:
+        ax.set_title(formula)
+        if known.empty:
+            say_empty(ax, "no point to fit")
+        elif len(inputs) == 1:
+            _curve(ax, law, fitted, known, inputs[0], gives)
+        else:
+            _beside(ax, predicted(law, fitted, known), known[gives].to_numpy(), gives)
     return ax
 
 

@@ -131,7 +131,7 @@ def together(
                 labels.append((float(line["loss"].iloc[-1]), group.label, group.colour))
     ax.set_xlabel("H0 total persistence of the weight cloud")
     ax.set_ylabel(kind.replace(" (", "\n("))
-    end_labels(ax, labels)
+    end_labels(ax, labels, leaders=False)
 
 
 def step_norm(steps: pd.Series) -> Normalize:

@@ -10,7 +10,7 @@ from matplotlib.figure import Figure
 from toposcope.analysis.lines import curve
 from toposcope.figures.marks import Marks, mark_symptoms
 from toposcope.figures.series import DrawnSize, binned, sizes
-from toposcope.figures.style import end_labels, house, new_figure, say_empty, step_axis
+from toposcope.figures.style import end_labels, house, new_figure, on_axes, say_empty, step_axis
 
 
 def draw(
@@ -48,6 +48,13 @@ def draw(
             held_out(axes[0, 1], metrics, sizes(runs))
             axes[0, 1].yaxis.set_tick_params(labelleft=True)
     return figure
+
+
+def draw_losses(metrics: pd.DataFrame, runs: pd.DataFrame, ax: Axes | None = None) -> Axes:
+    """Draw the first panel of `draw` alone."""
+    with on_axes(ax, 3.2) as ax:
+        training(ax, metrics, sizes(runs))
+    return ax
 
 
 def training(ax: Axes, metrics: pd.DataFrame, groups: list[DrawnSize]) -> None:

@@ -21,7 +21,7 @@ def bends_of(segments: pd.DataFrame, column: str) -> pd.DataFrame:
     names = ["run", "start_step", "start_low", "start_high"]
     if segments.empty:
         return pd.DataFrame(columns=names)
-    mine = segments[(segments["column"] == column) & (segments["segment"].astype(float) > 1)]
+    mine = segments[(segments["column"] == column) & (segments["segment"].astype(float) > 0)]
     return mine.loc[np.isfinite(mine["start_step"].astype(float)), names].astype(
         dict.fromkeys(names[1:], float)
     )

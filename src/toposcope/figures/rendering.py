@@ -11,11 +11,14 @@ import threading
 from collections import deque
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from pathlib import Path
 
 import cloudpickle
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.image import imread
 
-from toposcope.figures.style import thumbnail, to_png, to_svg
+from toposcope.figures.style import on_axes, say_empty, thumbnail, to_png, to_svg
 
 WORTH = 4
 """Fewer figures than this are drawn before a second process has started."""
@@ -36,6 +39,17 @@ def render(figure: Figure) -> Rendered:
     figure.set_layout_engine(None)  # found for the SVG; finding it again takes most of the time
     png = to_png(figure)
     return Rendered(svg, png, thumbnail(png))
+
+
+def show_picture(path: Path | None, ax: Axes | None = None) -> Axes:
+    """Show a figure's PNG file on axes, as it is."""
+    with on_axes(ax, 5.6) as ax:
+        if path is None:
+            say_empty(ax, "no figure was drawn")
+        else:
+            ax.imshow(imread(path), interpolation="antialiased")
+            ax.set_axis_off()
+    return ax
 
 
 def render_all(figures: Iterable[Figure]) -> list[Rendered]:

@@ -91,6 +91,16 @@ def new_figure(
     return figure, axes
 
 
+@contextmanager
+def on_axes(ax: Axes | None, height: float) -> Iterator[Axes]:
+    """Give the caller's axes as they are, or new ones, `height` inches tall, in the house style."""
+    if ax is not None:
+        yield ax
+        return
+    with house():
+        yield new_figure(height)[1][0, 0]
+
+
 def sequential(count: int) -> list[str]:
     """Return `count` viridis colours from dark to light, without the yellow end that vanishes on white."""
     viridis = mpl.colormaps["viridis"]
@@ -163,10 +173,13 @@ def _step_ticks(first: float, last: float, *, with_zero: bool) -> list[float]:
     return ticks
 
 
-def end_labels(ax: Axes, labels: Sequence[tuple[float, str, str]], *, size: float = 8.0) -> None:
+def end_labels(
+    ax: Axes, labels: Sequence[tuple[float, str, str]], *, size: float = 8.0, leaders: bool = True
+) -> None:
     """Write (y in data units, text, colour) beside the right end of the axes, moved apart where they collide.
 
-    Call it when the limits of the y axis are final.
+    `leaders` draws a line from the edge of the axes to each label, for curves that end there. Call it when
+    the limits of the y axis are final.
     """
     labels = [label for label in labels if np.isfinite(label[0])]
     if not labels:
@@ -179,7 +192,8 @@ def end_labels(ax: Axes, labels: Sequence[tuple[float, str, str]], *, size: floa
     to_axes = ax.transData + ax.transAxes.inverted()
     at = [float(to_axes.transform((1.0, y))[1]) for y, _, _ in labels]
     order = np.argsort(at)
-    placed = _spread([at[i] for i in order], gap)
+    placed = _raised(_spread([at[i] for i in order], gap), 0.4 * gap, gap)
+    line = {"arrowstyle": "-", "linewidth": 0.5, "shrinkA": 0, "shrinkB": 0}
     for i, y in zip(order, placed, strict=True):
         _, text, colour = labels[i]
         ax.annotate(
@@ -192,7 +206,7 @@ def end_labels(ax: Axes, labels: Sequence[tuple[float, str, str]], *, size: floa
             fontsize=size,
             va="center",
             annotation_clip=False,
-            arrowprops={"arrowstyle": "-", "color": colour, "linewidth": 0.5, "shrinkA": 0, "shrinkB": 0},
+            arrowprops={**line, "color": colour} if leaders else None,
         )
 
 
@@ -207,6 +221,14 @@ def _spread(positions: list[float], gap: float) -> list[float]:
             total = count + below_count
             merged[-1] = [(centre * count + below_centre * below_count) / total, total]
     return [_bottom(cluster, gap) + k * gap for cluster in merged for k in range(int(cluster[1]))]
+
+
+def _raised(positions: list[float], lowest: float, gap: float) -> list[float]:
+    """Return sorted positions, none below `lowest` (there the last step is written), `gap` apart still."""
+    out: list[float] = []
+    for position in positions:
+        out.append(max(position, out[-1] + gap if out else lowest))
+    return out
 
 
 def _bottom(cluster: list[float], gap: float) -> float:

@@ -8,7 +8,7 @@ import numpy as np
 from matplotlib.axes import Axes
 
 from toposcope.analysis.study import Study
-from toposcope.figures.style import INK, MUTED, house, new_figure, say_empty
+from toposcope.figures.style import INK, MUTED, on_axes, say_empty
 
 
 def draw_verdict(study: Study, ax: Axes | None = None) -> Axes:
@@ -19,26 +19,28 @@ def draw_verdict(study: Study, ax: Axes | None = None) -> Axes:
     mine = study.families[study.families["target"] == study.target]
     mine = mine[mine["confirmatory"].astype(bool)]
     names = [study.labels.label(str(column)) for column in mine["column"]]
-    ax = _axes(ax, len(names))
-    if not names:
-        say_empty(ax, "no primary feature was measured")
-        return ax
-    filled = (mine["verdict"] == "adds").to_numpy()
-    _bars(ax, names, mine[["r", "r_low", "r_high"]].to_numpy(float), filled)
-    ax.axvline(0.0, color=MUTED, linewidth=0.8)
-    ax.set_xlim(-1.03, 1.03)
-    ax.set_xlabel(f"correlation of innovations with the {study.labels.label(study.target)} (filled: adds)")
+    with on_axes(ax, _height(len(names))) as ax:
+        if not names:
+            say_empty(ax, "no primary feature was measured")
+            return ax
+        filled = (mine["verdict"] == "adds").to_numpy()
+        _bars(ax, names, mine[["r", "r_low", "r_high"]].to_numpy(float), filled)
+        ax.axvline(0.0, color=MUTED, linewidth=0.8)
+        ax.set_xlim(-1.03, 1.03)
+        ax.set_xlabel(
+            f"correlation of innovations with the {study.labels.label(study.target)} (filled: adds)"
+        )
     return ax
 
 
 def draw_intervals(names: Sequence[str], values: np.ndarray, ax: Axes | None = None) -> Axes:
     """Draw values (n, 3) of value, low, high, one line for each name."""
-    ax = _axes(ax, len(names))
-    if not len(names):
-        say_empty(ax, "nothing to forecast")
-        return ax
-    _bars(ax, names, values, np.ones(len(names), dtype=bool))
-    ax.set_xlabel("final loss")
+    with on_axes(ax, _height(len(names))) as ax:
+        if not len(names):
+            say_empty(ax, "nothing to forecast")
+            return ax
+        _bars(ax, names, values, np.ones(len(names), dtype=bool))
+        ax.set_xlabel("final loss")
     return ax
 
 
@@ -51,9 +53,5 @@ def _bars(ax: Axes, names: Sequence[str], values: np.ndarray, filled: np.ndarray
     ax.set_ylim(len(names) - 0.5, -0.5)
 
 
-def _axes(ax: Axes | None, rows: int) -> Axes:
-    if ax is not None:
-        return ax
-    with house():
-        _, axes = new_figure(0.25 * max(rows, 4) + 0.9)
-    return axes[0, 0]
+def _height(rows: int) -> float:
+    return 0.25 * max(rows, 4) + 0.9

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import dataclasses
 import time
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
+from typing import Any
 
 from toposcope.errors import InputError
 from toposcope.monitor.follow import Follower
-from toposcope.sources.audit import AuditFinding, audit
+from toposcope.repeats import together
+from toposcope.sources.audit import audit
 from toposcope.sources.series import Series
 from toposcope.store import Store
+from toposcope.types import AuditFinding
 
 REST = 20.0
 """An audit rests so many times as long as it took: it reads a sample of every checkpoint that is there."""
@@ -48,8 +51,9 @@ class FolderAudit:
             found = audit(series, cheap=True)
         except (InputError, OSError):
             return  # rotated away meanwhile: the next look audits what is left
-        new = [self._line(one) for one in found if _is_there(series, one)]
-        self._store.write_audit(self._uri, self._kept(series) + new)
+        new = [one for one in found if _is_there(series, one)]
+        every = together([*self._kept(series), *new], lambda one: one.fault)
+        self._store.write_audit(self._uri, [self._line(one) for one in every])
         self._audited = frozenset(complete)
         self._ready_at = self._clock() + REST * (self._clock() - began)
 
@@ -64,16 +68,30 @@ class FolderAudit:
     def _line(self, finding: AuditFinding) -> dict[str, object]:
         return {"uri": self._uri} | dataclasses.asdict(finding)
 
-    def _kept(self, series: Series) -> list[dict[str, object]]:
-        """Return the earlier findings about single checkpoints that are no longer in the folder."""
+    def _kept(self, series: Series) -> list[AuditFinding]:
+        """Return the earlier findings about checkpoints that are no longer in the folder."""
         known = self._store.audit()
         present = {(at.run, at.step) for at in series}
         lines = known[(known["uri"] == self._uri) & known["step"].notna()].to_dict("records")
-        return [
-            {str(name): value for name, value in line.items()} | {"step": int(line["step"])}
-            for line in lines
-            if (line["run"], int(line["step"])) not in present
-        ]
+        return [found for line in lines if (found := _gone({str(k): v for k, v in line.items()}, present))]
+
+
+def _gone(line: Mapping[str, Any], present: Collection[tuple[str, int]]) -> AuditFinding | None:
+    """Return a line of the store as far as its checkpoints are gone; None when they are all there."""
+    runs, steps, tensors = (
+        () if line[name] is None else tuple(line[name]) for name in ("runs", "steps", "tensors")
+    )
+    gone = tuple(
+        int(step)
+        for step in steps or (line["step"],)
+        if any((run, int(step)) not in present for run in runs or (line["run"],))
+    )
+    if not gone:
+        return None
+    return AuditFinding(
+        line["run"], gone[0], line["tensor"], line["message"], runs=runs, steps=gone if steps else (),
+        tensors=tensors, fault=line["fault"],
+    )  # fmt: skip
 
 
 def _is_there(series: Series, finding: AuditFinding) -> bool:

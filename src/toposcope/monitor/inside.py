@@ -276,7 +276,7 @@ class _Background:
         self._monitor.counts["measured"] += 1
         self._monitor.tell(
             "measured", at.step, units=outcome.done, inside=True, sampled=turn.names,
-            problems=[*outcome.problems, *(failure.note for failure in outcome.failures)],
+            problems=[*outcome.told(), *(failure.note for failure in outcome.failures)],
         )  # fmt: skip
 
     def _judge(self, copy: _Copy | None) -> None:

@@ -218,7 +218,7 @@ class Sidecar:
             turn=turn.start,
             after=self._state.starts[at.run],
             held=str(held.path) if held.linked else None,
-            problems=[*dict.fromkeys(outcome.problems), *(f.note for f in outcome.failures)],
+            problems=[*outcome.told(), *(f.note for f in outcome.failures)],
             **_files(sighting),
         )
         self._loose += 1

@@ -13,11 +13,12 @@ TITLE = "The topology of five small language models in training"
 
 @dataclass(frozen=True, slots=True)
 class Demo:
-    """Where the demo's results are: the run folders, the store and the page; and what failed."""
+    """What the demo found, where it is (the run folders, the store and the page), and what failed."""
 
     runs: Path
     store: Path
     page: Path
+    answers: tuple[str, ...]
     problems: tuple[str, ...]
 
 
@@ -64,8 +65,10 @@ def run_demo(
     say(f"2/3 measuring the weights of every checkpoint into {store}")
     problems = [*failed, *_measure(runs, store, jobs=jobs, quiet=quiet)]
     say("3/3 analysing and writing the report")
-    page = write_studies(analysis_of(store, published=PUBLISHED).studies, report, title=TITLE)
-    return Demo(runs, store, page, tuple(problems))
+    analysis = analysis_of(store, published=PUBLISHED)
+    page = write_studies(analysis.studies, report, title=TITLE)
+    answers = tuple(found.headline for found in analysis.all_findings)
+    return Demo(runs, store, page, answers, tuple(problems))
 
 
 def _measure(runs: Path, store: Path, *, jobs: int, quiet: bool) -> list[str]:

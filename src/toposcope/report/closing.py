@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 
 import pandas as pd
 
 import toposcope
 from toposcope.analysis.forms import plain
+from toposcope.repeats import Told, together
 from toposcope.types import Normalization
 
 MOST_LINES = 60
@@ -29,24 +31,44 @@ def unmeasured(features: pd.DataFrame) -> pd.DataFrame:
 
 
 def failures(features: pd.DataFrame) -> tuple[tuple[str, ...], ...]:
-    """Return what could not be measured: (run, step, what, status, why), one line for all steps alike."""
+    """Return what could not be measured: (run, step, what, status, why), one line for all steps alike.
+
+    Those that differ in the tensor and in numbers of their note alone are one line, too.
+    """
     bad = unmeasured(features).fillna({"note": "", "name": ""})
     same = ["run", "probe", "name", "status", "note"]
-    lines = []
-    for (run, probe, name, status, note), rows in bad.drop_duplicates([*same, "step"]).groupby(
-        same, sort=True
-    ):
-        more = f" and {len(rows) - 1:,} more" if len(rows) > 1 else ""
-        what = f"{probe}: {name}" if name else str(probe)
-        lines.append((str(run), f"{rows['step'].min():,}{more}", what, str(status), str(note)))
-    return _cut(lines)
+    found = []
+    for key, rows in bad.drop_duplicates([*same, "step"]).groupby(same, sort=True):
+        run, probe, name, status, note = map(str, key)
+        steps = tuple(sorted({int(step) for step in rows["step"]}))
+        found.append(_Unmeasured(run, steps[0], name, note, len(steps), (), steps, (), probe, status))
+    return _cut([one.line for one in together(found, _Unmeasured.kind, most=1)])
+
+
+@dataclass(frozen=True, slots=True)
+class _Unmeasured(Told):
+    """What a probe could not measure of a tensor, or of the model, at some steps."""
+
+    probe: str = ""
+    status: str = ""
+
+    def kind(self) -> tuple[str, ...]:
+        """Return what two lines that are told as one have alike; a note may speak of another tensor."""
+        about_itself = repr(self.tensor) in self.message
+        return self.probe, self.status, "" if about_itself else self.tensor
+
+    @property
+    def line(self) -> tuple[str, ...]:
+        more = f" and {len(self.steps) - 1:,} more" if len(self.steps) > 1 else ""
+        what = f"{self.probe}: {self.tensor}" if self.tensor else self.probe
+        return self.run, f"{self.step:,}{more}", what, self.status, self.message
 
 
 def findings(audit: pd.DataFrame) -> tuple[tuple[str, ...], ...]:
     """Return what the audit of the checkpoints found: (run, step, fault, tensor, message)."""
     if not len(audit):
         return ()
-    shown = audit.reindex(columns=["run", "step", "fault", "tensor", "message"])
+    shown = audit.reindex(columns=["run", "step", "fault", "tensor", "message"]).drop_duplicates()
     return _cut(
         [tuple("" if pd.isna(cell) else str(cell) for cell in line) for line in shown.itertuples(index=False)]
     )

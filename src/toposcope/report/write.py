@@ -50,7 +50,7 @@ def write_studies(studies: Sequence[Study], out: str | Path, *, title: str = TIT
     for study in studies:
         study.begin()
     audits = [study.audit for study in studies if study.audit is not None]
-    audit = pd.concat(audits, ignore_index=True).drop_duplicates() if audits else pd.DataFrame()
+    audit = pd.concat(audits, ignore_index=True) if audits else pd.DataFrame()
     lines = [line for study in studies for line in provenance(study.provenance, study.runs)]
     broken = [unmeasured(study.features) for study in studies if len(study.features)]
     page = Page(

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from toposcope.sources.audit import AuditFinding, audit
+from toposcope.sources.audit import audit
 from toposcope.sources.opening import open_series
 from toposcope.sources.series import Series
 
-__all__ = ["AuditFinding", "Series", "audit", "open_series"]
+__all__ = ["Series", "audit", "open_series"]

@@ -4,22 +4,17 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
-import re
-from collections.abc import Callable, Hashable, Iterator
+from collections.abc import Iterator
 
 import numpy as np
 
 from toposcope.errors import SourceError
 from toposcope.progress import track
-from toposcope.sources.audit_checks import CHECKS, AuditFinding
+from toposcope.repeats import together
+from toposcope.sources.audit_checks import CHECKS
 from toposcope.sources.audit_evidence import distance, gather
 from toposcope.sources.series import Series
-from toposcope.types import Checkpoint
-
-MANY = 8
-"""More findings of one kind than this are told as one, with their number."""
-
-_NUMBER = re.compile(r"\d+")
+from toposcope.types import AuditFinding, Checkpoint
 
 MAX_FOLLOWED = 64
 """How many findings about single tensors are looked into for what happened to them."""
@@ -42,9 +37,9 @@ def audit(series: Series, *, cheap: bool = False, quiet: bool = True) -> list[Au
     Returns
     -------
     list of AuditFinding
-        By run, step and fault; many of one kind are one, with their number.
+        By run, step and fault; many equal ones are one, with their number, steps, tensors and runs.
     """
-    found: list[AuditFinding] = list(_duplicates(series))
+    found = list(series.findings)
     for run in series.names:
         steps = list(
             track(gather(series, run, cheap=cheap), f"auditing {run}", len(series.of_run(run)), quiet=quiet)
@@ -53,40 +48,8 @@ def audit(series: Series, *, cheap: bool = False, quiet: bool = True) -> list[Au
         found += own if cheap else _explain(series, own)
         found += [*_metrics(series, run), *_stated(series, run)]
     order = {run: index for index, run in enumerate(series.names)}
-    return sorted(
-        _together(found), key=lambda f: (order[f.run], -1 if f.step is None else f.step, f.fault, f.tensor)
-    )
-
-
-def _together(findings: list[AuditFinding]) -> list[AuditFinding]:
-    """Make one of many findings that differ in their step alone, or in their tensor alone."""
-    found = _joined(findings, lambda f: (f.run, f.fault, f.tensor, _NUMBER.sub("#", f.message)), _over_steps)
-    return _joined(found, lambda f: (f.run, f.fault, f.step, _NUMBER.sub("#", f.message)), _over_tensors)
-
-
-def _joined(
-    findings: list[AuditFinding],
-    key: Callable[[AuditFinding], Hashable],
-    message: Callable[[list[AuditFinding]], str],
-) -> list[AuditFinding]:
-    kinds: dict[Hashable, list[AuditFinding]] = {}
-    for finding in findings:
-        kinds.setdefault(key(finding), []).append(finding)
-    out: list[AuditFinding] = []
-    for equal in kinds.values():
-        if len(equal) <= MANY:
-            out += equal
-        else:
-            out.append(dataclasses.replace(equal[0], message=f"{equal[0].message} ({message(equal)})"))
-    return out
-
-
-def _over_steps(equal: list[AuditFinding]) -> str:
-    return f"and so at {len(equal) - 1} more steps, the last of them {equal[-1].step}"
-
-
-def _over_tensors(equal: list[AuditFinding]) -> str:
-    return f"and so {len(equal) - 1} more tensors"
+    found = together(found, lambda finding: finding.fault)
+    return sorted(found, key=lambda f: (order[f.run], -1 if f.step is None else f.step, f.fault, f.tensor))
 
 
 PATH_FAULTS = ("off-path", "jump", "out-of-order")
@@ -106,37 +69,29 @@ def _once(findings: list[AuditFinding]) -> list[AuditFinding]:
     ]
 
 
-def _duplicates(series: Series) -> Iterator[AuditFinding]:
-    for checkpoint in series.duplicates:
-        yield AuditFinding(
-            checkpoint.run, checkpoint.step, "duplicate-step", "", f"{checkpoint.uri} has this step as well"
-        )
-
-
 def _metrics(series: Series, run: str) -> Iterator[AuditFinding]:
     """Look for a loss history that is not finite, or out of order."""
     try:
         raw = series.raw_steps(run)
         losses = series.metrics(run)
     except SourceError as error:
-        yield AuditFinding(run, None, "unreadable-metrics", "", str(error))
+        yield AuditFinding(run, None, "", str(error), fault="unreadable-metrics")
         return
     if any(b < a for a, b in itertools.pairwise(raw)):
-        yield AuditFinding(
-            run, None, "unsorted-metrics", "", "the steps of its loss history are out of order"
-        )
+        text = "the steps of its loss history are out of order"
+        yield AuditFinding(run, None, "", text, fault="unsorted-metrics")
     if len(set(raw)) < len(raw):
-        yield AuditFinding(run, None, "duplicate-metrics", "", "its loss history has a step twice")
+        yield AuditFinding(run, None, "", "its loss history has a step twice", fault="duplicate-metrics")
     bad = losses.loc[np.isinf(losses["loss"].astype(float)), "step"]
-    for step in bad.head(8):
-        yield AuditFinding(run, int(step), "non-finite-loss", "", "the loss recorded here is infinite")
+    for step in bad:
+        yield AuditFinding(run, int(step), "", "the loss recorded here is infinite", fault="non-finite-loss")
 
 
 def _stated(series: Series, run: str) -> Iterator[AuditFinding]:
     """Look for a trainer's state that says another step than the name of its folder."""
     config = next((dict(one.config) for one in series.runs if one.run == run), {})
     if conflict := config.get("step_conflict"):
-        yield AuditFinding(run, None, "stated-step", "", f"{conflict}; is it another run's?")
+        yield AuditFinding(run, None, "", f"{conflict}; is it another run's?", fault="stated-step")
 
 
 def _explain(series: Series, findings: list[AuditFinding]) -> list[AuditFinding]:
@@ -195,6 +150,3 @@ def _transformed(
 
 def _told(finding: AuditFinding, fault: str, message: str) -> AuditFinding:
     return dataclasses.replace(finding, fault=fault, message=message)
-
-
-__all__ = ["AuditFinding", "audit"]

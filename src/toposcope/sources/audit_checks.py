@@ -11,6 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from toposcope.sources.audit_evidence import StepEvidence, TensorEvidence
+from toposcope.types import AuditFinding
 
 SMALL = 64
 """Tensors with fewer elements fluctuate too much to be judged by their step-to-step change."""
@@ -31,22 +32,11 @@ JUMP = math.log(4.0)
 """... and is at least this large in log units."""
 
 
-@dataclass(frozen=True, slots=True)
-class AuditFinding:
-    """Something wrong with a series; `step` is None and `tensor` empty when it concerns no single one."""
-
-    run: str
-    step: int | None
-    fault: str
-    tensor: str
-    message: str
-
-
 Evidence = Sequence[StepEvidence]
 
 
 def _finding(step: StepEvidence, fault: str, message: str, tensor: str = "") -> AuditFinding:
-    return AuditFinding(step.checkpoint.run, step.checkpoint.step, fault, tensor, message)
+    return AuditFinding(step.checkpoint.run, step.checkpoint.step, tensor, message, fault=fault)
 
 
 def _readable(steps: Evidence) -> list[StepEvidence]:
@@ -177,7 +167,8 @@ def copies(steps: Evidence) -> Iterator[AuditFinding]:
     for step in good:
         groups: dict[str, list[str]] = defaultdict(list)
         for name, item in step.tensors.items():
-            if len(item.info.shape) > 1 and not item.constant and item.info.size >= SMALL:
+            plain = item.finite and not item.constant  # many tensors of NaN alone are no copies
+            if len(item.info.shape) > 1 and plain and item.info.size >= SMALL:
                 groups[item.digest].append(name)
         for names in groups.values():
             for other in names[1:]:
@@ -190,7 +181,7 @@ def copies(steps: Evidence) -> Iterator[AuditFinding]:
         same = [
             n
             for n, item in step.tensors.items()
-            if n in before.tensors and before.tensors[n].digest == item.digest
+            if n in before.tensors and before.tensors[n].digest == item.digest and item.finite
         ]
         if len(same) < len(step.tensors):
             for name in same:
@@ -224,7 +215,7 @@ def labels(steps: Evidence) -> Iterator[AuditFinding]:
                 run = steps[0].checkpoint.run
                 last = start + stride - common
                 text = f"steps {start + common} to {last} are not there; the others are {common} apart"
-                yield AuditFinding(run, start + common, "missing-step", "", text)
+                yield AuditFinding(run, start + common, "", text, fault="missing-step")
 
 
 def path(steps: Evidence) -> Iterator[AuditFinding]:
@@ -248,9 +239,8 @@ def path(steps: Evidence) -> Iterator[AuditFinding]:
             yield from findings
         elif key not in found:
             first = findings[0]
-            yield AuditFinding(
-                first.run, first.step, first.fault, "", f"{len(findings)} tensors: {first.message}"
-            )
+            text = f"{len(findings)} tensors: {first.message}"
+            yield AuditFinding(first.run, first.step, "", text, fault=first.fault)
     yield from found.values()
 
 

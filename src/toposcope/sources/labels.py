@@ -83,6 +83,17 @@ def step_of(name: str) -> int | None:
     return int(found.group(1)) if found else None
 
 
+def pattern_of_numbered(names: Sequence[str]) -> str:
+    r"""Return the pattern by which names such as model-0, model-10 state steps; empty where they do not.
+
+    >>> pattern_of_numbered(["model-0", "model-10"]), pattern_of_numbered(["model-1", "gpt-2"])
+    ('model-(\\d+)', '')
+    """
+    found = [_NUMBERED.fullmatch(name) for name in names]
+    stems = {name[: match.start(1)] for name, match in zip(names, found, strict=True) if match}
+    return f"{stems.pop()}(\\d+)" if len(names) > 1 and all(found) and len(stems) == 1 else ""
+
+
 def seed_of(name: str) -> int | None:
     """Return the seed that ends a run's name.
 

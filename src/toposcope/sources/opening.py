@@ -12,9 +12,9 @@ import pandas as pd
 from toposcope.errors import SourceError
 from toposcope.sources import history
 from toposcope.sources.blobs import open_location
-from toposcope.sources.discover import Source, discover
+from toposcope.sources.discover import Source, base_name, discover
 from toposcope.sources.discover import rename as under_name
-from toposcope.sources.labels import select
+from toposcope.sources.labels import pattern_of_numbered, select
 from toposcope.sources.labels import step_pattern as steps_by
 from toposcope.sources.matrices import SPLITS
 from toposcope.sources.memory import in_memory, is_in_memory
@@ -90,6 +90,24 @@ def open_series(
             sources.append(source if name == source.run.run else under_name(source, name))
     kept = [_select(source, steps) for source in sources]
     return Series(", ".join(str(one) for one in uris), kept, split=split, losses=table)
+
+
+def hint(series: Series) -> str:
+    """Return how folders that may be the steps of one run would be read as such; empty where none are.
+
+    A numbered folder, such as gpt-2, is a model and no step. Where several hold one checkpoint each that
+    states no step, they may be steps all the same, and the numbers say which.
+    """
+    entries = [entries for name in series.names if len(entries := series.of_run(name)) == 1]
+    names = [base_name(only.uri) for (only,) in entries if only.step == 0]
+    pattern = pattern_of_numbered(names)
+    if not pattern or len(names) != len(series.names):
+        return ""
+    named = ", ".join(names[:3]) + " ..." * (len(names) > 3)
+    return (
+        f"{named} are read as {len(names)} runs of one checkpoint, each at step 0; "
+        f"if they are steps of one run, add --step-pattern '{pattern}'"
+    )
 
 
 def _losses(losses: str | Path | pd.DataFrame | None, rename: Mapping[str, str]) -> pd.DataFrame | None:

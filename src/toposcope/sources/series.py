@@ -15,25 +15,24 @@ import pandas as pd
 
 from toposcope.errors import SourceError, did_you_mean
 from toposcope.sources import history
-from toposcope.sources.adapter import adapted
 from toposcope.sources.content import (
     Signature,
     check_finite,
     check_names,
-    count_parameters,
-    described_in_text,
     signature,
     tensor_hash,
 )
+from toposcope.sources.described import described
 from toposcope.sources.discover import Entry, Source
-from toposcope.sources.labels import seed_of
-from toposcope.sources.matrices import family_for, stream_matrices, why_skipped
+from toposcope.sources.matrices import stream_matrices, why_skipped
 from toposcope.sources.memory import Tensors, derived_entry
-from toposcope.sources.nanogpt import nanogpt_facts
 from toposcope.sources.reader import Reader
-from toposcope.types import Checkpoint, Matrix, Run
+from toposcope.tabular import Tables, answered, counted
+from toposcope.types import AuditFinding, Checkpoint, Matrix, Run
 
 if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
     from toposcope.models.loading import ModelLoader
     from toposcope.models.protocol import LanguageModel
 
@@ -96,17 +95,49 @@ class Series:
         return len(self._entries)
 
     def __repr__(self) -> str:
-        """Return where the series is and how long."""
-        return f"Series({self.uri!r}, {len(self._sources)} runs, {len(self)} checkpoints)"
+        """Return how much the series holds, what is wrong with its names, and where it is."""
+        found = len(self.findings)
+        wrong = f"; {found} more of steps that are there already: .findings has them" if found else ""
+        return f"{counted(len(self), len(self._sources))}{wrong}\nseries {self.uri}; .tables lists them"
+
+    def _repr_html_(self) -> str:
+        return answered(repr(self), self.tables["checkpoints"])
+
+    @property
+    def tables(self) -> Tables:
+        """The checkpoints and the runs as tables, with the fields of `Checkpoint` and of `Run`."""
+        return Tables(
+            checkpoints=lambda: pd.DataFrame(list(self), columns=_names(Checkpoint)),
+            runs=lambda: pd.DataFrame(list(self.runs), columns=_names(Run)),
+        )
+
+    @property
+    def findings(self) -> tuple[AuditFinding, ...]:
+        """The checkpoints that are left out, since another one of the run has their step."""
+        return tuple(
+            AuditFinding(one.run, one.step, "", f"{one.uri} has this step as well", fault="duplicate-step")
+            for one in self.duplicates
+        )
+
+    def plot(self, ax: Axes | None = None) -> Axes:
+        """Draw which checkpoints each run has, and the steps that it has twice; return the axes."""
+        from toposcope.figures.checkpoints import draw_checkpoints
+
+        return draw_checkpoints(self.steps, self.findings, ax)
+
+    @property
+    def steps(self) -> dict[str, list[int]]:
+        """The steps of every run's checkpoints."""
+        found: dict[str, list[int]] = {run: [] for run in self._sources}
+        for checkpoint in self:
+            found[checkpoint.run].append(checkpoint.step)
+        return found
 
     @property
     def runs(self) -> tuple[Run, ...]:
         """The runs, by name; family and number of parameters are read off the first readable checkpoint."""
         if self._described is None:
-            self._described = tuple(
-                _with_facts(_with_seed(described_in_text(self._describe(source))), source)
-                for source in self._sources.values()
-            )
+            self._described = tuple(described(source) for source in self._sources.values())
         return self._described
 
     @property
@@ -351,50 +382,6 @@ class Series:
             self._signatures[run] = Counter(found).most_common(1)[0][0] if found else None
         return self._signatures[run]
 
-    def _describe(self, source: Source) -> Run:
-        run = source.run
-        stated = run.parameters or run.config.get("parameters") == 0  # a limit of infinite width has no size
-        if run.family and stated:
-            return run
-        if any(entry.identity is not None for entry in source.entries):
-            return _describe_hub(source)
-        for entry in source.entries[:3]:
-            try:
-                reader = entry.open()
-                facts = reader.facts()
-                return dataclasses.replace(
-                    run,
-                    family=run.family or adapted(facts.config) or family_for(reader.infos()).name,
-                    parameters=run.parameters or facts.parameters or count_parameters(reader),
-                    config=run.config or source.config or {**facts.config, **nanogpt_facts(facts)},
-                )
-            except SourceError:
-                continue
-            finally:
-                entry.release()
-        return run
 
-
-def _describe_hub(source: Source) -> Run:
-    from toposcope.sources.hub import describe
-
-    try:
-        config = describe(source)
-    except SourceError:
-        return source.run
-    family = str(config.get("model_type", source.run.family))
-    return dataclasses.replace(source.run, family=family, config=config)
-
-
-def _with_facts(run: Run, source: Source) -> Run:
-    """Add what the trainer's state says to the run's configuration."""
-    try:
-        facts = source.facts()
-    except SourceError:
-        return run  # said where the file is read for its losses
-    return dataclasses.replace(run, config={**run.config, **facts}) if facts else run
-
-
-def _with_seed(run: Run) -> Run:
-    """Take the seed from the run's name where nothing else states it."""
-    return run if run.seed is not None else dataclasses.replace(run, seed=seed_of(run.run))
+def _names(noun: type[Checkpoint | Run]) -> list[str]:
+    return [field.name for field in dataclasses.fields(noun)]

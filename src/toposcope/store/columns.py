@@ -103,7 +103,7 @@ def declared_line(probe: str, feature: Feature) -> dict[str, object]:
         **{name: getattr(feature, name) for name in plain},
         "kind": str(feature.kind),
         "about": str(feature.about),
-        "leads": [f"{use} {place}" for use, place in feature.leads.items()],
+        "leads": [f"{use}={place}" for use, place in feature.leads.items()],
         "scopes": [str(scope) for scope in feature.scopes],
         "filtrations": list(feature.filtrations),
         **{name: "" if other is None else other.name for name, other in others.items()},

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 import json
 import re
+from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,6 +17,9 @@ if TYPE_CHECKING:
     import pandas as pd
 
 LONG, WIDE = "long", "wide"
+
+_LISTS = ("birth", "death", "scopes", "filtrations", "leads", "runs", "steps", "tensors")
+"""Columns whose cells are lists."""
 
 
 def wide(features: pd.DataFrame) -> pd.DataFrame:
@@ -130,17 +134,14 @@ def _write(table: pd.DataFrame, path: Path) -> Path:
     if path.suffix == ".json":
         path.write_text(json.dumps(records(table), indent=1) + "\n", encoding="utf-8")
         return path
-    lists = [column for column in ("birth", "death") if column in table]
-    flat = table.assign(
-        **{column: table[column].map(lambda bars: " ".join(map(repr, map(float, bars)))) for column in lists},
-        **{
-            column: table[column].map(separator.join, na_action="ignore")
-            for column, separator in (("scopes", " "), ("filtrations", " "), ("leads", ", "))
-            if column in table
-        },
-    )
+    flat = table.assign(**{name: table[name].map(_in_a_cell) for name in _LISTS if name in table})
     flat.to_csv(path, index=False)
     return path
+
+
+def _in_a_cell(items: Iterable[object] | None) -> str:
+    """Return a list as one cell of a CSV: numbers as Python writes them, names as they are."""
+    return " ".join(str(item) for item in (() if items is None else items))
 
 
 def records(table: pd.DataFrame) -> list[dict[str, object]]:

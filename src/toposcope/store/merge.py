@@ -228,6 +228,7 @@ def _write_rest(stores: Sequence[Store], made: Store, names: Sequence[Mapping[st
     for store, of_store in zip(stores, names, strict=True):
         for path in sorted((store.path / "audit").glob("[!.]*.parquet")):
             for line in _renamed(pq.read_table(path), of_store).to_pylist():
+                line["runs"] = [of_store.get(run, run) for run in line.get("runs") or ()]
                 lines = findings.setdefault(str(line["uri"]), [])
                 lines += [line] if line not in lines else []
     for uri, lines in findings.items():

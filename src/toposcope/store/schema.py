@@ -90,6 +90,10 @@ AUDIT = pa.schema(
         ("fault", _text),
         ("tensor", _text),
         ("message", _text),
+        ("count", pa.int64()),
+        ("runs", pa.list_(_text)),
+        ("steps", pa.list_(pa.int64())),
+        ("tensors", pa.list_(_text)),
     ]
 )
 
@@ -111,7 +115,7 @@ CATALOGUE = pa.schema(
         ("target", _text),
         ("log_target", pa.bool_()),
         ("about", _text),
-        ("leads", pa.list_(_text)),  # "change 1": a use and the place in it
+        ("leads", pa.list_(_text)),  # "change=1": a use and the place in it
     ]
 )
 

@@ -14,7 +14,8 @@ import pyarrow as pa
 from toposcope.errors import StoreError
 from toposcope.store import columns, newest, parts
 from toposcope.store.manifest import MANIFEST, difference, kind_of, provenance, write_manifest
-from toposcope.store.reading import expression, steady
+from toposcope.store.reader import StoreReader
+from toposcope.store.reading import steady
 from toposcope.store.schema import SCHEMA_VERSION, TABLES
 from toposcope.store.units import KeptDiagram, Result, Unit, recipe_hash
 from toposcope.types import Checkpoint, Feature, Row, Run, Status
@@ -25,8 +26,8 @@ if TYPE_CHECKING:
 _MEASURED = ("features", "diagrams")
 
 
-class Store:
-    """A results folder. Make one with `Store.create` or `Store.open`.
+class Store(StoreReader):
+    """A results folder. Make one with `Store.create` or `Store.open`; printed, it says what it holds.
 
     Many processes may write to one store at once, on one machine or on a shared folder, without a
     lock: a unit is one file, or a line of a pack's footer, and appears whole or not at all. A run, step
@@ -44,11 +45,10 @@ class Store:
     """
 
     def __init__(self, path: Path, recipe: Mapping[str, object]) -> None:
-        self.path = path
+        super().__init__(path)
         self.recipe = dict(recipe)
         self.recipe_hash = recipe_hash(recipe)
         self._known: dict[str, dict[newest.Slot, str]] = {}
-        self._last = -1
 
     @classmethod
     def create(cls, path: str | Path, *, recipe: Mapping[str, object]) -> Self:
@@ -189,46 +189,6 @@ class Store:
         path = self.path / "catalogue" / f"{parts.slug(probe)}.parquet"
         parts.write_atomically(columns.catalogue(probe, features), path, self._metadata())
 
-    def catalogue(self) -> pd.DataFrame:
-        """Return what the probes of the store declare: one line for each of their features.
-
-        Columns probe, feature, label, unit, kind, null_of, primary, description, scopes, filtrations,
-        aggregate, excess_of, per_log_step_of, target, log_target, about and leads: the fields of
-        `toposcope.types.Feature`.
-        """
-        return self._whole("catalogue").to_pandas()
-
-    def runs(self) -> pd.DataFrame:
-        """Return the runs, one line each."""
-        return self._whole("runs").to_pandas()
-
-    def metrics(self, run: str | None = None) -> pd.DataFrame:
-        """Return the metrics, one line per run and step."""
-        return self._whole("metrics", run=run).to_pandas()
-
-    def audit(self) -> pd.DataFrame:
-        """Return what the audits of the series found."""
-        return self._whole("audit").to_pandas()
-
-    def features(
-        self, probe: str | None = None, feature: str | Sequence[str] | None = None, run: str | None = None
-    ) -> pd.DataFrame:
-        """Return the feature lines, all or those of one probe, feature (or several) and run.
-
-        The order is the same whichever form the parts have: run, probe, feature, step.
-        """
-        return self._measured("features", probe=probe, run=run, feature=feature).to_pandas()
-
-    def diagrams(
-        self,
-        probe: str | None = None,
-        name: str | None = None,
-        run: str | None = None,
-        scope: str | None = None,
-    ) -> pd.DataFrame:
-        """Return the kept diagrams; `birth` and `death` hold one array each per line."""
-        return self._measured("diagrams", probe=probe, run=run, name=name, scope=scope).to_pandas()
-
     def compact(self, most: int | None = None) -> int:
         """Join the parts of each run and probe into one file, and return how many files went.
 
@@ -256,11 +216,6 @@ class Store:
         self._last = parts.write_number(self._last)
         return self._last
 
-    def _scan(self, table: str) -> list[parts.Part]:
-        live = parts.scan(self.path / table)
-        self._last = max([self._last, *(part.latest for part in live)])
-        return live
-
     def _has(self, table: str, unit: Unit) -> bool:
         key, slot = unit.key(self.recipe_hash), _slot(unit)
         known = self._live_keys(table)
@@ -283,11 +238,6 @@ class Store:
         if table not in self._known:
             self._known[table] = steady(load)
         return self._known[table]
-
-    def _newest(self, table: str, live: Sequence[parts.Part]) -> dict[newest.Slot, str]:
-        """Return the key that counts in each slot; diagrams of superseded features do not count."""
-        others = self._scan("features") if table == "diagrams" else []
-        return newest.newest([*live, *others])
 
     def _unit_path(self, table: str, unit: Unit) -> Path:
         return (
@@ -369,27 +319,6 @@ class Store:
         for path in stale:
             path.unlink(missing_ok=True)
         return len(stale)
-
-    def _measured(self, table: str, **wanted: str | Sequence[str] | None) -> pa.Table:
-        probe, run = wanted.get("probe"), wanted.get("run")
-
-        def load() -> pa.Table:
-            live = self._scan(table)
-            counted = self._newest(table, live)
-            if probe is not None:
-                live = [part for part in live if part.probe == probe]
-            if run is not None:
-                live = [part for part in live if part.owner == parts.slug(str(run))]
-            kept, superseded = newest.split(live, counted)
-            return parts.read(kept, TABLES[table], expression(wanted), superseded)
-
-        return steady(load)
-
-    def _whole(self, table: str, run: str | None = None) -> pa.Table:
-        pattern = f"{'[!.]*' if run is None else parts.slug(run)}.parquet"
-        files = sorted((self.path / table).glob(pattern))
-        whole = [parts.Part(path, path.name, table, (path.name,), pack=True) for path in files]
-        return parts.read(whole, TABLES[table])
 
     def _metadata(self) -> dict[str, object]:
         return provenance() | {"recipe": self.recipe, "recipe_hash": self.recipe_hash}

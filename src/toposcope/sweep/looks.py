@@ -13,13 +13,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from toposcope.probes.snapshot import RunReader, unless_unreadable
+from toposcope.repeats import together
 from toposcope.store.looks import look_file, read_look, write_look
-from toposcope.types import Checkpoint
+from toposcope.types import AuditFinding, Checkpoint
 
 if TYPE_CHECKING:
     import numpy as np
 
-    from toposcope.sources import AuditFinding, Series
+    from toposcope.sources import Series
 
 
 def is_fetched(series: object, checkpoint: Checkpoint) -> bool:
@@ -58,7 +59,7 @@ def judged(store: Path, series: object, runs: Mapping[str, Sequence[Checkpoint]]
             continue
         kept = [(at, unless_unreadable(partial(_kept, store, series, at))) for at in checkpoints]
         found += findings_of([(at, sketch) for at, sketch in kept if sketch is not None])
-    return found
+    return together(found, lambda finding: finding.fault)
 
 
 def _kept(store: Path, series: Series, at: Checkpoint) -> np.ndarray | None:

@@ -13,6 +13,7 @@ from toposcope.errors import InputError
 from toposcope.probes.base import Probe, Reads
 from toposcope.probes.snapshot import SeriesLike
 from toposcope.progress import Progress
+from toposcope.repeats import together
 from toposcope.store import Store, Unit
 from toposcope.sweep.expect import Expectation, expect
 from toposcope.sweep.local import in_processes, serially
@@ -122,6 +123,8 @@ def sweep(
     expectation = expect(series, runs, probes, shard=execution.shard, jobs=execution.jobs)
     if not execution.quiet:
         print(expectation.sentence(), file=sys.stderr, flush=True)
+        if said := _hint(series):
+            print(f"note: {said}", file=sys.stderr, flush=True)
     if agree is not None:
         agree(expectation)
     problems = [f"{path.name} was damaged and set aside" for path in store.set_broken_aside()]
@@ -151,14 +154,22 @@ def sweep(
     store.compact()
     findings = with_looks(series, store, execution, findings)
     known = known_spoilt(store, probes, runs) if first.skipped else []
+    spoilt = dict.fromkeys([*first.problems, *again.problems, *known])
     return SweepReport(
         done=first.done + again.done,
         skipped=first.skipped,
         failures=again.failures,
-        problems=list(dict.fromkeys([*problems, *first.problems, *again.problems, *known])),
+        problems=list(dict.fromkeys([*problems, *(one.message for one in together(spoilt))])),
         findings=findings,
         seconds=time.monotonic() - start,
     )
+
+
+def _hint(series: Sweepable) -> str:
+    from toposcope.sources import Series
+    from toposcope.sources.opening import hint
+
+    return hint(series) if isinstance(series, Series) else ""
 
 
 def look_for_errors(series: Sweepable, store: Store, execution: Execution) -> list[dict[str, object]]:

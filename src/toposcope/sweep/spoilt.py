@@ -10,6 +10,7 @@ from toposcope.errors import SourceError
 from toposcope.probes.base import Measured, Probe, Reads
 from toposcope.probes.snapshot import Snapshot, Spoilt
 from toposcope.probes.weights.options import WeightOptions
+from toposcope.repeats import Told
 from toposcope.store import Store
 from toposcope.types import Checkpoint, Role, Row, Scope, Status
 
@@ -51,15 +52,16 @@ def mark_spoilt(probe: Probe, snapshot: Snapshot, measured: Measured) -> Measure
 
 def known_spoilt(
     store: Store, probes: Sequence[Probe], runs: Mapping[str, Sequence[Checkpoint]]
-) -> list[str]:
+) -> list[Told]:
     """Return what a store says is not finite in these checkpoints: what was measured before is told again."""
     wanted = {(run, at.step) for run, checkpoints in runs.items() for at in checkpoints}
-    notes: dict[tuple[str, int, str], str] = {}
+    notes: dict[tuple[str, int, str], Told] = {}
     for probe in probes:
         rows = store.features(probe=probe.name, feature=_MARK)
         for line in rows[rows["name"] != ""].to_dict("records"):
             if (line["run"], line["step"]) in wanted:
-                notes[line["run"], line["step"], line["name"]] = line["note"]
+                told = Told(line["run"], int(line["step"]), line["name"], line["note"])
+                notes[told.run, told.step or 0, told.tensor] = told
     return [note for _, note in sorted(notes.items())]
 
 

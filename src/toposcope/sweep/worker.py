@@ -14,6 +14,7 @@ import numpy as np
 from toposcope.errors import InputError
 from toposcope.probes.base import Measured, Probe, Reads, check_declared
 from toposcope.probes.snapshot import RunReader, SeriesLike, Snapshot
+from toposcope.repeats import Told, together
 from toposcope.store import Result, Store, Unit
 from toposcope.store.units import digest
 from toposcope.sweep.looks import keep_look
@@ -60,7 +61,7 @@ class Outcome:
     done: int = 0
     skipped: int = 0
     failures: list[Failure] = field(default_factory=list)
-    problems: list[str] = field(default_factory=list)
+    problems: list[Told] = field(default_factory=list)
     """What is wrong with checkpoints that were measured all the same."""
     units: dict[tuple[str, str], tuple[int, int, float]] = field(default_factory=dict)
     """By run and probe: units measured or failed, units that were there already, and seconds spent."""
@@ -74,6 +75,10 @@ class Outcome:
         for key, (done, present, seconds) in other.units.items():
             before = self.units.get(key, (0, 0, 0.0))
             self.units[key] = (before[0] + done, before[1] + present, before[2] + seconds)
+
+    def told(self) -> list[str]:
+        """Return the problems as sentences, each once and many equal ones together."""
+        return [one.message for one in together(dict.fromkeys(self.problems))]
 
     def undone(self) -> Outcome:
         """Return what takes this outcome back from a progress: its units will be done again."""
@@ -158,7 +163,8 @@ class Worker:
                 outcome.failures.append(self._fail(reader, index, probe, result))
                 continue
             measured, seconds = result
-            outcome.problems += [spoilt.note for spoilt in reader[index].left_out]
+            at = reader[index].checkpoint
+            outcome.problems += [Told(at.run, at.step, one.name, one.note) for one in reader[index].left_out]
             if measured.alone:
                 unit = _unit(reader, index, probe, alone=True)
             diagrams = tuple(measured.diagrams) if self._job.keep_diagrams else ()

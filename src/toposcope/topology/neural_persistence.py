@@ -94,6 +94,7 @@ def weight_diagram(W: Any, *, scale: float | None = None, name: str = "W") -> Di
     Parameters
     ----------
     W : array_like, shape (n_out, n_in)
+        float16, bfloat16, float32, float64 or integers.
     scale : float, optional
         Where vertices are born: max|W| by default, the maximum over the whole network for Rieck's
         network-wide normalisation. At least max|W|.
@@ -158,7 +159,8 @@ def neural_persistence(
     Parameters
     ----------
     W : array_like of shape (n_out, n_in), or Diagram
-        A matrix, or its `weight_diagram` where the tree is already there.
+        A matrix (float16, bfloat16, float32, float64 or integers), or its `weight_diagram` where the tree is
+        already there.
     normalization : {"network", "matrix"}
         Fixes p. Both use this matrix's maximum unless `scale` says otherwise: give the maximum over the
         whole network for "network". "rieck" and "seed004", as stores spell them, are accepted too.
@@ -182,6 +184,11 @@ def neural_persistence(
     ------
     InputError
         Bad matrix, unknown normalization, p or scale not positive.
+
+    References
+    ----------
+    Rieck et al., "Neural Persistence: A Complexity Measure for Deep Neural Networks Using Algebraic
+    Topology", ICLR 2019.
 
     Examples
     --------

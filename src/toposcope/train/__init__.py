@@ -8,17 +8,19 @@ from typing import TYPE_CHECKING, Any
 from toposcope.callables import make_callable
 
 if TYPE_CHECKING:
-    from toposcope.train.api import TrainedRun, default_jobs, train
+    from toposcope.train.api import default_jobs, train
     from toposcope.train.loop import TrainingStep
+    from toposcope.train.outcome import Trained, TrainedRun
 
 _HOME = {
-    "TrainedRun": "toposcope.train.api",
+    "Trained": "toposcope.train.outcome",
+    "TrainedRun": "toposcope.train.outcome",
     "TrainingStep": "toposcope.train.loop",
     "default_jobs": "toposcope.train.api",
     "train": "toposcope.train.api",
 }
 
-__all__ = ["TrainedRun", "TrainingStep", "default_jobs", "train"]
+__all__ = ["Trained", "TrainedRun", "TrainingStep", "default_jobs", "train"]
 
 
 def __getattr__(name: str) -> Any:

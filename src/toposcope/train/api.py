@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import platform
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -20,10 +19,10 @@ from toposcope.train import files
 from toposcope.train.corpus import load_corpus
 from toposcope.train.files import Metric
 from toposcope.train.grokking import modular_addition
+from toposcope.train.outcome import Trained, TrainedRun
 from toposcope.train.pool import Outcome, TrainingJob, run_jobs
 from toposcope.train.shapes import GPTShape
 from toposcope.train.tokens import TokenData, read_tokenizer, tokenize
-from toposcope.types import Run
 
 if TYPE_CHECKING:
     from toposcope.train.loop import Callback
@@ -32,21 +31,6 @@ if TYPE_CHECKING:
 _COST = 0.75
 """How a step's time grows with the parameters, as seen from 2,936 to 97,200: between the products, which are
 proportional to them, and all else, which goes with the width."""
-
-
-@dataclass(frozen=True, slots=True)
-class TrainedRun:
-    """What became of one run: `status` is "trained", "skipped" (it was finished already) or "failed".
-
-    `loss` and `heldout_loss` are those of the last step, None when it failed; `problem` says why.
-    """
-
-    run: Run
-    folder: Path
-    status: str
-    loss: float | None = None
-    heldout_loss: float | None = None
-    problem: str = ""
 
 
 def train(
@@ -62,7 +46,7 @@ def train(
     quiet: bool = True,
     on_step: Callback | None = None,
     on_checkpoint: Callback | None = None,
-) -> list[TrainedRun]:
+) -> Trained:
     """Train the models of `recipe` into run folders `out`/MODEL-seedS and return what became of each.
 
     A finished run is skipped, an interrupted one goes on from its last checkpoint, to the same weights
@@ -72,11 +56,24 @@ def train(
     ----------
     recipe
         A recipe's name ("seed004", "seed001", "demo"), a TOML file, or the recipe itself.
+    out
+        The folder that receives one folder per run.
     models, seeds, corpus, overrides
         What differs from the recipe: some of its models, other seeds, another corpus, any other value.
+    device
+        "cpu" or "cuda".
+    jobs
+        Processes that train side by side, a run in each.
+    quiet
+        Show no progress.
     on_step, on_checkpoint
         Called with a `TrainingStep` before each update, or before the updates at checkpoints only;
         in this process, so `jobs` must be 1.
+
+    Returns
+    -------
+    Trained
+        A sequence of `TrainedRun`, in the order of the seeds and models; losses are in nats per token.
 
     Raises
     ------
@@ -87,11 +84,10 @@ def train(
 
     Examples
     --------
-    >>> import toposcope as ts
-    >>> changes = {"steps": 2}
-    >>> runs = ts.train("demo", "runs", models=["tiny-3k"], seeds=[1], overrides=changes)  # doctest: +SKIP
-    >>> runs[0].run.run, runs[0].status  # doctest: +SKIP
-    ('tiny-3k-seed1', 'trained')
+    >>> import tempfile
+    >>> made = train("demo", tempfile.mkdtemp(), models=["tiny-3k"], seeds=[1], overrides={"steps": 2})
+    >>> made[0].run.run, made[0].status, made.tables["runs"].shape
+    ('tiny-3k-seed1', 'trained', (1, 8))
     """
     changes = _changes(overrides, models=models, seeds=seeds, corpus=corpus)
     if isinstance(recipe, TrainingRecipe):
@@ -112,7 +108,7 @@ def train(
     for job in todo:
         _start(job, data)
     outcomes = _train(todo, data, jobs=jobs, quiet=quiet, callbacks=(on_step, on_checkpoint))
-    return [_result(job, outcomes.get(job.run)) for job in planned]
+    return Trained(tuple(_result(job, outcomes.get(job.run)) for job in planned))
 
 
 def default_jobs() -> int:

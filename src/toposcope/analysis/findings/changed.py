@@ -12,7 +12,7 @@ from toposcope.analysis.ends import draw_noise, first_last
 from toposcope.analysis.findings.base import Finding
 from toposcope.analysis.forms import extent
 from toposcope.analysis.groups import families_of, short
-from toposcope.analysis.lines import curve, null_band, of_column
+from toposcope.analysis.lines import LEAST, curve, null_band, of_column
 from toposcope.types import Use
 
 if TYPE_CHECKING:
@@ -26,6 +26,7 @@ def changed(study: Study) -> Finding:
     nulls = nulls_of(study)
     numbers = {
         **_who(study), "quality": quality, "moves": moves, "nulls": [asdict(null) for null in nulls],
+        "null_draws": _null_draws(study), "least_draws": LEAST,
         "null": study.subject.null,
     }  # fmt: skip
     moved = bool(quality) or any(move["rose"] or move["fell"] for move in moves)
@@ -113,16 +114,34 @@ class BesideNull:
 
 def nulls_of(study: Study) -> list[BesideNull]:
     """Return the comparison of every leading feature with its null, at the last checkpoint."""
+    found = [_beside(study, label, own, null) for label, own, null in _beside_their_nulls(study)]
+    return [one for one in found if one is not None]
+
+
+def _null_draws(study: Study) -> int:
+    """Return how many draws the leading nulls have at most; a band takes `LEAST` of them."""
+    return max(
+        (
+            int(null_band(null, group.runs)["draws"].max())
+            for _, _, null in _beside_their_nulls(study)
+            for group in study.sizes
+            if null["run"].isin(group.runs).any()
+        ),
+        default=0,
+    )
+
+
+def _beside_their_nulls(study: Study) -> list[tuple[str, pd.DataFrame, pd.DataFrame]]:
+    """Return the column, the measured rows and the rows of the null of every leading feature that has one."""
     if "probe" not in study.features:
         return []
     lines = {str(line["column"]): line for line in study.series.catalogue.to_dict("records")}
     of = {str(line["null_of"]): column for column, line in lines.items()}
     leading = [(column, of[column]) for column in study.leads(Use.NULL) if column in of]
-    found = [
-        _beside(study, column, *(of_column(study.whole, lines[one]) for one in (column, null)))
+    return [
+        (column, of_column(study.whole, lines[column]), of_column(study.whole, lines[null]))
         for column, null in leading
     ]
-    return [one for one in found if one is not None]
 
 
 def _beside(study: Study, column: str, measured: pd.DataFrame, nulls: pd.DataFrame) -> BesideNull | None:

@@ -134,8 +134,13 @@ def curve_from_metrics(
         When fewer than three usable losses are left, or a schedule contradicts the logged rate.
     """
     if column not in metrics or "step" not in metrics:
-        near = did_you_mean(column, metrics.columns)
-        raise InputError(f"run {run}: the metrics have no {column!r} by step; log one{near}")
+        has = [
+            str(name) for name in metrics.columns.drop("run", errors="ignore") if metrics[name].notna().any()
+        ]
+        raise InputError(
+            f"run {run}: the metrics have no {column!r} by step (they have {', '.join(has[:12])}); "
+            f"choose one with --column NAME{did_you_mean(column, has)}"
+        )
     table = pd.DataFrame({"step": metrics["step"].astype(float), "loss": metrics[column].astype(float)})
     table["rate"] = metrics["learning_rate"].astype(float) if "learning_rate" in metrics else np.nan
     logged = int(metrics[column].notna().sum())

@@ -56,8 +56,8 @@ def log_from_frame(frame: pd.DataFrame, *, name: str, column: str = "loss") -> L
     """
     if not len(frame):
         raise InputError(f"{name}: the table has no rows; give one row per logged step")
-    column = column if meaning(column) not in ALIASES else meaning(column)
-    table, notes = _named(frame, name, column)
+    asked, column = column, column if meaning(column) not in ALIASES else meaning(column)
+    table, notes = _named(frame, name, column, asked)
     if "run" in table and table["run"].isna().any():
         raise InputError(
             f"{name}: {int(table['run'].isna().sum())} rows have no run (empty, or a word such as nan that "
@@ -83,8 +83,11 @@ def log_from_frame(frame: pd.DataFrame, *, name: str, column: str = "loss") -> L
     return Log(metrics, runs, wide, notes=(*notes, *unsized))
 
 
-def _named(frame: pd.DataFrame, name: str, column: str) -> tuple[pd.DataFrame, list[str]]:
-    """Return a copy under canonical names, and notes on what was renamed by likeness."""
+def _named(frame: pd.DataFrame, name: str, column: str, asked: str) -> tuple[pd.DataFrame, list[str]]:
+    """Return a copy under canonical names, and notes on what was renamed by likeness.
+
+    `column` is the loss's canonical name, `asked` the one that was given for it.
+    """
     renamed: dict[object, str] = {}
     for found, known in meanings(list(frame.columns)).items():
         if twin := next((c for c, other in renamed.items() if other == known), None):
@@ -105,10 +108,13 @@ def _named(frame: pd.DataFrame, name: str, column: str) -> tuple[pd.DataFrame, l
     for needed in ("step", column):
         if needed not in table:
             listed = ", ".join(str(c) for c in frame.columns[:12])
-            near = did_you_mean(needed, frame.columns)
+            other = f"--rename COLUMN={needed}"
+            remedy = other if needed == "step" else f"--column COLUMN, or {other}"
+            words = [needed if needed == "step" else asked, *ALIASES.get(needed, ())]
+            among = [str(c) for c in (free if needed in ALIASES else frame.columns)]
+            near = next(filter(None, (did_you_mean(word, among) for word in words)), "")
             raise InputError(
-                f"{name}: no column {needed!r} among {listed}; say which one it is: "
-                f"--rename COLUMN={needed}{near}"
+                f"{name}: no column {needed!r} among {listed}; say which one it is: {remedy}{near}"
             )
     return table, notes
 

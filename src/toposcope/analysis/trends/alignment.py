@@ -42,7 +42,10 @@ def standardised(e: np.ndarray) -> np.ndarray:
 
 
 def scales(e: np.ndarray) -> np.ndarray:
-    """Return the size of each column (n, pairs) along the run: log |e| on a line in n and log n."""
+    """Return the size of each column (n, pairs) along the run: log |e| on a line in n and log n.
+
+    NaN where more than half of a column is 0, which says nothing of a size.
+    """
     n = len(e)
     with np.errstate(invalid="ignore", divide="ignore"):
         logs = np.log(np.abs(e) + 0.1 * np.median(np.abs(e), axis=0))

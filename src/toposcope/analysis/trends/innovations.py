@@ -97,11 +97,13 @@ def innovation_test(x: Whitened, y: Whitened, *, intervals: bool = True) -> Inno
     left = np.sqrt(x.left * y.left)
     e, f, steady = compared(x, y)
     excess = persistence_left(e, f, x.trace * y.trace)
-    alpha = np.where(steady, 1.0 - SHARE, 1.0) * ALPHA
-    signs = product_test(*pair_products(e, f, left), why, excess=excess, alpha=alpha, intervals=intervals)
+    products = pair_products(e, f, left)
     e, f = standardised(x.e), standardised(y.e)
+    alignable = steady & np.isfinite(e).all(axis=0) & np.isfinite(f).all(axis=0)
+    alpha = np.where(alignable, 1.0 - SHARE, 1.0) * ALPHA
+    signs = product_test(*products, why, excess=excess, alpha=alpha, intervals=intervals)
     tails, ends = np.full((2, len(why)), np.nan), np.full((3, len(why)), np.nan)
-    for j in np.flatnonzero(np.isfinite(signs.p) & steady):
+    for j in np.flatnonzero(np.isfinite(signs.p) & alignable):
         pair = e[None, :, j], f[None, :, j], left[:, j].mean() / excess[j]
         tails[:, j] = alignment_tail(*pair)
         if intervals and only_aligned(signs.p[j], tails[0, j]):

@@ -18,6 +18,7 @@ import numpy as np
 from toposcope.analysis.trends.whitening import CYCLIC, SHORT, Whitened
 
 TOO_FEW = "too few checkpoints"
+FEW_DECIDE = f"{TOO_FEW}: a few of them carry nearly all that the test weighs"
 TOO_SMOOTH, TOO_UNEVEN = "too smooth to test", "too uneven to test"
 ONE_PERIOD = f"{TOO_UNEVEN}: checkpoints are missing and both keep a wave of one period"
 ONE_STRETCH = f"{TOO_UNEVEN}: steps are uneven and both turn within one stretch of checkpoints"

@@ -1,4 +1,4 @@
-"""Nulls that repeat a shape, no sinusoid: those that set the rule on overtones, and those that judge it.
+"""Nulls that repeat a shape, no sinusoid: those that set the rule on shapes, and those that judge it.
 
 Both members of a pair repeat the same shape with the same period, each with a phase of its own.
 """
@@ -58,7 +58,7 @@ REPEATING_SETTING: dict[str, sim.Simulator] = {
     "saws of 12": repeated(12.0, _identity, 0.1),
     "bumps of 8": repeated(8.0, _bump, 0.15),
 }
-"""On these the rule was set."""
+"""On these the rule was set (`coincidences.REPEATED`)."""
 
 
 def _half_wave(part: np.ndarray) -> np.ndarray:
@@ -81,6 +81,22 @@ def _pattern(part: np.ndarray) -> np.ndarray:
     return np.asarray(_PATTERN[(part * len(_PATTERN)).astype(int)])
 
 
+def _short_duty(part: np.ndarray) -> np.ndarray:
+    return (part < 0.3).astype(float)
+
+
+def _rectified(part: np.ndarray) -> np.ndarray:
+    return np.abs(np.sin(np.pi * part))
+
+
+def _steep(part: np.ndarray) -> np.ndarray:
+    return np.minimum(part / 0.7, (1.0 - part) / 0.3)
+
+
+def _twice(part: np.ndarray) -> np.ndarray:
+    return (part < 0.06).astype(float) - 0.6 * (np.abs(part - 0.4) < 0.03)
+
+
 REPEATING_JUDGES: dict[str, sim.Simulator] = {
     "half waves of 7": repeated(7.0, _half_wave, 0.2),
     "pulses of 13, a quarter wide": repeated(13.0, _wide_pulse, 0.2),
@@ -88,5 +104,18 @@ REPEATING_JUDGES: dict[str, sim.Simulator] = {
     "decays of 9": repeated(9.0, _decay, 0.15),
     "saws of seven and a half": repeated(7.5, _identity, 0.15),
     "a pattern of eight checkpoints": repeated(8.0, _pattern, 0.4),
+}
+"""Written down before the rule; one before it, on overtones below 40 checkpoints, had been tried on them."""
+REPEATING_BLIND: dict[str, sim.Simulator] = {
+    "triangles of nine and a half": repeated(9.5, _triangle, 0.05),
+    "pulse trains of 11": repeated(11.0, _pulse, 0.15),
+    "rectified sines of 14": repeated(14.0, _rectified, 0.15),
+    "lopsided saws of 8.3": repeated(8.3, _steep, 0.15),
+    "squares of 10, 30% high": repeated(10.0, _short_duty, 0.2),
+    "two pulses in 17": repeated(17.0, _twice, 0.15),
+    "power laws and saws of 12 + 3% noise": sim.plus(
+        (1.0, sim.curve(sim.power_law, 0.03)), (0.15, repeated(12.0, _identity, 0.0))
+    ),
+    "walks and squares of 16": sim.plus((0.1, sim.walk), (1.0, repeated(16.0, _short_duty, 0.1))),
 }
 """Written down after the rule, before it was run on any of them."""

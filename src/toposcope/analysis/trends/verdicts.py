@@ -25,7 +25,7 @@ from toposcope.analysis.trends.pooling import (
     too_few,
     whitened,
 )
-from toposcope.analysis.trends.refusals import TOO_FEW
+from toposcope.analysis.trends.refusals import FEW_DECIDE, TOO_FEW
 from toposcope.analysis.trends.usual import (
     DEFAULT,
     DEFAULT_DRAWS,
@@ -212,6 +212,7 @@ def judged(out: pd.DataFrame, primary: Sequence[str], alpha: float) -> pd.DataFr
     out["detectable_r"] = [found[size] for size in sizes]
     told = [_verdict(row, alpha) for row in out.to_dict("records")]
     out["verdict"] = [verdict for verdict, _ in told]
+    out.loc[[why == FEW_DECIDE for _, why in told], "detectable_r"] = np.nan
     out["reason"] = [
         "; ".join(dict.fromkeys(part for part in (why, old) if part))
         for (_, why), old in zip(told, out["reason"], strict=True)
@@ -228,9 +229,9 @@ def _verdict(row: dict, alpha: float) -> tuple[str, str]:
         return (UNKNOWN, "exploratory: passes the screen, not confirmed") if screened else (TREND, "")
     if row["p_holm"] <= alpha:
         return ADDS, _SPIKES if row["spikes"] else ""
-    if row["least"] * max(row["family_size"], 1) > alpha:
+    if not np.isfinite(row["detectable_r"]):
         return UNKNOWN, TOO_FEW
-    return (TREND, "") if np.isfinite(row["detectable_r"]) else (UNKNOWN, TOO_FEW)
+    return (UNKNOWN, FEW_DECIDE) if row["least"] * max(row["family_size"], 1) > alpha else (TREND, "")
 
 
 def _groups(

@@ -115,7 +115,13 @@ def _neural_persistence(study: Study) -> Caption:
         Normalization.MATRIX: "each matrix divided by its own largest weight, p = 1",
         Normalization.NETWORK: "weights divided by the largest of the network, p = 2",
     }[Normalization(study.filtration)]
-    null = "Only that it changes: without shuffled weights, how much of it is mere weight sizes is unknown."
+    known = study.findings["changed"].numbers
+    few = (
+        f"with {known['null_draws']} shuffled weights, where a band takes {known['least_draws']}"
+        if known["null_draws"]
+        else "without shuffled weights"
+    )
+    null = f"Only that it changes: {few}, how much of it is mere weight sizes is unknown."
     found = beside_null(study)
     if found:
         null = (

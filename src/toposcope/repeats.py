@@ -1,0 +1,89 @@
+"""Many equal things that went wrong, told once: how often, at which steps, in which tensors and runs."""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from collections.abc import Callable, Hashable, Iterable, Sequence
+from typing import TypeVar
+
+from toposcope.types import Told
+
+MANY = 8
+"""More equal things than this are told as one, with their number."""
+
+_NAMED = 3
+"""Tensors and runs that such a line names; the rest is counted."""
+
+_SO = "; so "
+"""What parts a message from how often it holds."""
+
+_NUMBER = re.compile(r"\d+")
+
+
+T = TypeVar("T", bound=Told)
+
+
+def together(
+    told: Iterable[T], kind: Callable[[T], Hashable] = lambda _: None, *, most: int = MANY
+) -> list[T]:
+    """Return what was told with one line for more than `most` equal ones, first in a run, then over runs.
+
+    Equal are those of one `kind` whose messages differ in numbers alone. A line that stands for many of its
+    run takes in what is equal to it.
+    """
+    in_runs = _joined(told, lambda one: (one.run, kind(one), _shape(one)), most)
+    return _joined(in_runs, lambda one: (kind(one), _shape(one)), most)
+
+
+def _shape(one: Told) -> str:
+    """Return a message without its numbers, the names of its own tensor and run, and how often it holds."""
+    plain = one.message.partition(_SO)[0]
+    for name in (one.tensor, one.run):
+        plain = plain.replace(repr(name), "#")
+    return _NUMBER.sub("#", plain)
+
+
+def _joined(told: Iterable[T], key: Callable[[T], Hashable], most: int) -> list[T]:
+    kinds: dict[Hashable, list[T]] = {}
+    for one in told:
+        kinds.setdefault(key(one), []).append(one)
+    out: list[T] = []
+    for equal in kinds.values():
+        grown = len({one.run for one in equal}) == 1 < len(equal) and any(one.steps for one in equal)
+        out += [_one(equal)] if len(equal) > most or grown else equal
+    return out
+
+
+def _one(equal: Sequence[T]) -> T:
+    count = sum(one.count for one in equal)
+    runs = tuple(dict.fromkeys(run for one in equal for run in one.runs or (one.run,)))
+    steps = tuple(sorted({step for one in equal for step in one.steps or (one.step,) if step is not None}))
+    tensors = tuple(dict.fromkeys(name for one in equal for name in one.tensors or (one.tensor,) if name))
+    first = equal[0]
+    message = first.message.partition(_SO)[0] + _SO + how_often(count, runs, steps, tensors)
+    return dataclasses.replace(first, message=message, count=count, runs=runs, steps=steps, tensors=tensors)
+
+
+def how_often(
+    count: int, runs: Sequence[str] = (), steps: Sequence[int] = (), tensors: Sequence[str] = ()
+) -> str:
+    """Return in words of how many something was said: steps as a range, tensors and runs by the first names.
+
+    >>> how_often(40, ["a"], range(10), ["q", "k", "v", "o"])
+    'at 10 steps from 0 to 9, in 4 tensors (q, k, v and 1 more)'
+    >>> how_often(40)
+    '40 times'
+    """
+    parts = [f"at {len(steps):,} steps from {steps[0]} to {steps[-1]}"] if len(steps) > 1 else []
+    parts += [
+        f"in {len(names):,} {what} ({_named(names)})"
+        for what, names in (("tensors", tensors), ("runs", runs))
+        if len(names) > 1
+    ]
+    return ", ".join(parts) or f"{count:,} times"
+
+
+def _named(names: Sequence[str]) -> str:
+    more = f" and {len(names) - _NAMED:,} more" if len(names) > _NAMED else ""
+    return ", ".join(names[:_NAMED]) + more

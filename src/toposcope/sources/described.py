@@ -1,0 +1,68 @@
+"""What is known of a run without reading its weights: family, size, seed, configuration."""
+
+from __future__ import annotations
+
+import dataclasses
+
+from toposcope.errors import SourceError
+from toposcope.sources.adapter import adapted
+from toposcope.sources.content import count_parameters, described_in_text
+from toposcope.sources.discover import Source
+from toposcope.sources.labels import seed_of
+from toposcope.sources.matrices import family_for
+from toposcope.sources.nanogpt import nanogpt_facts
+from toposcope.types import Run
+
+
+def described(source: Source) -> Run:
+    """Return the run; family and number of parameters are read off its first readable checkpoint."""
+    return _with_facts(_with_seed(described_in_text(_described(source))), source)
+
+
+def _described(source: Source) -> Run:
+    run = source.run
+    stated = run.parameters or run.config.get("parameters") == 0  # a limit of infinite width has no size
+    if run.family and stated:
+        return run
+    if any(entry.identity is not None for entry in source.entries):
+        return _describe_hub(source)
+    for entry in source.entries[:3]:
+        try:
+            reader = entry.open()
+            facts = reader.facts()
+            return dataclasses.replace(
+                run,
+                family=run.family or adapted(facts.config) or family_for(reader.infos()).name,
+                parameters=run.parameters or facts.parameters or count_parameters(reader),
+                config=run.config or source.config or {**facts.config, **nanogpt_facts(facts)},
+            )
+        except SourceError:
+            continue
+        finally:
+            entry.release()
+    return run
+
+
+def _describe_hub(source: Source) -> Run:
+    from toposcope.sources.hub import describe
+
+    try:
+        config = describe(source)
+    except SourceError:
+        return source.run
+    family = str(config.get("model_type", source.run.family))
+    return dataclasses.replace(source.run, family=family, config=config)
+
+
+def _with_facts(run: Run, source: Source) -> Run:
+    """Add what the trainer's state says to the run's configuration."""
+    try:
+        facts = source.facts()
+    except SourceError:
+        return run  # said where the file is read for its losses
+    return dataclasses.replace(run, config={**run.config, **facts}) if facts else run
+
+
+def _with_seed(run: Run) -> Run:
+    """Take the seed from the run's name where nothing else states it."""
+    return run if run.seed is not None else dataclasses.replace(run, seed=seed_of(run.run))

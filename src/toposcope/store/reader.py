@@ -1,0 +1,158 @@
+"""What a store holds, as tables, findings and a picture."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from toposcope.store import newest, parts
+from toposcope.store.reading import expression, steady
+from toposcope.store.schema import TABLES
+from toposcope.tabular import Tables, answered, counted
+from toposcope.types import AuditFinding, Status
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from matplotlib.axes import Axes
+
+
+class StoreReader:
+    """The reading half of `toposcope.store.Store`: tables, what is wrong, and which checkpoints there are."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._last = -1
+
+    def catalogue(self) -> pd.DataFrame:
+        """Return what the probes of the store declare: one line for each of their features.
+
+        Columns probe, feature, label, unit, kind, null_of, primary, description, scopes, filtrations,
+        aggregate, excess_of, per_log_step_of, target, log_target, about and leads: the fields of
+        `toposcope.types.Feature`; a line of `leads` is a use and the place in it, such as "change=1".
+        """
+        return self._whole("catalogue").to_pandas()
+
+    def runs(self) -> pd.DataFrame:
+        """Return the runs, one line each."""
+        return self._whole("runs").to_pandas()
+
+    def metrics(self, run: str | None = None) -> pd.DataFrame:
+        """Return the metrics, one line per run and step."""
+        return self._whole("metrics", run=run).to_pandas()
+
+    def audit(self) -> pd.DataFrame:
+        """Return what the audits of the series found."""
+        return self._whole("audit").to_pandas()
+
+    def features(
+        self, probe: str | None = None, feature: str | Sequence[str] | None = None, run: str | None = None
+    ) -> pd.DataFrame:
+        """Return the feature lines, all or those of one probe, feature (or several) and run.
+
+        The order is the same whichever form the parts have: run, probe, feature, step.
+        """
+        return self._measured("features", probe=probe, run=run, feature=feature).to_pandas()
+
+    def diagrams(
+        self,
+        probe: str | None = None,
+        name: str | None = None,
+        run: str | None = None,
+        scope: str | None = None,
+    ) -> pd.DataFrame:
+        """Return the kept diagrams; `birth` and `death` hold one array each per line."""
+        return self._measured("diagrams", probe=probe, run=run, name=name, scope=scope).to_pandas()
+
+    @property
+    def tables(self) -> Tables:
+        """The store's tables by name, each read when it is asked for."""
+        return Tables(**{name: getattr(self, name) for name in TABLES})
+
+    @property
+    def findings(self) -> tuple[AuditFinding, ...]:
+        """What an audit of the checkpoints found, and what could not be measured."""
+        audited = [_finding(line) for line in self._whole("audit").drop(["uri"]).to_pylist()]
+        failed = self._measured("features", status=str(Status.FAILED)).to_pylist()
+        lost = (
+            AuditFinding(
+                row["run"],
+                row["step"],
+                row["name"] or "",
+                f"{row['probe']}: {row['note']}",
+                fault="not measured",
+            )
+            for row in failed
+        )
+        return tuple(dict.fromkeys([*audited, *lost]))
+
+    def measured_steps(self) -> dict[str, list[int]]:
+        """Return the steps of every run's measured checkpoints; no row is read for it."""
+        named = {parts.slug(run): run for run in self.runs()["run"]}
+        found: dict[str, set[int]] = {}
+        for (owner, _, step), _, _ in newest.slots(self._scan("features")):
+            found.setdefault(named.get(owner, owner), set()).add(step)
+        return {run: sorted(found[run]) for run in sorted(found)}
+
+    def plot(self, ax: Axes | None = None) -> Axes:
+        """Draw which checkpoints of each run are measured and where something is wrong; return the axes."""
+        from toposcope.figures.checkpoints import draw_checkpoints
+
+        return draw_checkpoints(self.measured_steps(), self.findings, ax)
+
+    def __repr__(self) -> str:
+        """Return how much is measured, by which probes, what is wrong, and where it lies; no row is read."""
+        live, steps = self._scan("features"), self.measured_steps()
+        done = counted(sum(map(len, steps.values())), len(steps))
+        probes = ", ".join(sorted({part.probe for part in live if not part.failed}))
+        failed, audited = sum(part.failed for part in live), len(self.audit())
+        wrong = [
+            f"{n} {what}" for n, what in ((failed, "not measured"), (audited, "found by the audit")) if n
+        ]
+        said = f"{done} measured by {probes}" if steps else "nothing measured yet"
+        ill = f"; {', '.join(wrong)}: .findings has them" if wrong else ""
+        return (
+            f"{said}{ill}\nstore {self.path}; .tables has the numbers, toposcope.analyze says what they tell"
+        )
+
+    def _repr_html_(self) -> str:
+        return answered(repr(self), self.runs().drop(columns="config"))
+
+    def _scan(self, table: str) -> list[parts.Part]:
+        live = parts.scan(self.path / table)
+        self._last = max([self._last, *(part.latest for part in live)])
+        return live
+
+    def _newest(self, table: str, live: Sequence[parts.Part]) -> dict[newest.Slot, str]:
+        """Return the key that counts in each slot; diagrams of superseded features do not count."""
+        others = self._scan("features") if table == "diagrams" else []
+        return newest.newest([*live, *others])
+
+    def _measured(self, table: str, **wanted: str | Sequence[str] | None) -> pa.Table:
+        probe, run = wanted.get("probe"), wanted.get("run")
+
+        def load() -> pa.Table:
+            live = self._scan(table)
+            counted = self._newest(table, live)
+            if probe is not None:
+                live = [part for part in live if part.probe == probe]
+            if run is not None:
+                live = [part for part in live if part.owner == parts.slug(str(run))]
+            kept, superseded = newest.split(live, counted)
+            return parts.read(kept, TABLES[table], expression(wanted), superseded)
+
+        return steady(load)
+
+    def _whole(self, table: str, run: str | None = None) -> pa.Table:
+        pattern = f"{'[!.]*' if run is None else parts.slug(run)}.parquet"
+        files = sorted((self.path / table).glob(pattern))
+        whole = [parts.Part(path, path.name, table, (path.name,), pack=True) for path in files]
+        return parts.read(whole, TABLES[table])
+
+
+def _finding(line: dict[str, Any]) -> AuditFinding:
+    """Return a line of the table of an audit as what was found."""
+    many = {name: tuple(line[name] or ()) for name in ("runs", "steps", "tensors")}
+    return AuditFinding(**{**line, **many, "count": line["count"] or 1})
