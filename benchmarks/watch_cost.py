@@ -1,17 +1,21 @@
 """What watching costs: `Monitor.observe` inside a training, sidecar and page over thousands of updates.
 
-    python -m benchmarks.watch_cost inside [--steps 800] [--model xl-97k]
-    python -m benchmarks.watch_cost updates [--updates 10000] [--viewers 5]
+    python -m benchmarks.watch_cost inside [--steps 2400] [--model xl-97k] [--batch 16] [--block 1]
+    python -m benchmarks.watch_cost updates [--updates 10000] [--viewers 5] [--together 1]
     python -m benchmarks.watch_cost share [--seconds 60]
 
-`inside` trains a demo model on one core. Blocks of 50 steps with and without `observe` take turns, the first
-10 steps of each left out; the ratio of step times comes with a bootstrap interval over pairs of blocks. Times
-are processor times of the training thread, which other work on the machine does not stretch; the background
-thread's work shows in the process's time, printed beside.
+`inside` trains a demo model on one core. Blocks of steps without, with, with and without `observe` follow one
+another, so that a drift of the machine cancels; of a block of 50 the first 10 steps are left out, and it
+counts with the median of the others. The ratio of on to off, and the time that a step takes longer, are means
+of the middle half of all neighbouring pairs with 95% bootstrap intervals: of the training thread's processor
+time, of the process's (the background thread is in it), and of wall time. The machine's speed changes within
+seconds, so that pairs of single steps (`--block 1`) know most. What the fastest fifth of the steps of 40
+neighbouring blocks stays under, on over off, stands beside: what slows single steps down is not in that.
 
 `updates` lets a watch take in one checkpoint after the other, as a trainer with rotation writes them, while a
 real server shows the store to viewers that hold its stream open. It prints processor time of an update and
-resident memory, of the watch and of the server, in ten stretches.
+resident memory, of the watch and of the server, over the last 100 updates before 1%, 10%, 20%, 50% and all
+of them. With `--together` so many checkpoints come at once between those stretches: the same state, sooner.
 
 `share` lets the command itself measure checkpoints without an end, and prints the share of one core it took.
 """
@@ -33,7 +37,9 @@ from pathlib import Path
 
 import numpy as np
 from safetensors.numpy import save_file
+from scipy.stats import trim_mean
 
+from toposcope.kernels.threads import one_thread
 from toposcope.monitor.alarms import Watchman
 from toposcope.monitor.follow import Follower
 from toposcope.monitor.inside import Monitor
@@ -47,24 +53,25 @@ from toposcope.store import Store
 from toposcope.train import train
 from toposcope.train.loop import TrainingStep
 
-BLOCK, WARM = 50, 10
+STRETCH = 100
+"""Updates that are measured one by one."""
 
 
 class Alternating:
     """Observes every other block of steps, and times every step and every call."""
 
-    def __init__(self, monitor: Monitor) -> None:
-        self.monitor = monitor
-        self.steps: list[tuple[int, float, float]] = []
+    def __init__(self, monitor: Monitor, block: int) -> None:
+        self.monitor, self.block = monitor, block
+        self.steps: list[tuple[float, ...]] = []
         self.calls: list[tuple[int, float]] = []
-        self._last = (time.thread_time(), time.process_time())
+        self._step, self._last = -1, _clocks()
 
     def __call__(self, event: TrainingStep) -> None:
         """Take one step."""
-        now = time.thread_time(), time.process_time()
-        self.steps.append((event.step, now[0] - self._last[0], now[1] - self._last[1]))
-        self._last = now
-        if event.step // BLOCK % 2:
+        now = _clocks()
+        self.steps.append((self._step, *(new - old for new, old in zip(now, self._last, strict=True))))
+        self._step, self._last = event.step, now
+        if _watched(event.step // self.block):
             self.monitor.observe(
                 event.model, event.step, loss=event.loss, grad_norm=event.grad_norm,
                 learning_rate=event.learning_rate,
@@ -72,43 +79,78 @@ class Alternating:
             self.calls.append((event.step, time.thread_time() - now[0]))
 
 
-def ratio(steps: np.ndarray, column: int) -> tuple[float, float, float]:
-    """Return on over off, of the medians of neighbouring blocks, with a 95% bootstrap interval."""
-    block, inside = steps[:, 0] // BLOCK, steps[:, 0] % BLOCK >= WARM
-    whole = np.unique(block[inside])
-    middle = {b: np.median(steps[(block == b) & inside, column]) for b in whole}
-    pairs = np.array([middle[b + 1] / middle[b] for b in sorted(middle) if b % 2 == 0 and b + 1 in middle])
-    draws = rng(run="watch_cost", what="bootstrap").choice(pairs, (4000, len(pairs))).mean(axis=1)
-    low, high = np.quantile(draws, (0.025, 0.975))
-    return float(pairs.mean()), float(low), float(high)
+def _clocks() -> tuple[float, float, float]:
+    return time.thread_time(), time.process_time(), time.perf_counter()
 
 
-def inside(steps: int, model: str) -> None:
+def _watched(block: np.ndarray | int) -> np.ndarray | bool:
+    """Return whether a block is observed: off, on, on, off."""
+    return (block % 4 == 1) | (block % 4 == 2)
+
+
+def pairs(steps: np.ndarray, column: int, size: int) -> np.ndarray:
+    """Return the seconds of a step (n, 2), off and on, of neighbouring blocks: medians of what is counted."""
+    block, counted = steps[:, 0].astype(int) // size, steps[:, 0] % size >= size // 5
+    middle = [np.median(steps[(block == b) & counted, column]) for b in range(block.max())]
+    whole = np.array(middle[: len(middle) // 4 * 4]).reshape(-1, 4)
+    return np.concatenate([whole[:, [0, 1]], whole[:, [3, 2]]])
+
+
+def fast(steps: np.ndarray, column: int, size: int) -> np.ndarray:
+    """Return the seconds of a step (n, 2), off and on, of every 40 blocks: the fastest fifth's slowest."""
+    block, counted = steps[:, 0].astype(int) // size, steps[:, 0] % size >= size // 5
+    on = _watched(block)
+    return np.array(
+        [
+            [
+                np.quantile(steps[(block // 40 == w) & counted & (on == chosen), column], 0.2)
+                for chosen in (0, 1)
+            ]
+            for w in range(block.max() // 40)
+        ]
+    )
+
+
+def interval(values: np.ndarray) -> tuple[float, float, float]:
+    """Return the mean of the middle half of some values, with its 95% bootstrap interval."""
+    draws = rng(run="watch_cost", what="bootstrap").choice(values, (4000, len(values)))
+    low, high = np.quantile(trim_mean(draws, 0.25, axis=1), (0.025, 0.975))
+    return float(trim_mean(values, 0.25)), float(low), float(high)
+
+
+def inside(steps: int, model: str, batch: int, block: int) -> None:
     """Train with and without `observe`, and print the cost."""
     with (
         tempfile.TemporaryDirectory() as folder,
-        Monitor(Path(folder) / "store", every=100_000) as monitor,
+        Monitor(Path(folder) / "store", every=100_000_000) as monitor,
     ):
-        timed = Alternating(monitor)
-        overrides = {"steps": steps, "checkpoint_every": steps}
+        timed = Alternating(monitor, block)
+        overrides = {"steps": steps, "checkpoint_every": steps, "batch_size": batch, "warmup_steps": 50}
         train("demo", Path(folder) / "runs", models=[model], overrides=overrides, on_step=timed)
-    timings, calls = np.array(timed.steps[1:]), np.array([seconds for step, seconds in timed.calls if step])
+    timings, calls = np.array(timed.steps[1:]), np.array([seconds for _, seconds in timed.calls])
     usual = float(np.median(timings[:, 1]))
     print(
         f"observe: median {np.median(calls) * 1e6:.0f} us, p99 {np.quantile(calls, 0.99) * 1e6:.0f} us, "
         f"worst {calls.max() * 1e6:.0f} us over {len(calls)} calls; "
         f"{np.mean(calls) / usual:.3%} of a step of {usual * 1e3:.1f} ms"
     )
-    for name, column in (("training thread", 1), ("whole process", 2)):
-        middle, low, high = ratio(timings, column)
-        print(f"{name}: with over without {middle:.4f} [{low:.4f}, {high:.4f}]")
+    for name, column in (("training thread", 1), ("whole process", 2), ("wall", 3)):
+        for kind, read in (("neighbouring blocks", pairs), ("fastest fifth of 40 blocks", fast)):
+            found = read(timings, column, block)
+            middle, low, high = interval(found[:, 1] / found[:, 0])
+            more, least, most = interval(1e6 * (found[:, 1] - found[:, 0]))
+            print(
+                f"{name}, {kind}: on over off {middle:.4f} [{low:.4f}, {high:.4f}], {more:+.0f} us a step "
+                f"[{least:+.0f}, {most:+.0f}]; {len(found)} pairs, blocks of {block} steps"
+            )
 
 
 class Trainer:
-    """Writes checkpoints with two matrices as transformers does, and keeps the last three."""
+    """Writes checkpoints with two matrices as transformers does, and keeps the last `kept`."""
 
-    def __init__(self, folder: Path) -> None:
-        self.folder, self._random = folder, rng(run="watch_cost", what="weights")
+    def __init__(self, folder: Path, kept: int = 3) -> None:
+        self.folder, self.kept, self._random = folder, kept, rng(run="watch_cost", what="weights")
+        self._log: list[dict[str, float]] = []
         names = ("layers.0.mlp.fc1.weight", "layers.1.mlp.fc1.weight")
         self._state = {name: self._random.standard_normal((32, 16)).astype(np.float32) for name in names}
 
@@ -122,11 +164,11 @@ class Trainer:
         path.mkdir(parents=True)
         save_file(self._state, path / "model.safetensors")
         loss = 3.0 + 5.0 / (step + 10) + 0.01 * self._random.standard_normal()
-        history = [{"step": 10 * step, "loss": loss}]
+        self._log = [*self._log, {"step": 10 * step, "loss": loss}][-self.kept :]
         (path / "trainer_state.json").write_text(
-            json.dumps({"global_step": 10 * step, "log_history": history})
+            json.dumps({"global_step": 10 * step, "log_history": self._log})
         )
-        shutil.rmtree(self.folder / f"checkpoint-{10 * (step - 3)}", ignore_errors=True)
+        shutil.rmtree(self.folder / f"checkpoint-{10 * (step - self.kept)}", ignore_errors=True)
 
 
 class Viewer(threading.Thread):
@@ -166,17 +208,25 @@ def stretch(last: int, marks: np.ndarray) -> str:
     )
 
 
-def updates(number: int, viewers: int) -> None:
-    """Let a watch take in checkpoints, with viewers, and print what each stretch took."""
+def measured_one_by_one(number: int) -> list[range]:
+    """Return the stretches of updates that are measured."""
+    ends = [round(share * number) for share in (0.01, 0.1, 0.2, 0.5, 1.0)]
+    return [range(max(end - STRETCH, 0) + 1, end + 1) for end in ends]
+
+
+def updates(number: int, viewers: int, together: int) -> None:
+    """Let a watch take in checkpoints, with viewers, and print what the stretches took."""
     with tempfile.TemporaryDirectory() as made:
         folder, place = Path(made) / "run", Path(made) / "store"
         options = WeightOptions()
         store = Store.create(place, recipe=options.recipe())
-        probes = weight_probes(["baselines", "updates"], options)
+        probes = weight_probes(["updates"], options)
+        one_thread()  # as the command does
         sidecar, watchman = Sidecar(Follower(folder, rest=0), store, probes), Watchman(place)
-        trainer = Trainer(folder)
+        trainer = Trainer(folder, kept=together + 2)
         trainer.save(0)
         sidecar.look()
+        alone = {step for one in measured_one_by_one(number) for step in one}
         with beside(place, 0) as address:
             (server,) = multiprocessing.active_children()
             readers = [Viewer(address) for _ in range(viewers)]
@@ -186,12 +236,16 @@ def updates(number: int, viewers: int) -> None:
             print("updates        watch: ms each, p99, MB     server: ms each, MB")
             for step in range(1, number + 1):
                 trainer.save(step)
+                if step % together and step not in alone and step + 1 not in alone:
+                    continue  # more come before the next look
                 began = time.process_time()
                 sidecar.look()
                 watchman.judge()
                 spent = time.process_time() - began
+                if step not in alone:
+                    continue
                 marks.append((spent, taken(os.getpid())[1], *taken(server.pid or 0)))
-                if len(marks) == max(number // 10, 1):
+                if step + 1 not in alone:
                     print(stretch(step, np.array(marks)), flush=True)
                     marks = []
             time.sleep(3)
@@ -240,16 +294,19 @@ def main() -> None:
     """Print the cost that is asked for."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("part", choices=["inside", "updates", "share"])
-    parser.add_argument("--steps", type=int, default=800)
+    parser.add_argument("--steps", type=int, default=2400)
     parser.add_argument("--model", default="xl-97k")
+    parser.add_argument("--batch", type=int, default=16)
+    parser.add_argument("--block", type=int, default=1)
     parser.add_argument("--updates", type=int, default=10_000)
     parser.add_argument("--viewers", type=int, default=5)
+    parser.add_argument("--together", type=int, default=1)
     parser.add_argument("--seconds", type=float, default=60.0)
     given = parser.parse_args()
     if given.part == "inside":
-        inside(given.steps, given.model)
+        inside(given.steps, given.model, given.batch, given.block)
     elif given.part == "updates":
-        updates(given.updates, given.viewers)
+        updates(given.updates, given.viewers, given.together)
     else:
         share(given.seconds)
 

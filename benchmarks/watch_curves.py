@@ -1,10 +1,11 @@
 """The alarms on real loss curves in which nothing went wrong: how many alarm, test by test.
 
-    python -m benchmarks.watch_curves DATA [--target]
+    python -m benchmarks.watch_curves DATA [--target [--only NAME ...]]
 
 DATA holds seed_runs/ and curves/ (multipowerlaw/, gemstones/, llmc_gpt2_124M/). Each curve goes row by row
 through the tests of losses and gradients as a watch applies them. With --target every curve is also forecast
 as it grows, with its own final loss as the target: an interval that leaves it out, on either side, is false.
+Some 40 s of processor time go to each of the multi-power-law runs; --only takes the curves of these names.
 """
 
 from __future__ import annotations
@@ -91,6 +92,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("data", type=Path)
     parser.add_argument("--target", action="store_true")
+    parser.add_argument("--only", nargs="+")
     given = parser.parse_args()
     told: Counter[str] = Counter()
     number = rows = 0
@@ -105,6 +107,8 @@ def main() -> None:
     if given.target:
         judged = []
         for curve in curves(given.data):
+            if given.only and curve.run not in given.only:
+                continue
             judged.append(wrong_side(curve))
             print(f"target: {curve.run}: {judged[-1]}", flush=True)
         able = [one for one in judged if one.able]

@@ -232,8 +232,9 @@ def test_an_option_of_a_forecast_without_meaning_is_named(frame, options, says):
 
 def test_a_diagram_is_an_array_of_pairs_for_others():
     import gudhi
+    from gudhi.representations import Landscape
     from gudhi.wasserstein import wasserstein_distance
-    from persim import bottleneck
+    from persim import bottleneck, sliced_wasserstein
 
     points = np.random.default_rng(0).normal(size=(40, 2))
     _, h1 = ts.rips(points)
@@ -246,6 +247,15 @@ def test_a_diagram_is_an_array_of_pairs_for_others():
     assert bottleneck(h1.pairs, shifted.pairs) == pytest.approx(
         gudhi.bottleneck_distance(h1.pairs, shifted.pairs)
     )
+    # and the diagram itself stands wherever its pairs do
+    assert gudhi.bottleneck_distance(h1, shifted) == gudhi.bottleneck_distance(h1.pairs, shifted.pairs)
+    assert wasserstein_distance(h1, shifted) == wasserstein_distance(h1.pairs, shifted.pairs)
+    assert bottleneck(h1, shifted) == bottleneck(h1.pairs, shifted.pairs)
+    assert sliced_wasserstein(h1, shifted) == sliced_wasserstein(h1.pairs, shifted.pairs)
+    vectors = [Landscape(num_landscapes=1, resolution=5).fit_transform([one]) for one in (h1, h1.pairs)]
+    np.testing.assert_array_equal(*vectors)
+    np.testing.assert_array_equal(h1[:, 1] - h1[:, 0], h1.death - h1.birth)
+    assert h1.shape == h1.pairs.shape
     assert h1.triples()[None].shape == (1, len(h1), 3)  # giotto-tda: samples, points, (birth, death, dim)
     assert set(h1.triples()[:, 2]) == {1.0}
 

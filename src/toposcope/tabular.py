@@ -6,13 +6,15 @@ import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     import pandas as pd
 
 SHOWN = 40
 """Rows of a table that a notebook shows."""
+_LEAST = 12
+"""Characters that the first column of a compact table needs; with fewer all columns are broken."""
 ELSEWHERE = 200
 """Width of a table that is not printed to a terminal."""
 
@@ -75,23 +77,24 @@ class Table:
         frame.to_csv(path, index=False)
 
     def show(self, *, width: int | None = None, compact: bool = False) -> None:
-        """Print the table to the terminal, in its width; `compact` keeps every row on one line."""
+        """Print the table to the terminal, in its width; `compact` breaks its first column alone."""
         from rich import box
         from rich.console import Console
         from rich.table import Table as Printed
 
+        console = Console()
+        width = width or (console.width if console.is_terminal else ELSEWHERE)
         style = box.SIMPLE_HEAD if compact else box.HEAVY_HEAD
         printed = Printed(title=self.title, title_justify="left", title_style="bold", box=style)
+        wanted = [max(map(len, cells)) for cells in zip(self.columns, *self.rows, strict=True)]
+        left = width - sum(wanted[1:]) - 3 * len(wanted) - 1  # a cell has a blank before it and two behind
+        whole = compact and left >= _LEAST
         for i, column in enumerate(self.columns):
-            wanted = (
-                None if i == 0 or not compact else max(map(len, (column, *(row[i] for row in self.rows))))
-            )
-            overflow: Literal["ellipsis", "fold"] = "ellipsis" if compact else "fold"
-            printed.add_column(column, overflow=overflow, no_wrap=compact, min_width=wanted)
+            most = left if whole and i == 0 else None
+            printed.add_column(column, overflow="fold", no_wrap=whole and i > 0, max_width=most)
         for i, row in enumerate(self.rows, start=1):
             printed.add_row(*row, end_section=i in self.sections)
-        console = Console()
-        Console(width=width or (None if console.is_terminal else ELSEWHERE)).print(printed)
+        Console(width=width).print(printed)
 
 
 class Tables(Mapping[str, "pd.DataFrame"]):

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import enum
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing
@@ -367,6 +367,19 @@ class Diagram:
     def __array__(self, dtype: np.typing.DTypeLike | None = None, copy: bool | None = None) -> np.ndarray:
         """Return `pairs`, so that the diagram can stand wherever an array of pairs can."""
         return self.pairs if dtype is None else self.pairs.astype(dtype)
+
+    def __getitem__(self, at: Any) -> np.ndarray:
+        """Return some of the `pairs`, or one side of them: `diagram[:, 1]` are the deaths."""
+        return self.pairs[at]
+
+    def __iter__(self) -> Iterator[np.ndarray]:
+        """Iterate over the pairs."""
+        return iter(self.pairs)
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """The shape of `pairs`, (n, 2)."""
+        return len(self), 2
 
     def triples(self) -> np.ndarray:
         """Return birth, death and dimension, shape (n, 3): a row of giotto-tda's arrays of diagrams.

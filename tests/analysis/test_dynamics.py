@@ -203,6 +203,15 @@ def test_the_online_detector_spends_its_rate_on_unkind_noise_too(make: Callable[
     assert np.mean(~quiet) <= 0.05 + 2 * 0.01
 
 
+def test_the_online_detector_spends_less_where_steps_are_uneven() -> None:
+    steps = np.unique(np.geomspace(10, 5000, 24).round())
+    changes = np.diff(unkind_series(steps, 800), axis=1)  # those that set the thresholds
+    quiet = np.ones(800, bool)
+    for count, look in plan(tuple(steps.tolist()), 0.05).items():
+        quiet &= look.known.p_values(scans(look.grid, changes[:, : count - 1])) > look.threshold
+    assert 0.005 < np.mean(~quiet) <= 0.02
+
+
 def test_a_planted_lead_is_found() -> None:
     g = np.random.default_rng(0)
     noise = g.standard_normal(60)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import multiprocessing
+import subprocess
 import sys
 import threading
 
@@ -68,3 +69,16 @@ def test_torch_uses_as_many_threads_whatever_ran_before() -> None:
         assert torch.get_num_threads() == 3
     finally:
         torch.set_num_threads(before)
+
+
+def test_a_process_can_be_held_to_one_thread():
+    program = """if True:
+        import numba, pyarrow
+        from threadpoolctl import threadpool_info
+        from toposcope.kernels.threads import one_thread, thread_count
+        one_thread()
+        pools = {pool["num_threads"] for pool in threadpool_info()}
+        print(thread_count(), pyarrow.cpu_count(), pyarrow.io_thread_count(), pools or {1})
+    """
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["1", "1", "1", "{1}"]

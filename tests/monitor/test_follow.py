@@ -226,3 +226,24 @@ def test_a_copy_of_a_known_checkpoint_is_no_rollback():
 def test_a_checkpoint_that_completes_late_belongs_where_it_was_written():
     assert _names((100, "a", 1), (300, "c", 3), (200, "b", 2)) == ["r", "r", "r"]
     assert _names((100, "a", 1), (50, "b", 5), (200, "c", 2)) == ["r", "r~2", "r"]
+
+
+def test_what_a_follower_knows_does_not_grow_with_what_was_rotated_away(tmp_path):
+    follower, _ = _follower(tmp_path / "run", rest=0)
+    sizes = []
+    for step in range(10, 400, 10):
+        _transformers(tmp_path / "run", step, seed=1)
+        shutil.rmtree(tmp_path / "run" / f"checkpoint-{step - 30}", ignore_errors=True)
+        assert _steps(follower.look()) == [step]
+        sizes.append(sum(len(known) for known in vars(follower).values() if isinstance(known, dict)))
+    assert max(sizes) == sizes[4]
+
+
+def test_a_checkpoint_that_a_lost_folder_gives_back_is_not_new(tmp_path):
+    _transformers(tmp_path / "run", 10)
+    follower, _ = _follower(tmp_path / "run", rest=0)
+    assert _steps(follower.look()) == [10]
+    (tmp_path / "run").rename(tmp_path / "elsewhere")
+    assert not follower.look().ready
+    (tmp_path / "elsewhere").rename(tmp_path / "run")
+    assert not follower.look().ready

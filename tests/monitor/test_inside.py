@@ -152,9 +152,23 @@ def test_metrics_are_on_disk_when_the_process_is_killed(tmp_path):
     assert done.returncode == -signal.SIGKILL
     lines = (tmp_path / "s" / "watch" / "run.metrics.jsonl").read_text().splitlines()
     assert [json.loads(line)["loss"] for line in lines] == [1, 2, 3, 4, 5, 6, 7]
+    with (tmp_path / "s" / "watch" / "run.metrics.jsonl").open("a") as torn:
+        torn.write('{"step": 9, "lo')
     with Monitor(tmp_path / "s", every=1000, features=["baselines"]) as again:
         again.observe({"w.weight": np.eye(3, dtype=np.float32)}, 8, loss=8)
     assert again.store.metrics()["step"].tolist() == [1, 2, 3, 4, 5, 6, 7, 8]
+
+
+def test_metrics_that_come_later_join_those_of_the_same_step(tmp_path):
+    weights = {"w.weight": np.eye(3, dtype=np.float32)}
+    with Monitor(tmp_path / "s", every=4, features=["baselines"]) as monitor:
+        for step in range(1, 13):
+            monitor.observe(weights, step, loss=step)
+            monitor._work.join()
+        monitor.observe(weights, 3, heldout_loss=0.5)
+    table = monitor.store.metrics()
+    assert table["loss"].tolist() == list(range(1, 13))
+    assert table.dropna(subset=["heldout_loss"])["step"].tolist() == [3]
 
 
 def test_the_transformers_trainer_is_watched(tmp_path):

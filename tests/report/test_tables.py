@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -12,6 +14,7 @@ from toposcope.report.tables import forecasts_table
 from toposcope.report.weights import part as part_module
 from toposcope.report.weights.part import weights_part
 from toposcope.report.weights.tables import phases_table
+from toposcope.tabular import of_cells
 
 H0 = "rips/euclidean/pooled/h0_total"
 
@@ -177,3 +180,19 @@ def test_a_long_table_of_phases_starts_closed(make_study) -> None:
         return table.folded
 
     assert [folded(12), folded(13)] == [False, True]
+
+
+@pytest.mark.parametrize("width", [50, 80, 120])
+def test_a_compact_table_keeps_every_cell_in_the_terminals_width(width, capsys):
+    rows = [
+        ("neural persistence − shuffled (by matrix)", "−0.13", "[−0.62, +0.53]", "1", "cannot tell"),
+        ("H0 total", "+0.01", "[−0.19, +0.27]", "0.04", "adds"),
+    ]
+    of_cells("x", ("feature", "r", "95%", "Holm p", "verdict"), rows).show(width=width, compact=True)
+    printed = capsys.readouterr().out
+    assert max(map(len, printed.splitlines())) <= width
+    assert all(word in printed for word in ("neural", "(by", "+0.01", "0.04", "adds", "tell"))
+    if width > 50:
+        assert all(word in printed for row in rows for cell in row for word in cell.split())
+        (line,) = (line.strip() for line in printed.splitlines() if "H0 total" in line)
+        assert re.split(r"\s{2,}", line) == list(rows[1])

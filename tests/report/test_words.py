@@ -98,6 +98,24 @@ def test_every_answer_begins_with_a_line_and_the_terminal_holds_it(make_study, v
     assert study.findings.as_data()["headline"] == words.headline(study.findings)
 
 
+def test_an_answer_that_is_too_long_for_a_terminal_loses_its_brackets_first(make_study, monkeypatch):
+    found = make_study(verdicts={H0: "cannot tell"}).findings
+    assert len(found.as_text().splitlines()) <= 15
+    monkeypatch.setattr(words, "MOST", 99)
+    whole = found.as_text().splitlines()
+    assert "(too few checkpoints)" in " ".join(found.as_text().split())
+    monkeypatch.setattr(words, "MOST", len(whole) - 1)
+    shorter = found.as_text().splitlines()
+    assert len(shorter) < len(whole)
+    assert "(too few checkpoints)" not in " ".join(found.as_text().split())
+    marks = [line.split()[0] for line in whole if not line.startswith(" ")]
+    assert [line.split()[0] for line in shorter if not line.startswith(" ")] == marks
+    monkeypatch.setattr(words, "MOST", 0)
+    least = found.as_text().splitlines()
+    assert [line.split()[0] for line in least if not line.startswith(" ")] == marks
+    assert found["beyond"].numbers["reasons"]
+
+
 @pytest.mark.parametrize("verdict", ["adds", "trend only", "cannot tell"])
 def test_a_blank_stands_between_two_sentences(make_study, verdict):
     for steps in ((0, 100, 200), tuple(range(0, 2000, 50))):

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+
 import numpy as np
 import pytest
 
@@ -56,6 +59,40 @@ def test_every_layer_of_every_checkpoint_is_measured(neox_series, tmp_path):
     assert set(rows[rows.feature == "wasserstein1_h1"].step) == {1, 8}
     assert set(rows[rows.feature == "cka"].layer) == {0, 1, 2}
     assert len(rows[rows.feature == "perplexity"]) == 3
+
+
+def test_its_cost_is_announced_and_follows_the_model_the_texts_and_the_device(neox_series, tmp_path, capsys):
+    def cost(shapes=((64, 64),) * 8, device="cpu", **options):
+        source = StateSource(MANY, ModelLoader(device=device))
+        return Representations(RepresentationOptions(**options), source).expected_seconds(shapes)
+
+    assert cost() < cost(layers="0,1,2") == cost(layers="1,2,3") < cost(layers="all", nulls=20)
+    large = ((4096, 4096),) * 100
+    ratio = (cost(large) - cost(())) / (cost(((4096, 4096),)) - cost(()))
+    assert ratio == pytest.approx(100)
+    assert cost(large, device="cuda") < cost(large) / 100
+    kept = Representations(RepresentationOptions(), StateSource(MANY, None)).expected_seconds(large)
+    assert kept == cost(())
+    _measure(neox_series, tmp_path)
+    said = capsys.readouterr().err
+    assert "expecting about" in said
+    assert "whose cost is not known" not in said
+
+
+def test_no_unit_loads_what_is_loaded_once_in_a_process():
+    code = (
+        "import sys; from pathlib import Path\n"
+        "from toposcope.probes.representations.probe import Representations\n"
+        "from toposcope.probes.representations.options import RepresentationOptions\n"
+        "from toposcope.probes.representations.source import StateSource\n"
+        "from toposcope.models.loading import ModelLoader\n"
+        "Representations(RepresentationOptions(), StateSource(None, ModelLoader())).warm_up()\n"
+        "from toposcope.kernels import rips_h1\n"
+        "loaded = [n for n, f in vars(rips_h1).items() if getattr(f, 'signatures', None)]\n"
+        "print('torch' in sys.modules, bool(loaded))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["True", "True"]
 
 
 def test_the_rows_are_those_of_the_plain_route(neox_series, tmp_path):

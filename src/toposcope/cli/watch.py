@@ -208,11 +208,9 @@ def _sidecar(
 
 def _be_small(cpu_share: float) -> None:
     """Take one thread, and a low priority unless a whole core was given: the trainer is not disturbed."""
-    import numba
-    from threadpoolctl import threadpool_limits
+    from toposcope.kernels.threads import one_thread
 
-    threadpool_limits(limits=1)
-    numba.set_num_threads(1)
+    one_thread()
     if cpu_share < 1:
         os.nice(10)
 

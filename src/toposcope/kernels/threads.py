@@ -48,6 +48,21 @@ def steady_threads() -> Iterator[None]:
         torch.set_num_threads(before)
 
 
+def one_thread() -> None:
+    """Let this process compute in one thread from now on: BLAS, kernels, and the reader of parquet files.
+
+    Each thread of the reader also keeps the memory that it once used, for as long as the process lives.
+    """
+    import numba
+    import pyarrow as pa
+    from threadpoolctl import threadpool_limits
+
+    numba.set_num_threads(1)
+    pa.set_cpu_count(1)
+    pa.set_io_thread_count(1)
+    threadpool_limits(limits=1)  # last: of the pools that are there by now
+
+
 def worker_pool() -> ThreadPoolExecutor:
     """Return the pool of threads that kernels share."""
     threads = thread_count()

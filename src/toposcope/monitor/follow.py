@@ -138,6 +138,8 @@ class Follower:
         for uri in [uri for uri in self._open if uri not in present]:
             found.vanished.append(self._open.pop(uri))
             self._since.pop(uri, None)
+        for uri in self._reported.keys() - present.keys() if present else ():
+            del self._reported[uri]  # what a trainer has rotated away is no longer known
         # By step: what lies there at one moment is one series, whatever order a copy wrote it in.
         found.ready.sort(key=lambda sighting: (sighting.checkpoint.run, sighting.checkpoint.step))
         return found
@@ -153,6 +155,7 @@ class Follower:
     def _report(self, checkpoint: Checkpoint, files: tuple[Stamp, ...], found: FolderLook) -> None:
         self._reported[checkpoint.uri] = files
         self._open.pop(checkpoint.uri, None)
+        self._since.pop(checkpoint.uri, None)
         kinds = kinds_of(files)
         self._kinds[checkpoint.run] = self._kinds.get(checkpoint.run, kinds) & kinds
         found.ready.append(Sighting(checkpoint, files))

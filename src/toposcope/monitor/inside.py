@@ -211,21 +211,33 @@ class _History:
         path.parent.mkdir(parents=True, exist_ok=True)
         self.path = path
         self._handle = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
+        if path.stat().st_size and not path.read_bytes().endswith(b"\n"):
+            os.write(self._handle, b"\n")  # a kill left a torn line
+        self._taken = 0
+        """Bytes whose lines the store has."""
 
     def add(self, step: int, metrics: Mapping[str, Any]) -> None:
         """Append one line."""
         row = {"step": int(step)} | {name: float(value) for name, value in metrics.items()}
         os.write(self._handle, (json.dumps(row) + "\n").encode())
 
-    def table(self, run: str) -> Any:
-        """Return all lines that are whole, as the store's metrics."""
+    def new(self, run: str) -> tuple[Any, int]:
+        """Return the whole lines that were not taken as the store's metrics, and the byte they end at."""
+        with self.path.open("rb") as file:
+            file.seek(self._taken)
+            content = file.read()
+        content = content[: content.rfind(b"\n") + 1]
         rows = []
-        for line in self.path.read_text(encoding="utf-8").splitlines():
+        for line in content.splitlines():
             try:
                 rows.append(json.loads(line))
             except ValueError:
                 continue  # torn by a kill
-        return history.tidy(rows, run)
+        return history.tidy(rows, run), self._taken + len(content)
+
+    def take(self, end: int) -> None:
+        """Count the lines up to a byte as taken."""
+        self._taken = end
 
 
 class _Background:
@@ -281,7 +293,9 @@ class _Background:
 
     def _judge(self, copy: _Copy | None) -> None:
         run = self._monitor.run.run
-        span = self._losses.copy(self._history.table(run), run, after=-1)
+        table, end = self._history.new(run)
+        span = self._losses.copy(table, run, after=-1)
+        self._history.take(end)
         if span is not None:
             self._monitor.tell("metrics", span[1], first=span[0], last=span[1])
         with self._monitor._lock:

@@ -77,10 +77,11 @@ class LossCopy:
         if self._seen.get(segment) == mark:
             return None
         self._seen[segment] = mark
-        joined, new = _filled(self._store.metrics(segment), history)
+        first, last = history["step"].min(), history["step"].max()
+        joined, new = _filled(self._store.metrics(segment, first=first, last=last), history)
         if not new.any():
             return None
-        self._store.write_metrics(joined.assign(run=segment))
+        self._store.write_metrics(joined[new].assign(run=segment), add=True)
         changed = joined["step"].to_numpy()[new]
         return int(changed[0]), int(changed[-1])
 

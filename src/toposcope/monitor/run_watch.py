@@ -131,6 +131,8 @@ class RunWatch:
         faults = tuple(self._content.update(rows))
         found = self._not_finite(step, broken) + self._spoilt(step, faults)
         found += self._whole(step, since, rows) + self._persistence(step, rows)
+        while self._rates and self._rates[0][0] < step:
+            self._rates.popleft()  # they made this update; the next one begins here
         judged = self._panel.update(_panel_values(rows))
         self.looks.append(PanelLook(step, judged, tuple(broken), faults))
         if judged is not None and judged.p <= self._level("matrix or head"):

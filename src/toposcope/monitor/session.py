@@ -99,8 +99,8 @@ class LiveStore:
         found = []
         for event in events:
             if event.kind == "metrics":
-                table = self.store.metrics(event.run)
-                found.append(table[table["step"].between(event.data["first"], event.data["last"])])
+                span = {name: event.data[name] for name in ("first", "last")}
+                found.append(self.store.metrics(event.run, **span))
         if not found:
             return pa.table({name: [] for name in METRICS.names}, schema=METRICS).to_pandas()
         return pd.concat(found).drop_duplicates(["run", "step"], keep="last").reset_index(drop=True)

@@ -23,7 +23,7 @@ from toposcope.monitor.growing import GrowingSeries, Measurer, Turn, opened, tak
 from toposcope.monitor.hold import Held, hold
 from toposcope.monitor.journal import FOLDER, Event, Journal
 from toposcope.monitor.losses import LossCopy, LossFile
-from toposcope.monitor.segments import Seen, Segments
+from toposcope.monitor.segments import Segments
 from toposcope.probes.base import Probe
 from toposcope.sources.discover import Entry, Source
 from toposcope.store import Store
@@ -185,9 +185,7 @@ class Sidecar:
         """Record a segment that begins with this checkpoint, and the run itself."""
         if at.run in self._state.starts:
             return []
-        earlier = [one.step for one in self._state.segments.seen[own.run] if one.run != at.run]
-        after = max((step for step in earlier if step < at.step), default=-1)
-        self._state.starts[at.run] = after
+        after = self._state.starts[at.run] = self._state.segments.of(own.run).left_at(at.run, at.step)
         run = self._series.describe(at)
         self.store.write_runs([dataclasses.replace(run, run=at.run)])
         if at.run == own.run:
@@ -264,10 +262,10 @@ class Sidecar:
         """Copy what the logs have new; first, before what lies there is measured, of new runs alone."""
         events = []
         for name, source in self._follower.sources.items():
-            past = self._state.segments.seen.get(name)
-            if past and not begun:
+            past = self._state.segments.of(name)
+            if len(past) and not begun:
                 continue  # a rollback is known when its checkpoint is taken in
-            segment = past[-1].run if past else name
+            segment = past.newest if len(past) else name
             try:
                 history = source.metrics()
             except (InputError, OSError):
@@ -295,8 +293,8 @@ class Sidecar:
         self._follower.restore(own, files)
         if event.kind == "skipped":
             return
-        seen = Seen(event.run, event.step, data["content"], data["written"])
-        self._state.segments.seen.setdefault(own.run, []).append(seen)
+        past = self._state.segments.of(own.run)
+        past.add(event.run, event.step, content=data["content"], written=data["written"])
         self._state.starts[event.run] = data["after"]
         self._state.turn[event.run] = data["turn"]
         at = dataclasses.replace(own, run=event.run, tokens=data["tokens"])

@@ -32,6 +32,24 @@ def newest(parts: Iterable[Part]) -> dict[Slot, str]:
     return {slot: key for slot, (_, key) in found.items()}
 
 
+def overlapping(parts: Iterable[Part]) -> set[Path]:
+    """Return the files whose stretch of steps meets that of another of their run and probe."""
+    spans: dict[tuple[str, str], list[tuple[int, int, Path]]] = {}
+    for part in parts:
+        steps = [held.step for held in part.held]
+        if steps:
+            spans.setdefault((part.owner, part.probe), []).append((min(steps), max(steps), part.path))
+    found: set[Path] = set()
+    for of_probe in spans.values():
+        reached, reaching = -1, of_probe[0][2]
+        for first, last, path in sorted(of_probe):
+            if first <= reached:
+                found |= {path, reaching}
+            if last >= reached:
+                reached, reaching = last, path
+    return found
+
+
 def split(parts: Iterable[Part], wanted: Mapping[Slot, str]) -> tuple[list[Part], dict[Path, pc.Expression]]:
     """Return the parts that hold something of the `wanted` units, and which of their rows do not count.
 

@@ -19,10 +19,11 @@ import os
 import re
 import time
 import uuid
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from array import array
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, overload
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -33,6 +34,12 @@ from toposcope.errors import StoreError
 METADATA_KEY = b"toposcope"
 WRITE_NUMBER = "write_number"
 _ROWS_PER_GROUP = 65_536
+_KEY_BYTES = 16
+_FOLDERS = 64
+_Identity = tuple[int, int, int]
+_seen: dict[Path, dict[str, tuple[_Identity, Part]]] = {}
+"""What the latest scan of a folder found: a file is read once as long as it stays the same one."""
+
 _TAIL = b"PAR1"
 
 
@@ -45,6 +52,46 @@ class HeldUnit:
     written: int
 
 
+class Units(Sequence[HeldUnit]):
+    """The units of a file, 32 bytes each: a store that grows keeps those of all its files in memory.
+
+    >>> units = Units([HeldUnit(3, "0f" * 16, 7)])
+    >>> len(units), units[0].key == "0f" * 16, units.written
+    (1, True, 7)
+    """
+
+    __slots__ = ("_keys", "_steps", "_written")
+
+    def __init__(self, units: Iterable[HeldUnit] = ()) -> None:
+        self._steps, self._written, self._keys = array("q"), array("q"), b""
+        keys = []
+        for unit in units:
+            self._steps.append(unit.step)
+            self._written.append(unit.written)
+            keys.append(bytes.fromhex(unit.key))
+        self._keys = b"".join(keys)
+
+    def __len__(self) -> int:
+        return len(self._steps)
+
+    @overload
+    def __getitem__(self, at: int) -> HeldUnit: ...
+    @overload
+    def __getitem__(self, at: slice) -> list[HeldUnit]: ...
+    def __getitem__(self, at: int | slice) -> HeldUnit | list[HeldUnit]:
+        """Return one unit, or several."""
+        if isinstance(at, slice):
+            return [self[index] for index in range(*at.indices(len(self)))]
+        step, written = self._steps[at], self._written[at]
+        place = at % len(self) * _KEY_BYTES
+        return HeldUnit(step, self._keys[place : place + _KEY_BYTES].hex(), written)
+
+    @property
+    def written(self) -> int:
+        """The highest write number among them, -1 without any."""
+        return max(self._written, default=-1)
+
+
 @dataclass(frozen=True, slots=True)
 class Part:
     """A file of a table: its write number, whose units it holds, and which files it replaces.
@@ -55,11 +102,10 @@ class Part:
     path: Path
     owner: str
     probe: str
-    keys: tuple[str, ...]
     replaces: Mapping[str, int] = field(default_factory=dict)
     failed: bool = False
     pack: bool = False
-    held: tuple[HeldUnit, ...] = ()
+    held: Sequence[HeldUnit] = ()
     written: int = 0
     latest: int = -1
     """The highest number among `held`."""
@@ -151,7 +197,14 @@ def scan(folder: Path) -> list[Part]:
             names = sorted(entry.name for entry in entries if _is_part(entry.name))
     except FileNotFoundError:
         return []
-    parts = [part for name in names if (part := _part(folder / name)) is not None]
+    known, found = _seen.get(folder, {}), {}
+    for name in names:
+        if (at := _part(folder / name, known.get(name))) is not None:
+            found[name] = at
+    _seen[folder] = found
+    while len(_seen) > _FOLDERS:
+        _seen.pop(next(iter(_seen)), None)
+    parts = [part for _, part in found.values()]
     there = {part.path.name for part in parts}
     claims: dict[str, int] = {}
     for part in parts:
@@ -160,13 +213,13 @@ def scan(folder: Path) -> list[Part]:
     return [part for part in parts if part.written > claims.get(part.path.name, -1)]
 
 
-def replaced(part: Part) -> dict[Path, int]:
-    """Return the files that a pack replaces and that are still there; a newer one of that name is not."""
+def replaced(part: Part, there: Set[str]) -> dict[Path, int]:
+    """Return the files, of those `there`, that a pack replaces; a newer one of that name is not."""
     found = {}
-    for name, written in part.replaces.items():
-        other = _part(part.path.with_name(name))
-        if other is not None and other.written <= written:
-            found[other.path] = written
+    for name in part.replaces.keys() & there:
+        at = _part(part.path.with_name(name), None)
+        if at is not None and at[1].written <= part.replaces[name]:
+            found[at[1].path] = part.replaces[name]
     return found
 
 
@@ -174,56 +227,45 @@ def _is_part(name: str) -> bool:
     return name.endswith(".parquet") and not name.startswith(".")
 
 
-def _part(path: Path) -> Part | None:
+def _part(path: Path, known: tuple[_Identity, Part] | None) -> tuple[_Identity, Part] | None:
+    """Return a file as it is now with what it holds, read unless it is the one that is `known`."""
     fields = path.name.removesuffix(".parquet").split(".")
     if len(fields) != 4:
         return None
     try:
-        if fields[-1] == "pack":
-            return _pack(path, fields)
-        if fields[-1] == "failed":
-            return Part(path, fields[0], fields[2], (path.name,), failed=True)
-        try:
-            written = _written(path, _identity(path))
-        except StoreError:
-            written = 0
+        status = path.stat()
+        identity = status.st_ino, status.st_size, status.st_mtime_ns
+        if known is not None and known[0] == identity:
+            return known
+        return identity, _pack(path, fields) if fields[-1] == "pack" else _single(path, fields)
     except FileNotFoundError:  # replaced by a newer pack since the folder was listed
         return None
+
+
+def _single(path: Path, fields: Sequence[str]) -> Part:
+    if fields[-1] == "failed":
+        return Part(path, fields[0], fields[2], failed=True)
+    try:
+        written = int(file_metadata(path).get(WRITE_NUMBER, 0))
+    except StoreError:
+        written = 0
+    except (TypeError, ValueError) as error:
+        raise broken(path) from error
     held = (HeldUnit(int(fields[1]), fields[3], written),)
-    return Part(path, fields[0], fields[2], (fields[3],), held=held, written=written, latest=written)
+    return Part(path, fields[0], fields[2], held=held, written=written, latest=written)
 
 
 def _pack(path: Path, fields: Sequence[str]) -> Part:
-    return _pack_of(path, (fields[0], fields[1]), _identity(path))
-
-
-@functools.lru_cache(maxsize=1 << 12)
-def _pack_of(path: Path, who: tuple[str, str], identity: tuple[int, int, int]) -> Part:
-    """Read what a pack holds; once as long as the file stays the same one."""
     noted = file_metadata(path)
     try:
-        units = tuple(HeldUnit(int(step), str(key), int(at)) for step, key, at in noted["units"])
+        units = Units(HeldUnit(int(step), str(key), int(at)) for step, key, at in noted["units"])
         replaces = {str(name): int(at) for name, at in noted["replaces"].items()}
         written = int(noted[WRITE_NUMBER])
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise broken(path) from error
-    keys = tuple(unit.key for unit in units)
-    latest = max((unit.written for unit in units), default=-1)
-    return Part(path, *who, keys, replaces, pack=True, held=units, written=written, latest=latest)
-
-
-def _identity(path: Path) -> tuple[int, int, int]:
-    at = path.stat()
-    return at.st_ino, at.st_size, at.st_mtime_ns
-
-
-@functools.lru_cache(maxsize=1 << 16)
-def _written(path: Path, identity: tuple[int, int, int]) -> int:
-    """Read the write number of a unit part; once as long as the file stays the same one."""
-    try:
-        return int(file_metadata(path).get(WRITE_NUMBER, 0))
-    except (TypeError, ValueError) as error:
-        raise broken(path) from error
+    return Part(
+        path, fields[0], fields[1], replaces, pack=True, held=units, written=written, latest=units.written
+    )
 
 
 def read(

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from toposcope.store import newest, parts
+from toposcope.store import log, newest, parts
 from toposcope.store.reading import expression, steady
 from toposcope.store.schema import TABLES
 from toposcope.tabular import Tables, answered, counted
@@ -39,9 +40,11 @@ class StoreReader:
         """Return the runs, one line each."""
         return self._whole("runs").to_pandas()
 
-    def metrics(self, run: str | None = None) -> pd.DataFrame:
-        """Return the metrics, one line per run and step."""
-        return self._whole("metrics", run=run).to_pandas()
+    def metrics(
+        self, run: str | None = None, *, first: float = -math.inf, last: float = math.inf
+    ) -> pd.DataFrame:
+        """Return the metrics, one line per run and step: all, or those of a run, or of a stretch of steps."""
+        return log.read(self.path / "metrics", run, first, last).to_pandas()
 
     def audit(self) -> pd.DataFrame:
         """Return what the audits of the series found."""
@@ -127,7 +130,7 @@ class StoreReader:
 
     def _newest(self, table: str, live: Sequence[parts.Part]) -> dict[newest.Slot, str]:
         """Return the key that counts in each slot; diagrams of superseded features do not count."""
-        others = self._scan("features") if table == "diagrams" else []
+        others = self._scan("features") if table == "diagrams" and live else []
         return newest.newest([*live, *others])
 
     def _measured(self, table: str, **wanted: str | Sequence[str] | None) -> pa.Table:
@@ -145,10 +148,9 @@ class StoreReader:
 
         return steady(load)
 
-    def _whole(self, table: str, run: str | None = None) -> pa.Table:
-        pattern = f"{'[!.]*' if run is None else parts.slug(run)}.parquet"
-        files = sorted((self.path / table).glob(pattern))
-        whole = [parts.Part(path, path.name, table, (path.name,), pack=True) for path in files]
+    def _whole(self, table: str) -> pa.Table:
+        files = sorted((self.path / table).glob("[!.]*.parquet"))
+        whole = [parts.Part(path, path.name, table, pack=True) for path in files]
         return parts.read(whole, TABLES[table])
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import json
 import operator
+import os
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
@@ -12,11 +13,11 @@ from typing import TYPE_CHECKING, Self
 import pyarrow as pa
 
 from toposcope.errors import StoreError
-from toposcope.store import columns, newest, parts
+from toposcope.store import columns, log, newest, parts
 from toposcope.store.manifest import MANIFEST, difference, kind_of, provenance, write_manifest
 from toposcope.store.reader import StoreReader
 from toposcope.store.reading import steady
-from toposcope.store.schema import SCHEMA_VERSION, TABLES
+from toposcope.store.schema import METRICS, SCHEMA_VERSION, TABLES
 from toposcope.store.units import KeptDiagram, Result, Unit, recipe_hash
 from toposcope.types import Checkpoint, Feature, Row, Run, Status
 
@@ -170,14 +171,16 @@ class Store(StoreReader):
             path = self.path / "runs" / f"{parts.slug(run.run)}.parquet"
             parts.write_atomically(columns.runs([run]), path, self._metadata())
 
-    def write_metrics(self, metrics: pd.DataFrame) -> None:
-        """Write per-step metrics, each run in the place of what was there for it."""
-        layout = TABLES["metrics"]
+    def write_metrics(self, metrics: pd.DataFrame, *, add: bool = False) -> None:
+        """Write per-step metrics, each run in the place of what was there for it.
+
+        With `add`, in the place of what was there at the same steps: rows at other steps stay.
+        """
+        write = log.put if add else log.write
         for run, frame in metrics.groupby("run", sort=True):
-            frame = frame.reindex(columns=layout.names)
-            table = pa.Table.from_pandas(frame, schema=layout, preserve_index=False)
-            path = self.path / "metrics" / f"{parts.slug(str(run))}.parquet"
-            parts.write_atomically(table, path, self._metadata())
+            frame = frame.reindex(columns=METRICS.names)
+            table = pa.Table.from_pandas(frame, schema=METRICS, preserve_index=False)
+            write(self.path / "metrics", str(run), table, self._metadata())
 
     def write_audit(self, uri: str, findings: Iterable[Mapping[str, object]]) -> None:
         """Write what an audit of the series `uri` found, in the place of its earlier findings."""
@@ -283,12 +286,15 @@ class Store(StoreReader):
         parts.write_atomically(parts.sort_stably(rows, order), path, noted)
 
     def _compact(self, table: str, most: int | None) -> int:
-        live = self._scan(table)
+        live = [part for part in self._scan(table) if not part.failed]
+        full = {part.path for part in live if part.pack and most is not None and len(part.held) >= most}
+        if table == "features":  # a full one at whose steps no other is holds nothing that is superseded
+            shared = newest.overlapping(live)
+            live = [part for part in live if part.path not in full or part.path in shared]
         wanted = self._newest(table, live)
         groups: dict[tuple[str, str], list[parts.Part]] = {}
         for part in live:
-            full = part.pack and most is not None and len(part.held) >= most
-            if not part.failed and not (full and not _holds_superseded(part, wanted)):
+            if part.path not in full or _holds_superseded(part, wanted):
                 groups.setdefault((part.owner, part.probe), []).append(part)
         gone = 0
         for group in groups.values():
@@ -304,8 +310,9 @@ class Store(StoreReader):
         held = newest.live_units(group, wanted)
         name = parts.pack_name(group[0].owner, group[0].probe, [unit.key for unit in held])
         claimed = {part.path: part.written for part in group}
+        there = set(os.listdir(folder))
         for part in group:
-            claimed |= parts.replaced(part)
+            claimed |= parts.replaced(part, there)
         old = {path: written for path, written in claimed.items() if path.name != name and path.exists()}
         replaces = {path.name: written for path, written in old.items()}
         self._write_pack(table, folder / name, rows, held, written=self._write_number(), replaces=replaces)
@@ -315,7 +322,9 @@ class Store(StoreReader):
 
     def _sweep_up(self, table: str) -> int:
         """Remove files that a pack claims but whose removal was interrupted."""
-        stale = {path for part in self._scan(table) for path in parts.replaced(part)}
+        live = self._scan(table)
+        there = set(os.listdir(self.path / table)) if live else set()
+        stale = {path for part in live for path in parts.replaced(part, there)}
         for path in stale:
             path.unlink(missing_ok=True)
         return len(stale)

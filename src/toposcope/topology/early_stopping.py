@@ -42,18 +42,36 @@ def stopping_index(
     >>> stopping_index([0.1, 0.3, 0.5, 0.5, 0.5, 0.6], patience=2)
     4
     """
-    if patience < 1:
-        raise InputError(f"patience = {patience} must be at least 1")
-    if burn_in < 0 or delta < 0:
-        raise InputError(f"burn_in = {burn_in} and delta = {delta:g} must not be negative")
-    best, waited = 0.0, 0
-    for index, value in enumerate(values):
-        if index < burn_in:
-            continue
-        if value > best + delta:
-            best, waited = value, 0
-        else:
-            waited += 1
-            if waited >= patience:
-                return index
-    return None
+    rule = StoppingRule(patience=patience, burn_in=burn_in, delta=delta)
+    return next((index for index, value in enumerate(values) if rule.update(value)), None)
+
+
+class StoppingRule:
+    """The rule of `stopping_index` on a series that grows; it keeps the best value and counts.
+
+    >>> rule = StoppingRule(patience=2)
+    >>> [rule.update(value) for value in (0.3, 0.5, 0.5, 0.5, 0.5)]
+    [False, False, False, True, False]
+    """
+
+    def __init__(self, *, patience: int, burn_in: int = 0, delta: float = 0.0) -> None:
+        if patience < 1:
+            raise InputError(f"patience = {patience} must be at least 1")
+        if burn_in < 0 or delta < 0:
+            raise InputError(f"burn_in = {burn_in} and delta = {delta:g} must not be negative")
+        self._patience, self._burn_in, self._delta = patience, burn_in, delta
+        self._best, self._waited, self._fired = 0.0, 0, False
+
+    def update(self, value: float) -> bool:
+        """Take one more check; return whether training would stop at it, which is said once."""
+        if self._burn_in:
+            self._burn_in -= 1
+            return False
+        if value > self._best + self._delta:
+            self._best, self._waited = value, 0
+            return False
+        self._waited += 1
+        if self._fired or self._waited < self._patience:
+            return False
+        self._fired = True
+        return True

@@ -77,6 +77,7 @@ def test_the_page_of_the_command_follows_a_run_that_is_killed_and_goes_on(tmp_pa
             page.on("pageerror", lambda error: said.append(str(error)))
             page.goto(address.removeprefix("page: "), timeout=LIMIT)
             expect(page.locator("body")).to_have_attribute("data-state", "live", timeout=LIMIT)
+            page.evaluate("window.stayed = true")
             drawn = page.locator('[data-panel="loss"] svg[role="img"]').first
             expect(drawn).to_have_attribute("aria-label", re.compile("curve"), timeout=LIMIT)
             first = _grows(page, 0)
@@ -86,6 +87,7 @@ def test_the_page_of_the_command_follows_a_run_that_is_killed_and_goes_on(tmp_pa
             stopped = _points(page)
             training = _train(tmp_path / "runs")
             _grows(page, stopped)  # and it goes on
+            assert page.evaluate("window.stayed")  # the page was never loaded anew
             opened.close()
     finally:
         _end(training)

@@ -8,6 +8,7 @@ import time
 import urllib.parse
 import urllib.request
 
+import numpy as np
 import pytest
 from starlette.testclient import TestClient
 
@@ -16,6 +17,7 @@ from toposcope.analysis.findings import words
 from toposcope.cli.main import main
 from toposcope.cli.watch import PUBLISHED as PUBLISHED_BY_NAME
 from toposcope.errors import InputError, StoreError
+from toposcope.monitor.page import panels, traces
 from toposcope.monitor.page import serve as serving
 from toposcope.monitor.page.answers import answers, named_rules
 from toposcope.monitor.page.app import application
@@ -315,3 +317,38 @@ def test_a_forecast_that_has_no_coverage_states_none(growing, status, said):
     }  # fmt: skip
     text = fragment("forecasts", Live(growing.path), {"forecasts": [one]})
     assert f'<td data-label="coverage">{said}</td>' in text
+
+
+def test_a_long_trace_is_thinned_in_memory_and_whole_in_the_table(growing, monkeypatch):
+    monkeypatch.setattr(traces, "HELD", 32)
+    monkeypatch.setattr(traces, "HELD_LOGGED", 32)
+    growing.runs("one")
+    live = Live(growing.path)
+    for step in range(0, 1000, 20):
+        growing.losses("one", step + 19)
+        growing.checkpoint("one", step)
+        assert "points" in live.look()
+        if step:
+            found = panels.newer(live, ["c:" + KEY, "c:" + panels.LOSS], live.version - 1)
+            assert [points["x"] for points in found["traces"].values()] == [[step], [step], [step, step + 10]]
+    held = [live.traces.by_measure[key]["one"] for key in (KEY, panels.LOSS)]
+    assert [trace.seen for trace in held] == [50, 100]
+    assert all(len(trace) <= 32 for trace in held)
+    assert all(trace.step[0] == 0 and trace.step[-1] >= 980 for trace in held)
+    for key, count in ((KEY, 50), (panels.LOSS, 100)):
+        lines = [line for line in panels.table(live, key) if line.startswith("one,value,")]
+        assert len(lines) == count
+    assert live.look() == set()
+
+
+def test_a_thinned_trace_keeps_its_extremes_and_its_beginning():
+    trace = traces.LiveTrace(0, most=400)
+    for step in range(20_000):
+        value = 100.0 if step == 7_777 else float(np.sin(step))
+        trace.put(step, value, value - 1, value + 1, step)
+    assert len(trace) <= 400
+    assert 7_777 in trace.step
+    assert trace.value.max() == 100.0
+    assert trace.newer(19_998).tolist() == [len(trace) - 1]
+    assert np.all(trace.high - trace.low == 2.0)
+    assert np.sum(trace.step < 100) > 20  # a scale of log steps has them

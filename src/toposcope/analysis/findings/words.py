@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import html
+import re
 import textwrap
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cache
 
@@ -14,6 +16,8 @@ from toposcope.analysis.findings.base import Finding, Findings
 from toposcope.types import About
 
 WIDTH = 80
+MOST = 15
+"""Lines of `WIDTH` columns that an answer takes in a terminal."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,17 +62,46 @@ def paragraphs(findings: Findings) -> list[tuple[str, str]]:
 
 
 def as_text(findings: Findings, *, width: int = WIDTH) -> str:
-    """Return the answer for a terminal: the verdict, its ground and limits, and a line for each question."""
+    """Return the answer for a terminal: the verdict, its ground and limits, and a line for each question.
+
+    What takes more than `MOST` lines is made shorter, limits and ground first; tables, page and `as_data`
+    have the whole.
+    """
     lead = said(findings, findings.lead)
-    lines = textwrap.wrap(lead.act, width)
-    for mark, text in (("Ground", lead.ground), ("Limits", lead.limits)):
-        lines += _hanging(mark, text, width)
+    parts = {"Ground": lead.ground, "Limits": lead.limits}
     ill = "on" in findings and findings["on"].strength == "ill"
     last = ("on", "Health") if ill else ("end", "Forecast")  # health comes before any forecast
     for question, mark in (("changed", "Changed"), ("when", "When"), last):
         if question in findings and findings[question] is not findings.lead:
-            lines += _hanging(mark, said(findings, findings[question]).act, width)
-    return "\n".join(lines)
+            parts[mark] = said(findings, findings[question]).act
+    for mark, shorter in _SHORTER:
+        if len(_lines(lead.act, parts, width)) > MOST and mark in parts:
+            parts[mark] = shorter(parts[mark])
+    return "\n".join(_lines(lead.act, parts, width))
+
+
+def _without_brackets(text: str) -> str:
+    return re.sub(r" \([^()]*\)", "", text)
+
+
+def _without_last_clause(text: str) -> str:
+    return re.sub(r"; [^;]*\.$", ".", text)
+
+
+def _first_sentence(text: str) -> str:
+    return re.sub(r"\. .*", ".", text)
+
+
+_SHORTER: tuple[tuple[str, Callable[[str], str]], ...] = (
+    ("Limits", _without_brackets), ("Ground", _without_brackets), ("Forecast", _without_last_clause),
+    ("Health", _without_last_clause), ("Limits", _first_sentence), ("Ground", _first_sentence),
+    ("When", _without_last_clause), ("Changed", _without_last_clause),
+)  # fmt: skip
+"""What is made shorter, and how, in this order, until the answer fits."""
+
+
+def _lines(act: str, parts: Mapping[str, str], width: int) -> list[str]:
+    return [*textwrap.wrap(act, width), *(line for part in parts.items() for line in _hanging(*part, width))]
 
 
 def _hanging(mark: str, text: str, width: int) -> list[str]:

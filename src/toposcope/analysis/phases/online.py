@@ -8,7 +8,13 @@ from functools import lru_cache
 import numpy as np
 
 from toposcope.analysis.phases.bends import LEAST_POINTS, LEAST_SEGMENT, Design, design, scan, scans, why_not
-from toposcope.analysis.phases.reference import FALSE_ALARMS, Reference, plain_series, unkind_series
+from toposcope.analysis.phases.reference import (
+    FALSE_ALARMS,
+    Reference,
+    level_of,
+    plain_series,
+    unkind_series,
+)
 
 SERIES = 800
 MOST_LOOKS = 8
@@ -29,8 +35,9 @@ class OnlineDetector:
     From the 17th checkpoint on, at up to 8 evenly spaced checkpoints, the best bend of everything seen is
     tested as in `phases.segments`, against 800 series without one and 800 of unkind noise, simulated at the
     planned steps. The rate is spent evenly over the looks: after a share f of them, at most f x 5% of the
-    simulated series of either sort have raised an alarm. After an alarm its bend belongs to the trend. A
-    series too smooth to test raises none.
+    simulated series of either sort have raised an alarm. Where steps are uneven two fifths of the rate are
+    spent, as by the search: there, noise whose size clusters raises more alarms than planned. After an alarm
+    its bend belongs to the trend. A series too smooth to test raises none.
 
     Parameters
     ----------
@@ -85,10 +92,14 @@ class OnlineDetector:
 
 @lru_cache(maxsize=16)
 def plan(planned: tuple[float, ...], rate: float) -> dict[int, PlannedLook]:
-    """Return the looks at planned steps, by the number of checkpoints seen."""
+    """Return the looks at planned steps, by the number of checkpoints seen.
+
+    `rate` is the share of series without a bend that may raise an alarm at even steps.
+    """
     steps = np.array(planned)
     if len(steps) <= LEAST_POINTS:
         return {}
+    rate *= level_of(steps) / FALSE_ALARMS
     counts = np.unique(np.linspace(LEAST_POINTS + 1, len(steps), MOST_LOOKS).round().astype(int))
     sorts = [np.diff(make(steps, SERIES), axis=1) for make in (plain_series, unkind_series)]
     quiet, looks = [np.ones(len(changes), bool) for changes in sorts], {}

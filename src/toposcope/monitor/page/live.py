@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
+from collections import deque
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -59,6 +60,9 @@ class Live:
         self.lock = threading.RLock()
         self.kept = Kept(self.live.store.path)
         self.events: list[Event] = []
+        """The alarms and notices."""
+        self.lost: deque[Event] = deque(maxlen=20)
+        """The latest checkpoints that vanished or were skipped."""
         self.runs, self.catalogue, self.audit = pd.DataFrame(), pd.DataFrame(), pd.DataFrame()
         self.audited: float | None = None
         """When the checkpoints were last audited, in seconds since 1970."""
@@ -150,7 +154,7 @@ class Live:
             mark = _mark(path)
             if mark is None or self._files.get(path.name) == mark:
                 continue
-            part = parts.Part(path, path.name, "metrics", (path.name,), pack=True)
+            part = parts.Part(path, path.name, "metrics", pack=True)
             try:
                 table = parts.read([part], METRICS).to_pandas()
             except FileNotFoundError:  # replaced this moment: the next look reads it
@@ -165,9 +169,8 @@ class Live:
         self._number = new.number
         with self.lock:
             points = self.traces.take_features(new.features, self.version + 1)
-            self.events += [
-                event for event in new.events if event.kind in ("alarm", "notice", "vanished", "skipped")
-            ]
+            self.events += [event for event in new.events if event.kind in ("alarm", "notice")]
+            self.lost.extend(event for event in new.events if event.kind in ("vanished", "skipped"))
             for event in new.events:
                 self.folder = str(event.data.get("folder") or self.folder)
         return ({"points"} if points else set()) | ({"events"} if new.events else set())

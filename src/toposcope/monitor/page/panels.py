@@ -11,7 +11,7 @@ import numpy as np
 from toposcope.analysis.catalogue import SPELT
 from toposcope.monitor.page.decimate import MOST, decimate
 from toposcope.monitor.page.live import Live, plain, points_of
-from toposcope.monitor.page.traces import LiveTrace, Measure
+from toposcope.monitor.page.traces import LiveTrace, Measure, Traces
 from toposcope.types import Kind
 
 LOSS = Measure("metrics", "", "model", "", "loss").key
@@ -126,9 +126,12 @@ def table(live: Live, key: str) -> Iterator[str]:
     """Yield a measure of every run as lines of CSV, every point of it."""
     yield "run,kind,step,value,low,high\n"
     with live.lock:
+        traces = live.traces
+        if any(trace.thinned for *_, trace in _traces(live, key)):
+            traces = _read_again(live, key)
         found = [
             (run, kind, trace.step, trace.value, trace.low, trace.high)
-            for run, kind, trace in _traces(live, key)
+            for run, kind, trace in _traces(live, key, traces)
         ]
     for run, kind, *columns in found:
         name = cell(run)
@@ -180,8 +183,19 @@ def time_left(live: Live, run: str, horizon: int) -> tuple[float, float, float] 
     return None if found is None else (found[0] * left, found[1] * left, found[2] * left)
 
 
-def _traces(live: Live, key: str) -> list[tuple[str, str, LiveTrace]]:
-    """Return run, kind and trace of a measure and of what is drawn beside it."""
+def _read_again(live: Live, key: str) -> Traces:
+    """Return every point of a measure and its nulls, from the store."""
+    found, store, measure = Traces(bounded=False), live.live.store, live.traces.measures[key]
+    if measure.probe == "metrics":
+        found.take_metrics(store.metrics(), live.version)
+    else:
+        names = [measure.feature, *(live.traces.measures[null].feature for null in _nulls(live, measure))]
+        found.take_features(store.features(measure.probe, names), live.version)
+    return found
+
+
+def _traces(live: Live, key: str, held: Traces | None = None) -> list[tuple[str, str, LiveTrace]]:
+    """Return run, kind and trace of a measure and of what is drawn beside it, as the page holds them."""
     wanted = [(key, "value")]
     if key == LOSS:
         wanted.append((key.removesuffix("loss") + "heldout_loss", "held-out"))
@@ -190,7 +204,7 @@ def _traces(live: Live, key: str) -> list[tuple[str, str, LiveTrace]]:
     return [
         (run, kind, trace)
         for name, kind in wanted
-        for run, trace in sorted(live.traces.by_measure.get(name, {}).items())
+        for run, trace in sorted((held or live.traces).by_measure.get(name, {}).items())
     ]
 
 

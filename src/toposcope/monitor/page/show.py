@@ -110,15 +110,14 @@ def _checkpoints(live: Live) -> int:
     for key, runs in live.traces.by_measure.items():
         if not key.startswith("metrics/"):
             for run, trace in runs.items():
-                most[run] = max(most.get(run, 0), len(trace))
+                most[run] = max(most.get(run, 0), trace.seen)
     return sum(most.values())
 
 
 def _gone(live: Live) -> list[tuple[str, str, str]]:
     """Return the latest checkpoints that were lost or left out, and why."""
-    lost = [event for event in live.events if event.kind in ("vanished", "skipped")]
     return [
-        (event.kind, f"{event.run} step {event.step}", str(event.data.get("why", ""))) for event in lost[-20:]
+        (event.kind, f"{event.run} step {event.step}", str(event.data.get("why", ""))) for event in live.lost
     ]
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import bisect
 import re
+import sys
 from array import array
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -11,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from toposcope.monitor.page.decimate import decimate
 from toposcope.types import Scope
 
 if TYPE_CHECKING:
@@ -18,6 +20,9 @@ if TYPE_CHECKING:
 
 LOGGED = ("loss", "heldout_loss", "grad_norm", "learning_rate", "weight_norm", "seconds")
 """Columns of the metrics that become traces."""
+
+HELD, HELD_LOGGED = 1 << 12, 1 << 15
+"""Points of a measured and of a logged trace that are held, at most."""
 
 _GOOD = ("ok", "subsampled", "truncated")
 _OF_LAYERS = (Scope.MATRIX, Scope.HEAD, Scope.LAYER)
@@ -50,36 +55,69 @@ class Measure:
 class LiveTrace:
     """Values of one measure in one run by step; every point knows the version that brought it.
 
+    It holds 24 bytes a point (40 with draws) and at most `most` points: then a quarter of them or more go.
+    The last ones stay, and the least and greatest value of every stretch of steps, and of log steps.
+
     >>> trace = LiveTrace(0)
     >>> trace.put(10, 2.0, 1.5, 2.5, 1), trace.put(20, 3.0, 3.0, 3.0, 2), trace.put(10, 2.1, 2.1, 2.1, 3)
     (None, None, None)
-    >>> trace.step.tolist(), trace.value.tolist(), trace.newer(1).tolist()
-    ([10, 20], [2.1, 3.0], [0, 1])
+    >>> trace.step.tolist(), trace.value.tolist(), trace.low.tolist(), trace.newer(1).tolist()
+    ([10, 20], [2.1, 3.0], [2.1, 3.0], [0, 1])
     """
 
-    __slots__ = ("_high", "_low", "_step", "_value", "_version", "id", "latest")
+    __slots__ = ("_band", "_most", "_step", "_value", "_version", "id", "latest", "seen")
 
-    def __init__(self, id: int) -> None:
-        self.id = id
+    def __init__(self, id: int, most: int = HELD) -> None:
+        self.id, self._most = id, most
         self.latest = 0
+        self.seen = 0
+        """How many points came, those that went among them."""
         self._step, self._version = array("q"), array("q")
-        self._value, self._low, self._high = array("d"), array("d"), array("d")
+        self._value = array("d")
+        self._band: tuple[array[float], array[float]] | None = None
+        """Least and greatest draw, once a point has any."""
 
     def __len__(self) -> int:
         return len(self._step)
 
+    @property
+    def thinned(self) -> bool:
+        """Whether some of its points are no longer held."""
+        return self.seen > len(self._step)
+
     def put(self, step: int, value: float, low: float, high: float, version: int) -> None:
         """Add a point, or replace the one at its step."""
         self.latest = version
-        point = (step, value, low, high, version)
-        columns: tuple[array[Any], ...] = (self._step, self._value, self._low, self._high, self._version)
+        if self._band is None and (low < value or high > value):
+            self._band = self._value[:], self._value[:]
         at = bisect.bisect_left(self._step, step)
+        point = (step, version, value, low, high)
         if at < len(self._step) and self._step[at] == step:
-            for column, content in zip(columns, point, strict=True):
+            for column, content in zip(self._columns(), point, strict=False):
                 column[at] = content
-        else:
-            for column, content in zip(columns, point, strict=True):
-                column.insert(at, content)
+            return
+        for column, content in zip(self._columns(), point, strict=False):
+            column.insert(at, content)
+        self.seen += 1
+        if len(self._step) > self._most:
+            self._thin()
+
+    def put_new(self, steps: np.ndarray, values: np.ndarray, version: int) -> bool:
+        """Put the points (n,) that are not there yet, or are another; return whether there were any.
+
+        Empty cells are no points. Of a thinned trace, a step before the last that is not there was there.
+        """
+        held = np.array(self._step)
+        at = np.searchsorted(held, steps)
+        there = at < len(held)
+        there[there] = held[at[there]] == steps[there]
+        other = ~np.isnan(values)
+        other[there] &= np.array(self._value)[at[there]] != values[there]
+        if self.thinned:
+            other &= there | (steps > held[-1])
+        for step, value in zip(steps[other].tolist(), values[other].tolist(), strict=True):
+            self.put(int(step), value, value, value, version)
+        return bool(other.any())
 
     def newer(self, version: int) -> np.ndarray:
         """Return the indices of the points that came after a version."""
@@ -100,12 +138,22 @@ class LiveTrace:
     @property
     def low(self) -> np.ndarray:
         """The least draw (n,)."""
-        return np.array(self._low)
+        return np.array(self._value if self._band is None else self._band[0])
 
     @property
     def high(self) -> np.ndarray:
         """The greatest draw (n,)."""
-        return np.array(self._high)
+        return np.array(self._value if self._band is None else self._band[1])
+
+    def _columns(self) -> tuple[array[Any], ...]:
+        return (self._step, self._version, self._value, *(self._band or ()))
+
+    def _thin(self) -> None:
+        quarter = self._most // 4
+        shapes = [decimate(self.step, self.value, most=quarter, log=log) for log in (False, True)]
+        kept = np.unique(np.concatenate([*shapes, np.arange(len(self) - quarter, len(self))]))
+        for column in self._columns():
+            column[:] = array(column.typecode, np.array(column)[kept].tolist())
 
 
 @dataclass
@@ -116,6 +164,8 @@ class Traces:
     measures: dict[str, Measure] = field(default_factory=dict)
     lines: dict[str, dict[str, tuple[int, str]]] = field(default_factory=dict)
     count: int = 0
+    bounded: bool = True
+    """Whether long traces are thinned."""
 
     def trace(self, measure: Measure, run: str) -> LiveTrace:
         """Return the trace of a run, made where it is not there."""
@@ -124,7 +174,8 @@ class Traces:
             self.measures[key] = measure
         runs = self.by_measure.setdefault(key, {})
         if run not in runs:
-            runs[run] = LiveTrace(self.count)
+            most = HELD if measure.probe != "metrics" else HELD_LOGGED
+            runs[run] = LiveTrace(self.count, most if self.bounded else sys.maxsize)
             self.count += 1
         return runs[run]
 
@@ -138,7 +189,7 @@ class Traces:
                 if part[column].isna().all() and known is None:
                     continue
                 trace = self.trace(Measure("metrics", "", "model", "", column), str(run))
-                changed |= _put_new(trace, part["step"].to_numpy(), part[column].to_numpy(float), version)
+                changed |= trace.put_new(part["step"].to_numpy(), part[column].to_numpy(float), version)
         return changed
 
     def take_features(self, table: pd.DataFrame, version: int) -> bool:
@@ -157,18 +208,6 @@ class Traces:
         """Return the measures of a heat map with layer and role, from the first layer up."""
         lines = [(name, layer, role) for name, (layer, role) in self.lines.get(key, {}).items()]
         return sorted(lines, key=lambda line: (line[1], _natural(line[0])))
-
-
-def _put_new(trace: LiveTrace, steps: np.ndarray, values: np.ndarray, version: int) -> bool:
-    """Put the points that are not there yet, or are another; empty cells are no points."""
-    known = dict(zip(trace.step.tolist(), trace.value.tolist(), strict=True))
-    changed = False
-    for step, value in zip(steps.tolist(), values.tolist(), strict=True):
-        if np.isnan(value) or known.get(step) == value:
-            continue
-        trace.put(int(step), value, value, value, version)
-        changed = True
-    return changed
 
 
 Group = tuple[tuple[str, ...], float, str, np.ndarray, np.ndarray]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
 
@@ -12,6 +12,7 @@ from toposcope.probes.base import Measured, Probe, Reads
 from toposcope.probes.representations.across_layers import carried_over, linear_cka
 from toposcope.probes.representations.attention import attention_h0
 from toposcope.probes.representations.clouds import LayerCloud, measure_layer
+from toposcope.probes.representations.cost import seconds_of
 from toposcope.probes.representations.features import FEATURES, REPRESENTATIONS, null_name
 from toposcope.probes.representations.forward import Representation, read
 from toposcope.probes.representations.linear_probe import LabelledTexts, probe_accuracy
@@ -21,7 +22,7 @@ from toposcope.probes.shapes import FILTRATION, CloudShape
 from toposcope.probes.snapshot import Snapshot, unless_unreadable
 from toposcope.probes.weights.distances import diagram_distances
 from toposcope.probes.weights.labels import Label
-from toposcope.types import Diagram, Feature, Role, Row, Scope
+from toposcope.types import Checkpoint, Diagram, Feature, Role, Row, Scope
 
 _NULL = "Gaussian cloud of the same mean and covariance"
 MODEL = Label("model")
@@ -59,6 +60,22 @@ class Representations(Probe):
     features: tuple[Feature, ...] = field(default=FEATURES, repr=False)
     version = 2
     reads = Reads.PREVIOUS
+
+    def expected_seconds(self, shapes: Sequence[tuple[int, int]]) -> float:
+        """Return the rough time of one checkpoint."""
+        labelled = 0 if self.labelled is None else len(self.labelled.items)
+        return seconds_of(shapes, self.options, self.source, labelled)
+
+    def warm_up(self) -> None:
+        """Load torch and the compiled kernels, which take many times as long as a small checkpoint."""
+        if self.source.loader is not None:
+            import torch
+
+            torch.nn.functional.linear(torch.ones(8, 8), torch.ones(8, 8))
+        states = np.random.default_rng(0).normal(size=(24, 8)).astype(np.float32)
+        cloud = measure_layer(states, 0, Checkpoint("", 0), self.options)
+        for diagram in cloud.shapes[0].diagrams:
+            diagram_distances(diagram, diagram, f"h{diagram.dim}")
 
     def measure(self, snapshot: Snapshot) -> Measured:
         """Return the rows and diagrams of one checkpoint."""

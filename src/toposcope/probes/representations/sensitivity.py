@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -11,6 +11,7 @@ from toposcope.errors import InputError
 from toposcope.kernels.blas import SMALL_PRODUCT, one_blas_thread
 from toposcope.probes.base import Cost, Measured, Probe
 from toposcope.probes.representations.clouds import SPECTRAL_RANGE
+from toposcope.probes.representations.cost import seconds_of_cloud
 from toposcope.probes.representations.features import SENSITIVITY, SETTINGS, SPECTRUM
 from toposcope.probes.representations.options import RepresentationOptions
 from toposcope.probes.representations.reduce import reduce_cloud
@@ -57,6 +58,11 @@ class Sensitivity(Probe):
     name: str = SENSITIVITY
     features: tuple[Feature, ...] = field(default=SETTINGS, repr=False)
     cost = Cost.COSTLY
+
+    def expected_seconds(self, shapes: Sequence[tuple[int, int]]) -> float:
+        """Return the rough time of one checkpoint; the pass is the representation probe's."""
+        each = [seconds_of_cloud(texts) for texts in self.grid.texts]
+        return len(self.grid.components) * self.grid.draws * sum(each)
 
     def measure(self, snapshot: Snapshot) -> Measured:
         """Return the rows of one checkpoint."""
