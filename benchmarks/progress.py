@@ -104,7 +104,7 @@ def judged(said: list[Said], start: float) -> list[dict[str, object]]:
     return found
 
 
-def lines(folder: Path, jobs: int) -> dict[str, list[str]]:
+def lines(folder: Path, jobs: int, every: str = "0:60:1") -> dict[str, list[str]]:
     """Return the command lines by name; all but the first measure the runs that the first trains."""
     few = ("--batches", 1, "--seeds", 1, "--resolution", 9)
     plain: dict[str, tuple[object, ...]] = {
@@ -115,7 +115,7 @@ def lines(folder: Path, jobs: int) -> dict[str, list[str]]:
         "weights": ("weights", folder / "runs", "--features", "all", "--out", folder / "weights"),
         "embeddings": (
             "embeddings", folder / "runs", "--texts", folder / "texts.txt", "--limit", 60,
-            "--steps", "0:60:8", "--out", folder / "states",
+            "--steps", every, "--out", folder / "states",
         ),
         "landscape": (
             "landscape", folder / "runs", "--steps", "0:60:8", *few, "--out", folder / "surfaces",

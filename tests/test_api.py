@@ -44,16 +44,22 @@ def test_the_readme_runs(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     text = README.read_text(encoding="utf-8").split("## From Python")[1].split("\n## ")[0]
     blocks = re.findall(r"```python\n(.*?)```", text, re.S)
-    assert len(blocks) == 6
+    assert len(blocks) == 8
     space: dict[str, object] = {}
     for block in blocks:
-        assert len([line for line in block.splitlines() if line and not line.startswith("import")]) <= 5
+        assert (
+            len([line for line in block.splitlines() if line and not line.startswith(("import", "from"))])
+            <= 5
+        )
         exec(block, space)
     assert (tmp_path / "report" / "index.html").is_file()
     assert len(space["store"].features()) > 100  # type: ignore[attr-defined]
     assert "topology of the weights" in repr(space["analysis"])
     assert {"h1_total", "perplexity"} <= set(space["states"].features()["feature"])  # type: ignore[attr-defined]
     assert set(space["slopes"].features()["probe"]) == {"sharpness"}  # type: ignore[attr-defined]
+    assert set(space["both"].features()["run"]) == {place.name for place in space["places"]}  # type: ignore
+    assert (tmp_path / "tables" / "features.csv").is_file()
+    assert space["monitor"].counts["measured"] >= 1  # type: ignore[attr-defined]
     assert {"column", "verdict"} <= set(space["analysis"].families)  # type: ignore[attr-defined]
 
 

@@ -44,6 +44,17 @@ def test_a_line_is_the_mean_over_draws_with_its_null_in_grey() -> None:
     assert axes["top Hessian eigenvalue"].get_ylim()[0] < -5.0
 
 
+def test_a_size_is_named_where_its_line_ends() -> None:
+    figure = draw_lines(features(), RUNS, CATALOGUE)
+    ends = {"minima of the surface": 3.0, "top Hessian eigenvalue": 96.0}
+    for ax in figure.axes:
+        title = ax.get_title(loc="left")
+        if title in ends:
+            (label,) = ax.texts
+            at = ax.transAxes.inverted().transform(ax.transData.transform((1.0, ends[title])))[1]
+            assert abs(label.xy[1] - at) < 0.01  # type: ignore[attr-defined]
+
+
 def test_densities_and_diagrams_draw_what_they_are_given() -> None:
     grid = np.linspace(-1, 1, 50)
     rows = np.exp(-(grid**2))[None] * np.ones((3, 1))

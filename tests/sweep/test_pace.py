@@ -86,12 +86,31 @@ def test_units_that_were_there_cost_nothing(clock: Clock) -> None:
 
 
 def test_processes_share_the_time(clock: Clock) -> None:
-    pace = Pace([Task("a", tuple(range(40)), ("slow",))], EACH, jobs=2, together=1)
+    pace = Pace([Task("a", (k,), ("slow",)) for k in range(40)], EACH, jobs=2, together=1)
     for _ in range(10):
         clock.now += 50.0
         pace.tell(outcome("slow", 1, 50.0))
         pace.tell(outcome("slow", 1, 50.0))
     assert pace.outlook.left == pytest.approx(500.0)
+
+
+def test_a_task_is_ended_by_one_process(clock: Clock) -> None:
+    few = [Task("a", tuple(range(10)), ("slow",)), Task("b", (0,), ("quick",))]
+    assert Pace(few, EACH, jobs=2, together=1).outlook.left == pytest.approx(10 * 50.0)
+
+
+def test_the_time_until_the_processes_begin_is_no_share_of_the_units(clock: Clock) -> None:
+    pace = Pace([Task("a", (k,), ("slow",)) for k in range(4)], EACH, jobs=2, together=1, start=6.0)
+    first = pace.outlook
+    assert (first.done, first.left, first.known) == (0.0, pytest.approx(106.0), False)
+    assert first.after(1000.0)[0] <= 6.0 / 106.0
+    clock.now += 8.0
+    pace.tell(Outcome())
+    begun = pace.outlook
+    assert (begun.done, begun.left, begun.under_way) == (8.0, pytest.approx(100.0), 50.0)
+    measure(pace, clock, "slow", 1, 50.0)
+    measure(pace, clock, "slow", 1, 0.0)
+    assert pace.outlook.known
 
 
 def test_more_processes_than_were_said_are_learnt_from_the_clock(clock: Clock) -> None:

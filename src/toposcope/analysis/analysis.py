@@ -19,7 +19,7 @@ from toposcope.analysis.hidden import PROBE
 from toposcope.analysis.joined import Source, joined
 from toposcope.analysis.plain import plain_table
 from toposcope.analysis.published import NOTHING, PublishedRules
-from toposcope.analysis.study import Study, chosen_targets, why_nothing
+from toposcope.analysis.study import Study, chosen_targets, problems_of, why_nothing
 from toposcope.analysis.subjects import LANDSCAPE, REPRESENTATIONS, TABLE, WEIGHTS, Subject, rows_of
 from toposcope.analysis.table import SeriesTable, series_table, with_targets
 from toposcope.analysis.target import chosen_target
@@ -147,7 +147,7 @@ class Analysis:
     @cached_property
     def problems(self) -> tuple[str, ...]:
         """What of the logs and targets was left out, merged or missing, and which runs failed."""
-        return tuple(dict.fromkeys(line for study in self.studies for line in study.problems))
+        return problems_of(self.studies)
 
     @property
     def findings(self) -> Findings:

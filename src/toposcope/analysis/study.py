@@ -323,6 +323,11 @@ def effects_of(scores: pd.DataFrame, controls: Mapping[str, str] | None = None) 
     return worth_of_features(scores, controls=controls) if len(scores) else pd.DataFrame(columns=list(WORTH))
 
 
+def problems_of(studies: Sequence[Study]) -> tuple[str, ...]:
+    """Return the problems of studies, each said once."""
+    return tuple(dict.fromkeys(line for study in studies for line in study.problems))
+
+
 def why_nothing(study: Study) -> str:
     """Say why nothing could be computed, and what would help."""
     longest = study.series.values.groupby("run")["step"].count().max()

@@ -129,10 +129,10 @@ def report(
     """
     from toposcope.analysis.analysis import Analysis
     from toposcope.report.page import check_target
-    from toposcope.report.write import TITLE, problems_of, write_studies
+    from toposcope.report.write import TITLE, write_studies
 
     check_target(Path(out))
     if not isinstance(source, Analysis):
         source = analyze(source, targets=() if target is None else target, scores=scores)
     page = write_studies(source.studies, out, title=TITLE if title is None else title)
-    return Report(page, source, problems_of(source.studies))
+    return Report(page, source)

@@ -187,11 +187,15 @@ def _kind(name: str) -> str:
 
 @dataclass(frozen=True)
 class Report:
-    """A written page: its path, the analysis behind it, and what of the logs was left out."""
+    """A written page: its path, and the analysis behind it."""
 
     page: Path
     analysis: Analysis
-    problems: tuple[str, ...]
+
+    @property
+    def problems(self) -> tuple[str, ...]:
+        """What was left out, merged or missing, and which runs failed: those of the analysis."""
+        return self.analysis.problems
 
     @property
     def tables(self) -> Tables:

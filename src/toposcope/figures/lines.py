@@ -20,11 +20,12 @@ def draw_sizes(
     unit: str,
     marker: str = "",
     log: bool = False,
+    bottom: float | None = None,
     bends: pd.DataFrame | None = None,
 ) -> None:
     """Draw the curve of every size that `rows` has, on a step axis; `unit` names the values.
 
-    `bends` are changepoints of its runs, which are marked on the curves.
+    `bends` are changepoints of its runs, which are marked on the curves; `bottom` is where the axis begins.
     """
     labels = []
     for group in groups:
@@ -40,6 +41,8 @@ def draw_sizes(
         log_axis(ax.yaxis)
     step_axis(ax, rows["step"].unique())
     ax.set_ylabel(unit)
+    if bottom is not None:
+        ax.set_ylim(bottom=bottom)
     end_labels(ax, labels)
 
 

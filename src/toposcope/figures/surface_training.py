@@ -59,9 +59,9 @@ def draw_lines(features: pd.DataFrame, runs: pd.DataFrame, catalogue: pd.DataFra
             if null is not None:
                 nulls = select(features, null, probe=probe, scope=Scope.MODEL)
                 draw_null(ax, nulls, groups, positive=log and positive)
-            draw_sizes(ax, rows, groups, unit=unit, log=log and positive)
-            if probe == of.SURFACE:
-                ax.set_ylim(bottom=0.0)  # counts, depths and lengths: only an interval could lie below
+            # counts, depths and lengths: only an interval could lie below 0
+            bottom = 0.0 if probe == of.SURFACE else None
+            draw_sizes(ax, rows, groups, unit=unit, log=log and positive, bottom=bottom)
     return figure
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pandas as pd
 
-from toposcope.analysis.study import Study
+from toposcope.analysis.study import Study, problems_of
 from toposcope.analysis.subjects import GRADIENTS, LANDSCAPE, REPRESENTATIONS, TABLE, WEIGHTS
 from toposcope.report.closing import failures, findings, provenance, unmeasured, versions
 from toposcope.report.landscape.part import landscape_part
@@ -24,11 +24,6 @@ _PARTS = {
     LANDSCAPE.name: landscape_part,
     TABLE.name: table_part,
 }
-
-
-def problems_of(studies: Sequence[Study]) -> tuple[str, ...]:
-    """Return what of the logs and the target files was left out, merged or missing, a line for each."""
-    return tuple(dict.fromkeys(line for study in studies for line in study.series.problems))
 
 
 def write_studies(studies: Sequence[Study], out: str | Path, *, title: str = TITLE) -> Path:

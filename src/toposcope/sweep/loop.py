@@ -28,6 +28,10 @@ if TYPE_CHECKING:
     import pandas as pd
 
 
+_LOADING, _STARTING = 2.0, 6.0
+"""Seconds until the first unit begins, about: in this process, and in others that start first."""
+
+
 class Sweepable(SeriesLike, Protocol):
     """What the sweep needs of a series; it is sent to other processes, so it must pickle."""
 
@@ -221,7 +225,8 @@ def _go(
     job: Job, tasks: Sequence[Task], execution: Execution, label: str, expectation: Expectation
 ) -> Outcome:
     at_once = job.together if execution.ray is None else None
-    pace = Pace(tasks, expectation.each, jobs=execution.jobs, together=at_once)
+    start = _LOADING if execution.jobs == 1 else _STARTING
+    pace = Pace(tasks, expectation.each, jobs=execution.jobs, together=at_once, start=start)
     with Progress(label, sum(task.units for task in tasks), quiet=execution.quiet, weighed=True) as progress:
 
         def tell(outcome: Outcome) -> None:

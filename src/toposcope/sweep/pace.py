@@ -24,18 +24,28 @@ class Pace:
     runs; one that has not at the rate of the others. What passes beside the units, and how many processes
     there really are, is learnt from the clock. Units that the store had weigh nothing.
 
-    `together` is how many checkpoints a process measures before it says so; None for a whole task.
+    `together` is how many checkpoints a process measures before it says so; None for a whole task. `start` is
+    how many seconds the processes take, about, until the first of them begins.
     """
 
     def __init__(
-        self, tasks: Sequence[Task], each: Mapping[Key, float], *, jobs: int, together: int | None = None
+        self,
+        tasks: Sequence[Task],
+        each: Mapping[Key, float],
+        *,
+        jobs: int,
+        together: int | None = None,
+        start: float = 0.0,
     ) -> None:
         self._each = each
         self._jobs = jobs
         self._together = together
         self._tasks = tasks if together is None else ()
         self._left: dict[Key, int] = {}
+        self._pieces: dict[str, int] = {}
+        self._start, self._created = start, time.monotonic()
         for task in tasks:
+            self._pieces[task.run] = self._pieces.get(task.run, 0) + 1
             for probe in task.probes:
                 key = task.run, probe
                 self._left[key] = self._left.get(key, 0) + len(task.indices)
@@ -47,11 +57,12 @@ class Pace:
     def tell(self, outcome: Outcome) -> None:
         """Learn from finished units."""
         self._last = time.monotonic()
+        measured = any(count for count, _, _ in outcome.units.values())
+        if self._began is None and (measured or not outcome.units):
+            self._began = self._last - sum(seconds for _, _, seconds in outcome.units.values())
         for key, (worked, present, seconds) in outcome.units.items():
             self._left[key] = max(0, self._left.get(key, 0) - worked - present)
             if worked:
-                if self._began is None:
-                    self._began = self._last - seconds
                 for known in (key, key[1], ""):
                     self._expected[known] = self._expected.get(known, 0.0) + worked * self._cost(key)
                     self._taken[known] = self._taken.get(known, 0.0) + seconds
@@ -60,10 +71,19 @@ class Pace:
     def outlook(self) -> Outlook:
         """Return the seconds that the finished units took and that the others will take, by the clock."""
         slower = self._by_the_clock()
-        left = sum(count * self._cost(key) * self._rate(key) for key, count in self._left.items())
+        runs: dict[str, float] = {}
+        for (run, probe), count in self._left.items():
+            runs[run] = runs.get(run, 0.0) + count * self._cost((run, probe)) * self._rate((run, probe))
+        left = sum(runs.values())
+        # one process ends a task alone, however many there are
+        longest = max((seconds / self._pieces.get(run, 1) for run, seconds in runs.items()), default=0.0)
+        shared = max(left / self._jobs, longest)
+        if self._began is None:
+            return Outlook(0.0, shared + self._start, under_way=self._start or self._step(), known=False)
         return Outlook(
-            self._taken.get("", 0.0) / self._jobs * slower,
-            left / self._jobs * slower,
+            max(0.0, self._began - self._created) * (self._start > 0)
+            + self._taken.get("", 0.0) / self._jobs * slower,
+            shared * slower,
             under_way=self._step() * slower,
             known=self._is_known(left),
         )

@@ -105,6 +105,8 @@ class Worker:
         """Measure the units of a task that the store lacks; `tell` hears of each step."""
         reader = self._open(task.run)
         total = Outcome()
+        if tell is not None:
+            tell(Outcome())  # it is loaded, and begins
         try:
             for start in range(0, len(task.indices), self._job.together):
                 indices = task.indices[start : start + self._job.together]
