@@ -112,6 +112,47 @@ class Kind(enum.StrEnum):
     """A spread or a count that says how firm another feature is."""
 
 
+class About(enum.StrEnum):
+    """What a feature is measured on: the study, and the part of the page, that it belongs to.
+
+    >>> Feature("mine", "my feature").about is About.WEIGHTS
+    True
+    """
+
+    WEIGHTS = "weights"
+    GRADIENTS = "gradients"
+    """The loss gradients on one batch: what a probe of weights becomes where gradients are measured."""
+    REPRESENTATIONS = "representations"
+    """What a checkpoint makes of texts: hidden states, attention, predictions."""
+    LANDSCAPE = "landscape"
+    """The loss over the parameters around a checkpoint."""
+
+
+class Use(enum.StrEnum):
+    """Where some features speak for all of their study; in every other place all of them stand.
+
+    >>> Feature("mine", "my feature", leads={Use.CHANGE: 1}).leads[Use.CHANGE]
+    1
+    """
+
+    CHANGE = "change"
+    """What changed, since when and in which bends; the first of them leads where one number is told."""
+    END = "end"
+    """Every run's last value, and its power law in model size."""
+    NULL = "null"
+    """Told against its own null at the last checkpoint."""
+    CONTROL = "control"
+    """A plain number that correlations are also taken given: one baseline and one count of bars."""
+    FORECAST = "forecast"
+    """Enters a forecast as its topology; a probe that names such features offers no others."""
+    EXPONENT = "exponent"
+    """Topology that scaling exponents are predicted from."""
+    NORM = "norm"
+    """A norm or a number of the spectrum that they are predicted from in its place."""
+    WATCH = "watch"
+    """A watch says when it bends and when it stops rising: of those that were measured, the first."""
+
+
 @dataclass(frozen=True, slots=True)
 class Feature:
     """What one measured number is: declared once, by its probe, and read by everything that shows it.
@@ -147,6 +188,11 @@ class Feature:
         are averaged, of several layers a run's last one counts.
     log_target : bool
         Whether that target is its natural logarithm.
+    about : About
+        What it is measured on.
+    leads : mapping of Use to int
+        Where it speaks for its study, and at which place: 1 comes first; equal places keep the order of the
+        declarations.
 
     Examples
     --------
@@ -169,6 +215,8 @@ class Feature:
     per_log_step_of: Feature | None = None
     target: str = ""
     log_target: bool = False
+    about: About = About.WEIGHTS
+    leads: Mapping[Use, int] = field(default_factory=dict, hash=False)
 
 
 @dataclass(frozen=True, slots=True)

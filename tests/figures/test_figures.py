@@ -285,7 +285,7 @@ def test_layers_without_matrices_say_so(features, runs):
 
 
 def test_the_overview_has_four_panels(features, metrics, runs, finals, fits):
-    figure = overview.draw(features, metrics, runs, finals, fits, CATALOGUE)
+    figure = overview.draw(features, metrics, runs, finals, fits, CATALOGUE, quantity=H0)
     titles = [ax.get_title(loc="left") for ax in figure.axes]
     assert titles == [
         "Training minibatch",
@@ -302,7 +302,7 @@ def test_the_overview_has_four_panels(features, metrics, runs, finals, fits):
 def test_every_figure_renders_with_nothing_to_show(features, metrics, runs, trends, forecasts, finals, fits):
     none = features.iloc[:0]
     for figure in (
-        overview.draw(none, metrics.iloc[:0], runs, finals.iloc[:0], fits.iloc[:0], CATALOGUE),
+        overview.draw(none, metrics.iloc[:0], runs, finals.iloc[:0], fits.iloc[:0], CATALOGUE, quantity=H0),
         loss_curves.draw(metrics.iloc[:0], runs),
         neural_persistence.draw(Persistences(none, runs)),
         vietoris_rips.draw(none, runs),

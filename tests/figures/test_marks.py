@@ -134,8 +134,8 @@ def test_alarms_stand_on_the_curves_of_their_run() -> None:
     assert _marked(panels) == [[5.0, 5.0]], "the other run's panel has none"
     assert "loss spike" in [text.get_text() for ax in panels.axes for text in ax.texts]
     cloud = pd.concat(
-        pd.DataFrame(rows).assign(probe="rips", filtration="euclidean", feature=name, scope="pooled")
-        for name in vietoris_rips.FEATURES
+        pd.DataFrame(rows).assign(probe="rips", filtration="euclidean", feature=feature.name, scope="pooled")
+        for feature in vietoris_rips.FEATURES
     )
     drawn = vietoris_rips.draw(cloud, runs, scope="pooled", alarms=alarms)
     assert _marked(drawn) == [[5.0, 5.0]] * 4

@@ -15,7 +15,7 @@ from toposcope.analysis.analysis import study_of_rows
 from toposcope.analysis.findings import words
 from toposcope.analysis.findings.rivals import strengths
 from toposcope.analysis.findings.when import fixed_phases
-from toposcope.analysis.hidden import QUALITY, TOTAL
+from toposcope.analysis.hidden import QUALITY
 from toposcope.analysis.subjects import REPRESENTATIONS
 from toposcope.analysis.target import chosen_target
 from toposcope.analysis.targets import read_targets
@@ -31,6 +31,7 @@ from toposcope.report.representations import part
 from toposcope.store import KeptDiagram, Result, Store, Unit
 from toposcope.types import Diagram, Role, Row, Run, Scope, Status
 
+TOTAL = "representations/euclidean/hidden/h1_total"
 STEPS = (0, 1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1000, 2000, 3000)
 MODELS = {"small": 1_000, "large": 9_000}
 LAYERS = (0, 1, 2)

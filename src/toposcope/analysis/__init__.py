@@ -13,7 +13,8 @@ The wide series table (`series_table`, `from_frame`; class `SeriesTable`)
     Draws are averaged; `spread` has their standard deviations under the same keys.
     `catalogue`: `column`, `probe`, `filtration`, `scope` (model, role, matrix, head, layer,
     null, quality, noise), `name`, `role`, `layer`, `feature`, `draws`, `status`, and from what the probes
-    declare: `label`, `unit`, `kind`, `null_of` (a column), `primary` (the confirmatory family).
+    declare: `label`, `unit`, `kind`, `null_of` (a column), `primary` (the confirmatory family), `about` (what
+    it is measured on), `leads` (where it speaks for its study: use -> place).
     Targets: `loss` (minibatch loss at the checkpoint), `heldout_loss`, `loss_smooth`, `gap`
     (held-out minus smoothed training loss), `efficiency` (-dL/dlog tokens), `efficiency_flop`
     (-dL per FLOP, 6 N per token); `log_perplexity` and `probe_accuracy` from a store of representations;

@@ -25,6 +25,7 @@ from toposcope.analysis.table import SeriesTable, series_table, with_targets
 from toposcope.analysis.target import chosen_target
 from toposcope.analysis.targets import read_targets
 from toposcope.errors import InputError, did_you_mean
+from toposcope.probes.weights.features import RIPS
 from toposcope.sources.history import renamed
 from toposcope.sources.losses import read_table
 from toposcope.store import Store
@@ -282,7 +283,7 @@ def _studies(
             audit=audit, provenance=stated, targets=targets, columns=columns, scores=scores,
             kept=store.path / "landscapes" if subject is LANDSCAPE else None,
         )
-        for subject, rows in rows_of(features)
+        for subject, rows in rows_of(features, declared)
     ]  # fmt: skip
 
 
@@ -290,7 +291,7 @@ def _diagrams(store: Store, subject: Subject) -> pd.DataFrame | None:
     """Return the kept diagrams that the page of a subject draws."""
     if subject is REPRESENTATIONS:
         return store.diagrams(probe=PROBE)
-    return store.diagrams(probe="rips", scope=Scope.POOLED) if subject is WEIGHTS else None
+    return store.diagrams(probe=RIPS, scope=Scope.POOLED) if subject is WEIGHTS else None
 
 
 def study_of_rows(

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Hashable, Iterable, Mapping
+from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from toposcope.analysis.targets import TARGET_LABELS
-from toposcope.types import Kind, Normalization, Scope
+from toposcope.probes.catalogue import completed
+from toposcope.types import About, Kind, Normalization, Scope, Use
 
 CATALOGUE = (
     "column", "probe", "filtration", "scope", "name", "role", "layer", "feature", "draws", "status",
-    "label", "unit", "kind", "null_of", "primary",
+    "label", "unit", "kind", "null_of", "primary", "about", "leads",
 )  # fmt: skip
 DECLARED = (
     "probe", "feature", "label", "unit", "kind", "null_of", "primary", "description", "scopes", "filtrations",
@@ -93,6 +95,42 @@ def leading(columns: Iterable[str], catalogue: pd.DataFrame, most: int = 16) -> 
     return [*topology["column"].head(most - kept), *lines.loc[baseline, "column"].head(kept)]
 
 
+def leads_in(catalogue: pd.DataFrame, use: Use, about: str | None = None) -> list[str]:
+    """Return the columns that lead in a use, in the order of their places; `about` one kind of study.
+
+    >>> table = pd.DataFrame({"column": ["a", "b"], "about": "weights", "leads": [{"end": 2}, {"end": 1}]})
+    >>> leads_in(table, Use.END), leads_in(table, Use.END, "gradients")
+    (['b', 'a'], [])
+    """
+    lines = catalogue if about is None else catalogue[catalogue["about"] == about]
+    chosen = [
+        (leads[use], place, column)
+        for place, (column, leads) in enumerate(zip(lines["column"], lines["leads"], strict=True))
+        if use in leads
+    ]
+    return [str(column) for _, _, column in sorted(chosen)]
+
+
+def leading_features(declared: pd.DataFrame, use: Use) -> list[dict[Hashable, Any]]:
+    """Return those lines of a store's catalogue that lead in a use, in the order of their places."""
+    lines = declared[[any(_lead(said)[0] == use for said in leads) for leads in declared["leads"]]]
+    return sorted(lines.to_dict("records"), key=lambda line: dict(map(_lead, line["leads"]))[use])
+
+
+def column_of(catalogue: pd.DataFrame, probe: str, feature: str) -> str:
+    """Return the column in which a feature of a probe speaks for the model; "" where it was not measured.
+
+    >>> table = pd.DataFrame({"column": ["r/a/x", "r/b/x"], "probe": "r", "feature": "x", "scope": "model"})
+    >>> column_of(table.assign(leads=[{}, {"end": 1}]), "r", "x"), column_of(table.assign(leads=""), "r", "y")
+    ('r/b/x', '')
+    """
+    mine = (catalogue["probe"] == probe) & (catalogue["feature"] == feature) & (catalogue["scope"] == "model")
+    lines = catalogue[mine]
+    first = lines[lines["leads"].map(bool)]
+    lines = first if len(first) else lines
+    return str(lines["column"].iloc[0]) if len(lines) else ""
+
+
 def is_baseline(column: str, catalogue: pd.DataFrame) -> bool:
     """Return whether a column is a norm, spectral or other baseline and no topology."""
     return bool((catalogue.loc[catalogue["column"] == column, "kind"] == Kind.BASELINE).any())
@@ -122,6 +160,7 @@ def describe(rows: pd.DataFrame, declared: pd.DataFrame | None) -> pd.DataFrame:
     found = _with_declarations(_gathered(rows), declared)
     found["label"] = _labels(found)
     found["primary"] = found["column"].isin(_confirmatory(found, declared))
+    found["about"], found["leads"] = _led(found, declared)
     found["scope"] = _scope(found)
     found["null_of"] = _null_columns(found)
     rank = found["scope"].map(_ORDER).fillna(3)
@@ -173,6 +212,44 @@ def _with_declarations(found: pd.DataFrame, declared: pd.DataFrame | None) -> pd
 
 SPELT: Mapping[str, str] = {Normalization.MATRIX: "by matrix", Normalization.NETWORK: "by network"}
 """Filtrations whose name in a store is a paper's code name, as labels say them."""
+
+
+def _led(found: pd.DataFrame, declared: pd.DataFrame | None) -> tuple[pd.Series, pd.Series]:
+    """Return what each column is about, and where it leads: of a feature's columns the one that speaks."""
+    lines = completed(declared)[["probe", "feature", "scopes", "filtrations", "about", "leads"]]
+    at = ["probe", "feature", "scope", "filtration", "inner"]
+    both = found[at].merge(lines, on=["probe", "feature"], how="left")
+    leading = both[~both["inner"] & (both["leads"].str.len() > 0)]
+    places = {
+        place: (_place(tuple(scopes), scope), _place(tuple(filtrations), filtration))
+        for place, scopes, scope, filtrations, filtration in leading[
+            ["scopes", "scope", "filtrations", "filtration"]
+        ].itertuples(name=None)
+    }
+    first = both.loc[sorted(places, key=places.__getitem__)].drop_duplicates(["probe", "feature"])
+    said = first["leads"].map(lambda lines: dict(map(_lead, lines)))
+    leads = said.reindex(both.index).map(lambda one: one if isinstance(one, dict) else {})
+    about = both["about"].fillna(str(About.WEIGHTS))
+    return about.set_axis(found.index), leads.set_axis(found.index)
+
+
+def named_leads(names: Iterable[str]) -> pd.Series:
+    """Return where columns lead that bear the names of the package's own features, measured elsewhere.
+
+    >>> named_leads(["h0_total", "mine"])[1]
+    {}
+    """
+    lines = completed(None).drop_duplicates("feature")
+    known = {
+        feature: dict(map(_lead, leads))
+        for feature, leads in zip(lines["feature"], lines["leads"], strict=True)
+    }
+    return pd.Series([known.get(name, {}) for name in names], dtype=object)
+
+
+def _lead(said: str) -> tuple[str, int]:
+    use, _, place = said.partition("=")
+    return use, int(place)
 
 
 def _labels(found: pd.DataFrame) -> list[str]:

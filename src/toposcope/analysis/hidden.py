@@ -8,21 +8,17 @@ import numpy as np
 import pandas as pd
 
 from toposcope.analysis.lines import select
+from toposcope.probes.representations.features import CARRIED_H1, CKA, PERPLEXITY, REPRESENTATIONS
 from toposcope.types import Scope
 
-PROBE = "representations"
-SENSITIVITY = "sensitivity"
-QUALITY = "log_perplexity"
-HIDDEN = "representations/euclidean/hidden/"
-ENTROPY, COUNT, TOTAL = f"{HIDDEN}h1_entropy", f"{HIDDEN}h1_count", f"{HIDDEN}h1_total"
-RANK, TOP = "representations/hidden/rankme_eigenvalues", "representations/hidden/top_eigenvalue"
+PROBE = REPRESENTATIONS
+QUALITY = PERPLEXITY.target
 _INTERVAL = re.compile(r"(?:95% interval|band) (\S+) to (\S+)")
-WITH_NULL = ("h1_total", "h1_count", "h1_entropy")
 
 
 def perplexities(features: pd.DataFrame) -> pd.DataFrame:
     """Return the perplexity at every checkpoint: columns run, step, value."""
-    rows = features[(features["probe"] == PROBE) & (features["feature"] == "perplexity")]
+    rows = features[(features["probe"] == PROBE) & (features["feature"] == PERPLEXITY.name)]
     return rows.groupby(["run", "step"])["value"].mean().reset_index()
 
 
@@ -37,11 +33,11 @@ def of_layer(features: pd.DataFrame, layer: int | None) -> pd.DataFrame:
     return pd.concat([chosen, features[features["scope"] == Scope.MODEL]], ignore_index=True)
 
 
-def pairs(features: pd.DataFrame, *, probe: str = "representations") -> pd.DataFrame:
+def pairs(features: pd.DataFrame, *, probe: str = REPRESENTATIONS) -> pd.DataFrame:
     """Return columns run, step, layer, cka, carried: draws averaged, rows with both numbers."""
     keys = ["run", "step", "layer"]
-    cka = select(features, "cka", probe=probe).groupby(keys)["value"].mean().rename("cka")
-    carried = select(features, "carried_h1", probe=probe).groupby(keys)["value"].mean().rename("carried")
+    cka = select(features, CKA.name, probe=probe).groupby(keys)["value"].mean().rename("cka")
+    carried = select(features, CARRIED_H1.name, probe=probe).groupby(keys)["value"].mean().rename("carried")
     return pd.concat([cka, carried], axis=1).dropna().reset_index()
 
 

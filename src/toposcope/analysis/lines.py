@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Hashable, Mapping
+from typing import Any
+
 import numpy as np
 import pandas as pd
 
@@ -31,6 +34,21 @@ def select(
             keep &= features[column] == wanted
     chosen = features[keep]
     return chosen[np.isfinite(chosen["value"].to_numpy(dtype=np.float64))]
+
+
+def of_column(features: pd.DataFrame, line: Mapping[Hashable, Any]) -> pd.DataFrame:
+    """Return the finite long rows of a column of a series table; `line` is its line of the catalogue.
+
+    Of several layers it is each run's last one.
+    """
+    rows = select(features, str(line["feature"]), probe=str(line["probe"]))
+    for name, unnamed in (("filtration", ""), ("name", "model"), ("role", "model")):
+        if name in rows:
+            rows = rows[rows[name].fillna(unnamed).replace("", unnamed) == line[name]]
+    if "layer" not in rows or rows["layer"].isna().all():
+        return rows
+    every = features[(features["probe"] == line["probe"]) & (features["name"] == line["name"])]
+    return rows[rows["layer"] == rows["run"].map(every.groupby("run")["layer"].max())]
 
 
 def curve(rows: pd.DataFrame, runs: tuple[str, ...]) -> pd.DataFrame:

@@ -7,9 +7,9 @@ from collections import Counter
 import numpy as np
 import pandas as pd
 
-from toposcope.analysis.hidden import SENSITIVITY
 from toposcope.analysis.statistics import correlation, ranks
 from toposcope.errors import InputError
+from toposcope.probes.representations.features import PERPLEXITY, REPRESENTATIONS, SENSITIVITY
 
 COLUMNS = (
     "feature", "run", "settings", "draws", "checkpoints", "settings_spread",
@@ -80,7 +80,7 @@ def measured_sensitivity(features: pd.DataFrame) -> pd.DataFrame:
 
 
 def _log_perplexity(features: pd.DataFrame) -> dict[object, pd.Series]:
-    rows = features[(features["probe"] == "representations") & (features["feature"] == "perplexity")]
+    rows = features[(features["probe"] == REPRESENTATIONS) & (features["feature"] == PERPLEXITY.name)]
     return {run: np.log(part.set_index("step")["value"]) for run, part in rows.groupby("run")}
 
 

@@ -12,6 +12,7 @@ import numpy as np
 import pandas as pd
 
 from toposcope import analysis as tables
+from toposcope.analysis.catalogue import column_of
 from toposcope.analysis.clouds import leading_cloud
 from toposcope.analysis.finals import finals_table, fits_table
 from toposcope.analysis.findings import Findings, find
@@ -19,7 +20,7 @@ from toposcope.analysis.forecast.compare import COLUMNS as FORECASTS
 from toposcope.analysis.forecast.compare import WORTH, forecast_table, worth_of_features
 from toposcope.analysis.forecast.frame import Log
 from toposcope.analysis.groups import ModelSize, sizes
-from toposcope.analysis.hidden import COUNT, PROBE, TOP
+from toposcope.analysis.hidden import PROBE
 from toposcope.analysis.labels import Labels
 from toposcope.analysis.published import NOTHING, PublishedRules
 from toposcope.analysis.sensitivity import measured_sensitivity
@@ -33,14 +34,19 @@ from toposcope.analysis.trends.verdicts import (
     default_columns,
     family_table,
 )
+from toposcope.probes.catalogue import DECLARED
+from toposcope.probes.weights.features import GRADIENT, PERSISTENCE, RIPS
 from toposcope.processes import begun
-from toposcope.types import Normalization, Scope
+from toposcope.types import Feature, Kind, Normalization, Scope, Use
 
 SHOWN = 60
 """Most features whose runs are listed one by one on a page."""
 
-CONTROLS = {"top": TOP, "count": COUNT}
+CONTROLS = {"top": Kind.BASELINE, "count": Kind.TOPOLOGY}
 """What stands in for topology: one number of the spectrum, and how many bars there are."""
+
+_CLOUDS = (RIPS, GRADIENT + RIPS)
+"""The probes that measure clouds of rows."""
 
 
 @dataclass(frozen=True)
@@ -144,8 +150,7 @@ class Study:
     @cached_property
     def bends(self) -> pd.DataFrame:
         """The rows of `segments` that findings and pages read: the columns whose change is told."""
-        named = [self.column(name) for name in self.subject.moved]
-        columns = [name for name in named if name in self.series.values] or self.labels.primary()[:4]
+        columns = self.leads(Use.CHANGE) or self.labels.primary()[:4]
         return self._made("segments", lambda: tables.segment_table(self.series, columns=columns))
 
     @cached_property
@@ -161,7 +166,9 @@ class Study:
         return self._made("confounds", self._confounds)
 
     def _confounds(self) -> pd.DataFrame:
-        controls = {name: column for name, column in CONTROLS.items() if column in self.series.values}
+        known = self.series.catalogue.set_index("column")["kind"]
+        of_kind = {str(known[column]): column for column in reversed(self.leads(Use.CONTROL))}
+        controls = {name: of_kind[kind] for name, kind in CONTROLS.items() if kind in of_kind}
         names = [self.target, *self.further] if self.target else list(self.further)
         if not controls or not names:
             return pd.DataFrame()
@@ -215,7 +222,7 @@ class Study:
     @cached_property
     def finals(self) -> pd.DataFrame:
         """The leading quantities at every run's last checkpoint."""
-        wanted = [self.target, *(self.column(name) for name in self.subject.ends)]
+        wanted = [self.target, *self.leads(Use.END)]
         present = [name for name in dict.fromkeys(wanted) if name in self.series.values]
         return self._made("finals", lambda: finals_table(self.series, present))
 
@@ -287,7 +294,7 @@ class Study:
     def filtration(self) -> str:
         """The leading normalization: the matrix's, unless only the network's was measured."""
         known = self.series.catalogue
-        measured = set(known.loc[known["feature"] == "neural_persistence", "filtration"])
+        measured = set(known.loc[known["feature"] == PERSISTENCE.name, "filtration"])
         network, matrix = Normalization.NETWORK, Normalization.MATRIX
         return network if network in measured and matrix not in measured else matrix
 
@@ -295,23 +302,21 @@ class Study:
     def cloud(self) -> Scope:
         """The scope of the cloud that leads: the one of all rows where it was measured, else the layers'."""
         measured = self.whole
-        clouds = measured[measured["probe"].astype(str).str.endswith("rips")] if len(measured) else measured
+        clouds = measured[measured["probe"].isin(_CLOUDS)] if len(measured) else measured
         return leading_cloud(clouds)
 
-    def column(self, template: str) -> str:
-        """Return a column key with this study's filtration and leading cloud filled in.
+    def leads(self, use: Use) -> list[str]:
+        """Return the columns that speak for this subject in a use, in the order of their places."""
+        return self.series.leads(use, self.subject.name)
 
-        The first column that the catalogue has of the same probe, filtration and feature for the whole model
-        takes the place of one that was not measured: another cloud.
-        """
-        wanted = template.format(self.filtration)
-        known = self.series.catalogue
-        if wanted in self.series.values or "/" not in wanted:
-            return wanted
-        probe, *path, feature = wanted.split("/")
-        same = (known["probe"] == probe) & (known["feature"] == feature) & (known["scope"] == "model")
-        near = known.loc[same & known["filtration"].isin(path), "column"]
-        return str(near.iloc[0]) if len(near) else wanted
+    def brought(self, use: Use) -> list[str]:
+        """Return those of `leads` that probes from elsewhere measured: no figure of ours is made for them."""
+        probe = self.series.catalogue.set_index("column")["probe"]
+        return [column for column in self.leads(use) if probe[column] not in DECLARED]
+
+    def column(self, probe: str, feature: Feature) -> str:
+        """Return the column in which a feature of a probe speaks for the model; "" where there is none."""
+        return column_of(self.series.catalogue, probe, feature.name)
 
 
 def effects_of(scores: pd.DataFrame, controls: Mapping[str, str] | None = None) -> pd.DataFrame:

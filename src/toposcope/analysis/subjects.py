@@ -6,82 +6,84 @@ from dataclasses import dataclass
 
 import pandas as pd
 
-from toposcope.analysis.hidden import COUNT, ENTROPY, PROBE, RANK, SENSITIVITY, TOP, TOTAL
-
-H0 = "rips/euclidean/pooled/h0_total"
-H0_SCALED = "rips/euclidean/pooled/h0_total_scaled"
-H1 = "rips/euclidean/pooled/h1_total"
-NP = "neural_persistence/{}/neural_persistence"
-NP_EXCESS = "neural_persistence/{}/neural_persistence_excess"
-_GRADIENTS = "gradient_"
-SURFACES = ("sharpness", "curvature", "surface", "paths", "retrain")
-"""The probes of the loss surface."""
-MINIMA, AVERAGE = "surface/minima", "surface/average_persistence"
-SHARPEST, CRITICAL = "curvature/top_eigenvalue", "sharpness/critical_sharpness"
-BATCH_LOSS = "batch_loss"
-"""The loss of the batches that the surface was sampled on: the target where a run logged none."""
+from toposcope.probes.catalogue import completed
+from toposcope.probes.landscape.features import BATCH_LOSS
+from toposcope.types import About, Scope
 
 
 @dataclass(frozen=True, slots=True)
 class Subject:
     """One kind of measured object, and what its findings lead with.
 
-    `topology` is what is judged, in words; `moved` are the columns whose change is told, `leads` those that
-    stand for the whole in a sentence on time; `targets` are preferred in this order, behind the losses that
-    the rows themselves give where these are read `by_itself`, not beside a training log.
+    `name` is what its features are declared to be `About`; which of them lead they say themselves (`leads`).
+    `topology` is what is judged, in words; `null` what the nulls of its features are; `targets` are preferred
+    in this order, behind the losses that the rows themselves give where these are read `by_itself`, not
+    beside a training log.
     """
 
     name: str
     heading: str
     topology: str
     title: str
+    null: str
     targets: tuple[str, ...]
-    moved: tuple[str, ...] = ()
-    ends: tuple[str, ...] = ()
     by_itself: bool = False
 
 
 _LOSSES = ("heldout_loss", "loss")
+_SHUFFLED = "the same weights in random order"
 
 WEIGHTS = Subject(
-    "weights", "Weights", "the topology of the weights",
-    "Persistent homology of weights during training.", _LOSSES, (H0, H0_SCALED, NP),
-    (H0, NP, H1, H0_SCALED, NP_EXCESS),
+    About.WEIGHTS, "Weights", "the topology of the weights",
+    "Persistent homology of weights during training.", _SHUFFLED, _LOSSES,
 )  # fmt: skip
 GRADIENTS = Subject(
-    "gradients", "Gradients", "the topology of the gradients",
-    "Persistent homology of the loss gradients on a fixed batch during training.", _LOSSES,
-    tuple(_GRADIENTS + column for column in (H0, H0_SCALED, NP)),
+    About.GRADIENTS, "Gradients", "the topology of the gradients",
+    "Persistent homology of the loss gradients on a fixed batch during training.", _SHUFFLED, _LOSSES,
 )  # fmt: skip
 REPRESENTATIONS = Subject(
-    "representations", "Representations", "the topology of these representations",
+    About.REPRESENTATIONS, "Representations", "the topology of these representations",
     "Persistent homology of the hidden states that a fixed set of texts gets during training.",
-    _LOSSES, (TOTAL, COUNT, RANK, TOP), (COUNT, TOTAL, ENTROPY, RANK), by_itself=True,
+    "Gaussian clouds with the same covariance", _LOSSES, by_itself=True,
 )  # fmt: skip
 LANDSCAPE = Subject(
-    "landscape", "Loss surface", "the shape of the loss surface",
+    About.LANDSCAPE, "Loss surface", "the shape of the loss surface",
     "Curvature and persistent homology of the loss around the parameters during training.",
-    (*_LOSSES, BATCH_LOSS), (MINIMA, AVERAGE, SHARPEST, CRITICAL), (MINIMA, AVERAGE, SHARPEST, CRITICAL),
+    "the quadratic model of the same point", (*_LOSSES, BATCH_LOSS.target),
 )  # fmt: skip
 TABLE = Subject(
-    "table", "Table", "the feature set of this table", "Features of training runs, from a table.", _LOSSES
-)
+    "table", "Table", "the feature set of this table", "Features of training runs, from a table.", _SHUFFLED,
+    _LOSSES,
+)  # fmt: skip
 
 
-def rows_of(features: pd.DataFrame) -> list[tuple[Subject, pd.DataFrame]]:
+def about(features: pd.DataFrame, catalogue: pd.DataFrame | None = None) -> pd.Series:
+    """Return what each of some rows is about, as `catalogue` (of a store) or the package's probes declare it.
+
+    >>> about(pd.DataFrame({"probe": ["rips", "mine"], "feature": ["h0_total", "x"]})).tolist()
+    ['weights', 'weights']
+    """
+    lines = completed(catalogue)[["probe", "feature", "about"]].drop_duplicates(["probe", "feature"])
+    found = features[["probe", "feature"]].merge(lines, on=["probe", "feature"], how="left")["about"]
+    return found.fillna(str(About.WEIGHTS)).set_axis(features.index)
+
+
+def rows_of(
+    features: pd.DataFrame, catalogue: pd.DataFrame | None = None
+) -> list[tuple[Subject, pd.DataFrame]]:
     """Return which subjects a store's rows are about, each with the rows that its study reads.
 
     Gradients in a store of weights or of representations are listed with these.
     """
-    probe = features["probe"].astype(str)
-    gradients, hidden = probe.str.startswith(_GRADIENTS), probe.isin((PROBE, SENSITIVITY))
+    of = about(features, catalogue)
+    gradients, hidden = of == About.GRADIENTS, of == About.REPRESENTATIONS
     if len(features) and gradients.all():
         return [(GRADIENTS, features)]
-    around = probe.isin(SURFACES)
+    around = of == About.LANDSCAPE
     found = []
     if not (hidden | gradients | around).all():
         found.append((WEIGHTS, features[~hidden & ~around]))
-    if (probe == PROBE).any():
+    if (hidden & (features["scope"] != Scope.SETTING)).any():
         found.append((REPRESENTATIONS, features[hidden | gradients]))
     if around.any():
         found.append((LANDSCAPE, features[around]))

@@ -9,12 +9,12 @@ from functools import cached_property
 import numpy as np
 import pandas as pd
 
-from toposcope.analysis.catalogue import CATALOGUE, column_key, describe, label_of
+from toposcope.analysis.catalogue import CATALOGUE, column_key, describe, label_of, leads_in, named_leads
 from toposcope.analysis.derived import with_derived
 from toposcope.analysis.efficiency import add_targets, averaged
 from toposcope.analysis.targets import join_targets, own_losses, own_targets
 from toposcope.errors import InputError, did_you_mean
-from toposcope.types import Kind, Scope
+from toposcope.types import Kind, Scope, Use
 
 KEYS = ("run", "step")
 LOGGED = ("loss", "heldout_loss", "gap", "efficiency", "efficiency_flop")
@@ -68,6 +68,10 @@ class SeriesTable:
         if probe is not None:
             keep = keep[keep["probe"] == probe]
         return list(keep["column"])
+
+    def leads(self, use: Use, about: str | None = None) -> list[str]:
+        """Return the feature columns that lead in a use, the first first: of one kind of study, or of all."""
+        return [column for column in leads_in(self.catalogue, use, about) if column in self.values]
 
     def label(self, column: str) -> str:
         """Return what a feature's or a target's column is called in figures and tables."""
@@ -245,6 +249,7 @@ def from_frame(
     ):
         catalogue[name] = value
     catalogue["feature"] = catalogue["label"] = catalogue["column"]
+    catalogue["about"], catalogue["leads"] = "", named_leads(features)
     values = frame[[*KEYS, *lead, *features]]
     spread = values[list(KEYS)].copy()
     runs = pd.DataFrame(columns=["run"]) if runs is None else runs

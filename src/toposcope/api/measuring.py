@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING
 
 from toposcope.api.checkpoints import opened
 from toposcope.errors import InputError
+from toposcope.probes.landscape.features import DECLARED
+from toposcope.types import About
 
 if TYPE_CHECKING:
     from toposcope.api.checkpoints import Where
@@ -27,7 +29,7 @@ if TYPE_CHECKING:
     from toposcope.sweep.loop import Sweepable
     from toposcope.sweep.worker import Failure
 
-LANDSCAPE_PROBES = ("sharpness", "curvature", "surface", "paths", "retrain")
+LANDSCAPE_PROBES = tuple(DECLARED)
 
 
 @dataclass(frozen=True, slots=True)
@@ -233,19 +235,19 @@ def measure(
     own = [one for one in asked if not isinstance(one, str)]
     wanted = _asked(texts, tuple(names), limit, recipe, device, tokenizer)
     if isinstance(series, KeptSeries):
-        found = of_kept(series, _settings(options, "representations", preset), wanted)
-    elif {*names} & {"landscape", *LANDSCAPE_PROBES}:
-        surface = _settings(options, "landscape")
+        found = of_kept(series, _settings(options, About.REPRESENTATIONS, preset), wanted)
+    elif {*names} & {About.LANDSCAPE, *LANDSCAPE_PROBES}:
+        surface = _settings(options, About.LANDSCAPE)
         # every text counts: a loss needs no hundred characters
         every = wanted if isinstance(texts, TextsAsked) else replace(wanted, min_chars=1)
         found, _ = of_landscape(lambda: opened(series, steps=steps), surface, every, Path(store))
     elif {*names} & {*OURS}:
         found = of_representations(
-            lambda: opened(series, steps=steps), _settings(options, "representations", preset), wanted,
+            lambda: opened(series, steps=steps), _settings(options, About.REPRESENTATIONS, preset), wanted,
             look=StorePlace.of(Path(store)).fresh,
         )  # fmt: skip
     else:
-        weights = _settings(options, "weights", preset)
+        weights = _settings(options, About.WEIGHTS, preset)
         found = _of_names(series, names, wanted.texts, weights, steps)
     kept = bool({*names} & {*OURS}) if diagrams is None else diagrams
     execution = execution or Execution(jobs=jobs, keep_diagrams=kept, quiet=quiet)
@@ -287,7 +289,7 @@ def _of_names(
     return of_weights(found, probes, options, gradients=gradients, texts=texts)
 
 
-def _settings(given: object, kind: str, preset: str = "default"):  # type: ignore[no-untyped-def]
+def _settings(given: object, kind: About, preset: str = "default"):  # type: ignore[no-untyped-def]
     """Return the settings of a kind of measurement: those given, else the preset's."""
     from toposcope.papers import representation_presets, weight_presets
     from toposcope.probes.landscape.options import LandscapeOptions
@@ -295,14 +297,16 @@ def _settings(given: object, kind: str, preset: str = "default"):  # type: ignor
     from toposcope.probes.weights.options import WeightOptions
 
     types = {
-        "weights": WeightOptions,
-        "representations": RepresentationOptions,
-        "landscape": LandscapeOptions,
+        About.WEIGHTS: WeightOptions,
+        About.REPRESENTATIONS: RepresentationOptions,
+        About.LANDSCAPE: LandscapeOptions,
     }
     if given is None:
-        if kind == "weights":
+        if kind == About.WEIGHTS:
             return weight_presets.preset(preset)
-        return representation_presets.preset(preset, {}) if kind == "representations" else LandscapeOptions()
+        return (
+            representation_presets.preset(preset, {}) if kind == About.REPRESENTATIONS else LandscapeOptions()
+        )
     if not isinstance(given, types[kind]):
         raise InputError(
             f"options is a {type(given).__name__}; these features are measured by {types[kind].__name__}"

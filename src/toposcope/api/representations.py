@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from toposcope.api.measuring import Measurement
 from toposcope.errors import InputError, MissingExtraError
+from toposcope.probes.representations.features import REPRESENTATIONS, SENSITIVITY
 
 if TYPE_CHECKING:
     from toposcope.models.loading import ModelLoader
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
     from toposcope.probes.representations.study import RepresentationStudy
     from toposcope.sources.series import Series
 
-OURS = ("representations", "sensitivity")
+OURS = (REPRESENTATIONS, SENSITIVITY)
 """The probes that come with the package; every other name is one from elsewhere."""
 
 
@@ -38,7 +39,7 @@ class TextsAsked:
     limit: int | None = None
     min_chars: int = 100
     split: str = "validation"
-    features: tuple[str, ...] = ("representations",)
+    features: tuple[str, ...] = (REPRESENTATIONS,)
     labelled: Path | None = None
     grid: SensitivityOptions | None = None
     keep: Path | None = None
@@ -123,7 +124,7 @@ def check_device(device: str) -> None:
 
 
 def _grid(asked: TextsAsked) -> SensitivityOptions | None:
-    if asked.grid is not None or "sensitivity" not in asked.features:
+    if asked.grid is not None or SENSITIVITY not in asked.features:
         return asked.grid
     from toposcope.probes.representations.sensitivity import SensitivityOptions
 
@@ -131,7 +132,7 @@ def _grid(asked: TextsAsked) -> SensitivityOptions | None:
 
 
 def _wanted(study: RepresentationStudy, asked: TextsAsked) -> list[Probe]:
-    names = {*asked.features, "sensitivity"}
+    names = {*asked.features, SENSITIVITY}
     return [probe for probe in study.probes() if probe.name in names]
 
 

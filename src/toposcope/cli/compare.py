@@ -10,6 +10,17 @@ import click
 from toposcope.cli.output import json_option, print_json, print_table
 from toposcope.cli.sweeping import step_pattern_option
 from toposcope.errors import InputError
+from toposcope.probes.weights.features import (
+    DISTANCES,
+    H0_SCALED,
+    H0_TOTAL,
+    H1_TOTAL,
+    MATRIX_NORM,
+    PERSISTENCE,
+    STABLE_RANK,
+    WEIGHTS_BOTTLENECK,
+    WEIGHTS_MOVED,
+)
 from toposcope.types import Normalization, Scope
 
 if TYPE_CHECKING:
@@ -18,14 +29,14 @@ if TYPE_CHECKING:
     from toposcope.api import Comparison
 
 _SHOWN = {
-    ("neural_persistence", Normalization.MATRIX): "NP",
-    ("h0_total", "euclidean"): "H0 total",
-    ("h0_total_scaled", "euclidean"): "H0 / median",
-    ("h1_total", "euclidean"): "H1 total",
-    ("frobenius_norm", ""): "norm",
-    ("stable_rank", ""): "stable rank",
-    ("wasserstein1_np", "weights"): "W1 of weights",
-    ("bottleneck_np", "weights"): "bottleneck",
+    (PERSISTENCE.name, Normalization.MATRIX): "NP",
+    (H0_TOTAL.name, "euclidean"): "H0 total",
+    (H0_SCALED.name, "euclidean"): "H0 / median",
+    (H1_TOTAL.name, "euclidean"): "H1 total",
+    (MATRIX_NORM.name, ""): "norm",
+    (STABLE_RANK.name, ""): "stable rank",
+    (WEIGHTS_MOVED.name, "weights"): "W1 of weights",
+    (WEIGHTS_BOTTLENECK.name, "weights"): "bottleneck",
 }
 
 
@@ -102,7 +113,7 @@ def _show(table: pd.DataFrame, labels: list[str]) -> None:
     cells = [[name, *(line.get(column) for column in columns)] for name, line in lines.items()]
     print_table(f"{labels[1]} minus {labels[0]}", ("matrix", *columns), cells)
     for row in records:
-        if row["scope"] == Scope.POOLED and row["probe"] == "distances":
+        if row["scope"] == Scope.POOLED and row["probe"] == DISTANCES:
             click.echo(f"pooled {row['feature']}: {_value(row).lstrip('+')}")
     click.echo("± is the standard error over the draws; a difference without it has no draw, not no noise.")
 

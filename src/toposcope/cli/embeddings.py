@@ -20,11 +20,10 @@ from toposcope.cli.sweeping import (
     tokenizer_option,
 )
 from toposcope.errors import InputError
+from toposcope.probes.representations.features import REPRESENTATIONS, SENSITIVITY
 
 if TYPE_CHECKING:
     import pandas as pd
-
-SENSITIVITY = "sensitivity"
 
 SENSITIVITY_SHOWN = {
     "feature": "feature", "run": "run", "settings": "settings", "components_spread": "components / training",
@@ -80,7 +79,7 @@ SENSITIVITY_SHOWN = {
 )
 @click.option(
     "--features",
-    default="representations",
+    default=REPRESENTATIONS,
     show_default=True,
     help="What to measure, separated by commas: representations, sensitivity, a probe that an installed "
     "package offers, or one of your own as MODULE:CLASS.",

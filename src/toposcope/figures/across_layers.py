@@ -11,9 +11,10 @@ from matplotlib.lines import Line2D
 from toposcope.analysis.hidden import pairs
 from toposcope.figures.series import sizes
 from toposcope.figures.style import INK, MUTED, house, new_figure, say_empty, sequential
+from toposcope.probes.representations.features import REPRESENTATIONS
 
 
-def draw(features: pd.DataFrame, runs: pd.DataFrame, *, probe: str = "representations") -> Figure:
+def draw(features: pd.DataFrame, runs: pd.DataFrame, *, probe: str = REPRESENTATIONS) -> Figure:
     """Draw carried H1 against CKA for every pair of consecutive layers, one panel per run.
 
     Parameters

@@ -16,14 +16,15 @@ from toposcope.analysis.lines import curve, select
 from toposcope.figures.series import DrawnSize, sizes
 from toposcope.figures.style import INK, house, log_axis, new_figure, say_empty
 from toposcope.figures.trajectories import TrajectoryPanel
+from toposcope.probes.representations import features as of
 
 PANELS = (
-    TrajectoryPanel("h1_entropy", "H1 entropy", "nats"),
-    TrajectoryPanel("h1_count", "H1 bars", "count"),
-    TrajectoryPanel("h1_max", "H1 longest bar", "distance"),
-    TrajectoryPanel("h1_total", "H1 total persistence", "distance"),
-    TrajectoryPanel("rankme_eigenvalues", "Effective rank", "dimensions"),
-    TrajectoryPanel("top_eigenvalue", "Top covariance eigenvalue", "distance squared", log=True),
+    TrajectoryPanel(of.H1_ENTROPY.name, "H1 entropy", "nats"),
+    TrajectoryPanel(of.H1_COUNT.name, "H1 bars", "count"),
+    TrajectoryPanel(of.H1_MAX.name, "H1 longest bar", "distance"),
+    TrajectoryPanel(of.H1_TOTAL.name, "H1 total persistence", "distance"),
+    TrajectoryPanel(of.RANK.name, "Effective rank", "dimensions"),
+    TrajectoryPanel(of.TOP.name, "Top covariance eigenvalue", "distance squared", log=True),
 )
 
 
@@ -33,10 +34,10 @@ def draw(
     runs: pd.DataFrame,
     panels: Sequence[TrajectoryPanel] = PANELS,
     *,
-    unit: str = "perplexity",
+    unit: str = of.PERPLEXITY.label,
     log: bool = True,
     notes: Mapping[str, str] | None = None,
-    probe: str = "representations",
+    probe: str = of.REPRESENTATIONS,
 ) -> Figure:
     """Draw each panel's feature across and the target up, one line per model through its checkpoints.
 

@@ -13,11 +13,12 @@ from toposcope.analysis.lines import curve, null_band, select
 from toposcope.figures.series import DrawnSize, sizes
 from toposcope.figures.style import NULL, house, new_figure, say_empty, size_title, step_axis
 from toposcope.figures.trajectories import TrajectoryPanel
+from toposcope.probes.representations import features as of
 
 PANELS = (
-    TrajectoryPanel("h1_total", "H1 total"),
-    TrajectoryPanel("h1_count", "H1 bars"),
-    TrajectoryPanel("h1_entropy", "H1 entropy"),
+    TrajectoryPanel(of.H1_TOTAL.name, "H1 total"),
+    TrajectoryPanel(of.H1_COUNT.name, "H1 bars"),
+    TrajectoryPanel(of.H1_ENTROPY.name, "H1 entropy"),
 )
 
 
@@ -27,7 +28,7 @@ def draw(
     nulls: Mapping[str, str],
     panels: Sequence[TrajectoryPanel] = PANELS,
     *,
-    probe: str = "representations",
+    probe: str = of.REPRESENTATIONS,
 ) -> Figure:
     """Draw each feature (a row) of each model (a column) beside its null.
 

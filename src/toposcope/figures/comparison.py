@@ -10,12 +10,13 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from toposcope.figures.style import MUTED, OKABE_ITO, house, new_figure, on_axes, say_empty
+from toposcope.probes.weights.features import H0_SCALED, PERSISTENCE, WEIGHTS_MOVED
 from toposcope.types import Normalization, Scope
 
 PANELS = (
-    ("neural_persistence", Normalization.MATRIX, "neural persistence"),
-    ("h0_total_scaled", "euclidean", "H0 / median distance"),
-    ("wasserstein1_np", "weights", "W1 of weights"),
+    (PERSISTENCE.name, Normalization.MATRIX, "neural persistence"),
+    (H0_SCALED.name, "euclidean", "H0 / median distance"),
+    (WEIGHTS_MOVED.name, "weights", "W1 of weights"),
 )
 """Feature, filtration and title of the panels: two differences and one distance."""
 MOST = 32

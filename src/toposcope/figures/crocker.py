@@ -14,6 +14,7 @@ from toposcope.analysis.groups import short
 from toposcope.errors import InputError
 from toposcope.figures.series import sizes
 from toposcope.figures.style import house, new_figure, say_empty
+from toposcope.probes.representations.features import REPRESENTATIONS
 from toposcope.topology.vectors import common_grid, crocker
 from toposcope.types import Diagram
 
@@ -26,7 +27,7 @@ def draw(
     runs: pd.DataFrame,
     *,
     dim: int = 1,
-    probe: str = "representations",
+    probe: str = REPRESENTATIONS,
     layer: int | None = None,
 ) -> Figure:
     """Draw the number of bars alive at each scale (up) and checkpoint (across).

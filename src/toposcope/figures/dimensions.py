@@ -14,6 +14,7 @@ from toposcope.analysis.lines import select
 from toposcope.figures.series import DrawnSize, sizes
 from toposcope.figures.style import end_labels, house, new_figure, say_empty, step_axis
 from toposcope.figures.trajectories import DIMENSION, TrajectoryPanel
+from toposcope.probes.representations.features import REPRESENTATIONS
 
 
 def draw(
@@ -21,7 +22,7 @@ def draw(
     runs: pd.DataFrame,
     panels: Sequence[TrajectoryPanel] = DIMENSION,
     *,
-    probe: str = "representations",
+    probe: str = REPRESENTATIONS,
 ) -> Figure:
     """Draw each estimator in a panel, one line per run, of each run's last layer.
 

@@ -9,16 +9,25 @@ from toposcope.analysis.lines import select
 from toposcope.figures.lines import draw_sizes
 from toposcope.figures.series import sizes
 from toposcope.figures.style import house, new_figure, say_empty
+from toposcope.probes.weights.features import (
+    BASELINES,
+    GRADIENT,
+    H0_TOTAL,
+    H1_SCALED,
+    NEURAL_PERSISTENCE,
+    PERSISTENCE,
+    RIPS,
+    WEIGHT_NORM,
+)
 from toposcope.types import Normalization, Scope
 
-_NP, _RIPS, _NORM = "gradient_neural_persistence", "gradient_rips", "gradient_baselines"
 PANELS = (
-    ("Norm of the gradient", _NORM, "weight_norm", Scope.MODEL, "norm", True),
-    ("H0 of the gradient cloud", _RIPS, "h0_total", Scope.POOLED, "total persistence", True),
-    ("H1, distances / median", _RIPS, "h1_total_scaled", Scope.POOLED, "ratio", False),
-    ("Neural persistence", _NP, "neural_persistence", Scope.MODEL, "mean over matrices", False),
+    ("Norm of the gradient", BASELINES, WEIGHT_NORM, Scope.MODEL, "norm", True),
+    ("H0 of the gradient cloud", RIPS, H0_TOTAL, Scope.POOLED, "total persistence", True),
+    ("H1, distances / median", RIPS, H1_SCALED, Scope.POOLED, "ratio", False),
+    ("Neural persistence", NEURAL_PERSISTENCE, PERSISTENCE, Scope.MODEL, "mean over matrices", False),
 )
-"""Title, probe, feature, scope of the rows, unit, and whether the axis is logarithmic."""
+"""Title, probe of the weights, feature, scope of the rows, unit, and whether the axis is logarithmic."""
 
 
 def draw(features: pd.DataFrame, runs: pd.DataFrame) -> Figure:
@@ -40,8 +49,8 @@ def draw(features: pd.DataFrame, runs: pd.DataFrame) -> Figure:
     with house():
         figure, axes = new_figure(5.4, rows=2, columns=2)
         for ax, (title, probe, feature, scope, unit, log) in zip(axes.flat, PANELS, strict=True):
-            rows = select(features, feature, probe=probe, scope=scope)
-            if probe == _NP and len(rows):
+            rows = select(features, feature.name, probe=GRADIENT + probe, scope=scope)
+            if feature.filtrations and len(rows):
                 own = rows["filtration"] == Normalization.MATRIX
                 rows = rows[own] if own.any() else rows
             ax.set_title(title)

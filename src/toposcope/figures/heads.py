@@ -10,9 +10,10 @@ from matplotlib.lines import Line2D
 from toposcope.analysis.lines import select
 from toposcope.figures.series import layer_colours, runs_of
 from toposcope.figures.style import INK, house, new_figure, say_empty, step_axis
+from toposcope.probes.representations.features import ATTENTION_H0, REPRESENTATIONS
 
 
-def draw(features: pd.DataFrame, runs: pd.DataFrame, *, probe: str = "representations") -> Figure:
+def draw(features: pd.DataFrame, runs: pd.DataFrame, *, probe: str = REPRESENTATIONS) -> Figure:
     """Draw each head's mean bar length of H0 (thin) and the mean of each layer's heads (thick).
 
     Parameters
@@ -22,7 +23,7 @@ def draw(features: pd.DataFrame, runs: pd.DataFrame, *, probe: str = "representa
     runs
         Columns run, family, parameters.
     """
-    rows = select(features, "attention_h0", probe=probe)
+    rows = select(features, ATTENTION_H0.name, probe=probe)
     names, colours = runs_of(rows, runs), layer_colours(rows)
     with house():
         figure, axes = new_figure(2.9, columns=max(len(names), 1), sharey=True)

@@ -13,13 +13,14 @@ from toposcope.analysis.groups import short
 from toposcope.analysis.lines import select
 from toposcope.figures.series import sizes
 from toposcope.figures.style import house, new_figure, say_empty
+from toposcope.probes.representations.features import REPRESENTATIONS
 from toposcope.types import Scope
 
 _MAP = "viridis"
 
 
 def draw(
-    features: pd.DataFrame, runs: pd.DataFrame, feature: str, *, title: str, probe: str = "representations"
+    features: pd.DataFrame, runs: pd.DataFrame, feature: str, *, title: str, probe: str = REPRESENTATIONS
 ) -> Figure:
     """Draw `feature` as colour over checkpoints (columns) and hidden states (rows), a panel for each run.
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 
-from toposcope.analysis.lines import curve
+from toposcope.analysis.lines import curve, null_band
 from toposcope.figures.marks import mark_bends
 from toposcope.figures.series import DrawnSize
-from toposcope.figures.style import end_labels, log_axis, step_axis
+from toposcope.figures.style import NULL, end_labels, log_axis, step_axis
 
 
 def draw_sizes(
@@ -43,3 +44,12 @@ def draw_sizes(
     if bottom is not None:
         ax.set_ylim(bottom=bottom)
     end_labels(ax, labels)
+
+
+def draw_null(ax: Axes, rows: pd.DataFrame, groups: list[DrawnSize], *, positive: bool = False) -> None:
+    """Draw the band of a null and its mean for every size, in grey; `positive` keeps it above 0."""
+    for group in groups if len(rows) else ():
+        band = null_band(rows, group.runs)
+        low = np.maximum(band["low"], band["mean"] * 0.01) if positive else band["low"]
+        ax.fill_between(band["step"], low, band["high"], color=NULL, alpha=0.25, linewidth=0)
+        ax.plot(band["step"], band["mean"], color=NULL, linewidth=0.8, linestyle="--")

@@ -15,9 +15,8 @@ from toposcope.analysis.lines import curve, select
 from toposcope.figures.neural_persistence import PANELS, thin
 from toposcope.figures.series import DrawnSize, loss_at_checkpoints, sizes
 from toposcope.figures.style import MUTED, end_labels, house, new_figure, say_empty, size_title
+from toposcope.probes.weights.features import H0_TOTAL, RIPS
 from toposcope.types import Scope
-
-FEATURE = "h0_total"
 
 
 def draw(
@@ -48,7 +47,7 @@ def draw(
     Figure
         Points are means over the draws; horizontal bars are their 95% interval.
     """
-    rows = select(features, FEATURE, probe="rips", scope=scope)
+    rows = select(features, H0_TOTAL.name, probe=RIPS, scope=scope)
     losses, kind = loss_at_checkpoints(metrics, rows)
     groups = thin(sizes(runs), PANELS)
     n_rows = max(int(np.ceil(len(groups) / 5)), 1)
@@ -117,7 +116,7 @@ def together(
     scope: str = Scope.POOLED,
 ) -> None:
     """Draw all sizes on one pair of axes, coloured by size."""
-    rows = select(features, FEATURE, probe="rips", scope=scope)
+    rows = select(features, H0_TOTAL.name, probe=RIPS, scope=scope)
     losses, kind = loss_at_checkpoints(metrics, rows)
     ax.set_title("Loss against H0 total persistence")
     if losses.empty:

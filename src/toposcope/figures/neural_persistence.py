@@ -14,9 +14,9 @@ from toposcope.figures.lines import draw_sizes
 from toposcope.figures.marks import Marks, mark_bends, mark_symptoms
 from toposcope.figures.series import DrawnSize, sizes
 from toposcope.figures.style import MUTED, NULL, house, new_figure, say_empty, size_title, step_axis
+from toposcope.probes.weights.features import NEURAL_PERSISTENCE, PERSISTENCE
 from toposcope.types import Normalization, Scope
 
-PROBE = "neural_persistence"
 """The probe, and its feature of the same name."""
 PANELS = 12
 """Most sizes drawn side by side; beyond it the sizes are thinned out evenly."""
@@ -50,14 +50,16 @@ class Persistences:
 
     def measured(self, scope: Scope) -> pd.DataFrame:
         """Return the rows of the measurement in one scope."""
-        return self._rows(PROBE, scope)
+        return self._rows(PERSISTENCE.name, scope)
 
     def shuffled(self, scope: Scope) -> pd.DataFrame:
         """Return the rows of its null in one scope; none where there is no null."""
         return self.features.iloc[:0] if self.null is None else self._rows(self.null, scope)
 
     def _rows(self, feature: str, scope: Scope) -> pd.DataFrame:
-        return select(self.features, feature, probe=PROBE, filtration=self.filtration, scope=scope)
+        return select(
+            self.features, feature, probe=NEURAL_PERSISTENCE, filtration=self.filtration, scope=scope
+        )
 
 
 def draw(rows: Persistences, *, bends: pd.DataFrame | None = None, alarms: Marks | None = None) -> Figure:
@@ -129,7 +131,7 @@ def panel(
 
 def together(ax: Axes, features: pd.DataFrame, groups: list[DrawnSize], *, filtration: str) -> None:
     """Draw all sizes on one pair of axes, without their nulls."""
-    rows = select(features, PROBE, probe=PROBE, filtration=filtration, role="model")
+    rows = select(features, PERSISTENCE.name, probe=NEURAL_PERSISTENCE, filtration=filtration, role="model")
     ax.set_title("Neural persistence")
     if rows.empty:
         say_empty(ax, "neural persistence was not measured")

@@ -11,9 +11,8 @@ from matplotlib.figure import Figure
 from toposcope.figures import loss_against_h0, loss_curves, neural_persistence, scaling, vietoris_rips
 from toposcope.figures.series import sizes
 from toposcope.figures.style import house, new_figure, say_empty
-from toposcope.types import Normalization, Scope
-
-H0 = "rips/euclidean/pooled/h0_total"
+from toposcope.probes.weights.features import H0_TOTAL, H1_TOTAL, PERSISTENCE
+from toposcope.types import Feature, Normalization, Scope
 
 
 def draw(
@@ -25,7 +24,7 @@ def draw(
     catalogue: pd.DataFrame,
     *,
     filtration: str = Normalization.MATRIX,
-    quantity: str = H0,
+    quantity: str,
     scope: str = Scope.POOLED,
 ) -> Figure:
     """Draw the panels that there are numbers for, each the short form of another figure, with its tables.
@@ -42,7 +41,7 @@ def draw(
         ),
         "loss against H0": lambda ax: loss_against_h0.together(ax, features, metrics, groups, scope=scope),
         "H1 of the weight cloud": lambda ax: vietoris_rips.panel(
-            ax, features, groups, "h1_total", scope=scope, title="H1: loops, raw distances"
+            ax, features, groups, H1_TOTAL, scope=scope, title="H1: loops, raw distances"
         ),
         "the last H0 against model size": lambda ax: scaling.panel(
             ax, finals[finals["quantity"] == quantity], fits[fits["quantity"] == quantity], groups, catalogue
@@ -62,20 +61,20 @@ def draw(
 
 def panels(
     features: pd.DataFrame, metrics: pd.DataFrame, runs: pd.DataFrame, finals: pd.DataFrame,
-    *, quantity: str = H0,
+    *, quantity: str,
 ) -> list[str]:  # fmt: skip
     """Return what the picture shows, in order: nothing that was not measured."""
 
-    def has(name: str) -> bool:
-        return bool(features.loc[features["feature"] == name, "value"].notna().any())
+    def has(feature: Feature) -> bool:
+        return bool(features.loc[features["feature"] == feature.name, "value"].notna().any())
 
     logged = [column for column in ("loss", "heldout_loss") if column in metrics]
     one = len(sizes(runs)) == 1
     there = {
         "loss": "loss" in logged and bool(metrics["loss"].notna().any()),
-        "neural persistence": has("neural_persistence"),
-        "loss against H0": bool(metrics[logged].notna().any(axis=None)) and has("h0_total"),
-        "H1 of the weight cloud": one and has("h1_total"),
+        "neural persistence": has(PERSISTENCE),
+        "loss against H0": bool(metrics[logged].notna().any(axis=None)) and has(H0_TOTAL),
+        "H1 of the weight cloud": one and has(H1_TOTAL),
         "the last H0 against model size": not one and bool((finals["quantity"] == quantity).any()),
     }
     return [name for name, known in there.items() if known]

@@ -10,9 +10,10 @@ from matplotlib.lines import Line2D
 from toposcope.analysis.lines import select
 from toposcope.figures.series import layer_colours, runs_of
 from toposcope.figures.style import INK, NULL, house, new_figure, say_empty, step_axis
+from toposcope.probes.representations.features import ACCURACY, ACCURACY_SPREAD, MAJORITY, REPRESENTATIONS
 
 
-def draw(features: pd.DataFrame, runs: pd.DataFrame, *, probe: str = "representations") -> Figure:
+def draw(features: pd.DataFrame, runs: pd.DataFrame, *, probe: str = REPRESENTATIONS) -> Figure:
     """Draw the accuracy of each layer's linear probe against the step, one panel for each run.
 
     Parameters
@@ -29,9 +30,9 @@ def draw(features: pd.DataFrame, runs: pd.DataFrame, *, probe: str = "representa
         Bands are one standard deviation over the folds, which share their training texts and are no
         interval. Grey, dashed: the share of the commonest label.
     """
-    rows = select(features, "probe_accuracy", probe=probe)
-    spread = select(features, "probe_accuracy_sd", probe=probe)
-    majority = select(features, "majority_accuracy", probe=probe)
+    rows = select(features, ACCURACY.name, probe=probe)
+    spread = select(features, ACCURACY_SPREAD.name, probe=probe)
+    majority = select(features, MAJORITY.name, probe=probe)
     names, colours = runs_of(rows, runs), layer_colours(rows)
     with house():
         figure, axes = new_figure(2.9, columns=max(len(names), 1), sharey=True)

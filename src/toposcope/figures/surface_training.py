@@ -6,23 +6,23 @@ from collections.abc import Sequence
 
 import numpy as np
 import pandas as pd
-from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from toposcope.analysis.catalogue import nulls_by_feature
-from toposcope.analysis.lines import null_band, select
-from toposcope.figures.lines import draw_sizes
-from toposcope.figures.series import DrawnSize, sizes
+from toposcope.analysis.lines import select
+from toposcope.figures.lines import draw_null, draw_sizes
+from toposcope.figures.series import sizes
 from toposcope.figures.style import NULL, house, new_figure, say_empty, sequential
+from toposcope.probes.landscape import features as of
 from toposcope.types import Diagram, Scope
 
 PANELS = (
-    ("critical sharpness", "sharpness", "critical_sharpness", "2 / update", True),
-    ("top Hessian eigenvalue", "curvature", "top_eigenvalue", "loss / weight²", False),
-    ("Hessian trace", "curvature", "hessian_trace", "loss / weight²", False),
-    ("minima of the surface", "surface", "minima", "count", False),
-    ("average persistence", "surface", "average_persistence", "nats per token", False),
-    ("reach of the surface", "surface", "reach", "unit of the directions", False),
+    ("critical sharpness", of.SHARPNESS, of.CRITICAL, "2 / update", True),
+    ("top Hessian eigenvalue", of.CURVATURE, of.TOP, "loss / weight²", False),
+    ("Hessian trace", of.CURVATURE, of.TRACE, "loss / weight²", False),
+    ("minima of the surface", of.SURFACE, of.MINIMA, "count", False),
+    ("average persistence", of.SURFACE, of.PERSISTENCE, "nats per token", False),
+    ("reach of the surface", of.SURFACE, of.REACH, "unit of the directions", False),
 )
 """Title, probe, feature, unit, and whether the axis is logarithmic."""
 
@@ -49,28 +49,20 @@ def draw_lines(features: pd.DataFrame, runs: pd.DataFrame, catalogue: pd.DataFra
     with house():
         figure, axes = new_figure(5.6, rows=2, columns=3)
         for ax, (title, probe, feature, unit, log) in zip(axes.flat, PANELS, strict=True):
-            rows = select(features, feature, probe=probe, scope=Scope.MODEL)
+            rows = select(features, feature.name, probe=probe, scope=Scope.MODEL)
             ax.set_title(title)
             if rows.empty:
                 say_empty(ax, "not measured")
                 continue
-            null = nulls_by_feature(catalogue, probe).get(feature)
+            null = nulls_by_feature(catalogue, probe).get(feature.name)
             positive = bool((rows["value"] > 0).all())
             if null is not None:
                 nulls = select(features, null, probe=probe, scope=Scope.MODEL)
-                _null(ax, nulls, groups, positive=log and positive)
+                draw_null(ax, nulls, groups, positive=log and positive)
             # counts, depths and lengths: only an interval could lie below 0
-            bottom = 0.0 if probe == "surface" else None
+            bottom = 0.0 if probe == of.SURFACE else None
             draw_sizes(ax, rows, groups, unit=unit, log=log and positive, bottom=bottom)
     return figure
-
-
-def _null(ax: Axes, rows: pd.DataFrame, groups: list[DrawnSize], *, positive: bool) -> None:
-    for group in groups if len(rows) else ():
-        band = null_band(rows, group.runs)
-        low = np.maximum(band["low"], band["mean"] * 0.01) if positive else band["low"]
-        ax.fill_between(band["step"], low, band["high"], color=NULL, alpha=0.25, linewidth=0)
-        ax.plot(band["step"], band["mean"], color=NULL, linewidth=0.8, linestyle="--")
 
 
 def draw_densities(densities: Sequence[tuple[str, np.ndarray, np.ndarray]]) -> Figure:

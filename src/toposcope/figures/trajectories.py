@@ -15,6 +15,7 @@ from toposcope.analysis.lines import select
 from toposcope.figures.lines import draw_sizes
 from toposcope.figures.series import DrawnSize, sizes
 from toposcope.figures.style import house, new_figure, say_empty
+from toposcope.probes.representations import features as of
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,30 +29,30 @@ class TrajectoryPanel:
 
 
 TOPOLOGY = (
-    TrajectoryPanel("h1_count", "H1 bars", "count"),
-    TrajectoryPanel("h1_total", "H1 total persistence", "distance"),
-    TrajectoryPanel("h1_entropy", "H1 persistent entropy", "nats"),
-    TrajectoryPanel("h1_max", "H1 longest bar", "distance"),
-    TrajectoryPanel("h0_total", "H0 total persistence", "distance"),
-    TrajectoryPanel("h1_total_scaled", "H1 total, distances / median", "ratio"),
+    TrajectoryPanel(of.H1_COUNT.name, "H1 bars", "count"),
+    TrajectoryPanel(of.H1_TOTAL.name, "H1 total persistence", "distance"),
+    TrajectoryPanel(of.H1_ENTROPY.name, "H1 persistent entropy", "nats"),
+    TrajectoryPanel(of.H1_MAX.name, "H1 longest bar", "distance"),
+    TrajectoryPanel(of.H0_TOTAL.name, "H0 total persistence", "distance"),
+    TrajectoryPanel(of.H1_SCALED.name, "H1 total, distances / median", "ratio"),
 )
 SPECTRUM = (
-    TrajectoryPanel("rankme_eigenvalues", "Effective rank (eigenvalues)", "dimensions"),
-    TrajectoryPanel("participation_ratio", "Participation ratio", "dimensions"),
-    TrajectoryPanel("alpha_req", "Eigenspectrum decay", "exponent"),
-    TrajectoryPanel("top_eigenvalue", "Top covariance eigenvalue", "distance squared", log=True),
+    TrajectoryPanel(of.RANK.name, "Effective rank (eigenvalues)", "dimensions"),
+    TrajectoryPanel(of.PARTICIPATION.name, "Participation ratio", "dimensions"),
+    TrajectoryPanel(of.DECAY.name, "Eigenspectrum decay", "exponent"),
+    TrajectoryPanel(of.TOP.name, "Top covariance eigenvalue", "distance squared", log=True),
 )
 CHANGE = (
-    TrajectoryPanel("wasserstein1_h1", "H1: W1 to the previous checkpoint", "distance"),
-    TrajectoryPanel("wasserstein1_h0", "H0: W1 to the previous checkpoint", "distance"),
-    TrajectoryPanel("wasserstein1_h1_rate", "H1: the same per unit of log step", "distance / ln step"),
-    TrajectoryPanel("wasserstein1_h0_rate", "H0: the same per unit of log step", "distance / ln step"),
+    TrajectoryPanel(of.H1_MOVED.name, "H1: W1 to the previous checkpoint", "distance"),
+    TrajectoryPanel(of.H0_MOVED.name, "H0: W1 to the previous checkpoint", "distance"),
+    TrajectoryPanel(of.H1_RATE.name, "H1: the same per unit of log step", "distance / ln step"),
+    TrajectoryPanel(of.H0_RATE.name, "H0: the same per unit of log step", "distance / ln step"),
 )
-QUALITY = (TrajectoryPanel("perplexity", "Perplexity", "per token", log=True),)
+QUALITY = (TrajectoryPanel(of.PERPLEXITY.name, "Perplexity", "per token", log=True),)
 DIMENSION = (
-    TrajectoryPanel("twonn", "TwoNN dimension", "dimensions"),
-    TrajectoryPanel("mle_dimension", "MLE dimension", "dimensions"),
-    TrajectoryPanel("ph_dimension", "PH dimension", "dimensions"),
+    TrajectoryPanel(of.TWONN.name, "TwoNN dimension", "dimensions"),
+    TrajectoryPanel(of.MLE_DIMENSION.name, "MLE dimension", "dimensions"),
+    TrajectoryPanel(of.PH_DIMENSION.name, "PH dimension", "dimensions"),
 )
 SUMMARY = (*QUALITY, TOPOLOGY[1], SPECTRUM[0], CHANGE[0])
 """The embedding report's four-panel summary."""
@@ -62,7 +63,7 @@ def draw(
     runs: pd.DataFrame,
     panels: Sequence[TrajectoryPanel],
     *,
-    probe: str = "representations",
+    probe: str = of.REPRESENTATIONS,
     layer: int | None = None,
 ) -> Figure:
     """Draw each panel's feature against the step, one line per size.

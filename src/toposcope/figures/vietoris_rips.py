@@ -13,10 +13,10 @@ from toposcope.figures.lines import draw_sizes
 from toposcope.figures.marks import Marks, mark_symptoms
 from toposcope.figures.series import DrawnSize, sizes
 from toposcope.figures.style import house, new_figure, say_empty
-from toposcope.types import Scope
+from toposcope.probes.weights.features import H0_SCALED, H0_TOTAL, H1_SCALED, H1_TOTAL, RIPS
+from toposcope.types import Feature, Scope
 
-PROBE = "rips"
-FEATURES = ("h0_total", "h1_total", "h0_total_scaled", "h1_total_scaled")
+FEATURES = (H0_TOTAL, H1_TOTAL, H0_SCALED, H1_SCALED)
 _TITLES = (
     "H0: components, raw distances", "H1: loops, raw distances", "H0, distances / median",
     "H1, distances / median",
@@ -54,11 +54,13 @@ def draw(
         are seeds, mean and interval over the seeds.
     """
     groups = sizes(runs)
-    scaled = not select(features, "h0_total_scaled", probe=PROBE, scope=scope).empty
+    scaled = not select(features, H0_SCALED.name, probe=RIPS, scope=scope).empty
     with house():
         figure, axes = new_figure(5.6 if scaled else 3.3, rows=2 if scaled else 1, columns=2)
         for ax, feature, title in zip(axes.flat, FEATURES, _TITLES, strict=False):
-            panel(ax, features, groups, feature, scope=scope, title=title, bends=(bends or {}).get(feature))
+            panel(
+                ax, features, groups, feature, scope=scope, title=title, bends=(bends or {}).get(feature.name)
+            )
             mark_symptoms(ax, alarms or {}, named=False)
     return figure
 
@@ -67,16 +69,16 @@ def panel(
     ax: Axes,
     features: pd.DataFrame,
     groups: list[DrawnSize],
-    feature: str,
+    feature: Feature,
     *,
     scope: str,
     title: str,
     bends: pd.DataFrame | None = None,
 ) -> None:
     """Draw one feature of every size on `ax`."""
-    rows = select(features, feature, probe=PROBE, scope=scope)
+    rows = select(features, feature.name, probe=RIPS, scope=scope)
     ax.set_title(title)
     if rows.empty:
-        say_empty(ax, f"{feature} was not measured")
+        say_empty(ax, f"{feature.name} was not measured")
         return
     draw_sizes(ax, rows, groups, unit="total persistence", bends=bends)

@@ -4,20 +4,23 @@ from __future__ import annotations
 
 import bisect
 from array import array
+from collections.abc import Hashable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from toposcope.analysis.alarms.siblings import FEWEST, above_band
 from toposcope.analysis.alarms.spending import AlarmFamily, level
+from toposcope.analysis.catalogue import leading_features
 from toposcope.monitor.journal import Event
-from toposcope.monitor.run_watch import TESTS, Alert, PanelLook, RunWatch, culprits
+from toposcope.monitor.run_watch import TESTS, Alert, PanelLook, RunWatch, culprits, followed
 from toposcope.monitor.session import LiveStore
 from toposcope.monitor.target import TEST, watching
+from toposcope.probes.catalogue import completed
 from toposcope.sources.content import NOT_FINITE
 from toposcope.topology.early_stopping import StoppingRule
-from toposcope.types import Normalization, Scope
+from toposcope.types import Use
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -53,6 +56,7 @@ class Watchman:
         self._number = 0
         self._listed: pd.DataFrame | None = None
         self._runs: dict[str, RunWatch] = {}
+        self._led: Sequence[Mapping[Hashable, Any]] = ()
         self._persistence: dict[str, StoppingRule] = {}
         self._losses: dict[str, ByStep] = {}
         self._band_looks: dict[str, int] = {}
@@ -72,6 +76,7 @@ class Watchman:
 
     def judge(self) -> list[Event]:
         """Take in what the store has new; return the alarms and notices that follow from it."""
+        self._led = leading_features(completed(self._live.store.catalogue()), Use.WATCH)
         new = self._live.snapshot(self._number)
         self._number, self._listed = new.number, None
         found: list[Alert] = []
@@ -92,7 +97,7 @@ class Watchman:
 
     def _watch(self, run: str) -> RunWatch:
         if run not in self._runs:
-            self._runs[run] = RunWatch(run, self.family, planned=self._planned(run))
+            self._runs[run] = RunWatch(run, self.family, planned=self._planned(run), led=self._led)
         return self._runs[run]
 
     def _planned(self, run: str) -> np.ndarray | None:
@@ -145,17 +150,14 @@ class Watchman:
 
     def _plateau(self, run: str, step: int, rows: pd.DataFrame) -> list[Alert]:
         """Say when Rieck's rule would stop: a notice, since the rule states no error rate."""
-        part = rows[
-            (rows["feature"] == "neural_persistence")
-            & (rows["scope"] == Scope.MODEL)
-            & (rows["filtration"] == Normalization.NETWORK)
-        ]
-        if not len(part):
+        found = followed(rows, self._led)
+        if found is None:
             return []
+        label, value = found
         rule = self._persistence.setdefault(run, StoppingRule(patience=PATIENCE))
-        if not rule.update(float(part["value"].mean())):
+        if not rule.update(value):
             return []
-        sentence = f"neural persistence has not risen for {PATIENCE} checkpoints (Rieck's stopping rule)"
+        sentence = f"{label} has not risen for {PATIENCE} checkpoints (Rieck's stopping rule)"
         return [Alert("notice", "persistence plateau", run, step, sentence)]
 
     def _write(self, finding: Alert) -> Event:

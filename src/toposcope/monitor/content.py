@@ -11,6 +11,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from toposcope.probes.weights import features as of
+
 if TYPE_CHECKING:
     import pandas as pd
 
@@ -92,24 +94,24 @@ def _scaled(part: str) -> Check:
 
 
 CHECKS: dict[str, Check] = {
-    "zero_rows": _zero,
-    "unchanged_rows": _still,
-    "exchanged_rows": _exchanged,
-    "repeated_rows": _repeated,
-    "renewed_rows": _renewed,
-    "scaling": _scaled(""),
-    **{f"scaling_{part}": _scaled(part) for part in "qkvo"},
+    of.ZERO_ROWS.name: _zero,
+    of.UNCHANGED_ROWS.name: _still,
+    of.EXCHANGED_ROWS.name: _exchanged,
+    of.REPEATED_ROWS.name: _repeated,
+    of.RENEWED_ROWS.name: _renewed,
+    of.GROWTH.name: _scaled(""),
+    **{f"{of.GROWTH.name}_{part}": _scaled(part) for part in "qkvo"},
 }
 """Feature of the update probe -> its check."""
 
 
 _BESIDE: dict[str, tuple[str, float]] = {
     **{
-        name: (name.replace("scaling", "scaling_cosine"), PURE)
+        name: (name.replace(of.GROWTH.name, of.GROWTH_PURITY.name), PURE)
         for name in CHECKS
-        if name.startswith("scaling")
+        if name.startswith(of.GROWTH.name)
     },
-    "renewed_rows": ("renewed_count", ROWS),
+    of.RENEWED_ROWS.name: (of.RENEWED_COUNT.name, ROWS),
 }
 """Check -> the feature that has to be at least so large, whatever its sign, for the check to count."""
 

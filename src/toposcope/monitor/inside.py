@@ -24,6 +24,7 @@ from toposcope.monitor.losses import LossCopy
 from toposcope.monitor.sidecar import alone
 from toposcope.probes.base import Probe
 from toposcope.probes.registry import weight_probes
+from toposcope.probes.weights.features import BASELINES, UPDATES
 from toposcope.probes.weights.options import WeightOptions
 from toposcope.sources import history
 from toposcope.sources.discover import Source
@@ -81,7 +82,7 @@ class Monitor:
         run: str | Run = "run",
         every: int = 100,
         bytes_per_step: int = 64 * 2**20,
-        features: Sequence[str] = ("baselines", "updates"),
+        features: Sequence[str] = (BASELINES, UPDATES),
         options: WeightOptions | None = None,
     ) -> None:
         for name, value in (("every", every), ("bytes_per_step", bytes_per_step)):

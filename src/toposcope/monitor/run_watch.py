@@ -17,6 +17,7 @@ from toposcope.analysis.alarms.residuals import OneStepAhead
 from toposcope.analysis.alarms.spending import AlarmFamily, level
 from toposcope.analysis.phases.online import OnlineDetector
 from toposcope.monitor.content import Content, Fault
+from toposcope.probes.weights import features as of
 from toposcope.sources.content import NOT_FINITE
 from toposcope.types import Normalization, Scope, Status
 
@@ -35,13 +36,12 @@ TESTS = {
 """The tests of a run and their shares of its false-alarm rate."""
 
 _PANEL = (
-    "update_relative", *(f"update_relative_{part}" for part in "qkvo"), "update_row_max", "update_entropy",
-    "qk_norm", "ov_norm",
+    of.UPDATE_RELATIVE.name, *(f"{of.UPDATE_RELATIVE.name}_{part}" for part in "qkvo"),
+    of.UPDATE_ROW_MAX.name, of.UPDATE_ENTROPY.name, of.QK_NORM.name, of.OV_NORM.name,
 )  # fmt: skip
 _OWN = (Scope.MATRIX, Scope.HEAD)
 """What has a name of its own in the model."""
-_ENTROPIES = ("update_entropy",)
-_PERSISTENCE = ("neural_persistence", "neural_persistence", Normalization.NETWORK)
+_ENTROPIES = (of.UPDATE_ENTROPY.name,)
 _REST = 20
 
 NAMED = 2.0
@@ -82,8 +82,16 @@ class PanelLook:
 class RunWatch:
     """Watches one run; give it metrics and checkpoints in the order of their steps."""
 
-    def __init__(self, run: str, family: AlarmFamily, *, planned: np.ndarray | None = None) -> None:
+    def __init__(
+        self,
+        run: str,
+        family: AlarmFamily,
+        *,
+        planned: np.ndarray | None = None,
+        led: Sequence[Mapping[Hashable, Any]] = (),
+    ) -> None:
         self.run = run
+        self._led = led
         self._family = family
         self._loss = OneStepAhead(floor=LOSS_FLOOR, least_degrees=LOSS_DEGREES)
         self._gradient = OneStepAhead(floor=GRADIENT_FLOOR)
@@ -180,7 +188,7 @@ class RunWatch:
 
     def _whole(self, step: int, since: int, rows: pd.DataFrame) -> list[Alert]:
         """Judge the norm of the whole update over the learning rates that made it."""
-        part = rows[(rows["feature"] == "update_norm") & (rows["scope"] == Scope.MODEL)]
+        part = rows[(rows["feature"] == of.UPDATE_NORM.name) & (rows["scope"] == Scope.MODEL)]
         if not len(part):
             return []
         norm, rate = float(part["value"].iloc[0]), self._rate_between(since, step)
@@ -200,20 +208,32 @@ class RunWatch:
         return mean if mean > 0 else 1.0
 
     def _persistence(self, step: int, rows: pd.DataFrame) -> list[Alert]:
-        probe, feature, filtration = _PERSISTENCE
-        part = rows[
-            (rows["probe"] == probe) & (rows["feature"] == feature)
-            & (rows["filtration"] == filtration) & (rows["scope"] == Scope.MODEL)
-        ]  # fmt: skip
-        if not len(part) or self._planned is None:
+        found = followed(rows, self._led)
+        if found is None or self._planned is None:
             return []
+        label, value = found
         if self._phase is None:  # it simulates its null, which takes seconds
             self._phase = OnlineDetector(self._planned, rate=self._family.rate_of("phase boundary"))
-        bend = self._phase.update(step, float(part["value"].mean()))
+        bend = self._phase.update(step, value)
         if bend is None:
             return []
-        sentence = f"neural persistence bent at step {bend:.0f}"
+        sentence = f"{label} bent at step {bend:.0f}"
         return [Alert("notice", "phase boundary", self.run, step, sentence, {"bend": bend})]
+
+
+def followed(rows: pd.DataFrame, led: Sequence[Mapping[Hashable, Any]]) -> tuple[str, float] | None:
+    """Return label and value of the feature that a watch follows: the first of `led` that some rows hold.
+
+    `led` are lines of a store's catalogue. Where the weights are scaled, it is by the network: Rieck's rule.
+    """
+    whole = rows[rows["scope"] == Scope.MODEL]
+    for line in led:
+        mine = whole[(whole["probe"] == line["probe"]) & (whole["feature"] == line["feature"])]
+        if Normalization.NETWORK in line["filtrations"]:
+            mine = mine[mine["filtration"] == Normalization.NETWORK]
+        if len(mine):
+            return str(line["label"]), float(mine["value"].mean())
+    return None
 
 
 def culprits(look: PanelLook, most: int = 8) -> list[dict[str, object]]:

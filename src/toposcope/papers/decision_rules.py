@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 from toposcope.analysis.decision.advice import CONTINUE, RULES, SCALE, STOP, Option, Rule, by_loss
 from toposcope.analysis.forecast.curve import Curve
-from toposcope.analysis.forecast.gather import NEURAL_PERSISTENCE
 from toposcope.papers.phase_rules import met_diminishing_returns
+from toposcope.probes.weights.features import PERSISTENCE
 
 
 def by_topology(options: Sequence[Option], seen: Curve) -> tuple[str, str]:
@@ -35,9 +35,9 @@ def by_both(options: Sequence[Option], seen: Curve) -> tuple[str, str]:
 
 def diminishing_returns(seen: Curve) -> bool | None:
     """Say whether neural persistence has met diminishing returns; None when it was not measured."""
-    if NEURAL_PERSISTENCE not in seen.features:
+    if PERSISTENCE.name not in seen.features:
         return None
-    value = seen.features[NEURAL_PERSISTENCE].dropna().to_numpy(float)
+    value = seen.features[PERSISTENCE.name].dropna().to_numpy(float)
     return met_diminishing_returns(value)
 
 

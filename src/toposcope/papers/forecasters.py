@@ -15,9 +15,9 @@ import numpy as np
 
 from toposcope.analysis.forecast.base import Forecaster, Point
 from toposcope.analysis.forecast.curve import Curve
-from toposcope.analysis.forecast.gather import NEURAL_PERSISTENCE
 from toposcope.errors import InputError
 from toposcope.papers.forecast_rules import combine, loss_only, tda_only
+from toposcope.probes.weights.features import PERSISTENCE
 
 _CHECKPOINTS = 51
 
@@ -25,7 +25,7 @@ _CHECKPOINTS = 51
 def published_rules(columns: Collection[str]) -> list[Forecaster]:
     """Return the rules that these features allow, each after what it has to be read against."""
     rules: list[Forecaster] = [LossOnlyRule(), LastLossControl()]
-    return [*rules, TdaOnlyRule(), CombinedRule()] if NEURAL_PERSISTENCE in columns else rules
+    return [*rules, TdaOnlyRule(), CombinedRule()] if PERSISTENCE.name in columns else rules
 
 
 class _Rule(Forecaster):
@@ -114,10 +114,10 @@ def _loss_only(steps: bytes, losses: bytes, horizon: int) -> float:
 
 
 def _tda(seen: Curve) -> float:
-    if NEURAL_PERSISTENCE not in seen.features:
+    if PERSISTENCE.name not in seen.features:
         raise InputError(f"run {seen.run}: no neural persistence was measured; run toposcope weights")
     steps, losses = _checkpoints(seen)
-    value = seen.features[NEURAL_PERSISTENCE].to_numpy(float)
+    value = seen.features[PERSISTENCE.name].to_numpy(float)
     known = np.isfinite(value)
     if known.sum() < 3:
         raise InputError(

@@ -48,8 +48,9 @@ class Probe(abc.ABC):
     """The base of every probe; implementations are frozen dataclasses, so that they can be sent.
 
     A probe names itself (`name`, the store's column `probe`), declares its `features` and has `measure`; the
-    rest has defaults. `version` numbers the measure: raise it when the same weights would give other
-    numbers, and stored results of the old version are measured again. A measurement must not depend on
+    rest has defaults. What its numbers are measured on, and where one of them speaks for its study, the
+    features say (`about`, `leads`). `version` numbers the measure: raise it when the same weights would give
+    other numbers, and stored results of the old version are measured again. A measurement must not depend on
     anything but the checkpoints that it `reads`, the probe's own fields and generators of
     `toposcope.seeding`.
 

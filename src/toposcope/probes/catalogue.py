@@ -1,36 +1,37 @@
-"""What the package's own probes declare, for rows that no store holds."""
+"""What the package's own probes declare, for rows that no store holds and for stores that say less."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import functools
+from collections.abc import Hashable, Mapping
+from typing import TYPE_CHECKING, Any
 
-from toposcope.probes.base import Probe
-from toposcope.probes.gradients import gradient_probes
-from toposcope.probes.landscape.features import CURVATURE, PATHS, RETRAIN, SHARPNESS, SURFACE
-from toposcope.probes.registry import weight_probes
-from toposcope.probes.representations.features import FEATURES as REPRESENTATIONS
-from toposcope.probes.representations.features import SETTINGS
-from toposcope.probes.weights.options import WeightOptions
+from toposcope.probes.landscape import features as landscape
+from toposcope.probes.representations import features as representations
+from toposcope.probes.weights import features as weights
 from toposcope.store import catalogue_table
-from toposcope.types import Feature
+from toposcope.store.columns import declared_line
+from toposcope.types import About, Feature
 
 if TYPE_CHECKING:
     import pandas as pd
 
 
-_WEIGHTS: list[Probe] = weight_probes(["all"], WeightOptions())
-
-DECLARED: dict[str, tuple[Feature, ...]] = {
-    **{probe.name: probe.features for probe in (*_WEIGHTS, *gradient_probes(_WEIGHTS))},
-    "representations": REPRESENTATIONS,
-    "sensitivity": SETTINGS,
-    "sharpness": SHARPNESS,
-    "curvature": CURVATURE,
-    "surface": SURFACE,
-    "paths": PATHS,
-    "retrain": RETRAIN,
+DECLARED: Mapping[str, tuple[Feature, ...]] = {
+    **weights.DECLARED,
+    **{
+        weights.GRADIENT + probe: tuple(map(weights.of_gradients, features))
+        for probe, features in weights.DECLARED.items()
+        if probe != weights.UPDATES  # of gradients there is no step from one to the next
+    },
+    representations.REPRESENTATIONS: representations.FEATURES,
+    representations.SENSITIVITY: representations.SETTINGS,
+    **landscape.DECLARED,
 }
 """Probe -> what it declares."""
+
+_ADDED = ("about", "leads")
+"""What the catalogue of a store did not always say."""
 
 
 def own_catalogue() -> pd.DataFrame:
@@ -41,3 +42,41 @@ def own_catalogue() -> pd.DataFrame:
     ('H0 total', 'gradients: H0 total')
     """
     return catalogue_table(DECLARED)
+
+
+def completed(declared: pd.DataFrame | None) -> pd.DataFrame:
+    """Return a catalogue with what it leaves open filled in: `about`, `leads`, probes of ours.
+
+    A store that was written before its features said so is read by what the package's own probes declare;
+    a feature of another probe is then of weights, or of gradients where its probe is called so, and leads
+    nowhere. Without a catalogue it is our own.
+
+    >>> old = own_catalogue().drop(columns=["about", "leads"])
+    >>> completed(old)[["about"]].equals(own_catalogue()[["about"]])
+    True
+    """
+    import pandas as pd
+
+    ours = _ours()
+    if declared is None or declared.empty:
+        return ours.copy()
+    lines = declared
+    if not set(_ADDED) <= set(declared) or declared["about"].isna().any():
+        lines = declared.reindex(columns=list(dict.fromkeys([*declared, *_ADDED])))
+        filled = [_filled(line) if pd.isna(line["about"]) else line for line in lines.to_dict("records")]
+        lines = pd.DataFrame(filled, columns=lines.columns)
+    return pd.concat([lines, ours[~ours["probe"].isin(lines["probe"])]], ignore_index=True)
+
+
+@functools.cache
+def _ours() -> pd.DataFrame:
+    return own_catalogue()
+
+
+def _filled(line: dict[Hashable, Any]) -> dict[Hashable, Any]:
+    ours = {feature.name: feature for feature in DECLARED.get(line["probe"], ())}
+    known = ours.get(line["feature"])
+    if known is None:
+        usual = About.GRADIENTS if str(line["probe"]).startswith(weights.GRADIENT) else About.WEIGHTS
+        return {**line, "about": str(usual), "leads": []}
+    return {**line, **{name: declared_line(line["probe"], known)[name] for name in _ADDED}}

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from types import MappingProxyType
 
-from toposcope.topology.summaries import SUMMARIES
-from toposcope.types import Feature, Kind, Scope
+from toposcope.types import Feature, Kind, Scope, Use
 
 SHAPE = (
     "entropy", "count", "max", "total", "entropy_normalized", "total_scaled", "total_sq", "mean", "std",
@@ -27,6 +27,12 @@ _MEANINGS = {
     "total_scaled": "sum of the lengths over the cloud's median distance",
 }  # fmt: skip
 
+_READ_OFF = {
+    "h0_total": {Use.EXPONENT: 2}, "h0_entropy": {Use.EXPONENT: 3}, "h1_total": {Use.EXPONENT: 4},
+    "frobenius_norm": {Use.NORM: 2}, "stable_rank": {Use.NORM: 3}, "participation_ratio": {Use.NORM: 4},
+}  # fmt: skip
+"""What scaling exponents are predicted from, whatever it is measured on."""
+
 _SPECTRUM = {
     "frobenius_norm": ("Frobenius norm", "{}"),
     "spectral_norm": ("spectral norm", "{}"),
@@ -40,10 +46,23 @@ _SPECTRUM = {
 }
 
 
+def _leads(name: str, leads: Mapping[str, Mapping[Use, int]]) -> dict[Use, int]:
+    return {**_READ_OFF.get(name, {}), **leads.get(name, {})}
+
+
 def shape_feature(
-    dim: int, name: str, *, unit: str, scopes: tuple[Scope, ...], aggregate: str, primary: bool = False
+    dim: int,
+    name: str,
+    *,
+    unit: str,
+    scopes: tuple[Scope, ...],
+    aggregate: str,
+    primary: bool = False,
+    leads: Mapping[str, Mapping[Use, int]] = MappingProxyType({}),
 ) -> Feature:
     """Return the declaration of one feature of the diagram of dimension `dim`; `unit` is the distance's.
+
+    `leads` says by name where features lead.
 
     >>> shape_feature(1, "max", unit="weight", scopes=(Scope.MATRIX,), aggregate="sum").label
     'H1 longest bar'
@@ -58,6 +77,7 @@ def shape_feature(
         description=f"{_MEANINGS[name]}, Vietoris-Rips, dimension {dim}",
         scopes=scopes,
         aggregate=aggregate,
+        leads=_leads(f"h{dim}_{name}", leads),
     )
 
 
@@ -69,12 +89,18 @@ def shape_features(
     names: Sequence[str] = SHAPE,
     aggregate: str = "mean",
     primary: Sequence[str] = (),
+    leads: Mapping[str, Mapping[Use, int]] = MappingProxyType({}),
 ) -> tuple[Feature, ...]:
     """Return the declarations of the named features of every dimension, dimension by dimension."""
-    assert {*SUMMARIES} - {"essential"} <= {*SHAPE}
     return tuple(
         shape_feature(
-            dim, name, unit=unit, scopes=scopes, aggregate=aggregate, primary=f"h{dim}_{name}" in primary
+            dim,
+            name,
+            unit=unit,
+            scopes=scopes,
+            aggregate=aggregate,
+            primary=f"h{dim}_{name}" in primary,
+            leads=leads,
         )
         for dim in dims
         for name in names
@@ -103,10 +129,21 @@ def distance_features(
 
 
 def spectral_features(
-    names: Sequence[str] = tuple(_SPECTRUM), *, unit: str, scopes: tuple[Scope, ...]
+    names: Sequence[str] = tuple(_SPECTRUM),
+    *,
+    unit: str,
+    scopes: tuple[Scope, ...],
+    leads: Mapping[str, Mapping[Use, int]] = MappingProxyType({}),
 ) -> tuple[Feature, ...]:
     """Return the declarations of `toposcope.topology.baselines`, in the order of `names`."""
     return tuple(
-        Feature(name, _SPECTRUM[name][0], _SPECTRUM[name][1].format(unit), Kind.BASELINE, scopes=scopes)
+        Feature(
+            name,
+            _SPECTRUM[name][0],
+            _SPECTRUM[name][1].format(unit),
+            Kind.BASELINE,
+            scopes=scopes,
+            leads=_leads(name, leads),
+        )
         for name in names
     )

@@ -13,10 +13,11 @@ from toposcope.errors import InputError, SourceError
 from toposcope.models import Batch, LanguageModel, ModelLoader, Objective, Texts
 from toposcope.models.loading import run_folder_of
 from toposcope.probes.base import Probe
-from toposcope.probes.weights.baselines import WEIGHT_NORM, Baselines
+from toposcope.probes.weights.baselines import Baselines
+from toposcope.probes.weights.features import GRADIENT, of_gradients
 from toposcope.sources.layout import RunFolder
 from toposcope.sources.series import Series
-from toposcope.types import Checkpoint, Feature
+from toposcope.types import Checkpoint
 
 
 @dataclass(frozen=True)
@@ -98,22 +99,14 @@ def gradient_probes(probes: Sequence[Probe]) -> list[Probe]:
 
 
 def _renamed(probe: Probe) -> Probe:
-    features = tuple(map(_of_gradients, probe.features))
+    features = tuple(map(of_gradients, probe.features))
     try:
-        return replace(probe, name=f"gradient_{probe.name}", features=features)  # type: ignore[type-var]
+        return replace(probe, name=f"{GRADIENT}{probe.name}", features=features)  # type: ignore[type-var]
     except TypeError as error:
         raise InputError(
             f"probe {probe.name!r} cannot measure gradients; make it a dataclass with the fields name and "
             "features"
         ) from error
-
-
-def _of_gradients(feature: Feature) -> Feature:
-    """Return the declaration of the same number, measured on gradients."""
-    label = "norm" if feature == WEIGHT_NORM else feature.label
-    of_null = None if feature.null_of is None else _of_gradients(feature.null_of)
-    unit = feature.unit.replace("weight", "loss per weight")
-    return replace(feature, label=f"gradients: {label}", unit=unit, null_of=of_null)
 
 
 def has_own_batch(checkpoint: Checkpoint) -> bool:

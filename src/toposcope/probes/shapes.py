@@ -8,12 +8,14 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from toposcope.probes.declarations import SHAPE
 from toposcope.topology import rips_batch, summaries
 from toposcope.topology.summaries import SUMMARIES
 from toposcope.types import Diagram, Status
 
 FILTRATION = "euclidean"
 _FEATURES = tuple(name for name in SUMMARIES if name != "essential")
+assert {*_FEATURES} <= {*SHAPE}, "a summary that no probe declares"
 
 
 @dataclass(frozen=True, slots=True)

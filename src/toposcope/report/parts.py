@@ -4,15 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from itertools import chain
 from typing import TYPE_CHECKING
 
 from matplotlib.figure import Figure
 
 from toposcope.analysis.findings import words
+from toposcope.analysis.forms import listed
 from toposcope.analysis.groups import size_list
 from toposcope.analysis.study import Study
+from toposcope.figures import leading
 from toposcope.figures.rendering import begin_rendering
 from toposcope.tabular import Table
+from toposcope.types import Use
 
 if TYPE_CHECKING:
     from toposcope.report.landscape.view import SurfaceView
@@ -112,13 +116,13 @@ def part_of(
     names: list[str] = []
 
     def drawn() -> Iterator[Figure]:
-        for name, figure in figures(study):
+        for name, figure in chain(figures(study), _brought(study)):
             names.append(name)
             yield figure
 
     rendered = begin_rendering(drawn())
     made = [table for table in tables(study) if table.rows]
-    found, told = study.findings, captions(study)
+    found, told = study.findings, {**captions(study), **_of_brought(study)}
     pictures = {
         name: Picture(name, one.svg, one.png, told[name], one.thumbnail)
         for name, one in zip(names, rendered(), strict=True)
@@ -139,6 +143,32 @@ def part_of(
         tables={table.name: table for table in made},
         lead="families",
     )
+
+
+def _leading(study: Study) -> str:
+    return f"leading_{study.subject.name}"
+
+
+def _brought(study: Study) -> Iterator[tuple[str, Figure]]:
+    """Draw what leads the study and no figure of the package is made for: a curve needs two checkpoints."""
+    columns = study.brought(Use.CHANGE)
+    if columns and study.series.values.groupby("run")["step"].nunique().max() > 1:
+        yield _leading(study), leading.draw(study.whole, study.runs, columns, study.series.catalogue)
+
+
+def _of_brought(study: Study) -> dict[str, Caption]:
+    names = [study.labels.label(column) for column in study.brought(Use.CHANGE)]
+    if not names:
+        return {}
+    caption = Caption(
+        f"From further probes: {listed(names)}",
+        "What probes from outside the package declare as leading. Lines are means, with 95% intervals over "
+        "draws, or over seeds where there are some. Grey: the feature's null, where one was measured.",
+        "Which of them move, when, and whether they leave their null.",
+        "Whether they move with the loss for any reason but time.",
+        "A panel for each feature against the optimiser step, one line per model size.",
+    )
+    return {_leading(study): caption}
 
 
 def _shown(question: str, pictures: Mapping[str, Picture]) -> Picture | None:

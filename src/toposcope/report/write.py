@@ -8,6 +8,7 @@ from pathlib import Path
 import pandas as pd
 
 from toposcope.analysis.study import Study, problems_of
+from toposcope.analysis.subjects import GRADIENTS, LANDSCAPE, REPRESENTATIONS, TABLE, WEIGHTS
 from toposcope.report.closing import failures, findings, provenance, unmeasured, versions
 from toposcope.report.landscape.part import landscape_part
 from toposcope.report.page import check_target, write_page
@@ -17,11 +18,11 @@ from toposcope.report.weights.part import gradients_part, table_part, weights_pa
 
 TITLE = "The topology of these training runs"
 _PARTS = {
-    "weights": weights_part,
-    "gradients": gradients_part,
-    "representations": representations_part,
-    "landscape": landscape_part,
-    "table": table_part,
+    WEIGHTS.name: weights_part,
+    GRADIENTS.name: gradients_part,
+    REPRESENTATIONS.name: representations_part,
+    LANDSCAPE.name: landscape_part,
+    TABLE.name: table_part,
 }
 
 

@@ -83,7 +83,9 @@ def findings(values: Iterable[Mapping[str, object]]) -> pa.Table:
 
 def catalogue(probe: str, features: Iterable[Feature]) -> pa.Table:
     """Return the `catalogue` lines: what a probe declares, in its order."""
-    return pa.Table.from_pylist([_declared(probe, feature) for feature in features], schema=schema.CATALOGUE)
+    return pa.Table.from_pylist(
+        [declared_line(probe, feature) for feature in features], schema=schema.CATALOGUE
+    )
 
 
 def catalogue_table(declared: Mapping[str, Iterable[Feature]]) -> pd.DataFrame:
@@ -91,7 +93,8 @@ def catalogue_table(declared: Mapping[str, Iterable[Feature]]) -> pd.DataFrame:
     return pa.concat_tables(catalogue(probe, features) for probe, features in declared.items()).to_pandas()
 
 
-def _declared(probe: str, feature: Feature) -> dict[str, object]:
+def declared_line(probe: str, feature: Feature) -> dict[str, object]:
+    """Return the line of the `catalogue` that one feature of a probe is."""
     others = {name: getattr(feature, name) for name in ("null_of", "excess_of", "per_log_step_of")}
     plain = ("label", "unit", "primary", "description", "aggregate", "target", "log_target")
     return {
@@ -99,6 +102,8 @@ def _declared(probe: str, feature: Feature) -> dict[str, object]:
         "feature": feature.name,
         **{name: getattr(feature, name) for name in plain},
         "kind": str(feature.kind),
+        "about": str(feature.about),
+        "leads": [f"{use}={place}" for use, place in feature.leads.items()],
         "scopes": [str(scope) for scope in feature.scopes],
         "filtrations": list(feature.filtrations),
         **{name: "" if other is None else other.name for name, other in others.items()},

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 LONG, WIDE = "long", "wide"
 
-_LISTS = ("birth", "death", "scopes", "filtrations", "runs", "steps", "tensors")
+_LISTS = ("birth", "death", "scopes", "filtrations", "leads", "runs", "steps", "tensors")
 """Columns whose cells are lists."""
 
 

@@ -31,7 +31,8 @@ class StoreReader:
         """Return what the probes of the store declare: one line for each of their features.
 
         Columns probe, feature, label, unit, kind, null_of, primary, description, scopes, filtrations,
-        aggregate, excess_of, per_log_step_of, target and log_target: the fields of `toposcope.types.Feature`.
+        aggregate, excess_of, per_log_step_of, target, log_target, about and leads: the fields of
+        `toposcope.types.Feature`; a line of `leads` is a use and the place in it, such as "change=1".
         """
         return self._whole("catalogue").to_pandas()
 

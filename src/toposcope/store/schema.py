@@ -114,6 +114,8 @@ CATALOGUE = pa.schema(
         ("per_log_step_of", _text),
         ("target", _text),
         ("log_target", pa.bool_()),
+        ("about", _text),
+        ("leads", pa.list_(_text)),  # "change=1": a use and the place in it
     ]
 )
 

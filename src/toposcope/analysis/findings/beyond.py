@@ -11,6 +11,7 @@ from toposcope.analysis.findings.base import Finding
 from toposcope.analysis.findings.end import forecasts_of
 from toposcope.analysis.forms import extent
 from toposcope.analysis.trends.replicates import POOLED
+from toposcope.types import Use
 
 if TYPE_CHECKING:
     from toposcope.analysis.study import Study
@@ -82,10 +83,9 @@ def _forecast(study: Study) -> str:
 
 def _lead(study: Study) -> dict[str, object]:
     """Return the raw correlation of the feature that leads, and what is left of it, over the runs."""
-    names = [study.column(column) for column in study.subject.moved]
     known = study.strengths
     mine = known[known["target"] == study.target] if len(known) else known
-    for column in names:
+    for column in study.leads(Use.CHANGE):
         rows = mine[mine["column"] == column]
         raw = extent(rows["spearman"].astype(float)) if len(rows) else []
         if raw:

@@ -8,23 +8,15 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pandas as pd
 
-from toposcope.analysis.catalogue import nulls_by_feature
 from toposcope.analysis.ends import draw_noise, first_last
 from toposcope.analysis.findings.base import Finding
 from toposcope.analysis.forms import extent
 from toposcope.analysis.groups import families_of, short
-from toposcope.analysis.hidden import PROBE, WITH_NULL, of_layer
-from toposcope.analysis.lines import LEAST, curve, null_band, select
-from toposcope.types import Scope
+from toposcope.analysis.lines import LEAST, curve, null_band, of_column
+from toposcope.types import Use
 
 if TYPE_CHECKING:
     from toposcope.analysis.study import Study
-
-
-_NULLS = {
-    "representations": "Gaussian clouds with the same covariance",
-    "landscape": "the quadratic model of the same point",
-}
 
 
 def changed(study: Study) -> Finding:
@@ -35,16 +27,17 @@ def changed(study: Study) -> Finding:
     numbers = {
         **_who(study), "quality": quality, "moves": moves, "nulls": [asdict(null) for null in nulls],
         "null_draws": _null_draws(study), "least_draws": LEAST,
-        "null": _NULLS.get(study.subject.name, "the same weights in random order"),
+        "null": study.subject.null,
     }  # fmt: skip
     moved = bool(quality) or any(move["rose"] or move["fell"] for move in moves)
     return Finding("changed", "moved" if moved else "still", numbers, "last minus first, twice its noise")
 
 
 def _moved(study: Study) -> list[str]:
-    named = [study.column(column) for column in study.subject.moved]
-    present = [column for column in named if column in study.series.values]
-    return present or [column for column in study.labels.primary() if column in study.series.values][:4]
+    return (
+        study.leads(Use.CHANGE)
+        or [column for column in study.labels.primary() if column in study.series.values][:4]
+    )
 
 
 def _who(study: Study) -> dict[str, object]:
@@ -142,30 +135,13 @@ def _beside_their_nulls(study: Study) -> list[tuple[str, pd.DataFrame, pd.DataFr
     """Return the column, the measured rows and the rows of the null of every leading feature that has one."""
     if "probe" not in study.features:
         return []
-    if study.subject.name == "representations":
-        rows = of_layer(study.features[study.features["probe"] == PROBE], None)
-        nulls = nulls_by_feature(study.series.catalogue, PROBE)
-        pairs = [(n, nulls[n], f"{PROBE}/euclidean/hidden/{n}") for n in WITH_NULL if n in nulls]
-        return [
-            (label, select(rows, name, probe=PROBE), select(rows, null, probe=PROBE))
-            for name, null, label in pairs
-        ]
-    if study.subject.name == "landscape":
-        of_surface = {"probe": "surface", "scope": Scope.MODEL}
-        nulls = nulls_by_feature(study.series.catalogue, "surface")
-        return [
-            (
-                f"surface/{name}", select(study.features, name, **of_surface),
-                select(study.features, nulls[name], **of_surface),
-            )
-            for name in ("minima", "average_persistence") if name in nulls
-        ]  # fmt: skip
-    probe = "gradient_" * (study.subject.name == "gradients") + "neural_persistence"
-    of_model = {"probe": probe, "filtration": study.filtration, "scope": Scope.MODEL}
-    label = f"{probe}/{study.filtration}/neural_persistence"
-    own = select(study.whole, "neural_persistence", **of_model)
-    null = nulls_by_feature(study.series.catalogue, probe).get("neural_persistence")
-    return [(label, own, select(study.whole, null, **of_model))] if null else []
+    lines = {str(line["column"]): line for line in study.series.catalogue.to_dict("records")}
+    of = {str(line["null_of"]): column for column, line in lines.items()}
+    leading = [(column, of[column]) for column in study.leads(Use.NULL) if column in of]
+    return [
+        (column, of_column(study.whole, lines[column]), of_column(study.whole, lines[null]))
+        for column, null in leading
+    ]
 
 
 def _beside(study: Study, column: str, measured: pd.DataFrame, nulls: pd.DataFrame) -> BesideNull | None:

@@ -11,6 +11,7 @@ from toposcope.analysis.findings.base import Finding
 from toposcope.analysis.findings.rivals import spearman
 from toposcope.analysis.forms import extent
 from toposcope.analysis.hidden import PROBE, pairs
+from toposcope.probes.representations.features import CARRIED_H1
 
 if TYPE_CHECKING:
     from toposcope.analysis.study import Study
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
 
 def layers(study: Study) -> Finding | None:
     """Strength: "described"; None where fewer than two layers were measured."""
-    table = pairs(study.features) if study.has("carried_h1") else pd.DataFrame()
+    table = pairs(study.features) if study.has(CARRIED_H1.name) else pd.DataFrame()
     if table.empty:
         return None
     last = table[table["step"] == table.groupby("run")["step"].transform("max")]

@@ -9,8 +9,9 @@ import pandas as pd
 
 from toposcope.analysis.findings.base import Finding
 from toposcope.analysis.forms import extent
-from toposcope.analysis.hidden import COUNT, ENTROPY
+from toposcope.analysis.hidden import PROBE
 from toposcope.analysis.statistics import correlation, ranks
+from toposcope.probes.representations.features import H1_COUNT, H1_ENTROPY
 
 if TYPE_CHECKING:
     from toposcope.analysis.study import Study
@@ -85,12 +86,13 @@ def spearman(one: pd.Series, other: pd.Series) -> float:
 
 def _entropy(study: Study) -> dict[str, object] | None:
     """Return how closely H1 entropy follows the number of bars, and what is left of it given them."""
-    if not {ENTROPY, COUNT} <= set(study.series.values):
+    entropy, count = (study.column(PROBE, feature) for feature in (H1_ENTROPY, H1_COUNT))
+    if not entropy or not count:
         return None
-    own = [spearman(rows[ENTROPY], rows[COUNT]) for _, rows in study.series.values.groupby("run")]
+    own = [spearman(rows[entropy], rows[count]) for _, rows in study.series.values.groupby("run")]
     given = study.confounds
     rest: list[float] = []
     if {"given_count", "target"} <= set(given):
-        mine = given[(given["target"] == study.target) & (given["column"] == ENTROPY)]
+        mine = given[(given["target"] == study.target) & (given["column"] == entropy)]
         rest = extent(mine["given_count"])
     return {"own": extent(own), "rest": rest} if extent(own) else None

@@ -10,6 +10,7 @@ import pandas as pd
 
 from toposcope.analysis.findings.base import Finding
 from toposcope.analysis.scaling.power_law import spearman_exact
+from toposcope.types import Use
 
 if TYPE_CHECKING:
     from toposcope.analysis.study import Study
@@ -54,7 +55,7 @@ def last_values(study: Study, columns: list[str]) -> pd.DataFrame:
 
 def _order(study: Study) -> dict[str, object]:
     """Return the rank correlation of last values with size over runs, and the least p that it can have."""
-    columns = [study.column(c) for c in study.subject.ends if study.column(c) in study.series.values]
+    columns = study.leads(Use.END)
     table = last_values(study, columns)
     known = table[table["parameters"] > 0]
     if known["parameters"].nunique() < 2:

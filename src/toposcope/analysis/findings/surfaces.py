@@ -8,11 +8,12 @@ import numpy as np
 import pandas as pd
 
 from toposcope.analysis.findings.base import Finding
+from toposcope.probes.landscape.features import CONFIRMED, FOUND, MASKED, MINIMA, SURFACE, TRIVIAL
+from toposcope.types import About
 
 if TYPE_CHECKING:
     from toposcope.analysis.study import Study
 
-PROBE = "surface"
 PLACES = {
     "model": "full range", "full, every second place": "full range, every second place",
     "quarter": "a quarter of it", "quarter, every second place": "a quarter of it, every second place",
@@ -27,28 +28,30 @@ def shares(features: pd.DataFrame) -> pd.DataFrame:
     and with most: checkpoints of one run are no replicates), minima (mean), most (largest number of minima),
     found and confirmed (branches of half the sequences, and those that the other half confirms), masked.
     """
-    rows = features[features["probe"] == PROBE]
+    rows = features[features["probe"] == SURFACE]
     rows = rows[np.isfinite(rows["value"].to_numpy(float))]
     made = []
     for name in PLACES:
         mine = rows[rows["name"] == name]
         values = {feature: part["value"].to_numpy(float) for feature, part in mine.groupby("feature")}
-        if "trivial" not in values:
+        if TRIVIAL.name not in values:
             continue
-        found, confirmed = (values.get(one, np.zeros(0)) for one in ("branches_found", "branches_confirmed"))
-        by_run = mine[mine["feature"] == "trivial"].groupby("run")["value"].mean()
+        found, confirmed = (values.get(one, np.zeros(0)) for one in (FOUND.name, CONFIRMED.name))
+        by_run = mine[mine["feature"] == TRIVIAL.name].groupby("run")["value"].mean()
         made.append({
-            "name": PLACES[name], "surfaces": len(values["trivial"]), "trivial": values["trivial"].mean(),
+            "name": PLACES[name],
+            "surfaces": len(values[TRIVIAL.name]), "trivial": values[TRIVIAL.name].mean(),
             "low": by_run.min(), "high": by_run.max(),
-            "minima": values["minima"].mean(), "most": values["minima"].max(),
-            "found": int(found.sum()), "confirmed": int(confirmed.sum()), "masked": values["masked"].mean(),
+            "minima": values[MINIMA.name].mean(), "most": values[MINIMA.name].max(),
+            "found": int(found.sum()), "confirmed": int(confirmed.sum()),
+            "masked": values[MASKED.name].mean(),
         })  # fmt: skip
     return pd.DataFrame(made)
 
 
 def surfaces(study: Study) -> Finding | None:
     """Strength: "trivial" (more than half of all surfaces have one minimum), "rugged"; None without any."""
-    if study.subject.name != "landscape":
+    if study.subject.name != About.LANDSCAPE:
         return None
     table = shares(study.features)
     if table.empty:

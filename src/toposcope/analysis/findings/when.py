@@ -10,7 +10,9 @@ import pandas as pd
 from toposcope.analysis.ends import half_steps
 from toposcope.analysis.findings.base import Finding
 from toposcope.analysis.forms import extent
-from toposcope.analysis.hidden import TOTAL
+from toposcope.analysis.hidden import PROBE
+from toposcope.probes.representations.features import H1_TOTAL
+from toposcope.types import Use
 
 if TYPE_CHECKING:
     from toposcope.analysis.study import Study
@@ -21,7 +23,7 @@ def when(study: Study) -> Finding:
     counts = study.series.values.groupby("run")["step"].count()
     if counts.max() < 3:
         return Finding("when", "too few", {"checkpoints": int(counts.max())})
-    lead = next((c for c in map(study.column, study.subject.moved) if c in study.series.values), "")
+    lead = next(iter(study.leads(Use.CHANGE)), "")
     target = study.target if study.target in study.series.values else ""
     loss = half_steps(study.series, target) if target else pd.Series(dtype=float)
     own = half_steps(study.series, lead) if lead else pd.Series(dtype=float)
@@ -87,9 +89,10 @@ def fixed_phases(study: Study, column: str) -> pd.DataFrame:
 
 
 def _fixed(study: Study) -> list[dict[str, object]]:
-    if TOTAL not in study.series.values:
+    total = study.column(PROBE, H1_TOTAL)
+    if not total:
         return []
-    judged = fixed_phases(study, TOTAL).dropna(subset=["agrees"])
+    judged = fixed_phases(study, total).dropna(subset=["agrees"])
     found = []
     for phase in study.published.fixed.phases:
         mine = judged[judged["phase"] == phase.name]

@@ -13,6 +13,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from toposcope.analysis import forms
 from toposcope.analysis.findings.base import Finding, Findings
+from toposcope.types import About
 
 WIDTH = 80
 MOST = 15
@@ -40,8 +41,8 @@ def said(findings: Findings, finding: Finding) -> Said:
     template = _environment().get_template(name)
     given = {
         **finding.numbers, "topology": findings.topology, "target": findings.target,
-        "representations": findings.subject == "representations",
-        "landscape": findings.subject == "landscape", "left_out": finding.left_out,
+        "representations": findings.subject == About.REPRESENTATIONS,
+        "landscape": findings.subject == About.LANDSCAPE, "left_out": finding.left_out,
     }  # fmt: skip
     context = template.new_context(given)
     for _ in template.root_render_func(context):  # running it is what finds the blocks of its parents

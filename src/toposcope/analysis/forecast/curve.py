@@ -31,7 +31,8 @@ class Curve:
     (None when unknown). `features` holds one row per measured step: a `step` column and one per feature.
     `covariates` are constants of the run (log parameters and such). `notes` say what was repaired.
     `endless` says why the step at which the run will end is unknown; empty where it is known. `symptoms` are
-    what `toposcope.analysis.health` found in the log as it was written.
+    what `toposcope.analysis.health` found in the log as it was written. `topology` names the features that
+    their probes declare as a forecast's topology.
     """
 
     run: str
@@ -46,6 +47,7 @@ class Curve:
     notes: tuple[str, ...] = ()
     endless: str = ""
     symptoms: tuple[Symptom, ...] = ()
+    topology: tuple[str, ...] = ()
     _known: dict[Hashable, Any] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     def known(self, key: Hashable, make: Callable[[], Any]) -> Any:

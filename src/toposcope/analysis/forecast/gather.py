@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pandas as pd
 
-from toposcope.analysis.clouds import leading_cloud
+from toposcope.analysis.catalogue import leading_features
 from toposcope.analysis.forecast.base import Forecaster
 from toposcope.analysis.forecast.curve import Curve, curve_from_metrics
 from toposcope.analysis.forecast.schedule import Schedule, cosine
@@ -18,10 +18,9 @@ from toposcope.analysis.forecast.vectors import VECTORS, vector_table
 from toposcope.analysis.health import health
 from toposcope.analysis.table import series_table
 from toposcope.errors import InputError
-from toposcope.types import Scope
+from toposcope.probes.catalogue import completed
+from toposcope.types import Scope, Use
 
-NEURAL_PERSISTENCE = "neural_persistence"
-TOPOLOGY = (NEURAL_PERSISTENCE, "h0_total", "h1_total")
 NORMS = ("weight_norm", "grad_norm")
 MOST_FEATURES = 12
 """Columns of a plain table that become features, in the order of their names."""
@@ -87,10 +86,12 @@ def gather_curves(
         except InputError as error:
             problems.append(Problem(str(run), str(error)))
             continue
+        led = topology_in(curve.features.columns, catalogue)
         symptoms = tuple(health(rows, column=column, horizon=curve.horizon, anneals=_anneals(curve)))
         if conflict := config.get("step_conflict"):
             problems.append(Problem(str(run), f"{conflict}; is it another run's?", left_out=False))
-        curves.append(replace(curve, covariates=_tokens_per_step(rows, config), symptoms=symptoms))
+        tokens = _tokens_per_step(rows, config)
+        curves.append(replace(curve, covariates=tokens, symptoms=symptoms, topology=led))
     return curves, problems
 
 
@@ -192,19 +193,14 @@ def recipe_schedule(config: Mapping[str, object]) -> Schedule | None:
 def feature_columns(
     features: pd.DataFrame, diagrams: pd.DataFrame | None, catalogue: pd.DataFrame | None = None
 ) -> pd.DataFrame:
-    """Return run, step and the model-wide features under short names, images and landscapes beside them.
+    """Return run, step and what forecasts are led by under short names, images and landscapes beside them.
 
-    What probes beyond these declare as confirmatory comes under its column key.
+    What probes that name no such features declare as confirmatory comes under its column key.
     """
     model = features[
         (features["role"] == "model") & features["status"].isin(["ok", "subsampled", "truncated"])
     ]
-    cloud = leading_cloud(model[model["probe"] == "rips"])
-    wanted = {
-        ("neural_persistence", Scope.MODEL, "neural_persistence"): NEURAL_PERSISTENCE,
-        ("rips", cloud, "h0_total"): "h0_total",
-        ("rips", cloud, "h1_total"): "h1_total",
-    }
+    wanted = _short_names(model, catalogue)
     keys = pd.MultiIndex.from_frame(model[["probe", "scope", "feature"]])
     short = pd.Series([wanted.get(key) for key in keys], index=model.index)
     used = model.assign(short=short).dropna(subset=["short"])
@@ -212,7 +208,7 @@ def feature_columns(
     used = used[used["filtration"] == used["short"].map(filtrations)]
     wide = used.pivot_table(index=["run", "step"], columns="short", values="value").reset_index()
     wide.columns.name = None
-    further = _declared(features, catalogue, known={probe for probe, _, _ in wanted})
+    further = _declared(features, catalogue, known=set(_leading_probes(catalogue)))
     if further is not None:
         wide = wide.merge(further, on=["run", "step"], how="outer") if len(wide) else further
     if diagrams is not None and len(diagrams):
@@ -220,6 +216,35 @@ def feature_columns(
             table = vector_table(diagrams, kind)
             wide = wide.merge(table, on=["run", "step"], how="left") if len(table.columns) > 2 else wide
     return wide
+
+
+def topology_in(columns: Collection[str], catalogue: pd.DataFrame | None = None) -> tuple[str, ...]:
+    """Return those of some columns that are declared a forecast's topology.
+
+    >>> topology_in(["mine", "h0_total", "neural_persistence"])
+    ('neural_persistence', 'h0_total')
+    """
+    lines = leading_features(completed(catalogue), Use.FORECAST)
+    names = [name for line in lines for name in (line["feature"], f"{line['probe']}/{line['feature']}")]
+    return tuple(name for name in dict.fromkeys(names) if name in columns)
+
+
+def _leading_probes(catalogue: pd.DataFrame | None) -> list[str]:
+    return [line["probe"] for line in leading_features(completed(catalogue), Use.FORECAST)]
+
+
+def _short_names(model: pd.DataFrame, catalogue: pd.DataFrame | None) -> dict[tuple[str, str, str], str]:
+    """Return (probe, scope, feature) -> short name of what leads forecasts, where it was measured first."""
+    measured = set(model[["probe", "scope", "feature"]].drop_duplicates().itertuples(index=False, name=None))
+    found: dict[tuple[str, str, str], str] = {}
+    for line in leading_features(completed(catalogue), Use.FORECAST):
+        probe, feature = line["probe"], line["feature"]
+        scopes = tuple(line["scopes"]) or tuple(Scope)
+        places = ((probe, str(scope), feature) for scope in scopes)
+        at = next((place for place in places if place in measured), None)
+        if at is not None:
+            found[at] = feature if feature not in found.values() else f"{probe}/{feature}"
+    return found
 
 
 def _declared(
@@ -290,7 +315,8 @@ def topological_methods(
     """
     columns = {name for curve in curves for name in curve.features.columns}
     methods: list[Forecaster] = []
-    rates = tuple(name for name in TOPOLOGY if name in columns)
+    declared = (name for curve in curves for name in curve.topology)
+    rates = tuple(name for name in dict.fromkeys((*topology_in(columns), *declared)) if name in columns)
     norms = tuple(name for name in NORMS if name in columns)
     vectors = tuple(f"{kind}_h" for kind in VECTORS)
     others = tuple(

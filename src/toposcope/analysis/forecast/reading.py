@@ -137,6 +137,7 @@ def read_log(path: str, name: str, reading: Reading) -> Log:
     import pandas as pd
 
     from toposcope.analysis.forecast.frame import Log
+    from toposcope.probes.weights.features import RIPS
     from toposcope.sources.lightning import METRICS
     from toposcope.sources.losses import SUFFIXES, read_table
 
@@ -147,7 +148,7 @@ def read_log(path: str, name: str, reading: Reading) -> Log:
 
         store = Store.open(path)
         return Log(
-            store.metrics(), store.runs(), features=store.features(), diagrams=store.diagrams(probe="rips"),
+            store.metrics(), store.runs(), features=store.features(), diagrams=store.diagrams(probe=RIPS),
             catalogue=store.catalogue(),
         )  # fmt: skip
     from toposcope.sources import open_series

@@ -11,6 +11,7 @@ from collections.abc import Callable
 import numpy as np
 import pandas as pd
 
+from toposcope.probes.weights.features import RIPS
 from toposcope.types import Scope
 
 IMAGE_BINS = 6
@@ -61,7 +62,7 @@ def vector_table(diagrams: pd.DataFrame, kind: str, *, scope: str = Scope.POOLED
     `diagrams` has the store's columns (run, step, probe, scope, draw, dim, birth, death); only the Rips
     diagrams of this `scope` are used, draws are averaged, essential and empty classes left out.
     """
-    rows = diagrams[(diagrams["probe"] == "rips") & (diagrams["scope"] == scope)]
+    rows = diagrams[(diagrams["probe"] == RIPS) & (diagrams["scope"] == scope)]
     if rows.empty:
         return pd.DataFrame(columns=["run", "step"])
     vectorise = VECTORS[kind]

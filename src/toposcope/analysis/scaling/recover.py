@@ -18,14 +18,17 @@ from toposcope.analysis.forecast.siblings import ridge_predict
 from toposcope.analysis.scaling.power_law import fit_power_law
 from toposcope.analysis.table import SeriesTable
 from toposcope.distributions import student_quantile
+from toposcope.probes.weights.features import WEIGHT_NORM
 from toposcope.seeding import rng
+from toposcope.types import Use
 
 LEAST_UNITS = 5
 PERMUTATIONS = 99
 SEEN = 0.5
 _ALL_UP_TO = 5
-_TOPOLOGY = ("neural_persistence", "h0_total", "h0_entropy", "h1_total")
-_NORMS = ("weight_norm", "frobenius_norm", "stable_rank", "participation_ratio")
+_SETS = {"topology": Use.EXPONENT, "norms": Use.NORM}
+_NORM = "weight_norm"
+"""The norm that training logs: it takes the place of the measured one."""
 
 
 def recover_exponents(
@@ -161,15 +164,14 @@ def _fitted_points(table: SeriesTable) -> pd.DataFrame:
 
 def _feature_sets(table: SeriesTable) -> dict[str, list[str]]:
     """Return set -> columns of the series table; one filtration and one cloud of each feature."""
-    model = table.catalogue[table.catalogue["scope"] == "model"]
-    sets: dict[str, list[str]] = {"topology": [], "norms": [], "loss": []}
-    for name, wanted in (("topology", _TOPOLOGY), ("norms", _NORMS)):
-        for feature in wanted:
-            have = model[model["feature"] == feature]
-            if len(have):
-                sets[name].append(str(have["column"].iloc[0]))
-    if "weight_norm" in table.values and table.values["weight_norm"].notna().any():
-        sets["norms"] = ["weight_norm", *(c for c in sets["norms"] if not c.endswith("/weight_norm"))]
+    model = table.catalogue.set_index("column")
+    sets = {
+        name: list(map(str, model.loc[table.leads(use)].drop_duplicates("feature").index))
+        for name, use in _SETS.items()
+    }
+    if _NORM in table.values and table.values[_NORM].notna().any():
+        measured = f"/{WEIGHT_NORM.name}"
+        sets["norms"] = [_NORM, *(column for column in sets["norms"] if not column.endswith(measured))]
     losses = [str(name) for name in ("loss_smooth", "loss") if name in table.targets]
     sets["loss"] = losses[:1]
     return sets

@@ -12,7 +12,7 @@ from toposcope.landscape.lanczos import Eigenpairs, random_start, top_eigenpairs
 from toposcope.landscape.trace import hutchinson, spectral_density
 from toposcope.probes.base import Cost, Measured, Probe
 from toposcope.probes.landscape.cost import cost_of_shapes, seconds_of
-from toposcope.probes.landscape.features import CURVATURE
+from toposcope.probes.landscape.features import CURVATURE, DECLARED
 from toposcope.probes.landscape.kept import keep_density, place
 from toposcope.probes.landscape.options import LandscapeOptions
 from toposcope.probes.landscape.source import ObjectiveSource
@@ -40,8 +40,8 @@ class Curvature(Probe):
     options: LandscapeOptions
     source: ObjectiveSource
     folder: Path | None = None
-    name: str = "curvature"
-    features: tuple[Feature, ...] = field(default=CURVATURE, repr=False)
+    name: str = CURVATURE
+    features: tuple[Feature, ...] = field(default=DECLARED[CURVATURE], repr=False)
     cost = Cost.COSTLY
 
     def work(self, shapes: Sequence[tuple[int, int]]) -> ComputeCost:

@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
-from toposcope.types import Feature, Kind, Scope
+from collections.abc import Mapping
+from dataclasses import replace
+
+from toposcope.types import About, Feature, Kind, Scope, Use
+
+SHARPNESS, CURVATURE, SURFACE, PATHS, RETRAIN = "sharpness", "curvature", "surface", "paths", "retrain"
+"""What the probes are called."""
 
 _MODEL = (Scope.MODEL, Scope.SETTING)
 _LOSS = "nats per token"
@@ -10,8 +16,12 @@ _LOSS = "nats per token"
 CRITICAL = Feature(
     "critical_sharpness", "critical sharpness", "2 / update", primary=True, scopes=_MODEL,
     description="2 over the smallest multiple of the update at which the loss rises above its start",
+    leads={Use.CHANGE: 4, Use.END: 4},
 )  # fmt: skip
-SHARPNESS = (
+BATCH_LOSS = Feature(
+    "batch_loss", "loss of the batch", _LOSS, Kind.QUALITY, scopes=_MODEL, target="batch_loss"
+)
+OF_SHARPNESS = (
     CRITICAL,
     Feature(
         "critical_step", "critical step", "updates", scopes=_MODEL,
@@ -23,23 +33,25 @@ SHARPNESS = (
         description="the same along random directions of the update's length, turned downhill",
     ),
     Feature("update_length", "length of the update", "weight", Kind.BASELINE, scopes=_MODEL),
-    Feature("batch_loss", "loss of the batch", _LOSS, Kind.QUALITY, scopes=_MODEL, target="batch_loss"),
+    BATCH_LOSS,
 )  # fmt: skip
 
 TOP = Feature(
     "top_eigenvalue", "top Hessian eigenvalue", "loss / weight squared", primary=True, scopes=_MODEL,
     description="the Hessian's eigenvalue of largest magnitude, with its sign",
+    leads={Use.CHANGE: 3, Use.END: 3},
 )  # fmt: skip
-CURVATURE = (
+TRACE = Feature(
+    "hessian_trace", "Hessian trace", "loss / weight squared", scopes=_MODEL,
+    description="Hutchinson's estimate, its interval in the note",
+)  # fmt: skip
+OF_CURVATURE = (
     TOP,
     Feature(
         "bottom_eigenvalue", "lowest Hessian eigenvalue", "loss / weight squared", scopes=_MODEL,
         description="the lowest eigenvalue, by Lanczos on the Hessian shifted by its top eigenvalue",
     ),
-    Feature(
-        "hessian_trace", "Hessian trace", "loss / weight squared", scopes=_MODEL,
-        description="Hutchinson's estimate, its interval in the note",
-    ),
+    TRACE,
     Feature(
         "top_eigenvalue_null", "curvature along random directions", "loss / weight squared", Kind.NULL,
         null_of=TOP, scopes=_MODEL, description="z'Hz / z'z for vectors z of random signs",
@@ -62,17 +74,34 @@ CURVATURE = (
 MINIMA = Feature(
     "minima", "minima of the surface", "count", primary=True, scopes=_MODEL,
     description="minima of positive persistence on the sampled lattice",
+    leads={Use.CHANGE: 1, Use.END: 1, Use.NULL: 1},
 )  # fmt: skip
 PERSISTENCE = Feature(
     "average_persistence", "average persistence of the surface", _LOSS, primary=True, scopes=_MODEL,
     description="mean of loss(saddle) - loss(minimum) over branches that end",
+    leads={Use.CHANGE: 2, Use.END: 2, Use.NULL: 2},
 )  # fmt: skip
 TOTAL = Feature("total_persistence", "total persistence of the surface", _LOSS, scopes=_MODEL)
 H1_TOTAL = Feature(
-    "h1_total", "H1 total of the surface", _LOSS, scopes=_MODEL, description="sublevel loops, sum of lengths"
-)
+    "h1_total", "H1 total of the surface", _LOSS, scopes=_MODEL, description="sublevel loops, sum of lengths",
+    leads={Use.EXPONENT: 4},
+)  # fmt: skip
 WITH_NULL = (MINIMA, PERSISTENCE, TOTAL, H1_TOTAL)
-SURFACE = (
+TRIVIAL = Feature(
+    "trivial", "share of trivial surfaces", "share", Kind.NOISE, scopes=_MODEL,
+    description="1 for a surface with one minimum; the mean over draws is the share of such surfaces",
+)  # fmt: skip
+CONFIRMED = Feature(
+    "branches_confirmed", "confirmed branches", "count", scopes=_MODEL,
+    description="branches of every second sequence whose interval on the others lies above 0",
+)  # fmt: skip
+FOUND = Feature("branches_found", "branches of half the sequences", "count", Kind.NOISE, scopes=_MODEL)
+REACH = Feature(
+    "reach", "reach of the surface", "unit of the directions", Kind.BASELINE, scopes=_MODEL,
+    description="mean over the axes of how far the range rule goes: a plain measure of flatness",
+)  # fmt: skip
+MASKED = Feature("masked", "share of places without a loss", "share", Kind.NOISE, scopes=_MODEL)
+OF_SURFACE = (
     MINIMA,
     PERSISTENCE,
     TOTAL,
@@ -90,15 +119,9 @@ SURFACE = (
         "largest_basin", "share of the largest basin", "share", scopes=_MODEL,
         description="places that steepest descent leads to the widest basin's minimum",
     ),
-    Feature(
-        "trivial", "share of trivial surfaces", "share", Kind.NOISE, scopes=_MODEL,
-        description="1 for a surface with one minimum; the mean over draws is the share of such surfaces",
-    ),
-    Feature(
-        "branches_confirmed", "confirmed branches", "count", scopes=_MODEL,
-        description="branches of every second sequence whose interval on the others lies above 0",
-    ),
-    Feature("branches_found", "branches of half the sequences", "count", Kind.NOISE, scopes=_MODEL),
+    TRIVIAL,
+    CONFIRMED,
+    FOUND,
     Feature("h1_count", "H1 bars of the surface", "count", scopes=_MODEL),
     H1_TOTAL,
     Feature("h2_count", "H2 bars of the surface", "count", scopes=_MODEL),
@@ -106,11 +129,8 @@ SURFACE = (
     Feature("maxima", "maxima of the surface", "count", scopes=_MODEL, description="the split tree's leaves"),
     Feature("split_average_persistence", "average persistence of maxima", _LOSS, scopes=_MODEL),
     Feature("range", "height of the surface", _LOSS, Kind.BASELINE, scopes=_MODEL),
-    Feature(
-        "reach", "reach of the surface", "unit of the directions", Kind.BASELINE, scopes=_MODEL,
-        description="mean over the axes of how far the range rule goes: a plain measure of flatness",
-    ),
-    Feature("masked", "share of places without a loss", "share", Kind.NOISE, scopes=_MODEL),
+    REACH,
+    MASKED,
     *(
         Feature(
             f"{one.name}_null", f"{one.label}, quadratic model", one.unit, Kind.NULL, null_of=one,
@@ -127,7 +147,7 @@ SURFACE = (
     ),
 )  # fmt: skip
 
-PATHS = (
+OF_PATHS = (
     Feature(
         "barrier", "barrier on the straight line", _LOSS, scopes=_MODEL,
         description="highest rise above the line between the ends' losses, from the checkpoint before",
@@ -143,7 +163,7 @@ RETRAIN_H0 = Feature(
     description="Vietoris-Rips H0 of the iterates of training after four jumps",
 )  # fmt: skip
 RETRAIN_H1 = Feature("retrain_h1_total", "H1 total of jump and retrain", "weight", scopes=_MODEL)
-RETRAIN = (
+OF_RETRAIN = (
     RETRAIN_H0,
     RETRAIN_H1,
     Feature(
@@ -160,3 +180,15 @@ RETRAIN = (
         for one in (RETRAIN_H0, RETRAIN_H1)
     ),
 )  # fmt: skip
+
+DECLARED: Mapping[str, tuple[Feature, ...]] = {
+    probe: tuple(replace(feature, about=About.LANDSCAPE) for feature in features)
+    for probe, features in (
+        (SHARPNESS, OF_SHARPNESS),
+        (CURVATURE, OF_CURVATURE),
+        (SURFACE, OF_SURFACE),
+        (PATHS, OF_PATHS),
+        (RETRAIN, OF_RETRAIN),
+    )
+}
+"""Probe -> what it declares."""

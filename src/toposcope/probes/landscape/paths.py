@@ -19,7 +19,7 @@ from toposcope.landscape.paths import (
 from toposcope.models.gpt import GPTModel
 from toposcope.probes.base import Cost, Measured, Probe, Reads
 from toposcope.probes.landscape.cost import cost_of_shapes, seconds_of
-from toposcope.probes.landscape.features import PATHS
+from toposcope.probes.landscape.features import DECLARED, PATHS
 from toposcope.probes.landscape.options import LandscapeOptions
 from toposcope.probes.landscape.source import ObjectiveSource
 from toposcope.probes.snapshot import Snapshot
@@ -72,8 +72,8 @@ class Paths(Probe):
     options: LandscapeOptions
     source: ObjectiveSource
     partners: Partners = field(default_factory=dict, repr=False)
-    name: str = "paths"
-    features: tuple[Feature, ...] = field(default=PATHS, repr=False)
+    name: str = PATHS
+    features: tuple[Feature, ...] = field(default=DECLARED[PATHS], repr=False)
     reads = Reads.PREFIX
     cost = Cost.COSTLY
 

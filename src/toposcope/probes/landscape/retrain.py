@@ -16,7 +16,7 @@ from toposcope.models.gpt import recipe_shape
 from toposcope.models.loading import run_folder_of
 from toposcope.probes.base import Cost, Measured, Probe
 from toposcope.probes.landscape.cost import cost_of_shapes, seconds_of
-from toposcope.probes.landscape.features import RETRAIN
+from toposcope.probes.landscape.features import DECLARED, RETRAIN
 from toposcope.probes.landscape.options import LandscapeOptions
 from toposcope.probes.landscape.source import ObjectiveSource
 from toposcope.probes.snapshot import Snapshot
@@ -43,8 +43,8 @@ class Retrain(Probe):
 
     options: LandscapeOptions
     source: ObjectiveSource
-    name: str = "retrain"
-    features: tuple[Feature, ...] = field(default=RETRAIN, repr=False)
+    name: str = RETRAIN
+    features: tuple[Feature, ...] = field(default=DECLARED[RETRAIN], repr=False)
     cost = Cost.COSTLY
 
     def work(self, shapes: Sequence[tuple[int, int]]) -> ComputeCost:

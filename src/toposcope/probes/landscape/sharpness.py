@@ -12,7 +12,7 @@ from toposcope.landscape.cost import ComputeCost
 from toposcope.landscape.sharpness import PASSES, CriticalStep, along_update
 from toposcope.probes.base import Measured, Probe, Reads
 from toposcope.probes.landscape.cost import cost_of_shapes, seconds_of
-from toposcope.probes.landscape.features import SHARPNESS
+from toposcope.probes.landscape.features import DECLARED, SHARPNESS
 from toposcope.probes.landscape.options import LandscapeOptions
 from toposcope.probes.landscape.source import ObjectiveSource
 from toposcope.probes.snapshot import Snapshot, unless_unreadable
@@ -38,8 +38,8 @@ class Sharpness(Probe):
 
     options: LandscapeOptions
     source: ObjectiveSource
-    name: str = "sharpness"
-    features: tuple[Feature, ...] = field(default=SHARPNESS, repr=False)
+    name: str = SHARPNESS
+    features: tuple[Feature, ...] = field(default=DECLARED[SHARPNESS], repr=False)
     reads = Reads.PREVIOUS
 
     def work(self, shapes: Sequence[tuple[int, int]]) -> ComputeCost:

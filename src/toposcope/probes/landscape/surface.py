@@ -22,7 +22,7 @@ from toposcope.landscape.surface import (
 from toposcope.probes.base import Cost, Measured, Probe, Reads
 from toposcope.probes.landscape.around import DirectionDraw, Quadratic, draws_of
 from toposcope.probes.landscape.cost import cost_of_shapes, seconds_of
-from toposcope.probes.landscape.features import SURFACE, WITH_NULL
+from toposcope.probes.landscape.features import DECLARED, SURFACE, WITH_NULL
 from toposcope.probes.landscape.kept import keep_surface, place, read_surface
 from toposcope.probes.landscape.options import LandscapeOptions
 from toposcope.probes.landscape.reach import Reach, check_reach, reach_by_rule
@@ -54,8 +54,8 @@ class Surfaces(Probe):
     options: LandscapeOptions
     source: ObjectiveSource
     folder: Path | None = None
-    name: str = "surface"
-    features: tuple[Feature, ...] = field(default=SURFACE, repr=False)
+    name: str = SURFACE
+    features: tuple[Feature, ...] = field(default=DECLARED[SURFACE], repr=False)
     reads = Reads.PREFIX
     cost = Cost.COSTLY
 

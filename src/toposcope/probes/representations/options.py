@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 
 from toposcope.errors import InputError
+from toposcope.probes.representations.features import REPRESENTATIONS
 from toposcope.probes.representations.forward import Pooling, StateReading
 from toposcope.probes.representations.reduce import Reduction
 
@@ -92,7 +93,7 @@ class RepresentationOptions:
     def recipe(self, texts_digest: str, labelled_digest: str = "") -> dict[str, object]:
         """Return the settings and the texts as the store's recipe: plain JSON values."""
         texts = {"texts": texts_digest, "labelled": labelled_digest}
-        return {"probe": "representations", **texts, **asdict(self)}
+        return {"probe": REPRESENTATIONS, **texts, **asdict(self)}
 
     def pass_settings(self) -> dict[str, str | int | bool]:
         """Return the settings of the forward pass: states read with others are other states."""

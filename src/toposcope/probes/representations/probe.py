@@ -13,7 +13,7 @@ from toposcope.probes.representations.across_layers import carried_over, linear_
 from toposcope.probes.representations.attention import attention_h0
 from toposcope.probes.representations.clouds import LayerCloud, measure_layer
 from toposcope.probes.representations.cost import seconds_of
-from toposcope.probes.representations.features import FEATURES, null_name
+from toposcope.probes.representations.features import FEATURES, REPRESENTATIONS, null_name
 from toposcope.probes.representations.forward import Representation, read
 from toposcope.probes.representations.linear_probe import LabelledTexts, probe_accuracy
 from toposcope.probes.representations.options import RepresentationOptions
@@ -56,7 +56,7 @@ class Representations(Probe):
     options: RepresentationOptions
     source: StateSource
     labelled: LabelledTexts | None = None
-    name: str = "representations"
+    name: str = REPRESENTATIONS
     features: tuple[Feature, ...] = field(default=FEATURES, repr=False)
     version = 2
     reads = Reads.PREVIOUS

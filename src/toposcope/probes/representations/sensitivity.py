@@ -12,7 +12,7 @@ from toposcope.kernels.blas import SMALL_PRODUCT, one_blas_thread
 from toposcope.probes.base import Cost, Measured, Probe
 from toposcope.probes.representations.clouds import SPECTRAL_RANGE
 from toposcope.probes.representations.cost import seconds_of_cloud
-from toposcope.probes.representations.features import SETTINGS, SPECTRUM
+from toposcope.probes.representations.features import SENSITIVITY, SETTINGS, SPECTRUM
 from toposcope.probes.representations.options import RepresentationOptions
 from toposcope.probes.representations.reduce import reduce_cloud
 from toposcope.probes.representations.source import StateSource
@@ -55,7 +55,7 @@ class Sensitivity(Probe):
     options: RepresentationOptions
     source: StateSource
     grid: SensitivityOptions = field(default_factory=SensitivityOptions)
-    name: str = "sensitivity"
+    name: str = SENSITIVITY
     features: tuple[Feature, ...] = field(default=SETTINGS, repr=False)
     cost = Cost.COSTLY
 

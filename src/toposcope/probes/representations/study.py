@@ -10,6 +10,7 @@ from toposcope.errors import InputError
 from toposcope.models.loading import ModelLoader
 from toposcope.models.texts import load_texts
 from toposcope.probes.base import Probe
+from toposcope.probes.representations.features import SENSITIVITY
 from toposcope.probes.representations.kept import KeptSeries, check_reading
 from toposcope.probes.representations.linear_probe import LabelledTexts
 from toposcope.probes.representations.options import RepresentationOptions
@@ -31,7 +32,7 @@ class RepresentationStudy:
     def recipe(self) -> dict[str, object]:
         """Return the settings and the texts as the store's recipe: plain JSON values."""
         labelled = self.labelled.digest if self.labelled is not None else ""
-        grid = {} if self.grid is None else {"sensitivity": asdict(self.grid)}
+        grid = {} if self.grid is None else {SENSITIVITY: asdict(self.grid)}
         return self.options.recipe(self.texts_digest, labelled) | grid
 
     def probes(self) -> list[Probe]:

@@ -11,26 +11,16 @@ from typing import ClassVar
 from toposcope.kernels.blas import one_blas_thread
 from toposcope.kernels.threads import run_blocks, thread_count
 from toposcope.probes.base import Measured, Probe
-from toposcope.probes.declarations import spectral_features
 from toposcope.probes.snapshot import Snapshot
+from toposcope.probes.weights.features import BASELINES, MATRIX_NORM, OF_BASELINES, WEIGHT_NORM
 from toposcope.probes.weights.labels import Label, groups
 from toposcope.probes.weights.options import WeightOptions
 from toposcope.seeding import rng
 from toposcope.topology import baselines
 from toposcope.topology.spectra import Approximate, is_large, large_baselines
-from toposcope.types import Checkpoint, Feature, Kind, Matrix, Row, Scope
+from toposcope.types import Checkpoint, Feature, Matrix, Row
 
 _MOST_THREADS = 8
-_SCOPES = (Scope.MODEL, Scope.ROLE, Scope.MATRIX)
-WEIGHT_NORM = Feature(
-    "weight_norm", "weight norm", "weight", Kind.BASELINE, scopes=(Scope.MODEL,),
-    description="Euclidean norm of all matrices together",
-)  # fmt: skip
-FEATURES = (
-    WEIGHT_NORM,
-    *spectral_features(unit="weight", scopes=_SCOPES),
-    Feature("frobenius_norm_sd", "Frobenius norm, sd over matrices", "weight", Kind.BASELINE, scopes=_SCOPES),
-)
 
 
 @dataclass(frozen=True)
@@ -48,9 +38,9 @@ class Baselines(Probe):
 
     options: WeightOptions
     spread: bool = False
-    name: str = "baselines"
+    name: str = BASELINES
     version: ClassVar[int] = 2
-    features: tuple[Feature, ...] = field(default=FEATURES, repr=False)
+    features: tuple[Feature, ...] = field(default=OF_BASELINES, repr=False)
 
     def expected_seconds(self, shapes: Sequence[tuple[int, int]]) -> float:
         """Return a rough cost on one core: a Gram matrix of the smaller side and what is read off it."""
@@ -78,7 +68,7 @@ class Baselines(Probe):
                 spread = statistics.pstdev([m["frobenius_norm"].value for m in members])
                 means["frobenius_norm_sd"] = Approximate(spread)
             found.rows += _rows(group, at, self.name, means)
-        norm = math.sqrt(sum(value["frobenius_norm"].value ** 2 for value in values.values()))
+        norm = math.sqrt(sum(value[MATRIX_NORM.name].value ** 2 for value in values.values()))
         found.rows += Label("model").rows(at, self.name, {WEIGHT_NORM.name: norm})
         return found
 

@@ -10,24 +10,17 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from toposcope.probes.base import Cost, Measured, Probe, Reads
-from toposcope.probes.declarations import distance_features
 from toposcope.probes.shapes import FILTRATION, CloudShape
 from toposcope.probes.snapshot import Snapshot, unless_unreadable
+from toposcope.probes.weights.features import DISTANCES, OF_DISTANCES
 from toposcope.probes.weights.labels import Label
 from toposcope.probes.weights.options import WeightOptions
 from toposcope.probes.weights.rips import POOLED, pooled_shapes
 from toposcope.topology import bottleneck, maximum_spanning_tree_weights, wasserstein
-from toposcope.types import Diagram, Feature, Scope, Status
+from toposcope.types import Diagram, Feature, Status
 
 _MOST_BARS = 500
 _GROUND = "ground L2 (Wasserstein), L-infinity (bottleneck)"
-
-
-FEATURES = (
-    *distance_features("h0", "H0", unit="weight", scopes=(Scope.POOLED,)),
-    *distance_features("h1", "H1", unit="weight", scopes=(Scope.POOLED,)),
-    *distance_features("np", "weight diagram", unit="", scopes=(Scope.MODEL, Scope.MATRIX)),
-)
 
 
 @dataclass(frozen=True)
@@ -42,8 +35,8 @@ class Distances(Probe):
     """
 
     options: WeightOptions
-    name: str = "distances"
-    features: tuple[Feature, ...] = field(default=FEATURES, repr=False)
+    name: str = DISTANCES
+    features: tuple[Feature, ...] = field(default=OF_DISTANCES, repr=False)
     cost = Cost.COSTLY
     reads = Reads.PREVIOUS
 

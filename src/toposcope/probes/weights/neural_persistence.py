@@ -11,6 +11,7 @@ import numpy as np
 
 from toposcope.probes.base import Measured, Probe
 from toposcope.probes.snapshot import Snapshot, batches
+from toposcope.probes.weights.features import NEURAL_PERSISTENCE, OF_NEURAL_PERSISTENCE
 from toposcope.probes.weights.labels import Label, groups
 from toposcope.probes.weights.options import WeightOptions
 from toposcope.seeding import rng
@@ -22,59 +23,9 @@ from toposcope.topology import (
     shuffled_spanning_tree_weights,
 )
 from toposcope.topology.neural_persistence import diagram_of_tree
-from toposcope.types import Checkpoint, Diagram, Feature, Kind, Matrix, Normalization, Scope, Status
+from toposcope.types import Checkpoint, Diagram, Feature, Matrix, Normalization, Status
 
 _CLIP = 0.999
-
-
-_PERSISTENCE = Feature(
-    "neural_persistence",
-    "neural persistence",
-    primary=True,
-    description="(mean (1 - w_e/s)^p)^(1/p) over the edges of the maximum spanning tree",
-    scopes=(Scope.MODEL, Scope.ROLE, Scope.MATRIX),
-    filtrations=(Normalization.MATRIX, Normalization.NETWORK),
-)
-
-
-def _beside(ending: str, label: str, description: str = "") -> Feature:
-    return replace(
-        _PERSISTENCE,
-        name=f"neural_persistence_{ending}",
-        label=f"neural persistence{label}",
-        primary=False,
-        description=description,
-    )
-
-
-FEATURES = (
-    _PERSISTENCE,
-    replace(
-        _beside(
-            "excess",
-            " − shuffled",
-            "neural persistence minus its mean over random permutations of the entries",
-        ),
-        primary=True,
-    ),
-    _beside(
-        "clipped", ", clipped max", "the same with the 99.9% quantile of |w| in the place of its maximum"
-    ),
-    _beside("std", ", sd over matrices"),
-    replace(
-        _PERSISTENCE,
-        name="weight_variance",
-        label="variance of |w| / max",
-        kind=Kind.BASELINE,
-        primary=False,
-        description="variance of |w| over the square of its maximum",
-    ),
-    replace(
-        _beside("shuffled", ", shuffled weights", "the same after a random permutation of the entries"),
-        kind=Kind.NULL,
-        null_of=_PERSISTENCE,
-    ),
-)
 
 
 @dataclass(frozen=True)
@@ -95,8 +46,8 @@ class NeuralPersistence(Probe):
     """
 
     options: WeightOptions
-    name: str = "neural_persistence"
-    features: tuple[Feature, ...] = field(default=FEATURES, repr=False)
+    name: str = NEURAL_PERSISTENCE
+    features: tuple[Feature, ...] = field(default=OF_NEURAL_PERSISTENCE, repr=False)
 
     def expected_seconds(self, shapes: Sequence[tuple[int, int]]) -> float:
         """Return a rough cost on one core: a few passes over the weights, and one tree for each null."""

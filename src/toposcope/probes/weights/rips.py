@@ -9,10 +9,10 @@ from typing import TypeVar
 import numpy as np
 
 from toposcope.probes.base import Measured, Probe
-from toposcope.probes.declarations import shape_features
 from toposcope.probes.shapes import FILTRATION, CloudShape, diagram_features, measure_shapes
 from toposcope.probes.snapshot import Snapshot
 from toposcope.probes.weights.clouds import CloudDraw, pooled_draws, row_draws
+from toposcope.probes.weights.features import OF_RIPS, RIPS
 from toposcope.probes.weights.labels import Label, groups
 from toposcope.probes.weights.options import WeightOptions
 from toposcope.topology import rips_batch
@@ -22,24 +22,6 @@ from toposcope.types import Diagram, Feature, Scope, Status
 POOLED = Label("pooled", scope=Scope.POOLED)
 _BATCH_BYTES = 64 * 2**20
 
-FEATURES = shape_features(
-    (0, 1),
-    names=(
-        "total",
-        "total_scaled",
-        "entropy_normalized",
-        "count",
-        "entropy",
-        "max",
-        "mean",
-        "std",
-        "total_sq",
-    ),
-    unit="weight",
-    scopes=(Scope.POOLED, Scope.MODEL, Scope.ROLE, Scope.MATRIX),
-    aggregate="sum",
-    primary=("h0_total_scaled", "h1_total_scaled"),
-)
 
 K = TypeVar("K")
 
@@ -55,8 +37,8 @@ class Rips(Probe):
     """
 
     options: WeightOptions
-    name: str = "rips"
-    features: tuple[Feature, ...] = field(default=FEATURES, repr=False)
+    name: str = RIPS
+    features: tuple[Feature, ...] = field(default=OF_RIPS, repr=False)
 
     def expected_seconds(self, shapes: Sequence[tuple[int, int]]) -> float:
         """Return a rough cost on one core: one H1 computation for each cloud and draw."""

@@ -14,11 +14,12 @@ from toposcope.kernels.sketch import sign_codes, signed_sums
 from toposcope.kernels.threads import run_blocks
 from toposcope.probes.base import Measured, Probe, Reads
 from toposcope.probes.snapshot import Snapshot
+from toposcope.probes.weights.features import OF_TRAJECTORY, TRAJECTORY
 from toposcope.probes.weights.labels import Label
 from toposcope.probes.weights.options import WeightOptions
 from toposcope.seeding import rng
 from toposcope.topology import ph_dimension, rips, summaries
-from toposcope.types import Feature, Kind, Matrix, Scope, Status
+from toposcope.types import Feature, Matrix, Scope, Status
 
 EXACT = 1 << 17
 """Models of up to this many weights are points of their own; larger ones are sketched."""
@@ -30,17 +31,6 @@ _MOST_POINTS = 200
 _FEWEST_FOR_DIMENSION = 20
 _BLOCK = 1 << 20
 _TOGETHER = 16
-
-
-_OF_PATH = (Scope.TRAJECTORY,)
-FEATURES = (
-    Feature("trajectory_h0_total", "trajectory H0 total", "weight", primary=True, scopes=_OF_PATH),
-    Feature(
-        "trajectory_ph_dimension", "trajectory PH dimension", "dimensions", primary=True, scopes=_OF_PATH
-    ),
-    Feature("trajectory_h1_total", "trajectory H1 total", "weight", scopes=_OF_PATH),
-    Feature("trajectory_step_length", "trajectory step length", "weight", Kind.BASELINE, scopes=_OF_PATH),
-)
 
 
 @dataclass(frozen=True)
@@ -55,9 +45,9 @@ class Trajectory(Probe):
     """
 
     options: WeightOptions
-    name: str = "trajectory"
+    name: str = TRAJECTORY
     version: ClassVar[int] = 2
-    features: tuple[Feature, ...] = field(default=FEATURES, repr=False)
+    features: tuple[Feature, ...] = field(default=OF_TRAJECTORY, repr=False)
     reads = Reads.PREFIX
 
     def expected_seconds(self, shapes: Sequence[tuple[int, int]]) -> float:

@@ -11,6 +11,7 @@ import numpy as np
 
 from toposcope.probes.base import Cost, Measured, Probe, Reads
 from toposcope.probes.snapshot import Snapshot, unless_unreadable
+from toposcope.probes.weights.features import OF_UPDATES, UPDATES
 from toposcope.probes.weights.heads import (
     Attention,
     attention_layers,
@@ -21,58 +22,10 @@ from toposcope.probes.weights.heads import (
 from toposcope.probes.weights.labels import Label
 from toposcope.probes.weights.options import WeightOptions
 from toposcope.probes.weights.rows import row_faults, scaling
-from toposcope.types import Feature, Kind, Matrix, Role, Scope
+from toposcope.types import Feature, Matrix, Role, Scope
 
 LARGEST_EXACT = 1024
 """Matrices whose smaller side is longer have no spectrum of their update: it would cost too much."""
-
-_OF_MATRIX, _OF_HEAD = (Scope.MATRIX,), (Scope.HEAD,)
-
-
-def _baseline(name: str, label: str, unit: str, scopes: tuple[Scope, ...], description: str) -> Feature:
-    return Feature(name, label, unit, Kind.BASELINE, scopes=scopes, description=description)
-
-
-FEATURES = (
-    _baseline("update_norm", "update norm", "weight", (Scope.MODEL, Scope.MATRIX),
-              "Frobenius norm of the difference to the previous checkpoint"),
-    _baseline("update_relative", "relative update norm", "", (Scope.MODEL, Scope.MATRIX, Scope.HEAD),
-              "update norm over the norm of the previous weights"),
-    _baseline("update_spectral", "spectral norm of the update", "weight", _OF_MATRIX,
-              "largest singular value of the difference to the previous checkpoint"),
-    _baseline("update_entropy", "spectral entropy of the update", "", _OF_MATRIX,
-              "entropy of the squared singular values of the update over its largest possible value"),
-    _baseline("update_row_max", "largest row of the update", "", _OF_MATRIX,
-              "largest row norm of the update over the median row norm"),
-    _baseline("unchanged_rows", "unchanged rows", "share", _OF_MATRIX,
-              "share of the rows that are bit for bit those of the previous checkpoint"),
-    _baseline("zero_rows", "dead rows", "share", _OF_MATRIX, "share of the rows that are zero"),
-    _baseline("exchanged_rows", "exchanged rows", "rows", _OF_MATRIX,
-              "rows that took one another's places since the previous checkpoint"),
-    _baseline("repeated_rows", "repeated rows", "share", _OF_MATRIX,
-              "share of the rows that are bit for bit another row, zero ones apart"),
-    _baseline("renewed_rows", "renewed rows", "share", _OF_MATRIX,
-              "share of the rows whose cosine with what they were at the previous checkpoint is below 1/2"),
-    _baseline("renewed_count", "number of renewed rows", "rows", _OF_MATRIX,
-              "rows whose cosine with what they were at the previous checkpoint is below 1/2"),
-    _baseline("scaling", "growth along itself", "", _OF_MATRIX,
-              "inner product of the update and the previous weights over the latter's square"),
-    _baseline("scaling_cosine", "purity of the growth", "", _OF_MATRIX,
-              "cosine of the update and the previous weights"),
-    _baseline("qk_norm", "QK product norm", "weight^2", _OF_HEAD, "Frobenius norm of W_Q^T W_K of a head"),
-    _baseline("qk_entropy", "QK spectral entropy", "", _OF_HEAD,
-              "entropy of the squared singular values of W_Q^T W_K over its largest possible value"),
-    _baseline("ov_norm", "OV product norm", "weight^2", _OF_HEAD, "Frobenius norm of W_O W_V of a head"),
-    _baseline("ov_entropy", "OV spectral entropy", "", _OF_HEAD,
-              "entropy of the squared singular values of W_O W_V over its largest possible value"),
-    *(_baseline(f"update_relative_{part}", f"relative update norm of {part.upper()}", "", _OF_HEAD,
-                f"update norm of the head's part of {part.upper()} over its previous norm")
-      for part in "qkvo"),
-    *(_baseline(f"scaling_{part}", f"growth of {part.upper()} along itself", "", _OF_HEAD,
-                f"as scaling, of the head's part of {part.upper()}") for part in "qkvo"),
-    *(_baseline(f"scaling_cosine_{part}", f"purity of the growth of {part.upper()}", "", _OF_HEAD,
-                f"as scaling_cosine, of the head's part of {part.upper()}") for part in "qkvo"),
-)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -87,9 +40,9 @@ class Updates(Probe):
     """
 
     options: WeightOptions
-    name: str = "updates"
+    name: str = UPDATES
     version: ClassVar[int] = 3
-    features: tuple[Feature, ...] = field(default=FEATURES, repr=False)
+    features: tuple[Feature, ...] = field(default=OF_UPDATES, repr=False)
     cost = Cost.COSTLY  # not that it is: it is measured when it is named, and by a watch
     reads = Reads.PREVIOUS
 

@@ -7,6 +7,7 @@ import numpy as np
 from toposcope.analysis.findings import words
 from toposcope.analysis.hidden import PROBE
 from toposcope.analysis.study import Study
+from toposcope.probes.representations import features as of
 from toposcope.report.notes import beside_null, correlations_caption, of_seeds, passing
 from toposcope.report.parts import Caption
 
@@ -24,8 +25,8 @@ def captions(study: Study) -> dict[str, Caption]:
         "representation_correlations": correlations_caption(study),
         "rate_of_change": _rate(study),
         "crocker": _crocker(study),
-        "layer_map_h1_total_scaled": _map("H1 total persistence over the median distance"),
-        "layer_map_rankme_eigenvalues": _map("effective rank"),
+        f"layer_map_{of.H1_SCALED.name}": _map("H1 total persistence over the median distance"),
+        f"layer_map_{of.RANK.name}": _map("effective rank"),
         "across_layers": _across(study),
         "attention": _attention(),
         "linear_probe": _probe(),
@@ -34,7 +35,9 @@ def captions(study: Study) -> dict[str, Caption]:
 
 
 def _sampled(study: Study) -> str:
-    rows = study.features[(study.features["probe"] == PROBE) & (study.features["feature"] == "h1_total")]
+    rows = study.features[
+        (study.features["probe"] == PROBE) & (study.features["feature"] == of.H1_TOTAL.name)
+    ]
     draws = rows["draw"].nunique() if rows["draw"].notna().any() else 0
     if draws > 1:
         return f"Bands are 95% intervals of the mean over {draws} subsamples of the texts."
@@ -59,7 +62,7 @@ def _summary(study: Study) -> Caption:
 def _topology(study: Study) -> Caption:
     can = "How number, length and concentration of the loops move, and in which order the models end."
     scaled = "How much of it is the scale of the cloud alone: distances over their median were not measured."
-    if study.has("h1_total_scaled"):
+    if study.has(of.H1_SCALED.name):
         can = "What is left of H1's growth when the scale of the cloud is taken out: the last panel."
         scaled = (
             "Growth of the raw totals that is absent from the last panel is growth of the cloud, not of its "

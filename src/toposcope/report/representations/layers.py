@@ -11,19 +11,23 @@ from toposcope.analysis.hidden import PROBE, noted_interval, of_layer
 from toposcope.analysis.lines import select
 from toposcope.analysis.study import Study
 from toposcope.figures.trajectories import DIMENSION
+from toposcope.probes.representations import features as of
 from toposcope.tabular import Table
 
-_LAYER = (
-    ("h1_count", "H1 bars", "{:.0f}"),
-    ("h1_total_scaled", "H1 total / median", "{:.2f}"),
-    ("h1_entropy_normalized", "H1 entropy / ln n", "{:.3f}"),
-    ("rankme_eigenvalues", "effective rank", "{:.1f}"),
-    ("top_eigenvalue", "top eigenvalue", "{:.3g}"),
-    ("twonn", "TwoNN", "{:.1f}"),
-    ("carried_h1", "H1 carried on", "{:.0%}"),
-    ("cka", "CKA with next", "{:.2f}"),
-    ("layer_cost_h1", "matching cost", "{:.2f}"),
-    ("probe_accuracy", "probe accuracy", "{:.1%}"),
+_LAYER = tuple(
+    (feature.name, heading, form)
+    for feature, heading, form in (
+        (of.H1_COUNT, "H1 bars", "{:.0f}"),
+        (of.H1_SCALED, "H1 total / median", "{:.2f}"),
+        (of.H1_ENTROPY_NORMALIZED, "H1 entropy / ln n", "{:.3f}"),
+        (of.RANK, "effective rank", "{:.1f}"),
+        (of.TOP, "top eigenvalue", "{:.3g}"),
+        (of.TWONN, "TwoNN", "{:.1f}"),
+        (of.CARRIED_H1, "H1 carried on", "{:.0%}"),
+        (of.CKA, "CKA with next", "{:.2f}"),
+        (of.H1_COST, "matching cost", "{:.2f}"),
+        (of.ACCURACY, "probe accuracy", "{:.1%}"),
+    )
 )
 
 
@@ -61,7 +65,7 @@ def layers_table(study: Study) -> Table:
 
 def attention_table(study: Study) -> Table:
     """Return H0 of the attention graphs by layer, at the first and the last checkpoint."""
-    rows = select(study.features, "attention_h0", probe=PROBE)
+    rows = select(study.features, of.ATTENTION_H0.name, probe=PROBE)
     frame = rows.groupby(["run", "layer", "step"])["value"].agg(["mean", "min", "max", "count"]).reset_index()
     lines = []
     for run in study.ordered:
@@ -123,13 +127,13 @@ def _estimate(line: pd.Series) -> tuple[str, str]:
 def probing_table(study: Study) -> Table:
     """Return the linear probe's accuracy of every layer at the last checkpoint."""
     last = _last_rows(study)
-    frame = last[last["feature"].isin(("probe_accuracy", "probe_accuracy_sd"))]
+    frame = last[last["feature"].isin((of.ACCURACY.name, of.ACCURACY_SPREAD.name))]
     frame = frame.pivot_table(index=["run", "layer"], columns="feature", values="value")
-    majority = last[last["feature"] == "majority_accuracy"].groupby("run")["value"].mean()
+    majority = last[last["feature"] == of.MAJORITY.name].groupby("run")["value"].mean()
     rows = [
         (
-            run, f"{layer:.0f}", number(line.get("probe_accuracy"), "{:.1%}"),
-            number(line.get("probe_accuracy_sd"), "{:.1%}"), number(majority.get(run), "{:.1%}"),
+            run, f"{layer:.0f}", number(line.get(of.ACCURACY.name), "{:.1%}"),
+            number(line.get(of.ACCURACY_SPREAD.name), "{:.1%}"), number(majority.get(run), "{:.1%}"),
         )
         for run in study.ordered
         if run in frame.index.get_level_values("run")

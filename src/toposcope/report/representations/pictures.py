@@ -26,17 +26,18 @@ from toposcope.figures import (
     strength,
     trajectories,
 )
+from toposcope.probes.representations import features as of
 
 MAPS = (
-    ("h1_total_scaled", "H1 total / median distance"),
-    ("rankme_eigenvalues", "effective rank"),
+    (of.H1_SCALED.name, "H1 total / median distance"),
+    (of.RANK.name, "effective rank"),
 )
 
 
 def figures(study: Study) -> Iterator[tuple[str, Figure]]:
     """Draw every figure that the store has the numbers for, in reading order."""
     features, runs = study.features, study.runs
-    if study.has("perplexity"):
+    if study.has(of.PERPLEXITY.name):
         yield "representations", trajectories.draw(features, runs, trajectories.SUMMARY)
     yield (
         "topology_of_representations",
@@ -49,7 +50,7 @@ def figures(study: Study) -> Iterator[tuple[str, Figure]]:
         "spectrum_of_representations",
         trajectories.draw(features, runs, _present(study, trajectories.SPECTRUM)),
     )
-    if study.has("perplexity"):
+    if study.has(of.PERPLEXITY.name):
         yield "perplexity", trajectories.draw(features, runs, trajectories.QUALITY)
     if study.target:
         yield "topology_against_target", _against(study)
@@ -63,12 +64,12 @@ def figures(study: Study) -> Iterator[tuple[str, Figure]]:
             "representation_correlations",
             correlations.draw(judged(study), runs, study.series.catalogue, target=study.target, most=24),
         )
-    if study.has("wasserstein1_h1"):
+    if study.has(of.H1_MOVED.name):
         yield "rate_of_change", trajectories.draw(features, runs, _present(study, trajectories.CHANGE))
     if len(study.diagrams):
         yield "crocker", crocker.draw(study.diagrams, runs)
     yield from _by_layer(study)
-    if study.has("twonn"):
+    if study.has(of.TWONN.name):
         yield "dimension", dimensions.draw(features, runs)
 
 
@@ -81,9 +82,9 @@ def _by_layer(study: Study) -> Iterator[tuple[str, Figure]]:
                 yield f"layer_map_{feature}", layer_map.draw(features, runs, feature, title=title)
     if len(pairs(features)):
         yield "across_layers", across_layers.draw(features, runs)
-    if study.has("attention_h0"):
+    if study.has(of.ATTENTION_H0.name):
         yield "attention", heads.draw(features, runs)
-    if study.has("probe_accuracy"):
+    if study.has(of.ACCURACY.name):
         yield "linear_probe", probing.draw(features, runs)
 
 
@@ -97,7 +98,7 @@ def _present(
 def _against(study: Study) -> Figure:
     quality = study.target == QUALITY
     targets = perplexities(study.features) if quality else _target_values(study)
-    unit = "perplexity" if quality else study.labels.label(study.target)
+    unit = of.PERPLEXITY.label if quality else study.labels.label(study.target)
     panels = _present(study, against_target.PANELS)
     return against_target.draw(
         study.features, targets, study.runs, panels, unit=unit, log=quality, notes=rho_notes(study)

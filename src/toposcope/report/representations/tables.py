@@ -9,25 +9,27 @@ from toposcope.analysis.findings.rivals import strengths
 from toposcope.analysis.findings.scale import last_values
 from toposcope.analysis.findings.when import fixed_phases
 from toposcope.analysis.forms import interval, minus, number
-from toposcope.analysis.hidden import COUNT, ENTROPY, HIDDEN, QUALITY, RANK, TOP, TOTAL
+from toposcope.analysis.hidden import PROBE, QUALITY
 from toposcope.analysis.published import FixedPhases
 from toposcope.analysis.study import Study
+from toposcope.probes.representations import features as of
 from toposcope.tabular import Table
 
 _SHOWN = (
-    ("representations/hidden/explained", "variance kept", "{:.0%}"),
-    (COUNT, "H1 bars", "{:.0f}"),
-    (TOTAL, "H1 total", "{:.3g}"),
-    (ENTROPY, "H1 entropy", "{:.2f}"),
-    (f"{HIDDEN}h1_entropy_normalized", "entropy / ln n", "{:.3f}"),
-    (f"{HIDDEN}h0_total", "H0 total", "{:.4g}"),
-    (RANK, "effective rank", "{:.1f}"),
-    (TOP, "top eigenvalue", "{:.3g}"),
+    (of.EXPLAINED, "variance kept", "{:.0%}"),
+    (of.H1_COUNT, "H1 bars", "{:.0f}"),
+    (of.H1_TOTAL, "H1 total", "{:.3g}"),
+    (of.H1_ENTROPY, "H1 entropy", "{:.2f}"),
+    (of.H1_ENTROPY_NORMALIZED, "entropy / ln n", "{:.3f}"),
+    (of.H0_TOTAL, "H0 total", "{:.4g}"),
+    (of.RANK, "effective rank", "{:.1f}"),
+    (of.TOP, "top eigenvalue", "{:.3g}"),
 )
 
 
 def _shown(study: Study) -> list[tuple[str, str, str]]:
-    return [line for line in _SHOWN if line[0] in study.series.values]
+    found = [(study.column(PROBE, feature), heading, form) for feature, heading, form in _SHOWN]
+    return [line for line in found if line[0]]
 
 
 def last_table(study: Study) -> Table:
@@ -127,9 +129,7 @@ def phases_table(study: Study) -> Table:
     """Return the phases that a publication fixed beside the segments of a calibrated changepoint search."""
     rows, frames = [], []
     published = study.published.fixed
-    for column in (TOTAL, RANK):
-        if column not in study.series.values:
-            continue
+    for column in filter(None, (study.column(PROBE, feature) for feature in (of.H1_TOTAL, of.RANK))):
         name = study.labels.label(column)
         fixed = fixed_phases(study, column)
         found = study.bends[study.bends["column"] == column]

@@ -8,14 +8,20 @@ from toposcope.analysis.findings import words
 from toposcope.analysis.findings.end import forecasts_of
 from toposcope.analysis.forms import capital, listed
 from toposcope.analysis.study import Study
-from toposcope.analysis.subjects import H0, H0_SCALED, H1, NP
 from toposcope.figures.marks import bends_of
+from toposcope.probes.weights.features import (
+    H0_SCALED,
+    H0_TOTAL,
+    H1_SCALED,
+    H1_TOTAL,
+    NEURAL_PERSISTENCE,
+    PERSISTENCE,
+    RIPS,
+)
 from toposcope.report.notes import beside_null, correlations_caption, of_draws, of_seeds
 from toposcope.report.parts import Caption
 from toposcope.report.weights.pictures import ill_logs, shown_together
-from toposcope.types import Normalization, Scope
-
-H1_SCALED = H0_SCALED.replace("h0_", "h1_")
+from toposcope.types import Feature, Normalization, Scope
 
 
 def captions(study: Study) -> dict[str, Caption]:
@@ -23,7 +29,7 @@ def captions(study: Study) -> dict[str, Caption]:
     return {
         **({"overview": _overview(study, shown)} if (shown := shown_together(study)) else {}),
         "loss": _loss(study),
-        "neural_persistence": _neural_persistence(study),
+        NEURAL_PERSISTENCE: _neural_persistence(study),
         "vietoris_rips": _vietoris_rips(study),
         "loss_against_h0": _loss_against_h0(),
         "correlations": correlations_caption(study),
@@ -35,9 +41,9 @@ def captions(study: Study) -> dict[str, Caption]:
     }
 
 
-def _marked(study: Study, *columns: str) -> str:
+def _marked(study: Study, probe: str, *features: Feature) -> str:
     """Return what a caption says on the changepoints that its curves carry."""
-    names = [study.column(column) for column in columns]
+    names = [study.column(probe, feature) for feature in features]
     if not sum(len(bends_of(study.bends, name)) for name in names):
         return ""
     return (
@@ -125,7 +131,7 @@ def _neural_persistence(study: Study) -> Caption:
     return Caption(
         "Neural persistence beside shuffled weights",
         f"Mean over the matrices of each model ({convention}). Grey: the same entries in random order, mean "
-        f"and 95% prediction band.{_marked(study, NP)}{_alarmed(study)}",
+        f"and 95% prediction band.{_marked(study, NEURAL_PERSISTENCE, PERSISTENCE)}{_alarmed(study)}",
         null,
         "That neural persistence causes or predicts the loss; and a part of it that moves together with "
         "the grey line is the "
@@ -145,7 +151,7 @@ def _vietoris_rips(study: Study) -> Caption:
         "H0 and H1 of the weight cloud",
         f"Total persistence of connected components (H0) and loops (H1) of {cloud}; below, the same with "
         f"distances divided by their median. Lines are means; {of_draws(study, 'cloud')}."
-        + _marked(study, H0, H1, H0_SCALED, H1_SCALED)
+        + _marked(study, RIPS, H0_TOTAL, H1_TOTAL, H0_SCALED, H1_SCALED)
         + _alarmed(study),
         "How spread out the rows of the weight matrices are, and, from the lower panels, what is left of "
         "it when the overall scale of the weights is taken out.",

@@ -12,7 +12,6 @@ from toposcope.analysis.catalogue import nulls_by_feature
 from toposcope.analysis.groups import sizes
 from toposcope.analysis.health import health
 from toposcope.analysis.study import Study
-from toposcope.analysis.subjects import H0, NP
 from toposcope.analysis.verdicts import judged
 from toposcope.figures import (
     barcode,
@@ -29,6 +28,8 @@ from toposcope.figures import (
     vietoris_rips,
 )
 from toposcope.figures.marks import bends_of
+from toposcope.probes.weights.features import H0_TOTAL, NEURAL_PERSISTENCE, PERSISTENCE, RIPS
+from toposcope.types import Feature
 
 
 def figures(study: Study) -> Iterator[tuple[str, Figure]]:
@@ -42,7 +43,7 @@ def figures(study: Study) -> Iterator[tuple[str, Figure]]:
     if study.has_sizes:
         main = study.finals[study.finals["quantity"].isin(study.fits["quantity"])]
         yield "scaling", scaling.draw(main, study.fits, study.runs, study.series.catalogue)
-    if has_curves(study) and _measured(study, "neural_persistence"):
+    if has_curves(study) and _measured(study, PERSISTENCE):
         yield "layers", layers.draw(_persistences(study, study.features))
     if len(study.diagrams):
         yield "barcode", barcode.draw(study.diagrams, _drawn_run(study))
@@ -55,7 +56,7 @@ def has_curves(study: Study) -> bool:
 
 def _at_one_checkpoint(study: Study) -> Iterator[tuple[str, Figure]]:
     yield from _of_losses(study)
-    if _measured(study, "neural_persistence"):
+    if _measured(study, PERSISTENCE):
         yield "snapshot", snapshot.draw(_persistences(study, study.features))
 
 
@@ -72,23 +73,23 @@ def _over_time(study: Study) -> Iterator[tuple[str, Figure]]:
                 study.fits,
                 study.series.catalogue,
                 filtration=study.filtration,
-                quantity=study.column(H0),
+                quantity=study.column(RIPS, H0_TOTAL),
                 scope=cloud,
             ),
         )
     yield from _of_losses(study)
-    if _measured(study, "neural_persistence"):
-        bends = bends_of(study.bends, study.column(NP))
+    if _measured(study, PERSISTENCE):
+        bends = bends_of(study.bends, study.column(NEURAL_PERSISTENCE, PERSISTENCE))
         yield (
-            "neural_persistence",
+            NEURAL_PERSISTENCE,
             neural_persistence.draw(_persistences(study, features), bends=bends, alarms=study.alarms),
         )
-    if _measured(study, "h0_total"):
+    if _measured(study, H0_TOTAL):
         bends_of_cloud = _rips_bends(study)
         drawn = vietoris_rips.draw(features, runs, scope=cloud, bends=bends_of_cloud, alarms=study.alarms)
         yield "vietoris_rips", drawn
-    if len(metrics) and _measured(study, "h0_total"):
-        notes = rho_notes(study.leading, runs, target=study.target, column=study.column(H0))
+    if len(metrics) and _measured(study, H0_TOTAL):
+        notes = rho_notes(study.leading, runs, target=study.target, column=study.column(RIPS, H0_TOTAL))
         yield "loss_against_h0", loss_against_h0.draw(features, metrics, runs, scope=cloud, notes=notes)
     if study.target:
         yield "correlations", _correlations(study)
@@ -96,7 +97,9 @@ def _over_time(study: Study) -> Iterator[tuple[str, Figure]]:
 
 def shown_together(study: Study) -> list[str]:
     """Return what the picture of the whole study shows; empty where that is less than two things."""
-    found = overview.panels(study.whole, study.metrics, study.runs, _fitted(study), quantity=study.column(H0))
+    found = overview.panels(
+        study.whole, study.metrics, study.runs, _fitted(study), quantity=study.column(RIPS, H0_TOTAL)
+    )
     return found if len(found) > 1 else []
 
 
@@ -105,8 +108,7 @@ def _fitted(study: Study) -> pd.DataFrame:
 
 
 def _persistences(study: Study, features: pd.DataFrame) -> neural_persistence.Persistences:
-    name = neural_persistence.PROBE
-    null = nulls_by_feature(study.series.catalogue, name).get(name)
+    null = nulls_by_feature(study.series.catalogue, NEURAL_PERSISTENCE).get(PERSISTENCE.name)
     return neural_persistence.Persistences(features, study.runs, study.filtration, null)
 
 
@@ -134,7 +136,7 @@ def ill_logs(study: Study) -> dict[str, list[tuple[str, float]]]:
 
 def _rips_bends(study: Study) -> dict[str, pd.DataFrame]:
     """Return the changepoints of each feature of the cloud, by its name."""
-    columns = {name: study.column(f"rips/euclidean/pooled/{name}") for name in vietoris_rips.FEATURES}
+    columns = {feature.name: study.column(RIPS, feature) for feature in vietoris_rips.FEATURES}
     return {name: bends_of(study.bends, column) for name, column in columns.items()}
 
 
@@ -144,10 +146,10 @@ def _drawn_run(study: Study) -> str:
     return [run for run in study.ordered if run in kept][-1]
 
 
-def _measured(study: Study, feature: str) -> bool:
+def _measured(study: Study, feature: Feature) -> bool:
     """Return whether any checkpoint has this feature: a figure of nothing is left out."""
     return any(
-        np.isfinite(rows.loc[rows["feature"] == feature, "value"].to_numpy(float)).any()
+        np.isfinite(rows.loc[rows["feature"] == feature.name, "value"].to_numpy(float)).any()
         for rows in (study.whole, study.features)
     )
 

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from itertools import chain
+
 import pandas as pd
 
 from toposcope.analysis.ends import first_last
 from toposcope.analysis.forms import NONE, interval, number, step_and_part, whole
 from toposcope.analysis.study import Study
-from toposcope.analysis.subjects import H0, H1, NP
+from toposcope.probes.weights.features import H0_TOTAL, H1_TOTAL, NEURAL_PERSISTENCE, PERSISTENCE, RIPS
 from toposcope.report.weights.pictures import has_curves
 from toposcope.tabular import Table
+from toposcope.types import Use
 
 _MOST_OPEN = 24
 """A table with more lines than this starts closed."""
@@ -19,10 +22,11 @@ def runs_table(study: Study) -> Table:
     """Return what was measured: a line per run with its first and last values."""
     forms = {
         study.target: "{:.3f}",
-        study.column(NP): "{:.4f}",
-        study.column(H0): "{:.1f}",
-        study.column(H1): "{:.2f}",
+        study.column(NEURAL_PERSISTENCE, PERSISTENCE): "{:.4f}",
+        study.column(RIPS, H0_TOTAL): "{:.1f}",
+        study.column(RIPS, H1_TOTAL): "{:.2f}",
     }
+    forms |= dict.fromkeys(study.brought(Use.END), "{:.4g}")
     forms = {column: form for column, form in forms.items() if _values(study, column).notna().any()}
     counts = study.series.values.groupby("run")["step"].agg(["count", "max"])
     frame = study.runs[["run", "parameters", "seed"]].set_index("run").join(counts)
@@ -56,6 +60,12 @@ def runs_table(study: Study) -> Table:
     )
 
 
+def _led(study: Study) -> list[str]:
+    """Return the columns whose phases and segments are told: two of ours, and those of further probes."""
+    ours = (study.column(NEURAL_PERSISTENCE, PERSISTENCE), study.column(RIPS, H0_TOTAL))
+    return [*filter(None, ours), *study.brought(Use.CHANGE)]
+
+
 def _values(study: Study, column: str, run: str | None = None) -> pd.Series:
     """Return the values of a column, of one run or of all."""
     table = study.series.values if run is None else study.series.of_run(run)
@@ -71,7 +81,7 @@ def _moved(line: pd.Series, column: str, form: str, values: pd.Series) -> str:
 
 def phases_table(study: Study) -> Table:
     """Return what published rules see of phases in neural persistence and H0."""
-    wanted = [study.column(NP), study.column(H0)]
+    wanted = _led(study)
     rows = [
         (
             study.labels.label(str(line["column"])),
@@ -99,10 +109,10 @@ def phases_table(study: Study) -> Table:
 
 def segments_table(study: Study) -> Table:
     """Return the segments between changepoints of neural persistence and H0."""
-    wanted = [study.column(NP), study.column(H0)]
+    wanted = _led(study)
     rows = []
-    shown = pd.concat([study.bends[study.bends["column"] == column] for column in wanted])
-    for line in shown.to_dict("records"):
+    told = (study.bends[study.bends["column"] == column].to_dict("records") for column in wanted)
+    for line in chain.from_iterable(told):
         start = (
             f"{number(line['start_step'], '{:,.0f}')} {interval(line, 'start_low', 'start_high', '{:,.0f}')}"
         )

@@ -1,0 +1,54 @@
+"""What leads a study and was measured by probes from elsewhere: a curve for each, beside its null."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import pandas as pd
+from matplotlib.figure import Figure
+
+from toposcope.analysis.lines import of_column
+from toposcope.figures.lines import draw_null, draw_sizes
+from toposcope.figures.series import sizes
+from toposcope.figures.style import house, new_figure
+
+
+def draw(
+    features: pd.DataFrame, runs: pd.DataFrame, columns: Sequence[str], catalogue: pd.DataFrame
+) -> Figure:
+    """Draw a panel for each column against the step, one line a size; grey bands are nulls.
+
+    Parameters
+    ----------
+    features
+        The store's features table.
+    runs
+        Columns run, family, parameters.
+    columns
+        What to draw, in reading order: at least one.
+    catalogue
+        What the columns are: `SeriesTable.catalogue`. Labels, units and nulls are read from it.
+
+    Returns
+    -------
+    Figure
+        Lines are means over the draws, bands their 95% interval; with seeds, over the seeds. Grey: where one
+        more value of the null would fall with 95% probability.
+    """
+    lines = {str(line["column"]): line for line in catalogue.to_dict("records")}
+    nulls = {str(line["null_of"]): line for line in lines.values()}
+    groups = sizes(runs)
+    across = min(2, len(columns))
+    down = math.ceil(len(columns) / across)
+    with house():
+        figure, axes = new_figure(2.5 * down + 0.4, rows=down, columns=across)
+        for ax, column in zip(axes.flat, columns, strict=False):
+            ax.set_title(str(lines[column]["label"]))
+            if column in nulls:
+                draw_null(ax, of_column(features, nulls[column]), groups)
+            rows = of_column(features, lines[column])
+            draw_sizes(ax, rows, groups, unit=str(lines[column]["unit"]))
+        for ax in axes.flat[len(columns) :]:
+            ax.set_axis_off()
+    return figure
