@@ -44,7 +44,7 @@ def test_the_readme_runs(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     text = README.read_text(encoding="utf-8").split("## From Python")[1].split("\n## ")[0]
     blocks = re.findall(r"```python\n(.*?)```", text, re.S)
-    assert len(blocks) == 8
+    assert len(blocks) == 9
     space: dict[str, object] = {}
     for block in blocks:
         assert (
@@ -59,6 +59,7 @@ def test_the_readme_runs(tmp_path, monkeypatch):
     assert set(space["slopes"].features()["probe"]) == {"sharpness"}  # type: ignore[attr-defined]
     assert set(space["both"].features()["run"]) == {place.name for place in space["places"]}  # type: ignore
     assert (tmp_path / "tables" / "features.csv").is_file()
+    assert len(space["tables"]) == 9  # type: ignore[arg-type]
     assert space["monitor"].counts["measured"] >= 1  # type: ignore[attr-defined]
     assert {"column", "verdict"} <= set(space["analysis"].families)  # type: ignore[attr-defined]
 

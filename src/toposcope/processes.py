@@ -12,11 +12,13 @@ import multiprocessing as mp
 import os
 import pickle
 import signal
+import sys
 import threading
 import traceback
 from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator
 from concurrent.futures import Future
+from contextlib import contextmanager
 from dataclasses import dataclass
 from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
@@ -54,6 +56,24 @@ def begun(make: Callable[[], R]) -> Future[R]:
 
     threading.Thread(target=work, daemon=True).start()
     return future
+
+
+@contextmanager
+def without_script() -> Iterator[None]:
+    """Let the processes that start inside leave the caller's script alone: they would run it once more.
+
+    A script that does its work at its top level, without asking whether its name is "__main__", would start
+    processes of its own there. What a task needs of the script travels by value (cloudpickle).
+    """
+    main = sys.modules["__main__"]
+    place, spec = main.__dict__.pop("__file__", None), main.__spec__
+    main.__spec__ = None
+    try:
+        yield
+    finally:
+        main.__spec__ = spec
+        if place is not None:
+            main.__file__ = place
 
 
 class LostProcessError(RuntimeError):
@@ -129,7 +149,8 @@ class _Crew(Generic[T, M, R]):
     def _hire(self) -> None:
         ours, theirs = _SPAWN.Pipe()
         process = _SPAWN.Process(target=_work, args=(theirs,), daemon=True)
-        process.start()
+        with without_script():
+            process.start()
         theirs.close()  # or the death of the process would not close the channel
         hand = self._hands[ours] = _Hand(process, ours, self._waiting.popleft())
         # Not an argument of the process: the loss of one that has not read it all would never be noticed.

@@ -15,6 +15,7 @@ import numpy as np
 from toposcope.errors import InputError
 from toposcope.kernels.threads import run_blocks
 from toposcope.landscape.directions import Directions
+from toposcope.processes import without_script
 from toposcope.progress import Progress
 
 if TYPE_CHECKING:
@@ -207,7 +208,8 @@ def _in_processes(
     with ProcessPoolExecutor(
         evaluation.jobs, mp_context=get_context("spawn"), initializer=_start, initargs=(sent,)
     ) as pool:
-        futures = [pool.submit(_work, i, points) for i, points in work]
+        with without_script():
+            futures = [pool.submit(_work, i, points) for i, points in work]
         for future in as_completed(futures):
             yield future.result()
 

@@ -6,6 +6,7 @@ paper lacks: the same mixture with the last loss seen in place of the topologica
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 
 import numpy as np
@@ -42,11 +43,12 @@ def loss_only(steps: np.ndarray, losses: np.ndarray, final_step: float) -> float
     """
     x = np.asarray(steps, float) + 1.0
     try:
-        with np.errstate(all="ignore"):
+        with np.errstate(all="ignore"), warnings.catch_warnings():
+            warnings.simplefilter("ignore", OptimizeWarning)  # on the covariance, which nobody asks for
             found, _ = curve_fit(
                 _power, x, losses, p0=(10.0, 0.1, losses[-1]), bounds=([0, 0, 0], [100, 2, 20]), maxfev=10_000
             )
-    except (RuntimeError, ValueError, OptimizeWarning):
+    except (RuntimeError, ValueError):
         return float("nan")
     return float(_power(final_step + 1.0, *found))
 

@@ -56,7 +56,7 @@ def printed() -> Mapping[str, Any]:
     return tomllib.loads((resources.files("toposcope.papers") / "seed004.toml").read_text("utf-8"))
 
 
-def reproduce(runs: str | Path, folder: Path, *, jobs: int = 1, quiet: bool = False) -> list[Section]:
+def reproduce(runs: str | Path, folder: str | Path, *, jobs: int = 1, quiet: bool = False) -> list[Section]:
     """Measure `runs` (run folders or step files) and return the paper's Tables 1 to 7 beside them.
 
     Parameters
@@ -73,7 +73,7 @@ def reproduce(runs: str | Path, folder: Path, *, jobs: int = 1, quiet: bool = Fa
     """
     from toposcope.papers import seed004_tables as tables
 
-    measured = measure(runs, folder, jobs=jobs, quiet=quiet)
+    measured = measure(runs, Path(folder), jobs=jobs, quiet=quiet)
     return [
         tables.models(measured),
         tables.persistence(measured, "h0"),

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 
 from toposcope.errors import InputError, MissingExtraError
 from toposcope.monitor.page.security import is_loopback
+from toposcope.processes import without_script
 
 if TYPE_CHECKING:
     import uvicorn
@@ -134,7 +135,8 @@ def beside(store: str | Path, port: int, *, host: str = HOST, published: str = "
     child_of = (str(store), host, token, published, listening, os.getpid())
     context = multiprocessing.get_context("spawn")
     child = context.Process(target=_serve_child, args=child_of)
-    child.start()
+    with without_script():
+        child.start()
     try:
         yield address(host, listening.getsockname()[1], token)
     finally:
