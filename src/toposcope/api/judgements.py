@@ -121,9 +121,10 @@ def report(
     --------
     >>> import tempfile
     >>> import pandas as pd
+    >>> import toposcope as ts
     >>> frame = pd.DataFrame({"step": range(30), "loss": [5 / (i + 2) for i in range(30)],
     ...     "mine": [i**0.5 for i in range(30)]})
-    >>> made = report(frame, tempfile.mkdtemp())
+    >>> made = ts.report(frame, tempfile.mkdtemp())
     >>> made.page.name, sorted(path.name for path in made.page.parent.iterdir())
     ('index.html', ['figures', 'index.html', 'report.md', 'tables'])
     """

@@ -85,7 +85,8 @@ def train(
     Examples
     --------
     >>> import tempfile
-    >>> made = train("demo", tempfile.mkdtemp(), models=["tiny-3k"], seeds=[1], overrides={"steps": 2})
+    >>> import toposcope as ts
+    >>> made = ts.train("demo", tempfile.mkdtemp(), models=["tiny-3k"], seeds=[1], overrides={"steps": 2})
     >>> made[0].run.run, made[0].status, made.tables["runs"].shape
     ('tiny-3k-seed1', 'trained', (1, 8))
     """

@@ -14,6 +14,7 @@ import pytest
 
 from toposcope.monitor.journal import Journal
 from toposcope.monitor.page.serve import HOST, bound, server
+from toposcope.probes.weights.features import PERSISTENCE
 from toposcope.store import KeptDiagram, Result, Store, Unit
 from toposcope.types import Diagram, Feature, Kind, Role, Row, Run, Scope
 
@@ -21,7 +22,9 @@ HOSTILE = '<img src=x onerror="alert(1)">'
 """A run's name that is markup, and stays text."""
 
 PROBE = "neural_persistence"
-MEASURED = Feature(PROBE, label="neural persistence", unit="", kind=Kind.TOPOLOGY, primary=True)
+MEASURED = Feature(
+    PROBE, label="neural persistence", kind=Kind.TOPOLOGY, primary=True, leads=PERSISTENCE.leads
+)
 DECLARED = (MEASURED, Feature(f"{PROBE}_shuffled", label="its null", kind=Kind.NULL, null_of=MEASURED))
 
 
