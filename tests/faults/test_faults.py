@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import gc
 import subprocess
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -63,7 +61,7 @@ ELSEWHERE = {
     "landscape": lambda given, out: ["landscape", given / "runs", "--out", out],
     "reproduce": lambda given, out: ["reproduce", "landscape", "--runs", given / "runs", "--out", out],
 }
-"""Other commands that write: test_surfaces and test_reproduce hurt two, benchmarks/faults.py all of them."""
+"""Other commands that write: test_surfaces and test_reproduce hurt two of them, fill their disk and let two write at once."""
 
 
 def alone(line: list[object]) -> list[object]:
@@ -151,35 +149,6 @@ def test_two_writers_at_once(name: str, given: Path, reference: dict[str, object
         assert "Traceback" not in err
     assert call(*alone(case.line(given, out))) == 0
     assert case.made(out) == reference[name]
-
-
-@pytest.fixture
-def mount(tmp_path: Path) -> Iterator[Callable[[str], Path]]:
-    """Return what mounts a small file system with the options it is given."""
-    mounted: list[Path] = []
-
-    def make(options: str) -> Path:
-        place = tmp_path / f"disk{len(mounted)}"
-        place.mkdir()
-        line = ["mount", "-t", "tmpfs", "-o", options, "tmpfs", str(place)]
-        if subprocess.run(line, capture_output=True, check=False).returncode != 0:
-            pytest.skip("mounting a small file system is not allowed here")
-        mounted.append(place)
-        return place
-
-    yield make
-    for place in mounted:
-        unmount(place)
-
-
-def unmount(place: Path) -> None:
-    """Unmount: refused while anything holds a file open there; a process may take a moment to end."""
-    gc.collect()  # what an error's traceback held
-    for _ in range(50):
-        if subprocess.run(["umount", str(place)], capture_output=True, check=False).returncode == 0:
-            return
-        time.sleep(0.2)
-    subprocess.run(["umount", str(place)], check=True)
 
 
 @pytest.mark.parametrize("name", list(CASES))

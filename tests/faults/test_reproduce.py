@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -16,12 +18,24 @@ def made(out: Path) -> object:
     return measured(out, "stores/seed004", "stores/text"), (out / "seed004.md").read_text()
 
 
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write_paper_runs(tmp_path_factory.mktemp("given") / "paper")
+
+
+@pytest.fixture(scope="module")
+def whole(runs: Path, tmp_path_factory: pytest.TempPathFactory) -> object:
+    out = tmp_path_factory.mktemp("whole")
+    assert call("reproduce", "seed004", "--runs", runs, "--jobs", 1, "--out", out) == 0
+    return made(out)
+
+
 @pytest.mark.slow
-def test_a_study_hurt_again_and_again_goes_on_to_the_same_end(tmp_path: Path) -> None:
-    runs = write_paper_runs(tmp_path / "given")
-    out, whole = tmp_path / "out", tmp_path / "whole"
+def test_a_study_hurt_again_and_again_goes_on_to_the_same_end(
+    runs: Path, whole: object, tmp_path: Path
+) -> None:
+    out = tmp_path / "out"
     line = ["reproduce", "seed004", "--runs", runs, "--jobs"]
-    assert call(*line, 1, "--out", whole) == 0
     first, second = out / "stores" / "seed004", out / "stores" / "text"
     both = command(*line, 2, "--out", out)
     hurt_until_interrupted(
@@ -33,4 +47,31 @@ def test_a_study_hurt_again_and_again_goes_on_to_the_same_end(tmp_path: Path) ->
     hurt_until_interrupted(both, ("all workers killed", after(second, 1)), ("SIGTERM", after(second, 2)))
     assert not (out / "seed004.md").exists()
     assert call(*line, 1, "--out", out) == 0
-    assert made(out) == made(whole)
+    assert made(out) == whole
+
+
+@pytest.mark.slow
+def test_two_writers_of_a_study_leave_what_one_does(runs: Path, whole: object, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    line = command("reproduce", "seed004", "--runs", runs, "--jobs", 1, "--out", out)
+    both = [
+        subprocess.Popen(line, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True) for _ in "ab"
+    ]
+    for process in both:
+        err = process.communicate(timeout=240)[1]
+        assert process.returncode == 0, err
+        assert "Traceback" not in err
+    assert made(out) == whole
+
+
+@pytest.mark.slow
+def test_a_disk_that_a_study_fills(
+    runs: Path, whole: object, mount: Callable[[str], Path], capsys: pytest.CaptureFixture[str]
+) -> None:
+    disk = mount("size=64k")
+    line = ["reproduce", "seed004", "--runs", runs, "--jobs", 1, "--out", disk / "out"]
+    assert call(*line) == 1
+    assert "the disk is full" in capsys.readouterr().err.splitlines()[-1]
+    subprocess.run(["mount", "-o", "remount,size=64m", str(disk)], check=True)
+    assert call(*line) == 0
+    assert made(disk / "out") == whole
