@@ -61,7 +61,7 @@ ELSEWHERE = {
     "landscape": lambda given, out: ["landscape", given / "runs", "--out", out],
     "reproduce": lambda given, out: ["reproduce", "landscape", "--runs", given / "runs", "--out", out],
 }
-"""Other commands that write: test_surfaces and test_reproduce hurt two of them, fill their disk and let two write at once."""
+"""Other commands that write: test_surfaces and test_reproduce hurt two, fill the disk and let two write."""
 
 
 def alone(line: list[object]) -> list[object]:
