@@ -136,10 +136,13 @@ Strike = tuple[str, Callable[[], bool]]
 """A fault, and what says that its moment has come."""
 
 
-def hurt(line: Sequence[str], *strikes: Strike, limit: float = 300.0) -> tuple[Ending, list[int]]:
+def hurt(
+    line: Sequence[str], *strikes: Strike, limit: float = 300.0, at_work: bool = False
+) -> tuple[Ending, list[int]]:
     """Start a command, hurt it by one strike after the other, each when it is ready, and wait for its end.
 
-    Return how it ended, and how many workers it had at each strike that found it running.
+    With `at_work` a strike waits for a worker, too: those that were killed may not be replaced yet. Return
+    how it ended, and how many workers it had at each strike that found it running.
     """
     start = time.monotonic()
     process = subprocess.Popen(
@@ -152,7 +155,9 @@ def hurt(line: Sequence[str], *strikes: Strike, limit: float = 300.0) -> tuple[E
     )
     had = []
     for fault, ready in strikes:
-        while not ready() and process.poll() is None and time.monotonic() - start < limit:
+        while not (ready() and (workers(process.pid) or not at_work)):
+            if process.poll() is not None or time.monotonic() - start >= limit:
+                break
             time.sleep(0.01)
         if process.poll() is None:
             had.append(len(workers(process.pid)))
@@ -170,7 +175,7 @@ def hurt(line: Sequence[str], *strikes: Strike, limit: float = 300.0) -> tuple[E
 
 def hurt_until_interrupted(line: Sequence[str], *strikes: Strike) -> None:
     """Hurt a command whose last strike interrupts it: it ends at once, with one line that says so."""
-    ending, had = hurt(line, *strikes)
+    ending, had = hurt(line, *strikes, at_work=True)
     assert len(had) == len(strikes), f"{strikes[len(had)][0]} came after the end"
     assert all(had)
     assert ending.code == 1, ending.err

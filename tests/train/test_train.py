@@ -354,16 +354,14 @@ def test_subword_runs_keep_their_tokenizer(small_text: Path, tmp_path: Path) -> 
 
 
 def test_a_worker_that_dies_is_reported(small_recipe: str, tmp_path: Path) -> None:
-    """The script ends every process that imports it, as the worker processes do."""
+    """The script hands its workers something that ends them: it travels by value."""
     script = (
-        "import os, sys; from toposcope.train import train\n"
-        "def main():\n"
-        "    results = train(sys.argv[1], sys.argv[2], jobs=2)\n"
-        "    print([result.problem for result in results])\n"
-        "if __name__ == '__main__':\n"
-        "    main()\n"
-        "else:\n"
+        "import os, sys; from toposcope.train import pool, train\n"
+        "def ended(data):\n"
         "    os._exit(9)\n"
+        "pool._trainer = ended\n"
+        "results = train(sys.argv[1], sys.argv[2], jobs=2)\n"
+        "print([result.problem for result in results])\n"
     )
     file = tmp_path / "script.py"
     file.write_text(script)
