@@ -16,8 +16,9 @@ import toposcope as ts
 from toposcope.analysis.findings import Finding
 from toposcope.api import Audit, Reply
 from toposcope.figures.style import new_figure
+from toposcope.repeats import AuditFinding
 from toposcope.train import Trained, TrainedRun
-from toposcope.types import AuditFinding, Run
+from toposcope.types import Run
 
 OF_ARRAYS = {"neural_persistence", "rips", "weight_diagram"}
 """Functions that return a number or diagrams of an array."""

@@ -261,41 +261,6 @@ class Checkpoint:
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
-    """Something said of a tensor at a step of a run, or of many at once.
-
-    `step` is None and `tensor` empty where it concerns no single one. Where a line stands for `count` equal
-    ones, `run`, `step`, `tensor` and the message's beginning are those of the first, and `runs`, `steps` and
-    `tensors` hold every one that it was said of; they are empty where it stands for itself.
-    """
-
-    run: str
-    step: int | None
-    tensor: str
-    message: str
-    count: int = 1
-    runs: tuple[str, ...] = ()
-    steps: tuple[int, ...] = ()
-    tensors: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class AuditFinding(Told):
-    """Something wrong with a series, or many equal things; `fault` is its kind.
-
-    >>> print(AuditFinding("a", 100, "", "the file ends too early", fault="unreadable"))
-    a step 100: unreadable: the file ends too early
-    """
-
-    fault: str = ""
-
-    def __str__(self) -> str:
-        """Return where, what, and in words."""
-        at = "" if self.step is None else f" step {self.step}"
-        return f"{self.run}{at}: {self.fault}: {self.message}"
-
-
-@dataclass(frozen=True, slots=True)
 class Matrix:
     """One weight matrix of a checkpoint: `values` has shape (n_out, n_in), float32 or the stored 16-bit type.
 

@@ -10,11 +10,12 @@ import pytest
 from safetensors.numpy import save_file
 
 from toposcope.monitor import audits
-from toposcope.monitor.audits import REST, FolderAudit
+from toposcope.monitor.audits import REST, FolderAudit, _gone
 from toposcope.monitor.follow import Follower
 from toposcope.monitor.sidecar import Sidecar
 from toposcope.probes.registry import weight_probes
 from toposcope.probes.weights.options import WeightOptions
+from toposcope.repeats import AuditFinding
 from toposcope.sources import audit, open_series
 from toposcope.store import Store
 
@@ -124,3 +125,11 @@ def test_an_audit_rests_as_many_times_as_long_as_it_took(tmp_path, monkeypatch):
         looked.look(follower.look().complete)
         now[0] += 3 * REST
     assert made == [(1, True), (2, True)]
+
+
+def test_what_was_rotated_away_keeps_how_many_it_stands_for():
+    many = AuditFinding("run", 10, "q", "is zero", count=20, steps=(10, 20), tensors=("q", "k"), fault="zero")
+    assert _gone(many, {("run", 30)}) == many
+    half = _gone(many, {("run", 20)})
+    assert (half.count, half.steps, half.tensors) == (10, (10,), ("q", "k"))
+    assert _gone(many, {("run", 10), ("run", 20)}) is None

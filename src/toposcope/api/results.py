@@ -9,8 +9,9 @@ from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
+from toposcope.repeats import AuditFinding
 from toposcope.tabular import Tables, answered, counted
-from toposcope.types import AuditFinding, Normalization, Scope
+from toposcope.types import Normalization, Scope
 
 if TYPE_CHECKING:
     import pandas as pd

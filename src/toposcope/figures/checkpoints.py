@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from matplotlib.axes import Axes
 
 from toposcope.figures.style import MUTED, OKABE_ITO, on_axes, say_empty, step_axis
-from toposcope.types import AuditFinding
+from toposcope.repeats import AuditFinding
 
 MOST = 40
 """Runs that have a line; of more, those with findings first."""

@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import dataclasses
 import time
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection
 from pathlib import Path
-from typing import Any
 
 from toposcope.errors import InputError
 from toposcope.monitor.follow import Follower
-from toposcope.repeats import together
+from toposcope.repeats import AuditFinding, together
 from toposcope.sources.audit import audit
 from toposcope.sources.series import Series
 from toposcope.store import Store
-from toposcope.types import AuditFinding
 
 REST = 20.0
 """An audit rests so many times as long as it took: it reads a sample of every checkpoint that is there."""
@@ -70,28 +68,20 @@ class FolderAudit:
 
     def _kept(self, series: Series) -> list[AuditFinding]:
         """Return the earlier findings about checkpoints that are no longer in the folder."""
-        known = self._store.audit()
         present = {(at.run, at.step) for at in series}
-        lines = known[(known["uri"] == self._uri) & known["step"].notna()].to_dict("records")
-        return [found for line in lines if (found := _gone({str(k): v for k, v in line.items()}, present))]
+        known = (one for one in self._store.audited(self._uri) if one.step is not None)
+        return [found for one in known if (found := _gone(one, present))]
 
 
-def _gone(line: Mapping[str, Any], present: Collection[tuple[str, int]]) -> AuditFinding | None:
-    """Return a line of the store as far as its checkpoints are gone; None when they are all there."""
-    runs, steps, tensors = (
-        () if line[name] is None else tuple(line[name]) for name in ("runs", "steps", "tensors")
-    )
-    gone = tuple(
-        int(step)
-        for step in steps or (line["step"],)
-        if any((run, int(step)) not in present for run in runs or (line["run"],))
-    )
+def _gone(finding: AuditFinding, present: Collection[tuple[str, int | None]]) -> AuditFinding | None:
+    """Return a finding as far as its checkpoints are gone; None when they are all there."""
+    runs, steps = finding.runs or (finding.run,), finding.steps or (finding.step,)
+    gone = tuple(step for step in steps if any((run, step) not in present for run in runs))
     if not gone:
         return None
-    return AuditFinding(
-        line["run"], gone[0], line["tensor"], line["message"], runs=runs, steps=gone if steps else (),
-        tensors=tensors, fault=line["fault"],
-    )  # fmt: skip
+    count = max(1, round(finding.count * len(gone) / len(steps)))
+    held = tuple(step for step in gone if step is not None) if finding.steps else ()
+    return dataclasses.replace(finding, step=gone[0], steps=held, count=count)
 
 
 def _is_there(series: Series, finding: AuditFinding) -> bool:

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from toposcope.repeats import AuditFinding
 from toposcope.sources.audit_evidence import StepEvidence, TensorEvidence
-from toposcope.types import AuditFinding
 
 SMALL = 64
 """Tensors with fewer elements fluctuate too much to be judged by their step-to-step change."""

@@ -14,6 +14,7 @@ import numpy as np
 import pandas as pd
 
 from toposcope.errors import SourceError, did_you_mean
+from toposcope.repeats import AuditFinding
 from toposcope.sources import history
 from toposcope.sources.content import (
     Signature,
@@ -28,7 +29,7 @@ from toposcope.sources.matrices import stream_matrices, why_skipped
 from toposcope.sources.memory import Tensors, derived_entry
 from toposcope.sources.reader import Reader
 from toposcope.tabular import Tables, answered, counted
-from toposcope.types import AuditFinding, Checkpoint, Matrix, Run
+from toposcope.types import Checkpoint, Matrix, Run
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

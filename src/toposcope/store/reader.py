@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
+from toposcope.repeats import AuditFinding
 from toposcope.store import log, newest, parts
 from toposcope.store.reading import expression, steady
 from toposcope.store.schema import TABLES
 from toposcope.tabular import Tables, answered, counted
-from toposcope.types import AuditFinding, Status
+from toposcope.types import Status
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -50,6 +51,11 @@ class StoreReader:
         """Return what the audits of the series found."""
         return self._whole("audit").to_pandas()
 
+    def audited(self, uri: str | None = None) -> list[AuditFinding]:
+        """Return what the audits of all series, or of one, found, as findings."""
+        lines = self._whole("audit").to_pylist()
+        return [_finding(line) for line in lines if uri in (None, line["uri"])]
+
     def features(
         self, probe: str | None = None, feature: str | Sequence[str] | None = None, run: str | None = None
     ) -> pd.DataFrame:
@@ -77,7 +83,7 @@ class StoreReader:
     @property
     def findings(self) -> tuple[AuditFinding, ...]:
         """What an audit of the checkpoints found, and what could not be measured."""
-        audited = [_finding(line) for line in self._whole("audit").drop(["uri"]).to_pylist()]
+        audited = self.audited()
         failed = self._measured("features", status=str(Status.FAILED)).to_pylist()
         lost = (
             AuditFinding(
@@ -157,4 +163,5 @@ class StoreReader:
 def _finding(line: dict[str, Any]) -> AuditFinding:
     """Return a line of the table of an audit as what was found."""
     many = {name: tuple(line[name] or ()) for name in ("runs", "steps", "tensors")}
-    return AuditFinding(**{**line, **many, "count": line["count"] or 1})
+    known = {name: value for name, value in line.items() if name != "uri"}
+    return AuditFinding(**{**known, **many, "count": line["count"] or 1})

@@ -13,9 +13,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from toposcope.probes.snapshot import RunReader, unless_unreadable
-from toposcope.repeats import together
+from toposcope.repeats import AuditFinding, together
 from toposcope.store.looks import look_file, read_look, write_look
-from toposcope.types import AuditFinding, Checkpoint
+from toposcope.types import Checkpoint
 
 if TYPE_CHECKING:
     import numpy as np

@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from toposcope.repeats import AuditFinding
 from toposcope.tabular import Tables, answered
-from toposcope.types import AuditFinding, Run
+from toposcope.types import Run
 
 if TYPE_CHECKING:
     import pandas as pd
