@@ -21,6 +21,8 @@ _STRAIGHT = 0.8
 """Up to which share of its expected time the work under way is taken to go on evenly; then ever slower."""
 _CREEP = 4.0
 """How many times the time left a share that is ahead of the true one takes for its rest, or rather more."""
+_NEARLY = 0.99
+"""The most that is said of work that goes on."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -219,7 +221,7 @@ class Progress:
         if standing is not None and self.done != self.total:
             share, left = standing
             of = f"/{self.total}" if self.total else ""
-            text = f"{share:.0%}, {self.done}{of} units{self._failures()}, {_left(left)} {note}"
+            text = f"{min(share, _NEARLY):.0%}, {self.done}{of} units{self._failures()}, {_left(left)} {note}"
         else:
             rate = 0.0 if self._work != (self.total or 0) else self._rate()
             speed = f", {rate:.1f}/s" if rate else ""

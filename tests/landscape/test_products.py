@@ -65,6 +65,10 @@ def test_differences_of_gradients_stand_in_for_a_missing_second_derivative(objec
     vector = torch.linspace(-1, 1, objective.n_parameters, dtype=torch.float64)
     torch.testing.assert_close(product(vector), dense @ vector, atol=1e-6, rtol=1e-5)
     assert product.method == "finite differences"
+    gauss_newton = once.gauss_newton()
+    torch.testing.assert_close(gauss_newton(vector), objective.gauss_newton()(vector), atol=1e-6, rtol=1e-5)
+    assert gauss_newton.method == "finite differences"
+    assert float(gauss_newton(torch.zeros_like(vector)).norm()) == 0.0
 
 
 def test_gauss_newton_is_the_hessian_of_a_model_linear_in_its_parameters() -> None:

@@ -77,10 +77,10 @@ class Curvature(Probe):
         top = float(pairs.values[0])
         low = self._top(lambda v: hessian(v) - max(top, 0.0) * v, objective, 1, {**axes, "end": "low"})
         rows += self._eigenvalue(snapshot, MODEL, "bottom_eigenvalue", low, draw, note, shift=max(top, 0.0))
-        gauss = self._top(objective.gauss_newton(), objective, 1, {**axes, "matrix": "gauss-newton"})
-        rows += self._eigenvalue(
-            snapshot, MODEL, "gauss_newton_top", gauss, draw, f"{gauss.products} products"
-        )
+        matrix = objective.gauss_newton()
+        gauss = self._top(matrix, objective, 1, {**axes, "matrix": "gauss-newton"})
+        note = f"{matrix.method}, {gauss.products} products"
+        rows += self._eigenvalue(snapshot, MODEL, "gauss_newton_top", gauss, draw, note)
         rows += self._trace(snapshot, objective, hessian, draw, axes)
         return rows + self._layers(snapshot, objective, draw, axes)
 
