@@ -360,6 +360,9 @@ def test_a_plan_above_a_day_needs_a_yes(
     assert "--steps last (about 2.0 days)" in err
     assert "0:30" not in err
     assert not out.exists()
+    code, _, err = call("weights", runs, "--out", out, "--features", "baselines")
+    assert code == 2
+    assert "--features baselines --steps last (about 2.0 days)" in err  # powers of two take days, too
     code, _, _ = call("weights", runs, "--out", out, "--features", "baselines", "--yes")
     assert code == 0
 

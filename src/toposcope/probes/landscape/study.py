@@ -65,7 +65,9 @@ class LandscapeStudy:
         found = replace(self, partners=partners_of(series.runs, list(series)))
         if not self._multiplies:
             return found
-        return replace(found, products=timed_products(series, self.source, self.options))
+        found.cost(series)  # what is refused need not be timed
+        shapes = _shapes(series, series.names[0])
+        return replace(found, products=timed_products(series, self.source, self.options, shapes))
 
     @property
     def _multiplies(self) -> bool:

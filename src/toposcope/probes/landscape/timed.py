@@ -3,19 +3,25 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from toposcope.errors import InputError
+from toposcope.landscape.cost import FORWARDS
 from toposcope.landscape.lanczos import random_start
 from toposcope.models.curvature import TWICE
 from toposcope.models.loading import local_path, run_folder_of
+from toposcope.probes.landscape.cost import cost_of_shapes, seconds_of
 from toposcope.probes.snapshot import RunReader
 
 if TYPE_CHECKING:
     from toposcope.probes.landscape.options import LandscapeOptions
     from toposcope.probes.landscape.source import ObjectiveSource
     from toposcope.sources.series import Series
+
+
+_MOST_SECONDS = 10.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,16 +43,20 @@ class HessianProducts:
         )
 
 
-def timed_products(series: Series, source: ObjectiveSource, options: LandscapeOptions) -> HessianProducts:
+def timed_products(
+    series: Series, source: ObjectiveSource, options: LandscapeOptions, shapes: Sequence[tuple[int, int]]
+) -> HessianProducts:
     """Return what products with the Hessian of a series' models take, from the first checkpoint's model.
 
-    The project's own models can be differentiated twice and are not opened. Of the hub nothing is fetched
-    for it. A model that does not open is not looked at; the sweep tells why.
+    The project's own models can be differentiated twice and are not opened. Not looked at are those of the
+    hub, of which nothing is fetched for it, those where two products take more than some seconds by their
+    `shapes`, and those that do not open, of which the sweep tells.
     """
     first = next(iter(series))
     if run_folder_of(first) is not None:
         return HessianProducts(looked=True)
-    if not local_path(first).is_dir():
+    expected = seconds_of(cost_of_shapes(shapes, options, 2 * FORWARDS["hessian"]))
+    if expected > _MOST_SECONDS or not local_path(first).is_dir():
         return HessianProducts()
     snapshot = RunReader(series, series.of_run(first.run))[0]
     try:
