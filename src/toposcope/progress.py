@@ -210,7 +210,8 @@ class Progress:
         if self._bar is None or standing is None:
             return
         bar, task = self._bar
-        note = f"{self._counted()}, {_left(standing[1])} {self._note}".rstrip()
+        left = "" if self.done == self.total else f", {_left(standing[1])}"
+        note = f"{self._counted()}{left} {self._note}".rstrip()
         bar.update(task, completed=standing[0] * (self.total or 0), note=note)
 
     def _failures(self) -> str:
