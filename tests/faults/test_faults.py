@@ -61,7 +61,7 @@ ELSEWHERE = {
     "landscape": lambda given, out: ["landscape", given / "runs", "--out", out],
     "reproduce": lambda given, out: ["reproduce", "landscape", "--runs", given / "runs", "--out", out],
 }
-"""Other commands that write: test_surfaces and test_reproduce hurt two, fill the disk and let two write."""
+"""Other commands that write: test_surfaces, test_reproduce and test_demo hurt them."""
 
 
 def alone(line: list[object]) -> list[object]:
@@ -138,7 +138,7 @@ def test_a_page_is_there_whole_or_not_at_all(
     assert CASES["report"].made(tmp_path / "out") == reference["report"]
 
 
-@pytest.mark.parametrize("name", ["train", "weights"])
+@pytest.mark.parametrize("name", list(CASES))
 def test_two_writers_at_once(name: str, given: Path, reference: dict[str, object], tmp_path: Path) -> None:
     case, out = CASES[name], tmp_path / "out"
     line = command(*case.line(given, out))
