@@ -8,6 +8,7 @@ import sys
 import threading
 import time
 from collections.abc import Iterable, Iterator
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from typing import Any, Self, TypeVar
 
@@ -245,6 +246,42 @@ def duration(seconds: float) -> str:
     if seconds < 3600:
         return f"{seconds / 60:.0f} min"
     return f"{seconds / 3600:.1f} h" if seconds < 48 * 3600 else f"{seconds / 86400:.1f} days"
+
+
+@contextmanager
+def busy(label: str, *, quiet: bool = False) -> Iterator[None]:
+    """Say that work of unknown length goes on: by a moving bar on a terminal, else a line every ten seconds.
+
+    >>> with busy("counting"):
+    ...     total = sum(range(10))
+    """
+    over, start = threading.Event(), time.monotonic()
+
+    def tell() -> None:
+        while not over.wait(_PLAIN_EVERY_SECONDS):
+            print(f"{label}: {duration(time.monotonic() - start)} so far", file=sys.stderr, flush=True)
+
+    with ExitStack() as stack:
+        stack.callback(over.set)
+        if quiet:
+            pass
+        elif sys.stderr.isatty():
+            stack.enter_context(_moving_bar(label))
+        else:
+            threading.Thread(target=tell, daemon=True).start()
+        yield
+
+
+def _moving_bar(label: str) -> Any:
+    """Return a bar that moves, with the time so far, and leaves nothing behind."""
+    from rich.console import Console
+    from rich.progress import BarColumn, TextColumn, TimeElapsedColumn
+    from rich.progress import Progress as Bar
+
+    columns = (TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn())
+    bar = Bar(*columns, console=Console(stderr=True), transient=True, refresh_per_second=4)
+    bar.add_task(label, total=None)
+    return bar
 
 
 def _terminal_bar(label: str, total: int | None, weighed: bool) -> tuple[Any, Any]:
