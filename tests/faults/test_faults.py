@@ -125,16 +125,28 @@ def test_hurt_in_the_middle(
     assert case.made(out) == reference[name]
 
 
-@pytest.mark.parametrize("fault", ["SIGTERM", "killed"])
+@pytest.mark.parametrize("fault", ["SIGTERM", "SIGINT", "killed"])
 def test_a_page_is_there_whole_or_not_at_all(
     fault: str, given: Path, reference: dict[str, object], tmp_path: Path
 ) -> None:
     line = CASES["report"].line(given, tmp_path / "out")
     ending, _ = hurt(command(*line), (fault, lambda: any(tmp_path.glob(".out.*.partial"))))
-    assert ending.code == (1 if fault == "SIGTERM" else -9), ending.err
+    assert ending.code == (-9 if fault == "killed" else 1), ending.err
     assert "Traceback" not in ending.err
     assert not (tmp_path / "out").exists()
     assert call(*line) == 0
+    assert CASES["report"].made(tmp_path / "out") == reference["report"]
+
+
+@pytest.mark.parametrize("fault", ["a worker killed", "all workers killed", "SIGSTOP and SIGCONT"])
+def test_a_page_is_drawn_whatever_becomes_of_its_second_process(
+    fault: str, given: Path, reference: dict[str, object], tmp_path: Path
+) -> None:
+    line = CASES["report"].line(given, tmp_path / "out")
+    ending, had = hurt(command(*line), (fault, lambda: True), at_work=True)
+    assert had == [1], "the fault came after the end"
+    assert ending.code == 0, ending.err
+    assert "Traceback" not in ending.err
     assert CASES["report"].made(tmp_path / "out") == reference["report"]
 
 

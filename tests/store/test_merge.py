@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+import toposcope.store.merge as merging
 from toposcope import analyze
 from toposcope.errors import InputError, StoreError
 from toposcope.repeats import AuditFinding
@@ -115,20 +116,21 @@ def test_other_recipes_are_refused(tmp_path: Path) -> None:
     assert not (tmp_path / "both").exists()
 
 
+@pytest.mark.parametrize("where", ["toposcope.store.merge.os.replace", "toposcope.store.merge._write_rest"])
 @pytest.mark.parametrize("same", [True, False])
 def test_another_process_that_is_faster_has_made_this_merge_or_is_refused(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, same: bool
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, same: bool, where: str
 ) -> None:
     a, b = measured(tmp_path / "a", "small", "x"), measured(tmp_path / "b", "large", "y")
-    out, rename = tmp_path / "both", os.replace
+    out, usual = tmp_path / "both", os.replace if where.endswith("replace") else merging._write_rest
 
-    def late(source: Path, target: Path) -> None:
-        if Path(target) == out:
+    def late(*arguments: object) -> object:
+        if where.endswith("_write_rest") or arguments[1] == out:
             monkeypatch.undo()
             merge([a, b] if same else [a, measured(tmp_path / "c", "large", "z")], out)
-        rename(source, target)
+        return usual(*arguments)
 
-    monkeypatch.setattr("toposcope.store.merge.os.replace", late)
+    monkeypatch.setattr(where, late)
     if same:
         assert sorted(merge([a, b], out)[0].features()["run"].unique()) == ["large", "small"]
     else:

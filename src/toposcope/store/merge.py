@@ -80,9 +80,9 @@ def merge(stores: Sequence[Store], out: str | Path) -> tuple[Store, tuple[Rename
         _write_rest(stores, made, names)
         made.compact()
         _drop_settled_failures(aside)
-        if out.is_dir():
-            out.rmdir()  # empty: checked above
         try:
+            if out.is_dir():
+                out.rmdir()  # empty when it was checked above
             os.replace(aside, out)
         except OSError as error:
             if error.errno not in (errno.ENOTEMPTY, errno.EEXIST):
