@@ -118,7 +118,10 @@ class Forecasts:
         if n >= LEAST_SCORED:
             return ""
         runs = "1 finished run" if n == 1 else f"{n} finished runs"
-        return f"{runs}: to score forecasts give at least {LEAST_SCORED}, or an unfinished run"
+        return (
+            f"{runs}: to score forecasts give at least {LEAST_SCORED}, or an unfinished run (--horizon STEP "
+            "says where one that goes on will end)"
+        )
 
     @cached_property
     def scores(self) -> pd.DataFrame:
