@@ -27,6 +27,8 @@ _FEW, _FEW_WINDOW, _FEW_DIVERGED = 6, 3, 0.3
 """Fewest losses to judge; of fewer than 40 the window, and the log loss by which they must rise: by 35%."""
 _HABIT = 3
 """Gaps in a log from which on rows without a loss are its habit."""
+_REGAINED, _LATE = (0.1, 0.5), 0.1
+"""Share of a rise that a recovering run has won back: at first, and a tenth of the log after the top."""
 _SURE = 2.33
 
 BROKEN = ("not finite", "diverging")
@@ -61,8 +63,8 @@ def health(
     - not finite: the last logged loss is NaN or infinite. A row that has a held-out loss and neither rate nor
       gradient norm logs no training; rows that lack a loss by habit (rates logged apart) are none either.
     - diverging: the median of the last 5% or 1% of the losses (7 at least) is above the lowest median of 5%
-      by over 5% and by six of its standard errors, and within a tenth (of the log rise) of the highest since:
-      not recovering.
+      by over 5% and by six of its standard errors, and no more than a tenth of the rise (half of it, where
+      the highest is more than a tenth of the log ago) was won back since: not recovering.
     - rate ended: the logged learning rate is below 1e-3 of its peak in the last 5% of the steps (or, with a
       `horizon` ahead, in the last three logged ones).
     - plateau: over the last half of the steps the loss falls by less than .5% per doubling of steps, with 99%
@@ -151,9 +153,11 @@ def _diverging(step: np.ndarray, log: np.ndarray) -> Symptom | None:
         width = max(least, int(share * len(log)))
         error = max(error, _level_error(log, width, few=few))
         recent = _levels(log[low:], width)
-        now, top = recent[-1], recent.max()
+        now, top = recent[-1], int(np.argmax(recent))
         rise = now - level[low]
-        if rise > max(floor, SPREADS * error) and top - now <= 0.1 * rise:
+        late = len(recent) - top > _LATE * len(log)
+        regained = (recent[top] - now) / (recent[top] - level[low]) if rise > 0 else 1.0
+        if rise > max(floor, SPREADS * error) and regained <= _REGAINED[late]:
             break
     else:
         return None
