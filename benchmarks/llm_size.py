@@ -215,7 +215,6 @@ def main() -> int:
                 "processor",
                 "own_gb",
                 "files_gb",
-                "resident_gb",
                 "rows_without_value",
             ):
                 print(f"  {key:20s} {took[key]:.2f}")

@@ -10,6 +10,7 @@ import pytest
 
 from toposcope import analyze
 from toposcope.errors import InputError, StoreError
+from toposcope.repeats import AuditFinding
 from toposcope.store import Store
 from toposcope.store.merge import merge
 from toposcope.store.units import KeptDiagram, Unit
@@ -27,10 +28,8 @@ def measured(
     losses = pd.DataFrame({"run": run, "step": list(steps), "loss": [5.0 / (s + 2) for s in steps]})
     store.write_metrics(losses)
     store.write_catalogue("baselines", [NORM])
-    said = {"fault": "off-path", "tensor": "w", "message": "moved"}
-    store.write_audit(f"/data/{content}", [
-        {"uri": f"/data/{content}", "run": run, "step": step, **said} for step in (3, None)
-    ])  # fmt: skip
+    found = [AuditFinding(run, step, "w", "moved", fault="off-path") for step in (3, None)]
+    store.write_audit(f"/data/{content}", found)
     for step in steps:
         unit = Unit(run, step, "baselines", 1, f"{content}-{step}")
         row = Row(run, step, "baselines", "weight_norm", float(len(content) + np.sqrt(step)))

@@ -18,6 +18,7 @@ import pytest
 
 import toposcope
 from toposcope.errors import StoreError
+from toposcope.repeats import AuditFinding
 from toposcope.store import KeptDiagram, Result, Store, Unit, parts
 from toposcope.types import Diagram, Feature, Kind, Role, Row, Run, Scope, Status
 
@@ -384,14 +385,7 @@ def test_runs_and_metrics_replace_what_was_there(store: Store) -> None:
 
 
 def test_audit_findings(store: Store) -> None:
-    finding = {
-        "uri": "x",
-        "run": "a",
-        "step": 3,
-        "fault": "identical",
-        "tensor": "w",
-        "message": "equal to step 2",
-    }
+    finding = AuditFinding("a", 3, "w", "equal to step 2", fault="identical")
     store.write_audit("x", [finding])
     store.write_audit("x", [finding])
     assert store.audit().fault.tolist() == ["identical"]

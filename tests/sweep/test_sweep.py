@@ -457,7 +457,7 @@ def test_what_the_audit_finds_goes_into_the_store(runs: Path, tmp_path: Path) ->
     )
     report = measure(runs, tmp_path / "s", "baselines", audit=True)
     assert report.failures == []
-    assert ("one", 50) in {(finding["run"], finding["step"]) for finding in report.findings}
+    assert ("one", 50) in {(finding.run, finding.step) for finding in report.findings}
     stored = Store.open(tmp_path / "s").audit()
     assert len(stored) == len(report.findings)
     assert set(stored.uri) == {str(runs)}

@@ -7,7 +7,7 @@ import re
 import shlex
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -224,7 +224,7 @@ def show_sweep(
                 "present": report.skipped,
                 "failed": failed,
                 "problems": report.problems,
-                "findings": report.findings,
+                "findings": [asdict(finding) for finding in report.findings],
                 "seconds": report.seconds,
                 **{name: table.to_dict("records") for name, table in (tables or {}).items()},
             }
@@ -241,7 +241,7 @@ def show_sweep(
         print_table("Failed twice; repeat the command to try again", ("run", "step", "probe", "why"), named)
     if report.findings:
         columns = ("run", "step", "fault", "tensor", "message")
-        rows = [[finding[column] for column in columns] for finding in report.findings]
+        rows = [[getattr(finding, column) for column in columns] for finding in report.findings]
         print_table("The audit found", columns, rows)
     for problem in report.problems:
         click.echo(problem)

@@ -51,7 +51,7 @@ class FolderAudit:
             return  # rotated away meanwhile: the next look audits what is left
         new = [one for one in found if _is_there(series, one)]
         every = together([*self._kept(series), *new], lambda one: one.fault)
-        self._store.write_audit(self._uri, [self._line(one) for one in every])
+        self._store.write_audit(self._uri, every)
         self._audited = frozenset(complete)
         self._ready_at = self._clock() + REST * (self._clock() - began)
 
@@ -62,9 +62,6 @@ class FolderAudit:
             if (entries := tuple(one for one in source.entries if one.checkpoint.uri in complete))
         ]
         return Series(self._uri, sources)
-
-    def _line(self, finding: AuditFinding) -> dict[str, object]:
-        return {"uri": self._uri} | dataclasses.asdict(finding)
 
     def _kept(self, series: Series) -> list[AuditFinding]:
         """Return the earlier findings about checkpoints that are no longer in the folder."""

@@ -5,11 +5,13 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict
 from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
 
+from toposcope.repeats import AuditFinding
 from toposcope.store import schema
 from toposcope.store.units import Result
 from toposcope.types import Feature, Run
@@ -76,9 +78,9 @@ def runs(values: Iterable[Run]) -> pa.Table:
     return pa.Table.from_pylist(lines, schema=schema.RUNS)
 
 
-def findings(values: Iterable[Mapping[str, object]]) -> pa.Table:
-    """Return the `audit` lines."""
-    return pa.Table.from_pylist([dict(value) for value in values], schema=schema.AUDIT)
+def findings(uri: str, values: Iterable[AuditFinding]) -> pa.Table:
+    """Return the `audit` lines of the series `uri`."""
+    return pa.Table.from_pylist([{"uri": uri} | asdict(value) for value in values], schema=schema.AUDIT)
 
 
 def catalogue(probe: str, features: Iterable[Feature]) -> pa.Table:

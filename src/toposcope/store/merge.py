@@ -6,7 +6,7 @@ import os
 import shutil
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import combinations
 from pathlib import Path
 
@@ -14,6 +14,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from toposcope.errors import StoreError
+from toposcope.repeats import AuditFinding
 from toposcope.store import parts
 from toposcope.store.manifest import MANIFEST, difference, kind_of
 from toposcope.store.newest import newest, slots
@@ -224,15 +225,15 @@ def _write_rest(stores: Sequence[Store], made: Store, names: Sequence[Mapping[st
     ]
     metrics = pd.concat([frame for frame in frames if len(frame)] or frames[:1], ignore_index=True)
     made.write_metrics(metrics.drop_duplicates(["run", "step"]).sort_values(["run", "step"], kind="stable"))
-    findings: dict[str, list[dict[str, object]]] = {}
+    audited: dict[str, dict[AuditFinding, None]] = {}
     for store, of_store in zip(stores, names, strict=True):
-        for path in sorted((store.path / "audit").glob("[!.]*.parquet")):
-            for line in _renamed(pq.read_table(path), of_store).to_pylist():
-                line["runs"] = [of_store.get(run, run) for run in line.get("runs") or ()]
-                lines = findings.setdefault(str(line["uri"]), [])
-                lines += [line] if line not in lines else []
-    for uri, lines in findings.items():
-        made.write_audit(uri, lines)
+        for uri in sorted(set(store.audit()["uri"])):
+            found = audited.setdefault(uri, {})
+            for one in store.audited(uri):
+                runs = tuple(of_store.get(run, run) for run in one.runs)
+                found[replace(one, run=of_store.get(one.run, one.run), runs=runs)] = None
+    for uri, found in audited.items():
+        made.write_audit(uri, found)
 
 
 def _drop_settled_failures(out: Path) -> None:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Self
 import pyarrow as pa
 
 from toposcope.errors import StoreError
+from toposcope.repeats import AuditFinding
 from toposcope.store import columns, log, newest, parts
 from toposcope.store.manifest import MANIFEST, difference, kind_of, provenance, write_manifest
 from toposcope.store.reader import StoreReader
@@ -182,10 +183,10 @@ class Store(StoreReader):
             table = pa.Table.from_pandas(frame, schema=METRICS, preserve_index=False)
             write(self.path / "metrics", str(run), table, self._metadata())
 
-    def write_audit(self, uri: str, findings: Iterable[Mapping[str, object]]) -> None:
+    def write_audit(self, uri: str, findings: Iterable[AuditFinding]) -> None:
         """Write what an audit of the series `uri` found, in the place of its earlier findings."""
         path = self.path / "audit" / f"{parts.slug(uri)}.parquet"
-        parts.write_atomically(columns.findings(findings), path, self._metadata())
+        parts.write_atomically(columns.findings(uri, findings), path, self._metadata())
 
     def write_catalogue(self, probe: str, features: Iterable[Feature]) -> None:
         """Write what a probe declares, in the place of what was there for it."""

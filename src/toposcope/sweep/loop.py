@@ -6,14 +6,14 @@ import itertools
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
 
 from toposcope.errors import InputError
 from toposcope.probes.base import Probe, Reads
 from toposcope.probes.snapshot import SeriesLike
 from toposcope.progress import Progress
-from toposcope.repeats import together
+from toposcope.repeats import AuditFinding, together
 from toposcope.store import Store, Unit
 from toposcope.sweep.expect import Expectation, expect
 from toposcope.sweep.local import in_processes, serially
@@ -84,7 +84,7 @@ class SweepReport:
     skipped: int
     failures: list[Failure]
     problems: list[str]
-    findings: list[dict[str, object]]
+    findings: list[AuditFinding]
     seconds: float
 
 
@@ -176,7 +176,7 @@ def _hint(series: Sweepable) -> str:
     return hint(series) if isinstance(series, Series) else ""
 
 
-def look_for_errors(series: Sweepable, store: Store, execution: Execution) -> list[dict[str, object]]:
+def look_for_errors(series: Sweepable, store: Store, execution: Execution) -> list[AuditFinding]:
     """Audit the series cheaply, keep the findings in the store for the report, and return them.
 
     Of several launchers, the first does it for all.
@@ -187,21 +187,20 @@ def look_for_errors(series: Sweepable, store: Store, execution: Execution) -> li
     if not (execution.audit and execution.shard.index == 1 and isinstance(series, Series)) or series.computed:
         return []
     found = audit(series, cheap=True, quiet=execution.quiet)
-    findings: list[dict[str, object]] = [{"uri": series.uri} | asdict(finding) for finding in found]
-    store.write_audit(series.uri, findings)
-    return findings
+    store.write_audit(series.uri, found)
+    return found
 
 
 def with_looks(
-    series: Sweepable, store: Store, execution: Execution, findings: list[dict[str, object]]
-) -> list[dict[str, object]]:
+    series: Sweepable, store: Store, execution: Execution, findings: list[AuditFinding]
+) -> list[AuditFinding]:
     """Add, here and in the store, what was seen of checkpoints that were fetched while they were measured."""
     if not (execution.audit and execution.shard.index == 1):
         return findings
-    known = {(line["run"], line["step"], line["fault"]) for line in findings}
+    known = {(one.run, one.step, one.fault) for one in findings}
     found = [f for f in judged(store.path, series, by_run(series)) if (f.run, f.step, f.fault) not in known]
     if found:
-        findings = [*findings, *({"uri": str(getattr(series, "uri", ""))} | asdict(f) for f in found)]
+        findings = [*findings, *found]
         store.write_audit(str(getattr(series, "uri", "")), findings)
     return findings
 

@@ -23,6 +23,7 @@ from toposcope.monitor.page.answers import answers, named_rules
 from toposcope.monitor.page.app import application
 from toposcope.monitor.page.live import Live
 from toposcope.monitor.page.show import fragment
+from toposcope.repeats import AuditFinding
 from toposcope.store import Store
 
 HOSTILE = '<img src=x onerror="alert(1)">'
@@ -291,10 +292,9 @@ def test_the_page_answers_as_analyze_does_by_the_rules_it_is_given(growing):
 
 def test_the_audit_says_what_was_found_that_nothing_was_or_that_none_was_made(growing):
     growing.journal.append("started", folder="/data/my runs", process=1)
-    finding = {
-        "uri": "/data/my runs", "run": "small-seed0", "step": 400, "fault": "zero-tensor",
-        "tensor": "layers.0.mlp.weight", "message": "is zero throughout",
-    }  # fmt: skip
+    finding = AuditFinding(
+        "small-seed0", 400, "layers.0.mlp.weight", "is zero throughout", fault="zero-tensor"
+    )
     with _client(growing) as client:
 
         def shown():
