@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+import toposcope as ts
 from toposcope.analysis.decision.advice import LOOK, STOP, advise
 from toposcope.analysis.forecast import constant, curve_from_metrics, forecast
 from toposcope.analysis.forecast.auto import Auto
@@ -342,6 +343,14 @@ def test_a_diverging_log_is_said_first_and_ends_with_one(call, files):
     assert (code, out.splitlines()[0].split(": ")[:2]) == (1, ["x", "diverging"])
     code, out, _ = call(files / "begun.csv", "--siblings", files / "done.csv", "--json")
     assert (code, json.loads(out)["problems"][0]["kind"]) == (1, "diverging")
+
+
+def test_in_python_too_an_ill_run_is_said_first_and_its_interval_is_none_of_its_level():
+    rows = table("x", 2.5, end=1000)
+    rows.loc[rows.index[75:], "loss"] = np.linspace(2.4, 6, 25)
+    lines = repr(ts.forecast(rows, horizon=2000)).splitlines()
+    assert lines[0].startswith("x: diverging: the loss rose from")
+    assert "not 90%" in lines[1]
 
 
 def test_the_forecast_of_an_ill_run_is_none_of_its_level(call, files):

@@ -13,6 +13,7 @@ from toposcope.analysis.ends import half_steps
 from toposcope.analysis.findings import words
 from toposcope.analysis.findings.changed import changed
 from toposcope.report.notes import correlations_caption
+from toposcope.report.parts import _of_adapters
 from toposcope.report.weights.captions import captions
 
 H0 = "rips/euclidean/pooled/h0_total"
@@ -276,6 +277,13 @@ def test_models_of_several_families_are_said_to_share_no_law(make_study):
         "Models of 2 families (gpt2 and llama) share no law of their size: measure or analyse each apart."
     )
     assert captions(mixed)["scaling"].cannot.startswith("How one family scales: ")
+
+
+def test_an_adapters_page_says_its_base(make_study):
+    study = make_study()
+    tuned = dataclasses.replace(study, runs=study.runs.assign(family="LoRA r=8 on org/base"))
+    assert _of_adapters(tuned) == " The weights are an adapter's changes of its base: LoRA r=8 on org/base."
+    assert _of_adapters(study) == ""
 
 
 def test_a_run_on_a_plateau_is_told_where_the_forecast_stood(make_study):
