@@ -201,6 +201,33 @@ def test_a_comparison_names_the_matrices_that_changed_and_no_others(tmp_path: Pa
     assert stated["changed"] == tuned
     said = "6 of 24 matrices differ beyond twice the noise of the draws: q_proj, v_proj"
     assert stated["headline"] == said
+    other = {name: generator.normal(size=shape) for name in tuned}
+    rounded = {name: value + generator.normal(0, 1e-3, shape) for name, value in (base | other).items()}
+    save_file(
+        {name: value.astype(np.float32) for name, value in rounded.items()}, tmp_path / "rounded.safetensors"
+    )
+    first = call("compare", tmp_path / "base.safetensors", tmp_path / "rounded.safetensors")[1].splitlines()[
+        0
+    ]
+    assert first == (
+        "24 of 24 matrices differ beyond twice the noise of the draws: k_proj, o_proj, q_proj, v_proj; "
+        "6 of them moved over 5 times as far as the rest: q_proj, v_proj"
+    )
+
+
+def test_a_base_and_an_adapter_on_it_are_not_compared_by_names(tmp_path: Path, call: Call) -> None:
+    weights = np.random.default_rng(0).normal(size=(8, 8)).astype(np.float32)
+    save_file({"model.layers.0.self_attn.q_proj.weight": weights}, tmp_path / "base.safetensors")
+    name = "base_model.model.model.layers.0.self_attn.q_proj.lora_{}.weight"
+    adapter = tmp_path / "adapter"
+    adapter.mkdir()
+    pair = {name.format("A"): weights[:2].copy(), name.format("B"): weights[:, :2].copy()}
+    save_file(pair, adapter / "adapter_model.safetensors")
+    config = {"peft_type": "LORA", "r": 2, "lora_alpha": 4, "base_model_name_or_path": "org/base"}
+    (adapter / "adapter_config.json").write_text(json.dumps(config))
+    code, _, err = call("compare", tmp_path / "base.safetensors", adapter)
+    assert code == 2
+    assert "an adapter holds changes of weights: compare two, or merge it into its model with PEFT" in err
 
 
 @pytest.mark.parametrize(

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
 
 import numpy as np
 import pandas as pd
 import pytest
 
+import toposcope as ts
 from toposcope.analysis.decision.advice import LOOK, STOP, advise
 from toposcope.analysis.forecast import constant, curve_from_metrics, forecast
 from toposcope.analysis.forecast.auto import Auto
@@ -21,7 +23,7 @@ from toposcope.analysis.forecast.siblings import MeanFall, ShrunkTransfer, Sibli
 from toposcope.analysis.health import health
 from toposcope.sources import open_series
 from toposcope.sources.audit import audit
-from toposcope.sources.discover import training_facts
+from toposcope.sources.trainer_state import training_facts
 
 STEP = np.arange(10, 2001, 10.0)
 
@@ -223,6 +225,61 @@ def test_a_run_that_recovers_is_not_diverging():
     assert "diverging" not in kinds(bump)
 
 
+def test_a_jump_in_the_last_losses_and_a_climb_of_a_short_log_are_diverging():
+    jumped = healthy(0, n=600)
+    jumped[588:] = 7.0
+    assert kinds(jumped) == ["diverging"]
+    found = health(pd.DataFrame({"step": np.arange(600), "loss": jumped}))[0]
+    assert 580 <= found.step <= 588
+    climbing = healthy(0, n=12)
+    climbing[8:] = [2.4, 3.0, 3.8, 4.5]
+    assert kinds(climbing) == ["diverging"]
+
+
+def test_few_losses_and_correlated_noise_are_seldom_called_diverging():
+    rng, alarms = np.random.default_rng(4), 0
+    for _ in range(200):
+        walk, shocks = np.zeros(400), rng.normal(0, 0.1 * np.sqrt(1 - 0.9**2), 400)
+        for i in range(1, 400):
+            walk[i] = 0.9 * walk[i - 1] + shocks[i]
+        alarms += "diverging" in kinds(2.0 * np.exp(walk))
+    assert alarms <= 20  # 18% before medians were held against how such medians scatter
+    assert sum("diverging" in kinds(healthy(seed, n=12, noise=0.1)) for seed in range(200)) <= 4
+
+
+def test_losses_that_were_not_finite_for_a_while_ask_for_a_look():
+    loss = healthy(0)
+    loss[200:240] = np.nan
+    rows = pd.DataFrame({"step": np.arange(1, 401), "loss": loss, "learning_rate": 1e-3})
+    found = health(rows)
+    assert [(one.kind, one.grave) for one in found] == [("not finite for a while", False)]
+    assert found[0].ground == "40 logged losses from step 201 to 240 are not finite"
+
+
+def test_rows_that_log_no_training_loss_are_no_fault():
+    step, loss = np.arange(1, 401), healthy(0)
+    held = pd.DataFrame({"step": step, "loss": loss})
+    held["heldout_loss"] = np.where(step % 50 == 0, 2.0, np.nan)
+    held.loc[held["heldout_loss"].notna(), "loss"] = (
+        np.nan
+    )  # evaluated on steps of their own, the last one too
+    assert health(held) == []
+    assert health(held, column="heldout_loss") == []
+    every_tenth = np.where(step % 10 == 1, loss, np.nan)  # rates are logged at every step, losses at a tenth
+    assert health(pd.DataFrame({"step": step, "loss": every_tenth, "learning_rate": 1e-3})) == []
+
+
+def test_losses_below_zero_are_refused_and_a_log_without_numbers_says_so(call, files):
+    pd.DataFrame({"step": np.arange(100), "loss": np.linspace(2, -3, 100)}).to_csv(files / "a.csv")
+    code, _, err = call(files / "a.csv", "--horizon", "200")
+    assert code == 2
+    assert "losses are below 0; a forecast takes their logarithm: choose a loss above 0 with --column" in err
+    pd.DataFrame({"step": np.arange(100), "loss": np.nan}).to_csv(files / "a.csv")
+    code, _, err = call(files / "a.csv", "--horizon", "200")
+    assert code == 2
+    assert "0 usable losses (100 rows without a finite loss left out)" in err
+
+
 def test_health_overrides_advice():
     rows = table("x", 2.5, end=1000)
     rows.loc[rows.index[75:], "loss"] = np.linspace(2.4, 6, 25)
@@ -286,6 +343,14 @@ def test_a_diverging_log_is_said_first_and_ends_with_one(call, files):
     assert (code, out.splitlines()[0].split(": ")[:2]) == (1, ["x", "diverging"])
     code, out, _ = call(files / "begun.csv", "--siblings", files / "done.csv", "--json")
     assert (code, json.loads(out)["problems"][0]["kind"]) == (1, "diverging")
+
+
+def test_in_python_too_an_ill_run_is_said_first_and_its_interval_is_none_of_its_level():
+    rows = table("x", 2.5, end=1000)
+    rows.loc[rows.index[75:], "loss"] = np.linspace(2.4, 6, 25)
+    lines = repr(ts.forecast(rows, horizon=2000)).splitlines()
+    assert lines[0].startswith("x: diverging: the loss rose from")
+    assert "not 90%" in lines[1]
 
 
 def test_the_forecast_of_an_ill_run_is_none_of_its_level(call, files):
@@ -451,8 +516,26 @@ def test_an_unfinished_transformers_run_is_no_finished_sibling(tmp_path):
     (folder / "trainer_state.json").write_text(json.dumps({**state, "global_step": 190}))
     series = open_series(str(tmp_path / "run"))
     assert "checkpoint-200 states global_step 190" in series.runs[0].config["step_conflict"]
-    (stated,) = [one for one in audit(series) if one.fault == "stated-step"]
-    assert "checkpoint-200 states global_step 190" in stated.message
+    (stated,) = [one for one in audit(series) if one.fault == "step-mismatch"]
+    assert (stated.step, stated.message) == (200, "its file or trainer's state says step 190")
+    shutil.copytree(folder, folder.with_name("checkpoint-300"))  # not only the last one is looked at
+    (folder.with_name("checkpoint-300") / "trainer_state.json").write_text(
+        json.dumps({**state, "global_step": 300})
+    )
+    found = audit(open_series(str(tmp_path / "run")), cheap=True)
+    assert [one.step for one in found if one.fault == "step-mismatch"] == [200]
+
+
+@pytest.mark.parametrize("given", ["run/checkpoint-200/trainer_state.json", "run/checkpoint-200"])
+def test_a_trainers_state_alone_is_enough_for_a_forecast(call, tmp_path, given):
+    folder = tmp_path / "run" / "checkpoint-200"
+    folder.mkdir(parents=True)
+    losses = [{"step": s, "loss": 2 + 3 * s**-0.4, "learning_rate": 1e-3} for s in range(10, 201, 10)]
+    state = {"max_steps": 1000, "global_step": 200, "log_history": losses}
+    (folder / "trainer_state.json").write_text(json.dumps(state))
+    code, out, _ = call(tmp_path / given)
+    assert (code, out.split()[0]) == (0, "run")
+    assert "20% seen" in out.splitlines()[0]
 
 
 def test_an_unfinished_lightning_run_is_no_finished_sibling(tmp_path):

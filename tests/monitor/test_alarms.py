@@ -240,6 +240,18 @@ def test_a_loss_that_is_no_number_alarms(tmp_path):
     assert [event.data["test"] for event in Watchman(store.path).judge()] == ["loss spike"]
 
 
+@pytest.mark.parametrize("rate", [True, False])
+def test_losses_that_stay_no_numbers_alarm_once_and_evaluations_do_not(tmp_path, rate):
+    store = Store.create(tmp_path / "store", recipe={})
+    rows = pd.DataFrame({"run": "a", "step": np.arange(100), "loss": 2.0, "learning_rate": 1e-3})
+    rows.loc[[50, 51, 52], ["loss", "learning_rate"]] = np.nan
+    rows.loc[[50, 51, 52], "heldout_loss"] = 2.1
+    rows.loc[80:, "loss"] = np.nan
+    store.write_metrics(rows if rate else rows.drop(columns="learning_rate"))
+    found = [(event.kind, event.step, event.data["sentence"]) for event in Watchman(store.path).judge()]
+    assert found == [("alarm", 81, "the last 2 logged losses are not finite")]
+
+
 def _curve(store, run, steps, level=0.0):
     step = np.arange(0, steps + 1, 10)
     noise = 0.002 * np.random.default_rng(len(run)).standard_normal(len(step))

@@ -13,6 +13,7 @@ from toposcope.analysis.ends import half_steps
 from toposcope.analysis.findings import words
 from toposcope.analysis.findings.changed import changed
 from toposcope.report.notes import correlations_caption
+from toposcope.report.parts import _of_adapters
 from toposcope.report.weights.captions import captions
 
 H0 = "rips/euclidean/pooled/h0_total"
@@ -251,18 +252,50 @@ def test_a_gain_that_may_be_chance_is_not_called_a_win(make_study):
     assert words.headline(study.findings).endswith("; forecasts do not profit from it.")
 
 
-def test_a_run_that_diverges_is_not_told_that_it_ended_well(make_study):
+def test_a_run_that_diverges_is_said_first(make_study):
     study = make_study()
     sick = study.log.metrics.copy()
     late = sick["run"].eq("small") & (sick["step"] > 900)
     sick.loc[late, "loss"] += 0.01 * (sick.loc[late, "step"] - 900)
     found = dataclasses.replace(study, log=dataclasses.replace(study.log, metrics=sick)).findings
-    assert found["on"].strength == "ill"
-    assert words.said(found, found["on"]).act.startswith("Run small: diverging: the loss rose from")
-    assert "Health:   Run small: diverging" in found.as_text()
+    assert found["on"].strength == "broken"
+    assert words.headline(found).startswith("Run small: diverging: the loss rose from")
+    assert found.as_text().startswith("Run small: diverging: the loss rose from")
+    assert "Verdict:" in found.as_text()
     assert "Forecast:" not in found.as_text()
     assert len(found.as_text().splitlines()) <= 15
     assert study.findings["on"].strength == "finished"
+
+
+def test_models_of_several_families_are_said_to_share_no_law(make_study):
+    study = make_study()
+    families = ["llama", *["gpt2"] * (len(study.runs) - 1)]
+    mixed = dataclasses.replace(study, runs=study.runs.assign(family=families))
+    found = mixed.findings["scale"]
+    assert found.strength == "apart"
+    assert words.said(mixed.findings, found).text == (
+        "Models of 2 families (gpt2 and llama) share no law of their size: measure or analyse each apart."
+    )
+    assert captions(mixed)["scaling"].cannot.startswith("How one family scales: ")
+
+
+def test_an_adapters_page_says_its_base(make_study):
+    study = make_study()
+    tuned = dataclasses.replace(study, runs=study.runs.assign(family="LoRA r=8 on org/base"))
+    assert _of_adapters(tuned) == " The weights are an adapter's changes of its base: LoRA r=8 on org/base."
+    assert _of_adapters(study) == ""
+
+
+def test_a_run_on_a_plateau_is_told_where_the_forecast_stood(make_study):
+    study = make_study()
+    still = study.log.metrics.copy()
+    flat = still["run"].eq("small")
+    noise = np.random.default_rng(0).normal(0, 0.002, int(flat.sum()))
+    still.loc[flat, "loss"] = 2.5 * np.exp(noise)
+    found = dataclasses.replace(study, log=dataclasses.replace(study.log, metrics=still)).findings
+    assert found["on"].strength == "ill"
+    assert found.lead.question == "beyond"
+    assert "Health:   Run small: plateau" in found.as_text()
 
 
 def test_a_forecast_without_the_default_method_is_unscored_with_its_reason(make_study):

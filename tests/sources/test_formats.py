@@ -14,6 +14,7 @@ from safetensors.torch import save_file as save_torch
 
 from toposcope.errors import SourceError
 from toposcope.sources import open_series
+from toposcope.sources.audit import audit
 from toposcope.types import Role
 
 
@@ -457,3 +458,17 @@ def test_bfloat16_stays_bfloat16(tmp_path: Path):
     (matrix,) = series.matrices(next(iter(series)))
     assert matrix.values.dtype == ml_dtypes.bfloat16
     np.testing.assert_array_equal(matrix.values, values)
+
+
+def test_an_epoch_stands_for_the_step_where_nothing_else_does(tmp_path):
+    weights = {"layer.weight": torch.ones(4, 4)}
+    for name, content in (("last", {"epoch": 3}), ("best", {"epoch": 3, "global_step": 90})):
+        folder = tmp_path / name
+        folder.mkdir()
+        torch.save({"state_dict": weights, **content}, folder / "last.ckpt")
+    (last,) = open_series(tmp_path / "last" / "last.ckpt")
+    assert last.step == 3
+    (best,) = open_series(tmp_path / "best" / "last.ckpt")
+    assert best.step == 90
+    torch.save({"model": weights, "epoch": 3}, tmp_path / "last" / "step_900.pt")
+    assert audit(open_series(tmp_path / "last" / "step_900.pt")) == []

@@ -118,7 +118,10 @@ class Forecasts:
         if n >= LEAST_SCORED:
             return ""
         runs = "1 finished run" if n == 1 else f"{n} finished runs"
-        return f"{runs}: to score forecasts give at least {LEAST_SCORED}, or an unfinished run"
+        return (
+            f"{runs}: to score forecasts give at least {LEAST_SCORED}, or an unfinished run (--horizon STEP "
+            "says where one that goes on will end)"
+        )
 
     @cached_property
     def scores(self) -> pd.DataFrame:
@@ -210,16 +213,24 @@ class Forecasts:
         return draw_intervals(list(chosen["run"]), chosen[["final_loss", "low", "high"]].to_numpy(float), ax)
 
     def __repr__(self) -> str:
-        """Return one line for each run."""
-        lines = []
+        """Return what is wrong with runs, then one line for each run."""
+        from toposcope.analysis.forecast.base import UNSURE
+
+        lines = [f"{run}: {symptom}" for run, found in self.symptoms.items() for symptom in found]
+        wrong = len(lines)
         for line in self.table.drop_duplicates("run").to_dict("records"):
             if line["status"] == "failed":
                 lines.append(f"{line['run']}: no forecast: {line['reason']}")
                 continue
-            band = f"[{line['low']:.4g}, {line['high']:.4g}], {line['level']:.0%}"
+            band = "[no interval]"
+            if math.isfinite(line["low"]):
+                unsure = "not " if line["status"] in UNSURE else ""
+                band = f"[{line['low']:.4g}, {line['high']:.4g}], {unsure}{line['level']:.0%}"
             lines.append(f"{line['run']}: final loss {line['final_loss']:.4g} {band}, by {line['method']}")
         scored = "" if self.too_few else "; .summary says how well each is forecast from the others"
-        return "\n".join(lines or [f"no run to forecast: every run is finished{scored}"])
+        if len(lines) == wrong:
+            lines.append(f"no run to forecast: every run is finished{scored}")
+        return "\n".join(lines)
 
     def _repr_html_(self) -> str:
         return answered(repr(self), self.table)

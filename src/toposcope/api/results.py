@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
 from pathlib import Path
@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
 _ROUNDING = 1e-6
 """Relative difference below which two numbers of a comparison are one number twice."""
+_FAR = 5.0
+"""How many times as far some matrices have to have moved as the rest to be named apart."""
 _MOST_KINDS = 6
 """Kinds of matrices that a comparison names in its line."""
 
@@ -126,6 +128,23 @@ class Comparison:
         return tuple(dict.fromkeys(rows.loc[beyond, "name"].astype(str)))
 
     @property
+    def foremost(self) -> tuple[str, ...]:
+        """The changed matrices that moved over five times as far as all others, in their order.
+
+        How far is the distance between the two diagrams of a matrix's weights;
+        empty where no such gap sets some apart.
+        """
+        from toposcope.probes.weights.features import WEIGHTS_MOVED
+
+        rows = self.table[self.table["feature"] == WEIGHTS_MOVED.name].set_index("name")["difference"]
+        far = rows[rows.index.isin(self.changed)].sort_values(ascending=False)
+        if len(far) < 2 or not far.iloc[-1] > 0:
+            return ()
+        ratio = far.to_numpy()[:-1] / far.to_numpy()[1:]
+        apart = int(ratio.argmax()) + 1
+        return tuple(name for name in self.changed if name in far.index[:apart]) if ratio.max() > _FAR else ()
+
+    @property
     def matrices(self) -> int:
         """How many matrices the two have."""
         return int(self.table.loc[self.table["scope"] == Scope.MATRIX, "name"].nunique())
@@ -137,10 +156,11 @@ class Comparison:
         said = f"{len(found)} of {self.matrices} matrices differ beyond twice the noise of the draws"
         if not found:
             return said
-        kinds = list(dict.fromkeys(_kind(name) for name in found))
-        left = len(kinds) - _MOST_KINDS
-        more = f" and {left} more kind{'s' * (left > 1)}" if left > 0 else ""
-        return f"{said}: {', '.join(kinds[:_MOST_KINDS])}{more}"
+        far = self.foremost
+        first = (
+            f"; {len(far)} of them moved over {_FAR:g} times as far as the rest: {_kinds(far)}" if far else ""
+        )
+        return f"{said}: {_kinds(found)}{first}"
 
     @property
     def tables(self) -> Tables:
@@ -178,6 +198,14 @@ class Comparison:
 
     def _repr_html_(self) -> str:
         return answered(repr(self), self.table)
+
+
+def _kinds(names: Sequence[str]) -> str:
+    """Return what matrices are, each kind once, the first few by name."""
+    kinds = list(dict.fromkeys(_kind(name) for name in names))
+    left = len(kinds) - _MOST_KINDS
+    more = f" and {left} more kind{'s' * (left > 1)}" if left > 0 else ""
+    return f"{', '.join(kinds[:_MOST_KINDS])}{more}"
 
 
 def _kind(name: str) -> str:

@@ -110,7 +110,8 @@ def command(
     SOURCE is a store, or a CSV or parquet table with columns run, step, features and targets. The answer
     comes first: a verdict that rests on one test for each primary feature over all runs, then those tests as
     a table. Everything else is a --table. Exits 1 where problems are listed (a run that fails, repeated
-    steps, infinite values), 2 where nothing was done.
+    steps, infinite values) or the answer begins with one (faults of checkpoints, a run that diverges), 2
+    where nothing was done.
     """
     if calibrate:
         return _calibrate(source, draws, out, as_json)
@@ -143,7 +144,8 @@ def command(
             click.echo(f"note: {problem}")
     if out is not None:
         _save({name: analysis.table(name) for name in chosen}, out)
-    return 1 if analysis.problems else 0
+    wrong = any(found.lead.question != "beyond" for found in analysis.all_findings)
+    return 1 if analysis.problems or wrong else 0
 
 
 def _work_out(analysis: Analysis, chosen: Sequence[str]) -> None:

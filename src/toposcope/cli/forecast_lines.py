@@ -22,8 +22,6 @@ if TYPE_CHECKING:
 
 _LEAST_SAID = 0.01
 """Share of an average below which a method is not named; --json has all."""
-_UNSURE = ("no plan", "ill")
-"""Statuses under which the interval does not hold as often as it says."""
 _MOST_NAMED = 5
 _UNWRAPPED = 10_000
 """Width of what is not printed to a terminal: nothing is wrapped."""
@@ -87,10 +85,12 @@ def _seen(curve: Curve) -> str:
 
 
 def _value(one: Forecast) -> str:
+    from toposcope.analysis.forecast.base import UNSURE
+
     if not math.isfinite(one.final):
         return "no forecast"
     bounds = f"[{one.low:.4g}, {one.high:.4g}]" if math.isfinite(one.low) else "[no interval]"
-    return f"{one.final:.4g} {bounds}" + (f" not {one.level:.0%}" if one.status in _UNSURE else "")
+    return f"{one.final:.4g} {bounds}" + (f" not {one.level:.0%}" if one.status in UNSURE else "")
 
 
 def _source(one: Forecast) -> str:

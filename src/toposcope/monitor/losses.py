@@ -91,7 +91,7 @@ def _filled(known: pd.DataFrame, history: pd.DataFrame) -> tuple[pd.DataFrame, n
     import pandas as pd
 
     steps = np.union1d(known["step"].to_numpy(), history["step"].to_numpy())
-    filled, new = {"step": steps.astype(np.int64)}, np.zeros(len(steps), dtype=bool)
+    filled, new = {"step": steps.astype(np.int64)}, ~np.isin(steps, known["step"].to_numpy())
     for name in [column for column in known.columns if column not in ("run", "step")]:
         old, more = _by_step(known, name, steps), _by_step(history, name, steps)
         came = np.isnan(old) & ~np.isnan(more)

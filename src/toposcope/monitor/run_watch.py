@@ -15,6 +15,7 @@ from toposcope.analysis.alarms.drift import Drift
 from toposcope.analysis.alarms.panel import Judged, Panel
 from toposcope.analysis.alarms.residuals import OneStepAhead
 from toposcope.analysis.alarms.spending import AlarmFamily, level
+from toposcope.analysis.health import trained
 from toposcope.analysis.phases.online import OnlineDetector
 from toposcope.monitor.content import Content, Fault
 from toposcope.probes.weights import features as of
@@ -52,6 +53,9 @@ LOSS_FLOOR, GRADIENT_FLOOR = 0.02, 0.2
 
 LOSS_DEGREES = 6.0
 """The loss's tail is at most as heavy as Student's t with so many degrees; see docs/watch.md."""
+
+LOST, LOGGED = 2, 3
+"""Logged losses in a row that are not finite and make an alarm, after so many in a row that were."""
 
 Key = tuple[str, int, str]
 """Name of the matrix, head (-1: none), feature."""
@@ -104,6 +108,7 @@ class RunWatch:
         self._looks: dict[str, int] = {}
         self._quiet_until: dict[str, int] = {}
         self._metric_step = self._checkpoint_step = -1
+        self._finite = self._lost = 0
         self._rates: deque[tuple[int, float]] = deque(maxlen=1 << 16)
         self.looks: deque[PanelLook] = deque(maxlen=64)
         """The latest checkpoints, for culprits."""
@@ -111,11 +116,13 @@ class RunWatch:
     def metrics(self, table: pd.DataFrame) -> list[Alert]:
         """Take new rows of the loss history."""
         found: list[Alert] = []
-        columns = ["step", "loss", "grad_norm", "learning_rate"]
-        for step, loss, gradient, rate in table[columns].itertuples(index=False):
+        columns = table[["step", "loss", "grad_norm", "learning_rate"]].itertuples(index=False)
+        for (step, loss, gradient, rate), training in zip(columns, trained(table), strict=True):
             if step <= self._metric_step:
                 continue
             self._metric_step = int(step)
+            if training:
+                found += self._losing(int(step), loss)
             if math.isfinite(rate):
                 self._rates.append((int(step), float(rate)))
             found += self._spike("loss spike", self._loss, int(step), loss, "loss")
@@ -166,6 +173,18 @@ class RunWatch:
         series.forget()
         sentence = f"{what} is {value:.4g} where {math.exp(residual.predicted):.4g} was expected"
         return self._tell(test, step, sentence, p=residual.p, sizes=residual.size)
+
+    def _losing(self, step: int, loss: float) -> list[Alert]:
+        """Report losses that are logged and are no numbers; rows that lack one by habit come one by one."""
+        if not math.isnan(loss):
+            before = 0 if self._lost else self._finite
+            self._finite, self._lost = (before + 1 if math.isfinite(loss) else 0), 0
+            return []
+        self._lost += 1
+        if self._lost != LOST or self._finite < LOGGED:
+            return []
+        sentence = f"the last {LOST} logged losses are not finite"
+        return [Alert("alarm", "loss not finite", self.run, step, sentence)]
 
     def _drifts(self, step: int, loss: float) -> list[Alert]:
         if loss is None or not math.isfinite(loss):

@@ -11,10 +11,11 @@ from matplotlib.figure import Figure
 
 from toposcope.analysis.findings import words
 from toposcope.analysis.forms import listed
-from toposcope.analysis.groups import size_list
+from toposcope.analysis.groups import families_of, size_list
 from toposcope.analysis.study import Study
 from toposcope.figures import leading
 from toposcope.figures.rendering import begin_rendering
+from toposcope.sources.adapter import ADAPTER
 from toposcope.tabular import Table
 from toposcope.types import Use
 
@@ -130,7 +131,7 @@ def part_of(
     return PagePart(
         name=study.subject.name,
         heading=study.subject.heading,
-        subject=f"{study.subject.title} Model sizes: {size_list(study.runs)}.",
+        subject=f"{study.subject.title} Model sizes: {size_list(study.runs)}.{_of_adapters(study)}",
         said=words.said(found, found.lead),
         answers=tuple(
             Answer(found.title(one), answer, _shown(one.question, pictures))
@@ -143,6 +144,12 @@ def part_of(
         tables={table.name: table for table in made},
         lead="families",
     )
+
+
+def _of_adapters(study: Study) -> str:
+    """Say which runs' weights are an adapter's, and on what; empty where none are."""
+    known = sorted({name for name in families_of(study.runs).values() if name.startswith(ADAPTER)})
+    return f" The weights are an adapter's changes of its base: {listed(known)}." if known else ""
 
 
 def _leading(study: Study) -> str:

@@ -15,6 +15,10 @@ from toposcope.sources.reader import DTYPES, Facts, Reader, TensorInfo, check_ro
 
 _PAIR = re.compile(r"(?P<module>.+)\.lora_(?P<embedding>embedding_)?(?P<side>[AB])(\.\w+)?(?:\.weight)?")
 _F32 = DTYPES["float32"]
+PEFT = "base_model."
+"""How PEFT begins the names of an adapter's modules."""
+ADAPTER = "LoRA"
+"""How the family of a run begins whose weights are an adapter's changes."""
 
 
 class AdapterReader:
@@ -114,7 +118,9 @@ def adapted(config: Mapping[str, Any]) -> str:
     """
     if config.get("peft_type") != "LORA":
         return ""
-    return f"LoRA r={config.get('r', '?')} on {config.get('base_model_name_or_path') or 'an unnamed base'}"
+    return (
+        f"{ADAPTER} r={config.get('r', '?')} on {config.get('base_model_name_or_path') or 'an unnamed base'}"
+    )
 
 
 def open_adapter(folder: Folder, open_file: Callable[[Blob], Reader]) -> AdapterReader:

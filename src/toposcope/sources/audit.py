@@ -47,7 +47,7 @@ def audit(series: Series, *, cheap: bool = False, quiet: bool = True) -> list[Au
         own = _once([finding for check in CHECKS for finding in check(steps)])
         own = without_rests(series, run, own)
         found += own if cheap else _explain(series, own)
-        found += [*_metrics(series, run), *_stated(series, run)]
+        found += _metrics(series, run)
     order = {run: index for index, run in enumerate(series.names)}
     found = together(found, lambda finding: finding.fault)
     return sorted(found, key=lambda f: (order[f.run], -1 if f.step is None else f.step, f.fault, f.tensor))
@@ -109,13 +109,6 @@ def _metrics(series: Series, run: str) -> Iterator[AuditFinding]:
     bad = losses.loc[np.isinf(losses["loss"].astype(float)), "step"]
     for step in bad:
         yield AuditFinding(run, int(step), "", "the loss recorded here is infinite", fault="non-finite-loss")
-
-
-def _stated(series: Series, run: str) -> Iterator[AuditFinding]:
-    """Look for a trainer's state that says another step than the name of its folder."""
-    config = next((dict(one.config) for one in series.runs if one.run == run), {})
-    if conflict := config.get("step_conflict"):
-        yield AuditFinding(run, None, "", f"{conflict}; is it another run's?", fault="stated-step")
 
 
 def _explain(series: Series, findings: list[AuditFinding]) -> list[AuditFinding]:

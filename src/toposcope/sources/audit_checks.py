@@ -205,7 +205,7 @@ def labels(steps: Evidence) -> Iterator[AuditFinding]:
     for step in _readable(steps):
         inside = step.facts.step
         if inside is not None and inside != step.checkpoint.step:
-            yield _finding(step, "step-mismatch", f"its file says step {inside}")
+            yield _finding(step, "step-mismatch", f"its file or trainer's state says step {inside}")
     numbers = sorted({step.checkpoint.step for step in steps})
     strides = np.diff(numbers)
     if len(strides) >= 4:

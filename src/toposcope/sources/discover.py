@@ -17,8 +17,15 @@ from toposcope.sources.blobs import Blob, Folder
 from toposcope.sources.formats import config_of, folder_format, is_weights_file, open_checkpoint, open_file
 from toposcope.sources.labels import step_of, step_of_file, tokens_of
 from toposcope.sources.lightning import CHECKPOINTS, is_lightning, lightning_facts, lightning_metrics
-from toposcope.sources.reader import Reader, read_json
+from toposcope.sources.reader import Reader, read_json, step_in
 from toposcope.sources.sharded import is_shard
+from toposcope.sources.trainer_state import (
+    TRAINER_STATE,
+    losses_of,
+    stated_step,
+    trainer_state,
+    training_facts,
+)
 from toposcope.types import Checkpoint, Run
 
 MAX_DEPTH = 3
@@ -117,7 +124,7 @@ def _one_file(blob: Blob) -> Source:
     step = step_of_file(stem)
     run = _parent_name(blob.label) if step is not None or stem in GENERIC else stem
     if step is None:
-        step = open_file(blob).facts().step or 0
+        step = step_in(open_file(blob).facts())
     checkpoint = Checkpoint(run, step, tokens_of(stem), blob.label)
     return Source(Run(run, uri=blob.label), (Entry(checkpoint, lambda: open_file(blob)),), history.empty)
 
@@ -253,14 +260,12 @@ def _one_folder(folder: Folder) -> Source:
     name = base_name(folder.label)
     step = step_of(name)
     run = _parent_name(folder.label) if step is not None or name in GENERIC else name
-    if step is None:
-        state = _trainer_state(folder)
-        step = state.get("global_step") if type(state.get("global_step")) is int else None
-        step = step if step is not None else open_folder(folder).facts().step or 0
+    step = stated_step(folder) if step is None else step
+    step = step_in(open_folder(folder).facts()) if step is None else step
     entry = Entry(Checkpoint(run, step, tokens_of(name), folder.label), lambda: open_folder(folder))
     return Source(
         Run(run, uri=folder.label), (entry,), lambda: _metrics(folder, run, ()), config_of(folder),
-        facts=lambda: training_facts(_trainer_state(folder)),
+        facts=lambda: training_facts(trainer_state(folder)),
     )  # fmt: skip
 
 
@@ -291,53 +296,22 @@ def _series(folder: Folder, entries: list[Entry]) -> Source:
 def _facts_of_series(folder: Folder, last: str | None) -> dict[str, Any]:
     """Return what the trainer's state says, of the folder or its last checkpoint, and whether they agree."""
     try:
-        own, latest = _trainer_state(folder), _trainer_state(folder.sub(last)) if last is not None else {}
+        own, latest = trainer_state(folder), trainer_state(folder.sub(last)) if last is not None else {}
     except SourceError:
         return {}  # said by that checkpoint when it is read
     facts = training_facts(own or latest)
     stated, named = latest.get("global_step"), step_of(last) if last is not None else None
     if type(stated) is int and named is not None and stated != named:
-        facts["step_conflict"] = f"folder {last} states global_step {stated} in its trainer_state.json"
+        facts["step_conflict"] = f"folder {last} states global_step {stated} in its {TRAINER_STATE}"
     return facts
-
-
-_TRAINER_FACTS = {
-    "max_steps": "planned_steps",
-    "global_step": "trained_steps",
-    "train_batch_size": "batch_size",
-    "num_input_tokens_seen": "tokens_seen",
-    "total_flos": "flop",
-}
-"""What transformers' trainer_state.json says -> the name it has in `Run.config`."""
-
-
-def training_facts(state: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the positive numbers of a trainer's state under our names; empty where it has none.
-
-    >>> training_facts({"max_steps": 1000, "global_step": 200, "total_flos": 0, "epoch": 0.2})
-    {'planned_steps': 1000, 'trained_steps': 200}
-    """
-    return {
-        ours: state[theirs]
-        for theirs, ours in _TRAINER_FACTS.items()
-        if type(state.get(theirs)) in (int, float) and state[theirs] > 0
-    }
-
-
-def _trainer_state(folder: Folder) -> dict[str, Any]:
-    if "trainer_state.json" not in folder.files():
-        return {}
-    state = read_json(folder.open("trainer_state.json"))
-    return state if isinstance(state, dict) else {}
 
 
 def _metrics(folder: Folder, run: str, inner: tuple[str, ...]) -> pd.DataFrame:
     if "training_log.json" in folder.files():
         return history.training_log(folder.open("training_log.json"), run)
     for place in (folder, *(folder.sub(name) for name in inner)):
-        rows = _trainer_state(place).get("log_history")
-        if isinstance(rows, list):
-            return history.tidy([row for row in rows if isinstance(row, dict)], run)
+        if (losses := losses_of(trainer_state(place), run)) is not None:
+            return losses
     return history.tidy([], run)
 
 

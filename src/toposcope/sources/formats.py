@@ -23,6 +23,7 @@ from toposcope.sources.reader import Facts, Reader, TensorInfo, read_json
 from toposcope.sources.safetensors_file import SafetensorsFile
 from toposcope.sources.sharded import from_index, from_shards, is_shard
 from toposcope.sources.torch_reader import TorchReader
+from toposcope.sources.trainer_state import stated_step
 
 Names = frozenset[str]
 T = TypeVar("T")
@@ -124,17 +125,17 @@ def open_checkpoint(folder: Folder) -> Reader | None:
     form = folder_format(folder)
     if form is None:
         return None
-    config = config_of(folder)
+    config, step = config_of(folder), stated_step(folder)
     reader = dequantised(form.open(folder), config)
-    return Configured(reader, config) if config else reader
+    return Configured(reader, config, step) if config or step is not None else reader
 
 
 class Configured:
-    """A reader with the `config.json` that lies beside its files."""
+    """A reader with what lies beside its files: `config.json`, and the step that a trainer's state says."""
 
-    def __init__(self, inner: Reader, config: Mapping[str, Any]) -> None:
+    def __init__(self, inner: Reader, config: Mapping[str, Any], step: int | None) -> None:
         self.label = inner.label
-        self._inner, self._config = inner, config
+        self._inner, self._config, self._step = inner, config, step
 
     def infos(self) -> Mapping[str, TensorInfo]:
         """Return every tensor's name, shape and dtype."""
@@ -149,9 +150,10 @@ class Configured:
         return self._inner.rows(name, start, stop)
 
     def facts(self) -> Facts:
-        """Return what the format knows, with the configuration."""
+        """Return what the format knows, with the configuration and the stated step."""
         facts = self._inner.facts()
-        return replace(facts, config={**self._config, **facts.config})
+        step = self._step if facts.step is None else facts.step
+        return replace(facts, step=step, config={**self._config, **facts.config})
 
 
 def _open_file(blob: Blob) -> Reader:

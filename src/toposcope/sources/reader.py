@@ -47,12 +47,23 @@ class Facts:
     """What a format says about its checkpoint beside the tensors; None and empty where it says nothing."""
 
     step: int | None = None
+    epoch: int | None = None
+    """Stands for the step where neither the file nor its name has one."""
     tokens: int | None = None
     heldout_loss: float | None = None
     parameters: int | None = None
     config: Mapping[str, Any] = field(default_factory=dict)
     metrics: tuple[Mapping[str, Any], ...] = ()
     """Rows of a loss history, keyed by the store's metrics columns."""
+
+
+def step_in(facts: Facts) -> int:
+    """Return the step that a checkpoint states, its epoch where it has none, 0 where it has neither.
+
+    >>> step_in(Facts(step=200, epoch=3)), step_in(Facts(epoch=3)), step_in(Facts())
+    (200, 3, 0)
+    """
+    return facts.step if facts.step is not None else facts.epoch or 0
 
 
 class Reader(Protocol):

@@ -74,6 +74,7 @@ class TorchReader:
         tree = self.tree if isinstance(self.tree, Mapping) else {}
         return Facts(
             step=_integer(tree, STEPS),
+            epoch=_integer(tree, ("epoch",)),
             tokens=_integer(tree, TOKENS),
             parameters=_integer(tree, PARAMETERS),
             config=_config(tree),

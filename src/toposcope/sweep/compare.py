@@ -14,6 +14,7 @@ from toposcope.probes.weights.distances import Distances
 from toposcope.probes.weights.neural_persistence import NeuralPersistence
 from toposcope.probes.weights.options import WeightOptions
 from toposcope.probes.weights.rips import Rips
+from toposcope.sources.adapter import PEFT
 from toposcope.types import Checkpoint, Matrix, Row, Scope
 
 if TYPE_CHECKING:
@@ -76,9 +77,10 @@ def compare(
     names = [{row.name for row in side if row.scope == Scope.MATRIX} for side in sides]
     if not names[0] & names[1]:
         one, other = (min(found, default="none") for found in names)
-        raise InputError(
-            f"the two share no matrix name (such as {one} and {other}); compare models of one family"
-        )
+        remedy = "compare models of one family"
+        if one.startswith(PEFT) != other.startswith(PEFT):
+            remedy = "an adapter holds changes of weights: compare two, or merge it into its model with PEFT"
+        raise InputError(f"the two share no matrix name (such as {one} and {other}); {remedy}")
     table = _differences(*(_frame(side) for side in sides))
     return _with_distances(table, _frame(Distances(options).measure(reader[1]).rows))
 

@@ -80,9 +80,11 @@ class Findings:
 
     @property
     def lead(self) -> Finding:
-        """The finding that stands first: soundness where something is wrong, else the verdict."""
-        if "sound" in self and self["sound"].strength == "faults":
-            return self["sound"]
+        """The finding that stands first: soundness or health where something is wrong, else the verdict."""
+        for question, wrong in (("sound", "faults"), ("on", "broken")):
+            found = self.get(question)
+            if found is not None and found.strength == wrong:
+                return found
         return self["beyond"]
 
     @property

@@ -11,6 +11,7 @@ import pandas as pd
 from toposcope.analysis.findings.base import Finding
 from toposcope.analysis.forecast.compare import BY_SIBLINGS, worth_of_features
 from toposcope.analysis.forecast.gather import gather_curves
+from toposcope.analysis.health import BROKEN, KINDS
 
 if TYPE_CHECKING:
     from toposcope.analysis.study import Study
@@ -98,7 +99,10 @@ def end(study: Study) -> Finding | None:
 
 
 def go_on(study: Study) -> Finding | None:
-    """Strength: "ill" (a log shows what overrides any forecast), "finished", "begun"; None without a loss."""
+    """Strength: "broken" or "ill" (a log shows what overrides any forecast), "finished", "begun".
+
+    Broken is a run that diverges or whose losses are no longer finite. None without a loss.
+    """
     scores = study.forecasts
     if not len(scores):
         return None
@@ -106,16 +110,21 @@ def go_on(study: Study) -> Finding | None:
     reasons = scores.loc[scores["cut"].isna(), ["run", "reason"]].astype(str)
     begun = list(reasons.loc[reasons["reason"].str.startswith("not finished"), "run"])
     numbers = {"begun": begun, "runs": len(study.runs), "ill": ill}
-    return Finding("on", "ill" if ill else "begun" if begun else "finished", numbers, "health of the logs")
+    broken = any(one["kind"] in BROKEN for one in ill)
+    strength = "broken" if broken else "ill" if ill else "begun" if begun else "finished"
+    return Finding("on", strength, numbers, "health of the logs")
 
 
-def _symptoms(study: Study) -> list[dict[str, str]]:
+def _symptoms(study: Study) -> list[dict[str, object]]:
     """Return what the logs show to be wrong, a line for each run and symptom, the gravest first."""
     if study.log is None:
         return []
-    curves, _ = gather_curves(study.log.metrics, study.log.runs)
-    found = [(s.grave, curve.run, s) for curve in curves for s in curve.symptoms]
-    found.sort(key=lambda one: not one[0])
+    metrics = study.log.metrics
+    known = [name for name in ("loss", "heldout_loss") if name in metrics and metrics[name].notna().any()]
+    curves, _ = gather_curves(metrics, study.log.runs, column=known[0] if known else "loss")
+    found = [(curve.run, symptom) for curve in curves for symptom in curve.symptoms]
+    found.sort(key=lambda one: KINDS.index(one[1].kind))
     return [
-        {"run": run, "kind": s.kind, "ground": s.ground, "remedy": s.remedy} for _, run, s in found
-    ]  # fmt: skip
+        {"run": run, "kind": s.kind, "step": s.step, "ground": s.ground, "remedy": s.remedy}
+        for run, s in found
+    ]

@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 
 from toposcope.analysis.findings.base import Finding
+from toposcope.analysis.groups import families_of
 from toposcope.analysis.scaling.power_law import spearman_exact
 from toposcope.types import Use
 
@@ -19,11 +20,16 @@ LEAST_SIZES = 3
 
 
 def scale(study: Study) -> Finding | None:
-    """Strength: "clear" (an interval without zero), "unclear", or "too few" sizes; None without sizes."""
+    """Strength: "clear" (an interval without zero), "unclear", "too few" sizes, or families "apart".
+
+    None without sizes.
+    """
     fits = study.fits
     sizes = int(fits["n_sizes"].max()) if len(fits) else 0
     if not len(fits) or not any(study.runs["parameters"] > 0):
         return None
+    if len(families := sorted(set(families_of(study.runs).values()) - {""})) > 1:
+        return Finding("scale", "apart", {"families": families, "sizes": sizes, "ordered": []})
     lines = [_line(study, line) for line in fits.to_dict("records")]
     clear = [line["label"] for line in lines if line["clear"]]
     numbers = {"sizes": sizes, "laws": lines, "clear": clear, **_order(study)}

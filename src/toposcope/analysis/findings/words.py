@@ -69,9 +69,9 @@ def as_text(findings: Findings, *, width: int = WIDTH) -> str:
     """
     lead = said(findings, findings.lead)
     parts = {"Ground": lead.ground, "Limits": lead.limits}
-    ill = "on" in findings and findings["on"].strength == "ill"
+    ill = "on" in findings and findings["on"].strength in ("ill", "broken")
     last = ("on", "Health") if ill else ("end", "Forecast")  # health comes before any forecast
-    for question, mark in (("changed", "Changed"), ("when", "When"), last):
+    for question, mark in (("beyond", "Verdict"), ("changed", "Changed"), ("when", "When"), last):
         if question in findings and findings[question] is not findings.lead:
             parts[mark] = said(findings, findings[question]).act
     for mark, shorter in _SHORTER:

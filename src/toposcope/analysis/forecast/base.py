@@ -17,6 +17,8 @@ from toposcope.distributions import student_quantile
 from toposcope.errors import InputError
 from toposcope.types import Estimate
 
+UNSURE = ("no plan", "ill")
+"""Statuses of a forecast under which its interval does not hold as often as it says."""
 LEVEL = 0.9
 
 ANNEALED = 0.2

@@ -21,6 +21,9 @@ FINAL_SHARE = 0.02
 LEAST_LOSSES = 3
 """Losses that a run has to have; what each method needs is `Forecaster.least_seen`."""
 
+MOST_BELOW = 0.05
+"""Share of losses below 0 above which a column is no loss that a forecast can take the logarithm of."""
+
 
 @dataclass(frozen=True, slots=True)
 class Curve:
@@ -131,7 +134,8 @@ def curve_from_metrics(
     Raises
     ------
     InputError
-        When fewer than three usable losses are left, or a schedule contradicts the logged rate.
+        When fewer than three usable losses are left, more than 5% are below 0, or a schedule contradicts the
+        logged rate.
     """
     if column not in metrics or "step" not in metrics:
         has = [
@@ -143,18 +147,18 @@ def curve_from_metrics(
         )
     table = pd.DataFrame({"step": metrics["step"].astype(float), "loss": metrics[column].astype(float)})
     table["rate"] = metrics["learning_rate"].astype(float) if "learning_rate" in metrics else np.nan
-    logged = int(metrics[column].notna().sum())
     usable = table[np.isfinite(table["loss"]) & (table["loss"] > 0) & (table["step"] >= 0)]
     usable = usable[np.isfinite(usable["step"])]
-    notes = []
-    if len(usable) < logged or not np.isfinite(table["loss"]).all():
-        notes.append(f"{len(table) - len(usable)} rows without a finite loss left out")
+    notes = _left_out(run, table["loss"].to_numpy())
     if usable["step"].duplicated().any():
         notes.append(f"{int(usable['step'].duplicated().sum())} repeated steps averaged")
         usable = usable.groupby("step", as_index=False).mean()
     usable = usable.sort_values("step")
     if len(usable) < LEAST_LOSSES:
-        raise InputError(f"run {run}: {len(usable)} usable losses; a forecast needs at least {LEAST_LOSSES}")
+        why = f" ({'; '.join(notes)})" if notes else ""
+        raise InputError(
+            f"run {run}: {len(usable)} usable losses{why}; a forecast needs at least {LEAST_LOSSES}"
+        )
     wrong = glitches(usable["loss"].to_numpy(float))
     if wrong.any():
         notes.append(_listed(usable[wrong]))
@@ -174,6 +178,25 @@ def curve_from_metrics(
         run, step, loss, rate, int(end), schedule, parameters,
         features if features is not None else pd.DataFrame(), {}, tuple(notes),
     )  # fmt: skip
+
+
+def _left_out(run: str, loss: np.ndarray) -> list[str]:
+    """Return notes on losses that cannot be used; refuse a run whose losses go below 0 more than rarely."""
+    finite = np.isfinite(loss)
+    below, zero = int((loss[finite] < 0).sum()), int((loss[finite] == 0).sum())
+    if below > MOST_BELOW * finite.sum():
+        raise InputError(
+            f"run {run}: {below} of {int(finite.sum())} losses are below 0; a forecast takes their "
+            "logarithm: choose a loss above 0 with --column"
+        )
+    return [
+        f"{count} rows {what} left out"
+        for count, what in (
+            (int((~finite).sum()), "without a finite loss"),
+            (below + zero, "with a loss not above 0"),
+        )
+        if count
+    ]
 
 
 def _listed(rows: pd.DataFrame, most: int = 5) -> str:

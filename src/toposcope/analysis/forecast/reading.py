@@ -74,7 +74,8 @@ def read_curves(
             log = _log_of_table(source, path, "run", reading)
         if log.metrics.empty:
             raise InputError(
-                f"{path} has no losses; give a store or run folder with metrics, or --losses at sweeping"
+                f"{path} has no losses; give its log (a CSV with step,loss), or a store or run folder with "
+                "metrics"
             )
         known = log.metrics["run"].unique()
         plan = reading.plan
@@ -131,8 +132,8 @@ def read_log(path: str, name: str, reading: Reading) -> Log:
     """Return what a store, a table, or the series that `open_series` opens says of its runs.
 
     A table called metrics.csv is Lightning's: how many steps are planned stands in hparams.yaml beside it.
-    The folder that holds both and no checkpoint stands for it. Beside a table of one run, nanoGPT's ckpt.pt
-    says it.
+    transformers' trainer_state.json says both. The folder that holds one of them and no checkpoint stands for
+    it. Beside a table of one run, nanoGPT's ckpt.pt says it.
     """
     import pandas as pd
 
@@ -140,7 +141,10 @@ def read_log(path: str, name: str, reading: Reading) -> Log:
     from toposcope.probes.weights.features import RIPS
     from toposcope.sources.lightning import METRICS
     from toposcope.sources.losses import SUFFIXES, read_table
+    from toposcope.sources.trainer_state import TRAINER_STATE
 
+    if Path(path).is_file() and Path(path).name == TRAINER_STATE:
+        return _of_trainer_state(Path(path))
     if Path(path).is_file() and Path(path).suffix in SUFFIXES:
         return _planned_beside(_log_of_table(read_table(path), path, name, reading), Path(path))
     if (Path(path) / "store.json").is_file():
@@ -156,14 +160,35 @@ def read_log(path: str, name: str, reading: Reading) -> Log:
     try:
         series = open_series(path, step_pattern=reading.step_pattern)
     except SourceError:
-        if not (Path(path) / METRICS).is_file():
+        beside = [name for name in (METRICS, TRAINER_STATE) if (Path(path) / name).is_file()]
+        if not beside:
             raise
-        return read_log(str(Path(path) / METRICS), Path(path).name, reading)
+        return read_log(str(Path(path) / beside[0]), Path(path).name, reading)
     frames = [series.metrics(run.run) for run in series.runs]
     rows = [{"run": r.run, "parameters": r.parameters, "config": dict(r.config)} for r in series.runs]
     filled = [frame for frame in frames if len(frame)]
     metrics = pd.concat(filled, ignore_index=True) if filled else pd.DataFrame(columns=["run"])
     return Log(metrics, pd.DataFrame(rows))
+
+
+def _of_trainer_state(path: Path) -> Log:
+    """Return what a trainer's state says of its run, which the folder is named after."""
+    import pandas as pd
+
+    from toposcope.analysis.forecast.frame import Log
+    from toposcope.sources.blobs import LocalFolder
+    from toposcope.sources.history import empty
+    from toposcope.sources.labels import step_of
+    from toposcope.sources.trainer_state import losses_of, trainer_state, training_facts
+
+    folder = path.resolve().parent
+    run = folder.parent.name if step_of(folder.name) is not None else folder.name
+    state = trainer_state(LocalFolder(folder))
+    losses = losses_of(state, run)
+    return Log(
+        empty() if losses is None else losses,
+        pd.DataFrame([{"run": run, "parameters": 0, "config": training_facts(state)}]),
+    )
 
 
 def _planned_beside(log: Log, path: Path) -> Log:

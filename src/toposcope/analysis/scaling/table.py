@@ -52,7 +52,9 @@ APART = {
     "family": "families",
     "tokenizer": "tokenisers",
     "tokeniser": "tokenisers",
+    "architecture": "architectures",
     "corpus": "corpora",
+    "dataset": "data sets",
     "task": "tasks",
 }
 """Column of a table of models -> what its values are: each of them has a floor and a scale of its own."""

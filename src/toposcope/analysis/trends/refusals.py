@@ -39,7 +39,7 @@ SAME = 0.99
 def untestable(x: Whitened, y: Whitened) -> np.ndarray:
     """Return for each pair why it is not tested, or an empty string."""
     if x.choices == 1:
-        return np.full(len(x.order), f"{TOO_FEW}: no choice of trends", dtype=object)
+        return np.full(len(x.order), f"{TOO_FEW} to choose a trend", dtype=object)
     differ = differing(x, y)
     smooth = x.exhausted & y.exhausted
     uneven = (x.uneven & (y.order > 0)) | (y.uneven & (x.order > 0))

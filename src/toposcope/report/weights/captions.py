@@ -198,14 +198,20 @@ def _loss_against_h0() -> Caption:
 def _scaling(study: Study) -> Caption:
     found = study.findings.get("scale")
     n = found.numbers["sizes"] if found else 0
+    apart = found is not None and found.strength == "apart"
     can = words.said(study.findings, found).act if found else "Nothing: no size is known."
+    law = "" if apart else ", with the fitted power law and its 95% confidence band"
+    limit = f"The law beyond the sizes shown: {n} sizes carry it, width and depth change together"
+    if apart:
+        limit = "How one family scales: width and depth change together"
     return Caption(
         "Scaling with model size",
-        "Quantities at the last checkpoint against the number of parameters, on log-log axes, with the "
-        "fitted power law and its 95% confidence band; bars are intervals over random subsamples.",
+        f"Quantities at the last checkpoint against the number of parameters, on log-log axes{law}; bars are "
+        "intervals over random subsamples.",
         can,
-        f"The law beyond the sizes shown: {n} sizes carry it, width and depth change together, and clouds "
-        "of larger models have more dimensions, which alone changes H0. Also, " + of_seeds(study) + ".",
+        f"{limit}, and clouds of larger models have more dimensions, which alone changes H0. Also, "
+        + of_seeds(study)
+        + ".",
         "Final loss and final topological features against the number of parameters on log-log axes with "
         "fitted lines.",
     )

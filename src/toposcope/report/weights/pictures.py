@@ -10,7 +10,6 @@ from matplotlib.figure import Figure
 
 from toposcope.analysis.catalogue import nulls_by_feature
 from toposcope.analysis.groups import sizes
-from toposcope.analysis.health import health
 from toposcope.analysis.study import Study
 from toposcope.analysis.verdicts import judged
 from toposcope.figures import (
@@ -126,12 +125,12 @@ def symptoms_of(study: Study) -> dict[str, list[tuple[str, float]]]:
 
 
 def ill_logs(study: Study) -> dict[str, list[tuple[str, float]]]:
-    """Return where the training log of each run falls ill: kind and step."""
-    found = {
-        str(run): [(one.kind, float(one.step)) for one in health(rows)]
-        for run, rows in study.metrics.groupby("run")
-    }
-    return {run: symptoms for run, symptoms in found.items() if symptoms}
+    """Return where the training log of each run falls ill, by the finding on going on: kind and step."""
+    found: dict[str, list[tuple[str, float]]] = {}
+    on = study.findings.get("on")
+    for one in on.numbers["ill"] if on is not None else ():
+        found.setdefault(one["run"], []).append((one["kind"], float(one["step"])))
+    return found
 
 
 def _rips_bends(study: Study) -> dict[str, pd.DataFrame]:

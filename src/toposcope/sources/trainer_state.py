@@ -1,0 +1,74 @@
+"""What transformers' trainer_state.json says of its run: steps, batch, tokens, FLOP, losses."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+import pandas as pd
+
+from toposcope.sources import history
+from toposcope.sources.blobs import Folder
+from toposcope.sources.reader import read_json
+
+TRAINER_STATE = "trainer_state.json"
+
+_FACTS = {
+    "max_steps": "planned_steps",
+    "global_step": "trained_steps",
+    "train_batch_size": "batch_size",
+    "num_input_tokens_seen": "tokens_seen",
+    "total_flos": "flop",
+}
+"""What the state says -> the name it has in `Run.config`."""
+
+_HEAD = 1 << 12
+_GLOBAL_STEP = re.compile(rb'"global_step"\s*:\s*(\d+)')
+
+
+def trainer_state(folder: Folder) -> dict[str, Any]:
+    """Return the state of a folder; empty without one.
+
+    Raises
+    ------
+    SourceError
+        When it is no JSON.
+    """
+    if TRAINER_STATE not in folder.files():
+        return {}
+    state = read_json(folder.open(TRAINER_STATE))
+    return state if isinstance(state, dict) else {}
+
+
+def training_facts(state: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the positive numbers of a trainer's state under our names; empty where it has none.
+
+    >>> training_facts({"max_steps": 1000, "global_step": 200, "total_flos": 0, "epoch": 0.2})
+    {'planned_steps': 1000, 'trained_steps': 200}
+    """
+    return {
+        ours: state[theirs]
+        for theirs, ours in _FACTS.items()
+        if type(state.get(theirs)) in (int, float) and state[theirs] > 0
+    }
+
+
+def losses_of(state: Mapping[str, Any], run: str) -> pd.DataFrame | None:
+    """Return the loss history of a trainer's state as the store's metrics; None where it has none."""
+    rows = state.get("log_history")
+    return (
+        history.tidy([row for row in rows if isinstance(row, dict)], run) if isinstance(rows, list) else None
+    )
+
+
+def stated_step(folder: Folder) -> int | None:
+    """Return the global_step of a folder's state; None without one.
+
+    It stands before the loss history, which may be long and is not read.
+    """
+    if TRAINER_STATE not in folder.files():
+        return None
+    state = folder.open(TRAINER_STATE)
+    found = _GLOBAL_STEP.search(state.read(0, min(state.size, _HEAD)).tobytes())
+    return int(found[1]) if found else None
