@@ -1,90 +1,174 @@
-"""How often a log is called ill that is not, and how often one that is: real curves, simulated ones, planted.
+"""How often a log is called ill that is not, and found when it is: python -m benchmarks.health_rates DATA.
 
-    python -m benchmarks.health_rates --data FOLDER
-
-Every run is read at 20, 35, 50, 75 and 100% of its log, its plan of the learning rate given. Simulated
-families whose loss only falls by their law are apart from those where it does rise. Planted: twice the loss
-in the last 2%, over the last quarter at once and little by little, in the simulated runs that only fall, in
-whole logs and in every 25th row of them (12 losses).
+DATA holds seed_runs/ and curves/. Four tables: real runs, each read at 20, 35, 50, 75 and 100% of its steps,
+its plan of the learning rate given; simulated families, read so, too; falling laws under noises that no
+constant of `toposcope.analysis.health` was set on (correlated, of heavy tails, waves, levels that neighbours
+share, a walk); faults planted in healthy logs.
 """
 
 from __future__ import annotations
 
 import argparse
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
+from scipy.signal import lfilter
+from scipy.stats import binomtest
 
 from benchmarks.forecast_families import simulated
-from benchmarks.forecast_laws import KINDS
+from benchmarks.forecast_laws import LAWS
 from benchmarks.watch_curves import tables
-from toposcope.analysis.health import health
+from toposcope.analysis.health import KINDS, health
+from toposcope.seeding import rng
 
+FIRST = 900
+"""The first draw of a family: none that the rule was set on."""
 READ = (0.2, 0.35, 0.5, 0.75, 1.0)
-DRAWS = range(700, 705)
-RISES = ("bump", "unrelated")
-"""Kinds of simulated families whose law itself rises."""
+LENGTHS = (8, 12, 20, 39, 60, 150, 600, 3000)
+Noise = Callable[[np.random.Generator, int], np.ndarray]
 
 
-def readings(logs: Iterable[pd.DataFrame]) -> Iterator[list[str]]:
-    """Yield what is found at every reading of every log."""
-    for log in logs:
-        last = float(log["step"].max())
-        rate = log["learning_rate"].to_numpy(float) if "learning_rate" in log else np.empty(0)
-        falls = len(rate) > 0 and rate[-1] < 0.9 * rate.max()
-        for share in READ:
-            seen = log[log["step"] <= share * last]
-            found = health(seen, horizon=last, anneals=falls and share < 1)
-            yield [symptom.kind for symptom in found]
+def _kept(memory: float, shocks: float) -> Noise:
+    return lambda random, n: lfilter([1.0], [1.0, -memory], shocks * random.standard_normal(n))
 
 
-def families(kinds: Iterable[str]) -> Iterator[pd.DataFrame]:
-    """Yield the logs of simulated families."""
-    for kind in kinds:
-        for draw in DRAWS:
+NOISES: Mapping[str, Noise] = {
+    "independent, 1%": lambda random, n: 0.01 * random.standard_normal(n),
+    "independent, 10%": lambda random, n: 0.1 * random.standard_normal(n),
+    "memory .9, 7%": _kept(0.9, 0.03),
+    "memory .99, 7%": _kept(0.99, 0.01),
+    "Student's t of two, x 2%": lambda random, n: 0.02 * random.standard_t(2, n),
+    "Laplace, 7%": lambda random, n: 0.05 * random.laplace(size=n),
+    "walk, .3% a loss": lambda random, n: np.cumsum(0.003 * random.standard_normal(n)),
+    "3.3 waves of 5%": lambda random, n: (
+        0.05 * np.sin(np.arange(n) * 2 * np.pi * 3.3 / n + random.uniform(0, 2 * np.pi))
+    ),
+    "tens share a level, 5%": lambda random, n: 0.05 * np.repeat(random.standard_normal(n // 10 + 1), 10)[:n],
+}
+
+
+def falling(random: np.random.Generator, count: int, noise: Noise, *, even: bool) -> pd.DataFrame:
+    """Return a log of `count` losses that fall as a power of the step, times exp(noise)."""
+    places = np.linspace(1, 20_000, count) if even else np.geomspace(1, 20_000, count)
+    step = np.unique(places.astype(int))
+    loss = (2 + 6 * step**-0.35) * np.exp(noise(random, len(step)))
+    return pd.DataFrame({"step": step, "loss": loss})
+
+
+def _jump(log: pd.DataFrame, share: float) -> None:
+    log.loc[len(log) - max(3, int(share * len(log))) :, "loss"] *= 2.0
+
+
+def _climb(log: pd.DataFrame, share: float) -> None:
+    last = max(4, int(share * len(log)))
+    log.loc[len(log) - last :, "loss"] *= np.geomspace(1, 2, last)
+
+
+def _lost(log: pd.DataFrame, count: int) -> None:
+    log.loc[len(log) - count :, "loss"] = np.nan
+    log["learning_rate"] = 1e-3
+
+
+FAULTS: Mapping[str, tuple[str, Callable[[pd.DataFrame], None]]] = {
+    "the last 2% twice as high": ("diverging", lambda log: _jump(log, 0.02)),
+    "the last tenth twice as high": ("diverging", lambda log: _jump(log, 0.1)),
+    "climbs to twice over the last tenth": ("diverging", lambda log: _climb(log, 0.1)),
+    "climbs to twice over the last quarter": ("diverging", lambda log: _climb(log, 0.25)),
+    "the last loss is NaN": ("not finite", lambda log: _lost(log, 1)),
+}
+
+
+def readings(log: pd.DataFrame) -> Iterator[list[str]]:
+    """Yield what is said of a run at each of its readings."""
+    last, rate = float(log["step"].max()), np.empty(0)
+    if "learning_rate" in log:
+        rate = log["learning_rate"].to_numpy(float)
+    falls = len(rate) > 0 and rate[-1] < 0.9 * rate.max()
+    for part in READ:
+        seen = log[log["step"] <= part * last]
+        yield [symptom.kind for symptom in health(seen, horizon=last, anneals=falls and part < 1)]
+
+
+def share(found: int, of: int) -> str:
+    """Return a share with its 95% interval by Wilson."""
+    low, high = binomtest(found, of).proportion_ci(method="wilson")
+    return f"{found} of {of} = {found / of:.1%} [{low:.1%}, {high:.1%}]"
+
+
+def families(draws: int) -> Iterator[tuple[str, pd.DataFrame]]:
+    """Yield the law and the log of every run of simulated families."""
+    for kind in LAWS:
+        for draw in range(FIRST, FIRST + draws):
             for curve in simulated(kind, draw):
-                yield pd.DataFrame({"step": curve.step, "loss": curve.loss, "learning_rate": curve.rate})
+                yield (
+                    kind,
+                    pd.DataFrame({"step": curve.step, "loss": curve.loss, "learning_rate": curve.rate}),
+                )
 
 
-def planted(log: pd.DataFrame, share: float, *, sudden: bool) -> pd.DataFrame:
-    """Return a log whose last `share` is at twice the loss, at once or little by little."""
-    late = np.arange(len(log)) >= round((1 - share) * len(log))
-    lift = np.ones(len(log))
-    lift[late] = 2.0 if sudden else np.linspace(1.0, 2.0, int(late.sum()))
-    return log.assign(loss=log["loss"] * lift)
+def of_curves(runs: Iterable[tuple[str, pd.DataFrame]], what: str) -> None:
+    """Print what is said of whole runs and their beginnings."""
+    said = [(name, kinds) for name, log in runs for kinds in readings(log)]
+    print(f"{what}: {len(said) // len(READ)} runs")
+    for kind in KINDS:
+        where = Counter(name for name, kinds in said if kind in kinds)
+        of = ", ".join(f"{name} {count}" for name, count in where.most_common())
+        print(f"  {kind:22s} {share(where.total(), len(said)):38s} {of}")
 
 
-def count(name: str, found: Iterable[list[str]]) -> None:
-    """Print how many readings there were and what was found in them."""
-    several = list(found)
-    kinds = Counter(kind for one in several for kind in one)
-    said = ", ".join(f"{n} {kind}" for kind, n in kinds.most_common()) or "nothing"
-    print(f"{name}: {len(several)} readings: {said}", flush=True)
+def logs(name: str, count: int, draws: int, **axes: str) -> Iterator[pd.DataFrame]:
+    """Yield healthy logs of `count` losses with the noise `name`, on even steps and on log-spaced ones."""
+    for draw in range(draws):
+        random = rng(name="health noise", noise=name, count=count, draw=draw, **axes)
+        yield falling(random, count, NOISES[name], even=bool(draw % 2)).reset_index(drop=True)
+
+
+def called(some: Iterable[pd.DataFrame], kind: str) -> int:
+    """Return in how many logs `kind` is found."""
+    return sum(any(symptom.kind == kind for symptom in health(log)) for log in some)
+
+
+def row(cells: Mapping[int, int], draws: int) -> str:
+    """Return the share of each length."""
+    return " ".join(f"{count}: {found / draws:.0%}" for count, found in cells.items())
+
+
+def of_falling(draws: int) -> None:
+    """Print how often a law that only falls is called diverging."""
+    print("\nfalling laws, called diverging")
+    for name in NOISES:
+        cells = {count: called(logs(name, count, draws), "diverging") for count in LENGTHS}
+        every = share(sum(cells.values()), draws * len(cells))
+        print(f"  {name:24s} {every:38s} {row(cells, draws)}")
+
+
+def of_faults(draws: int) -> None:
+    """Print how often a planted fault is found."""
+    print("\nfaults, found")
+    for fault, (kind, hurt) in FAULTS.items():
+        for name in ("independent, 1%", "independent, 10%"):
+            cells = {}
+            for count in LENGTHS[1:]:
+                hit = list(logs(name, count, draws, fault=fault))
+                for log in hit:
+                    hurt(log)
+                cells[count] = called(hit, kind)
+            print(f"  {fault:38s} {name:16s} {row(cells, draws)}")
 
 
 def main() -> None:
-    """Count, and print a line for each kind of log."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--data", type=Path, required=True, help="folder of seed_runs and curves")
-    given = parser.parse_args()
-    count("real curves", readings(log for _, log in tables(given.data)))
-    falling = [kind for kind in KINDS if kind not in RISES]
-    count("simulated, only falling", readings(families(falling)))
-    for kind in RISES:
-        count(f"simulated, {kind}", readings(families([kind])))
-    for label, every in (("whole", 1), ("every 25th row", 25)):
-        for share, sudden in ((0.02, True), (0.25, True), (0.25, False))[every > 1 :]:
-            what = f"planted in {label}: {'jump' if sudden else 'climb'} over the last {share:.0%}"
-            logs = (planted(log.iloc[::every], share, sudden=sudden) for log in families(falling))
-            found = ([s.kind for s in health(log)] for log in logs)
-            several = list(found)
-            hit = sum("diverging" in one for one in several)
-            print(f"{what}: {hit} of {len(several)} called diverging", flush=True)
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("data", type=Path)
+    parser.add_argument("--draws", type=int, default=100)
+    parser.add_argument("--families", type=int, default=6, help="drawn of each law")
+    options = parser.parse_args()
+    of_curves(tables(options.data), "real")
+    of_curves(families(options.families), "\nsimulated")
+    of_falling(options.draws)
+    of_faults(options.draws)
 
 
 if __name__ == "__main__":
