@@ -126,7 +126,9 @@ def command(
 
     analysis = analyze(source, targets=targets, columns=features, scores=target_file, rename=named)
     chosen = PARTS if everything or "all" in parts else parts or USUAL
-    analysis.refuse_nothing(chosen)
+    wrong = any(found.lead.question != "beyond" for found in analysis.all_findings)
+    if not wrong:  # what is wrong is an answer, whatever else can be computed
+        analysis.refuse_nothing(chosen)
     if as_json:
         grid = analysis.nearest_grid()
         print_json({**analysis.to_json(chosen), "true_rates_of": grid, "true_rates": _rates(grid)})
@@ -140,7 +142,6 @@ def command(
             click.echo(f"note: {problem}")
     if out is not None:
         _save({name: analysis.table(name) for name in chosen}, out)
-    wrong = any(found.lead.question != "beyond" for found in analysis.all_findings)
     return 1 if analysis.problems or wrong else 0
 
 
