@@ -1,12 +1,14 @@
 """Progress without a terminal is plain lines, and silence for what is quick."""
 
 import itertools
+import sys
+import time
 
 import numpy as np
 import pytest
 
 from toposcope import progress as shown
-from toposcope.progress import Outlook, Progress, track
+from toposcope.progress import Outlook, Progress, busy, track
 
 
 def test_quick_work_says_nothing(capsys):
@@ -180,3 +182,19 @@ def test_steps_of_a_large_model_count_more(capsys, monkeypatch):
     lines = capsys.readouterr().err.splitlines()
     assert lines[-1].startswith("training steps: 100/200, 2 min left")
     assert "/s" not in lines[-1]
+
+
+@pytest.mark.parametrize("terminal", [True, False])
+def test_work_of_unknown_length_says_that_it_goes_on(monkeypatch, capsys, terminal):
+    monkeypatch.setattr(shown, "_PLAIN_EVERY_SECONDS", 0.02)
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: terminal)
+    heard = ""
+    with busy("writing the report"):
+        while "writing the report" not in heard:
+            time.sleep(0.01)
+            heard += capsys.readouterr().err
+    assert ("writing the report: 1 s so far" in heard) != terminal
+    capsys.readouterr()
+    with busy("writing the report", quiet=True):
+        time.sleep(0.1)
+    assert capsys.readouterr().err == ""

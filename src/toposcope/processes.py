@@ -76,6 +76,26 @@ def without_script() -> Iterator[None]:
             main.__file__ = place
 
 
+@contextmanager
+def _undisturbed() -> Iterator[None]:
+    """Put off Ctrl-C and SIGTERM until the end: a process left half started ends with a traceback."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    came: list[int] = []
+    before = {
+        number: signal.signal(number, lambda number, _: came.append(number))
+        for number in (signal.SIGINT, signal.SIGTERM)
+    }
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, signal.SIG_DFL if handler is None else handler)
+        for late in came:
+            signal.raise_signal(late)
+
+
 class LostProcessError(RuntimeError):
     """The process that did a task is gone; the message says how it ended."""
 
@@ -149,10 +169,11 @@ class _Crew(Generic[T, M, R]):
     def _hire(self) -> None:
         ours, theirs = _SPAWN.Pipe()
         process = _SPAWN.Process(target=_work, args=(theirs,), daemon=True)
-        with without_script():
-            process.start()
-        theirs.close()  # or the death of the process would not close the channel
-        hand = self._hands[ours] = _Hand(process, ours, self._waiting.popleft())
+        with _undisturbed():
+            with without_script():
+                process.start()
+            theirs.close()  # or the death of the process would not close the channel
+            hand = self._hands[ours] = _Hand(process, ours, self._waiting.popleft())
         # Not an argument of the process: the loss of one that has not read it all would never be noticed.
         self._give(hand, self._kit)
 

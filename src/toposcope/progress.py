@@ -8,6 +8,7 @@ import sys
 import threading
 import time
 from collections.abc import Iterable, Iterator
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from typing import Any, Self, TypeVar
 
@@ -21,6 +22,8 @@ _STRAIGHT = 0.8
 """Up to which share of its expected time the work under way is taken to go on evenly; then ever slower."""
 _CREEP = 4.0
 """How many times the time left a share that is ahead of the true one takes for its rest, or rather more."""
+_NEARLY = 0.99
+"""The most that is said of work that goes on."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -208,7 +211,8 @@ class Progress:
         if self._bar is None or standing is None:
             return
         bar, task = self._bar
-        note = f"{self._counted()}, {_left(standing[1])} {self._note}".rstrip()
+        left = "" if self.done == self.total else f", {_left(standing[1])}"
+        note = f"{self._counted()}{left} {self._note}".rstrip()
         bar.update(task, completed=standing[0] * (self.total or 0), note=note)
 
     def _failures(self) -> str:
@@ -219,7 +223,7 @@ class Progress:
         if standing is not None and self.done != self.total:
             share, left = standing
             of = f"/{self.total}" if self.total else ""
-            text = f"{share:.0%}, {self.done}{of} units{self._failures()}, {_left(left)} {note}"
+            text = f"{min(share, _NEARLY):.0%}, {self.done}{of} units{self._failures()}, {_left(left)} {note}"
         else:
             rate = 0.0 if self._work != (self.total or 0) else self._rate()
             speed = f", {rate:.1f}/s" if rate else ""
@@ -242,6 +246,42 @@ def duration(seconds: float) -> str:
     if seconds < 3600:
         return f"{seconds / 60:.0f} min"
     return f"{seconds / 3600:.1f} h" if seconds < 48 * 3600 else f"{seconds / 86400:.1f} days"
+
+
+@contextmanager
+def busy(label: str, *, quiet: bool = False) -> Iterator[None]:
+    """Say that work of unknown length goes on: by a moving bar on a terminal, else a line every ten seconds.
+
+    >>> with busy("counting"):
+    ...     total = sum(range(10))
+    """
+    over, start = threading.Event(), time.monotonic()
+
+    def tell() -> None:
+        while not over.wait(_PLAIN_EVERY_SECONDS):
+            print(f"{label}: {duration(time.monotonic() - start)} so far", file=sys.stderr, flush=True)
+
+    with ExitStack() as stack:
+        stack.callback(over.set)
+        if quiet:
+            pass
+        elif sys.stderr.isatty():
+            stack.enter_context(_moving_bar(label))
+        else:
+            threading.Thread(target=tell, daemon=True).start()
+        yield
+
+
+def _moving_bar(label: str) -> Any:
+    """Return a bar that moves, with the time so far, and leaves nothing behind."""
+    from rich.console import Console
+    from rich.progress import BarColumn, TextColumn, TimeElapsedColumn
+    from rich.progress import Progress as Bar
+
+    columns = (TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn())
+    bar = Bar(*columns, console=Console(stderr=True), transient=True, refresh_per_second=4)
+    bar.add_task(label, total=None)
+    return bar
 
 
 def _terminal_bar(label: str, total: int | None, weighed: bool) -> tuple[Any, Any]:

@@ -52,6 +52,31 @@ def test_nothing_is_found_with_logarithmic_steps(tmp_path: Path):
     assert audit(open_series(folder)) == []
 
 
+@pytest.mark.parametrize("cheap", [True, False])
+@pytest.mark.parametrize(
+    ("rates", "found"),
+    [
+        ((0.0, 1e-3, 0.0), []),
+        ((1e-3, 1e-3, 0.0), ["identical"]),
+        ((0.0, 1e-3, 1e-3), ["equals-final"]),
+        ((), ["identical", "equals-final"]),
+    ],
+)
+def test_weights_that_no_learning_rate_could_move_are_healthy(
+    tmp_path: Path, rates: tuple[float, ...], found: list[str], cheap: bool
+):
+    """The rates are those of the first interval, of those between, and of the last."""
+    folder = tmp_path / "run"
+    path = walk(1, "walk")
+    path[1], path[-1] = path[0], path[-2]
+    write(folder, path)
+    if rates:
+        of = [rates[0] if step < STEPS[1] else rates[2] if step >= STEPS[-2] else rates[1] for step in STEPS]
+        log = [{"step": step, "loss": 3.0, "lr": rate} for step, rate in zip(STEPS, of, strict=True)]
+        (folder / "training_log.json").write_text(json.dumps(log))
+    assert [finding.fault for finding in audit(open_series(folder), cheap=cheap)] == found
+
+
 def test_weights_that_start_from_zero_are_healthy(tmp_path: Path):
     folder = tmp_path / "run"
     path = walk(1, "decay")

@@ -387,7 +387,12 @@ def test_a_plan_above_an_hour_is_told_the_cheaper_way(
     code, _, err = call("weights", runs, "--out", out, "--features", "baselines")
     assert code == 0
     assert "This takes about 8.0 h. Cheaper: toposcope weights" in err
-    assert f"{runs} --out {out} --features baselines --steps log (about" in err
+    # of four steps powers of two leave none out, of twelve five
+    assert f"{runs} --out {out} --features baselines --steps last (about 2.0 h)" in err
+    write_run_folder(tmp_path / "long" / "one", range(0, 120, 10))
+    _, _, err = call("weights", tmp_path / "long", "--out", tmp_path / "more", "--features", "baselines")
+    assert "This takes about 12.0 h. Cheaper: toposcope weights" in err
+    assert "--features baselines --steps log (about 7.0 h)" in err
 
 
 def test_a_plan_above_a_day_needs_a_yes(
@@ -401,6 +406,9 @@ def test_a_plan_above_a_day_needs_a_yes(
     assert "--steps last (about 2.0 days)" in err
     assert "0:30" not in err
     assert not out.exists()
+    code, _, err = call("weights", runs, "--out", out, "--features", "baselines")
+    assert code == 2
+    assert "--features baselines --steps last (about 2.0 days)" in err  # powers of two take days, too
     code, _, _ = call("weights", runs, "--out", out, "--features", "baselines", "--yes")
     assert code == 0
 

@@ -183,6 +183,15 @@ def hurt_until_interrupted(line: Sequence[str], *strikes: Strike) -> None:
     assert "Traceback" not in ending.err
 
 
+def hurt_until_killed(line: Sequence[str], *strikes: Strike) -> None:
+    """Hurt a command whose last strike kills it: nothing is said then, and its workers end with it."""
+    ending, had = hurt(line, *strikes, at_work=True)
+    assert len(had) == len(strikes), f"{strikes[len(had)][0]} came after the end"
+    assert all(had)
+    assert ending.code == -signal.SIGKILL, ending.err
+    assert "Traceback" not in ending.err
+
+
 def measured(out: Path, *stores: str) -> list[str]:
     """Return the rows of stores under `out`, without the seconds that they took."""
     from toposcope.store import Store

@@ -61,7 +61,7 @@ ELSEWHERE = {
     "landscape": lambda given, out: ["landscape", given / "runs", "--out", out],
     "reproduce": lambda given, out: ["reproduce", "landscape", "--runs", given / "runs", "--out", out],
 }
-"""Other commands that write: test_surfaces and test_reproduce hurt two, fill the disk and let two write."""
+"""Other commands that write: test_surfaces, test_reproduce and test_demo hurt them."""
 
 
 def alone(line: list[object]) -> list[object]:
@@ -125,20 +125,32 @@ def test_hurt_in_the_middle(
     assert case.made(out) == reference[name]
 
 
-@pytest.mark.parametrize("fault", ["SIGTERM", "killed"])
+@pytest.mark.parametrize("fault", ["SIGTERM", "SIGINT", "killed"])
 def test_a_page_is_there_whole_or_not_at_all(
     fault: str, given: Path, reference: dict[str, object], tmp_path: Path
 ) -> None:
     line = CASES["report"].line(given, tmp_path / "out")
     ending, _ = hurt(command(*line), (fault, lambda: any(tmp_path.glob(".out.*.partial"))))
-    assert ending.code == (1 if fault == "SIGTERM" else -9), ending.err
+    assert ending.code == (-9 if fault == "killed" else 1), ending.err
     assert "Traceback" not in ending.err
     assert not (tmp_path / "out").exists()
     assert call(*line) == 0
     assert CASES["report"].made(tmp_path / "out") == reference["report"]
 
 
-@pytest.mark.parametrize("name", ["train", "weights"])
+@pytest.mark.parametrize("fault", ["a worker killed", "all workers killed", "SIGSTOP and SIGCONT"])
+def test_a_page_is_drawn_whatever_becomes_of_its_second_process(
+    fault: str, given: Path, reference: dict[str, object], tmp_path: Path
+) -> None:
+    line = CASES["report"].line(given, tmp_path / "out")
+    ending, had = hurt(command(*line), (fault, lambda: True), at_work=True)
+    assert had == [1], "the fault came after the end"
+    assert ending.code == 0, ending.err
+    assert "Traceback" not in ending.err
+    assert CASES["report"].made(tmp_path / "out") == reference["report"]
+
+
+@pytest.mark.parametrize("name", list(CASES))
 def test_two_writers_at_once(name: str, given: Path, reference: dict[str, object], tmp_path: Path) -> None:
     case, out = CASES[name], tmp_path / "out"
     line = command(*case.line(given, out))

@@ -8,7 +8,14 @@ from pathlib import Path
 
 import pytest
 
-from tests.faults.injury import after, command, hurt_until_interrupted, measured, write_paper_runs
+from tests.faults.injury import (
+    after,
+    command,
+    hurt_until_interrupted,
+    hurt_until_killed,
+    measured,
+    write_paper_runs,
+)
 from tests.faults.test_faults import call
 
 pytest.importorskip("torch")
@@ -45,6 +52,7 @@ def test_a_study_hurt_again_and_again_goes_on_to_the_same_end(
         ("SIGINT", after(first, 4)),
     )
     hurt_until_interrupted(both, ("all workers killed", after(second, 1)), ("SIGTERM", after(second, 2)))
+    hurt_until_killed(both, ("killed", after(second, 3)))
     assert not (out / "seed004.md").exists()
     assert call(*line, 1, "--out", out) == 0
     assert made(out) == whole

@@ -13,6 +13,7 @@ from tests.faults.injury import (
     command,
     finish,
     hurt_until_interrupted,
+    hurt_until_killed,
     measured,
     write_recipe,
 )
@@ -61,6 +62,9 @@ def test_surfaces_hurt_in_the_middle_go_on_to_the_same_end(
         ("a worker killed", after(out, 2)),
         ("SIGTERM", after(out, 4)),
     )
+    both = line(runs, out, jobs=2)
+    hurt_until_interrupted(both, ("all workers killed", after(out, 5)), ("SIGINT", after(out, 6)))
+    hurt_until_killed(both, ("killed", after(out, 7)))
     again = finish(line(runs, out, jobs=1))
     assert again.code == 0, again.err
     assert measured(out) == whole

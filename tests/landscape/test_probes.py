@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -23,6 +24,7 @@ from toposcope.probes.landscape.reach import check_reach, reach_by_rule
 from toposcope.probes.landscape.source import ObjectiveSource
 from toposcope.probes.landscape.study import LandscapeStudy, study_of_texts
 from toposcope.probes.landscape.summaries import summarise
+from toposcope.probes.landscape.timed import HessianProducts
 from toposcope.sources import open_series
 from toposcope.store import Store
 from toposcope.sweep.loop import sweep
@@ -247,13 +249,56 @@ def test_too_large_a_measurement_is_refused_and_names_the_cheap_one(run, tmp_pat
     assert LandscapeStudy(large, source, tmp_path, ("sharpness",)).cost(series).forwards > 0
 
 
-@pytest.mark.parametrize(("names", "said"), [(("curvature",), True), (("sharpness",), False)])
-def test_the_announcement_says_what_modules_without_a_second_derivative_cost(
-    run, tmp_path, names, said
+@pytest.mark.parametrize("names", [("curvature",), ("surface",)])
+def test_products_of_models_that_are_differentiated_once_are_timed_and_counted(
+    tmp_path, monkeypatch, names
 ) -> None:
-    study = LandscapeStudy(SMALL, ObjectiveSource(None), tmp_path, names)
-    words = study.announcement(open_series(str(run)))
-    assert ("no second derivative, curvature takes up to five times as long" in words) == said
+    """The products of a model from elsewhere; one of the project's own is not opened for it."""
+    import torch
+
+    transformers = pytest.importorskip("transformers")
+
+    class Once(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx, x):
+            return x.clone()
+
+        @staticmethod
+        @torch.autograd.function.once_differentiable
+        def backward(ctx, grad):
+            return grad
+
+    write_causal_model(tmp_path / "step_0")
+    series = open_series(str(tmp_path))
+    (tmp_path / "texts.txt").write_text("\n".join(text * 5 for text in TEXTS[:8]))
+    options = replace(SMALL, directions="hessian" if names == ("surface",) else "random", eigenvalues=2)
+    twice = study_of_texts(options, str(tmp_path / "texts.txt"), tmp_path, features=names).of(series)
+    assert twice.products == HessianProducts(looked=True)
+    assert "second derivative" not in twice.announcement(series)
+    attention = transformers.models.gpt_neox.modeling_gpt_neox.GPTNeoXMLP
+    plain = attention.forward
+    monkeypatch.setattr(attention, "forward", lambda self, x: Once.apply(plain(self, x)))
+    study = study_of_texts(options, str(tmp_path / "texts.txt"), tmp_path, features=names).of(series)
+    said = study.announcement(series)
+    assert study.products.seconds > 0
+    assert f"takes {study.products.seconds:.2g} s, timed here and counted" in said
+    (one,), (other,) = study.probes(), twice.probes()
+    slower = replace(one, product_seconds=one.product_seconds + 100.0)
+    shapes = [(8, 8)]
+    count = one.work(shapes).forwards
+    products = slower.expected_seconds(shapes) - one.expected_seconds(shapes)
+    assert products == pytest.approx(100.0 * one._products)
+    assert one._products > 0
+    assert count == other.work(shapes).forwards
+
+
+def test_what_was_not_looked_at_is_said(run, tmp_path) -> None:
+    series = open_series(str(run))
+    study = LandscapeStudy(SMALL, ObjectiveSource(None), tmp_path, ("curvature",))
+    assert "no second derivative, curvature takes up to five times as long" in study.announcement(series)
+    assert "second derivative" not in study.of(series).announcement(series)
+    sharp = LandscapeStudy(SMALL, ObjectiveSource(None), tmp_path, ("sharpness",))
+    assert "second derivative" not in sharp.announcement(series)
 
 
 def test_a_checkpoint_of_another_model_is_named(tmp_path) -> None:

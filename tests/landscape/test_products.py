@@ -65,6 +65,10 @@ def test_differences_of_gradients_stand_in_for_a_missing_second_derivative(objec
     vector = torch.linspace(-1, 1, objective.n_parameters, dtype=torch.float64)
     torch.testing.assert_close(product(vector), dense @ vector, atol=1e-6, rtol=1e-5)
     assert product.method == "finite differences"
+    gauss_newton = once.gauss_newton()
+    torch.testing.assert_close(gauss_newton(vector), objective.gauss_newton()(vector), atol=1e-6, rtol=1e-5)
+    assert gauss_newton.method == "finite differences"
+    assert float(gauss_newton(torch.zeros_like(vector)).norm()) == 0.0
 
 
 def test_gauss_newton_is_the_hessian_of_a_model_linear_in_its_parameters() -> None:
@@ -113,7 +117,7 @@ def test_products_of_transformers_models_are_differences_of_their_gradients(kind
     objective = Objective(TransformersModel.of_module(small(kind).double()), Batch.of(windows()))
     product = objective.hessian()
     vector = torch.randn(objective.n_parameters, dtype=torch.float64, generator=torch.manual_seed(1))
-    torch.testing.assert_close(product(vector), product._differences(vector), atol=1e-5, rtol=1e-4)
+    torch.testing.assert_close(product(vector), product._by_differences(vector), atol=1e-5, rtol=1e-4)
     assert product.method == "double backward"
 
 
@@ -154,7 +158,7 @@ def test_curvlinops_gives_the_same_products(objective) -> None:
     # curvlinops differentiates forward over backward, and torch's forward mode is wrong for the weights of
     # LayerNorm: there the differences of gradients, which need no second derivative, are the judge
     found, hessian = objective.named(objective.hvp(vector)), objective.named(other["HessianLinearOperator"])
-    differences = objective.named(objective.hessian()._differences(vector))
+    differences = objective.named(objective.hessian()._by_differences(vector))
     for name, own in found.items():
         torch.testing.assert_close(own, differences[name], atol=1e-6, rtol=1e-5)
         if ".ln" not in name and not name.startswith("ln"):

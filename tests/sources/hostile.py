@@ -158,6 +158,13 @@ def costly_pickles() -> dict[str, bytes]:
     deep = b")" + b"\x85" * 100_000
     many = b"(" + b"K\x01" * 100_000 + b"tq\x00"
     ordered = _global("collections", "OrderedDict")
+    again = b"h\x02h\x01\x85R0" * 30_000 + b"N."
+    record = _global("torch", "some") + b"q\x00h\x00)Rq\x01"
+    # a record of itself twice over, forty times
+    laughing = record + b"".join(
+        b"h\x00h" + bytes([i]) + b"h" + bytes([i]) + b"\x86Rq" + bytes([i + 1]) for i in range(1, 41)
+    )
+    tensor = _tensor_pickle()[2:-1]
     return {
         "colliding keys": b"\x80\x02}(" + b"N".join(colliding) + b"Nu.",
         "colliding items of a set": b"\x80\x04\x8f(" + b"".join(colliding) + b"\x90.",
@@ -181,6 +188,28 @@ def costly_pickles() -> dict[str, bytes]:
         + b"q\x01"
         + b"h\x01h\x00\x85R0" * 20_000
         + b"N.",
+        "long pairs": b"\x80\x02](K\x01N\x86q\x00"
+        + b"h\x00" * 100_000
+        + b"eq\x01"
+        + ordered
+        + b"q\x02"
+        + again,
+        "long sets": b"\x80\x02]("
+        + b"K\x01" * 100_000
+        + b"eq\x01"
+        + _global("builtins", "set")
+        + b"q\x02"
+        + again,
+        "copies that are kept": b"\x80\x02"
+        + many
+        + _global("torch", "Size")
+        + b"q\x01]("
+        + b"h\x01h\x00\x85R" * 3000
+        + b"e.",
+        "a name that is a record": b"\x80\x02" + record + b"}h\x01" + tensor + b"s.",
+        "a name that is endless": b"\x80\x02" + laughing + b"}h\x29" + tensor + b"s.",
+        "one name twice": b"\x80\x02}(Va.b\n" + tensor + b"Va\n}Vb\n" + tensor + b"su.",
+        "one tensor often": b"\x80\x02" + tensor + b"q\x00](" + b"h\x00" * 400_000 + b"e.",
         "long keys": b"\x80\x02" + many + b"}q\x01" + b"h\x00Ns" * 20_000 + b".",
         "long names": b"\x80\x02}X\x88\x13\x00\x00" + b"a" * 5000 + _tensor_pickle()[11:],
         "a name that is no text": b"\x80\x02}X\x03\x00\x00\x00\xed\xa0\x80" + _tensor_pickle()[6:],
@@ -271,3 +300,49 @@ def mutate(data: bytes, rng: np.random.Generator) -> bytes:
         else:
             del out[at:]
     return bytes(out)
+
+
+def metadata_pickles() -> dict[str, bytes]:
+    """Return the metadata of distributed checkpoints that would hold a careless reader for minutes."""
+
+    def text(value: str) -> bytes:
+        return b"X" + struct.pack("<I", len(value)) + value.encode()
+
+    def fields(**values: bytes) -> bytes:
+        return b"}(" + b"".join(text(name) + value for name, value in values.items()) + b"u"
+
+    def record(name: str, **values: bytes) -> bytes:
+        return _global("torch.distributed.checkpoint.metadata", name) + b")\x81" + fields(**values) + b"b"
+
+    def place(name: bytes, offset: bytes) -> bytes:
+        index = record("MetadataIndex", fqn=name, offset=offset, index=b"N")
+        return index + record("_StorageInfo", relative_path=text("a"), offset=b"K\x00", length=b"K\x10")
+
+    def tensor(dtype: bytes, chunks: bytes) -> bytes:
+        kind = record("TensorProperties", dtype=dtype)
+        return record("TensorStorageMetadata", properties=kind, size=b"K\x00\x85", chunks=chunks)
+
+    def whole(before: bytes, tensors: bytes, places: bytes) -> bytes:
+        found = {"state_dict_metadata": b"}(" + tensors + b"u", "storage_data": b"}(" + places + b"u"}
+        return b"\x80\x02" + before + record("Metadata", **found) + b"."
+
+    some = _global("torch", "some") + b"q\x00h\x00)Rq\x01"
+    endless = some + b"".join(
+        b"h\x00h" + bytes([i]) + b"h" + bytes([i]) + b"\x86Rq" + bytes([i + 1]) for i in range(1, 41)
+    )
+    float32 = _global("torch", "float32")
+    chunk = record("ChunkStorageMetadata", offsets=b"K\x00\x85", sizes=b"K\x00\x85")
+    chunks = b"](" + chunk + b"q\x00" + b"h\x00" * 20_000 + b"eq\x01"
+    long = b"(" + b"K\x00" * 100_000 + b"tq\x01"
+    names = [text(f"w{number}") for number in range(3000)]
+    one = place(text("w"), b"K\x00\x85")
+    return {
+        "shared chunks": whole(
+            chunks,
+            b"".join(name + tensor(float32, b"h\x01") for name in names),
+            b"".join(place(name, b"K\x00\x85") for name in names),
+        ),
+        "an endless name": whole(endless, b"h\x29" + tensor(float32, b"]"), one),
+        "an endless dtype": whole(endless, text("w") + tensor(b"h\x29", b"]"), one),
+        "long offsets": whole(long, b"", b"".join(place(name, b"h\x01") for name in names)),
+    }

@@ -169,6 +169,52 @@ def test_distributed_metadata_cannot_name_other_files(tmp_path: Path):
     assert "points outside its folder" in refused(tmp_path / "d")
 
 
+@pytest.mark.parametrize(
+    ("name", "why"),
+    [
+        ("shared chunks", "more chunks than places for them"),
+        ("an endless name", "a tensor named by a Record"),
+        ("an endless dtype", "tensor 'w' has the unknown dtype a Record"),
+        ("long offsets", "a shape that is a tuple of 100000"),
+    ],
+)
+def test_costly_distributed_metadata(tmp_path: Path, name: str, why: str):
+    folder = tmp_path / "step_1"
+    folder.mkdir()
+    (folder / ".metadata").write_bytes(hostile.metadata_pickles()[name])
+    (folder / "a").write_bytes(bytes(16))
+    assert why in refused(folder)
+
+
+@pytest.mark.parametrize(
+    ("name", "why"),
+    [
+        ("long pairs", "it takes more than"),
+        ("long sets", "it takes more than"),
+        ("copies that are kept", "it takes more than"),
+        ("a name that is a record", "a part of it is named by a Record"),
+        ("a name that is endless", "a part of it is named by a Record"),
+        ("one name twice", "two of its tensors are named 'a.b.w'; rename one"),
+        ("one tensor often", "more than 200000 entries"),
+    ],
+)
+def test_what_small_pickles_may_cost(tmp_path: Path, name: str, why: str):
+    path = tmp_path / "step_1.pt"
+    path.write_bytes(hostile.torch_zip(hostile.costly_pickles()[name], {"0": bytes(16)}))
+    assert why in refused(path)
+
+
+def test_settings_that_no_text_names_are_left_out(tmp_path: Path):
+    record = hostile._global("torch", "some") + b")Rq\x01"
+    data = b"\x80\x02" + record + b"}(Vconfig\n}(h\x01K\x01Vdepth\nK\x02uVw\n"
+    path = tmp_path / "step_1.pt"
+    tensor = hostile._tensor_pickle()[2:-1]
+    path.write_bytes(hostile.torch_zip(data + tensor + b"u.", {"0": bytes(16)}))
+    series = open_series([str(path)])
+    with series.reading(next(iter(series))) as reader:
+        assert reader.facts().config == {"depth": 2}
+
+
 @pytest.fixture(scope="module")
 def good() -> dict[str, bytes]:
     return hostile.good_files()

@@ -15,8 +15,9 @@ from safetensors.numpy import load_file, save_file
 from toposcope.errors import SourceError
 from toposcope.sources import open_series
 from toposcope.sources.labels import select, step_of, tokens_of
+from toposcope.sources.layout import RunFolder, write_run
 from toposcope.store.schema import METRICS
-from toposcope.types import Role
+from toposcope.types import Role, Run
 
 PARAMETERS = 20 * 8 + 6 * 8 + 8 + 24 * 8 + 24 + 64 + 256 + 256 + 8
 
@@ -388,3 +389,21 @@ def test_a_file_that_is_rewritten_while_it_is_read_is_an_error_once(series_of_fi
         list(series.tensors(checkpoint))
     with pytest.raises(SourceError, match="from another run"):
         list(series.tensors(checkpoint))
+
+
+def test_a_step_that_the_metrics_lack_has_the_tokens_that_its_file_states(tmp_path: Path) -> None:
+    """A run that is being trained, or was killed: the lines of its last steps are not written yet."""
+    layout = RunFolder(tmp_path / "run")
+    write_run(layout, Run("run", "gpt", 4, 1), extra={})
+    for step in (0, 10, 20):
+        path = layout.checkpoint(step)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        save_file({"w": np.full((2, 2), step, np.float32)}, path, metadata={"tokens": str(8 * step)})
+    part = layout.metrics_part(0, 11)
+    part.parent.mkdir()
+    lines = pd.DataFrame({"run": "run", "step": [0, 10], "tokens": [0, 81], "loss": [4.0, 3.0]})
+    lines.to_parquet(part, index=False)
+    series = open_series(tmp_path / "run")
+    assert [(at.step, at.tokens) for at in series] == [(0, 0), (10, 81), (20, 160)]
+    layout.checkpoint(20).write_bytes(b"no header")
+    assert [at.tokens for at in open_series(tmp_path / "run")] == [0, 81, None]

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
 
+import toposcope.store.merge as merging
 from toposcope import analyze
 from toposcope.errors import InputError, StoreError
 from toposcope.repeats import AuditFinding
@@ -114,13 +116,41 @@ def test_other_recipes_are_refused(tmp_path: Path) -> None:
     assert not (tmp_path / "both").exists()
 
 
+@pytest.mark.parametrize("where", ["toposcope.store.merge.os.replace", "toposcope.store.merge._write_rest"])
+@pytest.mark.parametrize("same", [True, False])
+def test_another_process_that_is_faster_has_made_this_merge_or_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, same: bool, where: str
+) -> None:
+    a, b = measured(tmp_path / "a", "small", "x"), measured(tmp_path / "b", "large", "y")
+    out, usual = tmp_path / "both", os.replace if where.endswith("replace") else merging._write_rest
+
+    def late(*arguments: object) -> object:
+        if where.endswith("_write_rest") or arguments[1] == out:
+            monkeypatch.undo()
+            merge([a, b] if same else [a, measured(tmp_path / "c", "large", "z")], out)
+        return usual(*arguments)
+
+    monkeypatch.setattr(where, late)
+    if same:
+        assert sorted(merge([a, b], out)[0].features()["run"].unique()) == ["large", "small"]
+    else:
+        with pytest.raises(StoreError, match="both is there already and not this merge; name a new folder"):
+            merge([a, b], out)
+    assert [path.name for path in tmp_path.iterdir() if path.name.endswith(".partial")] == []
+
+
 def test_one_store_or_a_place_that_is_taken_is_refused(tmp_path: Path) -> None:
     a, b = measured(tmp_path / "a", "small", "x"), measured(tmp_path / "b", "large", "y")
     with pytest.raises(StoreError, match="two stores or more"):
         merge([a, Store.open(a.path)], tmp_path / "both")
+    merge([a, b], tmp_path / "made")
+    assert merge([a, b], tmp_path / "made")[0].path == tmp_path / "made"
+    other = measured(tmp_path / "c", "large", "z")  # a run of the same name and steps, of other weights
+    with pytest.raises(StoreError, match="made is there already and not this merge; name a new folder"):
+        merge([a, other], tmp_path / "made")
     with pytest.raises(StoreError, match="is there already and not this merge"):
         merge([a, b], b.path)
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["a", "b"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["a", "b", "c", "made"]
 
 
 def test_a_merge_may_be_repeated(tmp_path: Path) -> None:

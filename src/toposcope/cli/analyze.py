@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -123,12 +124,15 @@ def command(
         return show_law(source, law, columns, leave_out, out, rename=named, as_json=as_json)
     from toposcope.analysis.analysis import PARTS, USUAL
     from toposcope.api import analyze
+    from toposcope.progress import busy
 
-    analysis = analyze(source, targets=targets, columns=features, scores=target_file, rename=named)
     chosen = PARTS if everything or "all" in parts else parts or USUAL
-    wrong = any(found.lead.question != "beyond" for found in analysis.all_findings)
-    if not wrong:  # what is wrong is an answer, whatever else can be computed
-        analysis.refuse_nothing(chosen)
+    with busy("analysing"):
+        analysis = analyze(source, targets=targets, columns=features, scores=target_file, rename=named)
+        wrong = any(found.lead.question != "beyond" for found in analysis.all_findings)
+        if not wrong:  # what is wrong is an answer, whatever else can be computed
+            analysis.refuse_nothing(chosen)
+        _work_out(analysis, chosen if everything or parts or as_json or out is not None else ())
     if as_json:
         grid = analysis.nearest_grid()
         print_json({**analysis.to_json(chosen), "true_rates_of": grid, "true_rates": _rates(grid)})
@@ -143,6 +147,15 @@ def command(
     if out is not None:
         _save({name: analysis.table(name) for name in chosen}, out)
     return 1 if analysis.problems or wrong else 0
+
+
+def _work_out(analysis: Analysis, chosen: Sequence[str]) -> None:
+    """Have everything that will be printed computed, while it is said that it goes on."""
+    for name in chosen:
+        analysis.table(name)
+    for study in analysis.studies:
+        _ = study.findings
+    _ = analysis.problems
 
 
 def _answer(analysis: Analysis) -> None:

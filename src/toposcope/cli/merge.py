@@ -19,10 +19,12 @@ def command(stores: tuple[Path, ...], out: Path, as_json: bool) -> int:
     Runs of one name that are not the same run are called STORE/RUN. To see several stores on one page only,
     `toposcope report A B` is enough.
     """
+    from toposcope.progress import busy
     from toposcope.store import Store
     from toposcope.store.merge import merge
 
-    made, renamed = merge([Store.open(path) for path in stores], out)
+    with busy("merging"):
+        made, renamed = merge([Store.open(path) for path in stores], out)
     runs = sorted(made.features()["run"].astype(str).unique())
     if as_json:
         changed = [{"store": str(one.store), "run": one.run, "name": one.name} for one in renamed]

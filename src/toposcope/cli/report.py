@@ -39,8 +39,10 @@ def command(
     not at all; a folder that holds anything but a report is left alone.
     """
     from toposcope.api import report
+    from toposcope.progress import busy
 
-    made = report(stores, out, title=title, target=target, scores=targets)
+    with busy("writing the report"):
+        made = report(stores, out, title=title, target=target, scores=targets)
     page, problems = made.page, made.problems
     if as_json:
         print_json({"page": str(page), "markdown": str(page.with_name("report.md")), "problems": problems})

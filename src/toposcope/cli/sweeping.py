@@ -122,17 +122,28 @@ class Sweeping:
         return asked
 
     def _cheaper(self, series: Series, expectation: Expectation) -> str:
-        """Return the command as it was typed with fewer steps, and what that takes."""
-        from toposcope.progress import duration
-        from toposcope.sources.labels import select
+        """Return the command as it was typed with fewer steps, and what that takes.
 
-        choice = "log" if self.steps is None else "last"
-        every = {run: [at.step for at in series.of_run(run)] for run in series.names}
-        kept = sum(len(select(steps, choice)) for steps in every.values())
-        share = kept / max(1, sum(map(len, every.values())))
+        Steps at powers of two if these are three quarters of them at most and take no day, else the last.
+        """
+        from toposcope.progress import duration
+        from toposcope.sweep.expect import must_ask
+
+        choice, share = "log", self._share(series, "log")
+        if self.steps is not None or share > 0.75 or must_ask(expectation.seconds * share):
+            choice, share = "last", self._share(series, "last")
         typed = click.get_current_context().find_root().obj or []
         command = shlex.join(["toposcope", *_without_steps(typed), "--steps", choice])
         return f"{command} (about {duration(expectation.seconds * share)})"
+
+    def _share(self, series: Series, choice: str) -> float:
+        """Return which share of the checkpoints a choice of steps keeps."""
+        from toposcope.sources.labels import select
+
+        every = {run: [at.step for at in series.of_run(run)] for run in series.names}
+        return sum(len(select(steps, choice)) for steps in every.values()) / max(
+            1, sum(map(len, every.values()))
+        )
 
     def execution(self, *, keep_diagrams: bool) -> Execution:
         """Return where and how the sweep runs."""

@@ -21,6 +21,8 @@ _TOKENS_ON_CPU = 4096
 mostly calls."""
 KEEP_BYTES = 2**30
 """Graphs of micro-batches are kept between products while they take up to this much memory together."""
+TWICE, DIFFERENCES = "double backward", "finite differences"
+"""How a product is made: by differentiating twice, or from two evaluations where a module forbids that."""
 _NO_SECOND_DERIVATIVE = ("not implemented", "does not require grad", "not differentiable", "double backward")
 
 
@@ -29,9 +31,11 @@ class Product(ABC):
 
     The graph of every micro-batch is built once and kept between products while all of them fit into
     `keep_bytes`; otherwise it is built anew for every product.
+
+    Where a module has no second derivative, a difference stands in for it, and `method` says so.
     """
 
-    method = "double backward"
+    method = TWICE
 
     def __init__(self, objective: Objective, *, keep_bytes: int = KEEP_BYTES) -> None:
         self.objective = objective
@@ -56,6 +60,40 @@ class Product(ABC):
         """
         import torch
 
+        result = self._by_differences(vector) if self.method == DIFFERENCES else self._twice(vector)
+        if not torch.isfinite(result).all():
+            raise InputError("a curvature product is not finite: look for errors with `toposcope audit`")
+        return result
+
+    def _twice(self, vector: torch.Tensor) -> torch.Tensor:
+        """Differentiate twice; from the first module that cannot be on, take differences."""
+        try:
+            return self._summed(vector)
+        except RuntimeError as error:
+            if not any(words in str(error) for words in _NO_SECOND_DERIVATIVE):
+                raise
+            self.method = DIFFERENCES
+            self._graphs.clear()
+            return self._by_differences(vector)
+
+    def _by_differences(self, vector: torch.Tensor) -> torch.Tensor:
+        r"""Return the product from what lies a step ahead and behind.
+
+        The step is :math:`\epsilon = \sqrt[3]{u} \, (1 + \|\theta\|) / \|v\|` with u the rounding unit of
+        the parameters' type.
+        """
+        import torch
+
+        here, length = self.objective.parameters, float(vector.norm())
+        if length == 0:
+            return torch.zeros_like(here)
+        step = torch.finfo(here.dtype).eps ** (1 / 3) * (1.0 + float(here.norm())) / length
+        move = step * vector.to(here.dtype)
+        return self._difference(here + move, here - move, 2.0 * step)
+
+    def _summed(self, vector: torch.Tensor) -> torch.Tensor:
+        import torch
+
         named = self.objective.named(vector)
         parts = [value.to(self._leaves[name].dtype) for name, value in named.items()]
         total: list[torch.Tensor] | None = None
@@ -63,10 +101,7 @@ class Product(ABC):
             found = self._part(self._graph(index, part), parts)
             total = found if total is None else [a + b for a, b in zip(total, found, strict=True)]
         assert total is not None
-        result = torch.cat([value.reshape(-1) for value in total])
-        if not torch.isfinite(result).all():
-            raise InputError("a curvature product is not finite: look for errors with `toposcope audit`")
-        return result
+        return torch.cat([value.reshape(-1) for value in total])
 
     def _graph(self, index: int, part: BatchPart) -> Any:
         if index in self._graphs:
@@ -92,6 +127,16 @@ class Product(ABC):
     def _part(self, graph: Any, vector: list[torch.Tensor]) -> list[torch.Tensor]:
         """Return a micro-batch's share of the product, parameter by parameter."""
 
+    @abstractmethod
+    def _difference(self, ahead: torch.Tensor, behind: torch.Tensor, width: float) -> torch.Tensor:
+        """Return the product from the parameters ahead and behind, `width` times the vector apart."""
+
+    def _to_differentiate(self, gradients: list[torch.Tensor]) -> list[torch.Tensor]:
+        """Return the gradients, to be differentiated once more; refuse at the first those that cannot be."""
+        if self._kept is None and _ends_in_error(gradients):
+            raise RuntimeError("double backward ends at a function that is differentiable once")
+        return gradients
+
     def _pulled(
         self, outputs: Any, weights: torch.Tensor | None = None, *, create_graph: bool = False
     ) -> list[torch.Tensor]:
@@ -108,34 +153,14 @@ class Product(ABC):
 class HessianProduct(Product):
     r"""Multiplies by the Hessian: :math:`H v = \nabla (\nabla L \cdot v)`, by differentiating twice.
 
-    Where a module has no second derivative, the difference of two gradients stands in for it, and `method`
-    says so:
+    Where a module has no second derivative, from the gradients g a step ahead and behind:
 
-    .. math:: H v \approx \frac{g(\theta + \epsilon v) - g(\theta - \epsilon v)}{2 \epsilon}, \quad
-       \epsilon = \sqrt[3]{u} \, (1 + \|\theta\|) / \|v\|
-
-    with u the rounding unit of the parameters' type.
+    .. math:: H v \approx \frac{g(\theta + \epsilon v) - g(\theta - \epsilon v)}{2 \epsilon}
     """
-
-    def __call__(self, vector: torch.Tensor) -> torch.Tensor:
-        """Return the product with a flat vector."""
-        if self.method != "double backward":
-            return self._differences(vector)
-        try:
-            return super().__call__(vector)
-        except RuntimeError as error:
-            if not any(words in str(error) for words in _NO_SECOND_DERIVATIVE):
-                raise
-            self.method = "finite differences"
-            self._graphs.clear()
-            return self._differences(vector)
 
     def _build(self, part: BatchPart) -> Any:
         loss = self.objective.call(self._leaves, part).sum() / self.objective.batch.tokens
-        gradients = self._pulled(loss, create_graph=True)
-        if self._kept is None and _ends_in_error(gradients):
-            raise RuntimeError("double backward ends at a function that is differentiable once")
-        return gradients
+        return self._to_differentiate(self._pulled(loss, create_graph=True))
 
     def _part(self, graph: Any, vector: list[torch.Tensor]) -> list[torch.Tensor]:
         import torch
@@ -145,17 +170,8 @@ class HessianProduct(Product):
             return [torch.zeros_like(v) for v in vector]
         return self._pulled([g for g, _ in pairs], [v for _, v in pairs])  # type: ignore[arg-type]
 
-    def _differences(self, vector: torch.Tensor) -> torch.Tensor:
-        import torch
-
-        here = self.objective.parameters
-        length = float(vector.norm())
-        if length == 0:
-            return torch.zeros_like(here)
-        step = torch.finfo(here.dtype).eps ** (1 / 3) * (1.0 + float(here.norm())) / length
-        move = step * vector.to(here.dtype)
-        ahead, behind = (self.objective.at(here + sign * move).gradient() for sign in (1, -1))
-        return (ahead - behind) / (2 * step)
+    def _difference(self, ahead: torch.Tensor, behind: torch.Tensor, width: float) -> torch.Tensor:
+        return (self.objective.at(ahead).gradient() - self.objective.at(behind).gradient()) / width
 
 
 class GaussNewtonProduct(Product):
@@ -164,20 +180,16 @@ class GaussNewtonProduct(Product):
     .. math:: G v = \frac{1}{T} \sum_t J_t^\top (\operatorname{diag}(p_t) - p_t p_t^\top) J_t v
 
     with :math:`J_t` the Jacobian of the logits of the predicted token t and :math:`p_t` their softmax. It is
-    the Hessian where the logits are linear in the parameters, and never has a negative eigenvalue.
+    the Hessian where the logits are linear in the parameters, and never has a negative eigenvalue. Where a
+    module has no second derivative, :math:`J_t v` is the difference of the logits a step ahead and behind.
     """
 
     def _build(self, part: BatchPart) -> Any:
         import torch
 
-        model = self.objective.model
-
-        def scored(ids: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
-            return widened(model.logits(model.final_states(ids[:, :-1], mask[:, :-1])[part.scored]))
-
-        found = self.objective.with_parameters(self._leaves, scored, part.ids, part.mask)
+        found = self._logits(self._leaves, part)
         dual = torch.zeros_like(found, requires_grad=True)
-        return found, dual, self._pulled(found, dual, create_graph=True)
+        return found, dual, self._to_differentiate(self._pulled(found, dual, create_graph=True))
 
     def _part(self, graph: Any, vector: list[torch.Tensor]) -> list[torch.Tensor]:
         import torch
@@ -185,9 +197,33 @@ class GaussNewtonProduct(Product):
         logits, dual, pulled = graph
         pairs = [(g, v) for g, v in zip(pulled, vector, strict=True) if g.requires_grad]
         (pushed,) = torch.autograd.grad([g for g, _ in pairs], dual, [v for _, v in pairs], retain_graph=True)
+        return self._pulled(logits, self._weighted(logits, pushed))
+
+    def _difference(self, ahead: torch.Tensor, behind: torch.Tensor, width: float) -> torch.Tensor:
+        import torch
+
+        total = torch.zeros_like(self.objective.parameters)
+        for part in self._pieces:
+            with torch.no_grad():
+                pushed = self._logits(self.objective.named(ahead), part)
+                pushed = (pushed - self._logits(self.objective.named(behind), part)) / width
+            logits = self._logits(self._leaves, part)
+            total += torch.cat([g.reshape(-1) for g in self._pulled(logits, self._weighted(logits, pushed))])
+        return total
+
+    def _logits(self, parameters: dict[str, torch.Tensor], part: BatchPart) -> torch.Tensor:
+        """Return the logits of the predicted tokens of a micro-batch."""
+        model = self.objective.model
+
+        def scored(ids: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
+            return widened(model.logits(model.final_states(ids[:, :-1], mask[:, :-1])[part.scored]))
+
+        return self.objective.with_parameters(parameters, scored, part.ids, part.mask)
+
+    def _weighted(self, logits: torch.Tensor, pushed: torch.Tensor) -> torch.Tensor:
+        """Return the curvature of the cross-entropy times a change of the logits, a share of the mean."""
         share = logits.detach().softmax(-1)
-        weights = share * (pushed - (share * pushed).sum(-1, keepdim=True))
-        return self._pulled(logits, weights / self.objective.batch.tokens)
+        return share * (pushed - (share * pushed).sum(-1, keepdim=True)) / self.objective.batch.tokens
 
 
 def _on_cpu(objective: Objective) -> bool:

@@ -52,6 +52,7 @@ def run_demo(
     """
     from toposcope.analysis.analysis import analysis_of
     from toposcope.papers.published import PUBLISHED
+    from toposcope.progress import busy
     from toposcope.report import write_studies
     from toposcope.report.page import check_target
     from toposcope.train.api import train
@@ -65,8 +66,9 @@ def run_demo(
     say(f"2/3 measuring the weights of every checkpoint into {store}")
     problems = [*failed, *_measure(runs, store, jobs=jobs, quiet=quiet)]
     say("3/3 analysing and writing the report")
-    analysis = analysis_of(store, published=PUBLISHED)
-    page = write_studies(analysis.studies, report, title=TITLE)
+    with busy("writing the report", quiet=quiet):
+        analysis = analysis_of(store, published=PUBLISHED)
+        page = write_studies(analysis.studies, report, title=TITLE)
     answers = tuple(found.headline for found in analysis.all_findings)
     return Demo(runs, store, page, answers, tuple(problems))
 

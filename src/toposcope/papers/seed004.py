@@ -72,19 +72,21 @@ def reproduce(runs: str | Path, folder: str | Path, *, jobs: int = 1, quiet: boo
         When a run has another size than the paper's models, or no losses.
     """
     from toposcope.papers import seed004_tables as tables
+    from toposcope.progress import busy
 
     measured = measure(runs, Path(folder), jobs=jobs, quiet=quiet)
-    return [
-        tables.models(measured),
-        tables.persistence(measured, "h0"),
-        tables.neural_persistence(measured),
-        tables.persistence(measured, "h1"),
-        tables.forecasts(measured),
-        tables.phases(measured),
-        tables.scaling(measured),
-        tables.verdict(measured),
-        versions(),
-    ]
+    with busy("making the tables", quiet=quiet):
+        return [
+            tables.models(measured),
+            tables.persistence(measured, "h0"),
+            tables.neural_persistence(measured),
+            tables.persistence(measured, "h1"),
+            tables.forecasts(measured),
+            tables.phases(measured),
+            tables.scaling(measured),
+            tables.verdict(measured),
+            versions(),
+        ]
 
 
 def measure(runs: str | Path, folder: Path, *, jobs: int = 1, quiet: bool = False) -> MeasuredRuns:

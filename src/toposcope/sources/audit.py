@@ -45,6 +45,7 @@ def audit(series: Series, *, cheap: bool = False, quiet: bool = True) -> list[Au
             track(gather(series, run, cheap=cheap), f"auditing {run}", len(series.of_run(run)), quiet=quiet)
         )
         own = _once([finding for check in CHECKS for finding in check(steps)])
+        own = without_rests(series, run, own)
         found += own if cheap else _explain(series, own)
         found += _metrics(series, run)
     order = {run: index for index, run in enumerate(series.names)}
@@ -67,6 +68,29 @@ def _once(findings: list[AuditFinding]) -> list[AuditFinding]:
         if finding.fault not in PATH_FAULTS
         or ((finding.step, finding.tensor) not in known and finding.step not in whole)
     ]
+
+
+def without_rests(series: Series, run: str, findings: list[AuditFinding]) -> list[AuditFinding]:
+    """Leave out equal weights where nothing could move them: every rate recorded in between is zero.
+
+    A warm-up that begins at zero does so, and a schedule that has reached it.
+    """
+    steps = [checkpoint.step for checkpoint in series.of_run(run)]
+    between = {"identical": dict(zip(steps[1:], itertools.pairwise(steps), strict=False))}
+    between["equals-final"] = {step: (step, steps[-1]) for step in steps}
+    if not any(finding.fault in between for finding in findings):
+        return findings
+    try:
+        rates = series.metrics(run)
+    except SourceError:
+        return findings
+
+    def rested(finding: AuditFinding) -> bool:
+        start, stop = between.get(finding.fault, {}).get(finding.step or 0, (0, 0))
+        inside = rates.loc[(rates["step"] >= start) & (rates["step"] < stop), "learning_rate"]
+        return len(inside) > 0 and bool((inside == 0).all())
+
+    return [finding for finding in findings if not rested(finding)]
 
 
 def _metrics(series: Series, run: str) -> Iterator[AuditFinding]:

@@ -342,7 +342,21 @@ def _toposcope_run(folder: Folder) -> Source:
     entries = _labelled(folder.sub("checkpoints"), run.run) if "checkpoints" in folder.folders() else []
     entries.sort(key=lambda entry: entry.checkpoint.step)
     config = json.loads(json.dumps(config or {}, default=str))
-    return Source(run, _with_tokens(entries, metrics), metrics, config)
+    return Source(run, tuple(map(_with_own_tokens, _with_tokens(entries, metrics))), metrics, config)
+
+
+def _with_own_tokens(entry: Entry) -> Entry:
+    """Return the entry with the tokens that its file states, where the metrics have no line of its step yet.
+
+    Training writes the lines of some steps together, after the checkpoint before them.
+    """
+    if entry.checkpoint.tokens is not None:
+        return entry
+    try:
+        tokens = entry.open().facts().tokens
+    except (SourceError, OSError):
+        return entry  # said when the checkpoint is read
+    return dataclasses.replace(entry, checkpoint=dataclasses.replace(entry.checkpoint, tokens=tokens))
 
 
 def _with_tokens(entries: list[Entry], metrics: Callable[[], pd.DataFrame]) -> tuple[Entry, ...]:

@@ -14,9 +14,17 @@ import numpy as np
 
 from toposcope.errors import SourceError
 from toposcope.sources.blobs import Blob, Folder, check_name, check_range
-from toposcope.sources.inert import Record, Symbol
+from toposcope.sources.inert import Record, Symbol, brief
 from toposcope.sources.pickled import PickleData
-from toposcope.sources.reader import DTYPES, Facts, TensorInfo, check_rows, check_shape, find
+from toposcope.sources.reader import (
+    DTYPES,
+    MAX_DIMS,
+    Facts,
+    TensorInfo,
+    check_rows,
+    check_shape,
+    find,
+)
 from toposcope.sources.torch_file import MAX_PICKLE, StoredTensor, TorchArchive
 
 METADATA = ".metadata"
@@ -60,11 +68,14 @@ class DistributedReader:
         content = PickleData(blob.read(0, blob.size).tobytes(), self.label).load()
         try:
             self._places = self._storage(_state(content)["storage_data"])
+            self._unplaced = len(self._places)
             self._infos: dict[str, TensorInfo] = {}
             self._chunks: dict[str, list[_Chunk]] = {}
             for name, record in _state(content)["state_dict_metadata"].items():
-                if record.symbol.name == "TensorStorageMetadata" and not str(name).startswith(OPTIMIZER):
-                    self._add(str(name), _state(record))
+                if record.symbol.name == "TensorStorageMetadata" and not self._text(name).startswith(
+                    OPTIMIZER
+                ):
+                    self._add(name, _state(record))
         except (KeyError, TypeError, AttributeError, ValueError, IndexError) as error:
             if isinstance(error, SourceError):
                 raise
@@ -75,7 +86,7 @@ class DistributedReader:
     def _bad(self, why: str) -> SourceError:
         return SourceError(f"{self.label}: is not a sound distributed checkpoint: {why}; fetch it again")
 
-    def _storage(self, table: Any) -> dict[tuple[str, tuple[int, ...]], tuple[str, int, int]]:
+    def _storage(self, table: Any) -> dict[tuple[str, str], tuple[str, int, int]]:
         places = {}
         for key, value in table.items():
             index, info = _state(key), _state(value)
@@ -83,11 +94,11 @@ class DistributedReader:
                 raise SourceError(
                     f"{self.label}: its chunks are compressed; save it without storage extensions"
                 )
-            offset = tuple(index["offset"]) if index.get("offset") is not None else ()
+            offset = self._sides(index["offset"]) if index.get("offset") is not None else ()
             file, start, length = info["relative_path"], info["offset"], info["length"]
             if not isinstance(file, str) or not all(type(n) is int and n >= 0 for n in (start, length)):
                 raise self._bad("a chunk without a place")
-            places[str(index["fqn"]), offset] = (check_name(self.label, file), start, length)
+            places[self._text(index["fqn"]), _at(offset)] = (check_name(self.label, file), start, length)
         return places
 
     def _add(self, name: str, state: Mapping[str, Any]) -> None:
@@ -95,17 +106,18 @@ class DistributedReader:
         values = properties.state if isinstance(properties, Record) else properties
         dtype = values["dtype"] if isinstance(values, Mapping) else values[0]
         if not isinstance(dtype, Symbol) or dtype.name not in DTYPES:
-            raise self._bad(f"tensor {name!r:.80} has the unknown dtype {str(dtype)!r:.40}")
-        shape = check_shape(self.label, name, tuple(state["size"]))
+            raise self._bad(f"tensor {name!r:.80} has the unknown dtype {brief(dtype)}")
+        shape = check_shape(self.label, name, self._sides(state["size"]))
         info = TensorInfo(name, shape, DTYPES[dtype.name])
         chunks = []
+        self._unplaced -= len(state["chunks"])
+        if self._unplaced < 0:
+            raise self._bad("it has more chunks than places for them")
         for chunk in state["chunks"]:
-            offsets, sizes = (
-                tuple(_state(chunk)["offsets"]),
-                check_shape(self.label, name, tuple(_state(chunk)["sizes"])),
-            )
-            place = self._places.get((name, offsets)) or (
-                self._places.get((name, ())) if not any(offsets) else None
+            offsets = self._sides(_state(chunk)["offsets"])
+            sizes = check_shape(self.label, name, self._sides(_state(chunk)["sizes"]))
+            place = self._places.get((name, _at(offsets))) or (
+                self._places.get((name, _at(()))) if not any(offsets) else None
             )
             inside = len(offsets) == len(sizes) == len(shape) and all(
                 type(o) is int and o >= 0 and o + s <= n
@@ -117,6 +129,17 @@ class DistributedReader:
         if sum(TensorInfo("", chunk.sizes, info.dtype).size for chunk in chunks) != info.size:
             raise self._bad(f"the chunks of tensor {name!r:.80} do not cover it")
         self._infos[name], self._chunks[name] = info, chunks
+
+    def _text(self, name: Any) -> str:
+        if not isinstance(name, str):
+            raise self._bad(f"a tensor named by {brief(name)}")
+        return name
+
+    def _sides(self, values: Any) -> tuple[Any, ...]:
+        """Return a shape or an offset, which has few numbers."""
+        if not isinstance(values, list | tuple) or len(values) > MAX_DIMS:
+            raise self._bad(f"a shape that is {brief(values)}")
+        return tuple(values)
 
     def extents(self) -> dict[str, int]:
         """Return how many bytes each file has at least, by its metadata; optimiser states count."""
@@ -163,12 +186,17 @@ class DistributedReader:
     def facts(self) -> Facts:
         """Return the step where the checkpoint has one."""
         for key in STEP_KEYS:
-            if (key, ()) in self._places:
-                file, start, length = self._places[key, ()]
+            if (key, _at(())) in self._places:
+                file, start, length = self._places[key, _at(())]
                 value = TorchArchive(Slice(self._folder.open(file), start, length)).tree
                 if type(value) is int:
                     return Facts(step=value)
         return Facts()
+
+
+def _at(offset: tuple[Any, ...]) -> str:
+    """Return an offset as a key: tuples of numbers can be made to collide, texts cannot."""
+    return ",".join(map(brief, offset))
 
 
 def _state(record: Any) -> Mapping[str, Any]:

@@ -26,9 +26,11 @@ from toposcope.sources.inert import (
 )
 
 MAX_WORK = 20_000_000
-"""How many operations a pickle may take; sixteen items that are moved or copied count as one."""
+_WORK_PER_BYTE = 2
+"""How many operations a pickle may take: two for each of its bytes, and at most `MAX_WORK`.
 
-_COPIES = 16
+What its bytes do takes one for each byte at most; the rest is for copies, each item of which counts as one.
+"""
 
 
 class _Mark:
@@ -50,12 +52,12 @@ class PickleData:
         self.end = 0
         self._stack: list[Any] = []
         self._memo: dict[int, Any] = {}
+        self._limit = min(MAX_WORK, _WORK_PER_BYTE * len(data))
         self._work = self._tuple_keys = 0
 
     def load(self, start: int = 0) -> Any:
         """Return the object that the pickle at `start` describes, as plain data."""
         self.end, self._stack, self._memo = start, [], {}
-        self._work = self._tuple_keys = 0
         try:
             while True:
                 self._spend(1)
@@ -86,13 +88,12 @@ class PickleData:
 
     def _spend(self, work: int) -> None:
         self._work += work
-        if self._work > MAX_WORK:
-            raise self.bad(f"it takes more than {MAX_WORK} operations")
+        if self._work > self._limit:
+            raise self.bad(f"it takes more than {self._limit} operations")
 
     def _copied(self, value: Any) -> None:
         """Count a copy of something against what the pickle may cost."""
-        cost = 2 if isinstance(value, dict) else _COPIES
-        self._spend(len(value) // cost if hasattr(value, "__len__") else 0)
+        self._spend(len(value) if hasattr(value, "__len__") else 0)
 
     def _check_keys(self, keys: Iterable[Any]) -> None:
         """Refuse keys that are not plain, or whose hashes can be made to collide by the thousand."""
@@ -132,7 +133,6 @@ class PickleData:
                 raise self.bad("a mark is missing")
         items = self._stack[at + 1 :]
         del self._stack[at:]
-        self._copied(items)
         return items
 
     def _push(self, value: Any) -> None:

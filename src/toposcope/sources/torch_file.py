@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import zipfile
 import zlib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -279,7 +279,7 @@ _MAKERS: Mapping[str, Callable[[TorchArchive, Record], Any]] = {
 def _map(tree: Any, leaf: Callable[[Any], Any], seen: dict[int, Any], depth: int = 0) -> Any:
     """Return `tree` with `leaf` applied to its leaves; shared parts are visited once."""
     if depth > MAX_DEPTH:
-        raise SourceError(f"a checkpoint nested more than {MAX_DEPTH} levels deep; refused")
+        raise RecursionError
     if not isinstance(tree, dict | list | tuple):
         return leaf(tree)
     if id(tree) in seen:
@@ -295,34 +295,68 @@ def _map(tree: Any, leaf: Callable[[Any], Any], seen: dict[int, Any], depth: int
 
 
 MAX_NAME = 1000
-MAX_ENTRIES = 500_000
-"""How many entries a checkpoint's tree may have, shared parts counted as often as they are reached."""
+MAX_ENTRIES = 200_000
+_PASSED_OVER = 16
+"""How many tensors and containers a checkpoint's tree may have, shared ones counted as often as they are
+reached; so many of any other entries count as one."""
+_PARTS = (StoredTensor, dict, list, tuple)
 
 
-def tensors_of(tree: Any) -> Iterator[tuple[str, StoredTensor]]:
-    """Yield the dotted names and tensors of a nested mapping; anything else is passed over."""
+def tensors_of(tree: Any, label: str) -> dict[str, StoredTensor]:
+    """Return the tensors of a nested mapping by their dotted names; anything else is passed over.
+
+    Raises
+    ------
+    SourceError
+        When the tree is too deep or too large, or a name is too long, no text, or that of two tensors.
+    """
+    found: dict[str, StoredTensor] = {}
     pending: list[tuple[str, Any, int]] = [("", tree, 0)]
     seen = 0
     while pending:
-        prefix, value, depth = pending.pop()
-        seen += 1
-        if len(prefix) > MAX_NAME:
-            raise SourceError(f"a tensor whose name has more than {MAX_NAME} letters ({prefix[:40]!r}...)")
+        name, value, depth = pending.pop()
+        if len(name) > MAX_NAME:
+            raise SourceError(
+                f"{label}: a tensor whose name has more than {MAX_NAME} letters ({name[:40]!r}...)"
+            )
         if isinstance(value, StoredTensor):
-            yield prefix, value
+            if name in found:
+                raise SourceError(f"{label}: two of its tensors are named {name!r:.80}; rename one")
+            found[name] = value
             continue
         pairs = _children(value)
-        if depth > MAX_DEPTH or seen + len(pairs) > MAX_ENTRIES:
+        parts = [(key, part) for key, part in pairs if isinstance(part, _PARTS)]
+        seen += len(parts) + len(pairs) // _PASSED_OVER
+        if depth > MAX_DEPTH or seen > MAX_ENTRIES:
             raise SourceError(
-                f"a checkpoint nested deeper than {MAX_DEPTH} or with more than {MAX_ENTRIES} entries; "
-                "refused"
+                f"{label}: is nested deeper than {MAX_DEPTH} or has more than {MAX_ENTRIES} entries; refused"
             )
-        pending += [
-            (f"{prefix}.{key}" if prefix else str(key), part, depth + 1) for key, part in reversed(pairs)
-        ]
+        pending += [(_joined(name, key, label), part, depth + 1) for key, part in reversed(parts)]
+    return found
+
+
+def _joined(name: str, key: Any, label: str) -> str:
+    """Return the name of a part: a key that is no text could be anything, and endless when written out."""
+    if not isinstance(key, str) and type(key) is not int:
+        raise SourceError(f"{label}: a part of it is named by {brief(key)}; name it by a text")
+    return f"{name}.{key}" if name else str(key)
+
+
+def holds_tensors(tree: Any) -> bool:
+    """Return whether there is a tensor anywhere in a tree; shared parts are looked at once."""
+    pending, seen = [tree], {id(tree)}
+    while pending:
+        value = pending.pop()
+        if isinstance(value, StoredTensor):
+            return True
+        for _, part in _children(value):
+            if isinstance(part, _PARTS) and id(part) not in seen:
+                seen.add(id(part))
+                pending.append(part)
+    return False
 
 
 def _children(value: Any) -> list[tuple[Any, Any]]:
-    if isinstance(value, Mapping):
+    if isinstance(value, dict):
         return list(value.items())
     return list(enumerate(value)) if isinstance(value, list | tuple) else []

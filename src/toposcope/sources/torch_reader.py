@@ -11,7 +11,7 @@ from toposcope.errors import SourceError
 from toposcope.sources.blobs import Blob
 from toposcope.sources.inert import Record
 from toposcope.sources.reader import Facts, TensorInfo, check_rows, find
-from toposcope.sources.torch_file import StoredTensor, TorchArchive, tensors_of
+from toposcope.sources.torch_file import StoredTensor, TorchArchive, holds_tensors, tensors_of
 
 WEIGHTS = ("model_state_dict", "state_dict", "model", "module", "weights", "params")
 """Where training checkpoints keep their weights, in the order they are looked for."""
@@ -31,7 +31,7 @@ class TorchReader:
     def __init__(self, blob: Blob) -> None:
         self.label = blob.label
         self._archive = TorchArchive(blob)
-        self._tensors = dict(tensors_of(self.weights()))
+        self._tensors = tensors_of(self.weights(), self.label)
         if not self._tensors:
             raise SourceError(f"{blob.label}: holds no tensors; is it a checkpoint?")
         self._infos = {name: tensor.info(name) for name, tensor in self._tensors.items()}
@@ -46,9 +46,13 @@ class TorchReader:
         if isinstance(self.tree, Mapping):
             for key in WEIGHTS:
                 part = self.tree.get(key)
-                if isinstance(part, Mapping) and next(tensors_of(part), None) is not None:
+                if isinstance(part, Mapping) and holds_tensors(part):
                     return part
-            return {key: part for key, part in self.tree.items() if not str(key).startswith(NOT_WEIGHTS)}
+            return {
+                key: part
+                for key, part in self.tree.items()
+                if not (isinstance(key, str) and key.startswith(NOT_WEIGHTS))
+            }
         return self.tree
 
     def infos(self) -> Mapping[str, TensorInfo]:
@@ -90,7 +94,9 @@ def _config(tree: Mapping[Any, Any]) -> dict[str, Any]:
             part = part.state
         if isinstance(part, Mapping):
             config |= {
-                str(name): value for name, value in part.items() if _plain(value) and str(name) not in config
+                name: value
+                for name, value in part.items()
+                if isinstance(name, str) and _plain(value) and name not in config
             }
     return config
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import shutil
 import uuid
@@ -17,7 +18,7 @@ from toposcope.errors import StoreError
 from toposcope.repeats import AuditFinding
 from toposcope.store import parts
 from toposcope.store.manifest import MANIFEST, difference, kind_of
-from toposcope.store.newest import newest, slots
+from toposcope.store.newest import Slot, newest, slots
 from toposcope.store.schema import TABLES
 from toposcope.store.store import Store
 
@@ -67,9 +68,8 @@ def merge(stores: Sequence[Store], out: str | Path) -> tuple[Store, tuple[Rename
         if run != name
     ]
     if out.exists() and not (out.is_dir() and not any(out.iterdir())):
-        if _holds(out, stores, names):
-            return Store.open(out), tuple(changed)
-        raise StoreError(f"{out} is there already and not this merge; name a new folder")
+        _check_there(out, stores, names)
+        return Store.open(out), tuple(changed)
     out.parent.mkdir(parents=True, exist_ok=True)
     aside = out.parent / f".{out.name}.{uuid.uuid4().hex[:8]}.partial"
     try:
@@ -80,12 +80,23 @@ def merge(stores: Sequence[Store], out: str | Path) -> tuple[Store, tuple[Rename
         _write_rest(stores, made, names)
         made.compact()
         _drop_settled_failures(aside)
-        if out.is_dir():
-            out.rmdir()  # empty: checked above
-        os.replace(aside, out)
+        try:
+            if out.is_dir():
+                out.rmdir()  # empty when it was checked above
+            os.replace(aside, out)
+        except OSError as error:
+            if error.errno not in (errno.ENOTEMPTY, errno.EEXIST):
+                raise
+            _check_there(out, stores, names)  # another process wrote it meanwhile
     finally:
         shutil.rmtree(aside, ignore_errors=True)
     return Store.open(out), tuple(changed)
+
+
+def _check_there(out: Path, stores: Sequence[Store], names: Sequence[Mapping[str, str]]) -> None:
+    """Refuse a folder that holds something else than this merge."""
+    if not _holds(out, stores, names):
+        raise StoreError(f"{out} is there already and not this merge; name a new folder")
 
 
 def _check(stores: Sequence[Store]) -> None:
@@ -106,16 +117,16 @@ def _check(stores: Sequence[Store]) -> None:
 
 
 def _holds(out: Path, stores: Sequence[Store], names: Sequence[Mapping[str, str]]) -> bool:
-    """Return whether `out` is a store with every unit of the stores: the same merge was made before."""
+    """Return whether `out` is this merge already: a store of every unit, with the same content."""
     if not (out / MANIFEST).is_file():
         return False
-    have = newest(parts.scan(out / "features"))
+    offered: dict[Slot, set[str]] = {}
     for store, of_store in zip(stores, names, strict=True):
         slugs = {parts.slug(run): parts.slug(name) for run, name in of_store.items()}
-        mine = newest(parts.scan(store.path / "features"))
-        if any((slugs[slug], probe, step) not in have for slug, probe, step in mine):
-            return False
-    return True
+        for (slug, probe, step), key in newest(parts.scan(store.path / "features")).items():
+            offered.setdefault((slugs[slug], probe, step), set()).add(key)
+    have = newest(parts.scan(out / "features"))
+    return all(have.get(slot) in keys for slot, keys in offered.items())
 
 
 def _names(stores: Sequence[Store]) -> list[dict[str, str]]:

@@ -51,14 +51,16 @@ def keep_look(store: Path, reader: RunReader, index: int, *, in_memory: bool) ->
 def judged(store: Path, series: object, runs: Mapping[str, Sequence[Checkpoint]]) -> list[AuditFinding]:
     """Return what the kept sketches tell of runs whose checkpoints are fetched."""
     from toposcope.sources import Series
+    from toposcope.sources.audit import without_rests
     from toposcope.sources.audit_looks import findings_of
 
     found: list[AuditFinding] = []
-    for checkpoints in runs.values():
+    for run, checkpoints in runs.items():
         if not isinstance(series, Series) or not checkpoints or not is_fetched(series, checkpoints[0]):
             continue
         kept = [(at, unless_unreadable(partial(_kept, store, series, at))) for at in checkpoints]
-        found += findings_of([(at, sketch) for at, sketch in kept if sketch is not None])
+        seen = findings_of([(at, sketch) for at, sketch in kept if sketch is not None])
+        found += without_rests(series, run, seen)
     return together(found, lambda finding: finding.fault)
 
 

@@ -65,6 +65,8 @@ class Outcome:
     """What is wrong with checkpoints that were measured all the same."""
     units: dict[tuple[str, str], tuple[int, int, float]] = field(default_factory=dict)
     """By run and probe: units measured or failed, units that were there already, and seconds spent."""
+    first: int | None = None
+    """The first checkpoint of the task that this came of, where it came of one."""
 
     def add(self, other: Outcome) -> None:
         """Count another outcome in."""
@@ -84,7 +86,7 @@ class Outcome:
         """Return what takes this outcome back from a progress: its units will be done again."""
         counted = self.done + self.skipped + len(self.failures)
         units = {key: (-done, -present, -seconds) for key, (done, present, seconds) in self.units.items()}
-        return Outcome(done=-counted, units=units)
+        return Outcome(done=-counted, units=units, first=self.first)
 
 
 class Worker:
@@ -104,7 +106,7 @@ class Worker:
     def do(self, task: Task, tell: Callable[[Outcome], None] | None = None) -> Outcome:
         """Measure the units of a task that the store lacks; `tell` hears of each step."""
         reader = self._open(task.run)
-        total = Outcome()
+        total = Outcome(first=task.indices[0])
         if tell is not None:
             tell(Outcome())  # it is loaded, and begins
         try:
@@ -113,15 +115,12 @@ class Worker:
                 with self._held(reader, indices):
                     measured = 0
                     for name in task.probes:
-                        start_of_step = time.perf_counter()
-                        outcome = self._group(reader, indices, self._probes[name])
-                        spent = time.perf_counter() - start_of_step
-                        worked = outcome.done + len(outcome.failures)
-                        outcome.units[task.run, name] = (worked, outcome.skipped, spent)
-                        measured += outcome.done
-                        total.add(outcome)
-                        if tell is not None:
-                            tell(outcome)
+                        for outcome in self._timed(reader, indices, self._probes[name]):
+                            outcome.first = total.first
+                            measured += outcome.done
+                            total.add(outcome)
+                            if tell is not None:
+                                tell(outcome)
                     for index in indices if measured else ():
                         keep_look(self._job.store, reader, index, in_memory=self._job.together > 1)
                 reader.leave_behind(indices[-1])
@@ -141,8 +140,18 @@ class Worker:
             self._reader = (run, RunReader(self._job.series, self._job.runs[run]))
         return self._reader[1]
 
-    def _group(self, reader: RunReader, indices: Sequence[int], probe: Probe) -> Outcome:
-        """Measure one probe at some checkpoints, as far as the store lacks it."""
+    def _timed(self, reader: RunReader, indices: Sequence[int], probe: Probe) -> Iterator[Outcome]:
+        """Yield what comes of one probe at some checkpoints, step by step, with the seconds of each step."""
+        start, run = time.perf_counter(), reader[indices[0]].checkpoint.run
+        for outcome in self._group(reader, indices, probe):
+            now = time.perf_counter()
+            worked = outcome.done + len(outcome.failures)
+            outcome.units[run, probe.name] = (worked, outcome.skipped, now - start)
+            start = now
+            yield outcome
+
+    def _group(self, reader: RunReader, indices: Sequence[int], probe: Probe) -> Iterator[Outcome]:
+        """Measure one probe at some checkpoints, as far as the store lacks it; yield what ends together."""
         outcome = Outcome()
         todo: list[tuple[int, Unit]] = []
         for index in indices:
@@ -159,30 +168,46 @@ class Worker:
                 outcome.skipped += 1
             else:
                 todo.append((index, unit))
-        found = self._measure(probe, [reader[index] for index, _ in todo])
-        for (index, unit), result in zip(todo, found, strict=True):
-            if isinstance(result, Exception):
-                outcome.failures.append(self._fail(reader, index, probe, result))
-                continue
-            measured, seconds = result
-            at = reader[index].checkpoint
-            outcome.problems += [Told(at.run, at.step, one.name, one.note) for one in reader[index].left_out]
-            if measured.alone:
-                unit = _unit(reader, index, probe, alone=True)
-            diagrams = tuple(measured.diagrams) if self._job.keep_diagrams else ()
-            waiting = self._waiting.setdefault(probe.name, [])
-            waiting.append(Result(unit, tuple(measured.rows), diagrams, seconds))
-            outcome.done += 1
-            if time.monotonic() - self._written > _SECONDS_UNWRITTEN:
-                self._write()
-        return outcome
+        places = iter(todo)
+        for found in self._measure(probe, [reader[index] for index, _ in todo]):
+            for result, (index, unit) in zip(found, places, strict=False):
+                self._take_in(outcome, reader, index, unit, probe, result)
+            yield outcome
+            outcome = Outcome()
+        if not todo:
+            yield outcome
+
+    def _take_in(
+        self,
+        outcome: Outcome,
+        reader: RunReader,
+        index: int,
+        unit: Unit,
+        probe: Probe,
+        result: tuple[Measured, float] | Exception,
+    ) -> None:
+        """Count a unit and keep its rows, to be written with others."""
+        if isinstance(result, Exception):
+            outcome.failures.append(self._fail(reader, index, probe, result))
+            return
+        measured, seconds = result
+        at = reader[index].checkpoint
+        outcome.problems += [Told(at.run, at.step, one.name, one.note) for one in reader[index].left_out]
+        if measured.alone:
+            unit = _unit(reader, index, probe, alone=True)
+        diagrams = tuple(measured.diagrams) if self._job.keep_diagrams else ()
+        waiting = self._waiting.setdefault(probe.name, [])
+        waiting.append(Result(unit, tuple(measured.rows), diagrams, seconds))
+        outcome.done += 1
+        if time.monotonic() - self._written > _SECONDS_UNWRITTEN:
+            self._write()
 
     def _measure(
         self, probe: Probe, snapshots: Sequence[Snapshot]
-    ) -> Iterator[tuple[Measured, float] | Exception]:
+    ) -> Iterator[list[tuple[Measured, float] | Exception]]:
         """Measure together if the probe can, and one by one otherwise or to find out which one is bad.
 
-        Each is yielded when it is measured, so that stopping the sweep loses only the one under way.
+        What ends together is yielded when it has, so that stopping the sweep loses only what is under way.
         """
         if len(snapshots) > 1:
             try:
@@ -191,10 +216,10 @@ class Worker:
                 _stop_if_hopeless(error)
                 found = None
             if found is not None:
-                for snapshot, measured in zip(snapshots, found, strict=True):
-                    yield self._checked(probe, snapshot, measured, seconds)
+                both = zip(snapshots, found, strict=True)
+                yield [self._checked(probe, snapshot, measured, seconds) for snapshot, measured in both]
                 return
-        yield from (self._measure_one(probe, snapshot) for snapshot in snapshots)
+        yield from ([self._measure_one(probe, snapshot)] for snapshot in snapshots)
 
     def _measure_all(
         self, probe: Probe, snapshots: Sequence[Snapshot]

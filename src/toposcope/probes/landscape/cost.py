@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from toposcope.landscape.cost import ComputeCost
+from toposcope.landscape.cost import FORWARDS, ComputeCost
 from toposcope.probes.landscape.options import LandscapeOptions
 
 _FLOP_PER_SECOND = 4e9
@@ -26,3 +26,17 @@ def cost_of_shapes(
 def seconds_of(cost: ComputeCost) -> float:
     """Return a rough time on two cores; good to a factor of three."""
     return cost.forwards * _SECONDS_PER_PASS + cost.flop / _FLOP_PER_SECOND
+
+
+def seconds_with_products(
+    shapes: Sequence[tuple[int, int]],
+    options: LandscapeOptions,
+    cost: ComputeCost,
+    products: int,
+    each: float | None,
+) -> float:
+    """Return the rough time of work with so many products with the Hessian, `each` timed or as usual."""
+    usual = seconds_of(cost)
+    if each is None:
+        return usual
+    return usual + products * (each - seconds_of(cost_of_shapes(shapes, options, FORWARDS["hessian"])))

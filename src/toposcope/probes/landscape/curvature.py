@@ -11,7 +11,7 @@ from toposcope.landscape.cost import FORWARDS, ComputeCost, refuse_above
 from toposcope.landscape.lanczos import Eigenpairs, random_start, top_eigenpairs
 from toposcope.landscape.trace import hutchinson, spectral_density
 from toposcope.probes.base import Cost, Measured, Probe
-from toposcope.probes.landscape.cost import cost_of_shapes, seconds_of
+from toposcope.probes.landscape.cost import cost_of_shapes, seconds_with_products
 from toposcope.probes.landscape.features import CURVATURE, DECLARED
 from toposcope.probes.landscape.kept import keep_density, place
 from toposcope.probes.landscape.options import LandscapeOptions
@@ -35,24 +35,30 @@ class Curvature(Probe):
 
     One draw a batch. The curvature along random directions is the null of the top eigenvalue. What has not
     converged has the status "truncated". With `folder` the spectral density of the first batch is kept there.
+    `product_seconds` is what a product takes where that was timed.
     """
 
     options: LandscapeOptions
     source: ObjectiveSource
     folder: Path | None = None
+    product_seconds: float | None = None
     name: str = CURVATURE
     features: tuple[Feature, ...] = field(default=DECLARED[CURVATURE], repr=False)
     cost = Cost.COSTLY
 
     def work(self, shapes: Sequence[tuple[int, int]]) -> ComputeCost:
         """Return the products of one checkpoint at most, as forward passes, and their arithmetic."""
+        return cost_of_shapes(shapes, self.options, FORWARDS["hessian"] * self._products)
+
+    @property
+    def _products(self) -> int:
         chosen = self.options
-        products = chosen.batches * (4 * chosen.products + chosen.vectors) + chosen.vectors * chosen.steps
-        return cost_of_shapes(shapes, chosen, FORWARDS["hessian"] * products)
+        return chosen.batches * (4 * chosen.products + chosen.vectors) + chosen.vectors * chosen.steps
 
     def expected_seconds(self, shapes: Sequence[tuple[int, int]]) -> float:
         """Return the rough time of one checkpoint on two cores."""
-        return seconds_of(self.work(shapes))
+        cost = self.work(shapes)
+        return seconds_with_products(shapes, self.options, cost, self._products, self.product_seconds)
 
     def measure(self, snapshot: Snapshot) -> Measured:
         """Return the rows of one checkpoint."""
@@ -77,10 +83,10 @@ class Curvature(Probe):
         top = float(pairs.values[0])
         low = self._top(lambda v: hessian(v) - max(top, 0.0) * v, objective, 1, {**axes, "end": "low"})
         rows += self._eigenvalue(snapshot, MODEL, "bottom_eigenvalue", low, draw, note, shift=max(top, 0.0))
-        gauss = self._top(objective.gauss_newton(), objective, 1, {**axes, "matrix": "gauss-newton"})
-        rows += self._eigenvalue(
-            snapshot, MODEL, "gauss_newton_top", gauss, draw, f"{gauss.products} products"
-        )
+        matrix = objective.gauss_newton()
+        gauss = self._top(matrix, objective, 1, {**axes, "matrix": "gauss-newton"})
+        note = f"{matrix.method}, {gauss.products} products"
+        rows += self._eigenvalue(snapshot, MODEL, "gauss_newton_top", gauss, draw, note)
         rows += self._trace(snapshot, objective, hessian, draw, axes)
         return rows + self._layers(snapshot, objective, draw, axes)
 

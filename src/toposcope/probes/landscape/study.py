@@ -19,13 +19,13 @@ from toposcope.probes.landscape.retrain import Retrain
 from toposcope.probes.landscape.sharpness import Sharpness
 from toposcope.probes.landscape.source import ObjectiveSource
 from toposcope.probes.landscape.surface import Surfaces
+from toposcope.probes.landscape.timed import HessianProducts, timed_products
 
 if TYPE_CHECKING:
     from toposcope.sources.series import Series
 
 NAMES = ("sharpness", "curvature", "surface", "paths", "retrain")
 CHEAP = ("sharpness",)
-_ONCE = "Where a module has no second derivative, curvature takes up to five times as long."
 BY_NAME = ("retrain",)
 """Measured when named, not with "all": it trains, and only runs of `toposcope train` can be trained."""
 
@@ -39,6 +39,7 @@ class LandscapeStudy:
     store: Path
     names: tuple[str, ...] = field(default=NAMES)
     partners: Partners = field(default_factory=dict, repr=False)
+    products: HessianProducts = field(default_factory=HessianProducts)
 
     def recipe(self) -> dict[str, object]:
         """Return the settings and the texts as the store's recipe: plain JSON values."""
@@ -49,16 +50,29 @@ class LandscapeStudy:
         kept = self.store.resolve() / FOLDER
         made: dict[str, Probe] = {
             "sharpness": Sharpness(self.options, self.source),
-            "curvature": Curvature(self.options, self.source, kept),
-            "surface": Surfaces(self.options, self.source, kept),
+            "curvature": Curvature(self.options, self.source, kept, self.products.seconds),
+            "surface": Surfaces(self.options, self.source, kept, self.products.seconds),
             "paths": Paths(self.options, self.source, self.partners),
             "retrain": Retrain(self.options, self.source),
         }
         return [made[name] for name in NAMES if name in self.names]
 
     def of(self, series: Series) -> LandscapeStudy:
-        """Return the study with the seeds of this series side by side: paths lead from one to another."""
-        return replace(self, partners=partners_of(series.runs, list(series)))
+        """Return the study of this series: its seeds side by side, and what its Hessian costs.
+
+        Paths lead from one seed to another.
+        """
+        found = replace(self, partners=partners_of(series.runs, list(series)))
+        if not self._multiplies:
+            return found
+        found.cost(series)  # what is refused need not be timed
+        shapes = _shapes(series, series.names[0])
+        return replace(found, products=timed_products(series, self.source, self.options, shapes))
+
+    @property
+    def _multiplies(self) -> bool:
+        """Whether many products with the Hessian are asked for."""
+        return "curvature" in self.names or self.options.directions == "hessian"
 
     def cost(self, series: Series) -> ComputeCost:
         """Return what the dearest checkpoint costs, from the headers of every run's first one.
@@ -83,8 +97,9 @@ class LandscapeStudy:
         fixed = self.options.reach
         said = RULE if fixed is None else f"each axis reaches {fixed:g} of its unit, and a quarter of it"
         ranges = f" Range: {said}." if "surface" in self.names else ""
-        once = f" {_ONCE}" if "curvature" in self.names or self.options.directions == "hessian" else ""
-        return f"The dearest probe takes {self.cost(series).sentence()} at each checkpoint.{once}{ranges}"
+        products = f" {self.products.sentence()}" if self._multiplies else ""
+        said = f"The dearest probe takes {self.cost(series).sentence()} at each checkpoint.{products}"
+        return said.rstrip() + ranges
 
 
 def study_of_texts(

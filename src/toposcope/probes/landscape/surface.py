@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from toposcope.landscape.cost import ComputeCost, refuse_above
+from toposcope.landscape.cost import FORWARDS, ComputeCost, refuse_above
 from toposcope.landscape.directions import Directions
 from toposcope.landscape.surface import (
     Evaluation,
@@ -21,7 +21,7 @@ from toposcope.landscape.surface import (
 )
 from toposcope.probes.base import Cost, Measured, Probe, Reads
 from toposcope.probes.landscape.around import DirectionDraw, Quadratic, draws_of
-from toposcope.probes.landscape.cost import cost_of_shapes, seconds_of
+from toposcope.probes.landscape.cost import cost_of_shapes, seconds_with_products
 from toposcope.probes.landscape.features import DECLARED, SURFACE, WITH_NULL
 from toposcope.probes.landscape.kept import keep_surface, place, read_surface
 from toposcope.probes.landscape.options import LandscapeOptions
@@ -54,6 +54,7 @@ class Surfaces(Probe):
     options: LandscapeOptions
     source: ObjectiveSource
     folder: Path | None = None
+    product_seconds: float | None = None
     name: str = SURFACE
     features: tuple[Feature, ...] = field(default=DECLARED[SURFACE], repr=False)
     reads = Reads.PREFIX
@@ -64,12 +65,17 @@ class Surfaces(Probe):
         chosen = self.options
         kinds = 1 if chosen.directions == "random" else 2
         each = len(RANGES) * kinds * chosen.resolution**chosen.n + chosen.n * (_REACH_PASSES + 9) + 3
-        eigen = 9 * chosen.products * chosen.batches if chosen.directions == "hessian" else 0
+        eigen = FORWARDS["hessian"] * self._products
         return cost_of_shapes(shapes, chosen, chosen.surfaces * each + eigen)
+
+    @property
+    def _products(self) -> int:
+        return self.options.products * self.options.batches if self.options.directions == "hessian" else 0
 
     def expected_seconds(self, shapes: Sequence[tuple[int, int]]) -> float:
         """Return the rough time of one checkpoint on two cores."""
-        return seconds_of(self.work(shapes))
+        cost = self.work(shapes)
+        return seconds_with_products(shapes, self.options, cost, self._products, self.product_seconds)
 
     def measure(self, snapshot: Snapshot) -> Measured:
         """Return the rows of one checkpoint."""

@@ -1,0 +1,35 @@
+"""Processes that are interrupted at bad moments."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Callable
+from contextlib import closing
+from multiprocessing.process import BaseProcess
+
+import pytest
+
+from toposcope import processes
+from toposcope.processes import spread
+
+
+def doer(shared: int) -> Callable[[int, Callable[[object], None]], int]:
+    return lambda task, say: shared + task
+
+
+def test_ctrl_c_while_a_process_starts_is_heard_once_it_can_be_ended(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One that nobody knows of would wait for its task, and end with a traceback."""
+    started: list[BaseProcess] = []
+    start = processes._SPAWN.Process.start
+
+    def interrupted(self: BaseProcess) -> None:
+        start(self)
+        started.append(self)
+        signal.raise_signal(signal.SIGINT)
+
+    monkeypatch.setattr(processes._SPAWN.Process, "start", interrupted)
+    handler = signal.getsignal(signal.SIGINT)
+    with pytest.raises(KeyboardInterrupt), closing(spread(doer, 1, [2], workers=1)) as events:
+        next(events)
+    assert [process.exitcode for process in started] == [-signal.SIGKILL]
+    assert signal.getsignal(signal.SIGINT) is handler
