@@ -215,6 +215,20 @@ def test_a_comparison_names_the_matrices_that_changed_and_no_others(tmp_path: Pa
     )
 
 
+def test_of_a_run_that_diverges_is_spoken_though_nothing_can_be_tested(
+    runs: Path, tmp_path: Path, call: Call
+) -> None:
+    step = np.arange(40, 440)
+    loss = 1.6 + 3 / np.sqrt(step)
+    loss[300:] = np.linspace(1.7, 4.5, 100)
+    log, store = tmp_path / "log.csv", tmp_path / "store"
+    log.write_text("step,loss\n" + "".join(f"{s},{v}\n" for s, v in zip(step, loss, strict=True)))
+    call("weights", runs / "one", "--losses", log, "--features", "baselines", "--out", store)
+    code, out, err = call("analyze", store)
+    assert code == 1, err
+    assert out.startswith("Run one: diverging: the loss rose from ")
+
+
 def test_a_base_and_an_adapter_on_it_are_not_compared_by_names(tmp_path: Path, call: Call) -> None:
     weights = np.random.default_rng(0).normal(size=(8, 8)).astype(np.float32)
     save_file({"model.layers.0.self_attn.q_proj.weight": weights}, tmp_path / "base.safetensors")

@@ -280,8 +280,8 @@ def test_swapped_revisions_are_seen_while_they_are_measured(
         report = sweep(series, probes, store, execution=Execution(quiet=True))
         assert report.failures == []
         kept = store.audit()
-        assert kept["message"].tolist() == [line["message"] for line in report.findings]
-        return [(line["step"], line["fault"]) for line in report.findings]
+        assert kept["message"].tolist() == [finding.message for finding in report.findings]
+        return [(finding.step, finding.fault) for finding in report.findings]
 
     assert found(list(range(10)), "sound") == []
     before = len(hub.downloads())

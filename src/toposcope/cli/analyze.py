@@ -129,7 +129,9 @@ def command(
     chosen = PARTS if everything or "all" in parts else parts or USUAL
     with busy("analysing"):
         analysis = analyze(source, targets=targets, columns=features, scores=target_file, rename=named)
-        analysis.refuse_nothing(chosen)
+        wrong = any(found.lead.question != "beyond" for found in analysis.all_findings)
+        if not wrong:  # what is wrong is an answer, whatever else can be computed
+            analysis.refuse_nothing(chosen)
         _work_out(analysis, chosen if everything or parts or as_json or out is not None else ())
     if as_json:
         grid = analysis.nearest_grid()
@@ -144,7 +146,6 @@ def command(
             click.echo(f"note: {problem}")
     if out is not None:
         _save({name: analysis.table(name) for name in chosen}, out)
-    wrong = any(found.lead.question != "beyond" for found in analysis.all_findings)
     return 1 if analysis.problems or wrong else 0
 
 

@@ -11,7 +11,7 @@ import pandas as pd
 from toposcope.analysis.findings.base import Finding
 from toposcope.analysis.forecast.compare import BY_SIBLINGS, worth_of_features
 from toposcope.analysis.forecast.gather import gather_curves
-from toposcope.analysis.health import BROKEN, KINDS
+from toposcope.analysis.health import BROKEN, KINDS, health
 
 if TYPE_CHECKING:
     from toposcope.analysis.study import Study
@@ -104,10 +104,11 @@ def go_on(study: Study) -> Finding | None:
     Broken is a run that diverges or whose losses are no longer finite. None without a loss.
     """
     scores = study.forecasts
-    if not len(scores):
-        return None
     ill = _symptoms(study)
-    reasons = scores.loc[scores["cut"].isna(), ["run", "reason"]].astype(str)
+    if not len(scores) and not ill:
+        return None
+    unscored = scores["cut"].isna() if len(scores) else pd.Series(dtype=bool)
+    reasons = scores.reindex(columns=["run", "reason"])[unscored].astype(str)
     begun = list(reasons.loc[reasons["reason"].str.startswith("not finished"), "run"])
     numbers = {"begun": begun, "runs": len(study.runs), "ill": ill}
     broken = any(one["kind"] in BROKEN for one in ill)
@@ -121,8 +122,14 @@ def _symptoms(study: Study) -> list[dict[str, object]]:
         return []
     metrics = study.log.metrics
     known = [name for name in ("loss", "heldout_loss") if name in metrics and metrics[name].notna().any()]
-    curves, _ = gather_curves(metrics, study.log.runs, column=known[0] if known else "loss")
+    if not known:
+        return []
+    curves, _ = gather_curves(metrics, study.log.runs, column=known[0])
     found = [(curve.run, symptom) for curve in curves for symptom in curve.symptoms]
+    read = {curve.run for curve in curves}  # of others a plan contradicts the log: they have a health, too
+    for run, rows in metrics.groupby("run", sort=False):
+        if str(run) not in read:
+            found += [(str(run), symptom) for symptom in health(rows, column=known[0])]
     found.sort(key=lambda one: KINDS.index(one[1].kind))
     return [
         {"run": run, "kind": s.kind, "step": s.step, "ground": s.ground, "remedy": s.remedy}
