@@ -209,5 +209,5 @@ def test_gradients_are_read_from_their_own_probes(runs):
     ]  # fmt: skip
     figure = gradients.draw(_frame(norm + np_rows), runs)
     np.testing.assert_allclose(figure.axes[0].lines[0].get_ydata(), [1.0 + step for step in STEPS])
-    assert "not measured" in _texts(figure.axes[1])
-    assert set(figure.axes[3].lines[0].get_ydata()) == {7.0}
+    assert len(figure.axes) == 2, "what was not measured has no panel"
+    assert set(figure.axes[1].lines[0].get_ydata()) == {7.0}

@@ -227,3 +227,12 @@ def test_what_cannot_be_read_off_names_and_columns_is_one_line(tmp_path, capsys,
     assert match in printed.err
     assert len(printed.err.splitlines()) == 1
     assert not (tmp_path / "store").exists()
+
+
+def test_a_page_that_cannot_be_served_is_refused_before_anything_is_written(tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr("toposcope.monitor.page.serve.find_spec", lambda name: None)
+    _save(tmp_path / "run", 10)
+    code, printed = _watch(capsys, tmp_path / "run", "--out", tmp_path / "store", "--port", "0")
+    assert (code, len(printed.err.splitlines())) == (2, 1)
+    assert "uvicorn is not installed; install it with: " in printed.err
+    assert not (tmp_path / "store").exists()

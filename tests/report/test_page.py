@@ -115,6 +115,17 @@ def test_the_page_defines_the_words_that_it_uses_and_no_others(written):
         assert "Centred kernel alignment" not in text
 
 
+def test_a_word_is_defined_where_it_stands_first(written):
+    text = (written / "index.html").read_text()
+    marked = re.findall(r'<a class="word" href="#(words-[\w-]+)" title="([^"]+)">([^<]+)</a>', text)
+    places = [place for place, _, _ in marked]
+    assert len(places) == len(set(places)) > 3
+    for place, meaning, used in marked:
+        assert f'<dt id="{place}">' in text
+        assert f"<dd>{meaning}</dd>" in text
+        assert used.lower().startswith(place.removeprefix("words-").replace("-", " "))
+
+
 def test_a_store_without_losses_has_no_figure_of_them(make_study, tmp_path):
     study = make_study(trends=False, errors={})
     bare = dataclasses.replace(study, target="", metrics=study.metrics.iloc[:0])
@@ -139,7 +150,7 @@ def test_the_markdown_twin_has_the_same_words_and_links_that_resolve(written):
     page, twin = (written / "index.html").read_text(), (written / "report.md").read_text()
     headline = re.search(r'class="headline">(.*?)</p>', page)
     assert headline
-    assert html.unescape(headline[1]) in twin
+    assert html.unescape(re.sub(r"<[^>]*>", "", headline[1])) in twin
     links = re.findall(r"\]\(([^)]+)\)", twin)
     assert len(links) > 20
     papers = [link for link in links if link.startswith("https://arxiv.org/abs/")]
@@ -224,6 +235,7 @@ def test_findings_and_failures_are_on_the_page(make_study, tmp_path, one_picture
         text = (tmp_path / "report" / name).read_text()
         assert "same as step 200" in text
         assert "weights are not finite" in text
+    assert "Checkpoints with findings of the audit" in text  # drawn, and drawn first
 
 
 @pytest.mark.parametrize(

@@ -12,6 +12,7 @@ import pytest
 from click.testing import CliRunner
 
 from toposcope.analysis.analysis import study_of_rows
+from toposcope.analysis.catalogue import column_of
 from toposcope.analysis.findings import words
 from toposcope.analysis.findings.rivals import strengths
 from toposcope.analysis.findings.when import fixed_phases
@@ -27,7 +28,8 @@ from toposcope.figures.rendering import Rendered
 from toposcope.papers.published import PUBLISHED
 from toposcope.papers.report_files import tidy_rows
 from toposcope.probes.catalogue import DECLARED, own_catalogue
-from toposcope.report.representations import part
+from toposcope.report.representations import part, pictures
+from toposcope.report.representations.captions import captions
 from toposcope.store import KeptDiagram, Result, Store, Unit
 from toposcope.types import Diagram, Role, Row, Run, Scope, Status
 
@@ -201,7 +203,7 @@ FIGURES = {
     "representations", "topology_of_representations", "gaussian_null", "spectrum_of_representations",
     "perplexity", "topology_against_target", "topological_against_spectral", "representation_correlations",
     "rate_of_change", "crocker", "layer_map_h1_total_scaled", "layer_map_rankme_eigenvalues", "across_layers",
-    "attention", "linear_probe", "dimension",
+    "attention", "linear_probe", "dimension", "representation_scaling", "barcode_of_texts",
 }  # fmt: skip
 TRENDS = "representation_trends"
 TABLES = {
@@ -227,7 +229,7 @@ def test_the_page_has_every_figure_and_table_as_a_file(page):
     [
         (("attention", "distances"), {"attention", "rate_of_change"}, {"attention_graphs"}),
         (("probe", "null"), {"linear_probe", "gaussian_null"}, {"linear_probe", f"{TRENDS}_probe_accuracy"}),
-        (("diagrams", "sensitivity"), {"crocker"}, {"sensitivity"}),
+        (("diagrams", "sensitivity"), {"crocker", "barcode_of_texts"}, {"sensitivity"}),
         (("layers", "dimension"), {"across_layers", "dimension"}, {"dimensions"}),
     ],
 )
@@ -402,9 +404,38 @@ def test_gradients_alone_get_a_part_of_their_own(tmp_path, unprinted):
     assert "Persistent homology of the loss gradients" in text
     assert "cannot tell whether the topology of the gradients says more than the minibatch loss" in text
     figures = {path.stem for path in (page.parent / "figures").iterdir()}
-    assert figures == {"gradients", "gradient_correlations"}
+    assert figures == {"gradients", "gradient_correlations", "loss_gradients"}
     table = pd.read_csv(page.parent / "tables" / "gradient_trends.csv")
     assert set(table["column"]) == {"gradient_rips/euclidean/pooled/h0_total"}
+
+
+def test_one_checkpoint_has_its_hidden_states_in_the_place_of_curves(tmp_path, unprinted):
+    parts = [part for part in ALL if part not in ("gradients", "distances", "sensitivity")]
+    page = report(_write(tmp_path / "store", parts, steps=(3000,)), tmp_path / "report").page
+    figures = {path.stem for path in (page.parent / "figures").iterdir()}
+    assert figures == {"cloud_snapshot", "representation_scaling", "barcode_of_texts"}
+    text = page.read_text()
+    assert "The log perplexity is known at one measured checkpoint" in text
+    assert "No perplexity was measured" not in text
+    assert "Holm&#39;s method over 0 rows" not in text
+
+
+def test_changepoints_are_marked_on_the_curves_of_hidden_states(study):
+    known = study.series.catalogue
+    bends = pd.DataFrame(
+        {
+            "run": ["small"], "column": [column_of(known, "representations", "h1_total")], "segment": [1],
+            "start_step": [64.0], "start_low": [32.0], "start_high": [128.0],
+        }
+    )  # fmt: skip
+    bent = replace(study)
+    bent.__dict__["bends"] = bends
+    drawn = dict(pictures.figures(bent))
+    for name in ("representations", "topology_of_representations"):
+        marks = [line.get_gid() for ax in drawn[name].axes for line in ax.lines if line.get_gid()]
+        assert marks == ["changepoint small"]
+        assert "A triangle marks a changepoint" in captions(bent)[name].shows
+    assert "A triangle" not in captions(bent)["spectrum_of_representations"].shows
 
 
 def test_a_store_of_representations_has_no_part_on_weights(page):

@@ -14,7 +14,7 @@ from safetensors.numpy import load_file, save_file
 
 from toposcope.errors import SourceError
 from toposcope.sources import open_series
-from toposcope.sources.labels import select, step_of, tokens_of
+from toposcope.sources.labels import select, step_of, step_pattern, tokens_of
 from toposcope.sources.layout import RunFolder, write_run
 from toposcope.store.schema import METRICS
 from toposcope.types import Role, Run
@@ -219,6 +219,9 @@ def test_files_without_steps_are_refused(tmp_path: Path, tensors):
     save_file(tensors, tmp_path / "a.safetensors")
     save_file(tensors, tmp_path / "b.safetensors")
     with pytest.raises(SourceError, match="do not say their step"):
+        open_series(tmp_path)
+    looked = r"do not say a step where step_pattern 'x\(\\d\+\)' looks for one"
+    with pytest.raises(SourceError, match=looked), step_pattern(r"x(\d+)"):
         open_series(tmp_path)
 
 

@@ -142,7 +142,9 @@ def test_another_process_that_is_faster_has_made_this_merge_or_is_refused(
 def test_one_store_or_a_place_that_is_taken_is_refused(tmp_path: Path) -> None:
     a, b = measured(tmp_path / "a", "small", "x"), measured(tmp_path / "b", "large", "y")
     with pytest.raises(StoreError, match="two stores or more"):
-        merge([a, Store.open(a.path)], tmp_path / "both")
+        merge([a], tmp_path / "both")
+    with pytest.raises(StoreError, match="a is given twice: leave one out"):
+        merge([a, b, Store.open(a.path)], tmp_path / "both")
     merge([a, b], tmp_path / "made")
     assert merge([a, b], tmp_path / "made")[0].path == tmp_path / "made"
     other = measured(tmp_path / "c", "large", "z")  # a run of the same name and steps, of other weights

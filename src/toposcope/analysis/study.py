@@ -107,6 +107,11 @@ class Study:
         """Whether there are models of more than one known size."""
         return len({group.parameters for group in self.sizes if group.parameters > 0}) > 1
 
+    @property
+    def has_curves(self) -> bool:
+        """Whether any run has more than one checkpoint."""
+        return bool((self.series.values.groupby("run")["step"].nunique() > 1).any())
+
     @cached_property
     def ordered(self) -> list[str]:
         """The runs, smallest model first, the seeds of a size beside each other."""

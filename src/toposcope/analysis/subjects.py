@@ -31,15 +31,16 @@ class Subject:
 
 
 _LOSSES = ("heldout_loss", "loss")
-_SHUFFLED = "the same weights in random order"
+_SHUFFLED = "the same {} in random order"
 
 WEIGHTS = Subject(
     About.WEIGHTS, "Weights", "the topology of the weights",
-    "Persistent homology of weights during training.", _SHUFFLED, _LOSSES,
+    "Persistent homology of weights during training.", _SHUFFLED.format("weights"), _LOSSES,
 )  # fmt: skip
 GRADIENTS = Subject(
     About.GRADIENTS, "Gradients", "the topology of the gradients",
-    "Persistent homology of the loss gradients on a fixed batch during training.", _SHUFFLED, _LOSSES,
+    "Persistent homology of the loss gradients on a fixed batch during training.",
+    _SHUFFLED.format("gradients"), _LOSSES,
 )  # fmt: skip
 REPRESENTATIONS = Subject(
     About.REPRESENTATIONS, "Representations", "the topology of these representations",
@@ -52,8 +53,8 @@ LANDSCAPE = Subject(
     "the quadratic model of the same point", (*_LOSSES, BATCH_LOSS.target),
 )  # fmt: skip
 TABLE = Subject(
-    "table", "Table", "the feature set of this table", "Features of training runs, from a table.", _SHUFFLED,
-    _LOSSES,
+    "table", "Table", "the feature set of this table", "Features of training runs, from a table.",
+    _SHUFFLED.format("weights"), _LOSSES,
 )  # fmt: skip
 
 

@@ -30,7 +30,7 @@ def command(stores: tuple[Path, ...], out: Path, as_json: bool) -> int:
         changed = [{"store": str(one.store), "run": one.run, "name": one.name} for one in renamed]
         print_json({"store": str(out), "runs": runs, "renamed": changed})
         return 0
-    click.echo(f"{out}: {len(runs)} runs of {len(stores)} stores")
+    click.echo(f"{out}: {len(runs)} run{'s' * (len(runs) != 1)} of {len(stores)} stores")
     for one in renamed:
         click.echo(
             f"note: {one.run} of {one.store} is called {one.name}: another store has another {one.run}"

@@ -100,6 +100,10 @@ def command(
         raise InputError(f"--once looks once and --port {port} serves on: leave one of them out")
     if host is not None and port is None:
         raise InputError(f"--host {host} needs --port, the port of the page there")
+    if port is not None:
+        from toposcope.monitor.page.serve import check_installed
+
+        check_installed()
     if rename and losses is None:
         raise InputError("--rename says what a column of --losses is; give --losses FILE as well")
     opened = [open_sink(text) for text in sinks]

@@ -52,14 +52,14 @@ def draw(
     known = mine.loc[mine[numbers].notna().any(axis=1), "column"]  # a row of dashes alone says nothing
     columns = leading(known, catalogue, most=most)
     groups = [group for group in sizes(runs) if mine["run"].isin(group.runs).any()]
-    stages = _stages(mine[mine["column"].isin(columns)])
+    shown = stages_of(mine[mine["column"].isin(columns)])
     with house():
-        figure, axes = new_figure(0.25 * max(len(columns), 4) + 1.5, columns=max(len(stages), 1), sharey=True)
-        if not columns or not groups or not stages:
+        figure, axes = new_figure(0.25 * max(len(columns), 4) + 1.5, columns=max(len(shown), 1), sharey=True)
+        if not columns or not groups or not shown:
             say_empty(axes[0, 0], f"no correlation with {target} could be computed")
             return figure
         topology = sum(not is_baseline(column, catalogue) for column in columns)
-        for ax, (stage, title) in zip(axes[0], stages, strict=True):
+        for ax, (stage, title) in zip(axes[0], shown, strict=True):
             grid = matrix(mine, columns, groups, stage)
             panel(
                 ax,
@@ -80,7 +80,7 @@ def draw(
     return figure
 
 
-def _stages(trends: pd.DataFrame) -> list[tuple[str, str]]:
+def stages_of(trends: pd.DataFrame) -> list[tuple[str, str]]:
     """Return the columns that have a number, and the titles of their panels."""
     known = [name for name in trends.columns if trends[name].notna().any()]
     beside = [stage for stage in BESIDE if stage[0] in known][:1]

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+
 import pandas as pd
 from matplotlib.figure import Figure
 
 from toposcope.analysis.lines import select
 from toposcope.figures.lines import draw_sizes
 from toposcope.figures.series import sizes
-from toposcope.figures.style import house, new_figure, say_empty
+from toposcope.figures.style import house, new_figure
 from toposcope.probes.weights.features import (
     BASELINES,
     GRADIENT,
@@ -19,19 +23,62 @@ from toposcope.probes.weights.features import (
     RIPS,
     WEIGHT_NORM,
 )
-from toposcope.types import Normalization, Scope
+from toposcope.types import Feature, Normalization, Scope
+
+
+@dataclass(frozen=True, slots=True)
+class GradientPanel:
+    """What a panel shows: a feature that a probe of the weights measured on gradients, in one scope."""
+
+    title: str
+    said: str
+    weights_probe: str
+    feature: Feature
+    scope: Scope
+    unit: str
+    log: bool = False
+
+    @property
+    def probe(self) -> str:
+        """The probe of the gradients."""
+        return GRADIENT + self.weights_probe
+
+    def rows(self, features: pd.DataFrame) -> pd.DataFrame:
+        """Return the finite rows that are drawn, of the leading normalization where there are two."""
+        rows = select(features, self.feature.name, probe=self.probe, scope=self.scope)
+        own = rows["filtration"] == Normalization.MATRIX if self.feature.filtrations else rows["step"].isna()
+        return rows[own] if own.any() else rows
+
 
 PANELS = (
-    ("Norm of the gradient", BASELINES, WEIGHT_NORM, Scope.MODEL, "norm", True),
-    ("H0 of the gradient cloud", RIPS, H0_TOTAL, Scope.POOLED, "total persistence", True),
-    ("H1, distances / median", RIPS, H1_SCALED, Scope.POOLED, "ratio", False),
-    ("Neural persistence", NEURAL_PERSISTENCE, PERSISTENCE, Scope.MODEL, "mean over matrices", False),
-)
-"""Title, probe of the weights, feature, scope of the rows, unit, and whether the axis is logarithmic."""
+    GradientPanel(
+        "Norm of the gradient", "the norm of the gradient on a fixed batch", BASELINES, WEIGHT_NORM,
+        Scope.MODEL, "norm", log=True,
+    ),
+    GradientPanel(
+        "H0 of the gradient cloud", "H0 of the cloud of its matrices' rows", RIPS, H0_TOTAL, Scope.POOLED,
+        "total persistence", log=True,
+    ),
+    GradientPanel(
+        "H1, distances / median", "H1 of that cloud without its scale", RIPS, H1_SCALED, Scope.POOLED,
+        "ratio",
+    ),
+    GradientPanel(
+        "Neural persistence", "the neural persistence of its matrices", NEURAL_PERSISTENCE, PERSISTENCE,
+        Scope.MODEL, "mean over matrices",
+    ),
+)  # fmt: skip
 
 
-def draw(features: pd.DataFrame, runs: pd.DataFrame) -> Figure:
-    """Draw four panels, one line per size.
+def measured(features: pd.DataFrame) -> list[GradientPanel]:
+    """Return the panels that some rows have values for."""
+    return [panel for panel in PANELS if len(panel.rows(features))]
+
+
+def draw(
+    features: pd.DataFrame, runs: pd.DataFrame, *, bends: Mapping[str, pd.DataFrame] | None = None
+) -> Figure:
+    """Draw a panel for everything that was measured, one line per size.
 
     Parameters
     ----------
@@ -39,23 +86,26 @@ def draw(features: pd.DataFrame, runs: pd.DataFrame) -> Figure:
         The store's features table; rows of the probes whose name begins with "gradient_".
     runs
         Columns run, family, parameters.
+    bends
+        The changepoints of each feature, as `toposcope.figures.marks.bends_of` returns them.
 
     Returns
     -------
     Figure
         Lines are means over the subsamples (draws), bands their 95% interval; with seeds, over the seeds.
     """
-    groups = sizes(runs)
+    groups, shown = sizes(runs), measured(features)
+    columns = min(len(shown), 2) or 1
+    lines = math.ceil(len(shown) / columns) or 1
     with house():
-        figure, axes = new_figure(5.4, rows=2, columns=2)
-        for ax, (title, probe, feature, scope, unit, log) in zip(axes.flat, PANELS, strict=True):
-            rows = select(features, feature.name, probe=GRADIENT + probe, scope=scope)
-            if feature.filtrations and len(rows):
-                own = rows["filtration"] == Normalization.MATRIX
-                rows = rows[own] if own.any() else rows
-            ax.set_title(title)
-            if rows.empty:
-                say_empty(ax, "not measured")
-                continue
-            draw_sizes(ax, rows, groups, unit=unit, log=log and bool((rows["value"] > 0).all()))
+        figure, axes = new_figure(2.6 * lines + 0.2, rows=lines, columns=columns)
+        for ax in axes.flat[len(shown) :]:
+            ax.set_axis_off()
+        for ax, panel in zip(axes.flat, shown, strict=False):
+            rows = panel.rows(features)
+            log = panel.log and bool((rows["value"] > 0).all())
+            ax.set_title(panel.title)
+            draw_sizes(
+                ax, rows, groups, unit=panel.unit, log=log, bends=(bends or {}).get(panel.feature.name)
+            )
     return figure

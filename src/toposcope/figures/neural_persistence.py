@@ -17,7 +17,6 @@ from toposcope.figures.style import MUTED, NULL, house, new_figure, say_empty, s
 from toposcope.probes.weights.features import NEURAL_PERSISTENCE, PERSISTENCE
 from toposcope.types import Normalization, Scope
 
-"""The probe, and its feature of the same name."""
 PANELS = 12
 """Most sizes drawn side by side; beyond it the sizes are thinned out evenly."""
 
@@ -37,12 +36,15 @@ class Persistences:
         Normalization of neural persistence.
     null
         What its null is called in the table; None: there is none.
+    probe
+        Who measured it: the probe of the weights, or that of the gradients.
     """
 
     features: pd.DataFrame
     runs: pd.DataFrame
     filtration: str = Normalization.MATRIX
     null: str | None = None
+    probe: str = NEURAL_PERSISTENCE
 
     def sizes(self, most: int) -> list[DrawnSize]:
         """Return at most `most` of the model sizes."""
@@ -57,9 +59,7 @@ class Persistences:
         return self.features.iloc[:0] if self.null is None else self._rows(self.null, scope)
 
     def _rows(self, feature: str, scope: Scope) -> pd.DataFrame:
-        return select(
-            self.features, feature, probe=NEURAL_PERSISTENCE, filtration=self.filtration, scope=scope
-        )
+        return select(self.features, feature, probe=self.probe, filtration=self.filtration, scope=scope)
 
 
 def draw(rows: Persistences, *, bends: pd.DataFrame | None = None, alarms: Marks | None = None) -> Figure:
@@ -125,6 +125,7 @@ def panel(
     ax.plot(line["step"], line["mean"], color=group.colour, label="measured")
     if bends is not None:
         mark_bends(ax, line, bends, group.runs, group.colour)
+    ax.margins(y=0.12)  # room for the word under the null's line
     step_axis(ax, line["step"], label=False)
     ax.set_xlabel("step (log)")
 

@@ -45,7 +45,8 @@ def draw(
         filled where the verdict is "adds". Topology above the line, spectrum and size below.
     """
     mine = trends[trends["target"] == target]
-    columns = leading(mine["column"], catalogue, most=most)
+    known = mine.loc[mine[["spearman", "r"]].notna().any(axis=1), "column"]  # an empty row says nothing
+    columns = leading(known, catalogue, most=most)
     groups = [group for group in sizes(runs) if mine["run"].isin(group.runs).any()]
     with house():
         figure, axes = new_figure(0.3 * max(len(columns), 4) + 1.3, columns=2, sharey=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import pandas as pd
@@ -65,6 +65,7 @@ def draw(
     *,
     probe: str = of.REPRESENTATIONS,
     layer: int | None = None,
+    bends: Mapping[str, pd.DataFrame] | None = None,
 ) -> Figure:
     """Draw each panel's feature against the step, one line per size.
 
@@ -78,6 +79,8 @@ def draw(
         What to draw, in reading order.
     layer
         The hidden state that is shown; None takes each run's last. Values of the whole model have none.
+    bends
+        The changepoints of each feature, as `toposcope.figures.marks.bends_of` returns them.
 
     Returns
     -------
@@ -92,14 +95,21 @@ def draw(
         figure, axes = new_figure(2.5 * lines + 0.4, rows=lines, columns=columns)
         for place, ax in enumerate(axes.ravel()):
             if place < len(panels):
-                _panel(ax, rows, groups, panels[place], probe=probe)
+                panel = panels[place]
+                _panel(ax, rows, groups, panel, probe=probe, bends=(bends or {}).get(panel.feature))
             else:
                 ax.set_axis_off()
     return figure
 
 
 def _panel(
-    ax: Axes, rows: pd.DataFrame, groups: list[DrawnSize], panel: TrajectoryPanel, *, probe: str
+    ax: Axes,
+    rows: pd.DataFrame,
+    groups: list[DrawnSize],
+    panel: TrajectoryPanel,
+    *,
+    probe: str,
+    bends: pd.DataFrame | None,
 ) -> None:
     found = select(rows, panel.feature, probe=probe)
     ax.set_title(panel.title)
@@ -107,4 +117,4 @@ def _panel(
         say_empty(ax, f"{panel.feature} was not measured")
         return
     log = panel.log and bool((found["value"] > 0).all())
-    draw_sizes(ax, found, groups, unit=panel.unit, marker="o", log=log)
+    draw_sizes(ax, found, groups, unit=panel.unit, marker="o", log=log, bends=bends)

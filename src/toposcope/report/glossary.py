@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
+
+from markupsafe import Markup, escape
 
 from toposcope.report.parts import Caption, Page
 
@@ -22,10 +25,69 @@ WORDS: Mapping[str, str] = {
     "changepoint": "A step at which a curve's slope on log step changes beyond every smooth trend.",
     "bend": "A step at which a curve's slope on log step changes beyond every smooth trend.",
     "interval": "A range that would hold the true value in the stated share of repetitions.",
+    "perplexity": "Exp of the mean loss per predicted token: among how many tokens the model hesitates.",
+    "Gaussian cloud": "Random points of the same mean and covariance: what is as large there is a matter of "
+    "the spectrum alone.",
+    "trajectory": "The checkpoints of a run as points, with the distances between their weights.",
+    "PH dimension": "How the length of the shortest tree through a cloud grows with its points, as a "
+    "dimension.",
+    "TwoNN": "A dimension from the ratio of the distances to the two nearest neighbours.",
+    "CROCKER": "A map of how many loops are alive at each scale and checkpoint.",
+    "participation ratio": "Squared sum over sum of squares of the eigenvalues: among how many directions "
+    "the variance is shared.",
+    "alpha-ReQ": "The power with which the eigenvalues of a covariance fall off.",
+    "critical sharpness": "Two over the step, in updates, at which the loss along the last update is back at "
+    "its start.",
+    "Hessian": "The second derivatives of the loss in the parameters: its curvature in every direction.",
+    "merge tree": "Which minima of a surface join at which saddle, as ever higher losses are let in.",
     "CKA": "Centred kernel alignment: how alike two layers arrange the same inputs, 0 to 1.",
     "RankMe": "How many directions a cloud or a matrix uses in effect: exp of its spectrum's entropy.",
     "stable rank": "Squared Frobenius norm over squared spectral norm: how many directions carry a matrix.",
 }
+
+
+class FirstUses:
+    """Marks each word of `WORDS` where a page uses it first: what it means on it, a link to all of them.
+
+    >>> mark = FirstUses()
+    >>> print(mark("H0 of <b>"), "|", mark("H0"))
+    <a class="word" href="#words-h0" title="Connected components of a cloud of points as the distance at \
+which points are joined grows.">H0</a> of &lt;b&gt; | H0
+    """
+
+    def __init__(self) -> None:
+        self._left = dict(WORDS)
+
+    def __call__(self, text: str) -> Markup:
+        """Return a sentence as HTML, the words that no sentence before it used marked."""
+        found = sorted(filter(None, (self._first(word, text) for word in list(self._left))))
+        parts, at = [], 0
+        for start, end, word in found:
+            if start >= at and (meaning := self._left.pop(word, "")):
+                parts += [escape(text[at:start]), _marked(text[start:end], word, meaning)]
+                at = end
+        return Markup("").join([*parts, escape(text[at:])])
+
+    @staticmethod
+    def _first(word: str, text: str) -> tuple[int, int, str] | None:
+        used = re.search(rf"(?<!\w){re.escape(word)}", text, re.IGNORECASE)
+        if used is None:
+            return None
+        rest = re.match(r"\w*", text[used.end() :])
+        return used.start(), used.end() + (rest.end() if rest else 0), word
+
+
+def anchor(word: str) -> str:
+    """Return what the place of a word's definition is called on the page.
+
+    >>> anchor("stable rank")
+    'words-stable-rank'
+    """
+    return "words-" + word.lower().replace(" ", "-")
+
+
+def _marked(text: str, word: str, meaning: str) -> Markup:
+    return Markup('<a class="word" href="#{}" title="{}">{}</a>').format(anchor(word), meaning, text)
 
 
 def defined(page: Page) -> list[tuple[str, str]]:

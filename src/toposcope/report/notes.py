@@ -2,8 +2,58 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
+import pandas as pd
+
+from toposcope.analysis.catalogue import column_of
+from toposcope.analysis.findings import words
+from toposcope.analysis.forms import capital
 from toposcope.analysis.study import Study
+from toposcope.analysis.verdicts import judged
+from toposcope.figures import correlations
+from toposcope.figures.marks import bends_of
 from toposcope.report.parts import Caption
+
+
+def changepoints(study: Study, probe: str, features: Iterable[str]) -> dict[str, pd.DataFrame]:
+    """Return the changepoints of a probe's features, by feature: what figures mark on their curves."""
+    known = study.series.catalogue
+    return {name: bends_of(study.bends, column_of(known, probe, name)) for name in features}
+
+
+def marked(study: Study, probe: str, features: Iterable[str]) -> str:
+    """Return what a caption says on the changepoints that its curves carry."""
+    if not sum(map(len, changepoints(study, probe, features).values())):
+        return ""
+    return (
+        " A triangle marks a changepoint, where the slope on log step leaves every smooth trend; the line "
+        "through it is its 95% interval."
+    )
+
+
+def alarmed(study: Study) -> str:
+    """Return what a caption says on the alarms that its curves carry."""
+    return " Dashed lines: where toposcope watch raised an alarm, and by which test." if study.alarms else ""
+
+
+def drawn_run(study: Study) -> str:
+    """Return the run whose bars are drawn: the largest model that kept them."""
+    kept = set(study.diagrams["run"])
+    return [run for run in study.ordered if run in kept][-1]
+
+
+def barcode_caption(study: Study, cloud: str, points: str) -> Caption:
+    """Return the words under a persistence diagram and its barcode; `points` are those of the cloud."""
+    at = "at the last checkpoint and at the first" if study.has_curves else "at this checkpoint"
+    return Caption(
+        f"Bars of the {cloud}: diagram and barcode",
+        f"Every component (H0) and loop (H1) of one cloud of one run's {points}: where it appears and where "
+        f"it ends, {at}. Far from the diagonal, or long: it lasts.",
+        f"At which distances the {points} join, and whether any loop lasts much longer than the others.",
+        "That a long bar is structure: a cloud without any has some as well. And it is one cloud of one run.",
+        "Persistence diagrams, death against birth, beside barcodes with a line for each bar.",
+    )
 
 
 def of_seeds(study: Study) -> str:
@@ -28,6 +78,29 @@ def of_draws(study: Study, drawn_from: str) -> str:
             "where all were used)"
         )
     return f"the whole of the {drawn_from} was used, so there is no sampling noise"
+
+
+def scaling_caption(study: Study) -> Caption:
+    """Return the words under the power laws in the number of parameters."""
+    found = study.findings.get("scale")
+    n = found.numbers["sizes"] if found else 0
+    apart = found is not None and found.strength == "apart"
+    can = words.said(study.findings, found).act if found else "Nothing: no size is known."
+    law = "" if apart else ", with the fitted power law and its 95% confidence band"
+    limit = f"The law beyond the sizes shown: {n} sizes carry it, width and depth change together"
+    if apart:
+        limit = "How one family scales: width and depth change together"
+    return Caption(
+        "Scaling with model size",
+        f"Quantities at the last checkpoint against the number of parameters, on log-log axes{law}; bars are "
+        "intervals over random subsamples.",
+        can,
+        f"{limit}, and clouds of larger models have more dimensions, which alone changes H0. Also, "
+        + of_seeds(study)
+        + ".",
+        "Final loss and final topological features against the number of parameters on log-log axes with "
+        "fitted lines.",
+    )
 
 
 def beside_null(study: Study) -> str:
@@ -63,23 +136,39 @@ def passing(found: int, tested: int, of: str) -> str:
 
 
 def correlations_caption(study: Study) -> Caption:
-    """Return the words under the heat maps of correlations."""
+    """Return the words under the heat maps of correlations, of the panels that are drawn."""
     target = study.labels.label(study.target)
-    departures = "departure_rho" in study.leading and study.leading["departure_rho"].notna().any()
-    middle = (
-        "Middle: the same for the departures from each one's own smooth trend, without a test. "
-        if departures
-        else "Middle: the same given log step. "
+    trends = judged(study)
+    shown = [stage for stage, _ in correlations.stages_of(trends[trends["target"] == study.target])]
+    tested = "r" in shown
+    panels = [_PANELS[stage] for stage in shown]
+    can = (
+        f"Only the outlined rows of the innovations ({outlined(study)}) speak of a relation beyond a shared "
+        "trend: it is the only panel whose error rate holds for drifting curves."
+        if tested
+        else "Which quantities rise and fall in step order. No test was possible: see the table of verdicts."
     )
+    cannot = "Nothing from a dark cell of the raw correlations alone. Nothing about cause."
+    if tested:
+        cannot += (
+            " A row without outline is not evidence of no relation: small effects stay unseen with this many "
+            "checkpoints."
+        )
     return Caption(
-        f"Correlation with the {target}: raw, beside the trend, and beyond both trends",
-        f"Left: Spearman's rho over checkpoints. {middle}Right: the correlation of innovations, that is of "
-        "what a smooth trend and its own past do not explain of either series; outlined rows passed the test "
-        "over all runs, after correction for the number of primary features. A dash: not computable.",
-        f"Only the right panel's outlined rows ({outlined(study)}) speak of a relation beyond a shared "
-        "trend: it is the only one of the three whose error rate holds for drifting curves.",
-        "Nothing from a dark cell on the left alone. Nothing about cause. A row without outline is not "
-        "evidence of no relation: small effects stay unseen with this many checkpoints.",
-        f"Heat maps of features against model sizes: raw rank correlation with the {target}, the same beside "
-        "the trend, and correlation of innovations.",
+        f"Correlation with the {target}" + ("" if len(shown) < 3 else ": raw, beside the trend, and beyond"),
+        f"{capital('; '.join(panels))}. A dash: not computable." if panels else "Nothing could be computed.",
+        can,
+        cannot,
+        f"Heat maps of features against model sizes: {'; '.join(panels)}.",
     )
+
+
+_PANELS = {
+    "spearman": "Spearman's rho over checkpoints",
+    "departure_rho": "the same for the departures from each one's own smooth trend, without a test",
+    "partial_step": "the same given log step",
+    "r": "the correlation of innovations, that is of what a smooth trend and its own past do not explain of "
+    "either series, where outlined rows passed the test over all runs, after correction for the number of "
+    "primary features",
+}
+"""What each panel of the heat maps shows, from left to right."""

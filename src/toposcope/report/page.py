@@ -13,7 +13,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from toposcope.errors import InputError
 from toposcope.report.cited import cited
-from toposcope.report.glossary import defined
+from toposcope.report.glossary import FirstUses, anchor, defined
 from toposcope.report.parts import Page, Picture
 from toposcope.tabular import escape_markdown
 
@@ -66,6 +66,7 @@ def _write_files(folder: Path, page: Page) -> None:
             table.csv(csvs / f"{table.name}.csv")
     context = {"page": page, "mark": _MARK, "one": len(page.parts) == 1}
     (folder / TWIN).write_text(_markdown().get_template("report.md").render(context), encoding="utf-8")
+    context |= {"mark_words": FirstUses()}
     (folder / PAGE).write_text(_html().get_template("page.html").render(context), encoding="utf-8")
 
 
@@ -95,7 +96,7 @@ def _html() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters |= {"data_url": data_url, "thumbnail_url": thumbnail_url}
+    environment.filters |= {"data_url": data_url, "thumbnail_url": thumbnail_url, "anchor": anchor}
     environment.filters |= {"defined": defined, "cited": cited}
     return environment
 

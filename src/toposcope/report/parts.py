@@ -7,14 +7,18 @@ from dataclasses import dataclass
 from itertools import chain
 from typing import TYPE_CHECKING
 
+import pandas as pd
 from matplotlib.figure import Figure
 
 from toposcope.analysis.findings import words
 from toposcope.analysis.forms import listed
 from toposcope.analysis.groups import families_of, size_list
 from toposcope.analysis.study import Study
+from toposcope.analysis.subjects import WEIGHTS, Subject
 from toposcope.figures import leading
+from toposcope.figures.checkpoints import draw_checkpoints
 from toposcope.figures.rendering import begin_rendering
+from toposcope.repeats import AuditFinding
 from toposcope.sources.adapter import ADAPTER
 from toposcope.tabular import Table
 from toposcope.types import Use
@@ -22,16 +26,29 @@ from toposcope.types import Use
 if TYPE_CHECKING:
     from toposcope.report.landscape.view import SurfaceView
 
+LOGS = "loss"
+"""The figure of the training logs; beside the weights it is called after its subject, too."""
+
 SHOWN: Mapping[str, tuple[str, ...]] = {
-    "changed": ("overview", "snapshot", "representations", "topology_of_representations", "gradients"),
-    "when": ("vietoris_rips", "perplexity", "rate_of_change"),
+    "changed": (
+        "overview", "snapshot", "representations", "topology_of_representations", "cloud_snapshot",
+        "gradients", "gradient_snapshot", "landscape_training",
+    ),
+    "when": ("vietoris_rips", "perplexity", "rate_of_change", "gradient_persistence", LOGS),
     "rivals": (
         "correlations", "topological_against_spectral", "gradient_correlations", "table_correlations",
+        "landscape_correlations",
     ),
-    "end": ("forecast", "table_forecast"),
-    "on": ("loss",),
-    "scale": ("scaling",),
-    "layers": ("across_layers", "layers"),
+    "beyond": (
+        "correlations", "topological_against_spectral", "gradient_correlations", "table_correlations",
+        "landscape_correlations",
+    ),
+    "sound": ("faults",),
+    "end": ("forecast", "table_forecast", LOGS, "perplexity"),
+    "on": (LOGS, "perplexity"),
+    "scale": ("scaling", "gradient_scaling", "representation_scaling"),
+    "surfaces": ("loss_surfaces", "landscape_profiles"),
+    "layers": ("across_layers", "cloud_snapshot", "layers"),
 }  # fmt: skip
 """The figures that may stand on the card of a question, the first that was drawn."""
 
@@ -109,21 +126,25 @@ def part_of(
     figures: Callable[[Study], Iterable[tuple[str, Figure]]],
     captions: Callable[[Study], Mapping[str, Caption]],
     tables: Callable[[Study], Iterable[Table]],
+    *,
+    logs: bool = True,
 ) -> PagePart:
     """Put the part on one study together; tables without a row are left out.
 
-    The figures come first: a second process renders them while the tables are computed.
+    The figures come first: a second process renders them while the tables are computed. Without `logs` the
+    curves of the training logs are left out: another part of the page shows those of the same runs.
     """
     names: list[str] = []
 
     def drawn() -> Iterator[Figure]:
-        for name, figure in chain(figures(study), _brought(study)):
-            names.append(name)
-            yield figure
+        for name, figure in chain(_faulty(study), figures(study), _brought(study)):
+            if logs or name != log_name(study.subject):
+                names.append(name)
+                yield figure
 
     rendered = begin_rendering(drawn())
     made = [table for table in tables(study) if table.rows]
-    found, told = study.findings, {**captions(study), **_of_brought(study)}
+    found, told = study.findings, {**captions(study), **_of_brought(study), _faults(study): _OF_FAULTS}
     pictures = {
         name: Picture(name, one.svg, one.png, told[name], one.thumbnail)
         for name, one in zip(names, rendered(), strict=True)
@@ -134,7 +155,7 @@ def part_of(
         subject=f"{study.subject.title} Model sizes: {size_list(study.runs)}.{_of_adapters(study)}",
         said=words.said(found, found.lead),
         answers=tuple(
-            Answer(found.title(one), answer, _shown(one.question, pictures))
+            Answer(found.title(one), answer, _shown(one.question, pictures, study.subject))
             for one in found
             if one is not found.lead
             and (one.question != "scale" or len(study.sizes) > 1)
@@ -144,6 +165,11 @@ def part_of(
         tables={table.name: table for table in made},
         lead="families",
     )
+
+
+def log_name(subject: Subject) -> str:
+    """Return what the figure of the training logs is called in the part on a subject."""
+    return LOGS if subject is WEIGHTS else f"{LOGS}_{subject.name}"
 
 
 def _of_adapters(study: Study) -> str:
@@ -178,6 +204,40 @@ def _of_brought(study: Study) -> dict[str, Caption]:
     return {_leading(study): caption}
 
 
-def _shown(question: str, pictures: Mapping[str, Picture]) -> Picture | None:
-    """Return the picture of a question's card: the first of those it may have that was drawn."""
-    return next((pictures[name] for name in SHOWN.get(question, ()) if name in pictures), None)
+def _faults(study: Study) -> str:
+    return f"faults_{study.subject.name}"
+
+
+def _faulty(study: Study) -> Iterator[tuple[str, Figure]]:
+    """Draw where the audit found something wrong with a checkpoint; nothing where it found nothing."""
+    if study.audit is None or study.audit.empty:
+        return
+    found = [
+        AuditFinding(
+            str(line["run"]), None if pd.isna(line["step"]) else int(line["step"]), "", str(line["message"]),
+            fault=str(line["fault"]),
+        )
+        for line in study.audit.to_dict("records")
+    ]  # fmt: skip
+    steps = {str(run): sorted(map(int, its)) for run, its in study.series.values.groupby("run")["step"]}
+    figure = draw_checkpoints(steps, found).get_figure()
+    assert isinstance(figure, Figure)
+    yield _faults(study), figure
+
+
+_OF_FAULTS = Caption(
+    "Checkpoints with findings of the audit",
+    "A tick for each measured checkpoint of a run, a sign at each that the audit found something wrong with.",
+    "Which checkpoints to look at before anything else on this page.",
+    "What went wrong there: the list of findings says what was seen, the files what it was.",
+    "A line of ticks for each run against the optimiser step, with signs where the audit found faults.",
+)
+
+
+def _shown(question: str, pictures: Mapping[str, Picture], subject: Subject) -> Picture | None:
+    """Return the picture of a question's card: the first of those it may have that was drawn.
+
+    What several parts of a page may draw is called after its subject.
+    """
+    names = (known for name in SHOWN.get(question, ()) for known in (name, f"{name}_{subject.name}"))
+    return next((pictures[name] for name in names if name in pictures), None)

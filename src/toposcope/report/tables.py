@@ -22,6 +22,12 @@ _FAMILY: tuple[Spec, ...] = (
     ("detectable_r", "r seen 4 in 5 times", "{:.2f}"),
     ("departure_rho", "ρ of departures", "{:+.2f}"),
 )
+_FAMILY_NOTES = (
+    ("p_holm", " p is adjusted by Holm's method over {size} rows."),
+    ("detectable_r", " The next column is the correlation that this design finds four times in five."),
+    ("departure_rho", " Departures from the smooth trend are correlated without a test."),
+)
+"""What the caption says of a column, where it is shown."""
 _TREND: tuple[Spec, ...] = (
     ("n", "n", "{:.0f}"),
     ("spearman", "ρ", "{:+.2f}"),
@@ -64,13 +70,13 @@ def families_table(study: Study) -> Table:
         for line in mine.to_dict("records")
     ]
     size = int(np.nan_to_num(mine["family_size"].astype(float).max())) if len(mine) else 0
+    told = [text.format(size=size) for column, text in _FAMILY_NOTES if column in {spec[0] for spec in specs}]
     return Table(
         "families",
         f"The verdict on every primary feature, with the {study.labels.label(study.target)}",
         "One test for each feature over all runs: do its innovations, what a smooth trend and its own past "
-        f"do not explain, move with the target's? p is adjusted by Holm's method over {size} rows. The next "
-        "column is the correlation that this design finds four times in five. Departures from the "
-        "smooth trend are correlated without a test. The exploratory features are in the CSV file.",
+        f"do not explain, move with the target's?{''.join(told)} The exploratory features are in the CSV "
+        "file.",
         ("feature", *(heading for _, heading, _ in specs), "verdict", "why"),
         tuple(rows),
         frame=study.families,

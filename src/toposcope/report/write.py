@@ -47,17 +47,19 @@ def write_studies(studies: Sequence[Study], out: str | Path, *, title: str = TIT
     audits = [study.audit for study in studies if study.audit is not None]
     audit = pd.concat(audits, ignore_index=True) if audits else pd.DataFrame()
     lines = [line for study in studies for line in provenance(study.provenance, study.runs)]
+    parts: list[PagePart] = []
+    shown: set[str] = set()
+    for study in studies:
+        runs = set(map(str, study.runs["run"]))
+        parts.append(_PARTS[study.subject.name](study, logs=not runs <= shown))
+        shown |= runs
     broken = [unmeasured(study.features) for study in studies if len(study.features)]
     page = Page(
         title=title,
-        parts=tuple(_part(study) for study in studies),
+        parts=tuple(parts),
         findings=findings(audit),
         problems=problems_of(studies),
         failures=failures(pd.concat(broken, ignore_index=True)) if broken else (),
         provenance=tuple(dict.fromkeys((*lines, *versions()))),
     )
     return write_page(page, out)
-
-
-def _part(study: Study) -> PagePart:
-    return _PARTS[study.subject.name](study)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import PurePath
 from typing import Any
@@ -15,7 +15,7 @@ from toposcope.errors import SourceError
 from toposcope.sources import history
 from toposcope.sources.blobs import Blob, Folder
 from toposcope.sources.formats import config_of, folder_format, is_weights_file, open_checkpoint, open_file
-from toposcope.sources.labels import step_of, step_of_file, tokens_of
+from toposcope.sources.labels import stated_pattern, step_of, step_of_file, tokens_of
 from toposcope.sources.lightning import CHECKPOINTS, is_lightning, lightning_facts, lightning_metrics
 from toposcope.sources.reader import Reader, read_json, step_in
 from toposcope.sources.sharded import is_shard
@@ -129,6 +129,20 @@ def _one_file(blob: Blob) -> Source:
     return Source(Run(run, uri=blob.label), (Entry(checkpoint, lambda: open_file(blob)),), history.empty)
 
 
+def _stepless(label: str, names: Sequence[str]) -> str:
+    """Say that weight files state no step, and what helps."""
+    more = f" and {len(names) - 1} more do" if len(names) > 1 else " does"
+    if given := stated_pattern():
+        return (
+            f"{label}: {names[0]}{more} not say a step where --step-pattern '{given}' looks for one: its "
+            "group must find digits in each name"
+        )
+    return (
+        f"{label}: {names[0]}{more} not say their step; rename them to step_N, give --step-pattern 'REGEX' "
+        "with one group around the step, or open one of them"
+    )
+
+
 def _runs(folder: Folder, depth: int) -> list[Source]:
     files = folder.files()
     if "run.json" in files:
@@ -146,10 +160,7 @@ def _runs(folder: Folder, depth: int) -> list[Source]:
         return [_one_folder(folder)]
     weights = [name for name in files if is_weights_file(name)]
     if weights:
-        raise SourceError(
-            f"{folder.label}: {weights[0]} and {len(weights) - 1} more do not say their step; rename "
-            "them to step_N, give --step-pattern 'REGEX' with one group around the step, or open one of them"
-        )
+        raise SourceError(_stepless(folder.label, weights))
     if depth == MAX_DEPTH:
         return []
     found = [

@@ -39,14 +39,20 @@ def step_pattern(pattern: str | None) -> Iterator[None]:
         _stated.reset(token)
 
 
+def stated_pattern() -> str:
+    """Return the pattern that is stated; "" where none is."""
+    found = _stated.get()
+    return found.pattern if found else ""
+
+
 def _checked(pattern: str) -> re.Pattern[str]:
     try:
         found = re.compile(pattern)
     except re.error as error:
-        raise SourceError(f"--step-pattern {pattern!r}: is no regular expression ({error})") from error
+        raise SourceError(f"--step-pattern '{pattern}': is no regular expression ({error})") from error
     if found.groups != 1:
         raise SourceError(
-            f"--step-pattern {pattern!r}: has {found.groups} groups; put one around the step, as in "
+            f"--step-pattern '{pattern}': has {found.groups} groups; put one around the step, as in "
             r"'run_(\d+)'"
         )
     return found

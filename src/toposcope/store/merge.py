@@ -44,7 +44,8 @@ def merge(stores: Sequence[Store], out: str | Path) -> tuple[Store, tuple[Rename
     Raises
     ------
     StoreError
-        When a store was made with another recipe, there are fewer than two, or `out` holds something else.
+        When a store was made with another recipe or is given twice, there are fewer than two, or `out` holds
+        something else.
 
     Examples
     --------
@@ -100,7 +101,11 @@ def _check_there(out: Path, stores: Sequence[Store], names: Sequence[Mapping[str
 
 
 def _check(stores: Sequence[Store]) -> None:
-    if len({store.path.resolve() for store in stores}) < 2:
+    places = [store.path.resolve() for store in stores]
+    again = next((store for i, store in enumerate(stores) if places[i] in places[:i]), None)
+    if again is not None:
+        raise StoreError(f"{again.path} is given twice: leave one out")
+    if len(stores) < 2:
         raise StoreError("merge takes two stores or more: toposcope merge A B --out BOTH")
     first = stores[0]
     for store in stores[1:]:

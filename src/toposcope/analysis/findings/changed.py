@@ -25,7 +25,8 @@ def changed(study: Study) -> Finding:
     quality = _quality(study)
     nulls = nulls_of(study)
     numbers = {
-        **_who(study), "quality": quality, "moves": moves, "nulls": [asdict(null) for null in nulls],
+        **_who(study), "quality": quality, "known": _known(study), "moves": moves,
+        "nulls": [asdict(null) for null in nulls],
         "null_draws": _null_draws(study), "least_draws": LEAST,
         "null": study.subject.null,
     }  # fmt: skip
@@ -57,6 +58,12 @@ def _draws(study: Study) -> int:
     """Return how many random subsamples the leading columns are means over; 1 where nothing was drawn."""
     known = study.series.catalogue.set_index("column")["draws"]
     return max((int(known[column]) for column in _moved(study) if column in known), default=1)
+
+
+def _known(study: Study) -> bool:
+    """Return whether the target has a value at any measured checkpoint."""
+    values = study.series.values
+    return study.target in values and bool(values[study.target].notna().any())
 
 
 def _quality(study: Study) -> dict[str, object] | None:

@@ -43,6 +43,7 @@ def said(findings: Findings, finding: Finding) -> Said:
         **finding.numbers, "topology": findings.topology, "target": findings.target,
         "representations": findings.subject == About.REPRESENTATIONS,
         "landscape": findings.subject == About.LANDSCAPE, "left_out": finding.left_out,
+        "entries": "gradients" if findings.subject == About.GRADIENTS else "weights",
     }  # fmt: skip
     context = template.new_context(given)
     for _ in template.root_render_func(context):  # running it is what finds the blocks of its parents

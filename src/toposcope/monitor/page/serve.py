@@ -10,6 +10,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -21,6 +22,19 @@ if TYPE_CHECKING:
     import uvicorn
 
 HOST = "127.0.0.1"
+
+
+def check_installed() -> None:
+    """Refuse at once, before anything is written, where a page cannot be served.
+
+    Raises
+    ------
+    MissingExtraError
+        When starlette or uvicorn is not installed.
+    """
+    for module in ("uvicorn", "starlette"):
+        if find_spec(module) is None:
+            raise MissingExtraError(module, "dashboard")
 
 
 def server(
@@ -40,12 +54,11 @@ def server(
     MissingExtraError
         When starlette or uvicorn is not installed.
     """
-    try:
-        import uvicorn
+    check_installed()
+    import uvicorn
 
-        from toposcope.monitor.page.app import application
-    except ModuleNotFoundError as error:
-        raise MissingExtraError(str(error.name).partition(".")[0], "dashboard") from error
+    from toposcope.monitor.page.app import application
+
     if not is_loopback(host) and not token:
         raise InputError(f"host {host} is reached from other machines; it needs a token")
     app = application(

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from toposcope.analysis.study import Study
+from toposcope.report import losses
+from toposcope.report.landscape.pictures import shown_surfaces
 from toposcope.report.notes import beside_null, correlations_caption, of_seeds
 from toposcope.report.parts import Caption
 
@@ -13,7 +15,8 @@ def captions(study: Study) -> dict[str, Caption]:
     """Return the caption of every figure by its name."""
     return {
         "landscape_training": _training(study),
-        "loss_surfaces": _surfaces(),
+        **losses.captions(study),
+        "loss_surfaces": _surfaces(study),
         "landscape_profiles": _profiles(),
         "merge_tree": _tree(),
         "surface_diagrams": _diagrams(),
@@ -37,10 +40,12 @@ def _training(study: Study) -> Caption:
     )
 
 
-def _surfaces() -> Caption:
+def _surfaces(study: Study) -> Caption:
+    n = len(shown_surfaces(study))
     return Caption(
         "The sampled surface over training",
-        "Loss on the lattice around six checkpoints of one run, on one scale of colours: dots are minima, "
+        f"Loss on the lattice around {n} checkpoint{'s' * (n != 1)} of one run, on one scale of colours: "
+        "dots are minima, "
         "crosses saddles, lines join what merges; faint where the paired interval over sequences holds 0.",
         "Where the sampled plane has more than one basin, and how far the plane reaches.",
         _SLICE,

@@ -16,9 +16,9 @@ from toposcope.report.tables import correlation_table, families_table, replicate
 from toposcope.tabular import Table
 
 
-def landscape_part(study: Study) -> PagePart:
+def landscape_part(study: Study, *, logs: bool = True) -> PagePart:
     """Word, tabulate and draw a study of the loss surface."""
-    part = part_of(study, figures, captions, _tables)
+    part = part_of(study, figures, captions, _tables, logs=logs)
     return replace(part, view=surface_view(shown_surfaces(study)))
 
 

@@ -11,6 +11,7 @@ from toposcope.analysis.study import Study
 from toposcope.analysis.verdicts import judged
 from toposcope.figures import correlations, loss_surface, merge_trees, surface_training
 from toposcope.probes.landscape.kept import KeptSurface, kept_densities, kept_surfaces
+from toposcope.report import losses
 from toposcope.topology.merge_tree import MergeTree, merge_tree
 from toposcope.topology.surface_homology import surface_homology
 from toposcope.topology.surfaces import branch_intervals
@@ -25,6 +26,7 @@ def figures(study: Study) -> Iterator[tuple[str, Figure]]:
         "landscape_training",
         surface_training.draw_lines(study.features, study.runs, study.series.catalogue),
     )
+    yield from losses.figures(study)
     shown = shown_surfaces(study)
     if shown:
         trees = [merge_tree(one.surface.mean) for one in shown]

@@ -5,16 +5,30 @@ from __future__ import annotations
 import numpy as np
 
 from toposcope.analysis.findings import words
+from toposcope.analysis.forms import listed
 from toposcope.analysis.hidden import PROBE
 from toposcope.analysis.study import Study
+from toposcope.figures import trajectories
 from toposcope.probes.representations import features as of
-from toposcope.report.notes import beside_null, correlations_caption, of_seeds, passing
+from toposcope.report import losses
+from toposcope.report.notes import (
+    barcode_caption,
+    beside_null,
+    correlations_caption,
+    marked,
+    of_seeds,
+    passing,
+    scaling_caption,
+)
 from toposcope.report.parts import Caption
+from toposcope.report.representations.pictures import present
+from toposcope.report.weights.captions import gradients_caption
 
 
 def captions(study: Study) -> dict[str, Caption]:
     """Return the caption of every figure by its name."""
     return {
+        **losses.captions(study),
         "representations": _summary(study),
         "topology_of_representations": _topology(study),
         "gaussian_null": _null(study),
@@ -30,7 +44,11 @@ def captions(study: Study) -> dict[str, Caption]:
         "across_layers": _across(study),
         "attention": _attention(),
         "linear_probe": _probe(),
-        "dimension": _dimension(),
+        "dimension": _dimension(study),
+        "cloud_snapshot": _snapshot(study),
+        **gradients_caption(study),
+        "representation_scaling": scaling_caption(study),
+        "barcode_of_texts": barcode_caption(study, "cloud of texts", "texts"),
     }
 
 
@@ -47,20 +65,46 @@ def _sampled(study: Study) -> str:
     )
 
 
+def _titles(study: Study, panels: tuple[trajectories.TrajectoryPanel, ...]) -> str:
+    titles = [panel.title for panel in present(study, panels)]
+    return listed(titles) if titles else "nothing"
+
+
+def _marked(study: Study, panels: tuple[trajectories.TrajectoryPanel, ...]) -> str:
+    return marked(study, PROBE, [panel.feature for panel in present(study, panels)])
+
+
 def _summary(study: Study) -> Caption:
+    shown = _titles(study, trajectories.SUMMARY)
+    n = len(study.runs)
+    order = ", when, and in which order the models end." if n > 1 else ", and when."
     return Caption(
         "Representations on one page",
-        f"Perplexity, H1 total persistence, effective rank and the distance to the previous checkpoint's H1, "
-        f"for {len(study.runs)} models, of the last hidden state. {_sampled(study)}",
-        "Which quantities move, when, and in which order the models end.",
+        f"{shown}, for {n} model{'s' * (n != 1)}, of the last hidden state. {_sampled(study)}"
+        + _marked(study, trajectories.SUMMARY),
+        "Which quantities move" + order,
         "Whether they move together for any reason but time. And " + of_seeds(study) + ".",
-        "Four panels against the optimiser step: perplexity, H1 total persistence, effective rank and "
-        "Wasserstein distance between consecutive diagrams.",
+        f"Panels against the optimiser step: {shown}.",
+    )
+
+
+def _snapshot(study: Study) -> Caption:
+    found = beside_null(study)
+    return Caption(
+        "H1 of every hidden state at this checkpoint",
+        "Dots: the cloud of texts in each hidden state (0 is the embedding). Grey: where one more Gaussian "
+        "cloud of its mean and covariance would fall, with 95% probability; its spectrum is the same.",
+        f"In the last hidden state {found}. Outside the band H1 is not a matter of the spectrum alone."
+        if found
+        else "How H1 differs from layer to layer.",
+        "Anything about training: there is one checkpoint, and no curve. Hidden states have different "
+        "scales before the final norm.",
+        "A dot for each hidden state, beside a grey bar for its Gaussian clouds.",
     )
 
 
 def _topology(study: Study) -> Caption:
-    can = "How number, length and concentration of the loops move, and in which order the models end."
+    can = "How number, length and concentration of the loops move."
     scaled = "How much of it is the scale of the cloud alone: distances over their median were not measured."
     if study.has(of.H1_SCALED.name):
         can = "What is left of H1's growth when the scale of the cloud is taken out: the last panel."
@@ -70,10 +114,17 @@ def _topology(study: Study) -> Caption:
         )
     return Caption(
         "Topology of the hidden states",
-        "Number, total length, entropy and longest bar of the loops (H1) of the cloud of texts, and total "
-        "length of its components (H0). " + _sampled(study),
+        f"Loops (H1) and components (H0) of the cloud of texts: {_titles(study, trajectories.TOPOLOGY)}. "
+        + _sampled(study)
+        + _marked(study, trajectories.TOPOLOGY),
         can,
-        f"{scaled} Clouds of different models have different dimensions; levels are not comparable. And "
+        scaled
+        + (
+            " Clouds of different models have different dimensions; levels are not comparable."
+            if len(study.runs) > 1
+            else ""
+        )
+        + " And "
         + of_seeds(study)
         + ".",
         "Panels of H1 and H0 summaries against the optimiser step on a log axis, one line per model.",
@@ -99,13 +150,14 @@ def _null(study: Study) -> Caption:
 def _spectrum(study: Study) -> Caption:
     return Caption(
         "Spectrum of the hidden states",
-        "Effective rank and participation ratio of the covariance, the exponent of its eigenvalues, and its "
-        "largest eigenvalue: what a topological feature has to beat. " + _sampled(study),
+        f"What a topological feature has to beat: {_titles(study, trajectories.SPECTRUM)} of the covariance. "
+        + _sampled(study)
+        + _marked(study, trajectories.SPECTRUM),
         "When the spectrum collapses and widens, and whether H1 moves at the same checkpoints.",
         "That one of them explains the perplexity: they drift as everything does. And "
         + of_seeds(study)
         + ".",
-        "Four panels of spectral numbers against the optimiser step on a log axis, one line per model.",
+        "Panels of spectral numbers against the optimiser step on a log axis, one line per model.",
     )
 
 
@@ -131,7 +183,7 @@ def _against(study: Study) -> Caption:
         "each panel: mean of |ρ| over the models.",
         can,
         "A relation between them: any two curves that drift look like this.",
-        "Six panels of features against the target, one connected line of checkpoints per model.",
+        "Panels of features against the target, one connected line of checkpoints per model.",
     )
 
 
@@ -162,11 +214,11 @@ def _rate(study: Study) -> Caption:
     return Caption(
         "Rate of topological change",
         "Wasserstein distance (order 1) between the diagrams of consecutive checkpoints; below, divided by "
-        "the log of the ratio of their steps.",
+        "the log of the ratio of their steps." + _marked(study, trajectories.CHANGE),
         "Between which checkpoints the diagrams differ most. The lower panels can be compared along the "
         "line, the upper ones only where checkpoints are equally far apart.",
-        "That topology reorganises: a cloud that only grows moves its diagram too. No noise floor is drawn; "
-        "the distance between steps 0 and 1 comes closest to one. And " + of_seeds(study) + ".",
+        "That topology reorganises: a cloud that only grows moves its diagram too. No noise floor is drawn. "
+        "And " + of_seeds(study) + ".",
         "Wasserstein distances between consecutive diagrams against the optimiser step, H1 and H0, raw and "
         "per unit of log step.",
     )
@@ -233,13 +285,13 @@ def _probe() -> Caption:
     )
 
 
-def _dimension() -> Caption:
+def _dimension(study: Study) -> Caption:
     return Caption(
         "Intrinsic dimension",
-        "TwoNN, maximum-likelihood and persistent-homology dimension of the last hidden state's reduced "
-        "cloud, each with the band that it states; those of TwoNN and PH do not cover at their nominal rate.",
-        "Whether three estimators agree that the cloud becomes flatter or fuller.",
-        "The absolute value: all three are biased for few points in many dimensions, and the reduction "
+        f"{_titles(study, trajectories.DIMENSION)} of the last hidden state's reduced cloud, each with the "
+        "band that it states; those of TwoNN and PH do not cover at their nominal rate.",
+        "Whether the estimators agree that the cloud becomes flatter or fuller.",
+        "The absolute value: all are biased for few points in many dimensions, and the reduction "
         "bounds them.",
-        "Three panels of intrinsic dimension against the optimiser step, one line per model with its band.",
+        "Panels of intrinsic dimension against the optimiser step, one line per model with its band.",
     )

@@ -19,24 +19,30 @@ from toposcope.tabular import Table
 
 
 def tables(study: Study) -> list[Table]:
-    """Return the tables on representations, in reading order, empty ones included."""
+    """Return the tables on representations, in reading order, empty ones included.
+
+    Those of curves are left out where no run has two checkpoints.
+    """
+    curves = study.has_curves
+    of_curves = (phases_table(study), trajectory_table(study)) if curves else ()
+    trends = (study.target, *study.further) if curves else ()
+    correlations = [correlation_table(study, name, "representation_trends") for name in trends]
     return [
         families_table(study),
         last_table(study),
-        correlation_table(study, study.target, "representation_trends"),
+        *correlations[:1],
         against_table(study),
         replicates_table(study),
-        phases_table(study),
-        trajectory_table(study),
+        *of_curves,
         layers_table(study),
         attention_table(study),
         dimensions_table(study),
         probing_table(study),
         sensitivity_table(study),
-        *(correlation_table(study, name, "representation_trends") for name in study.further),
+        *correlations[1:],
     ]
 
 
-def representations_part(study: Study) -> PagePart:
+def representations_part(study: Study, *, logs: bool = True) -> PagePart:
     """Word, tabulate and draw a study of representations."""
-    return part_of(study, figures, captions, tables)
+    return part_of(study, figures, captions, tables, logs=logs)

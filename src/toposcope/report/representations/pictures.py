@@ -16,17 +16,23 @@ from toposcope.analysis.verdicts import judged
 from toposcope.figures import (
     across_layers,
     against_target,
+    barcode,
     cloud_null,
+    cloud_snapshot,
     correlations,
     crocker,
     dimensions,
     heads,
     layer_map,
     probing,
+    scaling,
     strength,
     trajectories,
 )
 from toposcope.probes.representations import features as of
+from toposcope.report import losses
+from toposcope.report.notes import changepoints, drawn_run
+from toposcope.report.weights.pictures import gradient_curves
 
 MAPS = (
     (of.H1_SCALED.name, "H1 total / median distance"),
@@ -35,42 +41,69 @@ MAPS = (
 
 
 def figures(study: Study) -> Iterator[tuple[str, Figure]]:
-    """Draw every figure that the store has the numbers for, in reading order."""
+    """Draw every figure that the store has the numbers for, in reading order.
+
+    With one checkpoint a run there is no curve: the hidden states of that checkpoint stand in its place.
+    """
+    yield from _over_time(study) if study.has_curves else _at_one_checkpoint(study)
+    if study.has_sizes and len(study.fits):
+        finals = study.finals[study.finals["quantity"].isin(study.fits["quantity"])]
+        drawn = scaling.draw(finals, study.fits, study.runs, study.series.catalogue)
+        yield "representation_scaling", drawn
+    if len(study.diagrams):
+        yield "barcode_of_texts", barcode.draw(crocker.of_last_layer(study.diagrams), drawn_run(study))
+
+
+def _at_one_checkpoint(study: Study) -> Iterator[tuple[str, Figure]]:
+    yield from losses.figures(study)
+    if cloud_snapshot.measured(study.features):
+        nulls = nulls_by_feature(study.series.catalogue, PROBE)
+        yield "cloud_snapshot", cloud_snapshot.draw(study.features, study.runs, nulls)
+
+
+def _over_time(study: Study) -> Iterator[tuple[str, Figure]]:
     features, runs = study.features, study.runs
     if study.has(of.PERPLEXITY.name):
-        yield "representations", trajectories.draw(features, runs, trajectories.SUMMARY)
-    yield (
-        "topology_of_representations",
-        trajectories.draw(features, runs, _present(study, trajectories.TOPOLOGY)),
-    )
+        yield from _trajectories(study, "representations", trajectories.SUMMARY)
+    yield from losses.figures(study)
+    yield from _trajectories(study, "topology_of_representations", trajectories.TOPOLOGY)
     nulls = nulls_by_feature(study.series.catalogue, PROBE)
     if any(panel.feature in nulls for panel in cloud_null.PANELS):
         yield "gaussian_null", cloud_null.draw(features, runs, nulls)
-    yield (
-        "spectrum_of_representations",
-        trajectories.draw(features, runs, _present(study, trajectories.SPECTRUM)),
-    )
-    if study.has(of.PERPLEXITY.name):
-        yield "perplexity", trajectories.draw(features, runs, trajectories.QUALITY)
+    yield from _trajectories(study, "spectrum_of_representations", trajectories.SPECTRUM)
+    yield from _trajectories(study, "perplexity", trajectories.QUALITY)
     if study.target:
-        yield "topology_against_target", _against(study)
-        yield (
-            "topological_against_spectral",
-            strength.draw(
-                judged(study), runs, study.series.catalogue, target=study.target, chance=study.chance, most=24
-            ),
-        )
-        yield (
-            "representation_correlations",
-            correlations.draw(judged(study), runs, study.series.catalogue, target=study.target, most=24),
-        )
-    if study.has(of.H1_MOVED.name):
-        yield "rate_of_change", trajectories.draw(features, runs, _present(study, trajectories.CHANGE))
+        yield from _correlated(study)
+    yield from _trajectories(study, "rate_of_change", trajectories.CHANGE)
     if len(study.diagrams):
         yield "crocker", crocker.draw(study.diagrams, runs)
     yield from _by_layer(study)
+    yield from gradient_curves(study)
     if study.has(of.TWONN.name):
-        yield "dimension", dimensions.draw(features, runs)
+        yield "dimension", dimensions.draw(features, runs, present(study, trajectories.DIMENSION))
+
+
+def _trajectories(
+    study: Study, name: str, panels: tuple[trajectories.TrajectoryPanel, ...]
+) -> Iterator[tuple[str, Figure]]:
+    """Draw those of the panels that have something to show, with their changepoints."""
+    if shown := present(study, panels):
+        bends = changepoints(study, PROBE, [panel.feature for panel in shown])
+        yield name, trajectories.draw(study.features, study.runs, shown, bends=bends)
+
+
+def _correlated(study: Study) -> Iterator[tuple[str, Figure]]:
+    found, catalogue = judged(study), study.series.catalogue
+    if present(study, against_target.PANELS):
+        yield "topology_against_target", _against(study)
+    yield (
+        "topological_against_spectral",
+        strength.draw(found, study.runs, catalogue, target=study.target, chance=study.chance, most=24),
+    )
+    yield (
+        "representation_correlations",
+        correlations.draw(found, study.runs, catalogue, target=study.target, most=24),
+    )
 
 
 def _by_layer(study: Study) -> Iterator[tuple[str, Figure]]:
@@ -88,18 +121,18 @@ def _by_layer(study: Study) -> Iterator[tuple[str, Figure]]:
         yield "linear_probe", probing.draw(features, runs)
 
 
-def _present(
+def present(
     study: Study, panels: tuple[trajectories.TrajectoryPanel, ...]
 ) -> tuple[trajectories.TrajectoryPanel, ...]:
-    """Return the panels that have something to show; all of them when none has."""
-    return tuple(panel for panel in panels if study.has(panel.feature)) or panels
+    """Return the panels that have something to show."""
+    return tuple(panel for panel in panels if study.has(panel.feature))
 
 
 def _against(study: Study) -> Figure:
     quality = study.target == QUALITY
     targets = perplexities(study.features) if quality else _target_values(study)
     unit = of.PERPLEXITY.label if quality else study.labels.label(study.target)
-    panels = _present(study, against_target.PANELS)
+    panels = present(study, against_target.PANELS)
     return against_target.draw(
         study.features, targets, study.runs, panels, unit=unit, log=quality, notes=rho_notes(study)
     )

@@ -4,67 +4,53 @@ from __future__ import annotations
 
 import numpy as np
 
-from toposcope.analysis.findings import words
 from toposcope.analysis.findings.end import forecasts_of
 from toposcope.analysis.forms import capital, listed
 from toposcope.analysis.study import Study
-from toposcope.figures.marks import bends_of
-from toposcope.probes.weights.features import (
-    H0_SCALED,
-    H0_TOTAL,
-    H1_SCALED,
-    H1_TOTAL,
-    NEURAL_PERSISTENCE,
-    PERSISTENCE,
-    RIPS,
+from toposcope.figures import gradients, vietoris_rips
+from toposcope.probes.weights.features import GRADIENT, NEURAL_PERSISTENCE, PERSISTENCE, RIPS
+from toposcope.report import losses
+from toposcope.report.notes import (
+    alarmed,
+    barcode_caption,
+    beside_null,
+    correlations_caption,
+    marked,
+    of_draws,
+    of_seeds,
+    scaling_caption,
 )
-from toposcope.report.notes import beside_null, correlations_caption, of_draws, of_seeds
 from toposcope.report.parts import Caption
-from toposcope.report.weights.pictures import ill_logs, shown_together
-from toposcope.types import Feature, Normalization, Scope
+from toposcope.report.weights.pictures import shown_together
+from toposcope.types import Normalization, Scope
 
 
 def captions(study: Study) -> dict[str, Caption]:
     """Return the caption of every figure by its name."""
     return {
         **({"overview": _overview(study, shown)} if (shown := shown_together(study)) else {}),
-        "loss": _loss(study),
+        **losses.captions(study),
+        **gradients_caption(study),
         NEURAL_PERSISTENCE: _neural_persistence(study),
         "vietoris_rips": _vietoris_rips(study),
         "loss_against_h0": _loss_against_h0(),
         "correlations": correlations_caption(study),
         "forecast": _forecast(study),
-        "scaling": _scaling(study),
+        "scaling": scaling_caption(study),
         "layers": _layers(study),
-        "barcode": _barcode(),
+        "barcode": barcode_caption(study, "weight cloud", "weight rows"),
         "snapshot": _snapshot(),
     }
 
 
-def _marked(study: Study, probe: str, *features: Feature) -> str:
-    """Return what a caption says on the changepoints that its curves carry."""
-    names = [study.column(probe, feature) for feature in features]
-    if not sum(len(bends_of(study.bends, name)) for name in names):
-        return ""
-    return (
-        " A triangle marks a changepoint, where the slope on log step leaves every smooth trend; the line "
-        "through it is its 95% interval."
-    )
-
-
-def _alarmed(study: Study) -> str:
-    """Return what a caption says on the alarms that its curves carry."""
-    return " Dashed lines: where toposcope watch raised an alarm, and by which test." if study.alarms else ""
-
-
-def _snapshot() -> Caption:
+def _snapshot(of: str = "weights") -> Caption:
     return Caption(
         "Neural persistence of every matrix at this checkpoint",
         "Each matrix's neural persistence beside the same entries in random order (grey: lowest to highest "
         "of the draws).",
-        "Which matrices' weights are arranged otherwise than at random.",
+        f"Which matrices' {of} are arranged otherwise than at random.",
         "Anything about training: there is one checkpoint, and no curve.",
-        "A dot for each matrix, beside a grey bar for its shuffled weights.",
+        f"A dot for each matrix, beside a grey bar for its shuffled {of}.",
     )
 
 
@@ -87,57 +73,33 @@ def _overview(study: Study, shown: list[str]) -> Caption:
     )
 
 
-def _loss(study: Study) -> Caption:
-    held = study.metrics["heldout_loss"].notna().any() if len(study.metrics) else False
-    can = "How fast and how far each run learned, up to the noise of a minibatch."
-    cannot = (
-        "Generalisation: no held-out loss was recorded, and the training loss is measured on what is "
-        "learned from."
-    )
-    if held:
-        can = "How fast and how far each run learned, and how far training and held-out loss are apart."
-        cannot = "How the runs would go on: the learning-rate schedule has shaped the end of every curve."
-    return Caption(
-        "Loss",
-        "Training loss of every step, averaged within log-spaced bins with their 5% to 95% range"
-        + (", and the loss on fixed held-out batches at each checkpoint." if held else ".")
-        + (" Dashed lines: where a log falls ill, and how." if ill_logs(study) else "")
-        + _alarmed(study),
-        can,
-        cannot + " Also, " + of_seeds(study) + ".",
-        "Loss, in the unit it was logged in, against the optimiser step on a log axis, for "
-        f"{len(study.sizes)} model sizes.",
-    )
-
-
-def _neural_persistence(study: Study) -> Caption:
+def _neural_persistence(study: Study, probe: str = NEURAL_PERSISTENCE, of: str = "weights") -> Caption:
     convention = {
-        Normalization.MATRIX: "each matrix divided by its own largest weight, p = 1",
-        Normalization.NETWORK: "weights divided by the largest of the network, p = 2",
+        Normalization.MATRIX: "each matrix divided by its own largest entry, p = 1",
+        Normalization.NETWORK: "entries divided by the largest of the network, p = 2",
     }[Normalization(study.filtration)]
     known = study.findings["changed"].numbers
     few = (
-        f"with {known['null_draws']} shuffled weights, where a band takes {known['least_draws']}"
+        f"with {known['null_draws']} shuffled {of}, where a band takes {known['least_draws']}"
         if known["null_draws"]
-        else "without shuffled weights"
+        else f"without shuffled {of}"
     )
-    null = f"Only that it changes: {few}, how much of it is mere weight sizes is unknown."
+    null = f"Only that it changes: {few}, how much of it is mere sizes of {of} is unknown."
     found = beside_null(study)
     if found:
         null = (
-            f"At the last checkpoint {found}. Outside the band, the arrangement of the weights matters and "
+            f"At the last checkpoint {found}. Outside the band, the arrangement of the {of} matters and "
             "not only how large they are."
         )
     return Caption(
-        "Neural persistence beside shuffled weights",
+        f"Neural persistence beside shuffled {of}",
         f"Mean over the matrices of each model ({convention}). Grey: the same entries in random order, mean "
-        f"and 95% prediction band.{_marked(study, NEURAL_PERSISTENCE, PERSISTENCE)}{_alarmed(study)}",
+        f"and 95% prediction band.{marked(study, probe, [PERSISTENCE.name])}{alarmed(study)}",
         null,
         "That neural persistence causes or predicts the loss; and a part of it that moves together with "
         "the grey line is the "
-        "distribution of weight sizes, not structure. Also, " + of_seeds(study) + ".",
-        "One panel per model size: neural persistence against the step, with a grey band for shuffled "
-        "weights.",
+        f"distribution of the sizes of {of}, not structure. Also, " + of_seeds(study) + ".",
+        f"One panel per model size: neural persistence against the step, with a grey band for shuffled {of}.",
     )
 
 
@@ -151,8 +113,8 @@ def _vietoris_rips(study: Study) -> Caption:
         "H0 and H1 of the weight cloud",
         f"Total persistence of connected components (H0) and loops (H1) of {cloud}; below, the same with "
         f"distances divided by their median. Lines are means; {of_draws(study, 'cloud')}."
-        + _marked(study, RIPS, H0_TOTAL, H1_TOTAL, H0_SCALED, H1_SCALED)
-        + _alarmed(study),
+        + marked(study, RIPS, [one.name for one in vietoris_rips.FEATURES])
+        + alarmed(study),
         "How spread out the rows of the weight matrices are, and, from the lower panels, what is left of "
         "it when the overall scale of the weights is taken out.",
         "Any growth that is absent from the lower panels is growth of the weights, not of their shape. "
@@ -170,18 +132,6 @@ def _vietoris_rips(study: Study) -> Caption:
     )
 
 
-def _barcode() -> Caption:
-    return Caption(
-        "Bars of the weight cloud: diagram and barcode",
-        "Every component (H0) and loop (H1) of one subsample of one run's weight rows: where it appears and "
-        "where it ends, at the last checkpoint and at the first. Far from the diagonal, or long: it lasts.",
-        "At which distances the rows join, and whether any loop lasts much longer than the others.",
-        "That a long bar is structure: a cloud without any has some as well. And it is one subsample of one "
-        "run.",
-        "Persistence diagrams, death against birth, beside barcodes with a line for each bar.",
-    )
-
-
 def _loss_against_h0() -> Caption:
     return Caption(
         "Loss against H0 total persistence",
@@ -192,28 +142,6 @@ def _loss_against_h0() -> Caption:
         "panels give Spearman's rho of the values and of their departures from smooth trends, where they "
         "could be computed.",
         "Loss against H0 total persistence, one panel per model size, points coloured by the optimiser step.",
-    )
-
-
-def _scaling(study: Study) -> Caption:
-    found = study.findings.get("scale")
-    n = found.numbers["sizes"] if found else 0
-    apart = found is not None and found.strength == "apart"
-    can = words.said(study.findings, found).act if found else "Nothing: no size is known."
-    law = "" if apart else ", with the fitted power law and its 95% confidence band"
-    limit = f"The law beyond the sizes shown: {n} sizes carry it, width and depth change together"
-    if apart:
-        limit = "How one family scales: width and depth change together"
-    return Caption(
-        "Scaling with model size",
-        f"Quantities at the last checkpoint against the number of parameters, on log-log axes{law}; bars are "
-        "intervals over random subsamples.",
-        can,
-        f"{limit}, and clouds of larger models have more dimensions, which alone changes H0. Also, "
-        + of_seeds(study)
-        + ".",
-        "Final loss and final topological features against the number of parameters on log-log axes with "
-        "fitted lines.",
     )
 
 
@@ -268,17 +196,31 @@ def _forecast(study: Study) -> Caption:
 def gradient_captions(study: Study) -> dict[str, Caption]:
     """Return the captions of the figures on gradients."""
     return {
-        "gradients": Caption(
-            "Gradients",
-            "The norm of the gradient on a fixed batch, the cloud of its matrices' rows, and the neural "
-            "persistence of its matrices. Bands are 95% intervals of the mean over random subsamples.",
-            "How the gradient's size and shape move during training.",
-            "H0 grows and shrinks with the norm: only the panels without scale are about shape. A gradient "
-            "of one batch carries that batch's noise.",
-            "Four panels against the optimiser step: gradient norm, H0, scaled H1 and neural persistence.",
-        ),
+        **gradients_caption(study),
+        **losses.captions(study),
+        "gradient_snapshot": _snapshot("gradients"),
+        "gradient_persistence": _neural_persistence(study, GRADIENT + NEURAL_PERSISTENCE, "gradients"),
         "gradient_correlations": correlations_caption(study),
+        "gradient_scaling": scaling_caption(study),
     }
+
+
+def gradients_caption(study: Study) -> dict[str, Caption]:
+    """Return the words under the curves of gradients; none where no gradient was measured."""
+    shown = gradients.measured(study.features)
+    if not shown:
+        return {}
+    said = listed([panel.said for panel in shown])
+    marks = next(filter(None, (marked(study, panel.probe, [panel.feature.name]) for panel in shown)), "")
+    caption = Caption(
+        "Gradients",
+        f"{capital(said)}. Bands are 95% intervals of the mean over random subsamples.{marks}",
+        "How the gradient's size and shape move during training.",
+        "H0 grows and shrinks with the norm: only the panels without scale are about shape. A gradient "
+        "of one batch carries that batch's noise.",
+        f"Against the optimiser step: {said}.",
+    )
+    return {"gradients": caption}
 
 
 def table_captions(study: Study) -> dict[str, Caption]:

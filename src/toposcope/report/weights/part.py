@@ -8,23 +8,18 @@ from toposcope.analysis.study import Study
 from toposcope.report.parts import PagePart, part_of
 from toposcope.report.tables import correlation_table, families_table, forecasts_table, replicates_table
 from toposcope.report.weights.captions import captions, gradient_captions, table_captions
-from toposcope.report.weights.pictures import (
-    figures,
-    gradient_figures,
-    has_curves,
-    table_figures,
-)
+from toposcope.report.weights.pictures import figures, gradient_figures, table_figures
 from toposcope.report.weights.tables import phases_table, runs_table, scaling_table, segments_table
 from toposcope.tabular import Table
 
 
-def weights_part(study: Study) -> PagePart:
+def weights_part(study: Study, *, logs: bool = True) -> PagePart:
     """Word, tabulate and draw a study of weights."""
-    return part_of(study, figures, captions, _weight_tables)
+    return part_of(study, figures, captions, _weight_tables, logs=logs)
 
 
 def _weight_tables(study: Study) -> Iterator[Table]:
-    curves = has_curves(study)
+    curves = study.has_curves
     yield families_table(study)
     yield runs_table(study)
     if curves:
@@ -39,20 +34,21 @@ def _weight_tables(study: Study) -> Iterator[Table]:
         yield forecasts_table(study)
 
 
-def gradients_part(study: Study) -> PagePart:
+def gradients_part(study: Study, *, logs: bool = True) -> PagePart:
     """Word, tabulate and draw a study of gradients."""
-    return part_of(study, gradient_figures, gradient_captions, _gradient_tables)
+    return part_of(study, gradient_figures, gradient_captions, _gradient_tables, logs=logs)
 
 
 def _gradient_tables(study: Study) -> Iterator[Table]:
     yield families_table(study)
-    yield correlation_table(study, study.target, "gradient_trends")
+    if study.has_curves:
+        yield correlation_table(study, study.target, "gradient_trends")
     yield replicates_table(study)
 
 
-def table_part(study: Study) -> PagePart:
+def table_part(study: Study, *, logs: bool = True) -> PagePart:
     """Word, tabulate and draw the features of a table made elsewhere."""
-    return part_of(study, table_figures, table_captions, _tables_of_table)
+    return part_of(study, table_figures, table_captions, _tables_of_table, logs=logs)
 
 
 def _tables_of_table(study: Study) -> Iterator[Table]:

@@ -19,15 +19,15 @@ from toposcope.figures import (
     gradients,
     layers,
     loss_against_h0,
-    loss_curves,
     neural_persistence,
     overview,
     scaling,
     snapshot,
     vietoris_rips,
 )
-from toposcope.figures.marks import bends_of
-from toposcope.probes.weights.features import H0_TOTAL, NEURAL_PERSISTENCE, PERSISTENCE, RIPS
+from toposcope.probes.weights.features import GRADIENT, H0_TOTAL, NEURAL_PERSISTENCE, PERSISTENCE, RIPS
+from toposcope.report import losses
+from toposcope.report.notes import changepoints, drawn_run
 from toposcope.types import Feature
 
 
@@ -36,25 +36,22 @@ def figures(study: Study) -> Iterator[tuple[str, Figure]]:
 
     With one checkpoint a run there is no curve: the matrices of that checkpoint stand in its place.
     """
-    yield from _over_time(study) if has_curves(study) else _at_one_checkpoint(study)
+    yield from _over_time(study) if study.has_curves else _at_one_checkpoint(study)
+    if study.has_curves:
+        yield from gradient_curves(study)
     if np.isfinite(study.forecasts["error"].to_numpy(float)).any():
         yield "forecast", forecast.draw(study.forecasts)
     if study.has_sizes:
         main = study.finals[study.finals["quantity"].isin(study.fits["quantity"])]
         yield "scaling", scaling.draw(main, study.fits, study.runs, study.series.catalogue)
-    if has_curves(study) and _measured(study, PERSISTENCE):
+    if study.has_curves and _measured(study, PERSISTENCE):
         yield "layers", layers.draw(_persistences(study, study.features))
     if len(study.diagrams):
-        yield "barcode", barcode.draw(study.diagrams, _drawn_run(study))
-
-
-def has_curves(study: Study) -> bool:
-    """Return whether any run has more than one checkpoint."""
-    return bool((study.series.values.groupby("run")["step"].nunique() > 1).any())
+        yield "barcode", barcode.draw(study.diagrams, drawn_run(study))
 
 
 def _at_one_checkpoint(study: Study) -> Iterator[tuple[str, Figure]]:
-    yield from _of_losses(study)
+    yield from losses.figures(study)
     if _measured(study, PERSISTENCE):
         yield "snapshot", snapshot.draw(_persistences(study, study.features))
 
@@ -76,16 +73,14 @@ def _over_time(study: Study) -> Iterator[tuple[str, Figure]]:
                 scope=cloud,
             ),
         )
-    yield from _of_losses(study)
+    yield from losses.figures(study)
     if _measured(study, PERSISTENCE):
-        bends = bends_of(study.bends, study.column(NEURAL_PERSISTENCE, PERSISTENCE))
-        yield (
-            NEURAL_PERSISTENCE,
-            neural_persistence.draw(_persistences(study, features), bends=bends, alarms=study.alarms),
-        )
+        bend = changepoints(study, NEURAL_PERSISTENCE, [PERSISTENCE.name])[PERSISTENCE.name]
+        drawn = neural_persistence.draw(_persistences(study, features), bends=bend, alarms=study.alarms)
+        yield NEURAL_PERSISTENCE, drawn
     if _measured(study, H0_TOTAL):
-        bends_of_cloud = _rips_bends(study)
-        drawn = vietoris_rips.draw(features, runs, scope=cloud, bends=bends_of_cloud, alarms=study.alarms)
+        bends = changepoints(study, RIPS, [feature.name for feature in vietoris_rips.FEATURES])
+        drawn = vietoris_rips.draw(features, runs, scope=cloud, bends=bends, alarms=study.alarms)
         yield "vietoris_rips", drawn
     if len(metrics) and _measured(study, H0_TOTAL):
         notes = rho_notes(study.leading, runs, target=study.target, column=study.column(RIPS, H0_TOTAL))
@@ -106,43 +101,11 @@ def _fitted(study: Study) -> pd.DataFrame:
     return study.finals[study.finals["quantity"].isin(study.fits["quantity"])]
 
 
-def _persistences(study: Study, features: pd.DataFrame) -> neural_persistence.Persistences:
-    null = nulls_by_feature(study.series.catalogue, NEURAL_PERSISTENCE).get(PERSISTENCE.name)
-    return neural_persistence.Persistences(features, study.runs, study.filtration, null)
-
-
-def _of_losses(study: Study) -> Iterator[tuple[str, Figure]]:
-    if len(study.metrics) and study.metrics[["loss", "heldout_loss"]].notna().any(axis=None):
-        yield "loss", loss_curves.draw(study.metrics, study.runs, symptoms=symptoms_of(study))
-
-
-def symptoms_of(study: Study) -> dict[str, list[tuple[str, float]]]:
-    """Return where the training log of each run falls ill or a watch raised an alarm: kind and step."""
-    ill = ill_logs(study)
-    names = [str(run) for run in study.metrics["run"].unique()]
-    found = {run: [*ill.get(run, ()), *study.alarms.get(run, ())] for run in names}
-    return {run: marks for run, marks in found.items() if marks}
-
-
-def ill_logs(study: Study) -> dict[str, list[tuple[str, float]]]:
-    """Return where the training log of each run falls ill, by the finding on going on: kind and step."""
-    found: dict[str, list[tuple[str, float]]] = {}
-    on = study.findings.get("on")
-    for one in on.numbers["ill"] if on is not None else ():
-        found.setdefault(one["run"], []).append((one["kind"], float(one["step"])))
-    return found
-
-
-def _rips_bends(study: Study) -> dict[str, pd.DataFrame]:
-    """Return the changepoints of each feature of the cloud, by its name."""
-    columns = {feature.name: study.column(RIPS, feature) for feature in vietoris_rips.FEATURES}
-    return {name: bends_of(study.bends, column) for name, column in columns.items()}
-
-
-def _drawn_run(study: Study) -> str:
-    """Return the run whose bars are drawn: the largest model that kept them."""
-    kept = set(study.diagrams["run"])
-    return [run for run in study.ordered if run in kept][-1]
+def _persistences(
+    study: Study, features: pd.DataFrame, *, probe: str = NEURAL_PERSISTENCE
+) -> neural_persistence.Persistences:
+    null = nulls_by_feature(study.series.catalogue, probe).get(PERSISTENCE.name)
+    return neural_persistence.Persistences(features, study.runs, study.filtration, null, probe)
 
 
 def _measured(study: Study, feature: Feature) -> bool:
@@ -154,9 +117,34 @@ def _measured(study: Study, feature: Feature) -> bool:
 
 
 def gradient_figures(study: Study) -> Iterator[tuple[str, Figure]]:
-    """Draw the figures on gradients."""
-    yield "gradients", gradients.draw(study.features, study.runs)
-    yield "gradient_correlations", _correlations(study)
+    """Draw the figures on gradients that the study has the numbers for; with one checkpoint its matrices."""
+    persistence = GRADIENT + NEURAL_PERSISTENCE
+    if not study.has_curves:
+        yield from losses.figures(study)
+        if study.has(PERSISTENCE.name, probe=persistence):
+            yield "gradient_snapshot", snapshot.draw(_persistences(study, study.features, probe=persistence))
+        return
+    yield from gradient_curves(study)
+    yield from losses.figures(study)
+    if study.has(PERSISTENCE.name, probe=persistence):
+        rows = _persistences(study, study.whole, probe=persistence)
+        bend = changepoints(study, persistence, [PERSISTENCE.name])[PERSISTENCE.name]
+        yield "gradient_persistence", neural_persistence.draw(rows, bends=bend)
+    if study.target:
+        yield "gradient_correlations", _correlations(study)
+    if study.has_sizes and len(study.fits):
+        yield "gradient_scaling", scaling.draw(_fitted(study), study.fits, study.runs, study.series.catalogue)
+
+
+def gradient_curves(study: Study) -> Iterator[tuple[str, Figure]]:
+    """Draw what was measured of gradients, alone or beside weights or representations."""
+    if shown := gradients.measured(study.features):
+        bends = {panel.feature.name: _bends(study, panel) for panel in shown}
+        yield "gradients", gradients.draw(study.features, study.runs, bends=bends)
+
+
+def _bends(study: Study, panel: gradients.GradientPanel) -> pd.DataFrame:
+    return changepoints(study, panel.probe, [panel.feature.name])[panel.feature.name]
 
 
 def table_figures(study: Study) -> Iterator[tuple[str, Figure]]:

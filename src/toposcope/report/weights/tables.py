@@ -10,7 +10,6 @@ from toposcope.analysis.ends import first_last
 from toposcope.analysis.forms import NONE, interval, number, step_and_part, whole
 from toposcope.analysis.study import Study
 from toposcope.probes.weights.features import H0_TOTAL, H1_TOTAL, NEURAL_PERSISTENCE, PERSISTENCE, RIPS
-from toposcope.report.weights.pictures import has_curves
 from toposcope.tabular import Table
 from toposcope.types import Use
 
@@ -46,7 +45,7 @@ def runs_table(study: Study) -> Table:
     return Table(
         "runs",
         "What was measured",
-        "First and last checkpoint of every run." if has_curves(study) else "The checkpoint of every run.",
+        "First and last checkpoint of every run." if study.has_curves else "The checkpoint of every run.",
         (
             "run",
             "parameters",
