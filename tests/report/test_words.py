@@ -280,6 +280,23 @@ def test_models_of_several_families_are_said_to_share_no_law(make_study):
     assert captions(mixed)["scaling"].cannot.startswith("How one family scales: ")
 
 
+def test_norms_and_spectra_alone_are_not_called_topology(make_study):
+    study = make_study()
+    known = study.series.catalogue
+    plain = known[known["kind"] == "baseline"]
+    left = [c for c in study.series.values if c not in set(known["column"]) - set(plain["column"])]
+    series = dataclasses.replace(study.series, catalogue=plain, values=study.series.values[left])
+    bare = dataclasses.replace(study, series=series).findings
+    assert words.said(bare, bare["beyond"]).act.startswith(
+        (
+            "Nothing shows that the size of the weights (norms and",
+            "This design cannot tell whether the size of",
+        )
+    )
+    assert bare.title(bare["beyond"]) == "Does size add anything to the minibatch loss?"
+    assert "topology" in study.findings.title(study.findings["beyond"])
+
+
 def test_an_adapters_page_says_its_base(make_study):
     study = make_study()
     tuned = dataclasses.replace(study, runs=study.runs.assign(family="LoRA r=8 on org/base"))

@@ -117,6 +117,16 @@ def test_the_command_fits_a_named_law(tmp_path: Path, capsys) -> None:  # type: 
     assert code == 0
 
 
+def test_sizes_without_scatter_are_said_to_show_no_noise(tmp_path: Path, capsys) -> None:  # type: ignore[no-untyped-def]
+    file = tmp_path / "exact.csv"
+    for bend, said in ((0.0, True), (0.01, False)):
+        sizes = np.array([1e6, 4e6, 16e6, 64e6])
+        loss = 126.5 * sizes**-0.25 * np.exp(bend * np.array([1, -1, 1, -1]))
+        pd.DataFrame({"parameters": sizes, "loss": loss}).to_csv(file, index=False)
+        _, printed, _ = run(["analyze", str(file), "--law", "power"], capsys)
+        assert ("without any scatter, so its interval knows of no noise" in printed.splitlines()[0]) == said
+
+
 CLOSE = {"parameters": [1.0e6, 1.8e6, 2.9e6, 4.1e6], "loss": [3.9679, 3.661, 3.5053, 3.4046]}
 """1.6 (N / 1e6)^-.34 + 2.4 with 1% noise, over less than a decade of sizes."""
 

@@ -16,6 +16,8 @@ class Labels:
         self._series = series
         known = series.catalogue.drop_duplicates("column")
         self._baselines = frozenset(known.loc[known["kind"] == Kind.BASELINE, "column"])
+        self.plain = len(known) > 0 and self._baselines.issuperset(known["column"])
+        """Whether there are columns, and no topology among them."""
         chosen = list(known.loc[known["primary"].astype(bool), "column"])
         self._primary = leading(chosen, known, most=len(chosen))
 

@@ -114,7 +114,10 @@ def _fit_series(steps: np.ndarray, values: np.ndarray, resamples: int, level: fl
     keep = np.isfinite(values)
     steps, values = steps[keep], values[keep]
     if len(values) < LEAST_POINTS:
-        return _nothing("failed", f"{len(values)} checkpoints: at least {LEAST_POINTS} are needed")
+        return _nothing(
+            "failed",
+            f"{len(values)} checkpoint{'s' * (len(values) != 1)}: at least {LEAST_POINTS} are needed",
+        )
     if np.ptp(values) == 0:
         return _nothing("degenerate", "the feature is constant")
     u = (steps - steps[0]) / (steps[-1] - steps[0])

@@ -16,9 +16,9 @@ class Subject:
     """One kind of measured object, and what its findings lead with.
 
     `name` is what its features are declared to be `About`; which of them lead they say themselves (`leads`).
-    `topology` is what is judged, in words; `null` what the nulls of its features are; `targets` are preferred
-    in this order, behind the losses that the rows themselves give where these are read `by_itself`, not
-    beside a training log.
+    `topology` is what is judged, in words, and `size` what is where no topology was measured; `null` what the
+    nulls of its features are; `targets` are preferred in this order, behind the losses that the rows
+    themselves give where these are read `by_itself`, not beside a training log.
     """
 
     name: str
@@ -28,24 +28,28 @@ class Subject:
     null: str
     targets: tuple[str, ...]
     by_itself: bool = False
+    size: str = ""
 
 
 _LOSSES = ("heldout_loss", "loss")
 _SHUFFLED = "the same {} in random order"
+_SIZE = "the size of {} (norms and spectra)"
 
 WEIGHTS = Subject(
     About.WEIGHTS, "Weights", "the topology of the weights",
     "Persistent homology of weights during training.", _SHUFFLED.format("weights"), _LOSSES,
+    size=_SIZE.format("the weights"),
 )  # fmt: skip
 GRADIENTS = Subject(
     About.GRADIENTS, "Gradients", "the topology of the gradients",
     "Persistent homology of the loss gradients on a fixed batch during training.",
-    _SHUFFLED.format("gradients"), _LOSSES,
+    _SHUFFLED.format("gradients"), _LOSSES, size=_SIZE.format("the gradients"),
 )  # fmt: skip
 REPRESENTATIONS = Subject(
     About.REPRESENTATIONS, "Representations", "the topology of these representations",
     "Persistent homology of the hidden states that a fixed set of texts gets during training.",
     "Gaussian clouds with the same covariance", _LOSSES, by_itself=True,
+    size=_SIZE.format("these representations"),
 )  # fmt: skip
 LANDSCAPE = Subject(
     About.LANDSCAPE, "Loss surface", "the shape of the loss surface",

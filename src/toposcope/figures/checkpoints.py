@@ -12,6 +12,8 @@ from toposcope.repeats import AuditFinding
 MOST = 40
 """Runs that have a line; of more, those with findings first."""
 _SIGNS = "osD^vP*X"
+_LARGEST = 9.0
+"""Size of the first kind's signs; those of later kinds are smaller and hide none at the same place."""
 
 
 def draw_checkpoints(
@@ -46,7 +48,8 @@ def _draw(
         ax.plot(
             [at for _, at, its in drawn if its == fault],
             [shown.index(run) for run, _, its in drawn if its == fault],
-            _SIGNS[number % len(_SIGNS)], color=OKABE_ITO[(number + 1) % len(OKABE_ITO)], markersize=6.5,
+            _SIGNS[number % len(_SIGNS)], color=OKABE_ITO[(number + 1) % len(OKABE_ITO)],
+            markersize=max(_LARGEST - 2.5 * number, 4.0),
             markeredgecolor="white", markeredgewidth=0.6, label=fault, zorder=3, clip_on=False,
         )  # fmt: skip
     step_axis(ax, [*(step for run in shown for step in steps[run]), *(at for _, at, _ in drawn)])

@@ -10,7 +10,7 @@ QUESTIONS = {
     "sound": "Are the measurements sound?",
     "changed": "What changed?",
     "when": "When?",
-    "beyond": "Does topology add anything to the {target}?",
+    "beyond": "Does {asked} add anything to the {target}?",
     "rivals": "Does topology follow the {target} more closely than plain numbers?",
     "end": "Where will it end?",
     "on": "Go on?",
@@ -43,6 +43,8 @@ class Finding:
 class Findings:
     """All findings on one subject, in reading order.
 
+    `topology` is what is judged, in words, and `asked` in one word.
+
     Examples
     --------
     >>> found = Findings("weights", "the topology of the weights", "loss", (Finding("when", "too few", {}),))
@@ -54,6 +56,7 @@ class Findings:
     topology: str
     target: str
     answers: tuple[Finding, ...]
+    asked: str = "topology"
 
     def __getitem__(self, question: str) -> Finding:
         """Return the finding on one of `QUESTIONS`; KeyError where nothing could be asked."""
@@ -76,7 +79,7 @@ class Findings:
 
     def title(self, finding: Finding) -> str:
         """Return the question in words."""
-        return QUESTIONS[finding.question].format(target=self.target or "loss")
+        return QUESTIONS[finding.question].format(target=self.target or "loss", asked=self.asked)
 
     @property
     def lead(self) -> Finding:

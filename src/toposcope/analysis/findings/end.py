@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -9,8 +10,11 @@ import numpy as np
 import pandas as pd
 
 from toposcope.analysis.findings.base import Finding
+from toposcope.analysis.forecast import Curve
+from toposcope.analysis.forecast.auto import Auto
+from toposcope.analysis.forecast.base import UNSURE, forecast
 from toposcope.analysis.forecast.compare import BY_SIBLINGS, worth_of_features
-from toposcope.analysis.forecast.gather import gather_curves
+from toposcope.analysis.forecast.gather import gather_curves, split_runs
 from toposcope.analysis.health import BROKEN, KINDS, health
 
 if TYPE_CHECKING:
@@ -18,6 +22,8 @@ if TYPE_CHECKING:
 
 TOPOLOGY = (f"{BY_SIBLINGS} + topology", f"{BY_SIBLINGS} + saturating topology")
 ALPHA = 0.05
+MOST_AHEAD = 2
+"""Unfinished runs that are forecast here; `toposcope forecast` takes all."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,32 +110,61 @@ def go_on(study: Study) -> Finding | None:
     Broken is a run that diverges or whose losses are no longer finite. None without a loss.
     """
     scores = study.forecasts
-    ill = _symptoms(study)
+    curves = _curves(study)
+    ill = _symptoms(study, curves)
     if not len(scores) and not ill:
         return None
     unscored = scores["cut"].isna() if len(scores) else pd.Series(dtype=bool)
     reasons = scores.reindex(columns=["run", "reason"])[unscored].astype(str)
     begun = list(reasons.loc[reasons["reason"].str.startswith("not finished"), "run"])
-    numbers = {"begun": begun, "runs": len(study.runs), "ill": ill}
     broken = any(one["kind"] in BROKEN for one in ill)
     strength = "broken" if broken else "ill" if ill else "begun" if begun else "finished"
+    ahead = _ahead(curves) if strength == "begun" else []
+    numbers = {"begun": begun, "runs": len(study.runs), "ill": ill, "ahead": ahead}
     return Finding("on", strength, numbers, "health of the logs")
 
 
-def _symptoms(study: Study) -> list[dict[str, object]]:
-    """Return what the logs show to be wrong, a line for each run and symptom, the gravest first."""
+def _ahead(curves: Sequence[Curve]) -> list[dict[str, object]]:
+    """Return where the first runs that are not finished will end, as `toposcope forecast` has it."""
+    finished, begun = split_runs(curves)
+    made = [(curve, forecast(Auto(), curve, finished)) for curve in begun[:MOST_AHEAD]]
+    return [
+        {
+            "run": one.run, "step": curve.last, "horizon": curve.horizon, "final": one.final,
+            "interval": [one.low, one.high] if np.isfinite([one.low, one.high]).all() else [],
+            "level": one.level, "sure": one.status not in UNSURE, "reason": one.reason,
+        }
+        for curve, one in made
+        if np.isfinite(one.final)
+    ]  # fmt: skip
+
+
+def _logged(study: Study) -> str:
+    """Return which loss is logged: the training loss where there is one; "" without any."""
     if study.log is None:
-        return []
+        return ""
     metrics = study.log.metrics
     known = [name for name in ("loss", "heldout_loss") if name in metrics and metrics[name].notna().any()]
-    if not known:
+    return known[0] if known else ""
+
+
+def _curves(study: Study) -> list[Curve]:
+    column = _logged(study)
+    if study.log is None or not column:
         return []
-    curves, _ = gather_curves(metrics, study.log.runs, column=known[0])
+    return gather_curves(study.log.metrics, study.log.runs, column=column)[0]
+
+
+def _symptoms(study: Study, curves: Sequence[Curve]) -> list[dict[str, object]]:
+    """Return what the logs show to be wrong, a line for each run and symptom, the gravest first."""
+    column = _logged(study)
+    if study.log is None or not column:
+        return []
     found = [(curve.run, symptom) for curve in curves for symptom in curve.symptoms]
     read = {curve.run for curve in curves}  # of others a plan contradicts the log: they have a health, too
-    for run, rows in metrics.groupby("run", sort=False):
+    for run, rows in study.log.metrics.groupby("run", sort=False):
         if str(run) not in read:
-            found += [(str(run), symptom) for symptom in health(rows, column=known[0])]
+            found += [(str(run), symptom) for symptom in health(rows, column=column)]
     found.sort(key=lambda one: KINDS.index(one[1].kind))
     return [
         {"run": run, "kind": s.kind, "step": s.step, "ground": s.ground, "remedy": s.remedy}

@@ -25,4 +25,7 @@ def find(study: Study) -> Findings:
     """Return what may be said of `study`; a question that it holds nothing for is left out."""
     answers: list[Finding] = [finding for ask in _ASKED if (finding := ask(study)) is not None]
     target = study.labels.label(study.target) if study.target else ""
-    return Findings(study.subject.name, study.subject.topology, target, tuple(answers))
+    subject = study.subject
+    if subject.size and study.labels.plain:
+        return Findings(subject.name, subject.size, target, tuple(answers), asked="size")
+    return Findings(subject.name, subject.topology, target, tuple(answers))

@@ -70,8 +70,14 @@ def as_text(findings: Findings, *, width: int = WIDTH) -> str:
     """
     lead = said(findings, findings.lead)
     parts = {"Ground": lead.ground, "Limits": lead.limits}
-    ill = "on" in findings and findings["on"].strength in ("ill", "broken")
-    last = ("on", "Health") if ill else ("end", "Forecast")  # health comes before any forecast
+    last = ("end", "Forecast")
+    if "on" in findings and findings["on"].strength in ("ill", "broken"):
+        last = ("on", "Health")  # which comes before any forecast
+    elif "on" in findings and findings["on"].numbers["ahead"]:
+        last = (
+            "on",
+            "Forecast",
+        )  # of runs that go on, before how well finished ones would have been forecast
     for question, mark in (("beyond", "Verdict"), ("changed", "Changed"), ("when", "When"), last):
         if question in findings and findings[question] is not findings.lead:
             parts[mark] = said(findings, findings[question]).act

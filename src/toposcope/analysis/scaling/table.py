@@ -61,6 +61,8 @@ APART = {
 
 NO_FLOOR = "a loss has a floor: without one this exponent is too shallow (law offset fits it)"
 
+EXACT = "the sizes lie on it without any scatter, so its interval knows of no noise"
+
 ROWS = ("law", "parameter", "value", "error", "low", "high", "n", "left_out", "status", "reason")
 _SURFACES: dict[str, Callable[..., ScalingFit]] = {
     "chinchilla": fit_chinchilla, "kaplan": fit_kaplan, "size-steps": fit_size_steps,
@@ -268,7 +270,8 @@ def _power(size: np.ndarray, loss: np.ndarray, *, offset: bool, floor: bool) -> 
     fit = fit_loss_law(size, loss) if offset and floor else fit_power_law(size, loss, offset=offset)
     if fit.status == "failed":
         return [_nothing(fit.n, fit.reason)]
-    reason = "; ".join(part for part in (fit.reason, "" if offset or not floor else NO_FLOOR) if part)
+    exact = EXACT if np.isclose(fit.low, fit.high, rtol=1e-6, atol=0.0) else ""
+    reason = "; ".join(part for part in (fit.reason, "" if offset or not floor else NO_FLOOR, exact) if part)
     nan, low, high = np.nan, *(end if np.isfinite(end) else np.nan for end in (fit.low, fit.high))
     exponent = ("exponent", fit.exponent, nan, low, high, fit.n, fit.status, reason)
     if not np.isfinite(fit.exponent):

@@ -127,7 +127,7 @@ def _of_pair(frame: pd.DataFrame, column: str, target: str) -> tuple[object, ...
     n = len(known)
     nothing = (np.nan,) * 6
     if n < LEAST_LENGTH:
-        return (n, *nothing, "failed", f"{n} checkpoints: at least {LEAST_LENGTH} are needed")
+        return (n, *nothing, "failed", f"{n} checkpoint{'s' * (n != 1)}: at least {LEAST_LENGTH} are needed")
     steps, x, y = (known[name].to_numpy(float) for name in ("step", column, target))
     if np.ptp(x) == 0 or np.ptp(y) == 0:
         return (n, *nothing, "degenerate", "constant series")

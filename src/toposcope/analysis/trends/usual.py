@@ -57,7 +57,10 @@ def pair_statistics(
     out.insert(0, "n", n)
     out["status"], out["reason"] = "ok", ""
     if n < LEAST_POINTS:
-        out["status"], out["reason"] = "failed", f"{n} checkpoints: at least {LEAST_POINTS} are needed"
+        out["status"], out["reason"] = (
+            "failed",
+            f"{n} checkpoint{'s' * (n != 1)}: at least {LEAST_POINTS} are needed",
+        )
         return out
     flat = (np.ptp(x, axis=0) == 0) | (np.ptp(y, axis=0) == 0)
     out.loc[flat, ["status", "reason"]] = ["degenerate", "constant series: no correlation is defined"]

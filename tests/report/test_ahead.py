@@ -1,0 +1,43 @@
+"""An unfinished run's end stands where people look: in the answer, as `toposcope forecast` has it."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import toposcope as ts
+from toposcope.analysis.findings import words
+
+STEP = np.arange(10, 2001, 10)
+
+
+def log(run: str, rise: float, until: int) -> pd.DataFrame:
+    loss = rise + 4 * STEP**-0.4
+    table = pd.DataFrame({"run": run, "step": STEP, "loss": loss * np.exp(0.002 * np.sin(STEP * rise))})
+    return table[table["step"] <= until].assign(mine=lambda rows: np.sqrt(rows["step"]))
+
+
+@pytest.fixture(scope="module")
+def family() -> pd.DataFrame:
+    ended = [log(f"run{i}", 1.0 + 0.2 * i, 2000) for i in range(4)]
+    return pd.concat([*ended, log("young", 1.5, 1000)])
+
+
+def test_an_unfinished_run_has_its_forecast_in_the_answer(family):
+    found = ts.analyze(family).findings
+    one = ts.forecast(family).table.set_index("run").loc["young"]
+    (ahead,) = found["on"].numbers["ahead"]
+    assert ahead["final"] == pytest.approx(one["final_loss"])
+    assert ahead["interval"] == pytest.approx([one["low"], one["high"]])
+    said = words.said(found, found["on"])
+    band = f"{one['final_loss']:.4g} [{one['low']:.4g}, {one['high']:.4g}]"
+    assert said.act.startswith(f"Run young, at step 1,000 of 2,000, is expected to end at a loss of {band};")
+    assert "1 of 5 runs is not finished: young." in said.limits
+    text = " ".join(words.as_text(found).split())
+    assert f"Forecast: Run young, at step 1,000 of 2,000, is expected to end at a loss of {band}" in text
+
+
+def test_a_finished_family_has_none(family):
+    found = ts.analyze(family[family["run"] != "young"]).findings
+    assert (found["on"].strength, found["on"].numbers["ahead"]) == ("finished", [])
