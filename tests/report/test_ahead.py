@@ -41,3 +41,15 @@ def test_an_unfinished_run_has_its_forecast_in_the_answer(family):
 def test_a_finished_family_has_none(family):
     found = ts.analyze(family[family["run"] != "young"]).findings
     assert (found["on"].strength, found["on"].numbers["ahead"]) == ("finished", [])
+
+
+def test_runs_of_another_family_lend_nothing(family):
+    apart = family.assign(family=np.where(family["run"].isin(["run0", "young"]), "gpt2", "llama"))
+    table = ts.forecast(apart, horizon=2000).table.set_index("run")
+    alone = family[family["run"].isin(["run0", "young"])]
+    expected = ts.forecast(alone, horizon=2000).table.set_index("run")
+    assert table.loc["young", "final_loss"] == pytest.approx(expected.loc["young", "final_loss"])
+    assert (
+        "left out, as they are of another family or corpus: run1, run2, run3" in table.loc["young", "reason"]
+    )
+    assert "another family" not in expected.loc["young", "reason"]

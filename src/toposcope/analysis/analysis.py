@@ -16,7 +16,7 @@ from toposcope.analysis.derived import with_derived
 from toposcope.analysis.findings import words
 from toposcope.analysis.forecast.frame import Log, log_from_frame
 from toposcope.analysis.hidden import PROBE
-from toposcope.analysis.joined import Source, joined
+from toposcope.analysis.joined import Source, apart, joined
 from toposcope.analysis.plain import plain_table
 from toposcope.analysis.published import NOTHING, PublishedRules
 from toposcope.analysis.study import Study, chosen_targets, problems_of, why_nothing
@@ -254,8 +254,9 @@ def analysis_of(
     names = [study.subject.name for study in studies]
     if len(set(names)) < len(names):
         listed = ", ".join(str(one.path if isinstance(one, Store) else one) for one in given)
+        how = f" ({differ})" if (differ := apart(given)) else ""
         raise InputError(
-            f"{listed}: two hold the same kind of measurement, made otherwise; report them apart"
+            f"{listed}: two hold the same kind of measurement, made otherwise{how}; report them apart"
         )
     return Analysis(tuple(studies))
 

@@ -5,12 +5,14 @@ from __future__ import annotations
 import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from itertools import combinations
 from pathlib import Path
 
 import pandas as pd
 
 from toposcope.errors import StoreError
 from toposcope.store import Store
+from toposcope.store.manifest import difference, kind_of
 from toposcope.store.merge import merge
 
 Source = Store | str | Path | pd.DataFrame
@@ -53,6 +55,13 @@ def joined(sources: Sequence[Source]) -> Iterator[list[Source]]:
                     )
                 read.append(merge(group, Path(folder) / str(len(read)))[0])
         yield read
+
+
+def apart(sources: Sequence[Source]) -> str:
+    """Return in words how the recipes of the first two stores of one kind differ; "" where none do."""
+    recipes = [store.recipe for one in sources if (store := _opened(one)) is not None]
+    pairs = ((a, b) for a, b in combinations(recipes, 2) if kind_of(a) == kind_of(b) and a != b)
+    return next((difference(a, b) for a, b in pairs), "")
 
 
 def _opened(source: Source) -> Store | None:

@@ -21,6 +21,9 @@ FINAL_SHARE = 0.02
 LEAST_LOSSES = 3
 """Losses that a run has to have; what each method needs is `Forecaster.least_seen`."""
 
+KINDS = ("family", "corpus")
+"""What a run's line says of its kind: runs that differ in one of them are no siblings."""
+
 MOST_BELOW = 0.05
 """Share of losses below 0 above which a column is no loss that a forecast can take the logarithm of."""
 
@@ -35,7 +38,7 @@ class Curve:
     `covariates` are constants of the run (log parameters and such). `notes` say what was repaired.
     `endless` says why the step at which the run will end is unknown; empty where it is known. `symptoms` are
     what `toposcope.analysis.health` found in the log as it was written. `topology` names the features that
-    their probes declare as a forecast's topology.
+    their probes declare as a forecast's topology. `kind` holds `KINDS`, "" where unknown.
     """
 
     run: str
@@ -51,6 +54,7 @@ class Curve:
     endless: str = ""
     symptoms: tuple[Symptom, ...] = ()
     topology: tuple[str, ...] = ()
+    kind: tuple[str, str] = ("", "")
     _known: dict[Hashable, Any] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     def known(self, key: Hashable, make: Callable[[], Any]) -> Any:
@@ -58,6 +62,16 @@ class Curve:
         if key not in self._known:
             self._known[key] = make()
         return self._known[key]
+
+    def akin(self, other: Curve) -> bool:
+        """Return whether both may be of one family and one corpus, as far as that is known.
+
+        >>> step = np.arange(1.0, 4.0)
+        >>> one = Curve("a", step, 1 / step, step, 3, kind=("gpt", ""))
+        >>> one.akin(replace(one, kind=("gpt", "books"))), one.akin(replace(one, kind=("llama", "")))
+        (True, False)
+        """
+        return all(a == b or not (a and b) for a, b in zip(self.kind, other.kind, strict=True))
 
     @property
     def last(self) -> int:

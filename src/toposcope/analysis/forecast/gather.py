@@ -11,7 +11,7 @@ import pandas as pd
 
 from toposcope.analysis.catalogue import leading_features
 from toposcope.analysis.forecast.base import Forecaster
-from toposcope.analysis.forecast.curve import Curve, curve_from_metrics
+from toposcope.analysis.forecast.curve import KINDS, Curve, curve_from_metrics
 from toposcope.analysis.forecast.schedule import Schedule, cosine
 from toposcope.analysis.forecast.topology import FeatureTransfer
 from toposcope.analysis.forecast.vectors import VECTORS, vector_table
@@ -91,7 +91,9 @@ def gather_curves(
         if conflict := config.get("step_conflict"):
             problems.append(Problem(str(run), f"{conflict}; is it another run's?", left_out=False))
         tokens = _tokens_per_step(rows, config)
-        curves.append(replace(curve, covariates=tokens, symptoms=symptoms, topology=led))
+        family, corpus = (_stated(info, name) for name in KINDS)
+        kind = (family, corpus)
+        curves.append(replace(curve, covariates=tokens, symptoms=symptoms, topology=led, kind=kind))
     return curves, problems
 
 
@@ -111,15 +113,17 @@ def split_runs(
     Shorter than the longest finished run and without a plan, a run has begun. Where its log and its siblings'
     have learning rates, only a sibling whose rate it followed (up to a factor) lends its end: where there is
     none, or where those end apart, the curve is `endless`. Without rates it takes the longest one's end.
-    Whose end was taken is among its notes. With `all_finished` a run without a plan ended where its log does.
+    Whose end was taken is among its notes; runs of another family or corpus lend nothing. With `all_finished`
+    a run without a plan ended where its log does.
     """
     everyone = [*own, *others]
-    longest = max((curve.horizon for curve in everyone), default=0)
     finished = [curve for curve in others if curve.finished]
     begun: list[Curve] = []
     for curve in own:
         unplanned = curve.schedule is None and curve.horizon == curve.last
-        known = [other for other in everyone if other is not curve and other.finished]
+        kin = [c for c in everyone if c is not curve and c.akin(curve)]
+        known = [c for c in kin if c.finished]
+        longest = max((c.horizon for c in kin), default=0)
         if (
             not all_finished
             and unplanned
@@ -275,6 +279,12 @@ def _without_infinities(table: pd.DataFrame) -> tuple[pd.DataFrame, list[Problem
     if not problems:
         return table, problems
     return table.assign(**{str(c): table[c].mask(infinite[c]) for c in numeric}), problems
+
+
+def _stated(info: pd.Series | None, name: str) -> str:
+    """Return a text that a run's line has; "" where there is none."""
+    said = info.get(name) if info is not None else None
+    return said if isinstance(said, str) else ""
 
 
 def _size(info: pd.Series | None) -> int:

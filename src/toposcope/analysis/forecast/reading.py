@@ -165,7 +165,13 @@ def read_log(path: str, name: str, reading: Reading) -> Log:
             raise
         return read_log(str(Path(path) / beside[0]), Path(path).name, reading)
     frames = [series.metrics(run.run) for run in series.runs]
-    rows = [{"run": r.run, "parameters": r.parameters, "config": dict(r.config)} for r in series.runs]
+    rows = [
+        {
+            "run": r.run, "parameters": r.parameters, "family": r.family, "corpus": r.corpus,
+            "config": dict(r.config),
+        }
+        for r in series.runs
+    ]  # fmt: skip
     filled = [frame for frame in frames if len(frame)]
     metrics = pd.concat(filled, ignore_index=True) if filled else pd.DataFrame(columns=["run"])
     return Log(metrics, pd.DataFrame(rows))
