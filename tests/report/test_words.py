@@ -196,6 +196,19 @@ def test_when_gives_half_way_steps_and_how_closely_they_are_known(study):
     assert "Checkpoints are 100 steps apart" in text
 
 
+def test_a_curve_that_came_back_has_no_half_way_step(study):
+    values = study.series.values.copy()
+    step = values["step"] / values["step"].max()
+    values["loss"] = 4.0 - 2.0 * np.sin(np.pi * step) - 0.1 * step
+    series = dataclasses.replace(study.series, values=values)
+    assert half_steps(series, "loss").empty
+    back = dataclasses.replace(study, series=series)
+    assert "loss's change was done" not in said(back, "when").act
+    series = dataclasses.replace(series, values=values.assign(**{H0: values["loss"]}))
+    neither = said(dataclasses.replace(study, series=series), "when")
+    assert neither.act == "No curve went from one level to another, so there is no half-way step."
+
+
 def test_two_checkpoints_say_nothing_about_when(make_study):
     assert "nothing can be said about when" in said(make_study(steps=(0, 100)), "when").text
 

@@ -7,6 +7,9 @@ import pandas as pd
 
 from toposcope.analysis.table import SeriesTable
 
+_NET = 0.5
+"""Share of its range that a curve's ends lie apart where half of its way means anything."""
+
 
 def first_last(series: SeriesTable, column: str) -> pd.DataFrame:
     """Return run, first_step, first, last_step, last of every run with at least two values of `column`."""
@@ -21,17 +24,22 @@ def first_last(series: SeriesTable, column: str) -> pd.DataFrame:
 
 
 def half_steps(series: SeriesTable, column: str) -> pd.Series:
-    """Return for each run the first step by which half of the way from first to last value was done."""
+    """Return for each run the first step by which half of the way from first to last value was done.
+
+    A run is left out whose ends are nearer to each other than half of the range of its values: it came back.
+    """
     out = {}
     for run in series.run_names:
         mine = series.of_run(run)
         if column not in mine:
             continue
         known = mine[["step", column]].dropna()
-        if len(known) < 3 or known[column].iloc[0] == known[column].iloc[-1]:
+        if len(known) < 3:
             continue
-        way = (known[column] - known[column].iloc[0]) / (known[column].iloc[-1] - known[column].iloc[0])
-        out[run] = int(known["step"][way >= 0.5].iloc[0])
+        first, last = known[column].iloc[0], known[column].iloc[-1]
+        if abs(last - first) < _NET * np.ptp(known[column].to_numpy(float)) or first == last:
+            continue
+        out[run] = int(known["step"][(known[column] - first) / (last - first) >= 0.5].iloc[0])
     return pd.Series(out, dtype=float)
 
 
