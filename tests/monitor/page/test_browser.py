@@ -99,6 +99,7 @@ def test_drill_downs_open_and_a_link_restores_the_view(visit, growing):
     expect(page.locator('[data-drill="diagram"] .panel')).to_have_attribute("data-step", "1600")
     page.locator(".legend button", has_text="small-seed1").first.click()
     page.keyboard.press("t")
+    page.wait_for_function("location.search.includes('theme=dark')")
     again = visit(page.url.split("/", 3)[3].join(("/", "")))
     expect(again.locator('[data-drill="diagram"] .panel')).to_have_attribute("data-step", "1600")
     expect(again.locator('[data-drill="curve"] svg[role="img"]')).to_have_attribute(
