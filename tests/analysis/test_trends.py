@@ -518,7 +518,7 @@ def test_bad_series_become_rows_with_a_reason() -> None:
 def test_short_runs_say_so(length: int, status: str) -> None:
     row = trend_table(from_frame(series().iloc[:length]), draws=FEW).iloc[0]
     assert row["status"] == status
-    assert f"{length} checkpoints" in row["reason"]
+    assert f"{length} checkpoint" in row["reason"]
     assert row["verdict"] == "cannot tell"
 
 
