@@ -51,13 +51,14 @@ def draw(
         with 95% probability.
     """
     panels = measured(features, probe=probe)
-    places = _places(features[features["probe"] == probe], sizes(runs))
+    rows = features[features["probe"] == probe]
+    places = _places(rows, sizes(runs))
     with house():
         height = 1.0 + 0.17 * max(len(places), 4)
         figure, axes = new_figure(height, columns=max(len(panels), 1), sharey=True)
         for ax, panel in zip(axes[0], panels, strict=False):
             null = nulls.get(panel.feature, "")
-            _panel(ax, features[features["probe"] == probe], places, (panel.feature, null))
+            _panel(ax, rows, places, (panel.feature, null))
             ax.set_title(panel.title)
         several = len({group.label for group, _, _ in places}) > 1
         names = [f"{group.label}, {layer}" if several else f"{layer}" for group, _, layer in places]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -12,7 +11,7 @@ from matplotlib.figure import Figure
 from toposcope.analysis.lines import select
 from toposcope.figures.lines import draw_sizes
 from toposcope.figures.series import sizes
-from toposcope.figures.style import house, new_figure
+from toposcope.figures.style import house, new_panels
 from toposcope.probes.weights.features import (
     BASELINES,
     GRADIENT,
@@ -95,13 +94,9 @@ def draw(
         Lines are means over the subsamples (draws), bands their 95% interval; with seeds, over the seeds.
     """
     groups, shown = sizes(runs), measured(features)
-    columns = min(len(shown), 2) or 1
-    lines = math.ceil(len(shown) / columns) or 1
     with house():
-        figure, axes = new_figure(2.6 * lines + 0.2, rows=lines, columns=columns)
-        for ax in axes.flat[len(shown) :]:
-            ax.set_axis_off()
-        for ax, panel in zip(axes.flat, shown, strict=False):
+        figure, axes = new_panels(len(shown), each=2.6, more=0.2)
+        for ax, panel in zip(axes, shown, strict=False):
             rows = panel.rows(features)
             log = panel.log and bool((rows["value"] > 0).all())
             ax.set_title(panel.title)

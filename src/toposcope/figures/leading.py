@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 
 import pandas as pd
@@ -11,7 +10,7 @@ from matplotlib.figure import Figure
 from toposcope.analysis.lines import of_column
 from toposcope.figures.lines import draw_null, draw_sizes
 from toposcope.figures.series import sizes
-from toposcope.figures.style import house, new_figure
+from toposcope.figures.style import house, new_panels
 
 
 def draw(
@@ -39,16 +38,12 @@ def draw(
     lines = {str(line["column"]): line for line in catalogue.to_dict("records")}
     nulls = {str(line["null_of"]): line for line in lines.values()}
     groups = sizes(runs)
-    across = min(2, len(columns))
-    down = math.ceil(len(columns) / across)
     with house():
-        figure, axes = new_figure(2.5 * down + 0.4, rows=down, columns=across)
-        for ax, column in zip(axes.flat, columns, strict=False):
+        figure, axes = new_panels(len(columns), each=2.5, more=0.4)
+        for ax, column in zip(axes, columns, strict=False):
             ax.set_title(str(lines[column]["label"]))
             if column in nulls:
                 draw_null(ax, of_column(features, nulls[column]), groups)
             rows = of_column(features, lines[column])
             draw_sizes(ax, rows, groups, unit=str(lines[column]["unit"]))
-        for ax in axes.flat[len(columns) :]:
-            ax.set_axis_off()
     return figure

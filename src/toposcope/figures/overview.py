@@ -10,7 +10,7 @@ from matplotlib.figure import Figure
 
 from toposcope.figures import loss_against_h0, loss_curves, neural_persistence, scaling, vietoris_rips
 from toposcope.figures.series import sizes
-from toposcope.figures.style import house, new_figure, say_empty
+from toposcope.figures.style import house, new_panels, say_empty
 from toposcope.probes.weights.features import H0_TOTAL, H1_TOTAL, PERSISTENCE
 from toposcope.types import Feature, Normalization, Scope
 
@@ -48,14 +48,11 @@ def draw(
         ),
     }
     with house():
-        rows, columns = (2, 2) if len(shown) > 2 else (1, max(len(shown), 1))
-        figure, axes = new_figure(2.95 * rows, rows=rows, columns=columns)
-        for ax, name in zip(axes.flat, shown, strict=False):
+        figure, axes = new_panels(len(shown), each=2.95)
+        for ax, name in zip(axes, shown, strict=False):
             made[name](ax)
-        for ax in axes.flat[len(shown) :]:
-            ax.set_axis_off()
         if not shown:
-            say_empty(axes[0, 0], "nothing that this picture shows was measured")
+            say_empty(axes[0], "nothing that this picture shows was measured")
     return figure
 
 

@@ -15,7 +15,7 @@ from toposcope.analysis.groups import short
 from toposcope.analysis.lines import LEVEL
 from toposcope.distributions import student_quantile
 from toposcope.figures.series import DrawnSize, sizes
-from toposcope.figures.style import INK, MUTED, OKABE_ITO, house, new_figure, say_empty
+from toposcope.figures.style import INK, MUTED, OKABE_ITO, house, new_panels, say_empty
 
 
 def draw(finals: pd.DataFrame, fits: pd.DataFrame, runs: pd.DataFrame, catalogue: pd.DataFrame) -> Figure:
@@ -40,15 +40,11 @@ def draw(finals: pd.DataFrame, fits: pd.DataFrame, runs: pd.DataFrame, catalogue
         The band is the 95% confidence band of a line fitted to one mean per size.
     """
     quantities = list(dict.fromkeys(finals["quantity"]))
-    columns = min(len(quantities), 3) or 1
-    rows = max(int(np.ceil(len(quantities) / columns)), 1)
     with house():
-        figure, axes = new_figure(2.5 * rows + 0.2, rows=rows, columns=columns)
-        for ax in axes.flat[max(len(quantities), 1) :]:
-            ax.set_axis_off()
+        figure, axes = new_panels(len(quantities), each=2.5, more=0.2, most=3)
         if not quantities:
-            say_empty(axes[0, 0], "no quantity is known at the end of these runs")
-        for ax, quantity in zip(axes.flat, quantities, strict=False):
+            say_empty(axes[0], "no quantity is known at the end of these runs")
+        for ax, quantity in zip(axes, quantities, strict=False):
             mine = finals[finals["quantity"] == quantity]
             panel(ax, mine, fits[fits["quantity"] == quantity], sizes(runs), catalogue)
     return figure

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import math
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -88,6 +89,20 @@ def new_figure(
     figure = Figure(figsize=(WIDTH, height), layout=ConstrainedLayoutEngine(h_pad=0.06, hspace=0.05))
     FigureCanvasAgg(figure)
     axes = figure.subplots(rows, columns, squeeze=False, **subplots)
+    return figure, axes
+
+
+def new_panels(count: int, *, each: float, more: float = 0.0, most: int = 2) -> tuple[Figure, list[Axes]]:
+    """Return a figure with `count` axes in lines of at most `most`, and those that are left over, turned off.
+
+    A line is `each` inches tall, and `more` comes on top of all.
+    """
+    columns = min(max(count, 1), most)
+    rows = max(math.ceil(count / columns), 1)
+    figure, grid = new_figure(each * rows + more, rows=rows, columns=columns)
+    axes = list(grid.flat)
+    for ax in axes[count:]:
+        ax.set_axis_off()
     return figure, axes
 
 

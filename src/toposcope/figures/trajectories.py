@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -14,7 +13,7 @@ from toposcope.analysis.hidden import of_layer
 from toposcope.analysis.lines import select
 from toposcope.figures.lines import draw_sizes
 from toposcope.figures.series import DrawnSize, sizes
-from toposcope.figures.style import house, new_figure, say_empty
+from toposcope.figures.style import house, new_panels, say_empty
 from toposcope.probes.representations import features as of
 
 
@@ -89,16 +88,10 @@ def draw(
     """
     groups = sizes(runs)
     rows = of_layer(features[features["probe"] == probe], layer)
-    columns = min(2, len(panels))
-    lines = math.ceil(len(panels) / columns)
     with house():
-        figure, axes = new_figure(2.5 * lines + 0.4, rows=lines, columns=columns)
-        for place, ax in enumerate(axes.ravel()):
-            if place < len(panels):
-                panel = panels[place]
-                _panel(ax, rows, groups, panel, probe=probe, bends=(bends or {}).get(panel.feature))
-            else:
-                ax.set_axis_off()
+        figure, axes = new_panels(len(panels), each=2.5, more=0.4)
+        for ax, panel in zip(axes, panels, strict=False):
+            _panel(ax, rows, groups, panel, probe=probe, bends=(bends or {}).get(panel.feature))
     return figure
 
 
