@@ -11,10 +11,10 @@ import pandas as pd
 
 from toposcope.analysis.findings.base import Finding
 from toposcope.analysis.forecast import Curve
-from toposcope.analysis.forecast.auto import Auto
-from toposcope.analysis.forecast.base import UNSURE, forecast
+from toposcope.analysis.forecast.ahead import ahead
+from toposcope.analysis.forecast.base import UNSURE
 from toposcope.analysis.forecast.compare import BY_SIBLINGS, worth_of_features
-from toposcope.analysis.forecast.gather import gather_curves, split_runs
+from toposcope.analysis.forecast.gather import gather_curves
 from toposcope.analysis.health import BROKEN, KINDS, health
 
 if TYPE_CHECKING:
@@ -110,8 +110,8 @@ def go_on(study: Study) -> Finding | None:
     Broken is a run that diverges or whose losses are no longer finite. None without a loss.
     """
     scores = study.forecasts
-    curves = _curves(study)
-    ill = _symptoms(study, curves)
+    column, curves = _logged(study)
+    ill = _symptoms(study, column, curves)
     if not len(scores) and not ill:
         return None
     unscored = scores["cut"].isna() if len(scores) else pd.Series(dtype=bool)
@@ -119,45 +119,37 @@ def go_on(study: Study) -> Finding | None:
     begun = list(reasons.loc[reasons["reason"].str.startswith("not finished"), "run"])
     broken = any(one["kind"] in BROKEN for one in ill)
     strength = "broken" if broken else "ill" if ill else "begun" if begun else "finished"
-    ahead = _ahead(curves) if strength == "begun" else []
-    numbers = {"begun": begun, "runs": len(study.runs), "ill": ill, "ahead": ahead}
+    ends = _ahead(curves) if strength == "begun" else []
+    numbers = {"begun": begun, "runs": len(study.runs), "ill": ill, "ahead": ends}
     return Finding("on", strength, numbers, "health of the logs")
 
 
 def _ahead(curves: Sequence[Curve]) -> list[dict[str, object]]:
     """Return where the first runs that are not finished will end, as `toposcope forecast` has it."""
-    finished, begun = split_runs(curves)
-    made = [(curve, forecast(Auto(), curve, finished)) for curve in begun[:MOST_AHEAD]]
     return [
         {
             "run": one.run, "step": curve.last, "horizon": curve.horizon, "final": one.final,
             "interval": [one.low, one.high] if np.isfinite([one.low, one.high]).all() else [],
             "level": one.level, "sure": one.status not in UNSURE, "reason": one.reason,
         }
-        for curve, one in made
+        for curve, one in ahead(curves, MOST_AHEAD)
         if np.isfinite(one.final)
     ]  # fmt: skip
 
 
-def _logged(study: Study) -> str:
-    """Return which loss is logged: the training loss where there is one; "" without any."""
+def _logged(study: Study) -> tuple[str, list[Curve]]:
+    """Return which loss is logged, the training loss where there is one, and its curves; "" without any."""
     if study.log is None:
-        return ""
+        return "", []
     metrics = study.log.metrics
     known = [name for name in ("loss", "heldout_loss") if name in metrics and metrics[name].notna().any()]
-    return known[0] if known else ""
+    if not known:
+        return "", []
+    return known[0], gather_curves(metrics, study.log.runs, column=known[0])[0]
 
 
-def _curves(study: Study) -> list[Curve]:
-    column = _logged(study)
-    if study.log is None or not column:
-        return []
-    return gather_curves(study.log.metrics, study.log.runs, column=column)[0]
-
-
-def _symptoms(study: Study, curves: Sequence[Curve]) -> list[dict[str, object]]:
+def _symptoms(study: Study, column: str, curves: Sequence[Curve]) -> list[dict[str, object]]:
     """Return what the logs show to be wrong, a line for each run and symptom, the gravest first."""
-    column = _logged(study)
     if study.log is None or not column:
         return []
     found = [(curve.run, symptom) for curve in curves for symptom in curve.symptoms]

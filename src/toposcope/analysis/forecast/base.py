@@ -139,6 +139,7 @@ def forecast(
         return _failed(method, seen, math.nan, level, seen.endless)
     others = [curve for curve in siblings if curve.finished and curve.run != seen.run]
     ended = [curve for curve in others if curve.akin(seen)]
+    strange = [curve.run for curve in others if not curve.akin(seen)]
     finished = [curve for curve in ended if not curve.rose()]
     risen = [curve.run for curve in ended if curve.rose()]
     seen, lender = with_borrowed_plan(seen, finished)
@@ -160,7 +161,6 @@ def forecast(
         tests = _own_backtests(method, seen, finished)
         half = half_width([test.error for test in tests], level) if tests else math.nan
     left = f"left out, as they ended above their first loss: {', '.join(risen)}" if risen else ""
-    strange = [curve.run for curve in others if not curve.akin(seen)]
     apart = f"left out, as they are of another family or corpus: {', '.join(strange)}" if strange else ""
     said = [note for note in (borrowed, point.note, left, apart) if note]
     return _with_interval(method, seen, point, tests, half, source, said, level)

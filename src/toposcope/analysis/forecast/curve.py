@@ -54,7 +54,7 @@ class Curve:
     endless: str = ""
     symptoms: tuple[Symptom, ...] = ()
     topology: tuple[str, ...] = ()
-    kind: tuple[str, str] = ("", "")
+    kind: tuple[str, ...] = ("",) * len(KINDS)
     _known: dict[Hashable, Any] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     def known(self, key: Hashable, make: Callable[[], Any]) -> Any:

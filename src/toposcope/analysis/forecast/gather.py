@@ -91,8 +91,7 @@ def gather_curves(
         if conflict := config.get("step_conflict"):
             problems.append(Problem(str(run), f"{conflict}; is it another run's?", left_out=False))
         tokens = _tokens_per_step(rows, config)
-        family, corpus = (_stated(info, name) for name in KINDS)
-        kind = (family, corpus)
+        kind = tuple(_stated(info, name) for name in KINDS)
         curves.append(replace(curve, covariates=tokens, symptoms=symptoms, topology=led, kind=kind))
     return curves, problems
 

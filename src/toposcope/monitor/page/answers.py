@@ -28,16 +28,12 @@ if TYPE_CHECKING:
 
 def forecasts(store: Path) -> list[dict[str, Any]]:
     """Return the forecast of every run that is not finished, with its cone where the method has one."""
-    from toposcope.analysis.forecast import forecast
-    from toposcope.analysis.forecast.auto import Auto
-    from toposcope.analysis.forecast.gather import split_runs
+    from toposcope.analysis.forecast.ahead import ahead
     from toposcope.analysis.forecast.reading import Reading, read_curves
 
     curves, _, _ = read_curves([str(store)], Reading())
-    finished, begun = split_runs(curves)
     made = []
-    for curve in begun:
-        one = forecast(Auto(), curve, finished)
+    for curve, one in ahead(curves):
         made.append(
             {
                 "run": one.run, "status": one.status, "reason": one.reason, "method": one.method,
