@@ -108,3 +108,12 @@ def capital(text: str) -> str:
     'Neural persistence of MLPs'
     """
     return text[:1].upper() + text[1:]
+
+
+def too_few_checkpoints(count: int, least: int) -> str:
+    """Return why so few checkpoints say nothing.
+
+    >>> too_few_checkpoints(1, 4)
+    '1 checkpoint: at least 4 are needed'
+    """
+    return f"{count} checkpoint{'s' * (count != 1)}: at least {least} are needed"

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
+from toposcope.analysis.forms import too_few_checkpoints
 from toposcope.analysis.table import SeriesTable
 from toposcope.analysis.trends.resampling import block_length
 from toposcope.analysis.trends.verdicts import default_columns
@@ -114,10 +115,7 @@ def _fit_series(steps: np.ndarray, values: np.ndarray, resamples: int, level: fl
     keep = np.isfinite(values)
     steps, values = steps[keep], values[keep]
     if len(values) < LEAST_POINTS:
-        return _nothing(
-            "failed",
-            f"{len(values)} checkpoint{'s' * (len(values) != 1)}: at least {LEAST_POINTS} are needed",
-        )
+        return _nothing("failed", too_few_checkpoints(len(values), LEAST_POINTS))
     if np.ptp(values) == 0:
         return _nothing("degenerate", "the feature is constant")
     u = (steps - steps[0]) / (steps[-1] - steps[0])

@@ -14,6 +14,7 @@ import pandas as pd
 from scipy.optimize import OptimizeWarning, curve_fit
 
 from toposcope.analysis.catalogue import column_key
+from toposcope.analysis.forms import too_few_checkpoints
 from toposcope.analysis.table import SeriesTable
 
 METHODS = ("loss-only", "TDA-only", "combined", "last-loss control")
@@ -141,7 +142,7 @@ def rule_table(
 
 def _unusable(values: np.ndarray) -> str:
     if len(values) < 4:
-        return f"{len(values)} checkpoints: at least 4 are needed"
+        return too_few_checkpoints(len(values), 4)
     if not np.isfinite(values).all():
         return f"{int((~np.isfinite(values)).any(axis=1).sum())} checkpoints lack the loss or the feature"
     return ""

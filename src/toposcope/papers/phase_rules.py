@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 import pandas as pd
 
+from toposcope.analysis.forms import too_few_checkpoints
 from toposcope.analysis.published import PHASES
 from toposcope.analysis.table import SeriesTable
 from toposcope.analysis.trends.verdicts import default_columns
@@ -79,7 +80,7 @@ def phase_table(table: SeriesTable, *, columns: Sequence[str] | None = None) -> 
 def _apply(rule: str, steps: np.ndarray, values: np.ndarray) -> tuple[object, ...]:
     nothing = (np.nan,) * 4
     if len(values) < SMOOTHING + IN_A_ROW:
-        return (*nothing, "failed", f"{len(values)} checkpoints: at least {SMOOTHING + IN_A_ROW} are needed")
+        return (*nothing, "failed", too_few_checkpoints(len(values), SMOOTHING + IN_A_ROW))
     if np.ptp(values) == 0:
         return (*nothing, "degenerate", "the feature is constant")
     peak, end = (coded_rule if rule == "coded" else written_rule)(values)

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 import pandas as pd
 
+from toposcope.analysis.forms import too_few_checkpoints
 from toposcope.analysis.statistics import holm, signs
 from toposcope.analysis.table import SeriesTable
 from toposcope.analysis.trends.innovations import (
@@ -127,7 +128,7 @@ def _of_pair(frame: pd.DataFrame, column: str, target: str) -> tuple[object, ...
     n = len(known)
     nothing = (np.nan,) * 6
     if n < LEAST_LENGTH:
-        return (n, *nothing, "failed", f"{n} checkpoint{'s' * (n != 1)}: at least {LEAST_LENGTH} are needed")
+        return (n, *nothing, "failed", too_few_checkpoints(n, LEAST_LENGTH))
     steps, x, y = (known[name].to_numpy(float) for name in ("step", column, target))
     if np.ptp(x) == 0 or np.ptp(y) == 0:
         return (n, *nothing, "degenerate", "constant series")

@@ -11,6 +11,7 @@ import numpy as np
 import pandas as pd
 
 from toposcope.analysis import statistics as stat
+from toposcope.analysis.forms import too_few_checkpoints
 from toposcope.analysis.trends import resampling as res
 from toposcope.analysis.trends.basis import core_trends
 
@@ -57,10 +58,7 @@ def pair_statistics(
     out.insert(0, "n", n)
     out["status"], out["reason"] = "ok", ""
     if n < LEAST_POINTS:
-        out["status"], out["reason"] = (
-            "failed",
-            f"{n} checkpoint{'s' * (n != 1)}: at least {LEAST_POINTS} are needed",
-        )
+        out["status"], out["reason"] = "failed", too_few_checkpoints(n, LEAST_POINTS)
         return out
     flat = (np.ptp(x, axis=0) == 0) | (np.ptp(y, axis=0) == 0)
     out.loc[flat, ["status", "reason"]] = ["degenerate", "constant series: no correlation is defined"]
