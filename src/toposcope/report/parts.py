@@ -29,20 +29,19 @@ if TYPE_CHECKING:
 LOGS = "loss"
 """The figure of the training logs; beside the weights it is called after its subject, too."""
 
+_CORRELATIONS = (
+    "correlations", "topological_against_spectral", "gradient_correlations", "table_correlations",
+    "landscape_correlations",
+)  # fmt: skip
+
 SHOWN: Mapping[str, tuple[str, ...]] = {
     "changed": (
         "overview", "snapshot", "representations", "topology_of_representations", "cloud_snapshot",
         "gradients", "gradient_snapshot", "landscape_training",
     ),
     "when": ("vietoris_rips", "perplexity", "rate_of_change", "gradient_persistence", LOGS),
-    "rivals": (
-        "correlations", "topological_against_spectral", "gradient_correlations", "table_correlations",
-        "landscape_correlations",
-    ),
-    "beyond": (
-        "correlations", "topological_against_spectral", "gradient_correlations", "table_correlations",
-        "landscape_correlations",
-    ),
+    "rivals": _CORRELATIONS,
+    "beyond": _CORRELATIONS,
     "sound": ("faults",),
     "end": ("forecast", "table_forecast", LOGS, "perplexity"),
     "on": (LOGS, "perplexity"),
@@ -185,7 +184,7 @@ def _leading(study: Study) -> str:
 def _brought(study: Study) -> Iterator[tuple[str, Figure]]:
     """Draw what leads the study and no figure of the package is made for: a curve needs two checkpoints."""
     columns = study.brought(Use.CHANGE)
-    if columns and study.series.values.groupby("run")["step"].nunique().max() > 1:
+    if columns and study.has_curves:
         yield _leading(study), leading.draw(study.whole, study.runs, columns, study.series.catalogue)
 
 
