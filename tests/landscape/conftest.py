@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 import pytest
 import torch
@@ -37,3 +39,20 @@ def dense(objective: Objective) -> torch.Tensor:
 
     with sdpa_kernel(SDPBackend.MATH):
         return torch.autograd.functional.hessian(loss, objective.parameters)
+
+
+@pytest.fixture
+def once() -> Callable[[torch.Tensor], torch.Tensor]:
+    """The identity, differentiable a single time: what lies behind it has no second derivative."""
+
+    class Once(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx, x):
+            return x.clone()
+
+        @staticmethod
+        @torch.autograd.function.once_differentiable
+        def backward(ctx, grad):
+            return grad
+
+    return Once.apply

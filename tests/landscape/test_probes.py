@@ -251,23 +251,10 @@ def test_too_large_a_measurement_is_refused_and_names_the_cheap_one(run, tmp_pat
 
 @pytest.mark.parametrize("names", [("curvature",), ("surface",)])
 def test_products_of_models_that_are_differentiated_once_are_timed_and_counted(
-    tmp_path, monkeypatch, names
+    tmp_path, monkeypatch, names, once
 ) -> None:
     """The products of a model from elsewhere; one of the project's own is not opened for it."""
-    import torch
-
     transformers = pytest.importorskip("transformers")
-
-    class Once(torch.autograd.Function):
-        @staticmethod
-        def forward(ctx, x):
-            return x.clone()
-
-        @staticmethod
-        @torch.autograd.function.once_differentiable
-        def backward(ctx, grad):
-            return grad
-
     write_causal_model(tmp_path / "step_0")
     series = open_series(str(tmp_path))
     (tmp_path / "texts.txt").write_text("\n".join(text * 5 for text in TEXTS[:8]))
@@ -277,7 +264,7 @@ def test_products_of_models_that_are_differentiated_once_are_timed_and_counted(
     assert "second derivative" not in twice.announcement(series)
     attention = transformers.models.gpt_neox.modeling_gpt_neox.GPTNeoXMLP
     plain = attention.forward
-    monkeypatch.setattr(attention, "forward", lambda self, x: Once.apply(plain(self, x)))
+    monkeypatch.setattr(attention, "forward", lambda self, x: once(plain(self, x)))
     study = study_of_texts(options, str(tmp_path / "texts.txt"), tmp_path, features=names).of(series)
     said = study.announcement(series)
     assert study.products.seconds > 0
