@@ -3,13 +3,23 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: demo test check install bench clean
+# What `make test` leaves to `make test-all`: all that is marked, but for a few of each mark.
+QUICK := not (slow or calibration or browser or faults) or sample
+PYTEST := $(BIN)/python -m pytest -n auto --dist loadfile
+
+.PHONY: demo test test-all doctest check install bench clean
 
 demo: $(STAMP)
 	$(BIN)/toposcope demo --out demo-run
 
 test: $(STAMP)
-	$(BIN)/python -m pytest -n auto --dist loadfile
+	$(PYTEST) -m "$(QUICK)"
+
+test-all: $(STAMP) doctest
+	$(PYTEST) -m "not ($(QUICK))"
+
+doctest: $(STAMP)
+	$(PYTEST) --doctest-modules src
 
 check: $(STAMP)
 	$(BIN)/ruff check src tests benchmarks

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.faults.injury import write_recipe, write_series
+from tests.patience import PATIENCE
 from toposcope.cli.main import main
 
 SMALL = "--points 30 --draws 2 --nulls 2 --no-audit"
@@ -79,7 +80,7 @@ def test_one_line_with_the_command_that_adds_it(
 def test_the_dashboards_other_package_is_named_as_it_is_installed(given: Path) -> None:
     script = "import sys; sys.modules['starlette'] = None; from toposcope.cli.main import main; main()"
     arguments = [sys.executable, "-c", script, "watch", str(given / "store"), "--port", "0"]
-    ended = subprocess.run(arguments, capture_output=True, text=True, timeout=60, check=False)
+    ended = subprocess.run(arguments, capture_output=True, text=True, timeout=PATIENCE, check=False)
     assert ended.returncode == 2
     assert ended.stderr.startswith("toposcope: error: starlette is not installed; install it with: ")
     assert len(ended.stderr.splitlines()) == 1

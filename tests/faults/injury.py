@@ -15,6 +15,8 @@ from pathlib import Path
 import numpy as np
 from safetensors.numpy import save_file
 
+from tests.patience import PATIENCE
+
 RECIPE = """
 name = "small"
 corpus = "{corpus}"
@@ -137,7 +139,7 @@ Strike = tuple[str, Callable[[], bool]]
 
 
 def hurt(
-    line: Sequence[str], *strikes: Strike, limit: float = 300.0, at_work: bool = False
+    line: Sequence[str], *strikes: Strike, limit: float = PATIENCE, at_work: bool = False
 ) -> tuple[Ending, list[int]]:
     """Start a command, hurt it by one strike after the other, each when it is ready, and wait for its end.
 

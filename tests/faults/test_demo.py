@@ -19,13 +19,15 @@ from tests.faults.injury import (
 )
 
 pytest.importorskip("torch")
+
+pytestmark = pytest.mark.faults
 STEPS = 12
 
 
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
     out = tmp_path_factory.mktemp("whole") / "out"
-    ended = finish(demo(out, steps=STEPS), limit=600.0)
+    ended = finish(demo(out, steps=STEPS))
     assert ended.code == 0, ended.err
     return measured(out, "store")
 
@@ -46,7 +48,7 @@ def test_a_demo_hurt_again_and_again_goes_on_to_the_same_end(whole: list[str], t
     assert "Traceback" not in ending.err
     hurt_until_interrupted(line, ("all workers killed", after(store, 1)), ("SIGINT", after(store, 2)))
     hurt_until_killed(line, ("killed", after(store, 3)))
-    again = finish(line, limit=600.0)
+    again = finish(line)
     assert again.code == 0, again.err
     assert measured(out, "store") == whole
     assert (out / "report" / "index.html").is_file()
@@ -56,10 +58,10 @@ def test_a_demo_hurt_again_and_again_goes_on_to_the_same_end(whole: list[str], t
 def test_a_disk_that_a_demo_fills(whole: list[str], mount: Callable[[str], Path]) -> None:
     disk = mount("size=512k")
     line = demo(disk / "out", steps=STEPS)
-    ended = finish(line, limit=600.0)
+    ended = finish(line)
     assert ended.code == 1
     assert "the disk is full" in ended.err.splitlines()[-1]
     subprocess.run(["mount", "-o", "remount,size=64m", str(disk)], check=True)
-    again = finish(line, limit=600.0)
+    again = finish(line)
     assert again.code == 0, again.err
     assert measured(disk / "out", "store") == whole

@@ -18,6 +18,8 @@ from tests.faults.injury import (
 
 pytest.importorskip("torch")
 
+pytestmark = pytest.mark.faults
+
 
 def line(given: Path, out: Path, *, jobs: int) -> list[str]:
     few = ("--limit", 30, "--min-chars", 10, "--no-audit")

@@ -10,7 +10,10 @@ from pathlib import Path
 import pytest
 
 from tests.faults.injury import FAULTS, command, contents, hurt, measured, write_recipe, write_series
+from tests.patience import PATIENCE
 from toposcope.cli.main import main
+
+pytestmark = pytest.mark.faults
 
 SMALL = ("--points", "40", "--draws", "3", "--nulls", "3", "--no-audit")
 
@@ -155,7 +158,7 @@ def test_two_writers_at_once(name: str, given: Path, reference: dict[str, object
     case, out = CASES[name], tmp_path / "out"
     line = command(*case.line(given, out))
     both = [subprocess.Popen(line, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) for _ in "ab"]
-    ends = [(*process.communicate(timeout=120), process.returncode) for process in both]
+    ends = [(*process.communicate(timeout=PATIENCE), process.returncode) for process in both]
     for out_text, err, code in ends:
         assert code == 0 or (name == "train" and "another process is training it" in out_text), err
         assert "Traceback" not in err

@@ -17,8 +17,11 @@ from tests.faults.injury import (
     write_paper_runs,
 )
 from tests.faults.test_faults import call
+from tests.patience import PATIENCE
 
 pytest.importorskip("torch")
+
+pytestmark = pytest.mark.faults
 
 
 def made(out: Path) -> object:
@@ -66,7 +69,7 @@ def test_two_writers_of_a_study_leave_what_one_does(runs: Path, whole: object, t
         subprocess.Popen(line, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True) for _ in "ab"
     ]
     for process in both:
-        err = process.communicate(timeout=240)[1]
+        err = process.communicate(timeout=PATIENCE)[1]
         assert process.returncode == 0, err
         assert "Traceback" not in err
     assert made(out) == whole

@@ -17,8 +17,11 @@ from tests.faults.injury import (
     measured,
     write_recipe,
 )
+from tests.patience import PATIENCE
 
 pytest.importorskip("torch")
+
+pytestmark = pytest.mark.faults
 FEW = ("--features", "sharpness,surface", "--resolution", 5, "--length", 16, "--sequences", 4)
 
 
@@ -75,7 +78,7 @@ def test_two_writers_of_surfaces_leave_what_one_does(runs: Path, whole: list[str
     out = tmp_path / "out"
     both = [subprocess.Popen(line(runs, out, jobs=1), stderr=subprocess.PIPE, text=True) for _ in "ab"]
     for process in both:
-        err = process.communicate(timeout=240)[1]
+        err = process.communicate(timeout=PATIENCE)[1]
         assert process.returncode == 0, err
         assert "Traceback" not in err
     assert measured(out) == whole

@@ -9,6 +9,7 @@ import threading
 
 import pytest
 
+from tests.patience import PATIENCE
 from toposcope.kernels import threads
 from toposcope.kernels.threads import row_blocks, run_blocks
 
@@ -34,7 +35,7 @@ def test_threads_inside_threads_do_not_wait_for_each_other(monkeypatch):
 
     worker = threading.Thread(target=nested, daemon=True)
     worker.start()
-    worker.join(timeout=20)
+    worker.join(timeout=PATIENCE)
     assert done == [[6 * k for k in range(8)]]
 
 
@@ -55,8 +56,8 @@ def test_a_forked_child_starts_its_own_threads():
     queue = context.Queue()
     child = context.Process(target=_in_child, args=(queue,))
     child.start()
-    assert queue.get(timeout=20) == list(range(1, 9))
-    child.join(timeout=20)
+    assert queue.get(timeout=PATIENCE) == list(range(1, 9))
+    child.join(timeout=PATIENCE)
 
 
 def test_torch_uses_as_many_threads_whatever_ran_before() -> None:

@@ -12,6 +12,7 @@ import pytest
 
 pytest.importorskip("transformers")
 
+from tests.patience import PATIENCE
 from tests.representations.conftest import TEXTS, write_causal_model
 from toposcope.errors import SourceError
 from toposcope.models.pretrained import TransformersModel, config_and_tokenizer
@@ -112,7 +113,9 @@ def refusal(place: Path, *more: str) -> str:
         str(place / "series"), "--texts", str(texts), "--min-chars", "1", "--limit", "5", *more, "--out",
         str(place / "store"),
     ]  # fmt: skip
-    ended = subprocess.run(call, input="y\ny\ny\n", capture_output=True, text=True, timeout=300, check=False)
+    ended = subprocess.run(
+        call, input="y\ny\ny\n", capture_output=True, text=True, timeout=PATIENCE, check=False
+    )
     assert ended.returncode == 2, ended.stderr
     assert "[y/N]" not in ended.stdout + ended.stderr
     assert not (place / "canary").exists()

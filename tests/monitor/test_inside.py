@@ -8,6 +8,7 @@ import textwrap
 import numpy as np
 import pytest
 
+from tests.patience import PATIENCE
 from toposcope.errors import InputError
 from toposcope.monitor.inside import Monitor, why_refused
 from toposcope.monitor.journal import Journal
@@ -148,7 +149,7 @@ def test_metrics_are_on_disk_when_the_process_is_killed(tmp_path):
             monitor.observe({{"w.weight": np.eye(3, dtype=np.float32)}}, step, loss=step)
         os.kill(os.getpid(), signal.SIGKILL)
     """)
-    done = subprocess.run([sys.executable, "-c", program], env=dict(os.environ), timeout=120)
+    done = subprocess.run([sys.executable, "-c", program], env=dict(os.environ), timeout=PATIENCE)
     assert done.returncode == -signal.SIGKILL
     lines = (tmp_path / "s" / "watch" / "run.metrics.jsonl").read_text().splitlines()
     assert [json.loads(line)["loss"] for line in lines] == [1, 2, 3, 4, 5, 6, 7]

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from tests.patience import PATIENCE
 from toposcope.errors import InputError
 from toposcope.monitor.journal import Journal
 from toposcope.monitor.sinks import Collected, Summary, open_sink
@@ -119,6 +120,6 @@ def test_trackio_keeps_its_metrics_on_this_machine(tmp_path):
     )  # its folder is read from the environment when it is imported
     made = subprocess.run(
         [sys.executable, "-c", code], env=os.environ | {"TRACKIO_DIR": str(tmp_path)}, capture_output=True,
-        text=True, timeout=120, check=False,
+        text=True, timeout=PATIENCE, check=False,
     )  # fmt: skip
     assert made.stdout.splitlines()[-1:] == ["[(10, 1.5), (20, 2.5)]"], made.stderr

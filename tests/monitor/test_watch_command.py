@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from safetensors.numpy import save_file
 
+from tests.patience import PATIENCE
 from toposcope.cli import watch as watch_command
 from toposcope.cli.main import main
 from toposcope.monitor.journal import Journal
@@ -150,7 +151,7 @@ def test_killed_again_and_again_it_ends_with_the_same_store(tmp_path, capsys):
     for step in (10, 20, 30):
         _save(run, step)
         process = subprocess.Popen(command, env=dict(os.environ), stderr=subprocess.DEVNULL)
-        limit = time.monotonic() + 120
+        limit = time.monotonic() + PATIENCE
         journal = Journal.of(tmp_path / "store")
         while not any(event.kind == "measured" and event.step == step for event in journal.read()):
             assert process.poll() is None

@@ -9,6 +9,8 @@ import subprocess
 
 import pytest
 
+from tests.patience import PATIENCE
+
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 FLAGS = (
     "--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-sync",
@@ -36,7 +38,10 @@ window.addEventListener("load", () => {
 });
 </script></body>"""
 
-pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="no chromium on the path: apt-get install chromium")
+pytestmark = [
+    pytest.mark.browser,
+    pytest.mark.skipif(CHROMIUM is None, reason="no chromium on the path: apt-get install chromium"),
+]
 
 
 @pytest.fixture(scope="module")
@@ -66,7 +71,9 @@ def _open(page, width, *extra):
         f"--user-data-dir={data}",
         "--dump-dom",
     ]
-    done = subprocess.run([*command, frame.as_uri()], capture_output=True, text=True, timeout=120, check=True)
+    done = subprocess.run(
+        [*command, frame.as_uri()], capture_output=True, text=True, timeout=PATIENCE, check=True
+    )
     found = re.search(r'<pre id="outer">(.*?)</pre>', done.stdout, re.S)
     assert found, done.stderr[-2000:]
     text = found[1].replace("&lt;", "<").replace("&gt;", ">").replace("&amp;", "&")

@@ -68,9 +68,9 @@ def test_hostile_pickles_run_nothing(tmp_path: Path, name: str, wrapped: bool):
     data = hostile.pickles(tmp_path)[name]
     path = tmp_path / "step_1.pt"
     path.write_bytes(hostile.torch_zip(data, {"0": bytes(16)}) if wrapped else data)
-    start = time.monotonic()
+    start = time.process_time()
     message = refused(path)
-    assert time.monotonic() - start < 10
+    assert time.process_time() - start < 10  # this process' own work, whatever else the machine does
     assert not (tmp_path / hostile.SENTINEL).exists()
     if name in ("os.system", "eval", "object with a payload") and wrapped:
         assert "nothing was run" in message

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 import toposcope
+from tests.patience import PATIENCE
 from toposcope.errors import BrokenOffError, InputError
 from toposcope.probes.base import Measured, Probe
 from toposcope.probes.registry import weight_probes
@@ -61,7 +62,7 @@ def test_a_node_killed_on_the_way(
     killed: list[int] = []
 
     def kill() -> None:
-        limit = time.monotonic() + 60
+        limit = time.monotonic() + PATIENCE
         while not list(out.glob("features/*.parquet")) and time.monotonic() < limit:
             time.sleep(0.05)
         cluster.remove_node(nodes[0], allow_graceful=False)
@@ -89,7 +90,7 @@ def test_a_cluster_that_is_lost_is_one_line_and_the_store_goes_on(
     out = tmp_path / "ray"
 
     def kill() -> None:
-        limit = time.monotonic() + 60
+        limit = time.monotonic() + PATIENCE
         while not list(out.glob("features/*.parquet")) and time.monotonic() < limit:
             time.sleep(0.05)
         if what == "every node":

@@ -15,6 +15,7 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
+from tests.patience import PATIENCE
 from toposcope.errors import InputError, SourceError
 from toposcope.probes.base import Measured, Probe
 from toposcope.probes.registry import weight_probes
@@ -128,7 +129,7 @@ def test_killed_anywhere_and_restarted(
         process = subprocess.Popen(
             command(runs, out, "--jobs", str(jobs)), stderr=subprocess.DEVNULL, start_new_session=True
         )
-        limit = time.monotonic() + 60
+        limit = time.monotonic() + PATIENCE
         while len(list(out.glob("features/*.parquet"))) < parts and process.poll() is None:
             assert time.monotonic() < limit
             time.sleep(0.01)
@@ -472,7 +473,7 @@ def test_processes_end_when_the_sweep_is_killed(runs: Path, tmp_path: Path) -> N
     sweep_ = subprocess.Popen(
         command(runs, out, "--jobs", "2"), stderr=subprocess.DEVNULL, start_new_session=True
     )
-    limit = time.monotonic() + 60
+    limit = time.monotonic() + PATIENCE
     while not list(out.glob("features/*.parquet")):
         assert time.monotonic() < limit
         assert sweep_.poll() is None

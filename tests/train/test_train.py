@@ -14,6 +14,7 @@ import pytest
 from safetensors import safe_open
 from safetensors.numpy import load_file
 
+from tests.patience import PATIENCE
 from toposcope.errors import InputError, SourceError
 from toposcope.recipes import load_training_recipe
 from toposcope.sources import layout
@@ -167,7 +168,7 @@ def test_killed_and_started_again_a_run_ends_with_the_same_bits(
     process = subprocess.Popen(
         [*_COMMAND, *options, "--out", str(cut), "--jobs", jobs], stderr=subprocess.DEVNULL
     )
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + PATIENCE
     while len(folder.checkpoint_steps()) < 5 and time.monotonic() < deadline:
         time.sleep(0.005)
     process.send_signal(signal.SIGKILL)

@@ -10,10 +10,16 @@ import pytest
 pytest.importorskip("playwright", reason="no driver of a browser: pip install playwright")
 from playwright.sync_api import expect, sync_playwright
 
+from tests.patience import PATIENCE
+
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 KEY = "neural_persistence/seed004/model/neural_persistence"
 
-pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="no chromium on the path: apt-get install chromium")
+expect.set_options(timeout=1000 * PATIENCE)  # the driver's own five seconds are a speed
+pytestmark = [
+    pytest.mark.browser,
+    pytest.mark.skipif(CHROMIUM is None, reason="no chromium on the path: apt-get install chromium"),
+]
 
 
 @pytest.fixture(scope="module")
@@ -36,6 +42,7 @@ def visit(browser, served):
 
     def go(path="/", width=1280):
         context = browser.new_context(viewport={"width": width, "height": 900})
+        context.set_default_timeout(1000 * PATIENCE)
         contexts.append(context)
         page = context.new_page()
         page.on(
@@ -112,7 +119,7 @@ def test_drill_downs_open_and_a_link_restores_the_view(visit, growing):
 def test_a_forecast_has_its_interval_its_cone_and_the_time_left(visit):
     page = visit()
     table = page.locator('[data-part="forecasts"] table')
-    expect(table).to_contain_text(re.compile(r"\d\.\d{3} \[\d\.\d{3}, \d\.\d{3}\]"), timeout=240_000)
+    expect(table).to_contain_text(re.compile(r"\d\.\d{3} \[\d\.\d{3}, \d\.\d{3}\]"))
     expect(table).to_contain_text("8.3 min")  # 2,000 steps of .25 s
     expect(page.locator('[data-panel="loss"]')).to_contain_text("Dashed beyond the last step: the forecast")
 

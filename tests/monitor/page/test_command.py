@@ -16,11 +16,16 @@ pytest.importorskip("playwright", reason="no driver of a browser: pip install pl
 pytest.importorskip("torch", reason="training needs torch: pip install torch")
 from playwright.sync_api import expect, sync_playwright
 
+from tests.patience import PATIENCE
+
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
-LIMIT = 240_000
+LIMIT = 1000 * PATIENCE
 """Milliseconds that a slow machine has for each thing that must appear."""
 
-pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="no chromium on the path: apt-get install chromium")
+pytestmark = [
+    pytest.mark.browser,
+    pytest.mark.skipif(CHROMIUM is None, reason="no chromium on the path: apt-get install chromium"),
+]
 
 
 def _command(*words):

@@ -13,6 +13,7 @@ import pytest
 from starlette.testclient import TestClient
 
 import toposcope as ts
+from tests.patience import PATIENCE
 from toposcope.analysis.findings import words
 from toposcope.cli.main import main
 from toposcope.cli.watch import PUBLISHED as PUBLISHED_BY_NAME
@@ -31,7 +32,7 @@ KEY = "neural_persistence/seed004/model/neural_persistence"
 MAP = "neural_persistence/seed004/matrix/neural_persistence"
 
 
-def _wait(check, seconds=20):
+def _wait(check, seconds=PATIENCE):
     end = time.monotonic() + seconds
     while not check():
         assert time.monotonic() < end, "it did not happen"
@@ -204,12 +205,12 @@ class _Stream:
     def __init__(self, served, since, *panels):
         asked = [("since", since), ("answered", 0), *(("panel", one) for one in panels)]
         query = urllib.parse.urlencode(asked)
-        self._answer = urllib.request.urlopen(f"{served}/events?{query}", timeout=20)
+        self._answer = urllib.request.urlopen(f"{served}/events?{query}", timeout=PATIENCE)
 
     def next(self, name):
         """Return content and size of the next event of a name."""
         event, size = "", 0
-        end = time.monotonic() + 20  # the stream says every 15 s that it is there
+        end = time.monotonic() + PATIENCE  # the stream says every 15 s that it is there
         for line in self._answer:
             assert time.monotonic() < end, f"no event {name}"
             size += len(line)
@@ -225,11 +226,15 @@ class _Stream:
 
 
 def _json(served, path):
-    return json.loads(urllib.request.urlopen(served + path, timeout=20).read())
+    return json.loads(urllib.request.urlopen(served + path, timeout=PATIENCE).read())
 
 
 def test_only_new_points_travel_and_only_of_open_panels(served, growing):
-    _wait(lambda: b"being read" not in urllib.request.urlopen(f"{served}/fragment/answer", timeout=20).read())
+    _wait(
+        lambda: (
+            b"being read" not in urllib.request.urlopen(f"{served}/fragment/answer", timeout=PATIENCE).read()
+        )
+    )
     shown = _json(served, "/panel/curves")
     ids = {trace["run"]: str(trace["id"]) for trace in shown["traces"]}
     stream = _Stream(served, shown["version"], "c:metrics///loss")
@@ -287,7 +292,7 @@ def test_the_page_answers_as_analyze_does_by_the_rules_it_is_given(growing):
     assert [part["answers"] for part in told["parts"]] == [words.paragraphs(one) for one in found]
     assert told != answers(growing.path, named_rules(""))
     with _client(growing, published="toposcope.nowhere:RULES") as made:
-        _wait(lambda: "the analysis broke off" in made.get("/fragment/answer").text, 240)  # another process
+        _wait(lambda: "the analysis broke off" in made.get("/fragment/answer").text)  # another process
 
 
 def test_the_audit_says_what_was_found_that_nothing_was_or_that_none_was_made(growing):

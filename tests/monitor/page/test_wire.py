@@ -8,12 +8,13 @@ import time
 
 import pytest
 
+from tests.patience import PATIENCE
 from toposcope.monitor.page.serve import HOST, bound, server
 
 
 def _status(port, request):
     """Send bytes, return the status of the answer, 0 where the connection was closed without one."""
-    with socket.create_connection((HOST, port), timeout=20) as wire:
+    with socket.create_connection((HOST, port), timeout=PATIENCE) as wire:
         wire.sendall(request)
         answer = b""
         while b"\r\n" not in answer:
