@@ -62,10 +62,10 @@ def check_range(blob: Blob, start: int, stop: int) -> None:
 
 
 def readable(name: str) -> str:
-    """Return a name as it can be written: bytes that are not UTF-8 as backslash and number.
+    r"""Return a name as it can be written: bytes that are not UTF-8 as backslash and number.
 
-    >>> readable("step_1"), readable("step_\\udcff")
-    ('step_1', 'step_\\\\xff')
+    >>> readable("step_1"), readable("step_\udcff")
+    ('step_1', 'step_\\xff')
     """
     try:
         name.encode()

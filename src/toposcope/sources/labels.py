@@ -20,7 +20,7 @@ _BARE = re.compile(r"(\d{1,15})")
 _TOKENS = re.compile(r"tokens[_\-=]?(\d{1,15})([KMBT]?)", re.I)
 _SEED = re.compile(r"[-_]seed[-_]?(\d{1,15})$", re.I)
 MAX_STEP = 10**15
-"""Steps are below it: names state at most 15 digits, and a number above 2^53 is no longer exact as a float."""
+"""Steps are below it: names state at most 15 digits, and above 2^53 a float is not exact."""
 _stated: ContextVar[re.Pattern[str] | None] = ContextVar("step_pattern", default=None)
 _MULTIPLE = {"": 1, "K": 10**3, "M": 10**6, "B": 10**9, "T": 10**12}
 
