@@ -70,7 +70,7 @@ def short_of(path: Path, files: tuple[Stamp, ...]) -> str | None:
         location = open_location(str(path / inner))
         if not isinstance(location, Folder):
             continue
-        for name, least in DistributedReader(location).extents().items():
+        for name, least in DistributedReader(location, weightless=True).extents().items():
             size = sizes.get((inner / name).as_posix(), 0)
             if size < least:
                 return f"{name} has {size} of {least} bytes"
