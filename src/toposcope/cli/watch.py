@@ -20,12 +20,13 @@ if TYPE_CHECKING:
     from toposcope.monitor.journal import Event
     from toposcope.monitor.losses import LossFile
     from toposcope.monitor.sidecar import Budget, Sidecar
+    from toposcope.monitor.sight import Sight
     from toposcope.monitor.sinks import Sink
     from toposcope.store import Store
 
 PUBLISHED = "toposcope.papers.published:PUBLISHED"
 """What `toposcope.analyze` hands down; by name, since the page answers in a process of its own."""
-_SHOWN = ("alarm", "notice", "segment", "vanished", "skipped", "waiting", "measured")
+_SHOWN = ("alarm", "notice", "segment", "vanished", "skipped", "unseen", "waiting", "measured")
 
 
 @click.command("watch")
@@ -251,23 +252,33 @@ class _Watch:
             time.sleep(self.rest)
             events += self.pass_once()
         alarms = [event for event in self.watchman.journal.read() if event.kind == "alarm"]
-        problems = _problems(events)
+        sight = self._sight()
+        problems = [*_problems(events), *sight.problems]
         if self.as_json:
             print_json(
                 {
-                    "answer": _answer(alarms, problems),
+                    "answer": sight.answer(alarms, problems),
                     "store": str(self.store.path),
                     "alarms": [_told(event) for event in alarms],
                     "problems": problems,
+                    **sight.told(),
                     "events": [_told(event) for event in events],
                     "false_alarms": self.watchman.stated(),
                 }
             )
         else:
-            click.echo(_answer(alarms, problems))
-            for event in [*alarms, *(event for event in events if event.kind != "alarm")]:
+            click.echo(sight.answer(alarms, problems))
+            for event in [*alarms, *(event for event in events if event.kind not in ("alarm", "unseen"))]:
                 _print(event)
+            for problem in sight.problems:
+                click.echo(f"not looked at: {problem}")
         return 1 if alarms or problems else 0
+
+    def _sight(self) -> Sight:
+        """Return what was looked at and what was not."""
+        from toposcope.monitor.sight import Sight
+
+        return Sight.of(self.store) if self.sidecar is None else self.sidecar.sight
 
     def go_on(self, pause: Callable[[float, float, float], float], every: float) -> None:
         """Pass after pass until interrupted, within the budget."""
@@ -280,16 +291,6 @@ class _Watch:
                 else:
                     _print(event)
             time.sleep(pause(time.process_time() - cpu, time.monotonic() - began, every))
-
-
-def _answer(alarms: list[Event], problems: list[str]) -> str:
-    if alarms:
-        latest = alarms[-1]
-        more = f", and {len(alarms) - 1} earlier" if len(alarms) > 1 else ""
-        return f"alarm: {latest.data['sentence']}{more}"
-    if problems:
-        return f"no alarm, but {len(problems)} problem{'s' * (len(problems) > 1)}: {problems[0]}"
-    return "no alarm"
 
 
 def _problems(events: list[Event]) -> list[str]:
@@ -307,7 +308,7 @@ def _problems(events: list[Event]) -> list[str]:
 
 
 def _told(event: Event) -> dict[str, object]:
-    data = {key: value for key, value in event.data.items() if key != "files"}
+    data = {key: value for key, value in event.data.items() if key not in ("files", "held")}
     return {"kind": event.kind, "run": event.run, "step": event.step, "at": event.at} | data
 
 
@@ -323,6 +324,8 @@ def _print(event: Event) -> None:
         what += "".join(f"; {why}" for why in data["problems"])
     if event.kind == "segment":
         what = f"goes on from an earlier checkpoint of {data['of']}"
-    click.echo(f"{event.kind}: {where}: {what}" if where else f"{event.kind}: {what}")
+    kind = "not looked at" if event.kind == "unseen" else event.kind
+    where = where or (data["place"] if event.kind == "unseen" and data["place"] not in what else "")
+    click.echo(f"{kind}: {where}: {what}" if where else f"{kind}: {what}")
     for line in data.get("culprits", [])[:5]:
         click.echo(f"    {line['name']}: {line['sentence']}")

@@ -3,19 +3,22 @@
 Saving is not over when the first file appears, nor when a tracker file moves. A checkpoint counts as complete
 when all of this holds:
 
-1. its tracker file has reached its step; one with a file per rank waits `patience` seconds for a tracker to
+1. its tracker file has reached its step; one with a file per rank waits `lag` seconds for a tracker to
    appear, since those trainers write one;
 2. it has as many files of every kind as all earlier complete checkpoints of its run have, or nothing has come
-   for `patience` seconds;
-3. names, sizes and times of its files have been the same for `rest` seconds;
+   for `patience` seconds, `lag` for files of ranks;
+3. names, sizes and times of its files have been the same for `rest` seconds, and its name is not that of a
+   file that is being written;
 4. its reader opens it: index and shards, archive directory and header agree with the sizes, and the files of
    a distributed checkpoint reach as far as its `.metadata` says.
+
+What is not complete is waited for. It is *stuck* once its files are old: then it is a problem, by name, and
+is still measured when it is completed after all. Nothing that can be seen is passed over without a word.
 """
 
 from __future__ import annotations
 
 import os
-import re
 import time
 from collections import Counter
 from collections.abc import Callable
@@ -23,24 +26,30 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from toposcope.errors import InputError
-from toposcope.sources.blobs import Folder, open_location
-from toposcope.sources.discover import Entry, Source, discover
-from toposcope.sources.distributed import METADATA, DistributedReader
+from toposcope.monitor.files import (
+    Stamp,
+    changed_at,
+    is_unfinished,
+    kinds_of,
+    short_of,
+    stamps,
+    tracker_step,
+    weights_alone,
+)
+from toposcope.sources.blobs import open_location
+from toposcope.sources.discover import Entry, Source, Unread, discover
+from toposcope.sources.labels import step_of, step_of_file
 from toposcope.types import Checkpoint
 
-TRACKERS = ("latest_checkpointed_iteration.txt", "latest", "latest.txt")
-"""Files beside checkpoints that name the last one saved: of Megatron-LM, DeepSpeed or GPT-NeoX, nanotron."""
+__all__ = ["LAG", "FolderLook", "Follower", "Sighting", "kinds_of", "stamps", "tracker_step"]
 
 RANKED = ("mp_rank_#", "layer_#-model_#", "checkpoint_metadata.json")
 """How files begin whose trainers (Megatron-LM, DeepSpeed, GPT-NeoX, nanotron) move a tracker when all are."""
 
-_LAST_NUMBER = re.compile(r"(\d+)\D*$")
-_NUMBERS = re.compile(r"\d+")
-_DEPTH = 16
-"""Folders inside one another that are looked into: nanotron has one for every part of a name."""
+LAG = 600.0
+"""Seconds for which a rank may lag behind the others, and after which what is not complete is stuck.
 
-Stamp = tuple[str, int, int, int]
-"""Name, size, modification time in nanoseconds and inode of one file."""
+torch.distributed gives up on a rank of a group by NCCL after so long."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +86,12 @@ class FolderLook:
     """Every checkpoint that is there and complete, reported now or before."""
     vanished: list[Checkpoint] = field(default_factory=list)
     """Checkpoints that were there at an earlier look, were never complete, and are gone."""
+    stuck: set[str] = field(default_factory=set)
+    """Those of `waiting` whose files are old."""
+    unread: list[Unread] = field(default_factory=list)
+    """Files and folders that cannot be looked at, and why."""
+    settling: bool = False
+    """Whether something has not rested yet, so that one more look after `rest` seconds says more."""
 
 
 class Follower:
@@ -90,8 +105,12 @@ class Follower:
         Seconds for which the files must not change.
     patience
         Seconds after which a checkpoint at rest counts although kinds of files that others have are missing.
+    lag
+        The same for files of ranks; and the age of files at which what is not complete is stuck.
     clock
         Seconds from any start, never going back.
+    now
+        Seconds since 1970, by which the age of files is told.
     """
 
     def __init__(
@@ -100,15 +119,19 @@ class Follower:
         *,
         rest: float = 5.0,
         patience: float = 60.0,
+        lag: float = LAG,
         clock: Callable[[], float] = time.monotonic,
+        now: Callable[[], float] = time.time,
     ) -> None:
         if rest < 0 or patience < rest:
             raise InputError(f"rest is {rest} and patience {patience} s; give 0 <= rest <= patience")
         self.folder = folder
-        self._rest, self._patience, self._clock = rest, patience, clock
+        self._rest, self._patience, self._lag = rest, patience, max(lag, rest)
+        self._clock, self._now = clock, now
         self._since: dict[str, tuple[tuple[Stamp, ...], float]] = {}
         self._reported: dict[str, tuple[Stamp, ...]] = {}
         self._open: dict[str, Checkpoint] = {}
+        self._odd: dict[Unread, float] = {}
         self._kinds: dict[str, Counter[str]] = {}
         self.sources: dict[str, Source] = {}
         """The runs of the latest look, by name."""
@@ -118,39 +141,64 @@ class Follower:
         self._report(checkpoint, files, FolderLook())
 
     def look(self) -> FolderLook:
-        """List the folder once and return what is new."""
+        """List the folder once and return what is new, what is waited for and what cannot be looked at."""
         found = FolderLook()
         present: dict[str, Checkpoint] = {}
-        for entry in self._entries():
+        for entry in self._entries(found):
             checkpoint = entry.checkpoint
             present[checkpoint.uri] = checkpoint
-            files = stamps(Path(checkpoint.uri))
+            files = _files(checkpoint)
             if files == self._reported.get(checkpoint.uri):
                 found.complete.add(checkpoint.uri)
                 continue
-            why = self._why_not(entry, files)
+            why = self._why_not(entry, files, found)
             if why is None:
                 self._report(checkpoint, files, found)
                 found.complete.add(checkpoint.uri)
             else:
                 self._open[checkpoint.uri] = checkpoint
                 found.waiting[checkpoint.uri] = why
-        for uri in [uri for uri in self._open if uri not in present]:
-            found.vanished.append(self._open.pop(uri))
-            self._since.pop(uri, None)
-        for uri in self._reported.keys() - present.keys() if present else ():
-            del self._reported[uri]  # what a trainer has rotated away is no longer known
+                if self._is_stuck(checkpoint, files):
+                    found.stuck.add(checkpoint.uri)
+        self._let_go(present, found)
         # By step: what lies there at one moment is one series, whatever order a copy wrote it in.
         found.ready.sort(key=lambda sighting: (sighting.checkpoint.run, sighting.checkpoint.step))
         return found
 
-    def _entries(self) -> list[Entry]:
+    def _let_go(self, present: dict[str, Checkpoint], found: FolderLook) -> None:
+        """Forget what is no longer there; what never was complete is lost, unless it has another name now."""
+        here = {(at.run, at.step) for at in present.values()}
+        for uri, at in [(uri, at) for uri, at in self._open.items() if uri not in present]:
+            if os.path.lexists(uri):
+                continue  # its folder cannot be read, and is told
+            del self._open[uri]
+            left, _ = self._since.pop(uri, ((), 0.0))
+            removed = uri in self._reported and set(left) <= set(self._reported[uri])
+            if not removed and (at.run, at.step) not in here and self.folder.exists():
+                found.vanished.append(at)
+        for uri in self._reported.keys() - present.keys() if present else ():
+            if not os.path.lexists(uri):
+                del self._reported[uri]  # what a trainer has rotated away is no longer known
+
+    def _entries(self, found: FolderLook) -> list[Entry]:
+        unread: list[Unread] = []
         try:
-            sources = discover(open_location(str(self.folder)))
-        except (InputError, OSError):
-            return []  # nothing there yet, or nothing that can be told apart yet
-        self.sources = {source.run.run: source for source in sources}
+            sources = discover(open_location(str(self.folder)), unread)
+        except (InputError, OSError) as error:
+            sources = []  # nothing there yet, or nothing that can be told apart yet
+            if not unread and self.folder.exists() and _holds_something(self.folder):
+                unread = [Unread(str(self.folder), str(error))]
+        self._tell_odd(unread, found)
+        if sources:
+            self.sources = {source.run.run: source for source in sources}
         return [entry for source in sources for entry in source.entries]
+
+    def _tell_odd(self, unread: list[Unread], found: FolderLook) -> None:
+        """Tell what cannot be read once it has been so for `rest` seconds: it may be on its way."""
+        now = self._clock()
+        self._odd = {one: self._odd.get(one, now) for one in unread}
+        found.unread = [one for one, since in self._odd.items() if now - since >= self._rest]
+        found.settling |= len(found.unread) < len(self._odd)
 
     def _report(self, checkpoint: Checkpoint, files: tuple[Stamp, ...], found: FolderLook) -> None:
         self._reported[checkpoint.uri] = files
@@ -160,85 +208,57 @@ class Follower:
         self._kinds[checkpoint.run] = self._kinds.get(checkpoint.run, kinds) & kinds
         found.ready.append(Sighting(checkpoint, files))
 
-    def _why_not(self, entry: Entry, files: tuple[Stamp, ...]) -> str | None:
+    def _why_not(self, entry: Entry, files: tuple[Stamp, ...], found: FolderLook) -> str | None:
         """Return why a checkpoint is not complete; None when it is."""
         uri, now = entry.checkpoint.uri, self._clock()
         known, since = self._since.get(uri, (None, now))
         if known != files:
             self._since[uri] = (files, now)
             since = now
+        if is_unfinished(Path(uri).name):
+            return "its name says that it is being written"
+        if uri in self._reported and set(files) < set(self._reported[uri]):
+            return "it is being removed"
         tracked = tracker_step(Path(uri).parent)
         if tracked is not None and tracked < entry.checkpoint.step:
             return f"the tracker says step {tracked}"
         if now - since < self._rest:
+            found.settling = True
             return f"changed less than {self._rest:g} s ago"
+        quiet = max(now - since, self._now() - changed_at(Path(uri), files))
         kinds = kinds_of(files)
         missing = self._kinds.get(entry.checkpoint.run, Counter()) - kinds
-        if now - since < self._patience:
-            if missing:
-                return f"lacks {min(missing)}, which earlier checkpoints have"
-            if tracked is None and any(kind.startswith(RANKED) for kind in kinds):
-                return "no tracker file says that it is whole"
+        ranked = any(kind.startswith(RANKED) for kind in kinds)
+        if missing and quiet < (self._lag if ranked else self._patience):
+            return f"lacks {min(missing)}, which earlier checkpoints have"
+        if tracked is None and ranked and quiet < self._lag:
+            return "no tracker file says that it is whole"
         try:
             entry.open().infos()
             return short_of(Path(uri), files)
         except (InputError, OSError) as error:
-            return str(error)
+            return " ".join(str(error).split())
+
+    def _is_stuck(self, checkpoint: Checkpoint, files: tuple[Stamp, ...]) -> bool:
+        """Return whether what is not complete is old; a folder of other files than checkpoints is none."""
+        known, uri = self._kinds.get(checkpoint.run), Path(checkpoint.uri)
+        if files and known and not known & kinds_of(files):
+            return False
+        written = max((at for _, _, at, _ in files), default=0) / 1e9 or changed_at(uri, files)
+        return self._now() - written >= self._lag
 
 
-def short_of(path: Path, files: tuple[Stamp, ...]) -> str | None:
-    """Return which file of a distributed checkpoint has not all its bytes yet; None for other formats."""
-    sizes = {name: size for name, size, _, _ in files}
-    for inner in (Path(name).parent for name in sizes if Path(name).name == METADATA):
-        location = open_location(str(path / inner))
-        if not isinstance(location, Folder):
-            continue
-        for name, least in DistributedReader(location).extents().items():
-            size = sizes.get((inner / name).as_posix(), 0)
-            if size < least:
-                return f"{name} has {size} of {least} bytes"
-    return None
+def _files(checkpoint: Checkpoint) -> tuple[Stamp, ...]:
+    """Return the stamps of a checkpoint's files; of a folder that is no step's, those of its weights."""
+    path = Path(checkpoint.uri)
+    found = stamps(path)
+    stated = step_of(path.name) if path.is_dir() else step_of_file(path.stem)
+    return found if stated is not None or not path.is_dir() else weights_alone(found)
 
 
-def stamps(path: Path) -> tuple[Stamp, ...]:
-    """Return the stamps of a file, or of all files under a folder, by name; what is gone is left out."""
-    if not path.is_dir():
-        return tuple(_stamp(path, path.name))
-    found: list[Stamp] = []
-    for folder, folders, files in os.walk(path):
-        depth = len(Path(folder).relative_to(path).parts)
-        folders[:] = sorted(folders) if depth < _DEPTH else []
-        for name in sorted(files):
-            full = Path(folder) / name
-            found += _stamp(full, full.relative_to(path).as_posix())
-    return tuple(found)
-
-
-def _stamp(path: Path, name: str) -> list[Stamp]:
+def _holds_something(folder: Path) -> bool:
+    """Return whether anything but hidden files lies in a folder."""
     try:
-        status = path.stat()
+        return any(not name.startswith(".") for name in os.listdir(folder))
     except OSError:
-        return []
-    return [(name, status.st_size, status.st_mtime_ns, status.st_ino)]
-
-
-def kinds_of(files: tuple[Stamp, ...]) -> Counter[str]:
-    """Count the names of the files with every number as `#`, so that it does not matter which step or rank.
-
-    >>> kinds_of((("rng_state_0.pth", 1, 0, 0), ("model.safetensors", 1, 0, 0), ("rng_state_1.pth", 1, 0, 0)))
-    Counter({'rng_state_#.pth': 2, 'model.safetensors': 1})
-    """
-    return Counter(_NUMBERS.sub("#", name) for name, _, _, _ in files)
-
-
-def tracker_step(folder: Path) -> int | None:
-    """Return the step that a tracker file in `folder` names; None without one, or where it names none."""
-    for name in TRACKERS:
-        try:
-            text = (folder / name).read_text(encoding="utf-8")[:200].strip()
-        except (OSError, UnicodeDecodeError):
-            continue
-        number = _LAST_NUMBER.search(text)
-        if number is not None:
-            return int(number.group(1))
-    return None
+        return True

@@ -7,6 +7,7 @@ readers skip it, and the next writer begins a new one after it.
 from __future__ import annotations
 
 import bisect
+import errno
 import json
 import math
 import os
@@ -20,7 +21,10 @@ from typing import Any
 FOLDER = "watch"
 """The folder of a store that holds its journal and what is held of the trainer's files."""
 
-KINDS = ("started", "measured", "waiting", "vanished", "skipped", "segment", "metrics", "alarm", "notice")
+KINDS = (
+    "started", "measured", "waiting", "unseen", "vanished", "skipped", "segment", "metrics", "alarm",
+    "notice",
+)  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,10 +95,14 @@ class Journal:
         self._last = max(self._last + 1, time.time_ns())
         event = Event(self._last, kind, run, step, data)
         handle = os.open(self.path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
+        line = event.line().encode()
+        self._sealed = False
         try:
-            os.write(handle, event.line().encode())
+            if os.write(handle, line) < len(line):  # the next writer ends the torn line
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(self.path))
         finally:
             os.close(handle)
+        self._sealed = True
         return event
 
     def read(self, since: int = 0) -> list[Event]:

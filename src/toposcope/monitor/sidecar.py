@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import errno
 import fcntl
 import os
 import re
@@ -18,20 +19,22 @@ from pathlib import Path
 
 from toposcope.errors import InputError
 from toposcope.monitor.audits import FolderAudit
-from toposcope.monitor.follow import Follower, Sighting
+from toposcope.monitor.follow import FolderLook, Follower, Sighting
 from toposcope.monitor.growing import GrowingSeries, Measurer, Turn, opened, take_turn
-from toposcope.monitor.hold import Held, hold
+from toposcope.monitor.hold import Held, as_stamps, hold
 from toposcope.monitor.journal import FOLDER, Event, Journal
 from toposcope.monitor.losses import LossCopy, LossFile
 from toposcope.monitor.segments import Segments
+from toposcope.monitor.sight import Sight, Unseeing
 from toposcope.probes.base import Probe
 from toposcope.sources.discover import Entry, Source
+from toposcope.sources.labels import step_of, step_of_file
 from toposcope.store import Store
 from toposcope.types import Checkpoint
 
 _LOOSE, _PACKED = 64, 256
 """Checkpoints after which the store's files are joined, and units of a file that is then left alone."""
-_SETTLING = re.compile(r"changed less than")
+_FULL = (errno.ENOSPC, errno.EDQUOT)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,6 +65,7 @@ class _Last:
     """The latest checkpoint of a segment, with what is held of it for the next one."""
 
     checkpoint: Checkpoint
+    content: str
     held: Held | None = None
 
 
@@ -116,8 +120,8 @@ class Sidecar:
         self._losses = LossCopy(store)
         self._audit = FolderAudit(follower, store)
         self._held_in = store.path / FOLDER / "held"
-        self._waiting: dict[str, str] = {}
-        self._settling = False
+        self._unseen = Unseeing()
+        self._settling, self._newest = False, True
         self._loose = 0
         self._state = _State()
         for event in self.journal.read():
@@ -128,35 +132,75 @@ class Sidecar:
     def look(self) -> list[Event]:
         """Look once, measure what is new, and return what happened."""
         found = self._follower.look()
+        self._settling = found.settling
         early = self._copy_losses(begun=False)
-        events = self._tell_waiting(found.waiting)
+        events = self._tell_waiting(found)
         events += [
             self.journal.append("vanished", at.run, at.step, why="gone before it was complete")
             for at in found.vanished
         ]
-        for sighting, held in [(sighting, hold(sighting, self._held_in)) for sighting in found.ready]:
-            at = sighting.checkpoint
-            if held is None:
-                events.append(self.journal.append("vanished", at.run, at.step, why="gone before it was held"))
-            else:
-                events += self._take(sighting, held)
+        ready = [(sighting, self._hold(sighting)) for sighting in found.ready]
+        for number, (sighting, held) in enumerate(ready, 1):
+            events += self._take_or_tell(sighting, held, newest=number == len(ready))
         events += early + self._copy_losses()
+        self._unseen.faulty = {uri: why for uri, why in self._unseen.faulty.items() if uri in found.complete}
+        self._unseen.take({one.place: one.why for one in found.unread}, found.waiting, frozenset(found.stuck))
+        events += [self.journal.append("unseen", place=one.place, why=one.why) for one in self._unseen.new()]
         self._audit.look(found.complete)
         self._compact()
         return events
 
     @property
     def settling(self) -> bool:
-        """Whether the latest look saw a checkpoint whose files had not rested yet."""
+        """Whether the latest look saw something that had not rested yet."""
         return self._settling
 
-    def _tell_waiting(self, waiting: dict[str, str]) -> list[Event]:
-        """Record why a checkpoint is not complete, once for each reason; settling ones go without."""
-        new = {uri: why for uri, why in waiting.items() if not _SETTLING.match(why)}
-        self._settling = len(new) < len(waiting)
-        changed = {uri: why for uri, why in new.items() if self._waiting.get(uri) != why}
-        self._waiting = new
+    @property
+    def sight(self) -> Sight:
+        """What was looked at up to now, and what the latest look could not look at."""
+        return Sight.of(self.store, self._unseen.now)
+
+    def _tell_waiting(self, found: FolderLook) -> list[Event]:
+        """Record why a checkpoint is not complete, once for each reason, unless it settles or is stuck."""
+        new = {
+            uri: why
+            for uri, why in found.waiting.items()
+            if uri not in found.stuck and not why.startswith("changed less")
+        }
+        changed = {uri: why for uri, why in new.items() if self._unseen.waiting.get(uri) != why}
+        self._unseen.waiting = new
         return [self.journal.append("waiting", uri=uri, why=why) for uri, why in changed.items()]
+
+    def _hold(self, sighting: Sighting) -> Held | None:
+        """Keep a checkpoint: a copy where its name states no step, since the next one is written over it."""
+        name = sighting.path.name
+        stated = step_of(name) if sighting.path.is_dir() else step_of_file(sighting.path.stem)
+        return hold(sighting, self._held_in, copy=stated is None)
+
+    def _take_or_tell(self, sighting: Sighting, held: Held | None, *, newest: bool) -> list[Event]:
+        """Measure one checkpoint; what goes wrong with it ends no watch of the others."""
+        at = sighting.checkpoint
+        if held is None:
+            if sighting.path.exists():  # written again this moment: it comes again
+                self._settling = True
+                return []
+            return [self.journal.append("vanished", at.run, at.step, why="gone before it was held")]
+        try:
+            self._newest = newest
+            events = self._take(sighting, held)
+        except Exception as error:
+            if isinstance(error, OSError) and error.errno in _FULL:
+                raise
+            held.release()
+            self._series.only = None
+            return [self._skip(sighting, _line(error) or type(error).__name__)]
+        return events
+
+    def _skip(self, sighting: Sighting, why: str) -> Event:
+        """Record a checkpoint that cannot be measured: a problem for as long as its files lie there."""
+        at = sighting.checkpoint
+        self._unseen.faulty[at.uri] = why
+        return self.journal.append("skipped", at.run, at.step, why=why, fault=True, **_files(sighting))
 
     def _take(self, sighting: Sighting, held: Held) -> list[Event]:
         """Measure one checkpoint that is held."""
@@ -168,9 +212,10 @@ class Sidecar:
             content = self._series.whole_hash(own)
         except (InputError, OSError) as error:
             held.release()
-            return [self.journal.append("skipped", own.run, own.step, why=_line(error), **_files(sighting))]
+            return [self._skip(sighting, _line(error))]
         finally:
             self._series.drop(own)
+        self._unseen.faulty.pop(own.uri, None)
         at = self._state.segments.name(own, content=content, written=sighting.written)
         if at is None:
             held.release()
@@ -194,7 +239,7 @@ class Sidecar:
 
     def _measure(self, sighting: Sighting, at: Checkpoint, held: Held, content: str) -> Event:
         last = self._state.last.get(at.run)
-        before = self._before(at, last, self._follower.sources[sighting.checkpoint.run])
+        before, lost = self._before(at, last, self._follower.sources[sighting.checkpoint.run])
         turn = self._turn(at)
         self._series.only = turn.names
         began = time.perf_counter()
@@ -202,6 +247,8 @@ class Sidecar:
             self._series, at, before, first=last is None, partly=turn.names is not None
         )
         self._series.only = None
+        if self._newest and not held.linked:  # no link can be made there: the next one needs a copy
+            held = hold(sighting, self._held_in, copy=True) or held
         event = self.journal.append(
             "measured",
             at.run,
@@ -215,22 +262,35 @@ class Sidecar:
             sampled=turn.names,
             turn=turn.start,
             after=self._state.starts[at.run],
-            held=str(held.path) if held.linked else None,
-            problems=[*outcome.told(), *(f.note for f in outcome.failures)],
+            held=held.noted(),
+            problems=[*lost, *outcome.told(), *(f.note for f in outcome.failures)],
             **_files(sighting),
         )
         self._loose += 1
-        self._keep(at, held)
+        self._keep(at, content, held)
         return event
 
-    def _before(self, at: Checkpoint, last: _Last | None, source: Source) -> Checkpoint | None:
-        """Return the checkpoint before this one, if what was held of it is still there."""
+    def _before(
+        self, at: Checkpoint, last: _Last | None, source: Source
+    ) -> tuple[Checkpoint | None, list[str]]:
+        """Return the checkpoint before this one, if it is still what was measured; else say that not."""
         if last is None or last.checkpoint.step > at.step:
-            return None
+            return None, []
         before = last.checkpoint
-        if before not in self._series and last.held is not None and last.held.path.exists():
-            self._series.add(before, source, Entry(before, opened(last.held.path)))  # after a restart
-        return before if before in self._series else None
+        if last.held is not None and last.held.path.exists():
+            self._series.add(before, source, Entry(before, opened(last.held.path)))
+            if last.held.is_whole() or self._holds(before, last.content):
+                return before, []
+        self._series.drop(before)
+        why = "its files were changed or removed before they could be kept"
+        return None, [f"not compared with step {before.step}: {why}"]
+
+    def _holds(self, at: Checkpoint, content: str) -> bool:
+        """Return whether files with other stamps, as after `touch`, hold the same weights."""
+        try:
+            return self._series.whole_hash(at) == content
+        except (InputError, OSError):
+            return False
 
     def _turn(self, at: Checkpoint) -> Turn:
         turn = take_turn(
@@ -239,7 +299,7 @@ class Sidecar:
         self._state.turn[at.run] = turn.start
         return turn
 
-    def _keep(self, at: Checkpoint, held: Held) -> None:
+    def _keep(self, at: Checkpoint, content: str, held: Held) -> None:
         """Keep the newest checkpoint of a segment for the next one, and let the one before it go."""
         last = self._state.last.get(at.run)
         if last is not None and last.checkpoint.step > at.step:
@@ -256,11 +316,12 @@ class Sidecar:
             if other.held is not None:
                 other.held.release()
                 other.held = None
-        self._state.last[at.run] = _Last(at, held)
+        self._state.last[at.run] = _Last(at, content, held)
 
     def _copy_losses(self, *, begun: bool = True) -> list[Event]:
         """Copy what the logs have new; first, before what lies there is measured, of new runs alone."""
         events = []
+        unreadable: dict[str, str] = {}
         for name, source in self._follower.sources.items():
             past = self._state.segments.of(name)
             if len(past) and not begun:
@@ -268,13 +329,16 @@ class Sidecar:
             segment = past.newest if len(past) else name
             try:
                 history = source.metrics()
-            except (InputError, OSError):
-                continue  # being written
+            except (InputError, OSError) as error:
+                unreadable[name] = _line(error)  # or being written
+                continue
             if self._loss_file is not None:
                 history = self._loss_file.joined(history, name)
             span = self._losses.copy(history, segment, after=self._state.starts.get(segment, -1))
             if span is not None:
                 events.append(self.journal.append("metrics", segment, first=span[0], last=span[1]))
+        if begun:
+            self._unseen.losses = unreadable
         return events
 
     def _compact(self) -> None:
@@ -289,8 +353,12 @@ class Sidecar:
         if event.kind not in ("measured", "skipped") or event.step is None:
             return
         own = Checkpoint(str(data.get("of", event.run)), event.step, uri=data["uri"])
-        files = tuple((str(a), int(b), int(c), int(d)) for a, b, c, d in data["files"])
+        files = as_stamps(data["files"])
         self._follower.restore(own, files)
+        if event.kind == "skipped" and data.get("fault"):
+            self._unseen.faulty[own.uri] = str(data["why"])
+        else:
+            self._unseen.faulty.pop(own.uri, None)
         if event.kind == "skipped":
             return
         past = self._state.segments.of(own.run)
@@ -301,8 +369,8 @@ class Sidecar:
         last = self._state.last.get(event.run)
         if last is not None and last.checkpoint.step > event.step:
             return
-        held = Held(Path(data["held"]), linked=True) if data["held"] else None
-        self._state.last[event.run] = _Last(at, held)
+        held = Held.of(data["held"], files)
+        self._state.last[event.run] = _Last(at, data["content"], held)
 
     def _drop_links(self) -> None:
         """Remove links that a killed process left, but for the latest checkpoint of each segment."""

@@ -50,7 +50,10 @@ def audit(series: Series, *, cheap: bool = False, quiet: bool = True) -> list[Au
         found += _metrics(series, run)
     order = {run: index for index, run in enumerate(series.names)}
     found = together(found, lambda finding: finding.fault)
-    return sorted(found, key=lambda f: (order[f.run], -1 if f.step is None else f.step, f.fault, f.tensor))
+    return sorted(
+        found,
+        key=lambda f: (order.get(f.run, len(order)), -1 if f.step is None else f.step, f.fault, f.tensor),
+    )
 
 
 PATH_FAULTS = ("off-path", "jump", "out-of-order")

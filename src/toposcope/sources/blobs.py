@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import io
 import os
-from pathlib import Path, PurePosixPath
+from collections.abc import Callable
+from pathlib import Path, PurePosixPath, PureWindowsPath
 from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
@@ -60,10 +61,32 @@ def check_range(blob: Blob, start: int, stop: int) -> None:
         )
 
 
+def readable(name: str) -> str:
+    r"""Return a name as it can be written: bytes that are not UTF-8 as backslash and number.
+
+    >>> readable("step_1"), readable("step_\udcff")
+    ('step_1', 'step_\\xff')
+    """
+    try:
+        name.encode()
+    except UnicodeEncodeError:
+        return name.encode("utf-8", "surrogateescape" if _escapes(name) else "replace").decode(
+            "utf-8", "backslashreplace"
+        )
+    return name
+
+
+def _escapes(name: str) -> bool:
+    """Return whether what is not UTF-8 in a name are bytes of a file's name."""
+    return all(0xDC80 <= ord(letter) <= 0xDCFF for letter in name if 0xD800 <= ord(letter) <= 0xDFFF)
+
+
 def check_name(label: str, name: str) -> str:
     """Return `name` when it is a plain relative path inside its folder, else refuse it."""
     path = PurePosixPath(name)
-    bad = not name or "\\" in name or "\0" in name or ":" in name
+    if readable(name) != name:
+        raise SourceError(f"{label}/{readable(name)}: its name is not UTF-8; rename it")
+    bad = not name or "\\" in name or "\0" in name or bool(PureWindowsPath(name).drive)
     if bad or path.is_absolute() or ".." in path.parts:
         raise SourceError(
             f"{label}: {name!r} points outside its folder; refused: use names relative to the folder"
@@ -136,19 +159,31 @@ class LocalFolder:
         return [
             entry.name
             for entry in self._entries()
-            if entry.is_file() or (entry.is_symlink() and not entry.is_dir())
+            if _is(entry.is_file) or (entry.is_symlink() and not _is(entry.is_dir))
         ]
 
     def folders(self) -> list[str]:
         """Return the names of the folders in the folder itself, sorted."""
-        return [entry.name for entry in self._entries() if entry.is_dir()]
+        return [entry.name for entry in self._entries() if _is(entry.is_dir)]
+
+    def lost(self, *, links: bool = True) -> dict[str, str]:
+        """Return what is neither a file nor a folder, and why; only the `links` among it by default."""
+        found = {}
+        for entry in self._entries():
+            if _is(entry.is_file) or _is(entry.is_dir) or (links and not entry.is_symlink()):
+                continue
+            where = f"{self.label}/{readable(entry.name)}"
+            what = "is a link that leads to no file or folder" if entry.is_symlink() else "is no regular file"
+            found[readable(entry.name)] = f"{where}: {what}; remove it, or bring back what it stood for"
+        return found
 
     def _inside(self, name: str) -> Path:
         path = self.path / check_name(self.label, name)
         real = Path(os.path.realpath(path))
         if not any(real.is_relative_to(root) for root in self._roots):
             raise SourceError(
-                f"{path}: is a link to {real}, outside the folder that was opened; open its target instead"
+                f"{path}: is a link to {real}, outside the folder that was opened; "
+                "give its target beside it, or open it alone"
             )
         return path
 
@@ -159,6 +194,14 @@ class LocalFolder:
     def sub(self, name: str) -> LocalFolder:
         """Return the folder of that name."""
         return LocalFolder(self._inside(name), self._roots)
+
+
+def _is(asked: Callable[[], bool]) -> bool:
+    """Ask an entry of a folder what it is; a link that leads round in circles is nothing."""
+    try:
+        return asked()
+    except OSError:
+        return False
 
 
 def _roots(path: Path) -> tuple[Path, ...]:
@@ -246,6 +289,8 @@ def _remote(label: str, call: Any, *arguments: Any, **options: Any) -> Any:
 def open_location(uri: str) -> Folder | Blob:
     """Open a path or an fsspec address as a folder or as a file."""
     if "://" not in uri:
+        if readable(uri) != uri:
+            raise SourceError(f"{readable(uri)}: this name is not UTF-8; rename it")
         path = Path(uri).expanduser()
         if not path.exists():
             raise SourceError(f"{uri}: there is no such file or folder; check the path")
@@ -267,7 +312,7 @@ def read_text(blob: Blob) -> str:
             f"{blob.label}: {blob.size} bytes is too large for a text file; is it the right file?"
         )
     try:
-        return blob.read(0, blob.size).tobytes().decode("utf-8")
+        return blob.read(0, blob.size).tobytes().decode("utf-8").removeprefix("\ufeff")
     except UnicodeDecodeError as error:
         raise SourceError(f"{blob.label}: is not UTF-8 text (byte {error.start}); fetch it again") from error
 

@@ -4,21 +4,31 @@ from __future__ import annotations
 
 import dataclasses
 import json
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
-from pathlib import PurePath
+import os
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pandas as pd
 
 from toposcope.errors import SourceError
 from toposcope.sources import history
-from toposcope.sources.blobs import Blob, Folder
-from toposcope.sources.formats import config_of, folder_format, is_weights_file, open_checkpoint, open_file
-from toposcope.sources.labels import stated_pattern, step_of, step_of_file, tokens_of
+from toposcope.sources.blobs import Blob, Folder, LocalFolder, readable
+from toposcope.sources.entries import (
+    Entry,
+    Source,
+    Unread,
+    base_name,
+    is_checkpoint,
+    labelled,
+    open_folder,
+    rename,
+    with_own_tokens,
+    with_tokens,
+)
+from toposcope.sources.formats import config_of, is_weights_file, open_file
+from toposcope.sources.labels import checked_step, stated_pattern, step_of, step_of_file, tokens_of
 from toposcope.sources.lightning import CHECKPOINTS, is_lightning, lightning_facts, lightning_metrics
-from toposcope.sources.reader import Reader, read_json, step_in
-from toposcope.sources.sharded import is_shard
+from toposcope.sources.reader import read_json, step_in
 from toposcope.sources.trainer_state import (
     TRAINER_STATE,
     losses_of,
@@ -27,6 +37,8 @@ from toposcope.sources.trainer_state import (
     training_facts,
 )
 from toposcope.types import Checkpoint, Run
+
+__all__ = ["Entry", "Source", "Unread", "base_name", "discover", "open_folder", "rename"]
 
 MAX_DEPTH = 3
 GENERIC = frozenset(
@@ -46,47 +58,22 @@ GENERIC = frozenset(
 """File names that say nothing about the run: the folder's name stands for it."""
 
 
-@dataclass(frozen=True, slots=True)
-class Entry:
-    """A checkpoint and how to open it."""
-
-    checkpoint: Checkpoint
-    open: Callable[[], Reader]
-    release: Callable[[], None] = lambda: None
-    """What to do when the checkpoint is no longer needed (fetched files are removed)."""
-    hold: Callable[[], None] = lambda: None
-    """Keep what is fetched until `release` has been called once more."""
-    identity: Callable[[], Mapping[str, str]] | None = None
-    """The files' hashes, where they are known without reading the files."""
-    module: Any = None
-    """The module itself, where the checkpoint is one in memory."""
-
-
-@dataclass(frozen=True, slots=True)
-class Source:
-    """One run: who it is, its checkpoints, its loss history and its model's configuration."""
-
-    run: Run
-    entries: tuple[Entry, ...]
-    metrics: Callable[[], pd.DataFrame]
-    config: Mapping[str, Any] = field(default_factory=dict)
-    raw_steps: Callable[[], list[int]] = list
-    """The steps of the loss history as it has them, unsorted."""
-    facts: Callable[[], Mapping[str, Any]] = dict
-    """What the trainer's own state says of the run: steps planned and done, batch size, tokens, FLOP."""
-
-
-def discover(location: Folder | Blob) -> list[Source]:
+def discover(location: Folder | Blob, unread: list[Unread] | None = None) -> list[Source]:
     """Return the runs that a folder or a file holds.
+
+    One odd folder beside the runs hides none of them: it is added to `unread`, by name, with what is wrong.
 
     Raises
     ------
     SourceError
-        When there is no checkpoint.
+        When there is no checkpoint that can be read.
     """
     if not isinstance(location, Folder):
         return [_one_file(location)]
-    found = _runs(location, 0)
+    unread = [] if unread is None else unread
+    found = _runs(location, 0, unread)
+    if not found and unread:
+        raise SourceError(unread[0].why)
     if not found:
         raise SourceError(
             f"{location.label}: holds no checkpoint; expected a toposcope run, step_*.pt files, step "
@@ -94,20 +81,6 @@ def discover(location: Folder | Blob) -> list[Source]:
             "a model folder, or folders of these"
         )
     return found
-
-
-def base_name(label: str) -> str:
-    """Return the last part of a path or address, resolved where it is '.'."""
-    plain = label.split("?")[0].rstrip("/")
-    if "://" not in plain:
-        return PurePath(plain).name if PurePath(plain).name not in ("", "..") else _resolved(plain)
-    return plain.rsplit("/", 1)[-1]
-
-
-def _resolved(path: str) -> str:
-    from pathlib import Path
-
-    return Path(path or ".").resolve().name
 
 
 def _parent_name(label: str) -> str:
@@ -124,7 +97,7 @@ def _one_file(blob: Blob) -> Source:
     step = step_of_file(stem)
     run = _parent_name(blob.label) if step is not None or stem in GENERIC else stem
     if step is None:
-        step = step_in(open_file(blob).facts())
+        step = checked_step(step_in(open_file(blob).facts()), blob.label)
     checkpoint = Checkpoint(run, step, tokens_of(stem), blob.label)
     return Source(Run(run, uri=blob.label), (Entry(checkpoint, lambda: open_file(blob)),), history.empty)
 
@@ -143,33 +116,77 @@ def _stepless(label: str, names: Sequence[str]) -> str:
     )
 
 
-def _runs(folder: Folder, depth: int) -> list[Source]:
+def _runs(folder: Folder, depth: int, unread: list[Unread]) -> list[Source]:
     files = folder.files()
+    foreign = None
     if "run.json" in files:
-        trained = _toposcope_run(folder)
-        if not trained.entries and not depth:
-            raise SourceError(f"{folder.label}: this run has no checkpoint yet; train it further")
-        return [trained] if trained.entries else []
+        content = read_json(folder.open("run.json"))
+        if isinstance(content, dict) and isinstance(content.get("run"), str):
+            trained = _toposcope_run(folder, content, unread)
+            if not trained.entries and not depth:
+                raise SourceError(f"{folder.label}: this run has no checkpoint yet; train it further")
+            return [trained] if trained.entries else []
+        foreign = SourceError(f"{folder.label}/run.json: does not describe a run; remove it or correct it")
     if is_lightning(folder):
-        inner = _runs(folder.sub(CHECKPOINTS), depth + 1)
+        inner = _runs(folder.sub(CHECKPOINTS), depth + 1, unread)
         return [_of_lightning(folder, inner[0])] if len(inner) == 1 else inner
-    labelled = _labelled(folder, base_name(folder.label))
-    if labelled:
-        return [_series(folder, labelled)]
-    if _is_checkpoint(folder):
+    found = labelled(folder, base_name(folder.label), unread)
+    if found:
+        return [_series(folder, found)]
+    if is_checkpoint(folder):
         return [_one_folder(folder)]
     weights = [name for name in files if is_weights_file(name)]
     if weights:
         raise SourceError(_stepless(folder.label, weights))
-    if depth == MAX_DEPTH:
-        return []
-    found = [
-        source
-        for name in folder.folders()
-        if _may_hold_runs(name)
-        for source in _runs(folder.sub(name), depth + 1)
-    ]
-    return _unique(found, folder)
+    inside = [] if depth == MAX_DEPTH else _runs_inside(folder, depth, unread)
+    if foreign is not None and not inside:
+        raise foreign  # another program's, and nothing beside it that is known
+    return inside
+
+
+def _runs_inside(folder: Folder, depth: int, unread: list[Unread]) -> list[Source]:
+    """Return the runs of the folders in a folder; one that cannot be read stops none of the others."""
+    lost = folder.lost() if isinstance(folder, LocalFolder) else {}
+    unread += [Unread(f"{folder.label}/{name}", why) for name, why in lost.items() if _may_hold_runs(name)]
+    found: list[Source] = []
+    for name in filter(_may_hold_runs, folder.folders()):
+        try:
+            inner = folder.sub(name)
+            if _holds(inner, folder):
+                raise SourceError(f"{folder.label}/{name}: is a link to a folder that it lies in; remove it")
+            found += _runs(inner, depth + 1, unread)
+        except (SourceError, OSError) as error:
+            unread.append(Unread(f"{folder.label}/{readable(name)}", str(error)))
+    return _unique(_once(found), folder)
+
+
+def _holds(inner: Folder, folder: Folder) -> bool:
+    """Return whether a folder leads back to one that it lies in."""
+    if not (isinstance(inner, LocalFolder) and isinstance(folder, LocalFolder)):
+        return False
+    real, above = os.path.realpath(inner.path), os.path.realpath(folder.path)
+    return os.path.commonpath([real, above]) == real
+
+
+def _once(found: list[Source]) -> list[Source]:
+    """Return each run once: one that links lead to as well goes by its own place."""
+    places: dict[str, Source] = {}
+    for source in found:
+        uri = source.run.uri
+        real = uri if "://" in uri else os.path.realpath(uri)
+        known = places.get(real)
+        if known is None or _links(uri) < _links(known.run.uri):
+            places[real] = source
+    return list(places.values())
+
+
+def _links(uri: str) -> int:
+    """Return how many parts of a path are links."""
+    path, count = uri, 0
+    while "://" not in uri and os.path.dirname(path) != path:
+        count += os.path.islink(path)
+        path = os.path.dirname(path)
+    return count
 
 
 def _of_lightning(folder: Folder, source: Source) -> Source:
@@ -196,83 +213,12 @@ def _unique(found: list[Source], folder: Folder) -> list[Source]:
     ]
 
 
-def rename(source: Source, name: str) -> Source:
-    """Return the same run under another name."""
-    metrics = source.metrics
-    return dataclasses.replace(
-        source,
-        run=dataclasses.replace(source.run, run=name),
-        entries=tuple(
-            dataclasses.replace(entry, checkpoint=dataclasses.replace(entry.checkpoint, run=name))
-            for entry in source.entries
-        ),
-        metrics=lambda: metrics().assign(run=name),
-    )
-
-
-def _is_checkpoint(folder: Folder) -> bool:
-    weights = [name for name in folder.files() if is_weights_file(name) and not is_shard(name)]
-    return folder_format(folder) is not None or len(weights) == 1
-
-
-def open_folder(folder: Folder) -> Reader:
-    """Open a folder that is one checkpoint."""
-    reader = open_checkpoint(folder)
-    if reader is not None:
-        return reader
-    weights = [name for name in folder.files() if is_weights_file(name)]
-    if len(weights) != 1:
-        raise SourceError(
-            f"{folder.label}: holds {len(weights)} weight files where a checkpoint has one; complete it "
-            "or remove it"
-        )
-    return open_file(folder.open(weights[0]))
-
-
-def _labelled(folder: Folder, run: str) -> list[Entry]:
-    """Return the checkpoints whose names state their steps, as files and as folders."""
-    entries = []
-    for name in folder.files():
-        step = step_of_file(name.rsplit(".", 1)[0])
-        if step is not None and is_weights_file(name) and not is_shard(name):
-            entries.append(_file_entry(folder, name, run, step))
-    named = [(name, step_of(name)) for name in folder.folders()]
-    steps = [(name, step) for name, step in named if step is not None]
-    if _any_checkpoint(folder, [name for name, _ in steps], entries):
-        entries += [_folder_entry(folder, name, run, step) for name, step in steps]
-    return entries
-
-
-def _any_checkpoint(folder: Folder, names: list[str], others: list[Entry]) -> bool:
-    """Say whether one of the folders is a checkpoint; a bad one matters only where none is good."""
-    bad: SourceError | None = None
-    for name in names:
-        try:
-            if _is_checkpoint(folder.sub(name)):
-                return True
-        except SourceError as error:
-            bad = error
-    if bad is not None and not others:
-        raise bad
-    return bad is not None
-
-
-def _file_entry(folder: Folder, name: str, run: str, step: int) -> Entry:
-    checkpoint = Checkpoint(run, step, tokens_of(name), f"{folder.label}/{name}")
-    return Entry(checkpoint, lambda: open_file(folder.open(name)))
-
-
-def _folder_entry(folder: Folder, name: str, run: str, step: int) -> Entry:
-    checkpoint = Checkpoint(run, step, tokens_of(name), f"{folder.label}/{name}")
-    return Entry(checkpoint, lambda: open_folder(folder.sub(name)))
-
-
 def _one_folder(folder: Folder) -> Source:
     name = base_name(folder.label)
     step = step_of(name)
     run = _parent_name(folder.label) if step is not None or name in GENERIC else name
     step = stated_step(folder) if step is None else step
-    step = step_in(open_folder(folder).facts()) if step is None else step
+    step = checked_step(step_in(open_folder(folder).facts()) if step is None else step, folder.label)
     entry = Entry(Checkpoint(run, step, tokens_of(name), folder.label), lambda: open_folder(folder))
     return Source(
         Run(run, uri=folder.label), (entry,), lambda: _metrics(folder, run, ()), config_of(folder),
@@ -296,7 +242,7 @@ def _series(folder: Folder, entries: list[Entry]) -> Source:
         config = {}  # said by that checkpoint when it is read
     return Source(
         Run(run, uri=folder.label),
-        _with_tokens(entries, metrics),
+        with_tokens(entries, metrics),
         metrics,
         config,
         lambda: _raw_steps(folder),
@@ -334,10 +280,8 @@ def _raw_steps(folder: Folder) -> list[int]:
     return [step for step in steps if type(step) is int]
 
 
-def _toposcope_run(folder: Folder) -> Source:
-    content = read_json(folder.open("run.json"))
-    if not isinstance(content, dict) or not isinstance(content.get("run"), str):
-        raise SourceError(f"{folder.label}/run.json: does not describe a run; train it again")
+def _toposcope_run(folder: Folder, content: Mapping[str, Any], unread: list[Unread]) -> Source:
+    _check_run(f"{folder.label}/run.json", content)
     known = {item.name for item in dataclasses.fields(Run)} - {"uri", "config"}
     config = content.get("config") if isinstance(content.get("config"), dict) else {}
     run = Run(
@@ -350,42 +294,21 @@ def _toposcope_run(folder: Folder) -> Source:
         has = "metrics" in folder.folders()
         return history.parquet_parts(folder.sub("metrics"), run.run) if has else history.tidy([], run.run)
 
-    entries = _labelled(folder.sub("checkpoints"), run.run) if "checkpoints" in folder.folders() else []
+    entries = (
+        labelled(folder.sub("checkpoints"), run.run, unread) if "checkpoints" in folder.folders() else []
+    )
     entries.sort(key=lambda entry: entry.checkpoint.step)
     config = json.loads(json.dumps(config or {}, default=str))
-    return Source(run, tuple(map(_with_own_tokens, _with_tokens(entries, metrics))), metrics, config)
+    return Source(run, tuple(map(with_own_tokens, with_tokens(entries, metrics))), metrics, config)
 
 
-def _with_own_tokens(entry: Entry) -> Entry:
-    """Return the entry with the tokens that its file states, where the metrics have no line of its step yet.
-
-    Training writes the lines of some steps together, after the checkpoint before them.
-    """
-    if entry.checkpoint.tokens is not None:
-        return entry
-    try:
-        tokens = entry.open().facts().tokens
-    except (SourceError, OSError):
-        return entry  # said when the checkpoint is read
-    return dataclasses.replace(entry, checkpoint=dataclasses.replace(entry.checkpoint, tokens=tokens))
-
-
-def _with_tokens(entries: list[Entry], metrics: Callable[[], pd.DataFrame]) -> tuple[Entry, ...]:
-    """Return the entries with the tokens that the loss history states for their steps."""
-    if all(entry.checkpoint.tokens is not None for entry in entries):
-        return tuple(entries)
-    try:
-        table = metrics()
-    except SourceError:
-        return tuple(entries)  # said when the metrics themselves are asked for
-    known = table.loc[table["tokens"].notna(), ["step", "tokens"]]
-    tokens = dict(zip(known["step"].tolist(), (int(n) for n in known["tokens"]), strict=True))
-    return tuple(
-        dataclasses.replace(
-            entry,
-            checkpoint=dataclasses.replace(
-                entry.checkpoint, tokens=entry.checkpoint.tokens or tokens.get(entry.checkpoint.step)
-            ),
-        )
-        for entry in entries
-    )
+def _check_run(label: str, content: Mapping[str, Any]) -> None:
+    """Refuse what no store could hold: a name that is no text, numbers that are none."""
+    for name in ("run", "family", "schedule", "corpus"):
+        value = content.get(name)
+        if value is not None and (not isinstance(value, str) or readable(value) != value):
+            raise SourceError(f"{label}: {name} is {value!r:.80}, which is no text; correct it")
+    for name in ("parameters", "seed"):
+        value = content.get(name)
+        if value is not None and (type(value) is not int or abs(value) >= 2**63):
+            raise SourceError(f"{label}: {name} is {value!r:.80}, which is no whole number; correct it")

@@ -57,9 +57,9 @@ class _Chunk:
 
 
 class DistributedReader:
-    """One distributed checkpoint."""
+    """One distributed checkpoint; with `weightless` it may hold optimiser states alone."""
 
-    def __init__(self, folder: Folder) -> None:
+    def __init__(self, folder: Folder, *, weightless: bool = False) -> None:
         self.label = f"{folder.label}/{METADATA}"
         self._folder = folder
         blob = folder.open(METADATA)
@@ -80,7 +80,7 @@ class DistributedReader:
             if isinstance(error, SourceError):
                 raise
             raise self._bad(f"{type(error).__name__} in its metadata") from error
-        if not self._infos:
+        if not self._infos and not weightless:
             raise self._bad("it names no tensors")
 
     def _bad(self, why: str) -> SourceError:

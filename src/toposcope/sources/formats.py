@@ -65,6 +65,9 @@ _ADDED: list[FileFormat | FolderFormat] = []
 OLMO_CORE = "model_and_optim"
 """The folder inside each step of OLMo-core that is the distributed checkpoint."""
 
+FSDP = "pytorch_model_fsdp_0"
+"""The folder inside each checkpoint of transformers or accelerate under FSDP that holds the shards."""
+
 NOT_WEIGHTS = (
     "optimizer",
     "optim",
@@ -209,6 +212,11 @@ FOLDERS: tuple[FolderFormat, ...] = (
         "OLMo-core",
         lambda files, folders: OLMO_CORE in folders,
         lambda folder: DistributedReader(folder.sub(OLMO_CORE)),
+    ),
+    FolderFormat(
+        "FSDP shards",
+        lambda files, folders: FSDP in folders,
+        lambda folder: DistributedReader(folder.sub(FSDP)),
     ),
     FolderFormat("nanotron", is_nanotron, NanotronReader),
     FolderFormat("GPT-NeoX", is_neox, open_neox),

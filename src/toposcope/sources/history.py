@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import math
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
@@ -12,6 +13,7 @@ import pandas as pd
 from toposcope.errors import SourceError, did_you_mean
 from toposcope.sources.blobs import Blob, Folder, open_location, read_text
 from toposcope.sources.events import read_events
+from toposcope.sources.labels import MAX_STEP
 from toposcope.sources.losses import ALIASES, plain, separated
 from toposcope.sources.reader import parse_json, read_json
 from toposcope.store.schema import METRICS
@@ -20,6 +22,7 @@ COLUMNS = ("step", "tokens", "loss", "heldout_loss", "learning_rate", "grad_norm
 """The store's metrics columns; `toposcope.sources.losses` has the names that others write them under."""
 
 _INTEGERS = ("step", "tokens")
+_MAX_TOKENS = 2.0**62
 
 
 def empty() -> pd.DataFrame:
@@ -39,13 +42,12 @@ def tidy(rows: Iterable[Mapping[str, Any]] | pd.DataFrame, run: str) -> pd.DataF
     raw = rows if isinstance(rows, pd.DataFrame) else pd.DataFrame(list(rows))
     columns = columns_of(raw)
     numbers = {
-        name: pd.to_numeric(raw[columns[name]], errors="coerce").to_numpy(dtype=float, na_value=np.nan)
-        if name in columns
-        else np.full(len(raw), np.nan)
+        name: _numbers(raw[columns[name]]) if name in columns else np.full(len(raw), np.nan)
         for name in COLUMNS
     }
     table = pd.DataFrame(numbers)
-    table = table[np.isfinite(numbers["step"])]
+    table = table[np.abs(numbers["step"]) < MAX_STEP]  # neither NaN nor what 64 bits do not hold
+    table.loc[~(np.abs(table["tokens"]) < _MAX_TOKENS), "tokens"] = np.nan
     if not table["step"].is_unique:
         table = table.groupby("step", as_index=False, sort=True).last()
     table = table.sort_values("step", ignore_index=True, kind="stable")
@@ -54,6 +56,23 @@ def tidy(rows: Iterable[Mapping[str, Any]] | pd.DataFrame, run: str) -> pd.DataF
     table["step"] = table["step"].astype("int64")
     table.insert(0, "run", pd.Series(run, index=table.index, dtype=object))
     return table[METRICS.names]
+
+
+def _numbers(column: pd.Series) -> np.ndarray:
+    """Return a column as floats: NaN for what is no number, infinity for one of too many digits."""
+    try:
+        return pd.to_numeric(column, errors="coerce").to_numpy(dtype=float, na_value=np.nan)
+    except (OverflowError, TypeError, ValueError):
+        return np.array([_number(value) for value in column.tolist()])
+
+
+def _number(value: Any) -> float:
+    try:
+        return float(value)
+    except OverflowError:
+        return math.inf if value > 0 else -math.inf
+    except (TypeError, ValueError):
+        return math.nan
 
 
 def columns_of(raw: pd.DataFrame) -> dict[str, object]:

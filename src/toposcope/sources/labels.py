@@ -19,6 +19,8 @@ _NUMBERED = re.compile(r"(?:model|weights?|gpt|net|state|params)[_\-=](\d{1,15})
 _BARE = re.compile(r"(\d{1,15})")
 _TOKENS = re.compile(r"tokens[_\-=]?(\d{1,15})([KMBT]?)", re.I)
 _SEED = re.compile(r"[-_]seed[-_]?(\d{1,15})$", re.I)
+MAX_STEP = 10**15
+"""Steps are below it: names state at most 15 digits, and above 2^53 a float is not exact."""
 _stated: ContextVar[re.Pattern[str] | None] = ContextVar("step_pattern", default=None)
 _MULTIPLE = {"": 1, "K": 10**3, "M": 10**6, "B": 10**9, "T": 10**12}
 
@@ -84,9 +86,23 @@ def step_of(name: str) -> int | None:
     own = _stated.get()
     if own is not None:
         found = own.search(name)
-        return int(found.group(1)) if found and (found.group(1) or "").isdecimal() else None
+        stated = found.group(1) or "" if found else ""
+        return checked_step(int(stated[:40]), name) if stated.isdecimal() else None
     found = _STEP.search(name) or _BARE.fullmatch(name) or _EPOCH.search(name)
     return int(found.group(1)) if found else None
+
+
+def checked_step(step: int, label: str) -> int:
+    """Return a step that a store can hold.
+
+    Raises
+    ------
+    SourceError
+        When it is larger than 10^15, which is more than any run has, or below 0.
+    """
+    if not 0 <= step < MAX_STEP:
+        raise SourceError(f"{label}: states the step {step:.3g}; a step is a number from 0 to 10^15")
+    return step
 
 
 def pattern_of_numbered(names: Sequence[str]) -> str:

@@ -12,7 +12,7 @@ import pandas as pd
 from toposcope.errors import SourceError
 from toposcope.sources import history
 from toposcope.sources.blobs import open_location
-from toposcope.sources.discover import Source, base_name, discover
+from toposcope.sources.discover import Source, Unread, base_name, discover
 from toposcope.sources.discover import rename as under_name
 from toposcope.sources.labels import pattern_of_numbered, select
 from toposcope.sources.labels import step_pattern as steps_by
@@ -79,9 +79,10 @@ def open_series(
         return Series("memory", held, split=split, losses=table)
     uris = [uri] if isinstance(uri, str | Path) else list(uri)
     sources: list[Source] = []
+    unread: list[Unread] = []
     for one in uris:
         with steps_by(step_pattern):
-            found = _sources(str(one), revisions)
+            found = _sources(str(one), revisions, unread)
         for source in found:
             taken = {other.run.run for other in sources}
             name, number = source.run.run, 2
@@ -89,7 +90,7 @@ def open_series(
                 name, number = f"{source.run.run}-{number}", number + 1
             sources.append(source if name == source.run.run else under_name(source, name))
     kept = [_select(source, steps) for source in sources]
-    return Series(", ".join(str(one) for one in uris), kept, split=split, losses=table)
+    return Series(", ".join(str(one) for one in uris), kept, split=split, losses=table, unread=unread)
 
 
 def hint(series: Series) -> str:
@@ -116,12 +117,12 @@ def _losses(losses: str | Path | pd.DataFrame | None, rename: Mapping[str, str])
     return history.known_losses(history.renamed(losses, rename, "losses"))
 
 
-def _sources(uri: str, revisions: str | Sequence[str] | None) -> list[Source]:
+def _sources(uri: str, revisions: str | Sequence[str] | None, unread: list[Unread]) -> list[Source]:
     if uri.startswith("hf://"):
         from toposcope.sources.hub import discover_hub
 
         return discover_hub(uri, revisions)
-    return discover(open_location(uri))
+    return discover(open_location(uri), unread)
 
 
 def _select(source: Source, steps: str | Sequence[int] | None) -> Source:

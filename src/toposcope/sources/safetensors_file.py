@@ -101,9 +101,10 @@ class SafetensorsFile:
 
 def _number(metadata: Mapping[str, str], key: str, kind: type) -> Any:
     try:
-        return kind(metadata[key])
+        value = kind(metadata[key])
     except (KeyError, ValueError):
         return None
+    return value if kind is float or abs(value) < 2**62 else None  # a store's numbers have 64 bits
 
 
 def _bad(blob: Blob, why: str) -> SourceError:

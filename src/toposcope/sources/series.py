@@ -24,7 +24,7 @@ from toposcope.sources.content import (
     tensor_hash,
 )
 from toposcope.sources.described import described
-from toposcope.sources.discover import Entry, Source
+from toposcope.sources.discover import Entry, Source, Unread, base_name
 from toposcope.sources.matrices import stream_matrices, why_skipped
 from toposcope.sources.memory import Tensors, derived_entry
 from toposcope.sources.reader import Reader
@@ -53,9 +53,17 @@ class Series:
     """
 
     def __init__(
-        self, uri: str, sources: Sequence[Source], *, split: str = "table", losses: pd.DataFrame | None = None
+        self,
+        uri: str,
+        sources: Sequence[Source],
+        *,
+        split: str = "table",
+        losses: pd.DataFrame | None = None,
+        unread: Sequence[Unread] = (),
     ) -> None:
         self.uri = uri
+        self.unread = tuple(unread)
+        """Files and folders among the checkpoints that were not looked at, and why."""
         self._split = split
         self._losses = losses
         self._sources = {
@@ -97,8 +105,9 @@ class Series:
 
     def __repr__(self) -> str:
         """Return how much the series holds, what is wrong with its names, and where it is."""
-        found = len(self.findings)
+        found = len(self.duplicates)
         wrong = f"; {found} more of steps that are there already: .findings has them" if found else ""
+        wrong += f"; {len(self.unread)} not looked at: .findings has them" if self.unread else ""
         return f"{counted(len(self), len(self._sources))}{wrong}\nseries {self.uri}; .tables lists them"
 
     def _repr_html_(self) -> str:
@@ -114,11 +123,16 @@ class Series:
 
     @property
     def findings(self) -> tuple[AuditFinding, ...]:
-        """The checkpoints that are left out, since another one of the run has their step."""
-        return tuple(
+        """The checkpoints that are left out, since another one has their step, and what cannot be read."""
+        twice = (
             AuditFinding(one.run, one.step, "", f"{one.uri} has this step as well", fault="duplicate-step")
             for one in self.duplicates
         )
+        odd = (
+            AuditFinding(base_name(one.place), None, "", one.why, fault="not-looked-at")
+            for one in self.unread
+        )
+        return (*twice, *odd)
 
     def plot(self, ax: Axes | None = None) -> Axes:
         """Draw which checkpoints each run has, and the steps that it has twice; return the axes."""

@@ -51,6 +51,9 @@ def write_manifest(path: Path, recipe: Mapping[str, object]) -> None:
         os.link(aside, path / MANIFEST)
     except FileExistsError:
         pass
+    except OSError:  # a file system without hard links
+        if not (path / MANIFEST).exists():
+            os.replace(aside, path / MANIFEST)
     finally:
         aside.unlink(missing_ok=True)
 

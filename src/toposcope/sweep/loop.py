@@ -133,6 +133,8 @@ def sweep(
         agree(expectation)
     problems = [f"{path.name} was damaged and set aside" for path in store.set_broken_aside()]
     problems += copy_runs(series, store)
+    if not execution.audit:  # else they are among its findings
+        problems += [one.why for one in getattr(series, "unread", ())]
     for probe in probes:
         store.write_catalogue(probe.name, probe.features)
     findings = look_for_errors(series, store, execution)

@@ -1,0 +1,196 @@
+"""What a run is made of: its checkpoints, each with how to open it, found by the names in a folder."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import PurePath
+from typing import Any
+
+import pandas as pd
+
+from toposcope.errors import SourceError
+from toposcope.sources.blobs import Folder, LocalFolder, readable
+from toposcope.sources.formats import folder_format, is_weights_file, open_checkpoint, open_file
+from toposcope.sources.labels import step_of, step_of_file, tokens_of
+from toposcope.sources.reader import Reader
+from toposcope.sources.sharded import is_shard
+from toposcope.types import Checkpoint, Run
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """A checkpoint and how to open it."""
+
+    checkpoint: Checkpoint
+    open: Callable[[], Reader]
+    release: Callable[[], None] = lambda: None
+    """What to do when the checkpoint is no longer needed (fetched files are removed)."""
+    hold: Callable[[], None] = lambda: None
+    """Keep what is fetched until `release` has been called once more."""
+    identity: Callable[[], Mapping[str, str]] | None = None
+    """The files' hashes, where they are known without reading the files."""
+    module: Any = None
+    """The module itself, where the checkpoint is one in memory."""
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """One run: who it is, its checkpoints, its loss history and its model's configuration."""
+
+    run: Run
+    entries: tuple[Entry, ...]
+    metrics: Callable[[], pd.DataFrame]
+    config: Mapping[str, Any] = field(default_factory=dict)
+    raw_steps: Callable[[], list[int]] = list
+    """The steps of the loss history as it has them, unsorted."""
+    facts: Callable[[], Mapping[str, Any]] = dict
+    """What the trainer's own state says of the run: steps planned and done, batch size, tokens, FLOP."""
+
+
+@dataclass(frozen=True, slots=True)
+class Unread:
+    """A file or folder among the checkpoints that was not looked at, and why; `why` names it."""
+
+    place: str
+    why: str
+
+
+def base_name(label: str) -> str:
+    """Return the last part of a path or address, resolved where it is '.'."""
+    plain = label.split("?")[0].rstrip("/")
+    if "://" not in plain:
+        return PurePath(plain).name if PurePath(plain).name not in ("", "..") else _resolved(plain)
+    return plain.rsplit("/", 1)[-1]
+
+
+def _resolved(path: str) -> str:
+    from pathlib import Path
+
+    return Path(path or ".").resolve().name
+
+
+def rename(source: Source, name: str) -> Source:
+    """Return the same run under another name."""
+    metrics = source.metrics
+    return dataclasses.replace(
+        source,
+        run=dataclasses.replace(source.run, run=name),
+        entries=tuple(
+            dataclasses.replace(entry, checkpoint=dataclasses.replace(entry.checkpoint, run=name))
+            for entry in source.entries
+        ),
+        metrics=lambda: metrics().assign(run=name),
+    )
+
+
+def is_checkpoint(folder: Folder) -> bool:
+    """Return whether a folder is one checkpoint, as far as its listing says."""
+    weights = [name for name in folder.files() if is_weights_file(name) and not is_shard(name)]
+    return folder_format(folder) is not None or len(weights) == 1
+
+
+def open_folder(folder: Folder) -> Reader:
+    """Open a folder that is one checkpoint."""
+    reader = open_checkpoint(folder)
+    if reader is not None:
+        return reader
+    weights = [name for name in folder.files() if is_weights_file(name)]
+    if len(weights) != 1:
+        raise SourceError(
+            f"{folder.label}: holds {len(weights)} weight files where a checkpoint has one; complete it "
+            "or remove it"
+        )
+    return open_file(folder.open(weights[0]))
+
+
+def labelled(folder: Folder, run: str, unread: list[Unread]) -> list[Entry]:
+    """Return the checkpoints whose names state their steps, as files and as folders."""
+    entries = []
+    for name in folder.files():
+        step = _step(folder, name, name.rsplit(".", 1)[0], step_of_file, unread)
+        if step is not None and is_weights_file(name) and not is_shard(name):
+            entries.append(_file_entry(folder, name, run, step))
+    named = [(name, _step(folder, name, name, step_of, unread)) for name in folder.folders()]
+    steps = [(name, step) for name, step in named if step is not None]
+    if _any_checkpoint(folder, [name for name, _ in steps], entries):
+        entries += [_folder_entry(folder, name, run, step) for name, step in steps]
+    if entries and isinstance(folder, LocalFolder):
+        lost = {name: why for name, why in folder.lost(links=False).items() if step_of(name) is not None}
+        unread += [Unread(f"{folder.label}/{name}", why) for name, why in lost.items()]
+    return entries
+
+
+def _step(
+    folder: Folder, name: str, stem: str, read: Callable[[str], int | None], unread: list[Unread]
+) -> int | None:
+    """Return the step that a name states; a name that nothing can be called is told."""
+    place = f"{folder.label}/{readable(name)}"
+    try:
+        step = read(stem)
+        if step is not None and readable(name) != name:
+            raise SourceError(f"{place}: its name is not UTF-8; rename it")
+    except SourceError as error:
+        unread.append(Unread(place, str(error)))
+        return None
+    return step
+
+
+def _any_checkpoint(folder: Folder, names: list[str], others: list[Entry]) -> bool:
+    """Say whether one of the folders is a checkpoint; a bad one matters only where none is good."""
+    bad: SourceError | None = None
+    for name in names:
+        try:
+            if is_checkpoint(folder.sub(name)):
+                return True
+        except SourceError as error:
+            bad = error
+    if bad is not None and not others:
+        raise bad
+    return bad is not None
+
+
+def _file_entry(folder: Folder, name: str, run: str, step: int) -> Entry:
+    checkpoint = Checkpoint(run, step, tokens_of(name), f"{folder.label}/{name}")
+    return Entry(checkpoint, lambda: open_file(folder.open(name)))
+
+
+def _folder_entry(folder: Folder, name: str, run: str, step: int) -> Entry:
+    checkpoint = Checkpoint(run, step, tokens_of(name), f"{folder.label}/{name}")
+    return Entry(checkpoint, lambda: open_folder(folder.sub(name)))
+
+
+def with_tokens(entries: list[Entry], metrics: Callable[[], pd.DataFrame]) -> tuple[Entry, ...]:
+    """Return the entries with the tokens that the loss history states for their steps."""
+    if all(entry.checkpoint.tokens is not None for entry in entries):
+        return tuple(entries)
+    try:
+        table = metrics()
+    except SourceError:
+        return tuple(entries)  # said when the metrics themselves are asked for
+    known = table.loc[table["tokens"].notna(), ["step", "tokens"]]
+    tokens = dict(zip(known["step"].tolist(), (int(n) for n in known["tokens"]), strict=True))
+    return tuple(
+        dataclasses.replace(
+            entry,
+            checkpoint=dataclasses.replace(
+                entry.checkpoint, tokens=entry.checkpoint.tokens or tokens.get(entry.checkpoint.step)
+            ),
+        )
+        for entry in entries
+    )
+
+
+def with_own_tokens(entry: Entry) -> Entry:
+    """Return the entry with the tokens that its file states, where the metrics have no line of its step yet.
+
+    Training writes the lines of some steps together, after the checkpoint before them.
+    """
+    if entry.checkpoint.tokens is not None:
+        return entry
+    try:
+        tokens = entry.open().facts().tokens
+    except (SourceError, OSError):
+        return entry  # said when the checkpoint is read
+    return dataclasses.replace(entry, checkpoint=dataclasses.replace(entry.checkpoint, tokens=tokens))
