@@ -17,6 +17,7 @@ from toposcope.models.curvature import (
     GaussNewtonProduct,
     HessianProduct,
 )
+from toposcope.models.filters import Filters, filters_of
 from toposcope.models.protocol import with_parameters
 from toposcope.sources.names import family_of, place
 
@@ -87,6 +88,11 @@ class Objective:
     def shapes(self) -> dict[str, tuple[int, ...]]:
         """The parameters' names and shapes, in the order of the flat vectors."""
         return {name: tuple(parameter.shape) for name, parameter in self._parameters.items()}
+
+    @property
+    def filters(self) -> Filters:
+        """The parameters' filters: which weights lead into one output unit."""
+        return filters_of(self.model.module)
 
     @property
     def digest(self) -> str:
