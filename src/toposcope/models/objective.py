@@ -18,7 +18,7 @@ from toposcope.models.curvature import (
     HessianProduct,
 )
 from toposcope.models.filters import Filters, filters_of
-from toposcope.models.protocol import with_parameters
+from toposcope.models.protocol import full_precision, with_parameters
 from toposcope.sources.names import family_of, place
 
 if TYPE_CHECKING:
@@ -47,7 +47,7 @@ class Objective:
 
     over the T predicted tokens of all sequences i. Vectors are flat tensors of `n_parameters` numbers on the
     model's device, in the order of the module's parameters; a tied parameter counts once. The model's own
-    parameters are never changed.
+    parameters are never changed; of a model in bfloat16 or float16 a copy in float32 is evaluated.
 
     Parameters
     ----------
@@ -67,10 +67,10 @@ class Objective:
 
     def __init__(self, model: LanguageModel, batch: Batch, *, tokens_at_once: int | None = None) -> None:
         _check(model, batch)
-        self.model, self.batch = model, batch
+        self.model, self.batch = full_precision(model), batch
         self._at_once = tokens_at_once or max(16, min(_TOKENS, _LOGIT_BYTES // (4 * model.vocabulary)))
         self._parameters: dict[str, torch.Tensor] = {
-            name: parameter.detach() for name, parameter in model.module.named_parameters()
+            name: parameter.detach() for name, parameter in self.model.module.named_parameters()
         }
         self._fixed: dict[str, torch.Tensor] = {}
 
