@@ -27,6 +27,9 @@ class Status(enum.StrEnum):
     """Of a random subsample: the row's `draw` numbers it."""
     TRUNCATED = "truncated"
     """Only up to a threshold, beyond which nothing was computed."""
+    UNCONVERGED = "unconverged"
+    """By an iteration that ended before its error was small, which the note gives. It is listed with what
+    could not be measured; nothing is drawn, tested or fitted on it."""
     DEGENERATE = "degenerate"
     """Without a meaning here, as a ratio to zero is; the note says why."""
     FAILED = "failed"

@@ -13,12 +13,13 @@ import toposcope as ts
 from tests.landscape.conftest import tiny_objective
 from tests.representations.conftest import TEXTS, write_causal_model
 from toposcope.errors import InputError
+from toposcope.figures.style import INK
 from toposcope.landscape.directions import random_directions
 from toposcope.landscape.surface import sample_surface, symmetric_axis
 from toposcope.models import ModelLoader, Texts
 from toposcope.probes.landscape import surface as surface_module
 from toposcope.probes.landscape.around import Quadratic
-from toposcope.probes.landscape.kept import kept_densities, kept_surfaces, read_surface
+from toposcope.probes.landscape.kept import keep_surface, kept_densities, kept_surfaces, read_surface
 from toposcope.probes.landscape.options import LandscapeOptions
 from toposcope.probes.landscape.reach import check_reach, reach_by_rule
 from toposcope.probes.landscape.source import ObjectiveSource
@@ -69,7 +70,7 @@ def measured(series, folder, options, names, texts=MANY):
 def test_every_probe_measures_every_draw(store: Store) -> None:
     rows = store.features()
     assert set(rows["probe"]) == {"sharpness", "curvature", "surface", "paths"}  # retrain only when named
-    assert set(rows["status"]) <= {"ok", "truncated", "degenerate"}
+    assert set(rows["status"]) <= {"ok", "unconverged", "degenerate"}
     draws = rows[rows["scope"] == "model"].groupby("feature")["draw"].nunique()
     assert draws["minima"] == 2
     assert draws["top_eigenvalue"] == 2
@@ -150,6 +151,102 @@ def test_surfaces_are_kept_and_not_sampled_again(store: Store, run, monkeypatch,
     assert read_surface(path_of_damage) is None
 
 
+NOISY = LandscapeOptions(resolution=9, batches=1, sequences=8, length=8, seeds=1, reach=0.5, eigenvalues=2)
+
+
+@pytest.fixture
+def noisy(monkeypatch) -> None:
+    """Two wells that every sequence has, and noise: some branches are confirmed, most are not."""
+    sampled = surface_module.sample_surface
+    x = np.linspace(-1.5, 1.5, 9)
+    wells = 3 * np.add.outer((x**2 - 1) ** 2 + 0.1 * x, x**2)
+
+    def with_noise(*arguments, **further):
+        found = sampled(*arguments, **further)
+        noise = np.random.default_rng(int(found.digest, 16) % 2**32).normal(size=found.losses.shape)
+        return replace(found, losses=found.losses + wells[..., None] + 1.5 * noise)
+
+    monkeypatch.setattr(surface_module, "sample_surface", with_noise)
+
+
+def frames_of(folder) -> list[dict]:
+    page = (folder / "index.html").read_text()
+    return json.loads(re.search(r'id="surface-view-data">(.*?)</script>', page, re.S)[1])["frames"]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("graph", ["kuhn", "knn"])
+def test_the_page_draws_what_the_probe_found(run, tmp_path, monkeypatch, noisy, graph: str) -> None:
+    """Graph, tree, tested branches and homology go from the probe to the page; nothing is computed again."""
+    from toposcope.report.landscape import pictures
+    from toposcope.topology import sampled_surface
+
+    options = replace(NOISY, graph=graph)
+    report, store = measured(run, tmp_path / "s", options, ("surface",), texts=None)
+    assert report.failures == []
+    rows = store.features()
+    rows = rows[rows["name"] == "model"].set_index(["step", "feature"])["value"]
+    kept = list(kept_surfaces(store.path / "landscapes"))
+    assert len(kept) == 4
+    on_lattice = [summarise(one.surface.mean, "lattice")["minima"] for one in kept]
+    assert on_lattice != [rows[one.step, "minima"] for one in kept]
+    for one in kept:
+        found = one.topology
+        assert found.graph == graph
+        assert (found.tree.persistence > 0).sum() == rows[one.step, "minima"]
+        assert found.branches.found == rows[one.step, "branches_found"]
+        assert found.branches.confirmed.sum() == rows[one.step, "branches_confirmed"]
+        assert [len(d) for d in found.homology[1:]] == (
+            [rows[one.step, "h1_count"]] if graph == "kuhn" else []
+        )
+    confirmed = sum(rows.xs("branches_confirmed", level="feature"))
+    assert 0 < confirmed < sum(rows.xs("branches_found", level="feature"))
+    monkeypatch.setattr(pictures, "topology_of", lambda *_: pytest.fail("found again"))
+    for name in ("merge_tree", "merge_tree_of_graph", "surface_homology", "branch_intervals"):
+        monkeypatch.setattr(sampled_surface, name, lambda *_, **__: pytest.fail("computed again"))
+    ts.report(store.path, tmp_path / "page")
+    for frame in frames_of(tmp_path / "page"):
+        assert len(frame["branches"]) == rows[frame["step"], "minima"]
+        assert len(frame["confirmed"]) == rows[frame["step"], "branches_confirmed"]
+    drawn = dict(pictures.figures(*_shown(store)))
+    tree = drawn["merge_tree"].axes[1]
+    most = max(kept, key=lambda one: (rows[one.step, "minima"], one.step)).step
+    dark = [line for line in tree.lines if line.get_marker() == "o" and line.get_color() == INK]
+    assert len(dark) == 1 + rows[most, "branches_confirmed"]  # and the one that never ends
+
+
+def _shown(store):
+    from toposcope.report.landscape.pictures import shown_surfaces
+
+    (study,) = ts.analyze(store.path).studies
+    return study, shown_surfaces(study)
+
+
+@pytest.mark.slow
+def test_a_store_of_losses_alone_is_drawn_on_its_own_graph_and_says_so(run, tmp_path, noisy) -> None:
+    """What an earlier version wrote has no trees: they are made for the page, and repeating it keeps them."""
+    _, store = measured(run, tmp_path / "s", replace(NOISY, graph="kuhn"), ("surface",), texts=None)
+    folder = store.path / "landscapes"
+    for path in folder.glob("**/full-0.npz"):
+        surface, found = read_surface(path)
+        assert found is not None
+        keep_surface(path, surface)
+        assert read_surface(path)[1] is None
+    ts.report(store.path, tmp_path / "page")
+    page = (tmp_path / "page" / "index.html").read_text()
+    assert "The store keeps no trees" in page
+    assert "--graph kuhn" in page
+    rows = store.features()
+    minima = rows[(rows["name"] == "model") & (rows["feature"] == "minima")].set_index("step")["value"]
+    for frame in frames_of(tmp_path / "page"):
+        assert len(frame["branches"]) == minima[frame["step"]]
+    _, again = measured(run, tmp_path / "s", replace(NOISY, graph="kuhn"), ("surface",), texts=None)
+    other = Store.create(tmp_path / "other", recipe={})
+    study = LandscapeStudy(replace(NOISY, graph="kuhn"), ObjectiveSource(None), again.path, ("surface",))
+    sweep(open_series(str(run)), study.probes(), other)
+    assert all(one.topology is not None for one in kept_surfaces(folder))
+
+
 @pytest.mark.parametrize(("kind", "n"), [("hessian", 1), ("trajectory", 2), ("random", 3)])
 def test_every_kind_of_directions_is_measured(run, tmp_path, kind: str, n: int) -> None:
     options = LandscapeOptions(
@@ -159,6 +256,10 @@ def test_every_kind_of_directions_is_measured(run, tmp_path, kind: str, n: int) 
     report, store = measured(run, tmp_path / "s", options, ("surface",), texts=None)
     assert report.failures == []
     rows = store.features()
+    early = rows[(rows["feature"] == "minima") & rows["value"].isna()]
+    assert list(early["step"]) == ([0, 2] if kind == "trajectory" else [])
+    assert early["note"].str.startswith("no surface: 2 directions of the trajectory need 3 checkpoints").all()
+    rows = rows[rows["value"].notna()]
     steps = set(rows.loc[rows["feature"] == "minima", "step"])
     assert steps == ({4, 6} if kind == "trajectory" else {0, 2, 4, 6})
     features = set(rows["feature"])
@@ -168,6 +269,88 @@ def test_every_kind_of_directions_is_measured(run, tmp_path, kind: str, n: int) 
     assert notes.str.startswith("range 0.5, as given").all()
     if kind == "trajectory":
         assert notes.str.contains("a random walk draws the same curves").all()
+
+
+def test_too_early_for_a_trajectory_is_said_by_name(run, tmp_path, capsys) -> None:
+    """What cannot be made is refused or named, by run and step, with the reason."""
+    from toposcope.cli.main import main
+
+    small = ("--resolution", "5", "--batches", "1", "--sequences", "4", "--length", "8", "--range", "0.5",
+             "--directions", "trajectory")  # fmt: skip
+    said = []
+    for further in (("--steps", "0", "--features", "surface"), ("--features", "surface", "--n", "3")):
+        with pytest.raises(SystemExit) as ended:
+            main(["landscape", str(run), "--out", str(tmp_path / str(len(said))), *small, *further])
+        said.append((ended.value.code, *capsys.readouterr()))
+    code, out, error = said[0]
+    assert (code, out) == (2, "")
+    assert f"2 directions need 3 checkpoints of a run, and {run.name} has 1: measure more" in error
+    assert not (tmp_path / "0").exists()
+    code, out, error = said[1]
+    assert code == 0
+    assert f"No surface of {run.name} at steps 0, 2 and 4: " in error
+    assert "4 units measured, 0 failed" in out
+
+
+def test_one_unit_is_one(tmp_path, capsys) -> None:
+    from toposcope.cli.sweeping import show_sweep
+    from toposcope.sweep.loop import SweepReport
+
+    show_sweep(SweepReport(1, 1, [], [], [], 0.5), tmp_path, as_json=False)
+    assert "1 unit measured, 1 was there already, 0 failed" in capsys.readouterr().out
+
+
+def test_an_eigenvalue_that_did_not_converge_enters_no_verdict(run, tmp_path, monkeypatch) -> None:
+    """Of two batches one has not converged at step 2: step 2 has no value, in figures and tests alike."""
+    from toposcope.probes.landscape import curvature
+
+    found = curvature.top_eigenpairs
+
+    def stopped(matrix, start, *, axes, **further):
+        pairs = found(matrix, start, axes=axes, **further)
+        early = axes["step"] == 2 and axes["batch"] == 1 and set(axes) == {"run", "step", "batch"}
+        return replace(pairs, converged=np.zeros_like(pairs.converged)) if early else pairs
+
+    monkeypatch.setattr(curvature, "top_eigenpairs", stopped)
+    options = replace(SMALL, products=60, layers=False)
+    _, store = measured(run, tmp_path / "s", options, ("curvature",), texts=None)
+    rows = store.features()
+    top = rows[(rows["feature"] == "top_eigenvalue")].set_index(["step", "draw"])
+    assert top.loc[(2, 1), "status"] == "unconverged"
+    assert "not converged" in top.loc[(2, 1), "note"]
+    assert (top["status"] == "unconverged").sum() == 1
+    (study,) = ts.analyze(store.path).studies
+    (column,) = [c for c in study.series.values if c.endswith("/top_eigenvalue")]
+    values = study.series.values.set_index("step")[column]
+    assert values.index[values.isna()].tolist() == [2]
+    shown = study.features[study.features["feature"] == "top_eigenvalue"].set_index("step")["value"]
+    assert shown.loc[2].isna().all()
+    assert shown.drop(2).notna().all()
+    said = "top eigenvalue: 1 of 4 checkpoints left out, where it did not converge"
+    assert said in study.series.problems
+    notes = rows[rows["feature"] == "bottom_eigenvalue"].set_index(["step", "draw"])["note"]
+    assert not (notes == top["note"]).any()
+    assert notes.str.contains("of the distance to the top one").any()
+
+
+def test_the_lowest_eigenvalue_tells_of_its_own_products(run, tmp_path, monkeypatch) -> None:
+    from toposcope.probes.landscape import curvature
+
+    found, counts = curvature.top_eigenpairs, {}
+
+    def counted(matrix, start, *, axes, **further):
+        pairs = found(matrix, start, axes=axes, **further)
+        counts[axes["step"], axes["batch"], axes.get("end", axes.get("matrix", "top"))] = pairs.products
+        return pairs
+
+    monkeypatch.setattr(curvature, "top_eigenpairs", counted)
+    options = replace(SMALL, products=60, layers=False, eigenvalues=1)
+    _, store = measured(run, tmp_path / "s", options, ("curvature",), texts=None)
+    rows = store.features().set_index(["step", "draw", "feature"])["note"]
+    for (step, draw, which), products in counts.items():
+        name = {"top": "top_eigenvalue", "low": "bottom_eigenvalue"}.get(which, "gauss_newton_top")
+        assert f", {products} products" in rows[step, draw, name]
+    assert any(counts[s, b, "low"] != counts[s, b, "top"] for s, b, w in counts if w == "low")
 
 
 def test_transformers_models_are_measured_with_texts(tmp_path) -> None:

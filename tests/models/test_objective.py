@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+
 import numpy as np
 import pytest
 import torch
@@ -150,3 +152,28 @@ def test_what_is_no_model_is_named() -> None:
         weights.model(next(iter(weights))),
     ):
         pass
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+@pytest.mark.parametrize("kind", ["gpt2", "neox", "llama", "own"])
+def test_a_16_bit_model_is_evaluated_in_float32(kind: str, dtype: torch.dtype) -> None:
+    """Loss, gradient, curvature and surface are those of its float32 copy; the module stays as it is."""
+    from toposcope.landscape.directions import random_directions
+    from toposcope.landscape.surface import sample_surface, symmetric_axis
+
+    module = (tiny() if kind == "own" else small(kind)).to(dtype)
+    batch = Batch.of(windows())
+    objectives = [Objective(model_of(one), batch) for one in (module, copy.deepcopy(module).float())]
+    directions = [random_directions(one, 2, seed=1) for one in objectives]
+    surfaces = [
+        sample_surface(one, along, [symmetric_axis(1.0, 5)] * 2)
+        for one, along in zip(objectives, directions, strict=True)
+    ]
+    assert surfaces[0].digest == surfaces[1].digest
+    np.testing.assert_array_equal(surfaces[0].losses, surfaces[1].losses)
+    assert np.ptp(surfaces[0].mean) > 1e-3
+    torch.testing.assert_close(*(one.gradient() for one in objectives), rtol=0, atol=0)
+    products = [one.hvp(along.vectors[0]) for one, along in zip(objectives, directions, strict=True)]
+    torch.testing.assert_close(*products, rtol=1e-5, atol=1e-7)
+    assert {parameter.dtype for parameter in module.parameters()} == {dtype}
+    assert objectives[0].model.module is not module

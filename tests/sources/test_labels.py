@@ -119,10 +119,10 @@ def test_attention_in_three_dimensions_is_taken_apart_and_buffers_are_left_out(t
     rng = np.random.default_rng(0)
     shapes = {
         "embed.W_E": (8, 11),
-        "blocks.0.attn.W_Q": (4, 2, 8),
+        "blocks.0.attn.W_Q": (4, 8, 2),
         "blocks.0.attn.W_O": (8, 8),
         "blocks.0.attn.mask": (3, 3),
-        "blocks.0.mlp.W_in": (32, 8),
+        "blocks.0.mlp.W_in": (8, 32),
         "rotary.inv_freq": (2, 2),
         "conv": (2, 3, 4),
         "ln.weight": (8,),
@@ -136,7 +136,9 @@ def test_attention_in_three_dimensions_is_taken_apart_and_buffers_are_left_out(t
     assert set(found) == {"embed.W_E", *heads, "blocks.0.attn.W_O", "blocks.0.mlp.W_in"}
     for k, name in enumerate(heads):
         assert (found[name].head, found[name].layer, found[name].role) == (k, 0, Role.ATTENTION)
-        np.testing.assert_array_equal(found[name].values, tensors["blocks.0.attn.W_Q"][k])
+        # x W_Q: the inputs come first, and a row of what is measured is an output unit
+        np.testing.assert_array_equal(found[name].values, tensors["blocks.0.attn.W_Q"][k].T)
+    assert found["blocks.0.mlp.W_in"].values.shape == (32, 8)
     assert series.skipped(at) == {
         "blocks.0.attn.mask": "a buffer, no weight",
         "rotary.inv_freq": "a buffer, no weight",

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pandas as pd
 
+from toposcope.analysis.convergence import without_unconverged
 from toposcope.analysis.derived import with_derived
 from toposcope.analysis.findings import words
 from toposcope.analysis.forecast.frame import Log, log_from_frame
@@ -311,8 +312,10 @@ def study_of_rows(
     kept: Path | None = None,
 ) -> Study:
     """Return the study of long rows with a store's columns; `catalogue` is what their probes declare."""
+    features, unconverged = without_unconverged(features)
     rows = with_derived(features, catalogue)
     series = series_table(rows, metrics, runs, targets=scores, catalogue=catalogue)
+    series = replace(series, problems=(*series.problems, *unconverged))
     brought = () if scores is None else tuple(dict.fromkeys(scores["target"]))
     logged = pd.DataFrame() if metrics is None else metrics
     if not len(logged) and subject.by_itself:  # states are read for themselves: no loss is missed

@@ -23,7 +23,7 @@ DECLARED = (
 """The columns of the store's catalogue, a line for each feature that a probe declares."""
 
 _WIDE = (Scope.MODEL, Scope.POOLED, Scope.TRAJECTORY)
-_STATUS = ("ok", "subsampled", "truncated", "degenerate", "failed")
+_STATUS = ("ok", "subsampled", "truncated", "unconverged", "degenerate", "failed")
 _BASELINES_SHOWN = 3
 """One of so many columns that lead is a baseline, where there are enough."""
 _ORDER = {"model": 0, "role": 1, "matrix": 2}

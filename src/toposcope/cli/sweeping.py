@@ -241,8 +241,12 @@ def show_sweep(
             }
         )
         return
-    present = f", {report.skipped} were there already" if report.skipped else ""
-    count = f"{report.done} units measured{present}, {len(failed)} failed"
+    present = (
+        f", {report.skipped} {'was' if report.skipped == 1 else 'were'} there already"
+        if report.skipped
+        else ""
+    )
+    count = f"{report.done} unit{'s' * (report.done != 1)} measured{present}, {len(failed)} failed"
     faults = len(report.findings)
     look = f"; look first: the audit found {faults} fault{'s' * (faults != 1)}" if faults else ""
     click.echo(f"{out}: {count}, in {report.seconds:.1f} s{look}")

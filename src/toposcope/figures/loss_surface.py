@@ -16,19 +16,21 @@ from toposcope.topology.merge_tree import MergeTree
 
 MINIMUM_COLOUR, SADDLE_COLOUR = OKABE_ITO[1], OKABE_ITO[5]
 _LEVELS = 24
+_CONFIRMED = 2.4
+"""Points: a confirmed branch is three times as thick as the others."""
 
 
 @dataclass(frozen=True)
 class SurfacePanel:
     """One surface: `axes` are the coordinates along both directions, `tree` its merge tree.
 
-    `clear` (b,) says which branches stand above their noise; None draws all alike.
+    `tested` is the tree of half of the sequences, and which of its branches (b,) the other half confirms.
     """
 
     title: str
     axes: tuple[np.ndarray, np.ndarray]
     tree: MergeTree
-    clear: np.ndarray | None = None
+    tested: tuple[MergeTree, np.ndarray] | None = None
 
 
 def draw(
@@ -36,8 +38,9 @@ def draw(
 ) -> Figure:
     """Draw surfaces side by side on one scale of colours; masked places stay white.
 
-    Dots are minima, crosses saddles; a line joins a minimum to the saddle where its branch ends and on to the
-    minimum that survives there. Branches inside their noise are drawn faint.
+    Dots are minima, crosses saddles; a thin line joins a minimum to the saddle where its branch ends and on
+    to the minimum that survives there. A branch that was confirmed is drawn thick, where half of the
+    sequences show it.
     """
     columns = max(1, min(3, len(panels)))
     rows = max(1, -(-len(panels) // columns))
@@ -72,16 +75,23 @@ def _surface(ax: Axes, panel: SurfacePanel, levels: np.ndarray) -> ContourSet:
 
 def _branches(ax: Axes, panel: SurfacePanel) -> None:
     tree = panel.tree
+    _lines(ax, panel, tree, np.flatnonzero(tree.persistence > 0), width=0.8, size=4.5)
+    if panel.tested is not None:
+        half, confirmed = panel.tested
+        _lines(ax, panel, half, np.flatnonzero(confirmed), width=_CONFIRMED, size=7.0)
+
+
+def _lines(
+    ax: Axes, panel: SurfacePanel, tree: MergeTree, branches: np.ndarray, *, width: float, size: float
+) -> None:
     place = np.stack(np.unravel_index(np.arange(len(tree.values)), tree.shape), axis=1)
     at = np.stack([panel.axes[0][place[:, 0]], panel.axes[1][place[:, 1]]], axis=1)
-    clear = np.ones(len(tree), bool) if panel.clear is None else panel.clear
-    for branch in np.flatnonzero(tree.persistence > 0):
-        strength = 1.0 if clear[branch] or tree.saddle[branch] < 0 else 0.25
+    for branch in branches:
         start = at[tree.minimum[branch]]
-        ax.plot(*start, "o", color=MINIMUM_COLOUR, markeredgecolor="white", markersize=4.5, alpha=strength)
+        ax.plot(*start, "o", color=MINIMUM_COLOUR, markeredgecolor="white", markersize=size)
         if tree.saddle[branch] < 0:
             continue
         saddle, end = at[tree.saddle[branch]], at[tree.minimum[tree.parent[branch]]]
         line = np.stack([start, saddle, end])
-        ax.plot(line[:, 0], line[:, 1], color=INK, linewidth=0.8, alpha=0.8 * strength)
-        ax.plot(*saddle, "x", color=SADDLE_COLOUR, markersize=4.5, markeredgewidth=1.4, alpha=strength)
+        ax.plot(line[:, 0], line[:, 1], color=INK, linewidth=width, alpha=0.8)
+        ax.plot(*saddle, "x", color=SADDLE_COLOUR, markersize=size, markeredgewidth=1.4)

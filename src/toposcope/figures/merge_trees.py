@@ -15,24 +15,38 @@ from toposcope.topology.merge_tree import MergeTree
 from toposcope.topology.profile import landscape_profile
 
 
-def draw(tree: MergeTree, *, clear: np.ndarray | None = None, unit: str = "nats per token") -> Figure:
-    """Draw the tree's branches (left) and its profile (right) over one axis of loss.
+def draw(
+    tree: MergeTree, *, tested: tuple[MergeTree, np.ndarray] | None = None, unit: str = "nats per token"
+) -> Figure:
+    """Draw a tree's branches, the branches that were tested, and the tree's profile over one axis of loss.
 
     Parameters
     ----------
     tree
-        The merge tree; branches of persistence 0 are left out on the left.
-    clear
-        Which branches stand above their noise, (b,) bool; the others are grey. None draws all alike.
+        The merge tree of all sequences; branches of persistence 0 are left out.
+    tested
+        The tree of half of the sequences, and which of its branches the other half confirms, (b,) bool: the
+        others are grey. None leaves the panel out.
     """
     with house():
-        figure, axes = new_figure(3.2, columns=2, sharey=True)
-        _tree(axes[0, 0], tree, np.ones(len(tree), bool) if clear is None else clear)
+        figure, axes = new_figure(3.2, columns=2 if tested is None else 3, sharey=True)
+        _tree(axes[0, 0], tree, np.ones(len(tree), bool))
         axes[0, 0].set_ylabel(f"loss ({unit})")
-        axes[0, 0].set_title("merge tree", fontsize=8.5)
-        draw_profile(axes[0, 1], tree)
-        axes[0, 1].set_title("landscape profile", fontsize=8.5)
+        axes[0, 0].set_title(f"all sequences: {_counted(tree)}", fontsize=8.5)
+        if tested is not None:
+            half, confirmed = tested
+            ending = int((np.isfinite(half.persistence) & (half.persistence > 0)).sum())
+            _tree(axes[0, 1], half, confirmed)
+            title = f"half of them: {int(confirmed.sum())} of {ending} confirmed"
+            axes[0, 1].set_title(title, fontsize=8.5)
+        draw_profile(axes[0, -1], tree)
+        axes[0, -1].set_title("profile of all", fontsize=8.5)
     return figure
+
+
+def _counted(tree: MergeTree) -> str:
+    minima = int((tree.persistence > 0).sum())
+    return f"{minima} minim{'um' if minima == 1 else 'a'}"
 
 
 def draw_profiles(trees: Sequence[tuple[str, MergeTree]], *, unit: str = "nats per token") -> Figure:

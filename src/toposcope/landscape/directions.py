@@ -35,8 +35,10 @@ class Directions:
 def random_directions(objective: Objective, count: int, **axes: int | str) -> Directions:
     r"""Return Gaussian directions with filter normalisation (Li et al. 2018).
 
-    Every output row of every matrix gets the length of the same row of the parameters,
+    A filter is all weights that lead into one output unit: a row of a linear layer, a column of a Conv1D of
+    GPT-2 (see `Objective.filters`). Each gets the length of the same filter of the parameters,
     :math:`d \leftarrow d \, \|w\| / \|d\|`; parameters of one dimension (norms, biases) stay where they are.
+    The numbers are drawn filter by filter, so that they do not depend on how a layer is stored.
 
     Parameters
     ----------
@@ -49,20 +51,23 @@ def random_directions(objective: Objective, count: int, **axes: int | str) -> Di
     """
     import torch
 
-    here = objective.named(objective.parameters)
+    here, filters = objective.named(objective.parameters), objective.filters
     found = []
     for number in range(count):
         parts = {}
         for name, weight in here.items():
-            if weight.ndim < 2:
+            weights = filters.rows(name, weight)
+            if weights is None:
                 parts[name] = torch.zeros_like(weight)
                 continue
-            drawn = rng(name="direction", number=number, parameter=name, **axes).standard_normal(weight.shape)
-            rows = torch.from_numpy(drawn).to(weight.device, weight.dtype).flatten(1)
-            lengths = weight.flatten(1).norm(dim=1) / rows.norm(dim=1)
-            parts[name] = (rows * lengths[:, None]).view_as(weight)
+            drawn = rng(name="direction", number=number, parameter=name, **axes).standard_normal(
+                weights.shape
+            )
+            rows = torch.from_numpy(drawn).to(weight.device, weight.dtype)
+            lengths = weights.norm(dim=1) / rows.norm(dim=1)
+            parts[name] = filters.stored(name, rows * lengths[:, None], weight)
         found.append(objective.flat(parts))
-    return Directions("random", torch.stack(found), "the length of the weights, row by row")
+    return Directions("random", torch.stack(found), "the length of the weights, filter by filter")
 
 
 def hessian_directions(pairs: Eigenpairs, count: int, *, rise: float | None = None) -> Directions:

@@ -17,7 +17,8 @@ from toposcope.models.curvature import (
     GaussNewtonProduct,
     HessianProduct,
 )
-from toposcope.models.protocol import with_parameters
+from toposcope.models.filters import Filters, filters_of
+from toposcope.models.protocol import full_precision, with_parameters
 from toposcope.sources.names import family_of, place
 
 if TYPE_CHECKING:
@@ -46,7 +47,7 @@ class Objective:
 
     over the T predicted tokens of all sequences i. Vectors are flat tensors of `n_parameters` numbers on the
     model's device, in the order of the module's parameters; a tied parameter counts once. The model's own
-    parameters are never changed.
+    parameters are never changed; of a model in bfloat16 or float16 a copy in float32 is evaluated.
 
     Parameters
     ----------
@@ -66,10 +67,10 @@ class Objective:
 
     def __init__(self, model: LanguageModel, batch: Batch, *, tokens_at_once: int | None = None) -> None:
         _check(model, batch)
-        self.model, self.batch = model, batch
+        self.model, self.batch = full_precision(model), batch
         self._at_once = tokens_at_once or max(16, min(_TOKENS, _LOGIT_BYTES // (4 * model.vocabulary)))
         self._parameters: dict[str, torch.Tensor] = {
-            name: parameter.detach() for name, parameter in model.module.named_parameters()
+            name: parameter.detach() for name, parameter in self.model.module.named_parameters()
         }
         self._fixed: dict[str, torch.Tensor] = {}
 
@@ -87,6 +88,11 @@ class Objective:
     def shapes(self) -> dict[str, tuple[int, ...]]:
         """The parameters' names and shapes, in the order of the flat vectors."""
         return {name: tuple(parameter.shape) for name, parameter in self._parameters.items()}
+
+    @property
+    def filters(self) -> Filters:
+        """The parameters' filters: which weights lead into one output unit."""
+        return filters_of(self.model.module)
 
     @property
     def digest(self) -> str:

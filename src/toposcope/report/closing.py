@@ -11,7 +11,7 @@ import pandas as pd
 import toposcope
 from toposcope.analysis.forms import plain
 from toposcope.repeats import Told, together
-from toposcope.types import Normalization
+from toposcope.types import Normalization, Status
 
 MOST_LINES = 60
 """Lines of a list (failures, findings) that are printed; the rest is counted."""
@@ -26,8 +26,8 @@ _PROVENANCE = {
 
 
 def unmeasured(features: pd.DataFrame) -> pd.DataFrame:
-    """Return the rows of what could not be measured, or has no meaning."""
-    return features[features["status"].isin(("failed", "degenerate"))]
+    """Return the rows of what could not be measured, has no meaning, or has not converged."""
+    return features[features["status"].isin(("failed", "degenerate", Status.UNCONVERGED))]
 
 
 def failures(features: pd.DataFrame) -> tuple[tuple[str, ...], ...]:

@@ -150,6 +150,7 @@ def _pieces(
         by_head = HEADS.search(info.name) is not None
         for index in range(info.shape[0]):
             values = reader.rows(info.name, index, index + 1)[0]
+            values = values.T if where.rule is not None and where.rule.transposed else values
             label = f"head {index}" if by_head else f"{index}"
             yield f"{info.name}[{label}]", values, index if by_head else None
         return

@@ -73,6 +73,7 @@ class Rule:
     role: Role
     fused: Fused | None = None
     transposed: bool = False
+    """Stored (inputs, outputs). Of a module in memory its layers say so themselves (`models/filters.py`)."""
     part: str = ""
     """"q", "k" or "v" for a projection of its own, so that it can be taken apart into heads."""
 
@@ -193,15 +194,16 @@ FAMILIES: tuple[NamingScheme, ...] = (
         ),
     ),
     NamingScheme(
-        "transformer_lens",
+        "transformer_lens",  # computes x W throughout
         (
             Rule("embed.W_E", EMB),
             Rule("pos_embed.W_pos", EMB),
-            *(Rule(f"blocks.{{i}}.attn.W_{part.upper()}", ATT, part=part) for part in "qkv"),
-            Rule("blocks.{i}.attn.W_O", ATT),
-            Rule("blocks.{i}.mlp.W_in", MLP),
-            Rule("blocks.{i}.mlp.W_out", MLP),
-            Rule("unembed.W_U", HEAD),
+            *(Rule(f"blocks.{{i}}.attn.W_{part.upper()}", ATT, transposed=True, part=part) for part in "qkv"),
+            Rule("blocks.{i}.attn.W_O", ATT, transposed=True),
+            Rule("blocks.{i}.mlp.W_gate", MLP, transposed=True),
+            Rule("blocks.{i}.mlp.W_in", MLP, transposed=True),
+            Rule("blocks.{i}.mlp.W_out", MLP, transposed=True),
+            Rule("unembed.W_U", HEAD, transposed=True),
         ),
     ),
     NamingScheme(

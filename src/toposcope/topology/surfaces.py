@@ -9,7 +9,7 @@ from scipy.spatial import cKDTree
 
 from toposcope.distributions import student_quantile
 from toposcope.errors import InputError
-from toposcope.topology.merge_tree import Graph, MergeTree, merge_tree
+from toposcope.topology.merge_tree import MergeTree
 from toposcope.topology.validation import check_points
 
 _TIE = 1e-9
@@ -27,6 +27,7 @@ def surface_summaries(tree: MergeTree) -> dict[str, float]:
     steepest descent leads to the minimum with most of them; ``range`` is highest minus lowest value and
     ``masked`` the share of places without a value.
 
+    >>> from toposcope.topology.merge_tree import merge_tree
     >>> found = surface_summaries(merge_tree([3.0, 0.0, 2.0, 1.0, 4.0]))
     >>> found["minima"], found["saddles"], found["average_persistence"], found["smad"]
     (2.0, 1.0, 1.0, 1.5)
@@ -103,27 +104,6 @@ def branch_intervals(tree: MergeTree, losses: np.ndarray, *, level: float = 0.95
     mean, count = rise.mean(axis=1), rise.shape[1]
     half = student_quantile((1 + level) / 2, count - 1) * rise.std(axis=1, ddof=1) / np.sqrt(count)
     return BranchIntervals(ending, mean, mean - half, mean + half, level)
-
-
-def confirmed_branches(
-    losses: np.ndarray, *, graph: Graph = "lattice", level: float = 0.95
-) -> tuple[int, int]:
-    """Return how many branches every second sequence shows, and how many of them the others confirm.
-
-    The tree is made of the mean of the sequences 0, 2, 4, ...; a branch is confirmed where the interval from
-    the sequences 1, 3, 5, ..., which had no say in choosing it, lies above 0.
-
-    >>> noise = np.random.default_rng(0).normal(size=(15, 15, 64))
-    >>> found, confirmed = confirmed_branches(noise)
-    >>> found > 20, confirmed <= 0.1 * found
-    (True, True)
-    """
-    array = np.asarray(losses, np.float64)
-    if array.ndim < 2 or array.shape[-1] < 4:
-        raise InputError(f"losses has shape {array.shape}; the last axis needs at least four sequences")
-    tree = merge_tree(array[..., ::2].mean(axis=-1), graph=graph)
-    intervals = branch_intervals(tree, array[..., 1::2], level=level)
-    return len(intervals.branch), int(intervals.clear.sum())
 
 
 def mutual_neighbours(points: np.ndarray, k: int) -> np.ndarray:

@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 
 from toposcope.analysis.catalogue import leading_features
+from toposcope.analysis.convergence import without_unconverged
 from toposcope.analysis.forecast.base import Forecaster
 from toposcope.analysis.forecast.curve import KINDS, Curve, curve_from_metrics
 from toposcope.analysis.forecast.schedule import Schedule, cosine
@@ -200,6 +201,7 @@ def feature_columns(
 
     What probes that name no such features declare as confirmatory comes under its column key.
     """
+    features, _ = without_unconverged(features)
     model = features[
         (features["role"] == "model") & features["status"].isin(["ok", "subsampled", "truncated"])
     ]

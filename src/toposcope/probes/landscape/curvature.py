@@ -34,8 +34,8 @@ class Curvature(Probe):
     """Eigenvalues of either sign with residual and `converged` in the note, the trace with its interval.
 
     One draw a batch. The curvature along random directions is the null of the top eigenvalue. What has not
-    converged has the status "truncated". With `folder` the spectral density of the first batch is kept there.
-    `product_seconds` is what a product takes where that was timed.
+    converged has the status "unconverged", and no analysis reads it. With `folder` the spectral density of
+    the first batch is kept there. `product_seconds` is what a product takes where that was timed.
     """
 
     options: LandscapeOptions
@@ -82,6 +82,7 @@ class Curvature(Probe):
                                note=_words(line), ok=bool(line["converged"]))  # fmt: skip
         top = float(pairs.values[0])
         low = self._top(lambda v: hessian(v) - max(top, 0.0) * v, objective, 1, {**axes, "end": "low"})
+        note = f"{hessian.method}, {low.products} products"
         rows += self._eigenvalue(snapshot, MODEL, "bottom_eigenvalue", low, draw, note, shift=max(top, 0.0))
         matrix = objective.gauss_newton()
         gauss = self._top(matrix, objective, 1, {**axes, "matrix": "gauss-newton"})
@@ -102,10 +103,11 @@ class Curvature(Probe):
         *, shift: float = 0.0,
     ) -> list[Row]:  # fmt: skip
         line = pairs.rows()[0]
-        value = float(pairs.values[0]) + shift
-        return self._rows(
-            snapshot, label, feature, value, draw, note=f"{_words(line)}; {note}", ok=bool(line["converged"])
-        )
+        value, of = float(pairs.values[0]) + shift, "of the largest"
+        if shift:  # the largest of the shifted matrix
+            of = f"({float(pairs.residuals[0]):.2g}) of the distance to the top one"
+        said = f"{_words(line, of)}; {note}"
+        return self._rows(snapshot, label, feature, value, draw, note=said, ok=bool(line["converged"]))
 
     def _trace(
         self, snapshot: Snapshot, objective: Objective, hessian: Matvec, draw: int, axes: Axes
@@ -148,12 +150,12 @@ class Curvature(Probe):
         self, snapshot: Snapshot, label: Label, feature: str, value: float, draw: int, *, note: str = "",
         ok: bool = True,
     ) -> list[Row]:  # fmt: skip
-        status = Status.OK if ok else Status.TRUNCATED
+        status = Status.OK if ok else Status.UNCONVERGED
         return label.rows(
             snapshot.checkpoint, self.name, {feature: value}, draw=draw, note=note, status=status
         )
 
 
-def _words(line: dict[str, object]) -> str:
+def _words(line: dict[str, object], of: str = "of the largest") -> str:
     converged = "converged" if line["converged"] else "not converged"
-    return f"residual {line['residual']:.1e} of the largest, {converged}"
+    return f"residual {line['residual']:.1e} {of}, {converged}"

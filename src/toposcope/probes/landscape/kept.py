@@ -1,10 +1,10 @@
-"""Sampled surfaces and spectral densities beside the store, so that figures draw them without measuring."""
+"""Sampled surfaces, what was found on them, and spectral densities beside the store: figures draw them."""
 
 from __future__ import annotations
 
 import zipfile
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
 
 import numpy as np
@@ -12,21 +12,34 @@ import numpy as np
 from toposcope.landscape.surface import Surface
 from toposcope.landscape.trace import Density
 from toposcope.sources.layout import write_aside
-from toposcope.types import Checkpoint
+from toposcope.topology.merge_tree import MergeTree
+from toposcope.topology.sampled_surface import ConfirmedBranches, SurfaceTopology
+from toposcope.topology.surfaces import BranchIntervals
+from toposcope.types import Checkpoint, Diagram
 
 FOLDER = "landscapes"
 """The folder of a store that holds them."""
 
 
+_TREE, _TESTED, _INTERVALS = "tree_", "tested_tree_", "tested_"
+_OF_TREE = tuple(field.name for field in fields(MergeTree))
+_OF_INTERVALS = tuple(field.name for field in fields(BranchIntervals))
+
+
 @dataclass(frozen=True)
 class KeptSurface:
-    """A surface with the checkpoint, the range ("full" or "quarter") and the draw that it belongs to."""
+    """A surface with the checkpoint, the range ("full" or "quarter") and the draw that it belongs to.
+
+    `topology` is what was found on it when it was measured; None in a store of a version that kept the
+    losses alone.
+    """
 
     run: str
     step: int
     name: str
     draw: int
     surface: Surface
+    topology: SurfaceTopology | None = None
 
 
 def place(folder: Path, at: Checkpoint, name: str, draw: int) -> Path:
@@ -34,21 +47,61 @@ def place(folder: Path, at: Checkpoint, name: str, draw: int) -> Path:
     return folder / at.run / f"step_{at.step:06d}" / f"{name}-{draw}.npz"
 
 
-def keep_surface(path: Path, surface: Surface) -> None:
-    """Write a surface aside and rename it into place."""
+def keep_surface(path: Path, surface: Surface, topology: SurfaceTopology | None = None) -> None:
+    """Write a surface and what was found on it aside and rename it into place."""
     axes = {f"axis_{number}": axis for number, axis in enumerate(surface.axes)}
     words = {"kind": surface.kind, "unit": surface.unit, "digest": surface.digest}
-    _write(path, {"losses": surface.losses, "counts": surface.counts, **axes, **words})
+    found = {} if topology is None else _arrays(topology)
+    _write(path, {"losses": surface.losses, "counts": surface.counts, **axes, **words, **found})
 
 
-def read_surface(path: Path, *, digest: str | None = None) -> Surface | None:
-    """Return a kept surface; None where there is none, it is damaged, or it has another digest."""
+def read_surface(path: Path, *, digest: str | None = None) -> tuple[Surface, SurfaceTopology | None] | None:
+    """Return a kept surface and what was found on it.
+
+    None where there is no surface, it is damaged, or it has another digest.
+    """
     held = _read(path)
     if held is None or "losses" not in held or (digest is not None and str(held["digest"]) != digest):
         return None
     axes = tuple(held[f"axis_{number}"] for number in range(held["losses"].ndim - 1))
     words = [str(held[name]) for name in ("kind", "unit", "digest")]
-    return Surface(axes, held["losses"], held["counts"], *words)
+    return Surface(axes, held["losses"], held["counts"], *words), _topology(held)
+
+
+def _arrays(topology: SurfaceTopology) -> dict[str, object]:
+    made: dict[str, object] = {"graph": topology.graph, "dimensions": len(topology.homology)}
+    made |= {f"{_TREE}{name}": getattr(topology.tree, name) for name in _OF_TREE}
+    for diagram in topology.homology:
+        made[f"h{diagram.dim}"] = diagram.pairs
+        made[f"h{diagram.dim}_vertices"] = diagram.n_vertices
+    if topology.branches is not None:
+        made |= {f"{_TESTED}{name}": getattr(topology.branches.tree, name) for name in _OF_TREE}
+        made |= {f"{_INTERVALS}{name}": getattr(topology.branches.intervals, name) for name in _OF_INTERVALS}
+    return made
+
+
+def _topology(held: Mapping[str, np.ndarray]) -> SurfaceTopology | None:
+    """Return what was found on a kept surface; None where a part is missing."""
+    try:
+        homology = tuple(_diagram(held, dim) for dim in range(int(held["dimensions"])))
+        tested = None
+        if f"{_INTERVALS}level" in held:
+            parts = {name: held[f"{_INTERVALS}{name}"] for name in _OF_INTERVALS}
+            intervals = BranchIntervals(**{**parts, "level": float(parts["level"])})
+            tested = ConfirmedBranches(_tree(held, _TESTED), intervals)
+        return SurfaceTopology(str(held["graph"]), _tree(held, _TREE), homology, tested)
+    except KeyError:
+        return None
+
+
+def _tree(held: Mapping[str, np.ndarray], prefix: str) -> MergeTree:
+    parts = {name: held[f"{prefix}{name}"] for name in _OF_TREE}
+    return MergeTree(**{**parts, "shape": tuple(int(length) for length in parts["shape"])})  # type: ignore[arg-type]
+
+
+def _diagram(held: Mapping[str, np.ndarray], dim: int) -> Diagram:
+    birth, death = held[f"h{dim}"].T
+    return Diagram(dim, birth, death, "sublevel", int(held[f"h{dim}_vertices"]))
 
 
 def keep_density(path: Path, density: Density) -> None:
@@ -65,9 +118,9 @@ def read_density(path: Path) -> Density | None:
 def kept_surfaces(folder: Path, *, name: str = "full", draw: int = 0) -> Iterator[KeptSurface]:
     """Yield one surface of every checkpoint that has it, by run and step."""
     for run, step, path in _places(folder, name, draw):
-        surface = read_surface(path)
-        if surface is not None:
-            yield KeptSurface(run, step, name, draw, surface)
+        held = read_surface(path)
+        if held is not None:
+            yield KeptSurface(run, step, name, draw, *held)
 
 
 def kept_densities(folder: Path, *, draw: int = 0) -> Iterator[tuple[str, int, Density]]:

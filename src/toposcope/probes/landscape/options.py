@@ -77,6 +77,14 @@ class LandscapeOptions:
         return self.batches * self.sequences
 
     @property
+    def first(self) -> int:
+        """The number, from 0, of the first checkpoint of a run that has a surface.
+
+        Two directions of the trajectory need the two checkpoints before.
+        """
+        return self.n if self.directions == "trajectory" else 0
+
+    @property
     def surfaces(self) -> int:
         """How many surfaces of each range are sampled at a checkpoint."""
         return self.batches * (self.seeds if self.directions == "random" else 1)

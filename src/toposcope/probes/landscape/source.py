@@ -11,6 +11,7 @@ from toposcope.errors import InputError
 from toposcope.kernels.threads import steady_threads
 from toposcope.models import Batch, LanguageModel, ModelLoader, Objective, Texts
 from toposcope.models.loading import run_folder_of
+from toposcope.models.protocol import full_precision
 from toposcope.probes.gradients import held_out_tokens
 from toposcope.probes.landscape.options import LandscapeOptions
 from toposcope.probes.snapshot import Snapshot
@@ -41,6 +42,7 @@ class ObjectiveSource:
         """
         with steady_threads(), snapshot.model(self.loader) as model:
             rows = self._rows(model, snapshot.checkpoint, options)
+            model = full_precision(model)  # once for all batches
             size, found = options.sequences, []
             for number in range(options.batches):
                 batch = Batch.of(rows[number * size : (number + 1) * size], last_only=model.last_only)

@@ -12,6 +12,7 @@ from toposcope.landscape.cost import ComputeCost, refuse_above
 from toposcope.models import ModelLoader, load_texts
 from toposcope.probes.base import Probe
 from toposcope.probes.landscape.curvature import Curvature
+from toposcope.probes.landscape.features import SURFACE
 from toposcope.probes.landscape.kept import FOLDER
 from toposcope.probes.landscape.options import RULE, LandscapeOptions
 from toposcope.probes.landscape.paths import Partners, Paths, partners_of
@@ -20,12 +21,15 @@ from toposcope.probes.landscape.sharpness import Sharpness
 from toposcope.probes.landscape.source import ObjectiveSource
 from toposcope.probes.landscape.surface import Surfaces
 from toposcope.probes.landscape.timed import HessianProducts, timed_products
+from toposcope.types import Checkpoint
 
 if TYPE_CHECKING:
     from toposcope.sources.series import Series
 
-NAMES = ("sharpness", "curvature", "surface", "paths", "retrain")
+NAMES = ("sharpness", "curvature", SURFACE, "paths", "retrain")
 CHEAP = ("sharpness",)
+_NAMED = 3
+"""Runs that are named in a sentence; the others are counted."""
 BY_NAME = ("retrain",)
 """Measured when named, not with "all": it trains, and only runs of `toposcope train` can be trained."""
 
@@ -61,13 +65,42 @@ class LandscapeStudy:
         """Return the study of this series: its seeds side by side, and what its Hessian costs.
 
         Paths lead from one seed to another.
+
+        Raises
+        ------
+        InputError
+            When nothing but surfaces is asked for, and no run has the checkpoints that their directions need.
         """
+        self._check_trajectory(series)
         found = replace(self, partners=partners_of(series.runs, list(series)))
         if not self._multiplies:
             return found
         found.cost(series)  # what is refused need not be timed
         shapes = _shapes(series, series.names[0])
         return replace(found, products=timed_products(series, self.source, self.options, shapes))
+
+    def _check_trajectory(self, series: Series) -> None:
+        lengths = {run: len(series.of_run(run)) for run in series.names}
+        longest = max(lengths, key=lambda run: lengths[run])
+        if self.names != (SURFACE,) or lengths[longest] > self.options.first:
+            return
+        n, has = self.options.n, lengths[longest]
+        raise InputError(
+            f"--directions trajectory: {n} direction{'s' * (n != 1)} need{'s' * (n == 1)} {n + 1} "
+            f"checkpoints of a run, and {longest} has {has}: measure more, or take --directions random"
+        )
+
+    def without_surface(self, series: Series) -> str:
+        """Return in words at which checkpoints no surface can be made, and why; empty where all have one."""
+        first = self.options.first
+        if SURFACE not in self.names or not first:
+            return ""
+        early = [f"{run} at {_steps(series.of_run(run)[:first])}" for run in series.names]
+        named = ", ".join(early[:_NAMED]) + f" and {len(early) - _NAMED} more runs" * (len(early) > _NAMED)
+        return (
+            f"No surface of {named}: directions of the trajectory need {first + 1} checkpoints of the run, "
+            "this one counted."
+        )
 
     @property
     def _multiplies(self) -> bool:
@@ -97,6 +130,7 @@ class LandscapeStudy:
         fixed = self.options.reach
         said = RULE if fixed is None else f"each axis reaches {fixed:g} of its unit, and a quarter of it"
         ranges = f" Range: {said}." if "surface" in self.names else ""
+        ranges += f" {early}" if (early := self.without_surface(series)) else ""
         products = f" {self.products.sentence()}" if self._multiplies else ""
         said = f"The dearest probe takes {self.cost(series).sentence()} at each checkpoint.{products}"
         return said.rstrip() + ranges
@@ -146,6 +180,17 @@ def _shapes(series: Series, run: str) -> list[tuple[int, int]]:
     with series.reading(series.of_run(run)[0]) as reader:
         infos = [info for info in reader.infos().values() if len(info.shape) > 1]
     return [(_product(info.shape[:-1]), int(info.shape[-1])) for info in infos]
+
+
+def _steps(checkpoints: Sequence[Checkpoint]) -> str:
+    """Return the steps of some checkpoints in words.
+
+    >>> _steps([Checkpoint("a", 0, None, ""), Checkpoint("a", 5, None, "")])
+    'steps 0 and 5'
+    """
+    steps = [str(at.step) for at in checkpoints]
+    listed = " and ".join([", ".join(steps[:-1]), steps[-1]] if len(steps) > 1 else steps)
+    return f"step{'s' * (len(steps) != 1)} {listed}"
 
 
 def _product(values: Sequence[int]) -> int:

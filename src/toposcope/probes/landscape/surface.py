@@ -22,14 +22,15 @@ from toposcope.landscape.surface import (
 from toposcope.probes.base import Cost, Measured, Probe, Reads
 from toposcope.probes.landscape.around import DirectionDraw, Quadratic, draws_of
 from toposcope.probes.landscape.cost import cost_of_shapes, seconds_with_products
-from toposcope.probes.landscape.features import DECLARED, SURFACE, WITH_NULL
+from toposcope.probes.landscape.features import DECLARED, MINIMA, SURFACE, WITH_NULL
 from toposcope.probes.landscape.kept import keep_surface, place, read_surface
 from toposcope.probes.landscape.options import LandscapeOptions
-from toposcope.probes.landscape.reach import Reach, check_reach, reach_by_rule
+from toposcope.probes.landscape.reach import Reach, reach_by_rule
 from toposcope.probes.landscape.source import ObjectiveSource
-from toposcope.probes.landscape.summaries import confirmed, summarise
+from toposcope.probes.landscape.summaries import summaries_of, summarise, topology_of
 from toposcope.probes.snapshot import Snapshot
 from toposcope.probes.weights.labels import Label
+from toposcope.topology.sampled_surface import SurfaceTopology
 from toposcope.types import Feature, Row, Scope
 
 if TYPE_CHECKING:
@@ -48,7 +49,8 @@ class Surfaces(Probe):
     Values of the whole model are those of the full range at full resolution; the quarter range and the
     coarser lattice (every second place) stand beside them under other names. The null is the quadratic
     model of the same point on the same lattice, and for directions that are not random, random ones of
-    equal length. With `folder` the surfaces are kept there, and read in place of being sampled again.
+    equal length. With `folder` the surfaces are kept there with their graph, merge tree, tested branches and
+    homology, and read in place of being sampled again. Since version 2 filters are normalised by output unit.
     """
 
     options: LandscapeOptions
@@ -57,6 +59,7 @@ class Surfaces(Probe):
     product_seconds: float | None = None
     name: str = SURFACE
     features: tuple[Feature, ...] = field(default=DECLARED[SURFACE], repr=False)
+    version = 2
     reads = Reads.PREFIX
     cost = Cost.COSTLY
 
@@ -83,15 +86,21 @@ class Surfaces(Probe):
         first = self.source.first_loss(snapshot, self.options) if self.options.reach is None else []
         with self.source.objectives(snapshot, self.options) as objectives:
             refuse_above(self.work([(1, objectives[0].n_parameters)]))
-            if self._too_early(snapshot):
-                return Measured([])
+            if snapshot.index < self.options.first:
+                return Measured(self._none(snapshot))
             for batch, objective in enumerate(objectives):
                 for draw in draws_of(objective, batch, snapshot, self.source, self.options):
                     rows += self._of_draw(snapshot, objective, draw, first[batch] if first else None)
         return Measured(rows)
 
-    def _too_early(self, snapshot: Snapshot) -> bool:
-        return self.options.directions == "trajectory" and snapshot.index < self.options.n
+    def _none(self, snapshot: Snapshot) -> list[Row]:
+        """Return the row that says why there is no surface at one of a run's first checkpoints."""
+        n = self.options.n
+        note = (
+            f"no surface: {n} direction{'s' * (n != 1)} of the trajectory need{'s' * (n == 1)} {n + 1} "
+            f"checkpoints of the run, this is number {snapshot.index + 1}"
+        )
+        return _MODEL.rows(snapshot.checkpoint, self.name, {MINIMA.name: np.nan}, note=note)
 
     def _of_draw(
         self, snapshot: Snapshot, objective: Objective, draw: DirectionDraw, first: float | None
@@ -131,21 +140,19 @@ class Surfaces(Probe):
         self, snapshot: Snapshot, objective: Objective, draw: DirectionDraw, name: str,
         axes: list[np.ndarray], quadratic: Quadratic,
     ) -> list[Row]:  # fmt: skip
-        surface = self._sampled(snapshot, objective, draw.directions, name, draw.number, axes)
-        check_reach(surface.finite, float(axes[0][-1]))
-        values, losses = surface.mean, np.where(surface.finite[..., None], surface.losses, np.nan)
-        graph, every = self.options.graph, (slice(None, None, 2),) * values.ndim
-        found = summarise(values, graph) | confirmed(losses, graph)
+        surface, topology = self._sampled(snapshot, objective, draw.directions, name, draw.number, axes)
+        graph, every = self.options.graph, (slice(None, None, 2),) * len(axes)
+        found = summaries_of(topology)
         model = summarise(np.where(surface.finite, quadratic.on(surface.axes), np.nan), graph)
         found |= {f"{one}_null": model[one] for one in _NULLS if one in model}
         if draw.random is not None:
-            other = self._sampled(snapshot, objective, draw.random, f"{name}_random", draw.number, axes)
-            beside = summarise(other.mean, graph)
+            _, other = self._sampled(snapshot, objective, draw.random, f"{name}_random", draw.number, axes)
+            beside = summaries_of(other)
             found |= {f"{one}_random": beside[one] for one in _NULLS if one in beside}
         label = _MODEL if name == "full" else Label(name, scope=Scope.SETTING)
         masked = int((~surface.finite).sum())
         note = f"{masked} of {surface.finite.size} places have no finite loss and are masked" * bool(masked)
-        coarse = summarise(values[every], graph) | confirmed(losses[every], graph)
+        coarse = summaries_of(topology_of(surface, graph, every))
         beside_it = Label(f"{name}, every second place", scope=Scope.SETTING)
         return [
             *label.rows(snapshot.checkpoint, self.name, found, draw=draw.number, note=note),
@@ -155,19 +162,28 @@ class Surfaces(Probe):
     def _sampled(
         self, snapshot: Snapshot, objective: Objective, directions: Directions, name: str, draw: int,
         axes: list[np.ndarray],
-    ) -> Surface:  # fmt: skip
-        """Return the kept surface of the same parameters, batch, directions and lattice, or sample it."""
+    ) -> tuple[Surface, SurfaceTopology]:  # fmt: skip
+        """Return a surface and what is found on it.
+
+        It is sampled unless one of the same parameters, batch, directions and lattice is kept; what is found
+        on it is kept with it.
+        """
+        graph = self.options.graph
         if self.folder is None:
-            return sample_surface(objective, directions, axes)
+            surface = sample_surface(objective, directions, axes)
+            return surface, topology_of(surface, graph)
         path = place(self.folder, snapshot.checkpoint, name, draw)
         digest = surface_digest(objective, directions, axes)
-        kept = read_surface(path, digest=digest)
-        if kept is not None:
-            return kept
+        surface, found = read_surface(path, digest=digest) or (None, None)
+        if surface is not None and found is not None and found.graph == graph:
+            return surface, found
         tiles = path.parent / "tiles"
-        surface = sample_surface(objective, directions, axes, evaluation=Evaluation(folder=tiles))
-        keep_surface(path, replace(surface, digest=digest))
+        if surface is None:
+            sampled = sample_surface(objective, directions, axes, evaluation=Evaluation(folder=tiles))
+            surface = replace(sampled, digest=digest)
+        found = topology_of(surface, graph)
+        keep_surface(path, surface, found)
         shutil.rmtree(tiles / digest, ignore_errors=True)
         if tiles.is_dir() and not any(tiles.iterdir()):
             tiles.rmdir()
-        return surface
+        return surface, found

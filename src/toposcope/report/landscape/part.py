@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
+from functools import partial
 
 from toposcope.analysis.findings.surfaces import shares
 from toposcope.analysis.forms import number
@@ -18,8 +19,9 @@ from toposcope.tabular import Table
 
 def landscape_part(study: Study, *, logs: bool = True) -> PagePart:
     """Word, tabulate and draw a study of the loss surface."""
-    part = part_of(study, figures, captions, _tables, logs=logs)
-    return replace(part, view=surface_view(shown_surfaces(study)))
+    shown = shown_surfaces(study)
+    part = part_of(study, partial(figures, shown=shown), partial(captions, shown=shown), _tables, logs=logs)
+    return replace(part, view=surface_view(shown))
 
 
 def _tables(study: Study) -> Iterator[Table]:

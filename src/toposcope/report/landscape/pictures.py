@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
 
 import numpy as np
 from matplotlib.figure import Figure
@@ -11,40 +12,53 @@ from toposcope.analysis.study import Study
 from toposcope.analysis.verdicts import judged
 from toposcope.figures import correlations, loss_surface, merge_trees, surface_training
 from toposcope.probes.landscape.kept import KeptSurface, kept_densities, kept_surfaces
+from toposcope.probes.landscape.options import GRAPHS
+from toposcope.probes.landscape.summaries import topology_of
 from toposcope.report import losses
-from toposcope.topology.merge_tree import MergeTree, merge_tree
-from toposcope.topology.surface_homology import surface_homology
-from toposcope.topology.surfaces import branch_intervals
+from toposcope.topology.merge_tree import MergeTree
+from toposcope.topology.sampled_surface import SurfaceTopology
 
 MOST = 6
 """Checkpoints that are shown of one run."""
 
 
-def figures(study: Study) -> Iterator[tuple[str, Figure]]:
+@dataclass(frozen=True)
+class ShownSurfaces:
+    """The surfaces of one run that the page shows, each with what was found on it, and the graph it is on.
+
+    `made_here` says that the store kept the losses alone, as earlier versions did, so that what is found on
+    them was computed for the page, on the graph that the store's settings name.
+    """
+
+    surfaces: tuple[KeptSurface, ...] = ()
+    graph: str = ""
+    made_here: bool = False
+
+    def __len__(self) -> int:
+        """Return how many there are."""
+        return len(self.surfaces)
+
+    def __iter__(self) -> Iterator[tuple[KeptSurface, SurfaceTopology]]:
+        """Iterate over the surfaces and what was found on each."""
+        for one in self.surfaces:
+            assert one.topology is not None
+            yield one, one.topology
+
+    @property
+    def flat(self) -> bool:
+        """Whether they have two directions."""
+        return bool(self.surfaces) and self.surfaces[0].surface.mean.ndim == 2
+
+
+def figures(study: Study, shown: ShownSurfaces) -> Iterator[tuple[str, Figure]]:
     """Draw every figure that the store has the numbers for, in reading order."""
     yield (
         "landscape_training",
         surface_training.draw_lines(study.features, study.runs, study.series.catalogue),
     )
     yield from losses.figures(study)
-    shown = shown_surfaces(study)
-    if shown:
-        trees = [merge_tree(one.surface.mean) for one in shown]
-        titles = [f"step {one.step:,}" for one in shown]
-        clear = [_clear(tree, one.surface.losses) for tree, one in zip(trees, shown, strict=True)]
-        if shown[0].surface.mean.ndim == 2:
-            panels = [
-                loss_surface.SurfacePanel(title, (one.surface.axes[0], one.surface.axes[1]), tree, mask)
-                for title, one, tree, mask in zip(titles, shown, trees, clear, strict=True)
-            ]
-            yield "loss_surfaces", loss_surface.draw(panels)
-        yield "landscape_profiles", merge_trees.draw_profiles(list(zip(titles, trees, strict=True)))
-        ranked = max(range(len(trees)), key=lambda i: (int((trees[i].persistence > 0).sum()), i))
-        yield "merge_tree", merge_trees.draw(trees[ranked], clear=clear[ranked])
-        pairs = [
-            (title, surface_homology(one.surface.mean)) for title, one in zip(titles, shown, strict=True)
-        ]
-        yield "surface_diagrams", surface_training.draw_diagrams(pairs)
+    if len(shown):
+        yield from _of_surfaces(shown)
     densities = _densities(study)
     if densities:
         yield "spectral_density", surface_training.draw_densities(densities)
@@ -55,13 +69,46 @@ def figures(study: Study) -> Iterator[tuple[str, Figure]]:
         )
 
 
-def shown_surfaces(study: Study) -> list[KeptSurface]:
+def _of_surfaces(shown: ShownSurfaces) -> Iterator[tuple[str, Figure]]:
+    titled = [(f"step {one.step:,}", one.surface.axes, found) for one, found in shown]
+    if shown.flat:
+        panels = [
+            loss_surface.SurfacePanel(title, (axes[0], axes[1]), found.tree, _tested(found))
+            for title, axes, found in titled
+        ]
+        yield "loss_surfaces", loss_surface.draw(panels)
+    yield "landscape_profiles", merge_trees.draw_profiles([(title, f.tree) for title, _, f in titled])
+    most = max(
+        enumerate(found for _, found in shown),
+        key=lambda one: (int((one[1].tree.persistence > 0).sum()), one[0]),
+    )[1]
+    yield "merge_tree", merge_trees.draw(most.tree, tested=_tested(most))
+    yield "surface_diagrams", surface_training.draw_diagrams([(title, f.homology) for title, _, f in titled])
+
+
+def _tested(found: SurfaceTopology) -> tuple[MergeTree, np.ndarray] | None:
+    return None if found.branches is None else (found.branches.tree, found.branches.confirmed)
+
+
+def shown_surfaces(study: Study) -> ShownSurfaces:
     """Return the surfaces of the largest run that kept any: the first draw, at most six checkpoints."""
     if study.kept is None:
-        return []
-    found = list(kept_surfaces(study.kept))
+        return ShownSurfaces()
+    found = [one for one in kept_surfaces(study.kept) if one.topology or one.surface.finite.sum() > 1]
     run = next((run for run in reversed(study.ordered) if any(one.run == run for one in found)), None)
-    return _spread([one for one in sorted(found, key=lambda one: one.step) if one.run == run])
+    mine = _spread([one for one in sorted(found, key=lambda one: one.step) if one.run == run])
+    if not mine:
+        return ShownSurfaces()
+    graph = _graph(study)
+    made_here = any(one.topology is None for one in mine)
+    whole = (replace(one, topology=one.topology or topology_of(one.surface, graph)) for one in mine)
+    return ShownSurfaces(tuple(whole), mine[0].topology.graph if mine[0].topology else graph, made_here)
+
+
+def _graph(study: Study) -> str:
+    """Return the graph that the store's settings name."""
+    recipe = study.provenance.get("recipe")
+    return str(recipe.get("graph", GRAPHS[0])) if isinstance(recipe, Mapping) else GRAPHS[0]
 
 
 def _spread(items: list) -> list:
@@ -69,14 +116,6 @@ def _spread(items: list) -> list:
     if len(items) <= MOST:
         return items
     return [items[i] for i in np.unique(np.linspace(0, len(items) - 1, MOST).round().astype(int))]
-
-
-def _clear(tree: MergeTree, losses: np.ndarray) -> np.ndarray:
-    """Return which branches' paired intervals over sequences lie above 0."""
-    clear = np.zeros(len(tree), dtype=bool)
-    intervals = branch_intervals(tree, losses)
-    clear[intervals.branch[intervals.clear]] = True
-    return clear
 
 
 def _densities(study: Study) -> list[tuple[str, np.ndarray, np.ndarray]]:

@@ -2,45 +2,52 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from toposcope.probes.landscape.kept import KeptSurface
 from toposcope.report.landscape.captions import view_caption
+from toposcope.report.landscape.pictures import ShownSurfaces
 from toposcope.report.parts import Caption
-from toposcope.topology.merge_tree import MergeTree, merge_tree
+from toposcope.topology.merge_tree import MergeTree
+from toposcope.topology.sampled_surface import SurfaceTopology
 
 
 @dataclass(frozen=True, slots=True)
 class SurfaceView:
     """What the script draws: a frame for each checkpoint, as plain lists.
 
-    A frame has `step`, `values` (rows of losses; None where masked) and `branches`: the places of each
-    minimum, then, where its branch ends, of the saddle and of the minimum that survives there.
+    A frame has `step`, `values` (rows of losses; None where masked), `branches` and `confirmed`: the places
+    of each minimum, then, where its branch ends, of the saddle and of the minimum that survives there. The
+    confirmed ones are those of half of the sequences.
     """
 
     caption: Caption
     frames: list[dict[str, object]]
 
 
-def surface_view(shown: Sequence[KeptSurface]) -> SurfaceView | None:
+def surface_view(shown: ShownSurfaces) -> SurfaceView | None:
     """Return the view of surfaces on two directions; None where there is none."""
-    flat = [one for one in shown if one.surface.mean.ndim == 2]
-    return SurfaceView(view_caption(flat[0].run), [_frame(one) for one in flat]) if flat else None
+    if not shown.flat:
+        return None
+    return SurfaceView(view_caption(shown), [_frame(one, found) for one, found in shown])
 
 
-def _frame(one: KeptSurface) -> dict[str, object]:
+def _frame(one: KeptSurface, found: SurfaceTopology) -> dict[str, object]:
     values = np.round(one.surface.mean, 5)
-    tree = merge_tree(one.surface.mean)
     rows = [[float(v) if np.isfinite(v) else None for v in row] for row in values]
-    return {"step": one.step, "values": rows, "branches": _branches(tree)}
+    half = found.branches
+    confirmed = [] if half is None else _places(half.tree, np.flatnonzero(half.confirmed))
+    real = np.flatnonzero(found.tree.persistence > 0)
+    return {
+        "step": one.step, "values": rows, "branches": _places(found.tree, real), "confirmed": confirmed,
+    }  # fmt: skip
 
 
-def _branches(tree: MergeTree) -> list[list[list[int]]]:
+def _places(tree: MergeTree, branches: np.ndarray) -> list[list[list[int]]]:
     found = []
-    for branch in np.flatnonzero(tree.persistence > 0):
+    for branch in branches:
         places = [int(tree.minimum[branch])]
         if tree.saddle[branch] >= 0:
             places += [int(tree.saddle[branch]), int(tree.minimum[tree.parent[branch]])]

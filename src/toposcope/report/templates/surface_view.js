@@ -56,9 +56,10 @@
       pen.fillStyle = tile.colour; pen.strokeStyle = "rgba(255,255,255,.35)";
       pen.fill(); pen.stroke();
     }
-    for (const branch of frame.branches) {
+    const drawn = [...frame.branches.map((branch) => [branch, 1.4, 4.5]), ...frame.confirmed.map((branch) => [branch, 3.4, 6])];
+    for (const [branch, thick, dot] of drawn) {
       const way = branch.map(([i, j]) => place(i, j, frame.values[i][j]));
-      for (const [ink, line] of [["#1d2733", 3.4], ["#ffffff", 1.4]]) { // seen on dark tiles and light ones
+      for (const [ink, line] of [["#1d2733", thick + 2], ["#ffffff", thick]]) { // seen on dark tiles and light ones
         pen.strokeStyle = ink; pen.lineWidth = line; pen.beginPath();
         way.forEach((c, k) => (k ? pen.lineTo(c[0], c[1]) : pen.moveTo(c[0], c[1])));
         pen.stroke();
@@ -69,12 +70,13 @@
         pen.stroke();
       }
       pen.fillStyle = "#e69f00"; pen.strokeStyle = "#ffffff"; pen.lineWidth = 1; pen.beginPath();
-      pen.arc(way[0][0], way[0][1], 4.5, 0, 2 * Math.PI); pen.fill(); pen.stroke();
+      pen.arc(way[0][0], way[0][1], dot, 0, 2 * Math.PI); pen.fill(); pen.stroke();
     }
     const masked = frame.values.flat().length - finite(frame.values).length;
     const minima = frame.branches.length;
     said.textContent = `step ${frame.step.toLocaleString("en")}: loss ${low.toFixed(3)} to ${high.toFixed(3)} ` +
-      `nats, ${minima} ${minima === 1 ? "minimum" : "minima"}` + (masked ? `, ${masked} places masked` : "");
+      `nats, ${minima} ${minima === 1 ? "minimum" : "minima"}, ` +
+      `${frame.confirmed.length} ${frame.confirmed.length === 1 ? "branch" : "branches"} confirmed` + (masked ? `, ${masked} places masked` : "");
   }
 
   let held = null;
