@@ -3,26 +3,29 @@
 A queue shared by all has a lock, and a process that is killed while it holds the lock leaves everybody
 else waiting for ever. Here a process that dies closes its channel, whatever it was doing, and costs the
 one task that it held.
+
+The processes are started by `launch` and not by multiprocessing: its children print a traceback when their
+parent is killed before it has told them what to import, and they run the caller's script once more.
 """
 
 from __future__ import annotations
 
 import errno
-import multiprocessing as mp
+import importlib
 import os
 import pickle
 import signal
+import subprocess
 import sys
 import threading
 import traceback
 from collections import deque
-from collections.abc import Callable, Generator, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from concurrent.futures import Future
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from multiprocessing.connection import Connection, wait
-from multiprocessing.process import BaseProcess
-from typing import Generic, TypeVar
+from multiprocessing.connection import Connection, Pipe, wait
+from typing import Any, Generic, TypeVar
 
 import cloudpickle
 
@@ -37,7 +40,8 @@ Act = Callable[[T, Callable[[M], None]], R]
 HOPELESS = (errno.ENOSPC, errno.EDQUOT, errno.EROFS)
 """What no other task would fare better with: a full disk, or one that cannot be written to."""
 
-_SPAWN = mp.get_context("spawn")
+_NOT_THE_CHILD = (signal.SIGINT, signal.SIGTERM)
+"""What a child does not hear before it has begun: a Ctrl-C in its imports would print a traceback."""
 
 
 def begun(make: Callable[[], R]) -> Future[R]:
@@ -59,24 +63,6 @@ def begun(make: Callable[[], R]) -> Future[R]:
 
 
 @contextmanager
-def without_script() -> Iterator[None]:
-    """Let the processes that start inside leave the caller's script alone: they would run it once more.
-
-    A script that does its work at its top level, without asking whether its name is "__main__", would start
-    processes of its own there. What a task needs of the script travels by value (cloudpickle).
-    """
-    main = sys.modules["__main__"]
-    place, spec = main.__dict__.pop("__file__", None), main.__spec__
-    main.__spec__ = None
-    try:
-        yield
-    finally:
-        main.__spec__ = spec
-        if place is not None:
-            main.__file__ = place
-
-
-@contextmanager
 def _undisturbed() -> Iterator[None]:
     """Put off Ctrl-C and SIGTERM until the end: a process left half started ends with a traceback."""
     if threading.current_thread() is not threading.main_thread():
@@ -84,8 +70,7 @@ def _undisturbed() -> Iterator[None]:
         return
     came: list[int] = []
     before = {
-        number: signal.signal(number, lambda number, _: came.append(number))
-        for number in (signal.SIGINT, signal.SIGTERM)
+        number: signal.signal(number, lambda number, _: came.append(number)) for number in _NOT_THE_CHILD
     }
     try:
         yield
@@ -94,6 +79,121 @@ def _undisturbed() -> Iterator[None]:
             signal.signal(number, signal.SIG_DFL if handler is None else handler)
         for late in came:
             signal.raise_signal(late)
+
+
+class GoneError(BaseException):
+    """Nobody listens at the other end of a channel any more, or half of a message came.
+
+    No `Exception`: a task that handles its own errors must not take the end of its parent for one of them.
+    """
+
+
+@dataclass(frozen=True, slots=True)
+class Child:
+    """A process that `launch` started, and this end of the channel to it."""
+
+    process: subprocess.Popen[bytes]
+    channel: Connection
+
+    def kill(self) -> None:
+        """End the process, whatever it does, and wait for its end."""
+        self.process.kill()
+        self.dismiss()
+
+    def dismiss(self) -> None:
+        """Close the channel, which ends a process that listens, and wait for its end."""
+        self.channel.close()
+        self.process.wait()
+        assert self.process.stdin is not None
+        self.process.stdin.close()
+
+
+def launch(entry: Callable[[Connection], object], *, keep: Sequence[int] = ()) -> Child:
+    """Start a process that calls `entry`, a module's function, with its end of a channel.
+
+    It ends without a word when this process does, however that happens, and leaves Ctrl-C to it. The caller's
+    script is not imported there: what is needed of it travels by value (cloudpickle). File descriptors in
+    `keep` are open there under the same numbers.
+    """
+    ours, theirs = Pipe()
+    command = [
+        sys.executable,
+        *subprocess._args_from_interpreter_flags(),  # type: ignore[attr-defined]
+        "-c",
+        f"import sys; sys.path[:] = {[path for path in sys.path if isinstance(path, str)]!r}; "
+        f"from {__name__} import begin_child; "
+        f"begin_child({entry.__module__!r}, {entry.__qualname__!r}, {theirs.fileno()})",
+    ]
+    try:
+        with _masked():
+            # The standard input is no input: that it ends says that this process has.
+            process = subprocess.Popen(
+                command, stdin=subprocess.PIPE, pass_fds=(theirs.fileno(), *keep), close_fds=True
+            )
+    except BaseException:
+        ours.close()
+        raise
+    finally:
+        theirs.close()  # or the death of the process would not close the channel
+    return Child(process, ours)
+
+
+@contextmanager
+def _masked() -> Iterator[None]:
+    """Let what is started inside begin deaf to Ctrl-C and SIGTERM; `begin_child` lets it hear again."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, _NOT_THE_CHILD)
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+def begin_child(module: str, name: str, channel: int) -> None:
+    """Do in a new process what `launch` started it for; end with its parent."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent hears it too, and ends this process
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, _NOT_THE_CHILD)
+    pulse, nothing = os.dup(0), os.open(os.devnull, os.O_RDONLY)
+    os.dup2(nothing, 0)
+    os.close(nothing)
+    threading.Thread(target=_end_with_parent, args=(pulse,), daemon=True).start()
+    with Connection(channel) as end, suppress(GoneError):
+        getattr(importlib.import_module(module), name)(end)
+
+
+def _end_with_parent(pulse: int) -> None:
+    """End this process when its parent is gone: otherwise it would go on for nobody."""
+    os.read(pulse, 1)  # nothing is ever written
+    os._exit(1)
+
+
+def send(channel: Connection, value: object) -> None:
+    """Send a value, functions of the caller's script among them.
+
+    Raises
+    ------
+    GoneError
+        When nobody is there to receive it.
+    """
+    content = cloudpickle.dumps(value)
+    try:
+        channel.send_bytes(content)
+    except OSError as error:
+        raise GoneError from error
+
+
+def receive(channel: Connection) -> Any:
+    """Return the next value that the other end sends.
+
+    Raises
+    ------
+    GoneError
+        When the other end closed, in the middle of a message perhaps.
+    """
+    try:
+        content = channel.recv_bytes()
+    except (EOFError, OSError) as error:
+        raise GoneError from error
+    return pickle.loads(content)  # from our own process
 
 
 class LostProcessError(RuntimeError):
@@ -130,7 +230,7 @@ def spread(
     replaced as long as tasks wait. Closing the iterator ends every process, and so does the end of this
     process, however it ends.
     """
-    crew: _Crew[T, M, R] = _Crew(cloudpickle.dumps((make, shared)), deque(tasks))
+    crew: _Crew[T, M, R] = _Crew((make, shared), deque(tasks))
     try:
         yield from crew.work(workers)
     finally:
@@ -139,16 +239,15 @@ def spread(
 
 @dataclass(slots=True)
 class _Hand(Generic[T]):
-    """A process, this end of the channel to it, and its task."""
+    """A process and its task."""
 
-    process: BaseProcess
-    channel: Connection
+    child: Child
     task: T
 
 
 class _Crew(Generic[T, M, R]):
-    def __init__(self, kit: bytes, waiting: deque[T]) -> None:
-        self._kit, self._waiting = kit, waiting
+    def __init__(self, kit: object, waiting: deque[T]) -> None:
+        self._kit, self._waiting = cloudpickle.dumps(kit), waiting
         self._hands: dict[Connection, _Hand[T]] = {}
 
     def work(self, workers: int) -> Iterator[Message[T, M] | Ended[T, R]]:
@@ -162,36 +261,30 @@ class _Crew(Generic[T, M, R]):
     def stop(self) -> None:
         """End every process that is left; one that is stopped would not hear a SIGTERM."""
         for hand in self._hands.values():
-            hand.process.kill()
-            hand.process.join()
-            hand.channel.close()
+            hand.child.kill()
 
     def _hire(self) -> None:
-        ours, theirs = _SPAWN.Pipe()
-        process = _SPAWN.Process(target=_work, args=(theirs,), daemon=True)
         with _undisturbed():
-            with without_script():
-                process.start()
-            theirs.close()  # or the death of the process would not close the channel
-            hand = self._hands[ours] = _Hand(process, ours, self._waiting.popleft())
-        # Not an argument of the process: the loss of one that has not read it all would never be noticed.
-        self._give(hand, self._kit)
-
-    def _give(self, hand: _Hand[T], *before: bytes) -> None:
-        """Send a process its task; that it may be gone is noticed when it is listened to."""
+            child = launch(_work)
+            hand = self._hands[child.channel] = _Hand(child, self._waiting.popleft())
         try:
-            for piece in (*before, cloudpickle.dumps(hand.task)):
-                hand.channel.send_bytes(piece)
+            child.channel.send_bytes(self._kit)
         except OSError:
-            return
+            return  # that it is gone is noticed when it is listened to
+        self._give(hand)
+
+    def _give(self, hand: _Hand[T]) -> None:
+        """Send a process its task; that it may be gone is noticed when it is listened to."""
+        with suppress(GoneError):
+            send(hand.child.channel, hand.task)
 
     def _hear(self, hand: _Hand[T]) -> Message[T, M] | Ended[T, R]:
         task = hand.task
         try:
-            over, content = pickle.loads(hand.channel.recv_bytes())  # from our own process
-        except (EOFError, OSError):
+            over, content = receive(hand.child.channel)
+        except GoneError:
             self._dismiss(hand)
-            return Ended(task, LostProcessError(_ending(hand.process.exitcode)))
+            return Ended(task, LostProcessError(_ending(hand.child.process.returncode)))
         if not over:
             return Message(task, content)
         if self._waiting:
@@ -202,9 +295,8 @@ class _Crew(Generic[T, M, R]):
         return Ended(task, content)
 
     def _dismiss(self, hand: _Hand[T]) -> None:
-        del self._hands[hand.channel]
-        hand.channel.close()  # which ends the process
-        hand.process.join()
+        del self._hands[hand.child.channel]
+        hand.child.dismiss()
 
 
 def _ending(code: int | None) -> str:
@@ -217,30 +309,17 @@ def _ending(code: int | None) -> str:
 
 def _work(channel: Connection) -> None:
     """Do what the channel hands out until it closes."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent hears it too, and ends this process
-    threading.Thread(target=_end_with_parent, daemon=True).start()
-    try:
-        make, shared = pickle.loads(channel.recv_bytes())
-        act: Callable[..., object] | None = None
-        while True:
-            task = pickle.loads(channel.recv_bytes())
-            outcome: object
-            try:
-                act = make(shared) if act is None else act
-                outcome = act(task, lambda message: channel.send_bytes(cloudpickle.dumps((False, message))))
-            except Exception as error:  # it belongs to this task; the next one may go well
-                outcome = _portable(error)
-            channel.send_bytes(cloudpickle.dumps((True, outcome)))
-    except (EOFError, ConnectionError):
-        return  # nothing is left to do, or nobody to do it for
-
-
-def _end_with_parent() -> None:
-    """End this process when its parent is gone: otherwise it would go on for nobody."""
-    parent = mp.parent_process()
-    if parent is not None:
-        parent.join()
-        os._exit(1)
+    make, shared = receive(channel)
+    act: Callable[..., object] | None = None
+    while True:
+        task = receive(channel)
+        outcome: object
+        try:
+            act = make(shared) if act is None else act
+            outcome = act(task, lambda message: send(channel, (False, message)))
+        except Exception as error:  # it belongs to this task; the next one may go well
+            outcome = _portable(error)
+        send(channel, (True, outcome))
 
 
 def _portable(error: Exception) -> Exception:

@@ -77,8 +77,8 @@ def demo(out: Path, *, steps: int) -> list[str]:
     return [sys.executable, "-c", "\n".join(lines), "demo", "--out", str(out), "--jobs", "2"]
 
 
-_WORKERS = ("spawn_main", "import serve; serve()")
-"""What is in the command line of a process that measures or trains, and of one that draws figures."""
+_WORKERS = ("import begin_child",)
+"""What is in the command line of a process that measures, trains, draws figures or serves a page."""
 
 
 def workers(parent: int) -> list[int]:

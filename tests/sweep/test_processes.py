@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import signal
+import subprocess
 from collections.abc import Callable
 from contextlib import closing
-from multiprocessing.process import BaseProcess
 
 import pytest
 
 from toposcope import processes
-from toposcope.processes import spread
+from toposcope.processes import Child, spread
 
 
 def doer(shared: int) -> Callable[[int, Callable[[object], None]], int]:
@@ -19,15 +19,16 @@ def doer(shared: int) -> Callable[[int, Callable[[object], None]], int]:
 
 def test_ctrl_c_while_a_process_starts_is_heard_once_it_can_be_ended(monkeypatch: pytest.MonkeyPatch) -> None:
     """One that nobody knows of would wait for its task, and end with a traceback."""
-    started: list[BaseProcess] = []
-    start = processes._SPAWN.Process.start
+    started: list[subprocess.Popen[bytes]] = []
+    start = processes.launch
 
-    def interrupted(self: BaseProcess) -> None:
-        start(self)
-        started.append(self)
+    def interrupted(entry: Callable[..., object]) -> Child:
+        child = start(entry)
+        started.append(child.process)
         signal.raise_signal(signal.SIGINT)
+        return child
 
-    monkeypatch.setattr(processes._SPAWN.Process, "start", interrupted)
+    monkeypatch.setattr(processes, "launch", interrupted)
     before = signal.signal(
         signal.SIGINT, signal.default_int_handler
     )  # ignored where pytest is in the background
@@ -37,4 +38,4 @@ def test_ctrl_c_while_a_process_starts_is_heard_once_it_can_be_ended(monkeypatch
         assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
     finally:
         signal.signal(signal.SIGINT, before)
-    assert [process.exitcode for process in started] == [-signal.SIGKILL]
+    assert [process.returncode for process in started] == [-signal.SIGKILL]

@@ -3,22 +3,20 @@
 from __future__ import annotations
 
 import os
-import pickle
-import signal
-import subprocess
 import sys
 import threading
 from collections import deque
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from multiprocessing.connection import Connection
 from pathlib import Path
 
-import cloudpickle
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.image import imread
 
 from toposcope.figures.style import WIDTH, on_axes, say_empty, thumbnail, to_png, to_svg
+from toposcope.processes import GoneError, launch, receive, send
 
 WORTH = 4
 """Fewer figures than this are drawn before a second process has started."""
@@ -129,39 +127,25 @@ class _Work:
             return self._waiting.pop() if self._waiting else None
 
     def _render_beside(self) -> None:
-        """Let a second process render the last figure that waits, until none does; without a pool's guards.
-
-        A pool would start by importing the caller's main module, which a plain script does not survive.
-        """
-        command = [sys.executable, "-c", f"from {__name__} import serve; serve()"]
-        paths = {**os.environ, "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
+        """Let a second process render the last figure that waits, until none does."""
         try:
-            process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=paths)
+            child = launch(serve)
         except OSError:
             return
-        with process:
-            assert process.stdin is not None
-            assert process.stdout is not None
+        try:
             while (one := self._next_beside()) is not None:
                 try:
-                    cloudpickle.dump(one[1], process.stdin)
-                    process.stdin.flush()
-                    self._made[one[0]] = pickle.load(process.stdout)
-                except Exception:  # it died, or a figure cannot travel: it is drawn here
+                    send(child.channel, one[1])
+                    self._made[one[0]] = receive(child.channel)
+                except (Exception, GoneError):  # it died, or a figure cannot travel: it is drawn here
                     with self._change:
                         self._waiting.append(one)
-                    process.kill()
                     return
-            process.stdin.close()
+        finally:
+            child.kill()  # it holds nothing that is waited for
 
 
-def serve() -> None:
-    """Render figures from standard input to standard output until it ends; the parent answers Ctrl-C."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
+def serve(channel: Connection) -> None:
+    """Render the figures that come through a channel, until it ends."""
     while True:
-        try:
-            figure = pickle.load(sys.stdin.buffer)
-        except EOFError:
-            return
-        pickle.dump(render(figure), sys.stdout.buffer)
-        sys.stdout.buffer.flush()
+        send(channel, render(receive(channel)))

@@ -5,7 +5,8 @@ from __future__ import annotations
 import hashlib
 import itertools
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -15,7 +16,7 @@ import numpy as np
 from toposcope.errors import InputError
 from toposcope.kernels.threads import run_blocks
 from toposcope.landscape.directions import Directions
-from toposcope.processes import without_script
+from toposcope.processes import Ended, spread
 from toposcope.progress import Progress
 
 if TYPE_CHECKING:
@@ -199,38 +200,27 @@ _TOKENS = {"cpu": 2**11, "gpu": 2**17}
 def _in_processes(
     objective: Objective, directions: Directions, work: list[Work], evaluation: Evaluation
 ) -> Iterator[Work]:
-    from concurrent.futures import ProcessPoolExecutor, as_completed
-    from multiprocessing import get_context
-
-    import cloudpickle
-
-    sent = cloudpickle.dumps((objective, directions, evaluation.together))
-    with ProcessPoolExecutor(
-        evaluation.jobs, mp_context=get_context("spawn"), initializer=_start, initargs=(sent,)
-    ) as pool:
-        with without_script():
-            futures = [pool.submit(_work, i, points) for i, points in work]
-        for future in as_completed(futures):
-            yield future.result()
+    shared = objective, directions, evaluation.together
+    with closing(spread(_worker, shared, work, workers=evaluation.jobs)) as events:
+        for event in events:
+            if isinstance(event, Ended):
+                if isinstance(event.outcome, Exception):
+                    raise event.outcome
+                yield event.outcome
 
 
-_EVALUATORS: list[Evaluator] = []
-
-
-def _start(sent: bytes) -> None:
-    import pickle
-
+def _worker(
+    shared: tuple[Objective, Directions, int | None],
+) -> Callable[[Work, Callable[[object], None]], Work]:
+    """Return what evaluates one tile in a process."""
     import numba
     import torch
 
     torch.set_num_threads(1)
     numba.set_num_threads(1)
-    objective, directions, together = pickle.loads(sent)
-    _EVALUATORS[:] = [Evaluator(objective, directions, together=together)]
-
-
-def _work(i: int, points: np.ndarray) -> Work:
-    return i, _EVALUATORS[0](points)
+    objective, directions, together = shared
+    evaluator = Evaluator(objective, directions, together=together)
+    return lambda tile, say: (tile[0], evaluator(tile[1]))
 
 
 def _tile_path(folder: Path, digest: str, index: int) -> Path:

@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-import multiprocessing
-import os
 import secrets
 import socket
-import threading
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from importlib.util import find_spec
+from multiprocessing.connection import Connection
 from pathlib import Path
+from subprocess import TimeoutExpired
 from typing import TYPE_CHECKING
 
 from toposcope.errors import InputError, MissingExtraError
 from toposcope.monitor.page.security import is_loopback
-from toposcope.processes import without_script
+from toposcope.processes import GoneError, launch, receive, send
 
 if TYPE_CHECKING:
     import uvicorn
@@ -145,31 +143,21 @@ def beside(store: str | Path, port: int, *, host: str = HOST, published: str = "
     token = new_token(host)
     server(store, host=host, token=token)  # what is wrong is said before a process starts
     listening = bound(host, port)
-    child_of = (str(store), host, token, published, listening, os.getpid())
-    context = multiprocessing.get_context("spawn")
-    child = context.Process(target=_serve_child, args=child_of)
-    with without_script():
-        child.start()
+    child = launch(_serve_child, keep=(listening.fileno(),))
     try:
+        with suppress(GoneError):  # a page that ended at once is no reason to end the watch
+            send(child.channel, (str(store), host, token, published, listening.fileno()))
         yield address(host, listening.getsockname()[1], token)
     finally:
         listening.close()
-        child.terminate()
-        child.join(5)
-        if child.is_alive():
-            child.kill()
+        child.process.terminate()
+        with suppress(TimeoutExpired):
+            child.process.wait(5)
+        child.kill()
 
 
-def _serve_child(
-    store: str, host: str, token: str | None, published: str, listening: socket.socket, parent: int
-) -> None:
+def _serve_child(channel: Connection) -> None:
+    store, host, token, published, listening = receive(channel)
     serving = server(store, host=host, token=token, published=published)
-
-    def watch() -> None:
-        while os.getppid() == parent:
-            time.sleep(1)
-        serving.should_exit = True
-
-    threading.Thread(target=watch, daemon=True).start()
     with suppress(KeyboardInterrupt):
-        serving.run(sockets=[listening])
+        serving.run(sockets=[socket.socket(fileno=listening)])
