@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import chain
 from typing import TYPE_CHECKING
 
@@ -11,7 +11,7 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from toposcope.analysis.findings import words
-from toposcope.analysis.forms import listed
+from toposcope.analysis.forms import capital, listed
 from toposcope.analysis.groups import families_of, size_list
 from toposcope.analysis.study import Study
 from toposcope.analysis.subjects import WEIGHTS, Subject
@@ -110,7 +110,10 @@ class PagePart:
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """All that is printed on one page; the last four fields are lines of its closing lists and tables."""
+    """All that is printed on one page; `findings` to `provenance` are lines of its closing lists and tables.
+
+    `apart` is the line that says which runs do not belong together; "" where all do.
+    """
 
     title: str
     parts: tuple[PagePart, ...]
@@ -118,6 +121,36 @@ class Page:
     problems: tuple[str, ...]
     failures: tuple[tuple[str, ...], ...]
     provenance: tuple[tuple[str, ...], ...]
+    apart: str = ""
+
+
+def of_group(part: PagePart, label: str, number: int) -> PagePart:
+    """Return a part that is on one of several groups of runs: its heading, figures and tables say which.
+
+    Figures and tables are files: from the second group on their names end in the group's number.
+    """
+    end = f"_{number}" if number > 1 else ""
+
+    def named(picture: Picture | None) -> Picture | None:
+        if picture is None:
+            return None
+        caption = replace(picture.caption, title=f"{picture.caption.title} ({label})")
+        return replace(picture, name=picture.name + end, caption=caption)
+
+    tables = (
+        replace(table, name=name + end, title=f"{table.title} ({label})")
+        for name, table in part.tables.items()
+    )
+    return replace(
+        part,
+        name=part.name + end,
+        heading=f"{part.heading}: {label}",
+        subject=f"{capital(label)}: {part.subject}",
+        answers=tuple(replace(answer, picture=named(answer.picture)) for answer in part.answers),
+        pictures=tuple(filter(None, map(named, part.pictures))),
+        tables={table.name: table for table in tables},
+        lead=part.lead + end,
+    )
 
 
 def part_of(
