@@ -176,7 +176,8 @@ def part_of(
 
     rendered = begin_rendering(drawn())
     made = [table for table in tables(study) if table.rows]
-    found, told = study.findings, {**captions(study), **_of_brought(study), _faults(study): _OF_FAULTS}
+    found = study.findings
+    told = _with_means(study, {**captions(study), **_of_brought(study), _faults(study): _OF_FAULTS})
     pictures = {
         name: Picture(name, one.svg, one.png, told[name], one.thumbnail)
         for name, one in zip(names, rendered(), strict=True)
@@ -197,6 +198,26 @@ def part_of(
         tables={table.name: table for table in made},
         lead="families",
     )
+
+
+MEANS = (
+    "overview", LOGS, "neural_persistence", "vietoris_rips", "gradients", "gradient_persistence", "layers",
+    "representations", "topology_of_representations", "spectrum_of_representations", "perplexity",
+    "rate_of_change", "gaussian_null", "landscape_training", "leading",
+)  # fmt: skip
+"""The figures that draw means over seeds."""
+
+
+def _with_means(study: Study, captions: Mapping[str, Caption]) -> dict[str, Caption]:
+    """Return the captions, those of means over seeds with what they are taken over."""
+    from toposcope.report.notes import of_means
+
+    said = of_means(study)
+    names = {known for name in MEANS for known in (name, f"{name}_{study.subject.name}")}
+    return {
+        name: replace(caption, shows=caption.shows + said) if name in names else caption
+        for name, caption in captions.items()
+    }
 
 
 def log_name(subject: Subject) -> str:

@@ -62,6 +62,9 @@ APART = {
 }
 """Column of a table of models -> what its values are: each of them has a floor and a scale of its own."""
 
+LOGARITHMIC = ("power",)
+"""Laws that are fitted to the logarithm of what they give."""
+
 NO_FLOOR = "a loss has a floor: without one this exponent is too shallow (law offset fits it)"
 
 EXACT = "the sizes lie on it without any scatter, so its interval knows of no noise"
