@@ -126,9 +126,9 @@ def null_band(rows: pd.DataFrame, runs: tuple[str, ...]) -> pd.DataFrame:
     values are, as that of `curve`.
     """
     mine = rows[rows["run"].isin(runs)]
-    per_draw = mine.groupby(["step", "draw"])["value"].agg(["mean", "count"])
-    per_draw = per_draw.loc[per_draw["count"] == mine["run"].nunique(), "mean"]
-    grouped = per_draw.groupby("step").agg(["mean", "std", "count"])
+    cells = mine.groupby(["step", "draw"])["value"].agg(["mean", "count"])
+    whole = cells.loc[cells["count"] == mine["run"].nunique(), "mean"]
+    grouped = whole.groupby("step").agg(["mean", "std", "count"])
     half = _half_width(grouped["std"], grouped["count"], of_mean=False)
     return pd.DataFrame(
         {

@@ -146,7 +146,7 @@ def command(
             for name in chosen:
                 _table(analysis, name, rows)
         for problem in analysis.problems:
-            click.echo(f"note: {problem}")
+            say(f"note: {problem}")
     if out is not None:
         _save({name: analysis.table(name) for name in chosen}, out)
     return 1 if analysis.problems or wrong else 0
@@ -202,7 +202,7 @@ def _table(analysis: Analysis, name: str, rows: int) -> None:
         text = "; ".join(
             f"{test} {r['lowest']:.1%} to {r['highest']:.1%}" for test, r in _rates(grid).items()
         )
-        click.echo(
+        say(
             "True rates at a nominal 5%, lowest and highest over the nulls, at the nearest simulated steps "
             f"({grid}; --calibrate simulates yours): {text}."
         )

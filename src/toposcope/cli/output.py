@@ -33,8 +33,9 @@ def say(text: str, indent: str = "", *, err: bool = False) -> None:
     """Print a sentence, in a terminal wrapped to its width: no word of it is cut or left out."""
     width = max(shutil.get_terminal_size((_UNWRAPPED, 24)).columns, _NARROWEST)
     lines = textwrap.wrap(
-        text, width, initial_indent=indent, subsequent_indent=indent + "  ", break_on_hyphens=False
-    )
+        text, width, initial_indent=indent, subsequent_indent=indent + "  ",
+        break_on_hyphens=False, break_long_words=False,
+    )  # fmt: skip
     click.echo("\n".join(lines), err=err)
 
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from toposcope.cli.output import json_option, print_json
+from toposcope.cli.output import json_option, print_json, say
 from toposcope.cli.sweeping import renamed, step_pattern_option
 from toposcope.errors import InputError
 
@@ -147,10 +147,10 @@ def _page_only(store: Path, port: int, host: str | None) -> int:
 
     click.echo(f"{store}: another process watches into it; this one shows the page only", err=True)
 
-    def say(address: str) -> None:
+    def told(address: str) -> None:
         click.echo(f"page: {address}", err=True)
 
-    serve(store, port, host=host or HOST, published=PUBLISHED, say=say)
+    serve(store, port, host=host or HOST, published=PUBLISHED, say=told)
     return 0
 
 
@@ -264,7 +264,7 @@ class _Watch:
                 }
             )
         else:
-            click.echo(_answer(alarms, problems))
+            say(_answer(alarms, problems))
             for event in [*alarms, *(event for event in events if event.kind != "alarm")]:
                 _print(event)
         return 1 if alarms or problems else 0
@@ -323,6 +323,6 @@ def _print(event: Event) -> None:
         what += "".join(f"; {why}" for why in data["problems"])
     if event.kind == "segment":
         what = f"goes on from an earlier checkpoint of {data['of']}"
-    click.echo(f"{event.kind}: {where}: {what}" if where else f"{event.kind}: {what}")
+    say(f"{event.kind}: {where}: {what}" if where else f"{event.kind}: {what}")
     for line in data.get("culprits", [])[:5]:
-        click.echo(f"    {line['name']}: {line['sentence']}")
+        say(f"{line['name']}: {line['sentence']}", "    ")

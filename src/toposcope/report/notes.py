@@ -115,7 +115,8 @@ def scaling_caption(study: Study) -> Caption:
     return Caption(
         "Scaling with model size",
         f"Quantities at the last checkpoint against the number of parameters, on log-log axes{law}; bars are "
-        "intervals over random subsamples. Hollow points: runs that did not finish; no law is fitted to them.",
+        "intervals over random subsamples. Hollow points are runs that did not finish; no law is fitted to "
+        "them.",
         can,
         f"{limit}, and clouds of larger models have more dimensions, which alone changes H0. Also, "
         + of_seeds(study)

@@ -18,6 +18,8 @@ from toposcope.types import About
 WIDTH = 80
 MOST = 15
 """Lines of `WIDTH` columns that an answer takes in a terminal."""
+_NARROW = 50
+"""Columns of a terminal below which the lines of an answer are not indented under their mark."""
 WHOLE = "Left out for brevity; --json and the page of toposcope report have the whole."
 """The last line of an answer that was made shorter."""
 
@@ -128,13 +130,23 @@ _SHORTER: tuple[tuple[str, Callable[[str], str]], ...] = (
 
 
 def _lines(act: str, parts: Mapping[str, str], width: int) -> list[str]:
-    return [*textwrap.wrap(act, width), *(line for part in parts.items() for line in _hanging(*part, width))]
+    return [*_wrapped(act, width), *(line for part in parts.items() for line in _hanging(*part, width))]
 
 
 def _hanging(mark: str, text: str, width: int) -> list[str]:
     if not text:
         return []
-    return textwrap.wrap(text, width, initial_indent=f"{mark + ':':<10}", subsequent_indent=" " * 10)
+    indent = 10 if width >= _NARROW else 2
+    first = f"{mark + ':':<{indent}}".ljust(len(mark) + 2)
+    return _wrapped(text, width, first=first, then=" " * indent)
+
+
+def _wrapped(text: str, width: int, *, first: str = "", then: str = "") -> list[str]:
+    """Break a sentence into lines between its words: none is left out, and none broken."""
+    return textwrap.wrap(
+        text, width, initial_indent=first, subsequent_indent=then, break_on_hyphens=False,
+        break_long_words=False,
+    )  # fmt: skip
 
 
 def as_html(findings: Findings) -> str:
