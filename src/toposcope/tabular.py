@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import math
+import shutil
+import textwrap
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -13,8 +16,6 @@ if TYPE_CHECKING:
 
 SHOWN = 40
 """Rows of a table that a notebook shows."""
-_LEAST = 12
-"""Characters that the first column of a compact table needs; with fewer all columns are broken."""
 ELSEWHERE = 200
 """Width of a table that is not printed to a terminal."""
 
@@ -77,24 +78,68 @@ class Table:
         frame.to_csv(path, index=False)
 
     def show(self, *, width: int | None = None, compact: bool = False) -> None:
-        """Print the table to the terminal, in its width; `compact` breaks its first column alone."""
+        """Print the table to the terminal, in its width, with every word of every cell whole.
+
+        Cells are broken between words. Where not even that fits, each row is a block with a line for each of
+        its cells. `compact` draws fewer rules.
+        """
+        width = width or shutil.get_terminal_size((ELSEWHERE, 24)).columns
+        widths = _widths([self.columns, *self.rows], width)
+        if widths is None:
+            print("\n".join(self._blocks(width)))
+            return
         from rich import box
         from rich.console import Console
         from rich.table import Table as Printed
+        from rich.text import Text
 
-        console = Console()
-        width = width or (console.width if console.is_terminal else ELSEWHERE)
         style = box.SIMPLE_HEAD if compact else box.HEAVY_HEAD
-        printed = Printed(title=self.title, title_justify="left", title_style="bold", box=style)
-        wanted = [max(map(len, cells)) for cells in zip(self.columns, *self.rows, strict=True)]
-        left = width - sum(wanted[1:]) - 3 * len(wanted) - 1  # a cell has a blank before it and two behind
-        whole = compact and left >= _LEAST
-        for i, column in enumerate(self.columns):
-            most = left if whole and i == 0 else None
-            printed.add_column(column, overflow="fold", no_wrap=whole and i > 0, max_width=most)
+        title = textwrap.fill(self.title, width, break_on_hyphens=False, break_long_words=False)
+        printed = Printed(box=style)
+        for column, wide in zip(self.columns, widths, strict=True):
+            printed.add_column(Text(column), overflow="fold", width=wide)
         for i, row in enumerate(self.rows, start=1):
-            printed.add_row(*row, end_section=i in self.sections)
-        Console(width=width).print(printed)
+            printed.add_row(*(Text(cell) for cell in row), end_section=i in self.sections)
+        console = Console(width=max(width, sum(widths) + _EDGES * len(widths) + 1))
+        if title:
+            console.print(Text(title, style="bold"), soft_wrap=True)
+        console.print(printed)
+
+    def _blocks(self, width: int) -> Iterator[str]:
+        """Yield the rows as blocks for a narrow terminal: the first cell, and a line for each other one."""
+        fill = partial(textwrap.fill, width=max(width, 2), break_on_hyphens=False, break_long_words=False)
+        if self.title:
+            yield fill(self.title)
+        for i, (first, *rest) in enumerate(self.rows, start=1):
+            yield fill(f"{self.columns[0]} {first}")
+            for name, text in zip(self.columns[1:], rest, strict=True):
+                if text:
+                    yield fill(f"{name} {text}", initial_indent="  ", subsequent_indent="    ")
+            yield "-" * min(width, 8) if i in self.sections else ""
+
+
+_EDGES = 3
+"""Columns that a cell takes beside its text: a rule, and a blank on either side."""
+
+
+def _widths(lines: Sequence[Sequence[str]], width: int) -> list[int] | None:
+    """Return the widths of columns that fit, the widest made narrower first; None where a word does not fit.
+
+    >>> cells = [("a", "two words"), ("long", "x")]
+    >>> _widths(cells, 20), _widths(cells, 17), _widths(cells, 15)
+    ([4, 9], [4, 6], None)
+    """
+    columns = list(zip(*lines, strict=True))
+    wanted = [max(map(len, cells)) for cells in columns]
+    least = [max((len(word) for cell in cells for word in cell.split()), default=0) for cells in columns]
+    room = width - _EDGES * len(columns) - 1
+    if sum(least) > room:
+        return None
+    for most in range(max(wanted, default=0), -1, -1):
+        widths = [max(low, min(high, most)) for low, high in zip(least, wanted, strict=True)]
+        if sum(widths) <= room:
+            return widths
+    return least
 
 
 class Tables(Mapping[str, "pd.DataFrame"]):

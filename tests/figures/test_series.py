@@ -29,11 +29,62 @@ def test_sizes_of_two_families_are_kept_apart():
 
 
 def test_the_interval_of_one_run_is_students_over_its_draws():
-    values = [1.0, 2.0, 6.0]
+    values = [11.0, 12.0, 16.0]
     line = lines.curve(_rows([("a", 0, i, v) for i, v in enumerate(values)]), ("a",))
     half = t.ppf(0.975, 2) * np.std(values, ddof=1) / np.sqrt(3)
-    assert line.loc[0, ["mean", "low", "high"]].tolist() == pytest.approx([3.0, 3.0 - half, 3.0 + half])
+    assert line.loc[0, ["mean", "low", "high"]].tolist() == pytest.approx([13.0, 13.0 - half, 13.0 + half])
     assert line.loc[0, "draws"] == 3
+
+
+@pytest.mark.parametrize("values", [[1.0, 2.0, 6.0], [0.0, 0.0, 3.0], [0.05, 0.1, 0.7]])
+def test_the_interval_of_values_that_are_never_negative_stays_above_0(values):
+    """Student's goes below 0 here; on the log scale it has the same width to first order, around the mean."""
+    line = lines.curve(_rows([("a", 0, i, v) for i, v in enumerate(values)]), ("a",)).iloc[0]
+    half = t.ppf(0.975, 2) * np.std(values, ddof=1) / np.sqrt(3)
+    assert half > line["mean"] > line["low"] > 0
+    assert np.log(line["high"] / line["mean"]) == pytest.approx(half / line["mean"])
+    assert line["low"] * line["high"] == pytest.approx(line["mean"] ** 2)
+    band = lines.null_band(_rows([("a", 0, i, v) for i, v in enumerate(values)]), ("a",)).iloc[0]
+    assert 0 < band["low"] < line["low"]
+
+
+def test_values_of_both_signs_keep_students_interval_and_zeros_have_none_to_widen():
+    line = lines.curve(_rows([("a", 0, i, v) for i, v in enumerate([-1.0, 2.0, 6.0])]), ("a",)).iloc[0]
+    assert line["low"] < -1.0
+    zeros = lines.curve(_rows([("a", 0, i, 0.0) for i in range(3)]), ("a",)).iloc[0]
+    assert (zeros["low"], zeros["mean"], zeros["high"]) == (0.0, 0.0, 0.0)
+
+
+def _ragged():
+    """Two runs at other levels; the second ends at step 10."""
+    long = [("a", step, None, 60.0 + step) for step in (0, 10, 20)]
+    return _rows([*long, ("b", 0, None, 40.0), ("b", 10, None, 44.0)])
+
+
+def test_the_mean_stands_only_where_all_runs_are():
+    line = lines.curve(_ragged(), ("a", "b"))
+    assert line[["step", "mean"]].to_numpy().tolist() == [[0.0, 50.0], [10.0, 57.0]]
+    own = lines.run_lines(_ragged(), ("a", "b", "unmeasured"))
+    assert {run: list(found["step"]) for run, found in own.items()} == {"a": [0, 10, 20], "b": [0, 10]}
+    assert lines.left_out_of_means(_ragged(), ("a", "b")) == {"b": 10}
+    assert lines.curve(_ragged()[lambda rows: rows["run"] == "a"], ("a", "b"))["step"].tolist() == [0, 10, 20]
+
+
+def test_the_null_of_a_size_stands_only_where_all_runs_and_draws_are():
+    rows = [("a", step, draw, 60.0 + draw) for step in (0, 10) for draw in range(4)]
+    rows += [("b", 0, draw, 40.0 + draw) for draw in range(3)]
+    band = lines.null_band(_rows(rows), ("a", "b"))
+    assert band["step"].tolist() == [0]
+    assert band["draws"].tolist() == [3]
+    assert band["mean"].tolist() == [51.0]
+
+
+def test_cells_are_averaged_over_runs_only_where_all_have_them():
+    rows = _ragged().assign(name="w")
+    other = _ragged()[lambda found: found["run"] == "a"].assign(name="only a")
+    found = lines.at_shared_steps(pd.concat([rows, other]), ["name"])
+    assert found[found["name"] == "w"]["step"].tolist() == [0, 10]
+    assert found[found["name"] == "only a"]["value"].tolist() == [60.0, 70.0, 80.0]
 
 
 def test_the_interval_of_several_runs_is_over_seeds_not_draws():

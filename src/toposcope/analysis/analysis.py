@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-import json
+import html
+import textwrap
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
@@ -12,31 +13,23 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pandas as pd
 
-from toposcope.analysis.convergence import without_unconverged
-from toposcope.analysis.derived import with_derived
+from toposcope.analysis.belonging import Group, said
 from toposcope.analysis.findings import words
-from toposcope.analysis.forecast.frame import Log, log_from_frame
-from toposcope.analysis.hidden import PROBE
 from toposcope.analysis.joined import Source, apart, joined
-from toposcope.analysis.plain import plain_table
 from toposcope.analysis.published import NOTHING, PublishedRules
-from toposcope.analysis.study import Study, chosen_targets, problems_of, why_nothing
-from toposcope.analysis.subjects import LANDSCAPE, REPRESENTATIONS, TABLE, WEIGHTS, Subject, rows_of
-from toposcope.analysis.table import SeriesTable, series_table, with_targets
-from toposcope.analysis.target import chosen_target
+from toposcope.analysis.studies import Asked, studies_of, study_of_rows
+from toposcope.analysis.study import Study, groups_among, problems_of, why_nothing
 from toposcope.analysis.targets import read_targets
-from toposcope.errors import InputError, did_you_mean
-from toposcope.probes.weights.features import RIPS
-from toposcope.sources.history import renamed
-from toposcope.sources.losses import read_table
+from toposcope.errors import InputError
 from toposcope.store import Store
 from toposcope.tabular import Tables
-from toposcope.types import Scope
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
     from toposcope.analysis.findings import Findings
+
+__all__ = ["PARTS", "USUAL", "Analysis", "analysis_of", "study_of_rows"]
 
 PARTS = (
     "families", "trends", "replicates", "lags", "phases", "segments", "saturation", "scaling", "exponents",
@@ -44,6 +37,8 @@ PARTS = (
 )  # fmt: skip
 """Tables that an analysis has by name; `problems` and `findings` stand beside them."""
 USUAL = ("families", "trends", "replicates", "phases", "scaling", "forecasts", "forecast_effects")
+_OVER_FAMILIES = ("exponents",)
+"""Tables that are about the difference of families: they read all runs."""
 _BY_COST = (
     "families", "forecasts", "forecast_effects", "scaling", "replicates", "phases", "exponents",
     "saturation", "segments", "lags", "trends",
@@ -56,8 +51,10 @@ class Analysis:
     """What a series' features tell beyond its losses: tables, findings, figures, all computed on demand.
 
     `studies` holds one study for each kind of measurement: weights, gradients, representations, or a table.
-    Every table of `PARTS` is an attribute, the rows of all studies below one another; `findings` are those of
-    the first study, `all_findings` of every one.
+    Runs that do not belong together have a study each (`apart` says which). Every table of `PARTS` is an
+    attribute, the rows of all studies below one another, with a column `group` where runs are apart;
+    `findings` are those of the first study, `all_findings` of every one. `whole` holds the studies of all
+    runs, for the tables that compare families.
 
     Examples
     --------
@@ -70,6 +67,17 @@ class Analysis:
     """
 
     studies: tuple[Study, ...]
+    whole: tuple[Study, ...] = ()
+
+    @property
+    def groups(self) -> tuple[Group, ...]:
+        """The groups of runs that do not belong together; empty where all do."""
+        return groups_among(self.studies)
+
+    @property
+    def apart(self) -> str:
+        """The line that says which runs do not belong together; "" where all do."""
+        return said(self.groups)
 
     def table(self, name: str) -> pd.DataFrame:
         """Return the table called `name`, one of `PARTS`.
@@ -81,7 +89,10 @@ class Analysis:
         """
         if name not in PARTS:
             raise InputError(f"no table {name!r}; there are {', '.join(PARTS)}")
-        made = [getattr(study, name) for study in self.studies]
+        if name in _OVER_FAMILIES and self.whole:
+            made = [getattr(study, name) for study in self.whole]
+        else:
+            made = [_of_group(getattr(study, name), study.group) for study in self.studies]
         filled = [part for part in made if len(part)]
         return pd.concat(filled, ignore_index=True) if len(filled) > 1 else (filled or made)[0]
 
@@ -206,9 +217,10 @@ class Analysis:
 
     def to_json(self, parts: Sequence[str] = USUAL) -> dict[str, object]:
         """Return the findings, these tables as records, and the problems, as plain data."""
-        said = [found.as_data() for found in self.all_findings]
+        told = [found.as_data() for found in self.all_findings]
         made = {name: self.table(name).to_dict("records") for name in parts}
-        return {"findings": said, **made, "problems": list(self.problems)}
+        groups = [{"label": one.label, "runs": list(one.runs)} for one in self.groups]
+        return {"groups": groups, "findings": told, **made, "problems": list(self.problems)}
 
     def plot(self, ax: Axes | None = None) -> Axes:
         """Draw the correlation of innovations of the primary features, and return the axes."""
@@ -218,10 +230,12 @@ class Analysis:
 
     def __repr__(self) -> str:
         """Return the answer in words, at most 15 lines of 80 columns for each study."""
-        return "\n\n".join(words.as_text(found) for found in self.all_findings)
+        first = [textwrap.fill(self.apart, words.WIDTH)] if self.apart else []
+        return "\n\n".join([*first, *(words.as_text(found) for found in self.all_findings)])
 
     def _repr_html_(self) -> str:
-        return "".join(words.as_html(found) for found in self.all_findings)
+        first = f"<p><strong>{html.escape(self.apart)}</strong></p>" if self.apart else ""
+        return first + "".join(words.as_html(found) for found in self.all_findings)
 
 
 def analysis_of(
@@ -247,134 +261,32 @@ def analysis_of(
     named = (targets,) if isinstance(targets, str) else tuple(targets)
     read = read_targets(Path(scores)) if isinstance(scores, str | Path) else scores
     given = [source] if isinstance(source, Store | str | Path | pd.DataFrame) else list(source)
+    asked = Asked(named, tuple(columns), read, rename or {})
     with joined(given) as sources:
-        made = [
-            study for one in sources for study in _studies(one, named, tuple(columns), read, rename or {})
-        ]
-    studies = [replace(study, published=published, alarms=alarms or {}) for study in made]
-    names = [study.subject.name for study in studies]
+        made = [studies_of(one, asked) for one in sources]
+    names = [study.subject.name for _, wholes in made for study in wholes]
     if len(set(names)) < len(names):
         listed = ", ".join(str(one.path if isinstance(one, Store) else one) for one in given)
         how = f" ({differ})" if (differ := apart(given)) else ""
         raise InputError(
             f"{listed}: two hold the same kind of measurement, made otherwise{how}; report them apart"
         )
-    return Analysis(tuple(studies))
-
-
-def _studies(
-    source: Source, targets: tuple[str, ...], columns: tuple[str, ...], scores: pd.DataFrame | None,
-    rename: Mapping[str, str],
-) -> list[Study]:  # fmt: skip
-    if isinstance(source, pd.DataFrame):
-        return [_of_table(renamed(source, rename, "source"), "run", targets, columns, scores)]
-    if isinstance(source, str | Path) and Path(source).is_file():
-        table = renamed(read_table(Path(source)), rename, str(source))
-        return [_of_table(table, Path(source).stem, targets, columns, scores)]
-    store = source if isinstance(source, Store) else Store.open(source)
-    features = store.features().drop(columns=["content_hash", "recipe_hash"])
-    if features.empty:
-        path = store.path
-        raise InputError(f"{path} has no measured features; run: toposcope weights SERIES --out {path}")
-    metrics, runs, audit, declared = store.metrics(), store.runs(), store.audit(), store.catalogue()
-    stated = dict(json.loads((store.path / "store.json").read_text()))
-    return [
-        study_of_rows(
-            subject, rows, metrics, runs, catalogue=declared,
-            diagrams=_diagrams(store, subject),
-            audit=audit, provenance=stated, targets=targets, columns=columns, scores=scores,
-            kept=store.path / "landscapes" if subject is LANDSCAPE else None,
+    studies, wholes = (
+        tuple(
+            replace(study, published=published, alarms=alarms or {})
+            for of_source in made
+            for study in of_source[place]
         )
-        for subject, rows in rows_of(features, declared)
-    ]  # fmt: skip
+        for place in (0, 1)
+    )
+    return Analysis(studies, wholes if len(wholes) < len(studies) else ())
 
 
-def _diagrams(store: Store, subject: Subject) -> pd.DataFrame | None:
-    """Return the kept diagrams that the page of a subject draws."""
-    if subject is REPRESENTATIONS:
-        return store.diagrams(probe=PROBE)
-    return store.diagrams(probe=RIPS, scope=Scope.POOLED) if subject is WEIGHTS else None
-
-
-def study_of_rows(
-    subject: Subject,
-    features: pd.DataFrame,
-    metrics: pd.DataFrame | None,
-    runs: pd.DataFrame,
-    *,
-    catalogue: pd.DataFrame | None = None,
-    diagrams: pd.DataFrame | None = None,
-    audit: pd.DataFrame | None = None,
-    provenance: dict[str, object] | None = None,
-    targets: tuple[str, ...] = (),
-    columns: tuple[str, ...] = (),
-    scores: pd.DataFrame | None = None,
-    kept: Path | None = None,
-) -> Study:
-    """Return the study of long rows with a store's columns; `catalogue` is what their probes declare."""
-    features, unconverged = without_unconverged(features)
-    rows = with_derived(features, catalogue)
-    series = series_table(rows, metrics, runs, targets=scores, catalogue=catalogue)
-    series = replace(series, problems=(*series.problems, *unconverged))
-    brought = () if scores is None else tuple(dict.fromkeys(scores["target"]))
-    logged = pd.DataFrame() if metrics is None else metrics
-    if not len(logged) and subject.by_itself:  # states are read for themselves: no loss is missed
-        series = _without(series, "no metrics")
-    log = Log(logged, runs, features=features, catalogue=catalogue) if len(logged) else None
-    return _study(
-        subject, series, targets, columns, brought, features=rows, metrics=logged, audit=audit,
-        provenance=provenance or {}, log=log, kept=kept,
-        **({} if diagrams is None else {"diagrams": diagrams}),
-    )  # fmt: skip
-
-
-def _of_table(
-    frame: pd.DataFrame, name: str, targets: tuple[str, ...], columns: tuple[str, ...],
-    scores: pd.DataFrame | None,
-) -> Study:  # fmt: skip
-    brought = () if scores is None else tuple(dict.fromkeys(scores["target"]))
-    series = plain_table(frame, [target for target in targets if target not in brought])
-    series = series if scores is None else with_targets(series, scores)
-    try:
-        log = log_from_frame(frame, name=name)
-    except InputError:  # no loss to forecast
-        log = None
-    return _study(TABLE, series, targets, columns, brought, log=log)
-
-
-def _study(
-    subject: Subject, series: SeriesTable, targets: tuple[str, ...], columns: tuple[str, ...],
-    brought: tuple[str, ...], **tables: object,
-) -> Study:  # fmt: skip
-    absent = [column for column in columns if column not in series.values]
-    if absent:
-        raise InputError(
-            f"{absent[0]!r} is not in the table; targets: {', '.join(series.targets) or 'none'}; "
-            f"features: {', '.join(series.columns(scope='model')[:6])}, ..."
-            + did_you_mean(absent[0], [*series.targets, *series.columns()])
-        )
-    asked = tuple(chosen_target(series, name, preferred=()) for name in targets)
-    preferred = (*series.losses, *subject.targets) if subject.by_itself else subject.targets
-    target = asked[0] if asked else chosen_target(series, None, preferred=preferred)
-    chosen, further = chosen_targets(series, subject, target, asked, brought)
-    return Study(
-        subject, series, complete_runs(series), target, targets=chosen, further=further, wanted=columns,
-        **tables,  # type: ignore[arg-type]
-    )  # fmt: skip
-
-
-def complete_runs(series: SeriesTable) -> pd.DataFrame:
-    """Return the runs table with a line for every run that has features, in the order of their size."""
-    wanted = ["run", "family", "parameters", "seed", "schedule", "corpus", "uri"]
-    known = series.runs.reindex(columns=wanted).drop_duplicates("run").set_index("run")
-    known = known.reindex(series.run_names).reset_index()
-    known["family"] = known["family"].astype(object).where(known["family"].notna(), "").astype(str)
-    known["parameters"] = known["parameters"].fillna(0).astype(int)
-    return known
-
-
-def _without(series: SeriesTable, words: str) -> SeriesTable:
-    return replace(series, problems=tuple(line for line in series.problems if words not in line))
+def _of_group(table: pd.DataFrame, group: Group | None) -> pd.DataFrame:
+    """Return a table with the group that its rows are of, in its first column; as it is where all is one."""
+    if group is None or not len(table):
+        return table
+    return pd.concat([pd.Series(group.label, index=table.index, name="group"), table], axis=1)
 
 
 def _holds_something(part: pd.DataFrame) -> bool:

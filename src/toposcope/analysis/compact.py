@@ -60,7 +60,8 @@ def verdict_table(study: Study) -> Table:
         for line in mine.sort_values("plain", kind="stable").to_dict("records")
     )
     topology = int((~mine["plain"]).sum())
-    title = f"Primary features and the {study.labels.label(study.target)}, over all runs"
+    over = "all runs" if study.group is None else f"the runs of {study.group.label}"
+    title = f"Primary features and the {study.labels.label(study.target)}, over {over}"
     return Table(
         "families", title, "", ("feature", "r", "95%", "Holm p", "verdict"), rows, sections=(topology,)
     )
@@ -71,7 +72,7 @@ def of_frame(name: str, part: pd.DataFrame, rows: int) -> Table:
     order = _ORDER.get(name)
     if order is not None and order in part:
         part = part.sort_values(order, kind="stable", na_position="last")
-    names = _SHOWN.get(name, {str(column): str(column) for column in part})
+    names = {"group": "group"} | dict(_SHOWN.get(name, {str(column): str(column) for column in part}))
     columns = [column for column in names if column in part and part[column].notna().any()]
     cut = part[columns].head(rows)
     more = f" ({len(cut)} of {len(part)} rows; --json and --out have all)" if len(cut) < len(part) else ""

@@ -8,12 +8,13 @@ from dataclasses import replace
 import numpy as np
 import pandas as pd
 
+from toposcope.analysis import belonging
 from toposcope.analysis.efficiency import SMOOTH, TARGETS, targets_of_run
 from toposcope.analysis.table import SeriesTable, from_frame
 from toposcope.errors import InputError
 from toposcope.sources.losses import canonical
 
-DESCRIBES = ("family", "parameters", "seed", "schedule", "corpus")
+DESCRIBES = tuple(dict.fromkeys(("family", "parameters", "seed", "schedule", "corpus", *belonging.DESCRIBES)))
 """Columns that describe a run: constant along it, never features."""
 WORKED_OUT = ("gap", "efficiency", "efficiency_flop")
 """Targets that follow from the losses, as they do in a store."""

@@ -12,6 +12,7 @@ import numpy as np
 import pandas as pd
 
 from toposcope import analysis as tables
+from toposcope.analysis.belonging import Group
 from toposcope.analysis.catalogue import column_of
 from toposcope.analysis.clouds import leading_cloud
 from toposcope.analysis.finals import finals_table, fits_table
@@ -57,7 +58,8 @@ class Study:
     what correlations are taken with ("" where nothing can be), `further` are targets that were brought along.
     `wanted` holds the features that were asked for; empty: those of the model and of each role. `kept` is
     the folder of what was kept beside the rows: sampled surfaces; `published` are the rules of papers;
-    `alarms` says for each run which tests of a watch raised an alarm, and at which steps.
+    `alarms` says for each run which tests of a watch raised an alarm, and at which steps. `group` says which
+    runs these are where others of the same source do not belong to them; None where all do.
     """
 
     subject: Subject
@@ -76,6 +78,7 @@ class Study:
     kept: Path | None = None
     published: PublishedRules = NOTHING
     alarms: Mapping[str, Sequence[tuple[str, float]]] = field(default_factory=dict)
+    group: Group | None = None
     given: Mapping[str, pd.DataFrame] = field(default_factory=dict)
 
     def with_tables(self, **given: pd.DataFrame) -> Study:
@@ -327,6 +330,11 @@ class Study:
 def effects_of(scores: pd.DataFrame, controls: Mapping[str, str] | None = None) -> pd.DataFrame:
     """Return what features add to these forecasts; empty where none was made."""
     return worth_of_features(scores, controls=controls) if len(scores) else pd.DataFrame(columns=list(WORTH))
+
+
+def groups_among(studies: Sequence[Study]) -> tuple[Group, ...]:
+    """Return the groups that these studies are of, each once; empty where all runs belong together."""
+    return tuple(dict.fromkeys(study.group for study in studies if study.group is not None))
 
 
 def problems_of(studies: Sequence[Study]) -> tuple[str, ...]:

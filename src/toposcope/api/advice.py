@@ -106,7 +106,7 @@ def _advice(curve: Curve, finished: Sequence[Curve], asked: _Asked, *, forecast:
         if not forecast:
             raise InputError(f"run {curve.run} ends where its log does")
         budget, larger = _budget(curve, asked)
-        others = [other for other in finished if other.run != curve.run]
+        others = [other for other in finished if other.run != curve.run and other.akin(curve)]
         return advise(curve, others, budget=budget, larger=larger, level=asked.level)
     except InputError:
         if (first := by_health((), curve)) is None:

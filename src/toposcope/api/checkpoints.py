@@ -10,6 +10,7 @@ from toposcope.api.results import Audit, Comparison
 from toposcope.errors import InputError
 
 if TYPE_CHECKING:
+    from toposcope.analysis.belonging import Group
     from toposcope.sources import Series
     from toposcope.types import Checkpoint
 
@@ -69,7 +70,29 @@ def audit(series: Where, *, cheap: bool = False, quiet: bool = True) -> Audit:
 
     given = opened(series)
     found = look(given, cheap=cheap, quiet=quiet)
-    return Audit({run: tuple(steps) for run, steps in given.steps.items()}, tuple(found))
+    groups = _groups(given) if len(given.names) > 1 else ()
+    return Audit({run: tuple(steps) for run, steps in given.steps.items()}, tuple(found), groups)
+
+
+def _groups(series: Series) -> tuple[Group, ...]:
+    """Return the groups of runs that do not belong together; empty where all do."""
+    import dataclasses
+
+    import pandas as pd
+
+    from toposcope.analysis.belonging import groups_of
+    from toposcope.errors import SourceError
+
+    losses = []
+    for run in series.names:
+        try:
+            losses.append(series.metrics(run)[["run", "step", "loss"]])
+        except SourceError:  # a finding says so
+            continue
+    filled = [table for table in losses if len(table)]
+    runs = pd.DataFrame([dataclasses.asdict(run) for run in series.runs])
+    groups = groups_of(runs, pd.concat(filled, ignore_index=True) if filled else None)
+    return groups if len(groups) > 1 else ()
 
 
 def compare(

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.axes import Axes
 
+    from toposcope.analysis.belonging import Group
     from toposcope.analysis.findings import Finding
     from toposcope.analysis.forecast import Curve, Forecast, Forecaster, Schedule
     from toposcope.analysis.forecast.gather import Problem
@@ -36,7 +37,8 @@ class Forecasts:
     `begun` and `ended` are the loss curves of unfinished runs and of the finished ones that they are forecast
     from, `own` all of the sources'. `faults` is what was wrong with logs, `notes` how they were read.
     `everything` says that all methods were asked for; `planned` are the forecasts of the
-    run that `schedule` plans.
+    run that `schedule` plans. `groups` are the runs that do not belong together, empty where all do: none is
+    forecast, or scored, from another group's (`parts` has the forecasts of each).
     """
 
     begun: tuple[Curve, ...]
@@ -51,6 +53,41 @@ class Forecasts:
     quiet: bool = True
     planned: tuple[Forecast, ...] = ()
     schedule: Schedule | None = None
+    groups: tuple[Group, ...] = ()
+
+    @property
+    def apart(self) -> str:
+        """The line that says which runs do not belong together; "" where all do."""
+        from toposcope.analysis.belonging import said
+
+        return said(self.groups, "no run is forecast from another group's")
+
+    @cached_property
+    def parts(self) -> dict[str, Forecasts]:
+        """The forecasts of each group by its label; of all runs under "" where they belong together."""
+        if not self.groups:
+            return {"": self}
+        return {group.label: self._of(group) for group in self.groups}
+
+    def _of(self, group: Group) -> Forecasts:
+        begun, ended, own = (
+            tuple(curve for curve in curves if curve.run in group.runs)
+            for curves in (self.begun, self.ended, self.own)
+        )
+        runs = {curve.run for curve in (*begun, *ended, *own)}
+        first = group == self.groups[0]
+        known = {name for one in self.groups for name in one.runs}
+        faults = tuple(f for f in self.faults if f.run in runs or (first and f.run not in known))
+        return replace(self, begun=begun, ended=ended, own=own, faults=faults, groups=())
+
+    def _tabled(self, name: str) -> pd.DataFrame:
+        """Return a table of every group that has it below one another, the group in a first column."""
+        import pandas as pd
+
+        made = {label: getattr(part, name) for label, part in self.parts.items() if not part.too_few}
+        tables = [table.assign(group=label) for label, table in made.items() if table is not None]
+        both = pd.concat(tables, ignore_index=True)
+        return both[["group", *both.columns.drop("group")]]
 
     @cached_property
     def made(self) -> tuple[Forecast, ...]:
@@ -114,6 +151,9 @@ class Forecasts:
     @property
     def too_few(self) -> str:
         """Why forecasts cannot be scored; empty where enough runs are finished."""
+        if self.groups:
+            reasons = [part.too_few for part in self.parts.values()]
+            return "" if "" in reasons else f"in no group: {reasons[0]}"
         n = len(self.ended)
         if n >= LEAST_SCORED:
             return ""
@@ -139,6 +179,8 @@ class Forecasts:
 
         if self.too_few:
             raise InputError(self.too_few)
+        if self.groups:
+            return self._tabled("scores")
         methods = list(self.methods)
         if not self.everything:
             methods += [SiblingTransfer(), LastValue()]
@@ -151,6 +193,8 @@ class Forecasts:
         """The mean errors of `scores`, and how many intervals held, for each method and cut."""
         from toposcope.analysis.forecast.evaluate import summarise
 
+        if self.groups:
+            return self._tabled("summary")
         return summarise(self.scores)
 
     @cached_property
@@ -158,6 +202,8 @@ class Forecasts:
         """The largest finished run forecast from the smaller ones at each of `cuts`."""
         from toposcope.analysis.forecast.evaluate import unseen_largest
 
+        if self.groups:
+            return self._tabled("largest")
         return unseen_largest(self.ended, list(self.methods[:1]), self.cuts, level=self.level)
 
     @cached_property
@@ -172,6 +218,9 @@ class Forecasts:
         from toposcope.analysis.forecast.topology import FeatureTransfer
         from toposcope.papers.forecasters import CONTROLS
 
+        if self.groups:
+            known = [part.effects is not None for part in self.parts.values() if not part.too_few]
+            return self._tabled("effects") if any(known) else None
         if not self.begun:
             return None if self.too_few else worth_of_features(self.scores, controls=CONTROLS)
         compared = [method for method in self.methods if isinstance(method, FeatureTransfer)]
@@ -216,7 +265,8 @@ class Forecasts:
         """Return what is wrong with runs, then one line for each run."""
         from toposcope.analysis.forecast.base import UNSURE
 
-        lines = [f"{run}: {symptom}" for run, found in self.symptoms.items() for symptom in found]
+        lines = [self.apart] if self.apart else []
+        lines += [f"{run}: {symptom}" for run, found in self.symptoms.items() for symptom in found]
         wrong = len(lines)
         for line in self.table.drop_duplicates("run").to_dict("records"):
             if line["status"] == "failed":
@@ -305,8 +355,10 @@ def forecast(
     >>> made.table[["run", "method"]].iloc[0].tolist(), bool(2 < made.table.final_loss[0] < 2.2)
     (['run', 'auto'], True)
     """
+    from toposcope.analysis.belonging import said
     from toposcope.analysis.forecast import forecast_planned, read_schedule
     from toposcope.analysis.forecast.gather import Problem, split_runs
+    from toposcope.analysis.forecast.kin import groups_of_curves, with_groups
     from toposcope.analysis.forecast.reading import Reading, listed, read_curves, refuse_twins
 
     _check(level, cuts)
@@ -322,6 +374,9 @@ def forecast(
     others, more, noted = read_curves(beside, replace(reading, horizon=None, plan=None))
     reading.refuse_unmet()
     refuse_twins(own + others)
+    groups = groups_of_curves(own + others)
+    everyone = with_groups(own + others)
+    own, others = everyone[: len(own)], everyone[len(own) :]
     unfinished = [
         Problem(c.run, f"not finished, step {c.last} of {c.horizon}: it cannot serve as a sibling")
         for c in others
@@ -333,6 +388,10 @@ def forecast(
     planned: list[Forecast] = []
     if plan is not None and not given:
         ended = [c for c in others if parameters in (0, c.parameters)]
+        if len({c.group for c in ended}) > 1:
+            raise InputError(
+                f"{said(groups)} The run to come is of one of them: give the siblings of that one"
+            )
         planned = forecast_planned(plan, ended, level=level)
     elif not own:
         why = [problem.reason for problem in problems if problem.left_out]
@@ -345,6 +404,7 @@ def forecast(
         begun=tuple(begun), ended=tuple(ended), own=tuple(own), faults=faults,
         notes=tuple(dict.fromkeys(notes + noted)), methods=tuple(chosen), everything=methods != "auto",
         cuts=tuple(cuts), level=level, quiet=quiet, planned=tuple(planned), schedule=plan,
+        groups=groups if len(groups) > 1 and not planned else (),
     )  # fmt: skip
 
 

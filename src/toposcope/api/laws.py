@@ -179,7 +179,13 @@ def _read(
         return canonical(renamed(source, rename, "source"), keep=keep)
     if Path(source).is_file():
         return canonical(renamed(read_table(Path(source)), rename, str(source)), keep=keep)
+    from toposcope.analysis.belonging import groups_of
+
     store = Store.open(source)
-    runs = store.runs()
+    runs, losses = store.runs(), store.metrics()
     known = [name for name in ("run", "parameters", "family", "corpus") if name in runs]
-    return store.metrics().merge(runs[known], on="run", how="left")
+    groups = groups_of(
+        pd.DataFrame({"run": losses["run"].unique()}).merge(runs, on="run", how="left"), losses
+    )
+    label = {run: group.label for group in groups for run in group.runs}
+    return losses.merge(runs[known], on="run", how="left").assign(group=losses["run"].map(label))

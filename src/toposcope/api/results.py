@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
     from toposcope.analysis.analysis import Analysis
+    from toposcope.analysis.belonging import Group
     from toposcope.analysis.findings import Finding, Findings
 
 _ROUNDING = 1e-6
@@ -54,7 +55,8 @@ class Reply(Protocol):
 class Audit:
     """What an audit of a series found: `findings`, and `table` with a row for each of them.
 
-    `steps` are those of every run's checkpoints.
+    `steps` are those of every run's checkpoints; `groups` the runs that do not belong together, empty where
+    all do: that is no fault, but nothing should be concluded over two of them.
 
     >>> found = AuditFinding("a", 10, "", "holds what step 0 holds", fault="identical")
     >>> print(Audit({"a": (0, 10)}, (found,)))
@@ -64,6 +66,14 @@ class Audit:
 
     steps: Mapping[str, tuple[int, ...]]
     findings: tuple[AuditFinding, ...]
+    groups: tuple[Group, ...] = ()
+
+    @property
+    def apart(self) -> str:
+        """The line that says which runs do not belong together; "" where all do."""
+        from toposcope.analysis.belonging import said
+
+        return said(self.groups, "conclude nothing over two of them")
 
     @property
     def checkpoints(self) -> int:
@@ -97,11 +107,11 @@ class Audit:
     def __repr__(self) -> str:
         """Return the answer, then the first findings."""
         seen, many = counted(self.checkpoints, self.runs), len(self.findings)
+        apart = f" {self.apart}" if self.apart else ""
         if not many:
-            return f"{seen}: nothing found"
-        return "\n".join(
-            [f"{seen}: {many} finding{'s' * (many > 1)}; the first:", *map(str, self.findings[:5])]
-        )
+            return f"{seen}: {'no other finding.' if apart else 'nothing found'}{apart}"
+        first = f"{seen}: {many} finding{'s' * (many > 1)}; the first:"
+        return "\n".join([self.apart + " " * bool(apart) + first, *map(str, self.findings[:5])])
 
     def _repr_html_(self) -> str:
         return answered(repr(self).partition("; the first:")[0], self.table)
@@ -253,7 +263,9 @@ class Report:
 
     def __repr__(self) -> str:
         """Return the headline of every part, and where the page is."""
-        return "\n".join([*(found.headline for found in self.analysis.all_findings), f"open {self.page}"])
+        first = [self.analysis.apart] if self.analysis.apart else []
+        headlines = (found.headline for found in self.analysis.all_findings)
+        return "\n".join([*first, *headlines, f"open {self.page}"])
 
     def _repr_html_(self) -> str:
         return f"{self.analysis._repr_html_()}<p><a href='{escape(str(self.page))}'>the page</a></p>"

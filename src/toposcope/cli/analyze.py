@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from toposcope.cli.laws import LAWS, show_law
-from toposcope.cli.output import json_option, print_json, print_table
+from toposcope.cli.output import json_option, print_json, print_table, say
 from toposcope.cli.sweeping import renamed
 from toposcope.errors import InputError
 
@@ -137,13 +137,16 @@ def command(
         grid = analysis.nearest_grid()
         print_json({**analysis.to_json(chosen), "true_rates_of": grid, "true_rates": _rates(grid)})
     else:
+        if analysis.apart:
+            say(analysis.apart)
+            click.echo("")
         if everything or not parts:
             _answer(analysis)
         if everything or parts:
             for name in chosen:
                 _table(analysis, name, rows)
         for problem in analysis.problems:
-            click.echo(f"note: {problem}")
+            say(f"note: {problem}")
     if out is not None:
         _save({name: analysis.table(name) for name in chosen}, out)
     return 1 if analysis.problems or wrong else 0
@@ -163,7 +166,9 @@ def _answer(analysis: Analysis) -> None:
     from toposcope.analysis.compact import verdict_table
 
     width = min(_width(), 120)
-    for study in analysis.studies:
+    for place, study in enumerate(analysis.studies):
+        if place:
+            click.echo("")
         click.echo(study.findings.as_text(width=width))
         table = verdict_table(study)
         if table.rows:
@@ -197,7 +202,7 @@ def _table(analysis: Analysis, name: str, rows: int) -> None:
         text = "; ".join(
             f"{test} {r['lowest']:.1%} to {r['highest']:.1%}" for test, r in _rates(grid).items()
         )
-        click.echo(
+        say(
             "True rates at a nominal 5%, lowest and highest over the nulls, at the nearest simulated steps "
             f"({grid}; --calibrate simulates yours): {text}."
         )

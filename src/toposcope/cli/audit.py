@@ -6,7 +6,7 @@ import dataclasses
 
 import click
 
-from toposcope.cli.output import json_option, print_json, print_table
+from toposcope.cli.output import json_option, print_json, print_table, say
 from toposcope.cli.sweeping import step_pattern_option
 
 
@@ -38,24 +38,29 @@ def command(
     if not as_json and (said := hint(opened)):
         click.echo(f"note: {said}", err=True)
     left_out = opened.left_out()
-    findings = audit(opened, cheap=cheap, quiet=as_json).findings
+    looked = audit(opened, cheap=cheap, quiet=as_json)
+    findings = looked.findings
     if as_json:
         print_json(
             {
                 "series": list(series),
                 "checkpoints": len(opened),
+                "groups": [{"label": one.label, "runs": list(one.runs)} for one in looked.groups],
                 "findings": [dataclasses.asdict(f) for f in findings],
                 "left_out": left_out,
             }
         )
         return 1 if findings else 0
+    if looked.apart:
+        say(looked.apart)
     if findings:
         rows = [(f.run, f.step, f.fault, f.tensor, f.message) for f in findings]
         title = "1 finding" if len(findings) == 1 else f"{len(findings)} findings"
         print_table(title, ("run", "step", "fault", "tensor", "what"), rows)
     else:
         read = "sampled" if cheap else "read"
-        click.echo(f"{counted(len(opened), len(opened.runs))} {read}: nothing found")
+        nothing = "no fault of a checkpoint found" if looked.apart else "nothing found"
+        say(f"{counted(len(opened), len(opened.runs))} {read}: {nothing}")
     if left_out:
-        click.echo(f"Not measured as weights: {left_out}")
+        say(f"Not measured as weights: {left_out}")
     return 1 if findings else 0

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from toposcope.cli.output import json_option, print_json, print_table
+from toposcope.cli.output import json_option, print_json, print_table, say
 from toposcope.cli.sweeping import step_pattern_option
 from toposcope.errors import InputError
 from toposcope.probes.weights.features import (
@@ -82,7 +82,7 @@ def command(
         stated = {"headline": compared.headline, "changed": list(compared.changed)}
         print_json({"first": labels[0], "second": labels[1], **stated, "rows": _records(table)})
     else:
-        click.echo(compared.headline)
+        say(compared.headline)
         _show(table, labels)
         if out is not None:
             click.echo(str(out))
@@ -115,7 +115,7 @@ def _show(table: pd.DataFrame, labels: list[str]) -> None:
     for row in records:
         if row["scope"] == Scope.POOLED and row["probe"] == DISTANCES:
             click.echo(f"pooled {row['feature']}: {_value(row).lstrip('+')}")
-    click.echo("± is the standard error over the draws; a difference without it has no draw, not no noise.")
+    say("± is the standard error over the draws; a difference without it has no draw, not no noise.")
 
 
 def _value(row: dict[Any, Any]) -> str:

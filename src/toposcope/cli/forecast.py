@@ -18,7 +18,7 @@ from toposcope.cli.forecast_lines import (
     show_scores,
     show_symptoms,
 )
-from toposcope.cli.output import json_option, print_json, print_table
+from toposcope.cli.output import json_option, print_json, print_table, say
 from toposcope.cli.sweeping import renamed, step_pattern_option
 from toposcope.errors import InputError
 
@@ -111,8 +111,32 @@ def command(
     if advise and not made.planned:
         found = made.advise(float(budget or 0), larger=larger, tokens_per_step=tokens_per_step)
         return show_advice(found, made, as_json=as_json)
+    if as_json or not made.groups:
+        return _shown(made, as_json)
+    say(made.apart)
+    codes = []
+    for label, part in made.parts.items():
+        if part.begun or not made.begun:
+            click.echo("")
+            say(f"{label}:")
+            codes.append(_shown(part, as_json=False) if part.begun or not part.too_few else _none(part))
+    return max(codes)
+
+
+def _shown(made: Forecasts, as_json: bool) -> int:
     shown = _show_planned if made.planned else _show_begun if made.begun else _show_scored
     return shown(made, as_json)
+
+
+def _none(made: Forecasts) -> int:
+    """Say why nothing of a group can be forecast; the exit code is that of a problem."""
+    show_symptoms(made.symptoms)
+    say(f"No forecast: {made.too_few}")
+    return 1
+
+
+def _groups(made: Forecasts) -> list[dict[str, object]]:
+    return [{"label": one.label, "runs": list(one.runs)} for one in made.groups]
 
 
 def _shares(cuts: str) -> list[float]:
@@ -132,6 +156,7 @@ def _show_begun(made: Forecasts, as_json: bool) -> int:
     if as_json:
         print_json(
             {
+                "groups": _groups(made),
                 "forecasts": [record(one) for one in made.made],
                 "topology": effects.to_dict("records") if effects is not None else None,
                 "notes": {curve.run: list(curve.notes) for curve in curves if curve.notes},
@@ -169,13 +194,12 @@ def _show_scored(made: Forecasts, as_json: bool) -> int:
     if made.too_few:
         if not symptoms or as_json:
             raise InputError(made.too_few)
-        show_symptoms(symptoms)
-        click.echo(f"No forecast: {made.too_few}")
-        return 1
+        return _none(made)
     if as_json:
         assert made.effects is not None  # enough runs are finished
         print_json(
             {
+                "groups": _groups(made),
                 "scores": made.scores.to_dict("records"), "summary": made.summary.to_dict("records"),
                 "topology": made.effects.to_dict("records"),
                 "unseen_largest": made.largest.to_dict("records"),

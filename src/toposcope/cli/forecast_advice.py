@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING
 
-from toposcope.cli.forecast_lines import listed, say, show_problems
-from toposcope.cli.output import print_json
+from toposcope.cli.forecast_lines import listed, show_problems
+from toposcope.cli.output import print_json, say
 from toposcope.tabular import of_cells
 
 if TYPE_CHECKING:
@@ -27,6 +27,8 @@ def show_advice(found: Advices, made: Forecasts, *, as_json: bool) -> int:
             }
         )
     else:
+        if made.apart:
+            say(made.apart)
         _show(found.advice, made.level)
         show_problems(made.faults, [*made.begun, *made.ended])
     return 1 if made.faults or found.symptoms else 0

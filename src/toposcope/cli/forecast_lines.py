@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import math
-import shutil
-import textwrap
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import click
 
+from toposcope.cli.output import say
 from toposcope.tabular import of_cells
 
 if TYPE_CHECKING:
@@ -23,8 +22,6 @@ if TYPE_CHECKING:
 _LEAST_SAID = 0.01
 """Share of an average below which a method is not named; --json has all."""
 _MOST_NAMED = 5
-_UNWRAPPED = 10_000
-"""Width of what is not printed to a terminal: nothing is wrapped."""
 
 
 def record(made: Forecast) -> dict[str, object]:
@@ -222,9 +219,3 @@ def show_problems(problems: Sequence[Problem], curves: Sequence[Curve]) -> None:
     for note, runs in notes.items():
         more = f" and {len(runs) - _MOST_NAMED} more" if len(runs) > _MOST_NAMED else ""
         say(f"note: {', '.join(runs[:_MOST_NAMED])}{more}: {note}", err=True)
-
-
-def say(text: str, indent: str = "", *, err: bool = False) -> None:
-    """Print text, in a terminal wrapped to its width."""
-    width = max(shutil.get_terminal_size((_UNWRAPPED, 24)).columns, 40)
-    click.echo(textwrap.fill(text, width, initial_indent=indent, subsequent_indent=indent + "  "), err=err)

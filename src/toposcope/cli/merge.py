@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from toposcope.cli.output import json_option, print_json
+from toposcope.cli.output import json_option, print_json, say
 
 
 @click.command("merge")
@@ -19,6 +19,9 @@ def command(stores: tuple[Path, ...], out: Path, as_json: bool) -> int:
     Runs of one name that are not the same run are called STORE/RUN. To see several stores on one page only,
     `toposcope report A B` is enough.
     """
+    import pandas as pd
+
+    from toposcope.analysis.belonging import groups_of, said
     from toposcope.progress import busy
     from toposcope.store import Store
     from toposcope.store.merge import merge
@@ -26,13 +29,18 @@ def command(stores: tuple[Path, ...], out: Path, as_json: bool) -> int:
     with busy("merging"):
         made, renamed = merge([Store.open(path) for path in stores], out)
     runs = sorted(made.features()["run"].astype(str).unique())
+    known = made.runs()
+    groups = groups_of(pd.DataFrame({"run": runs}).merge(known, on="run", how="left"), made.metrics())
     if as_json:
         changed = [{"store": str(one.store), "run": one.run, "name": one.name} for one in renamed]
-        print_json({"store": str(out), "runs": runs, "renamed": changed})
+        told = [
+            {"label": one.label, "runs": list(one.runs)} for one in groups[: len(groups) * (len(groups) > 1)]
+        ]
+        print_json({"store": str(out), "runs": runs, "groups": told, "renamed": changed})
         return 0
+    if line := said(groups):
+        say(line)
     click.echo(f"{out}: {len(runs)} run{'s' * (len(runs) != 1)} of {len(stores)} stores")
     for one in renamed:
-        click.echo(
-            f"note: {one.run} of {one.store} is called {one.name}: another store has another {one.run}"
-        )
+        say(f"note: {one.run} of {one.store} is called {one.name}: another store has another {one.run}")
     return 0

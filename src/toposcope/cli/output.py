@@ -4,9 +4,15 @@ from __future__ import annotations
 
 import json
 import math
+import shutil
+import textwrap
 from collections.abc import Iterable, Sequence
 
 import click
+
+_UNWRAPPED = 10_000
+"""Width of what is not printed to a terminal: nothing is wrapped."""
+_NARROWEST = 20
 
 json_option = click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
 
@@ -21,6 +27,16 @@ def print_table(title: str, columns: Sequence[str], rows: Iterable[Sequence[obje
     from toposcope.tabular import of_cells
 
     of_cells(title, columns, rows).show()
+
+
+def say(text: str, indent: str = "", *, err: bool = False) -> None:
+    """Print a sentence, in a terminal wrapped to its width: no word of it is cut or left out."""
+    width = max(shutil.get_terminal_size((_UNWRAPPED, 24)).columns, _NARROWEST)
+    lines = textwrap.wrap(
+        text, width, initial_indent=indent, subsequent_indent=indent + "  ",
+        break_on_hyphens=False, break_long_words=False,
+    )  # fmt: skip
+    click.echo("\n".join(lines), err=err)
 
 
 def _plain(value: object) -> object:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from toposcope.cli.output import json_option, print_json
+from toposcope.cli.output import json_option, print_json, say
 
 
 @click.command("report")
@@ -45,11 +45,14 @@ def command(
         made = report(stores, out, title=title, target=target, scores=targets)
     page, problems = made.page, made.problems
     if as_json:
-        print_json({"page": str(page), "markdown": str(page.with_name("report.md")), "problems": problems})
+        groups = [{"label": one.label, "runs": list(one.runs)} for one in made.analysis.groups]
+        markdown = str(page.with_name("report.md"))
+        print_json({"page": str(page), "markdown": markdown, "groups": groups, "problems": problems})
     else:
-        for found in made.analysis.all_findings:
-            click.echo(found.headline)
+        for line in (made.analysis.apart, *(found.headline for found in made.analysis.all_findings)):
+            if line:
+                say(line)
         click.echo(f"{page}: open it in a browser; its Markdown twin is {page.with_name('report.md')}")
         for problem in problems:
-            click.echo(f"note: {problem}")
+            say(f"note: {problem}")
     return 1 if problems and targets is not None else 0

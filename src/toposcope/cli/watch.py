@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from toposcope.cli.output import json_option, print_json
+from toposcope.cli.output import json_option, print_json, say
 from toposcope.cli.sweeping import renamed, step_pattern_option
 from toposcope.errors import InputError
 
@@ -148,10 +148,10 @@ def _page_only(store: Path, port: int, host: str | None) -> int:
 
     click.echo(f"{store}: another process watches into it; this one shows the page only", err=True)
 
-    def say(address: str) -> None:
+    def told(address: str) -> None:
         click.echo(f"page: {address}", err=True)
 
-    serve(store, port, host=host or HOST, published=PUBLISHED, say=say)
+    serve(store, port, host=host or HOST, published=PUBLISHED, say=told)
     return 0
 
 
@@ -267,11 +267,11 @@ class _Watch:
                 }
             )
         else:
-            click.echo(sight.answer(alarms, problems))
+            say(sight.answer(alarms, problems))
             for event in [*alarms, *(event for event in events if event.kind not in ("alarm", "unseen"))]:
                 _print(event)
             for problem in sight.problems:
-                click.echo(f"not looked at: {problem}")
+                say(f"not looked at: {problem}")
         return 1 if alarms or problems else 0
 
     def _sight(self) -> Sight:
@@ -326,6 +326,6 @@ def _print(event: Event) -> None:
         what = f"goes on from an earlier checkpoint of {data['of']}"
     kind = "not looked at" if event.kind == "unseen" else event.kind
     where = where or (data["place"] if event.kind == "unseen" and data["place"] not in what else "")
-    click.echo(f"{kind}: {where}: {what}" if where else f"{kind}: {what}")
+    say(f"{kind}: {where}: {what}" if where else f"{kind}: {what}")
     for line in data.get("culprits", [])[:5]:
-        click.echo(f"    {line['name']}: {line['sentence']}")
+        say(f"{line['name']}: {line['sentence']}", "    ")

@@ -9,7 +9,8 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from toposcope.analysis.hidden import of_layer
-from toposcope.analysis.lines import curve, null_band, select
+from toposcope.analysis.lines import null_band, select
+from toposcope.figures.lines import draw_group
 from toposcope.figures.series import DrawnSize, sizes
 from toposcope.figures.style import NULL, house, new_figure, say_empty, size_title, step_axis
 from toposcope.figures.trajectories import TrajectoryPanel
@@ -77,7 +78,5 @@ def _panel(ax: Axes, measured: pd.DataFrame, nulls: pd.DataFrame, group: DrawnSi
     null = null_band(nulls, group.runs)
     ax.fill_between(null["step"], null["low"], null["high"], color=NULL, alpha=0.35, linewidth=0)
     ax.plot(null["step"], null["mean"], color=NULL, linewidth=1.0, label="Gaussian cloud")
-    line = curve(measured, group.runs)
-    ax.fill_between(line["step"], line["low"], line["high"], color=group.colour, alpha=0.25, linewidth=0)
-    ax.plot(line["step"], line["mean"], color=group.colour, label="measured")
-    step_axis(ax, line["step"], label=False)
+    draw_group(ax, measured, group)
+    step_axis(ax, measured.loc[measured["run"].isin(group.runs), "step"].unique(), label=False)

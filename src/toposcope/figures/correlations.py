@@ -98,10 +98,12 @@ def _fit_numbers(figure: Figure, panels: list[Axes], columns: int) -> None:
 
 
 def matrix(trends: pd.DataFrame, columns: list[str], groups: list[DrawnSize], stage: str) -> np.ndarray:
-    """Return the (features, sizes) matrix of one stage: means over the seeds, NaN where not computable."""
+    """Return the (features, sizes) matrix of one stage: means over the seeds, NaN where one has no value."""
     out = np.full((len(columns), len(groups)), np.nan)
     for j, group in enumerate(groups):
-        means = trends[trends["run"].isin(group.runs)].groupby("column")[stage].mean()
+        mine = trends[trends["run"].isin(group.runs)]
+        of_run = mine.pivot_table(index="column", columns="run", values=stage, dropna=False)
+        means = of_run.mean(axis=1, skipna=False)
         out[:, j] = means.reindex(columns).to_numpy(dtype=np.float64)
     return out
 

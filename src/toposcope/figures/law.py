@@ -6,6 +6,7 @@ import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 
+from toposcope.analysis.scaling.band import law_band
 from toposcope.analysis.scaling.table import NEEDS, predicted
 from toposcope.figures.style import INK, MUTED, OKABE_ITO, log_axis, on_axes, say_empty
 
@@ -19,7 +20,7 @@ _LOGARITHMIC = ("size", "data", "steps", "compute")
 def draw_law(
     law: str, formula: str, fitted: pd.DataFrame, points: pd.DataFrame, ax: Axes | None = None
 ) -> Axes:
-    """Draw a law of one quantity as a curve through its points, one of several as fitted against measured.
+    """Draw a law of one quantity as a curve with its 95% band, one of several as fitted against measured.
 
     Parameters
     ----------
@@ -30,7 +31,8 @@ def draw_law(
     """
     gives = _GIVES.get(law, "loss")
     inputs = _INPUTS.get(law, tuple(name for name in NEEDS[law] if name != gives))
-    known = points[[*inputs, gives]].astype(float)
+    more = [name for name in NEEDS[law] if name in points and name not in (*inputs, gives)]
+    known = points[[*inputs, gives, *more]].astype(float)
     known = known.loc[np.isfinite(known.to_numpy()).all(axis=1)]
     with on_axes(ax, 3.2) as ax:
         ax.set_title(formula)
@@ -44,10 +46,13 @@ def draw_law(
 
 
 def _curve(ax: Axes, law: str, fitted: pd.DataFrame, known: pd.DataFrame, name: str, gives: str) -> None:
-    low, high = float(known[name].min()), float(known[name].max())
-    logarithmic = name in _LOGARITHMIC and low > 0
-    grid = np.geomspace(low, high, 200) if logarithmic else np.linspace(low, high, 200)
-    ax.plot(grid, predicted(law, fitted, pd.DataFrame({name: grid})), color=INK, linewidth=1.2, label="law")
+    first, last = float(known[name].min()), float(known[name].max())
+    logarithmic = name in _LOGARITHMIC and first > 0
+    grid = np.geomspace(first, last, 200) if logarithmic else np.linspace(first, last, 200)
+    at = pd.DataFrame({name: grid})
+    low, high = law_band(law, fitted, known, at)
+    ax.fill_between(grid, low, high, color=MUTED, alpha=0.2, linewidth=0, label="95% band of the law")
+    ax.plot(grid, predicted(law, fitted, at), color=INK, linewidth=1.2, label="law")
     ax.plot(known[name], known[gives], "o", color=OKABE_ITO[0], markersize=4.5, label="measured")
     if name == "compute":
         ax.set_xscale("log")

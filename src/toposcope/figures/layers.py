@@ -8,6 +8,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
+from toposcope.analysis.lines import at_shared_steps
 from toposcope.figures.neural_persistence import Persistences
 from toposcope.figures.series import DrawnSize, binned
 from toposcope.figures.style import (
@@ -36,8 +37,8 @@ _OUTSIDE = OKABE_ITO[1]
 def draw(rows: Persistences) -> Figure:
     """Draw each matrix's neural persistence against the step: a row per role, a column per size.
 
-    Of `rows` those of the scope "matrix" are drawn: coloured by layer, averaged over seeds; dotted grey, the
-    null's mean over draws and matrices of the role.
+    Of `rows` those of the scope "matrix" are drawn: coloured by layer, averaged over seeds at the
+    steps that all of them have; dotted grey, the null's mean over draws and matrices of the role.
     """
     matrices, shuffled = rows.measured(Scope.MATRIX), rows.shuffled(Scope.MATRIX)
     groups = rows.sizes(PANELS)
@@ -76,14 +77,14 @@ def panel(
     mine = matrices[matrices["run"].isin(group.runs)]
     null = shuffled[shuffled["run"].isin(group.runs)]
     if len(null):
-        mean = null.groupby("step")["value"].mean()
+        mean = at_shared_steps(null, []).set_index("step")["value"]
         ax.plot(
             mean.index, mean, color=NULL, linewidth=1.1, linestyle=(0, (1.5, 1.2)), label="shuffled", zorder=3
         )
     painted = matrices["name"].nunique() > MOST_DRAWN
     once = mine.drop_duplicates("name")
     layers: dict[str, float] = dict(zip(once["name"], once["layer"], strict=True))
-    means = mine.groupby(["name", "step"])["value"].mean().reset_index()
+    means = at_shared_steps(mine, ["name"])
     for name, line in means.groupby("name", sort=True):
         layer = layers[str(name)]
         colour = _OUTSIDE if pd.isna(layer) else colours[int(layer)]

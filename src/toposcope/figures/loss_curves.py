@@ -7,7 +7,7 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from toposcope.analysis.lines import curve
+from toposcope.figures.lines import draw_group, runs_are_named
 from toposcope.figures.marks import Marks, mark_symptoms
 from toposcope.figures.series import DrawnSize, binned, sizes
 from toposcope.figures.style import end_labels, house, new_figure, on_axes, say_empty, step_axis
@@ -35,8 +35,8 @@ def draw(
     Figure
         Training losses are averaged within log-spaced bins, with the 5% to 95% range of the bin around
         them; held-out losses are drawn as measured, and have no panel where none was. A size with several
-        seeds shows the mean over seeds of the held-out loss with its interval, and the training loss of
-        every seed.
+        seeds shows every seed, and the mean of the held-out loss with its interval at the steps that all
+        seeds have.
     """
     with house():
         both = bool(np.isfinite(metrics["heldout_loss"].to_numpy(dtype=np.float64)).any())
@@ -65,8 +65,9 @@ def training(ax: Axes, metrics: pd.DataFrame, groups: list[DrawnSize]) -> None:
         say_empty(ax, "no training loss in this store")
         return
     labels = []
+    named = runs_are_named(measured, groups)
     for group in groups:
-        ends = []
+        ends: list[tuple[float, str]] = []
         for run in group.runs:
             mine = measured[measured["run"] == run]
             if mine.empty:
@@ -76,9 +77,11 @@ def training(ax: Axes, metrics: pd.DataFrame, groups: list[DrawnSize]) -> None:
                 line["step"], line["low"], line["high"], color=group.colour, alpha=0.18, linewidth=0
             )
             ax.plot(line["step"], line["mean"], color=group.colour, linewidth=1.3, gid=f"loss {run}")
-            ends.append(float(line["mean"].iloc[-1]))
-        if ends:
-            labels.append((float(np.mean(ends)), group.label, group.colour))
+            ends.append((float(line["mean"].iloc[-1]), run))
+        if named and len(ends) > 1:
+            labels += [(end, run, group.colour) for end, run in ends]
+        elif ends:
+            labels.append((ends[0][0], group.label, group.colour))
     step_axis(ax, measured["step"].unique())
     ax.set_ylabel("loss")
     end_labels(ax, labels)
@@ -89,13 +92,7 @@ def held_out(ax: Axes, metrics: pd.DataFrame, groups: list[DrawnSize]) -> None:
     ax.set_title("Held out")
     measured = metrics[np.isfinite(metrics["heldout_loss"].to_numpy(dtype=np.float64))]
     rows = measured.assign(value=measured["heldout_loss"])
-    labels = []
-    for group in groups:
-        line = curve(rows, group.runs)
-        if line.empty:
-            continue
-        ax.fill_between(line["step"], line["low"], line["high"], color=group.colour, alpha=0.25, linewidth=0)
-        ax.plot(line["step"], line["mean"], color=group.colour, marker="o", markersize=2.2, linewidth=1.2)
-        labels.append((float(line["mean"].iloc[-1]), group.label, group.colour))
+    named = runs_are_named(rows, groups)
+    labels = [label for group in groups for label in draw_group(ax, rows, group, marker="o", named=named)]
     step_axis(ax, measured["step"].unique())
     end_labels(ax, labels)

@@ -9,11 +9,11 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from toposcope.analysis.lines import curve, null_band, select
-from toposcope.figures.lines import draw_sizes
-from toposcope.figures.marks import Marks, mark_bends, mark_symptoms
+from toposcope.analysis.lines import null_band, select
+from toposcope.figures.lines import draw_group, draw_sizes
+from toposcope.figures.marks import Marks, mark_symptoms
 from toposcope.figures.series import DrawnSize, sizes
-from toposcope.figures.style import MUTED, NULL, house, new_figure, say_empty, size_title, step_axis
+from toposcope.figures.style import MUTED, NULL, house, new_figure, readable, say_empty, size_title, step_axis
 from toposcope.probes.weights.features import NEURAL_PERSISTENCE, PERSISTENCE
 from toposcope.types import Normalization, Scope
 
@@ -77,8 +77,8 @@ def draw(rows: Persistences, *, bends: pd.DataFrame | None = None, alarms: Marks
     Returns
     -------
     Figure
-        Coloured: the measurement (mean over seeds with its interval, where there are seeds). Grey: the
-        same entries in random order, mean and 95% prediction band over the draws.
+        Coloured: the measurement, a line for each seed and their mean with its interval at the steps that all
+        have. Grey: the same entries in random order, mean and 95% prediction band over the draws.
     """
     groups = rows.sizes(PANELS)
     measured, shuffled = rows.measured(Scope.MODEL), rows.shuffled(Scope.MODEL)
@@ -105,8 +105,8 @@ def panel(
 ) -> None:
     """Draw one size and its null on `ax`."""
     size_title(ax, group.label, group.colour)
-    line = curve(measured, group.runs)
-    if line.empty:
+    mine = measured[measured["run"].isin(group.runs)]
+    if mine.empty:
         say_empty(ax, "not measured")
         return
     null = null_band(shuffled, group.runs)
@@ -121,12 +121,16 @@ def panel(
             "shuffled", (last, under), xytext=(0, -3), textcoords="offset points", ha="right", va="top",
             fontsize=7, color=MUTED,
         )  # fmt: skip
-    ax.fill_between(line["step"], line["low"], line["high"], color=group.colour, alpha=0.25, linewidth=0)
-    ax.plot(line["step"], line["mean"], color=group.colour, label="measured")
-    if bends is not None:
-        mark_bends(ax, line, bends, group.runs, group.colour)
+    labels = draw_group(ax, measured, group, bends=bends)
     ax.margins(y=0.12)  # room for the word under the null's line
-    step_axis(ax, line["step"], label=False)
+    step_axis(ax, mine["step"].unique(), label=False)
+    if len(labels) > 1:
+        for y, text, colour in labels:
+            last = float(mine.loc[mine["run"] == text, "step"].max())
+            ax.annotate(
+                text, (last, y), xytext=(-2, 2), textcoords="offset points", ha="right", va="bottom",
+                fontsize=6, color=readable(colour),
+            )  # fmt: skip
     ax.set_xlabel("step (log)")
 
 

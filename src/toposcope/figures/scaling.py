@@ -13,9 +13,13 @@ from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
 from toposcope.analysis.catalogue import label_of
 from toposcope.analysis.groups import short
 from toposcope.analysis.lines import LEVEL
-from toposcope.distributions import student_quantile
+from toposcope.analysis.scaling.band import law_band
+from toposcope.analysis.scaling.table import predicted
 from toposcope.figures.series import DrawnSize, sizes
 from toposcope.figures.style import INK, MUTED, OKABE_ITO, house, new_panels, say_empty
+
+_APART_X, _APART_Y = 0.16, 0.1
+"""Share of an axis that a tick's text takes here: about .3 of 2 inches across, .15 of 1.7 up."""
 
 
 def draw(finals: pd.DataFrame, fits: pd.DataFrame, runs: pd.DataFrame, catalogue: pd.DataFrame) -> Figure:
@@ -27,8 +31,8 @@ def draw(finals: pd.DataFrame, fits: pd.DataFrame, runs: pd.DataFrame, catalogue
         One row per run and quantity: columns run, parameters, quantity (a column key), value, low, high
         (interval over draws; NaN where there is none).
     fits
-        One row per quantity: columns quantity, scale, exponent, low, high (95% interval of the
-        exponent), r2, sigma (residual standard deviation in natural log), n_sizes, status, reason.
+        One row per quantity: columns quantity, scale, exponent, offset (NaN or 0 for a law without a floor),
+        low, high (95% interval of the exponent), r2, sigma, n_sizes, status, reason.
     runs
         Columns run, family, parameters.
     catalogue
@@ -37,7 +41,8 @@ def draw(finals: pd.DataFrame, fits: pd.DataFrame, runs: pd.DataFrame, catalogue
     Returns
     -------
     Figure
-        The band is the 95% confidence band of a line fitted to one mean per size.
+        The line is the law that `fits` states, with its floor; the band its 95% confidence band, from one
+        mean per size. Hollow points are of runs that did not finish: no law is fitted to them.
     """
     quantities = list(dict.fromkeys(finals["quantity"]))
     with house():
@@ -62,36 +67,62 @@ def panel(
         return
     if len(fits) and np.isfinite(fits["exponent"].iloc[0]):
         _line(ax, known, fits.iloc[0])
-    for run, n, value, low, high in known[["run", "parameters", "value", "low", "high"]].itertuples(
-        index=False
-    ):
+    elif len(fits):
+        _note(ax, "no law: the table says why")
+    done = known["finished"].astype(bool) if "finished" in known else pd.Series(True, known.index)
+    cells = known.assign(done=done)[["run", "parameters", "value", "low", "high", "done"]]
+    for run, n, value, low, high, ended in cells.itertuples(index=False):
         colour = colour_of.get(run, OKABE_ITO[0])
         if np.isfinite(low) and np.isfinite(high):
             ax.vlines(n, low, high, color=colour, linewidth=1.2)
-        ax.scatter([n], [value], s=22, color=colour, edgecolor="white", linewidths=0.5, zorder=3)
+        face, edge = (colour, "white") if ended else ("white", colour)
+        ax.scatter(
+            [n], [value], s=22, facecolor=face, edgecolor=edge, linewidths=0.5 + 0.5 * (not ended), zorder=3
+        )
     _axes(ax, known)
 
 
 def _line(ax: Axes, known: pd.DataFrame, fit: pd.Series) -> None:
-    n = np.unique(known["parameters"].to_numpy(dtype=np.float64))
-    grid = np.geomspace(n.min() / 1.3, n.max() * 1.3, 60)
-    middle = fit["scale"] * grid ** fit["exponent"]
-    ax.plot(grid, middle, color=MUTED, linewidth=1.0, zorder=1)
-    u = np.log(n)
-    spread = float(((u - u.mean()) ** 2).sum())
-    if len(n) > 2 and np.isfinite(fit["sigma"]) and spread > 0:
-        lever = np.sqrt(1 / len(n) + (np.log(grid) - u.mean()) ** 2 / spread)
-        half = student_quantile(0.5 + LEVEL / 2, len(n) - 2) * fit["sigma"] * lever
-        ax.fill_between(
-            grid, middle * np.exp(-half), middle * np.exp(half), color=MUTED, alpha=0.15, linewidth=0
-        )
+    """Draw the law that the table states, with its floor where it has one, and its confidence band."""
+    fitted = known[known["finished"].astype(bool)] if "finished" in known else known
+    means = fitted.groupby("parameters")["value"].mean()
+    sizes = means.index.to_numpy(np.float64)
+    grid = np.geomspace(sizes.min() / 1.3, sizes.max() * 1.3, 60)
+    law, numbers = law_of(fit)
+    at = pd.DataFrame({"size": grid})
+    ax.plot(grid, predicted(law, numbers, at), color=MUTED, linewidth=1.0, zorder=1, gid="law")
+    points = pd.DataFrame({"size": sizes, "loss": means.to_numpy(np.float64)})
+    low, high = law_band(law, numbers, points, at, level=LEVEL, sigma=float(fit["sigma"]))
+    if np.isfinite(low).all():
+        ax.fill_between(grid, low, high, color=MUTED, alpha=0.15, linewidth=0)
     interval = f" [{fit['low']:+.2f}, {fit['high']:+.2f}]" if np.isfinite(fit["low"]) else ""
-    note = f"exponent {fit['exponent']:+.3f}{interval}\nR² {fit['r2']:.2f}, {int(fit['n_sizes'])} sizes"
-    note = note.replace("-", "−")
+    floor = f", floor {numbers['value'].iloc[2]:.3g}" if law == "offset" else ""
+    note = (
+        f"exponent {fit['exponent']:+.3f}{interval}{floor}\nR² {fit['r2']:.2f}, {int(fit['n_sizes'])} sizes"
+    )
+    _note(ax, note)
+
+
+def _note(ax: Axes, text: str) -> None:
     ax.text(
-        0.03, 0.03, note, transform=ax.transAxes, fontsize=7, color=INK, va="bottom",
+        0.03, 0.03, text.replace("-", "−"), transform=ax.transAxes, fontsize=7, color=INK, va="bottom",
         bbox={"facecolor": "white", "alpha": 0.8, "linewidth": 0, "pad": 1.5},
     )  # fmt: skip
+
+
+def law_of(fit: pd.Series) -> tuple[str, pd.DataFrame]:
+    """Return which law a row of `fits` is, and its numbers as `law_table` has them.
+
+    >>> law_of(pd.Series({"scale": 8.0, "exponent": -0.5, "offset": 1.5}))[0]
+    'offset'
+    """
+    floor = float(fit.get("offset", np.nan))
+    names = ["scale", "exponent", *(["offset"] if np.isfinite(floor) and floor != 0 else [])]
+    values = [float(fit["scale"]), float(fit["exponent"]), floor][: len(names)]
+    bounded = "E" in str(fit.get("law", "")) or len(names) == 3
+    if bounded and len(names) == 2:  # a floor at its bound, 0
+        names, values = [*names, "offset"], [*values, 0.0]
+    return ("offset" if bounded else "power"), pd.DataFrame({"parameter": names, "value": values})
 
 
 def _axes(ax: Axes, known: pd.DataFrame) -> None:
@@ -101,15 +132,29 @@ def _axes(ax: Axes, known: pd.DataFrame) -> None:
         ax.set_yscale("log")
         low, high = ax.get_ylim()
         ax.set_ylim(low / (high / low) ** 0.28, high)  # room for the note below the points
-        ax.yaxis.set_major_locator(FixedLocator(_round_ticks(values.min(), values.max())))
+        ticks = _round_ticks(values.min(), values.max())
+        ax.yaxis.set_major_locator(FixedLocator(spaced(ticks, ax.get_ylim(), _APART_Y)))
         ax.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:.3g}"))
         ax.yaxis.set_minor_locator(NullLocator())
-    ticks = sorted(known["parameters"].unique())
-    spaced = [tick for i, tick in enumerate(ticks) if i in (0, len(ticks) - 1) or tick > 2.4 * ticks[i - 1]]
-    ax.xaxis.set_major_locator(FixedLocator([float(tick) for tick in spaced]))
+    ticks = [float(size) for size in sorted(known["parameters"].unique())]
+    ax.xaxis.set_major_locator(FixedLocator(spaced(ticks, ax.get_xlim(), _APART_X)))
     ax.xaxis.set_major_formatter(FuncFormatter(lambda value, _: short(value)))
     ax.xaxis.set_minor_locator(NullLocator())
     ax.set_xlabel("parameters (log)")
+
+
+def spaced(ticks: list[float], limits: tuple[float, float], least: float) -> list[float]:
+    """Return those of some ticks of a log axis that stand this share of it apart, both ends first.
+
+    >>> spaced([1.0, 2.0, 50.0, 90.0, 100.0], (1.0, 100.0), 0.2)
+    [1.0, 100.0]
+    """
+    span = abs(np.log(limits[1] / limits[0])) or 1.0
+    kept: list[float] = []
+    for tick in [*ticks[:1], *ticks[-1:], *ticks[1:-1]]:
+        if all(abs(np.log(tick / other)) >= least * span for other in kept):
+            kept.append(tick)
+    return sorted(kept)
 
 
 def _round_ticks(low: float, high: float) -> list[float]:

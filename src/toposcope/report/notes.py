@@ -9,11 +9,15 @@ import pandas as pd
 from toposcope.analysis.catalogue import column_of
 from toposcope.analysis.findings import words
 from toposcope.analysis.forms import capital
+from toposcope.analysis.lines import left_out_of_means
 from toposcope.analysis.study import Study
 from toposcope.analysis.verdicts import judged
 from toposcope.figures import correlations
 from toposcope.figures.marks import bends_of
 from toposcope.report.parts import Caption
+
+_NAMED = 4
+"""Runs that a caption names for ending before others of their size."""
 
 
 def changepoints(study: Study, probe: str, features: Iterable[str]) -> dict[str, pd.DataFrame]:
@@ -69,6 +73,24 @@ def of_seeds(study: Study) -> str:
     return f"with {seeds} seeds per size, intervals over seeds are meant for these recipes only"
 
 
+def of_means(study: Study) -> str:
+    """Say what is drawn of seeds: a line for each run, and their mean where all of them are."""
+    sizes = [group for group in study.sizes if len(group.runs) > 1]
+    if not sizes:
+        return ""
+    rows = study.series.values[["run", "step"]]
+    short = {run: step for group in sizes for run, step in left_out_of_means(rows, group.runs).items()}
+    ends = "; ".join(f"{run} ends at step {step:,}" for run, step in list(short.items())[:_NAMED])
+    more = (
+        f"; so do {len(short) - _NAMED} more runs before others of their size" if len(short) > _NAMED else ""
+    )
+    where = f" ({ends}{more})" if short else ""
+    return (
+        " A thin line is one run. A thick one is the mean over a size's runs, drawn only at the steps that "
+        f"all of them have{where}."
+    )
+
+
 def of_draws(study: Study, drawn_from: str) -> str:
     """Say whether random subsamples make a band; `drawn_from` is what was subsampled."""
     draws = study.findings["changed"].numbers["draws"]
@@ -86,14 +108,15 @@ def scaling_caption(study: Study) -> Caption:
     n = found.numbers["sizes"] if found else 0
     apart = found is not None and found.strength == "apart"
     can = words.said(study.findings, found).act if found else "Nothing: no size is known."
-    law = "" if apart else ", with the fitted power law and its 95% confidence band"
+    law = "" if apart else ", with the fitted law (a loss has a floor in it) and its 95% confidence band"
     limit = f"The law beyond the sizes shown: {n} sizes carry it, width and depth change together"
     if apart:
         limit = "How one family scales: width and depth change together"
     return Caption(
         "Scaling with model size",
         f"Quantities at the last checkpoint against the number of parameters, on log-log axes{law}; bars are "
-        "intervals over random subsamples.",
+        "intervals over random subsamples. Hollow points are runs that did not finish; no law is fitted to "
+        "them.",
         can,
         f"{limit}, and clouds of larger models have more dimensions, which alone changes H0. Also, "
         + of_seeds(study)

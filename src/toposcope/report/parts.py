@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import chain
 from typing import TYPE_CHECKING
 
@@ -11,7 +11,7 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from toposcope.analysis.findings import words
-from toposcope.analysis.forms import listed
+from toposcope.analysis.forms import capital, listed
 from toposcope.analysis.groups import families_of, size_list
 from toposcope.analysis.study import Study
 from toposcope.analysis.subjects import WEIGHTS, Subject
@@ -110,7 +110,10 @@ class PagePart:
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """All that is printed on one page; the last four fields are lines of its closing lists and tables."""
+    """All that is printed on one page; `findings` to `provenance` are lines of its closing lists and tables.
+
+    `apart` is the line that says which runs do not belong together; "" where all do.
+    """
 
     title: str
     parts: tuple[PagePart, ...]
@@ -118,6 +121,36 @@ class Page:
     problems: tuple[str, ...]
     failures: tuple[tuple[str, ...], ...]
     provenance: tuple[tuple[str, ...], ...]
+    apart: str = ""
+
+
+def of_group(part: PagePart, label: str, number: int) -> PagePart:
+    """Return a part that is on one of several groups of runs: its heading, figures and tables say which.
+
+    Figures and tables are files: from the second group on their names end in the group's number.
+    """
+    end = f"_{number}" if number > 1 else ""
+
+    def named(picture: Picture | None) -> Picture | None:
+        if picture is None:
+            return None
+        caption = replace(picture.caption, title=f"{picture.caption.title} ({label})")
+        return replace(picture, name=picture.name + end, caption=caption)
+
+    tables = (
+        replace(table, name=name + end, title=f"{table.title} ({label})")
+        for name, table in part.tables.items()
+    )
+    return replace(
+        part,
+        name=part.name + end,
+        heading=f"{part.heading}: {label}",
+        subject=f"{capital(label)}: {part.subject}",
+        answers=tuple(replace(answer, picture=named(answer.picture)) for answer in part.answers),
+        pictures=tuple(filter(None, map(named, part.pictures))),
+        tables={table.name: table for table in tables},
+        lead=part.lead + end,
+    )
 
 
 def part_of(
@@ -143,7 +176,8 @@ def part_of(
 
     rendered = begin_rendering(drawn())
     made = [table for table in tables(study) if table.rows]
-    found, told = study.findings, {**captions(study), **_of_brought(study), _faults(study): _OF_FAULTS}
+    found = study.findings
+    told = _with_means(study, {**captions(study), **_of_brought(study), _faults(study): _OF_FAULTS})
     pictures = {
         name: Picture(name, one.svg, one.png, told[name], one.thumbnail)
         for name, one in zip(names, rendered(), strict=True)
@@ -164,6 +198,26 @@ def part_of(
         tables={table.name: table for table in made},
         lead="families",
     )
+
+
+MEANS = (
+    "overview", LOGS, "neural_persistence", "vietoris_rips", "gradients", "gradient_persistence", "layers",
+    "representations", "topology_of_representations", "spectrum_of_representations", "perplexity",
+    "rate_of_change", "gaussian_null", "landscape_training", "leading",
+)  # fmt: skip
+"""The figures that draw means over seeds."""
+
+
+def _with_means(study: Study, captions: Mapping[str, Caption]) -> dict[str, Caption]:
+    """Return the captions, those of means over seeds with what they are taken over."""
+    from toposcope.report.notes import of_means
+
+    said = of_means(study)
+    names = {known for name in MEANS for known in (name, f"{name}_{study.subject.name}")}
+    return {
+        name: replace(caption, shows=caption.shows + said) if name in names else caption
+        for name, caption in captions.items()
+    }
 
 
 def log_name(subject: Subject) -> str:

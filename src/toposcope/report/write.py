@@ -7,12 +7,13 @@ from pathlib import Path
 
 import pandas as pd
 
-from toposcope.analysis.study import Study, problems_of
+from toposcope.analysis.belonging import said
+from toposcope.analysis.study import Study, groups_among, problems_of
 from toposcope.analysis.subjects import GRADIENTS, LANDSCAPE, REPRESENTATIONS, TABLE, WEIGHTS
 from toposcope.report.closing import failures, findings, provenance, unmeasured, versions
 from toposcope.report.landscape.part import landscape_part
 from toposcope.report.page import check_target, write_page
-from toposcope.report.parts import Page, PagePart
+from toposcope.report.parts import Page, PagePart, of_group
 from toposcope.report.representations.part import representations_part
 from toposcope.report.weights.part import gradients_part, table_part, weights_part
 
@@ -47,11 +48,15 @@ def write_studies(studies: Sequence[Study], out: str | Path, *, title: str = TIT
     audits = [study.audit for study in studies if study.audit is not None]
     audit = pd.concat(audits, ignore_index=True) if audits else pd.DataFrame()
     lines = [line for study in studies for line in provenance(study.provenance, study.runs)]
+    groups = groups_among(studies)
     parts: list[PagePart] = []
     shown: set[str] = set()
     for study in studies:
         runs = set(map(str, study.runs["run"]))
-        parts.append(_PARTS[study.subject.name](study, logs=not runs <= shown))
+        part = _PARTS[study.subject.name](study, logs=not runs <= shown)
+        if study.group is not None:
+            part = of_group(part, study.group.label, groups.index(study.group) + 1)
+        parts.append(part)
         shown |= runs
     broken = [unmeasured(study.features) for study in studies if len(study.features)]
     page = Page(
@@ -61,5 +66,6 @@ def write_studies(studies: Sequence[Study], out: str | Path, *, title: str = TIT
         problems=problems_of(studies),
         failures=failures(pd.concat(broken, ignore_index=True)) if broken else (),
         provenance=tuple(dict.fromkeys((*lines, *versions()))),
+        apart=said(groups),
     )
     return write_page(page, out)

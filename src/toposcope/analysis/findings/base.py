@@ -43,7 +43,8 @@ class Finding:
 class Findings:
     """All findings on one subject, in reading order.
 
-    `topology` is what is judged, in words, and `asked` in one word.
+    `topology` is what is judged, in words, and `asked` in one word. `group` says which runs these are where
+    others of the same source do not belong to them; "" where all do.
 
     Examples
     --------
@@ -57,6 +58,7 @@ class Findings:
     target: str
     answers: tuple[Finding, ...]
     asked: str = "topology"
+    group: str = ""
 
     def __getitem__(self, question: str) -> Finding:
         """Return the finding on one of `QUESTIONS`; KeyError where nothing could be asked."""
@@ -103,6 +105,7 @@ class Findings:
 
         return {
             "subject": self.subject,
+            "group": self.group,
             "target": self.target,
             "headline": self.headline,
             "answers": [

@@ -25,7 +25,7 @@ def find(study: Study) -> Findings:
     """Return what may be said of `study`; a question that it holds nothing for is left out."""
     answers: list[Finding] = [finding for ask in _ASKED if (finding := ask(study)) is not None]
     target = study.labels.label(study.target) if study.target else ""
-    subject = study.subject
+    subject, group = study.subject, study.group.label if study.group is not None else ""
     if subject.size and study.labels.plain:
-        return Findings(subject.name, subject.size, target, tuple(answers), asked="size")
-    return Findings(subject.name, subject.topology, target, tuple(answers))
+        return Findings(subject.name, subject.size, target, tuple(answers), asked="size", group=group)
+    return Findings(subject.name, subject.topology, target, tuple(answers), group=group)

@@ -18,6 +18,10 @@ from toposcope.types import About
 WIDTH = 80
 MOST = 15
 """Lines of `WIDTH` columns that an answer takes in a terminal."""
+_NARROW = 50
+"""Columns of a terminal below which the lines of an answer are not indented under their mark."""
+WHOLE = "Left out for brevity; --json and the page of toposcope report have the whole."
+"""The last line of an answer that was made shorter."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +58,16 @@ def said(findings: Findings, finding: Finding) -> Said:
 
 def headline(findings: Findings) -> str:
     """Return the one line that a busy person can act on."""
-    return said(findings, findings.lead).act
+    return of_group(findings.group, said(findings, findings.lead).act)
+
+
+def of_group(group: str, text: str) -> str:
+    """Return a sentence with the runs that it is on before it, where others do not belong to them.
+
+    >>> of_group("bpe", "One adds."), of_group("", "One adds.")
+    ('bpe: One adds.', 'One adds.')
+    """
+    return f"{group}: {text}" if group else text
 
 
 def paragraphs(findings: Findings) -> list[tuple[str, str]]:
@@ -65,8 +78,9 @@ def paragraphs(findings: Findings) -> list[tuple[str, str]]:
 def as_text(findings: Findings, *, width: int = WIDTH) -> str:
     """Return the answer for a terminal: the verdict, its ground and limits, and a line for each question.
 
-    What takes more than `MOST` lines is made shorter, limits and ground first; tables, page and `as_data`
-    have the whole.
+    What takes more than `MOST` lines of `WIDTH` columns is made shorter, limits and ground first, with "…"
+    where something was left out, and a last line says where the whole is. The width that is printed in breaks
+    lines and changes no word.
     """
     lead = said(findings, findings.lead)
     parts = {"Ground": lead.ground, "Limits": lead.limits}
@@ -81,22 +95,30 @@ def as_text(findings: Findings, *, width: int = WIDTH) -> str:
     for question, mark in (("beyond", "Verdict"), ("changed", "Changed"), ("when", "When"), last):
         if question in findings and findings[question] is not findings.lead:
             parts[mark] = said(findings, findings[question]).act
+    return "\n".join(_lines(headline(findings), _fitted(headline(findings), parts), width))
+
+
+def _fitted(act: str, parts: Mapping[str, str]) -> dict[str, str]:
+    """Return the parts, shorter until the answer takes `MOST` lines of `WIDTH` columns."""
+    fitted = dict(parts)
     for mark, shorter in _SHORTER:
-        if len(_lines(lead.act, parts, width)) > MOST and mark in parts:
-            parts[mark] = shorter(parts[mark])
-    return "\n".join(_lines(lead.act, parts, width))
+        if len(_lines(act, fitted, WIDTH)) <= MOST:
+            break
+        if mark in fitted and (text := shorter(fitted[mark])) != fitted[mark]:
+            fitted |= {mark: text, "…": WHOLE}
+    return fitted
 
 
 def _without_brackets(text: str) -> str:
-    return re.sub(r" \([^()]*\)", "", text)
+    return re.sub(r" \([^()]{20,}\)", " (…)", text)
 
 
 def _without_last_clause(text: str) -> str:
-    return re.sub(r"; [^;]*\.$", ".", text)
+    return re.sub(r"; [^;]*\.$", "; …", text)
 
 
 def _first_sentence(text: str) -> str:
-    return re.sub(r"\. .*", ".", text)
+    return re.sub(r"\. .+", ". …", text)
 
 
 _SHORTER: tuple[tuple[str, Callable[[str], str]], ...] = (
@@ -108,13 +130,23 @@ _SHORTER: tuple[tuple[str, Callable[[str], str]], ...] = (
 
 
 def _lines(act: str, parts: Mapping[str, str], width: int) -> list[str]:
-    return [*textwrap.wrap(act, width), *(line for part in parts.items() for line in _hanging(*part, width))]
+    return [*_wrapped(act, width), *(line for part in parts.items() for line in _hanging(*part, width))]
 
 
 def _hanging(mark: str, text: str, width: int) -> list[str]:
     if not text:
         return []
-    return textwrap.wrap(text, width, initial_indent=f"{mark + ':':<10}", subsequent_indent=" " * 10)
+    indent = 10 if width >= _NARROW else 2
+    first = f"{mark + ':':<{indent}}".ljust(len(mark) + 2)
+    return _wrapped(text, width, first=first, then=" " * indent)
+
+
+def _wrapped(text: str, width: int, *, first: str = "", then: str = "") -> list[str]:
+    """Break a sentence into lines between its words: none is left out, and none broken."""
+    return textwrap.wrap(
+        text, width, initial_indent=first, subsequent_indent=then, break_on_hyphens=False,
+        break_long_words=False,
+    )  # fmt: skip
 
 
 def as_html(findings: Findings) -> str:

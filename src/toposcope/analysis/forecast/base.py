@@ -161,7 +161,7 @@ def forecast(
         tests = _own_backtests(method, seen, finished)
         half = half_width([test.error for test in tests], level) if tests else math.nan
     left = f"left out, as they ended above their first loss: {', '.join(risen)}" if risen else ""
-    apart = f"left out, as they are of another family or corpus: {', '.join(strange)}" if strange else ""
+    apart = f"left out, as they do not belong with {seen.run}: {', '.join(strange)}" if strange else ""
     said = [note for note in (borrowed, point.note, left, apart) if note]
     return _with_interval(method, seen, point, tests, half, source, said, level)
 

@@ -21,9 +21,6 @@ FINAL_SHARE = 0.02
 LEAST_LOSSES = 3
 """Losses that a run has to have; what each method needs is `Forecaster.least_seen`."""
 
-KINDS = ("family", "corpus")
-"""What a run's line says of its kind: runs that differ in one of them are no siblings."""
-
 MOST_BELOW = 0.05
 """Share of losses below 0 above which a column is no loss that a forecast can take the logarithm of."""
 
@@ -38,7 +35,8 @@ class Curve:
     `covariates` are constants of the run (log parameters and such). `notes` say what was repaired.
     `endless` says why the step at which the run will end is unknown; empty where it is known. `symptoms` are
     what `toposcope.analysis.health` found in the log as it was written. `topology` names the features that
-    their probes declare as a forecast's topology. `kind` holds `KINDS`, "" where unknown.
+    their probes declare as a forecast's topology. `facts` is what the run's files state of `belonging.FACTS`
+    and `SETTINGS`, and `group` the label of the runs that it belongs to ("" where all belong together).
     """
 
     run: str
@@ -54,7 +52,8 @@ class Curve:
     endless: str = ""
     symptoms: tuple[Symptom, ...] = ()
     topology: tuple[str, ...] = ()
-    kind: tuple[str, ...] = ("",) * len(KINDS)
+    facts: Mapping[str, str] = field(default_factory=dict)
+    group: str = ""
     _known: dict[Hashable, Any] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     def known(self, key: Hashable, make: Callable[[], Any]) -> Any:
@@ -64,14 +63,14 @@ class Curve:
         return self._known[key]
 
     def akin(self, other: Curve) -> bool:
-        """Return whether both may be of one family and one corpus, as far as that is known.
+        """Return whether both belong together, by their groups.
 
         >>> step = np.arange(1.0, 4.0)
-        >>> one = Curve("a", step, 1 / step, step, 3, kind=("gpt", ""))
-        >>> one.akin(replace(one, kind=("gpt", "books"))), one.akin(replace(one, kind=("llama", "")))
+        >>> one = Curve("a", step, 1 / step, step, 3, group="bpe")
+        >>> one.akin(replace(one, run="b")), one.akin(replace(one, group="characters"))
         (True, False)
         """
-        return all(a == b or not (a and b) for a, b in zip(self.kind, other.kind, strict=True))
+        return self.group == other.group
 
     @property
     def last(self) -> int:

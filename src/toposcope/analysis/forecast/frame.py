@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
-from toposcope.analysis.forecast.curve import KINDS
+from toposcope.analysis.belonging import DESCRIBES
 from toposcope.errors import InputError, did_you_mean
 from toposcope.sources.losses import ALIASES, meaning, meanings, plain
 
@@ -69,7 +69,7 @@ def log_from_frame(frame: pd.DataFrame, *, name: str, column: str = "loss") -> L
     for known in numeric:
         table[known] = pd.to_numeric(table[known], errors="coerce")
     metrics = table[["run", *dict.fromkeys(numeric)]]
-    others = [str(c) for c in table if c not in {*metrics.columns, "parameters", *KINDS}]
+    others = [str(c) for c in table if c not in {*metrics.columns, "parameters", *DESCRIBES}]
     features = [c for c in others if pd.api.types.is_numeric_dtype(table[c])]
     features = [c for c in features if (table.groupby("run")[c].nunique() > 1).any()]
     if left := [c for c in others if c not in features]:
@@ -85,8 +85,8 @@ def log_from_frame(frame: pd.DataFrame, *, name: str, column: str = "loss") -> L
 
 
 def _kinds(table: pd.DataFrame) -> pd.DataFrame:
-    """Return what each run is of, by its first row, as far as the table says it: columns `KINDS`."""
-    known = [name for name in KINDS if name in table]
+    """Return what each run is of, by its first row, as far as the table says it: columns `DESCRIBES`."""
+    known = [name for name in DESCRIBES if name in table]
     return table.groupby("run", sort=False)[known].first()
 
 

@@ -9,10 +9,12 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pandas as pd
 
+from toposcope.analysis import belonging
 from toposcope.analysis.catalogue import leading_features
 from toposcope.analysis.convergence import without_unconverged
 from toposcope.analysis.forecast.base import Forecaster
-from toposcope.analysis.forecast.curve import KINDS, Curve, curve_from_metrics
+from toposcope.analysis.forecast.curve import Curve, curve_from_metrics
+from toposcope.analysis.forecast.kin import with_groups
 from toposcope.analysis.forecast.schedule import Schedule, cosine
 from toposcope.analysis.forecast.topology import FeatureTransfer
 from toposcope.analysis.forecast.vectors import VECTORS, vector_table
@@ -92,8 +94,8 @@ def gather_curves(
         if conflict := config.get("step_conflict"):
             problems.append(Problem(str(run), f"{conflict}; is it another run's?", left_out=False))
         tokens = _tokens_per_step(rows, config)
-        kind = tuple(_stated(info, name) for name in KINDS)
-        curves.append(replace(curve, covariates=tokens, symptoms=symptoms, topology=led, kind=kind))
+        facts = {} if info is None else belonging.stated(info.to_dict())
+        curves.append(replace(curve, covariates=tokens, symptoms=symptoms, topology=led, facts=facts))
     return curves, problems
 
 
@@ -113,10 +115,11 @@ def split_runs(
     Shorter than the longest finished run and without a plan, a run has begun. Where its log and its siblings'
     have learning rates, only a sibling whose rate it followed (up to a factor) lends its end: where there is
     none, or where those end apart, the curve is `endless`. Without rates it takes the longest one's end.
-    Whose end was taken is among its notes; runs of another family or corpus lend nothing. With `all_finished`
-    a run without a plan ended where its log does.
+    Whose end was taken is among its notes; runs that do not belong with it lend nothing (`with_groups`). With
+    `all_finished` a run without a plan ended where its log does.
     """
-    everyone = [*own, *others]
+    everyone = with_groups([*own, *others])
+    own, others = everyone[: len(own)], everyone[len(own) :]
     finished = [curve for curve in others if curve.finished]
     begun: list[Curve] = []
     for curve in own:
@@ -280,12 +283,6 @@ def _without_infinities(table: pd.DataFrame) -> tuple[pd.DataFrame, list[Problem
     if not problems:
         return table, problems
     return table.assign(**{str(c): table[c].mask(infinite[c]) for c in numeric}), problems
-
-
-def _stated(info: pd.Series | None, name: str) -> str:
-    """Return a text that a run's line has; "" where there is none."""
-    said = info.get(name) if info is not None else None
-    return said if isinstance(said, str) else ""
 
 
 def _size(info: pd.Series | None) -> int:

@@ -49,6 +49,7 @@ FORMULAS = {
 """Law -> how it is written."""
 
 APART = {
+    "group": "groups",
     "family": "families",
     "tokenizer": "tokenisers",
     "tokeniser": "tokenisers",
@@ -56,8 +57,13 @@ APART = {
     "corpus": "corpora",
     "dataset": "data sets",
     "task": "tasks",
+    "vocabulary": "vocabularies",
+    "recipe": "recipes",
 }
 """Column of a table of models -> what its values are: each of them has a floor and a scale of its own."""
+
+LOGARITHMIC = ("power",)
+"""Laws that are fitted to the logarithm of what they give."""
 
 NO_FLOOR = "a loss has a floor: without one this exponent is too shallow (law offset fits it)"
 
@@ -286,7 +292,8 @@ def _mixture(models: pd.DataFrame) -> str:
     for column, plural in APART.items():
         found = sorted(set(models[column].dropna().astype(str)) - {""}) if column in models else []
         if len(found) > 1:
-            return f"{len(found)} {plural} ({', '.join(found[:4])}) share no law; fit each apart"
+            listed = ("; " if column == "group" else ", ").join(found[:4])
+            return f"{len(found)} {plural} ({listed}) share no law; fit each apart"
     return ""
 
 

@@ -57,12 +57,12 @@ def answers(store: Path, published: PublishedRules) -> dict[str, Any]:
         lead = words.said(found, found.lead)
         parts.append(
             {
-                "subject": found.subject,
+                "subject": words.of_group(found.group, found.subject),
                 "said": {"act": lead.act, "ground": lead.ground, "limits": lead.limits},
                 "answers": words.paragraphs(found),
             }
         )
-    return {"parts": parts, "problems": list(analysis.problems)}
+    return {"apart": analysis.apart, "parts": parts, "problems": list(analysis.problems)}
 
 
 def named_rules(name: str) -> PublishedRules:

@@ -63,6 +63,8 @@ def _headline(live: Live, alarms: list[Alarm], answer: Mapping[str, Any]) -> str
         return f"The store cannot be read: {live.trouble}"
     if not live.ready:
         return "The store is being read."
+    if answer.get("apart"):
+        return str(answer["apart"])
     if answer.get("parts"):
         return str(answer["parts"][0]["said"]["act"])
     trouble = answer.get("trouble") or ()

@@ -167,12 +167,11 @@ def rho_notes(trends: pd.DataFrame, runs: pd.DataFrame, *, target: str, column: 
     rows = trends[(trends["target"] == target) & (trends["column"] == column)]
     notes = []
     for group in sizes(runs):
-        raw, partial = (
-            rows.loc[rows["run"].isin(group.runs), ["spearman", "departure_rho"]].astype(float).mean()
-        )
+        mine = rows.loc[rows["run"].isin(group.runs), ["spearman", "departure_rho"]].astype(float)
+        raw, partial = mine.mean(skipna=False) if len(mine) else (np.nan, np.nan)
         if np.isfinite(raw):
             given = f"\ndepartures {_number(partial)}" if np.isfinite(partial) else ""
-            seeds = f"\nmeans of {len(group.runs)} seeds" if len(group.runs) > 1 else ""
+            seeds = f"\nmeans of {len(mine)} seeds" if len(mine) > 1 else ""
             notes.append((group.runs[0], f"ρ {_number(raw)}{given}{seeds}"))
     return pd.DataFrame(notes, columns=["run", "text"])
 

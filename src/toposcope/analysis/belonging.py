@@ -1,0 +1,285 @@
+"""Which runs belong together, by what their files say of family, task, corpus, tokenizer and recipe."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+
+FACTS: Mapping[str, tuple[str, ...]] = {
+    "family": ("family", "architecture"),
+    "task": ("task",),
+    "corpus": ("corpus", "dataset", "dataset_name"),
+    "tokenizer": ("tokenizer", "tokeniser", "tokenizer_name", "tokenizer_name_or_path"),
+    "vocabulary": ("vocabulary", "vocab_size", "n_vocab"),
+    "recipe": ("recipe",),
+}
+"""What sets runs apart wherever it differs -> the columns and configuration keys that state it."""
+SETTINGS: Mapping[str, tuple[str, ...]] = {
+    "learning rate": ("learning_rate", "peak_learning_rate", "max_lr", "lr"),
+    "final learning rate": ("final_learning_rate", "min_lr"),
+    "warmup": ("warmup_steps", "warmup_iters"),
+    "batch size": ("batch_size", "batch"),
+    "context": ("context", "block_size", "sequence_length"),
+    "weight decay": ("weight_decay",),
+    "gradient clip": ("gradient_clip", "grad_clip"),
+    "initial deviation": ("init_std",),
+    "optimizer": ("optimizer",),
+}
+"""What sets runs apart where two runs of one size differ in it: with the size it may change in one family."""
+DESCRIBES = tuple(dict.fromkeys(name for names in FACTS.values() for name in names))
+"""Columns of a plain table that state a fact of `FACTS`: constant along a run, never features."""
+
+PADDING = 1.02
+"""Vocabularies of over `_LARGE` entries this near are one, padded: Pythia's 50,254 are 50,304 to 50,688."""
+_LARGE = 1000
+UNTRAINED = 1.25
+"""Losses at step 0 or 1 this far apart are of two vocabularies or tasks: a loss there is about the logarithm
+of the number of classes. Neighbours among the seeds and sizes of one recipe are at most 1.03 apart."""
+BEGUN = 2.0
+"""The same factor where logs begin together but later: sizes have parted by up to 1.4 there."""
+LOWEST, LEAST_GAP = 5.0, 1.0
+"""Lowest losses that are this many times and this many nats apart are of two tasks: the sizes of a published
+family span a factor of two, with neighbours at most 1.15 apart."""
+
+_NAMED = 4
+"""Runs that a group's line names; of more it says how many."""
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """Runs that belong together; `label` says what sets them apart from the others, "" for the only group."""
+
+    label: str
+    runs: tuple[str, ...]
+
+    @property
+    def counted(self) -> str:
+        """The label with the names of the runs, or with their number where they are many."""
+        n = len(self.runs)
+        return f"{self.label} ({', '.join(self.runs) if n <= _NAMED else f'{n} runs'})"
+
+
+def groups_of(runs: pd.DataFrame, losses: pd.DataFrame | None = None) -> tuple[Group, ...]:
+    """Group runs that belong together, in the order in which they are given.
+
+    Two runs belong apart where their files state another family, task, corpus, tokenizer, vocabulary or
+    recipe, or where two runs of one size differ in a setting of training, such as the batch size. A seed and
+    a size set nothing apart. Where no corpus and no task is stated, the losses decide: runs belong apart
+    whose first losses differ by a factor of `UNTRAINED` at step 0 or 1 (`BEGUN` at a later common step), or
+    whose lowest losses are a factor of `LOWEST` and `LEAST_GAP` nats apart, with no run in between. A run
+    that states less joins the only group that it can be of.
+
+    Parameters
+    ----------
+    runs
+        Columns run and, where known, parameters, config (JSON or a mapping) and those of `FACTS`.
+    losses
+        Columns run, step, loss.
+
+    Examples
+    --------
+    >>> runs = pd.DataFrame({"run": list("abc"), "tokenizer": ["bpe", "bpe", "characters"]})
+    >>> [(group.label, group.runs) for group in groups_of(runs)]
+    [('bpe', ('a', 'b')), ('characters', ('c',))]
+    """
+    rows = runs.drop_duplicates("run").to_dict("records")
+    lines = [Stated(str(row["run"]), stated(row), _size(row.get("parameters"))) for row in rows]
+    return grouped(lines, losses)
+
+
+@dataclass(frozen=True, slots=True)
+class Stated:
+    """A run, what its files state of `FACTS` and `SETTINGS`, and its number of parameters (0: unknown)."""
+
+    run: str
+    facts: Mapping[str, str]
+    parameters: float = 0.0
+
+
+def grouped(lines: Sequence[Stated], losses: pd.DataFrame | None = None) -> tuple[Group, ...]:
+    """Group runs by what is stated of them, as `groups_of` does."""
+    names = [line.run for line in lines]
+    facts = _unpadded([line.facts for line in lines])
+    apart = [*FACTS, *_settings_apart(lines, facts)]
+    told = _by_losses(names, losses)
+    found: list[tuple[int, ...]] = []
+    for group in _together([tuple(one.get(name, "") for name in apart) for one in facts]):
+        if all(facts[i].get("corpus") or facts[i].get("task") for i in group):
+            found.append(group)
+        else:
+            inner = _together([told.get(names[i], ("", "")) for i in group])
+            found += [tuple(group[i] for i in one) for one in inner]
+    found.sort(key=min)
+    shown = [{name: one.get(name, "") for name in apart} for one in facts]
+    labels = _labels(found, shown, names, losses) if found else []
+    return tuple(Group(label, tuple(names[i] for i in g)) for label, g in zip(labels, found, strict=True))
+
+
+def said(groups: Sequence[Group], what: str = "each is judged apart") -> str:
+    """Return the line that says that runs do not belong together; "" for one group.
+
+    >>> said([Group("bpe", ("a", "b")), Group("characters", ("c",))])
+    '2 groups of runs do not belong together, so each is judged apart: bpe (a, b); characters (c).'
+    """
+    if len(groups) < 2:
+        return ""
+    listed = "; ".join(group.counted for group in groups)
+    return f"{len(groups)} groups of runs do not belong together, so {what}: {listed}."
+
+
+def stated(row: Mapping[object, object]) -> dict[str, str]:
+    """Return what a run's line states of `FACTS` and `SETTINGS`: its columns, then its configuration."""
+    config = configuration(row.get("config"))
+    found = {}
+    for name, keys in (*FACTS.items(), *SETTINGS.items()):
+        columns = (row.get(key) for key in keys) if name in FACTS else ()
+        values = (_text(value) for value in (*columns, *(config.get(key) for key in keys)))
+        if value := next(filter(None, values), ""):
+            found[name] = value
+    return found
+
+
+def configuration(config: object) -> Mapping[str, object]:
+    """Return a run's configuration as a mapping, empty where there is none that can be read."""
+    if isinstance(config, str):
+        try:
+            config = json.loads(config)
+        except ValueError:
+            return {}
+    return config if isinstance(config, Mapping) else {}
+
+
+def _text(value: object) -> str:
+    if isinstance(value, str):
+        return value.strip()
+    if isinstance(value, bool) or not isinstance(value, int | float | np.number):
+        return ""
+    return f"{value:.6g}" if np.isfinite(value) and value != 0 else ""
+
+
+def _size(value: object) -> float:
+    known = isinstance(value, int | float | np.number) and np.isfinite(value) and value > 0
+    return float(value) if known else 0.0  # type: ignore[arg-type]
+
+
+def _unpadded(facts: Sequence[Mapping[str, str]]) -> list[Mapping[str, str]]:
+    """Return the facts with one size, the smallest, for vocabularies that differ by their padding."""
+    sizes = sorted({float(one["vocabulary"]) for one in facts if _is_number(one.get("vocabulary", ""))})
+    same: dict[float, float] = {}
+    for size in sizes:
+        last = next(reversed(same.values()), 0.0)
+        same[size] = last if last > _LARGE and size <= PADDING * last else size
+    out: list[Mapping[str, str]] = []
+    for one in facts:
+        text = one.get("vocabulary", "")
+        out.append({**one, "vocabulary": f"{same[float(text)]:.0f}"} if _is_number(text) else one)
+    return out
+
+
+def _is_number(text: str) -> bool:
+    return text.replace(".", "", 1).replace("e+", "", 1).isdigit()
+
+
+def _settings_apart(lines: Sequence[Stated], facts: Sequence[Mapping[str, str]]) -> list[str]:
+    """Return the settings in which two runs of one size and one set of facts differ."""
+    cells: dict[tuple[object, ...], list[Mapping[str, str]]] = {}
+    for line, one in zip(lines, facts, strict=True):
+        key = (*(one.get(name, "") for name in FACTS), line.parameters or line.run)
+        cells.setdefault(key, []).append(one)
+    return [
+        name
+        for name in SETTINGS
+        if any(len({one[name] for one in cell if name in one}) > 1 for cell in cells.values())
+    ]
+
+
+def _together(keys: Sequence[tuple[str, ...]]) -> list[tuple[int, ...]]:
+    """Group places whose keys agree; one that states less ("") joins the only group that it can be of."""
+    groups: list[tuple[list[str], list[int]]] = []
+    distinct = sorted(dict.fromkeys(keys), key=lambda key: -sum(map(bool, key)))
+    for key in distinct:
+        mine = [i for i, other in enumerate(keys) if other == key]
+        fits = [g for g in groups if all(a == b or not (a and b) for a, b in zip(g[0], key, strict=True))]
+        if len(fits) == 1:
+            fits[0][1].extend(mine)
+            fits[0][0][:] = [a or b for a, b in zip(fits[0][0], key, strict=True)]
+        else:
+            groups.append((list(key), mine))
+    return sorted((tuple(sorted(members)) for _, members in groups), key=min)
+
+
+def _by_losses(names: Collection[str], losses: pd.DataFrame | None) -> dict[str, tuple[str, ...]]:
+    """Return which losses each run is near to at its start and at its lowest, as the names of clusters."""
+    if losses is None or not len(losses) or "loss" not in losses:
+        return {}
+    ends = _ends(losses[losses["run"].isin(list(names))])
+    lowest = _clusters(
+        {run: low for run, (_, _, low) in ends.items()},
+        lambda below, above: above > LOWEST * below and above - below > LEAST_GAP,
+    )
+    first: dict[str, str] = {}
+    for step in {max(step, 1.0) for step, _, _ in ends.values()}:
+        here = {run: loss for run, (at, loss, _) in ends.items() if max(at, 1.0) == step}
+        most = UNTRAINED if step <= 1 else BEGUN
+        marks = _clusters(here, lambda below, above, most=most: above > most * below)  # type: ignore[misc]
+        if len(set(marks.values())) > 1:
+            first |= {run: f"{step:g}/{mark}" for run, mark in marks.items()}
+    return {run: (first.get(run, ""), lowest.get(run, "")) for run in ends}
+
+
+def _ends(losses: pd.DataFrame) -> dict[str, tuple[float, float, float]]:
+    """Return each run's first step with a finite, positive loss, the loss there, and its lowest one.
+
+    The lowest is the 5% quantile: a single step far below the others is no level.
+    """
+    values = pd.to_numeric(losses["loss"], errors="coerce")
+    good = losses.assign(loss=values)[np.isfinite(values) & (values > 0)].sort_values("step", kind="stable")
+    return {
+        str(run): (
+            float(rows["step"].iloc[0]),
+            float(rows["loss"].iloc[0]),
+            float(rows["loss"].quantile(0.05)),
+        )
+        for run, rows in good.groupby("run", sort=False)
+    }
+
+
+def _clusters(values: Mapping[str, float], apart) -> dict[str, str]:  # type: ignore[no-untyped-def]
+    """Return the cluster of each run: cut between neighbours in order of size that are `apart`."""
+    number, below, found = 0, None, {}
+    for run, value in sorted(values.items(), key=lambda item: item[1]):
+        number += below is not None and bool(apart(below, value))
+        found[run] = str(number)
+        below = value
+    return found
+
+
+def _labels(
+    groups: Sequence[tuple[int, ...]], stated: Sequence[Mapping[str, str]], names: Sequence[str],
+    losses: pd.DataFrame | None,
+) -> list[str]:  # fmt: skip
+    """Return what sets each group apart in words: the facts that differ, then the range of the losses."""
+    if len(groups) == 1:
+        return [""]
+    held = [{n: next(filter(None, (stated[i][n] for i in g)), "") for n in stated[g[0]]} for g in groups]
+    differ = [name for name in held[0] if len({one[name] for one in held}) > 1]
+    labels = [", ".join(_fact(name, one[name]) for name in differ) for one in held]
+    ends = _ends(losses) if losses is not None and len(losses) and "loss" in losses else {}
+    for at, group in enumerate(groups):
+        if labels.count(labels[at]) > 1 or not labels[at]:
+            levels = [ends[names[i]] for i in group if names[i] in ends]
+            if levels:
+                first, low = (max(one[1] for one in levels), min(one[2] for one in levels))
+                labels[at] = ", ".join(filter(None, (labels[at], f"losses from {first:.3g} to {low:.3g}")))
+    doubles = [label if labels.count(label) == 1 else "" for label in labels]
+    return [label or f"like {names[group[0]]}" for label, group in zip(doubles, groups, strict=True)]
+
+
+def _fact(name: str, value: str) -> str:
+    if not value:
+        return f"{name} not stated"
+    return value if name in ("family", "tokenizer") else f"{name} {value}"
