@@ -92,6 +92,8 @@ class Scope(enum.StrEnum):
     """One weight matrix."""
     HEAD = "head"
     """One attention head."""
+    TENSOR = "tensor"
+    """One stored tensor of any shape, a norm's gain too: for alarms, never a column of the analysis."""
     SETTING = "setting"
     """The same number under other settings of its probe: never a column of the analysis."""
 

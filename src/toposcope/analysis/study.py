@@ -98,7 +98,7 @@ class Study:
         """Those of `features` that are of no single matrix or head: a few of many."""
         if "scope" not in self.features:
             return self.features
-        return self.features[~self.features["scope"].isin([Scope.MATRIX, Scope.HEAD])]
+        return self.features[~self.features["scope"].isin([Scope.MATRIX, Scope.HEAD, Scope.TENSOR])]
 
     @cached_property
     def sizes(self) -> list[ModelSize]:

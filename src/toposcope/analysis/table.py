@@ -148,7 +148,7 @@ def series_table(
     [2.0, 4.0]
     """
     rows = _checked(features)
-    rows = with_derived(rows[rows["scope"] != Scope.SETTING], catalogue)
+    rows = with_derived(rows[~rows["scope"].isin([Scope.SETTING, Scope.TENSOR])], catalogue)
     rows = _named_by_layer(rows)
     infinite = rows[np.isinf(rows["value"])]
     rows["value"] = rows["value"].mask(np.isinf(rows["value"]))

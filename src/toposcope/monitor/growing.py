@@ -91,6 +91,17 @@ class GrowingSeries:
         """Stream what `stored_matrices` does."""
         return self.stored_matrices(checkpoint)
 
+    def vectors(self, checkpoint: Checkpoint) -> Iterator[Matrix]:
+        """Stream the parameters of fewer than two dimensions: they are small, and read at every step."""
+        series, own = self._series[checkpoint]
+        for vector in series.vectors(own):
+            yield dataclasses.replace(vector, checkpoint=checkpoint)
+
+    def weight_names(self, checkpoint: Checkpoint) -> tuple[str, ...]:
+        """Return the names of all parameters, whether they are read at this step or not."""
+        series, own = self._series[checkpoint]
+        return series.weight_names(own)
+
     def sizes(self, checkpoint: Checkpoint) -> list[tuple[str, int]]:
         """Return name and bytes of every tensor that holds weights."""
         series, own = self._series[checkpoint]

@@ -67,6 +67,17 @@ class Stored(Protocol):
 
 
 @runtime_checkable
+class Whole(Protocol):
+    """A series that has parameters of fewer than two dimensions, too, and names everything that it has."""
+
+    def vectors(self, checkpoint: Checkpoint) -> Iterator[Matrix]:
+        """Stream the parameters of fewer than two dimensions, each as one row."""
+
+    def weight_names(self, checkpoint: Checkpoint) -> tuple[str, ...]:
+        """Return the names of all parameters."""
+
+
+@runtime_checkable
 class Filed(Protocol):
     """A series of files, which tells shapes from headers and what it had to leave out."""
 
@@ -207,6 +218,18 @@ class Snapshot:
             if spoilt and not cached:
                 raise SourceError(spoilt[0].note)
             self._matrices = tuple(cached)
+
+    def vectors(self) -> tuple[Matrix, ...]:
+        """Return the parameters of fewer than two dimensions, each as one row; none where none are known."""
+        series = self._reader.series
+        if not isinstance(series, Whole):
+            return ()
+        return self.remember(("vectors",), lambda: tuple(series.vectors(self.checkpoint)))
+
+    def weight_names(self) -> frozenset[str]:
+        """Return the names of all parameters, of matrices and of others; none where they are not known."""
+        series = self._reader.series
+        return frozenset(series.weight_names(self.checkpoint)) if isinstance(series, Whole) else frozenset()
 
     def model(self, loader: ModelLoader | None = None) -> AbstractContextManager[LanguageModel]:
         """Open the checkpoint's language model; to be entered with `with`."""

@@ -67,6 +67,23 @@ def why_skipped(info: TensorInfo) -> str:
     return f"{len(info.shape)} dimensions, neither a stack of experts nor of attention heads"
 
 
+def is_vector(info: TensorInfo) -> bool:
+    """Say whether a tensor is a parameter of fewer than two dimensions: a norm's gain, a bias, a scalar."""
+    plain = len(info.shape) < 2 and info.dtype in WEIGHT_DTYPES and not info.skip and info.size > 0
+    return plain and not BUFFERS.search(info.name)
+
+
+def stream_vectors(reader: Reader, checkpoint: Checkpoint) -> Iterator[Matrix]:
+    """Yield the parameters of fewer than two dimensions, each as one row, finite or not."""
+    infos = reader.infos()
+    family = family_for(infos)
+    for info in infos.values():
+        if is_vector(info):
+            where = place(family, info.name)
+            values = np.asarray(reader.read(info.name)).reshape(1, -1)
+            yield Matrix(checkpoint, info.name, values, where.role, where.layer, None)
+
+
 def _is_stack(name: str) -> bool:
     return "expert" in name or HEADS.search(name) is not None
 

@@ -25,7 +25,7 @@ from toposcope.sources.content import (
 )
 from toposcope.sources.described import described
 from toposcope.sources.discover import Entry, Source, Unread, base_name
-from toposcope.sources.matrices import stream_matrices, why_skipped
+from toposcope.sources.matrices import is_vector, is_weight, stream_matrices, stream_vectors, why_skipped
 from toposcope.sources.memory import Tensors, derived_entry
 from toposcope.sources.reader import Reader
 from toposcope.tabular import Tables, answered, counted
@@ -294,6 +294,18 @@ class Series:
             self._check_neighbours(checkpoint, reader)
             config = self._source(checkpoint.run).config or reader.facts().config
             yield from stream_matrices(reader, checkpoint, split=self._split, config=config, only=only)
+
+    def vectors(self, checkpoint: Checkpoint) -> Iterator[Matrix]:
+        """Yield the parameters of fewer than two dimensions, each as one row, finite or not."""
+        with self.reading(checkpoint) as reader:
+            self._check_neighbours(checkpoint, reader)
+            yield from stream_vectors(reader, checkpoint)
+
+    def weight_names(self, checkpoint: Checkpoint) -> tuple[str, ...]:
+        """Return the names of all parameters that a checkpoint's headers list."""
+        with self.reading(checkpoint) as reader:
+            infos = reader.infos().values()
+            return tuple(info.name for info in infos if is_vector(info) or is_weight(info))
 
     def tensors(self, checkpoint: Checkpoint) -> Iterator[tuple[str, np.ndarray]]:
         """Yield every readable tensor of a checkpoint with its name, in the file's order."""

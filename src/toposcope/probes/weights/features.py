@@ -125,7 +125,7 @@ OF_DISTANCES = (
 _MOVED = {feature.name: feature for feature in OF_DISTANCES}
 WEIGHTS_MOVED, WEIGHTS_BOTTLENECK = _MOVED["wasserstein1_np"], _MOVED["bottleneck_np"]
 
-_OF_MATRIX, _OF_HEAD = (Scope.MATRIX,), (Scope.HEAD,)
+_OF_MATRIX, _OF_HEAD, _OF_TENSOR = (Scope.MATRIX,), (Scope.HEAD,), (Scope.TENSOR,)
 
 
 def _baseline(name: str, label: str, unit: str, scopes: tuple[Scope, ...], description: str) -> Feature:
@@ -164,6 +164,17 @@ OF_UPDATES = (
     _baseline("ov_norm", "OV product norm", "weight^2", _OF_HEAD, "Frobenius norm of W_O W_V of a head"),
     _baseline("ov_entropy", "OV spectral entropy", "", _OF_HEAD,
               "entropy of the squared singular values of W_O W_V over its largest possible value"),
+    _baseline("tensor_finite", "finite", "", _OF_TENSOR, "1 where all its values are finite, else 0"),
+    _baseline("tensor_present", "present", "", _OF_TENSOR,
+              "0 where the previous checkpoint has the tensor and this one lacks it, 1 the other way round"),
+    _baseline("tensor_zero", "zeros", "share", _OF_TENSOR, "share of the tensor's values that are zero"),
+    _baseline("tensor_norm", "tensor norm", "weight", _OF_TENSOR, "Euclidean norm of the tensor's values"),
+    _baseline("tensor_moved", "relative move", "", _OF_TENSOR,
+              "norm of the difference to the previous checkpoint over the norm of the previous values"),
+    _baseline("tensor_along", "growth of the tensor along itself", "", _OF_TENSOR,
+              "inner product of the difference and the previous values over the latter's square"),
+    _baseline("row_largest", "largest row", "", _OF_TENSOR, "largest row norm over the median row norm"),
+    _baseline("row_index", "index of the largest row", "", _OF_TENSOR, "which row has the largest norm"),
     *(_baseline(f"update_relative_{part}", f"relative update norm of {part.upper()}", "", _OF_HEAD,
                 f"update norm of the head's part of {part.upper()} over its previous norm")
       for part in "qkvo"),
@@ -181,6 +192,9 @@ EXCHANGED_ROWS, REPEATED_ROWS = _UPDATES["exchanged_rows"], _UPDATES["repeated_r
 RENEWED_ROWS, RENEWED_COUNT = _UPDATES["renewed_rows"], _UPDATES["renewed_count"]
 GROWTH, GROWTH_PURITY = _UPDATES["scaling"], _UPDATES["scaling_cosine"]
 QK_NORM, OV_NORM = _UPDATES["qk_norm"], _UPDATES["ov_norm"]
+FINITE, PRESENT, ZERO = _UPDATES["tensor_finite"], _UPDATES["tensor_present"], _UPDATES["tensor_zero"]
+TENSOR_NORM, MOVED, ALONG = _UPDATES["tensor_norm"], _UPDATES["tensor_moved"], _UPDATES["tensor_along"]
+ROW_LARGEST, ROW_INDEX = _UPDATES["row_largest"], _UPDATES["row_index"]
 
 DECLARED: Mapping[str, tuple[Feature, ...]] = {
     NEURAL_PERSISTENCE: OF_NEURAL_PERSISTENCE,

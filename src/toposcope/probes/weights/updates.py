@@ -22,7 +22,7 @@ from toposcope.probes.weights.heads import (
 from toposcope.probes.weights.labels import Label
 from toposcope.probes.weights.options import WeightOptions
 from toposcope.probes.weights.rows import row_faults, scaling
-from toposcope.types import Feature, Matrix, Role, Scope
+from toposcope.types import Feature, Matrix, Role, Row, Scope
 
 LARGEST_EXACT = 1024
 """Matrices whose smaller side is longer have no spectrum of their update: it would cost too much."""
@@ -32,8 +32,10 @@ LARGEST_EXACT = 1024
 class Updates(Probe):
     """Norm, spectrum and rows of each matrix's update, and the QK and OV products of each head.
 
-    Every matrix W with predecessor W' has the rows of `D = W - W'` that are declared above; the whole model
-    has `update_norm` and `update_relative`. The first checkpoint of a run has the share of dead rows and the
+    Every tensor of fewer than two dimensions says whether it is finite, its share of zeros, its norm and
+    how far it moved; a tensor that came or went has `tensor_present`. Every matrix W with predecessor W' has
+    the rows of `D = W - W'` that are declared above; the whole model has `update_norm` and
+    `update_relative`. The first checkpoint of a run has the share of dead rows and the
     heads' products only. Heads are known where the model's configuration states their number; a head's
     `update_relative` is over its rows of Q, K and V and its columns of O together, and its name is that of
     the layer's Q matrix.
@@ -41,7 +43,7 @@ class Updates(Probe):
 
     options: WeightOptions
     name: str = UPDATES
-    version: ClassVar[int] = 3
+    version: ClassVar[int] = 4
     features: tuple[Feature, ...] = field(default=OF_UPDATES, repr=False)
     cost = Cost.COSTLY  # not that it is: it is measured when it is named, and by a watch
     reads = Reads.PREVIOUS
@@ -67,6 +69,10 @@ class Updates(Probe):
             squares += part
             found.rows += Label.of(now).rows(at, self.name, values)
             attention.add(now, then)
+            found.rows += Label(now.name, now.role, now.layer, now.head, Scope.TENSOR).rows(
+                at, self.name, rows_and_norm(now.values)
+            )
+        found.rows += self._tensors(snapshot, before)
         if before is not None:
             whole = {"update_norm": math.sqrt(squares[0]), "update_relative": _ratio(*np.sqrt(squares))}
             found.rows += Label("model").rows(at, self.name, whole)
@@ -75,6 +81,61 @@ class Updates(Probe):
                 label = Label(layer.name, Role.ATTENTION, layer.layer, head, Scope.HEAD)
                 found.rows += label.rows(at, self.name, values)
         return found
+
+    def _tensors(self, snapshot: Snapshot, before: Snapshot | None) -> list[Row]:
+        """Return what a norm's gain, a bias or a scalar did, and which tensors came and went."""
+        at, found = snapshot.checkpoint, []
+        past = {} if before is None else {one.name: one.values for one in before.vectors()}
+        for one in snapshot.vectors():
+            if self.options.keeps(one.name):
+                label = Label(one.name, one.role, one.layer, None, Scope.TENSOR)
+                found += label.rows(at, self.name, vector_update(one.values, past.get(one.name)))
+        if before is None:
+            return found
+        now, then = snapshot.weight_names(), before.weight_names()
+        for name in sorted(filter(self.options.keeps, now ^ then)):
+            label = Label(name, Role.OTHER, scope=Scope.TENSOR)
+            found += label.rows(at, self.name, {"tensor_present": float(name in now)})
+        return found
+
+
+def rows_and_norm(values: np.ndarray) -> dict[str, float]:
+    """Return a matrix's norm, its largest row over the median one, and which row that is.
+
+    >>> rows_and_norm(np.array([[3.0, 4.0], [0.0, 1.0], [0.0, 1.0]]))
+    {'tensor_norm': 5.196152422706632, 'row_largest': 5.0, 'row_index': 0.0}
+    """
+    here = np.asarray(values, np.float32)
+    rows = np.sqrt(np.einsum("ij,ij->i", here, here, dtype=np.float64))
+    middle = float(np.median(rows))
+    return {
+        "tensor_norm": float(np.sqrt(np.square(rows).sum())),
+        "row_largest": _ratio(float(rows.max()), middle),
+        "row_index": float(rows.argmax()),
+    }
+
+
+def vector_update(now: np.ndarray, then: np.ndarray | None) -> dict[str, float]:
+    """Return the features of a parameter of fewer than two dimensions.
+
+    >>> vector_update(np.array([[2.0, 0.0]]), np.array([[1.0, 0.0]]))["tensor_moved"]
+    1.0
+    """
+    here = np.asarray(now, np.float64)
+    if not np.isfinite(here).all():
+        return {"tensor_finite": 0.0}
+    values = {
+        "tensor_finite": 1.0,
+        "tensor_zero": float(np.mean(here == 0)),
+        "tensor_norm": float(np.linalg.norm(here)),
+    }
+    if then is None or then.shape != now.shape:
+        return values
+    there = np.asarray(then, np.float64)
+    if np.isfinite(there).all() and there.any():
+        values["tensor_moved"] = float(np.linalg.norm(here - there) / np.linalg.norm(there))
+        values["tensor_along"] = scaling(here, there)[0]
+    return values
 
 
 def matrix_update(now: np.ndarray, then: np.ndarray | None) -> tuple[dict[str, float], np.ndarray]:
