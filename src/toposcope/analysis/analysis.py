@@ -14,7 +14,7 @@ import pandas as pd
 
 from toposcope.analysis.derived import with_derived
 from toposcope.analysis.findings import words
-from toposcope.analysis.forecast.frame import Log, log_from_frame
+from toposcope.analysis.forecast.frame import Log, log_from_frame, log_of_read
 from toposcope.analysis.hidden import PROBE
 from toposcope.analysis.joined import Source, apart, joined
 from toposcope.analysis.plain import plain_table
@@ -27,7 +27,7 @@ from toposcope.analysis.targets import read_targets
 from toposcope.errors import InputError, did_you_mean
 from toposcope.probes.weights.features import RIPS
 from toposcope.sources.history import renamed
-from toposcope.sources.losses import read_table
+from toposcope.sources.logs import RunLog, is_log, log_of_runs, raw_log
 from toposcope.store import Store
 from toposcope.tabular import Tables
 from toposcope.types import Scope
@@ -150,6 +150,11 @@ class Analysis:
         return problems_of(self.studies)
 
     @property
+    def read(self) -> tuple[str, ...]:
+        """What was taken as step and loss of every log that was read, a line each."""
+        return tuple(line for study in self.studies for line in study.read)
+
+    @property
     def findings(self) -> Findings:
         """What may be said on the first study, question by question."""
         return self.studies[0].findings
@@ -207,7 +212,7 @@ class Analysis:
         """Return the findings, these tables as records, and the problems, as plain data."""
         said = [found.as_data() for found in self.all_findings]
         made = {name: self.table(name).to_dict("records") for name in parts}
-        return {"findings": said, **made, "problems": list(self.problems)}
+        return {"findings": said, **made, "problems": list(self.problems), "read": list(self.read)}
 
     def plot(self, ax: Axes | None = None) -> Axes:
         """Draw the correlation of innovations of the primary features, and return the axes."""
@@ -267,9 +272,10 @@ def _studies(
 ) -> list[Study]:  # fmt: skip
     if isinstance(source, pd.DataFrame):
         return [_of_table(renamed(source, rename, "source"), "run", targets, columns, scores)]
-    if isinstance(source, str | Path) and Path(source).is_file():
-        table = renamed(read_table(Path(source)), rename, str(source))
-        return [_of_table(table, Path(source).stem, targets, columns, scores)]
+    if isinstance(source, str | Path) and is_log(source):
+        dialect, raw = raw_log(source)
+        log = log_of_runs(raw, str(source), dialect, rename, keep=(*targets, *columns), strict=False)
+        return [_of_table(log.table, log.runs[0].name, targets, columns, scores, log)]
     store = source if isinstance(source, Store) else Store.open(source)
     features = store.features().drop(columns=["content_hash", "recipe_hash"])
     if features.empty:
@@ -327,16 +333,17 @@ def study_of_rows(
 
 def _of_table(
     frame: pd.DataFrame, name: str, targets: tuple[str, ...], columns: tuple[str, ...],
-    scores: pd.DataFrame | None,
+    scores: pd.DataFrame | None, read: RunLog | None = None,
 ) -> Study:  # fmt: skip
     brought = () if scores is None else tuple(dict.fromkeys(scores["target"]))
     series = plain_table(frame, [target for target in targets if target not in brought])
     series = series if scores is None else with_targets(series, scores)
     try:
-        log = log_from_frame(frame, name=name)
+        log = log_from_frame(frame, name=name) if read is None else log_of_read(read, name=name)
     except InputError:  # no loss to forecast
         log = None
-    return _study(TABLE, series, targets, columns, brought, log=log)
+    said = {} if read is None or read.plain else {"read": (read.said,)}
+    return _study(TABLE, series, targets, columns, brought, log=log, **said)
 
 
 def _study(

@@ -57,7 +57,8 @@ class Study:
     what correlations are taken with ("" where nothing can be), `further` are targets that were brought along.
     `wanted` holds the features that were asked for; empty: those of the model and of each role. `kept` is
     the folder of what was kept beside the rows: sampled surfaces; `published` are the rules of papers;
-    `alarms` says for each run which tests of a watch raised an alarm, and at which steps.
+    `alarms` says for each run which tests of a watch raised an alarm, and at which steps; `read` what was
+    taken as step and loss of a log.
     """
 
     subject: Subject
@@ -76,6 +77,7 @@ class Study:
     kept: Path | None = None
     published: PublishedRules = NOTHING
     alarms: Mapping[str, Sequence[tuple[str, float]]] = field(default_factory=dict)
+    read: tuple[str, ...] = ()
     given: Mapping[str, pd.DataFrame] = field(default_factory=dict)
 
     def with_tables(self, **given: pd.DataFrame) -> Study:
