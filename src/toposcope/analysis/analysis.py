@@ -162,6 +162,11 @@ class Analysis:
         return problems_of(self.studies)
 
     @property
+    def read(self) -> tuple[str, ...]:
+        """What was taken as step and loss of every log that was read, a line each."""
+        return tuple(line for study in self.studies for line in study.read)
+
+    @property
     def findings(self) -> Findings:
         """What may be said on the first study, question by question."""
         return self.studies[0].findings
@@ -220,7 +225,8 @@ class Analysis:
         told = [found.as_data() for found in self.all_findings]
         made = {name: self.table(name).to_dict("records") for name in parts}
         groups = [{"label": one.label, "runs": list(one.runs)} for one in self.groups]
-        return {"groups": groups, "findings": told, **made, "problems": list(self.problems)}
+        made |= {"problems": list(self.problems), "read": list(self.read)}
+        return {"groups": groups, "findings": told, **made}
 
     def plot(self, ax: Axes | None = None) -> Axes:
         """Draw the correlation of innovations of the primary features, and return the axes."""

@@ -11,6 +11,7 @@ from pathlib import Path
 import pandas as pd
 
 from toposcope.errors import StoreError
+from toposcope.sources.logs import is_log
 from toposcope.store import Store
 from toposcope.store.manifest import difference, kind_of
 from toposcope.store.merge import merge
@@ -67,6 +68,6 @@ def apart(sources: Sequence[Source]) -> str:
 def _opened(source: Source) -> Store | None:
     if isinstance(source, Store):
         return source
-    if isinstance(source, pd.DataFrame) or Path(source).is_file():
+    if isinstance(source, pd.DataFrame) or is_log(source):
         return None
     return Store.open(source)

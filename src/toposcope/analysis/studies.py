@@ -12,7 +12,7 @@ import pandas as pd
 from toposcope.analysis.belonging import Group, groups_of
 from toposcope.analysis.convergence import without_unconverged
 from toposcope.analysis.derived import with_derived
-from toposcope.analysis.forecast.frame import Log, log_from_frame
+from toposcope.analysis.forecast.frame import Log, log_from_frame, log_of_read
 from toposcope.analysis.hidden import PROBE
 from toposcope.analysis.joined import Source
 from toposcope.analysis.plain import plain_table
@@ -23,7 +23,7 @@ from toposcope.analysis.target import chosen_target
 from toposcope.errors import InputError, did_you_mean
 from toposcope.probes.weights.features import RIPS
 from toposcope.sources.history import renamed
-from toposcope.sources.losses import read_table
+from toposcope.sources.logs import RunLog, is_log, log_of_runs, raw_log
 from toposcope.store import Store
 from toposcope.types import Scope
 
@@ -49,10 +49,11 @@ def studies_of(source: Source, asked: Asked) -> tuple[list[Study], list[Study]]:
     """Return the studies of a source, runs that do not belong together apart, and those of all its runs."""
     if isinstance(source, pd.DataFrame):
         return _split_table(renamed(source, asked.rename, "source"), "run", asked)
-    if isinstance(source, str | Path) and Path(source).is_file():
-        return _split_table(
-            renamed(read_table(Path(source)), asked.rename, str(source)), Path(source).stem, asked
-        )
+    if isinstance(source, str | Path) and is_log(source):
+        dialect, raw = raw_log(source)
+        keep = (*asked.targets, *asked.columns)
+        log = log_of_runs(raw, str(source), dialect, asked.rename, keep=keep, strict=False)
+        return _split_table(log.table, log.runs[0].name, asked, log)
     store = source if isinstance(source, Store) else Store.open(source)
     features = store.features().drop(columns=["content_hash", "recipe_hash"])
     if features.empty:
@@ -93,9 +94,11 @@ def _of_store(store: Store, features: pd.DataFrame, asked: Asked, group: Group |
     return found
 
 
-def _split_table(frame: pd.DataFrame, name: str, asked: Asked) -> tuple[list[Study], list[Study]]:
+def _split_table(
+    frame: pd.DataFrame, name: str, asked: Asked, read: RunLog | None = None
+) -> tuple[list[Study], list[Study]]:
     """Return the studies of a plain table's groups of runs, and the one of all its runs."""
-    whole = _of_table(frame, name, asked)
+    whole = _of_table(frame, name, asked, read)
     losses = whole.log.metrics if whole.log is not None else None
     groups = groups_of(whole.series.runs, losses)
     if len(groups) < 2 or "run" not in frame:
@@ -104,7 +107,7 @@ def _split_table(frame: pd.DataFrame, name: str, asked: Asked) -> tuple[list[Stu
     for group in groups:
         mine = frame[frame["run"].astype(str).isin(group.runs)]
         kept = mine[[c for c in mine if mine[c].notna().any() or c in asked.columns]]
-        split.append(replace(_of_table(kept, name, asked.of(group)), group=group))
+        split.append(replace(_of_table(kept, name, asked.of(group)), group=group, read=whole.read))
     return split, [whole]
 
 
@@ -147,15 +150,16 @@ def study_of_rows(
     )  # fmt: skip
 
 
-def _of_table(frame: pd.DataFrame, name: str, asked: Asked) -> Study:
+def _of_table(frame: pd.DataFrame, name: str, asked: Asked, read: RunLog | None = None) -> Study:
     brought = () if asked.scores is None else tuple(dict.fromkeys(asked.scores["target"]))
     series = plain_table(frame, [target for target in asked.targets if target not in brought])
     series = series if asked.scores is None else with_targets(series, asked.scores)
     try:
-        log = log_from_frame(frame, name=name)
+        log = log_from_frame(frame, name=name) if read is None else log_of_read(read, name=name)
     except InputError:  # no loss to forecast
         log = None
-    return _study(TABLE, series, asked.targets, asked.columns, brought, log=log)
+    told = {} if read is None or read.plain else {"read": (read.said,)}
+    return _study(TABLE, series, asked.targets, asked.columns, brought, log=log, **told)
 
 
 def _study(

@@ -59,7 +59,8 @@ class Study:
     `wanted` holds the features that were asked for; empty: those of the model and of each role. `kept` is
     the folder of what was kept beside the rows: sampled surfaces; `published` are the rules of papers;
     `alarms` says for each run which tests of a watch raised an alarm, and at which steps. `group` says which
-    runs these are where others of the same source do not belong to them; None where all do.
+    runs these are where others of the same source do not belong to them; None where all do. `read` says what
+    was taken as step and loss of a log.
     """
 
     subject: Subject
@@ -79,6 +80,7 @@ class Study:
     published: PublishedRules = NOTHING
     alarms: Mapping[str, Sequence[tuple[str, float]]] = field(default_factory=dict)
     group: Group | None = None
+    read: tuple[str, ...] = ()
     given: Mapping[str, pd.DataFrame] = field(default_factory=dict)
 
     def with_tables(self, **given: pd.DataFrame) -> Study:

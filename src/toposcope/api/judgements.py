@@ -74,6 +74,7 @@ def _folders(source: Source | Sequence[Source]) -> list[Path]:
     import pandas as pd
 
     from toposcope.store import Store
+    from toposcope.store.manifest import MANIFEST
 
     given = [source] if isinstance(source, Store | str | Path | pd.DataFrame) else source
     paths = [
@@ -81,7 +82,7 @@ def _folders(source: Source | Sequence[Source]) -> list[Path]:
         for one in given
         if not isinstance(one, pd.DataFrame)
     ]
-    return [path for path in paths if path.is_dir()]
+    return [path for path in paths if (path / MANIFEST).is_file()]
 
 
 def report(

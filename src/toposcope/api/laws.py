@@ -172,13 +172,15 @@ def _read(
     import pandas as pd
 
     from toposcope.sources.history import renamed
-    from toposcope.sources.losses import canonical, read_table
+    from toposcope.sources.logs import is_log, log_of_runs, raw_log
+    from toposcope.sources.losses import canonical
     from toposcope.store import Store
 
     if isinstance(source, pd.DataFrame):
         return canonical(renamed(source, rename, "source"), keep=keep)
-    if Path(source).is_file():
-        return canonical(renamed(read_table(Path(source)), rename, str(source)), keep=keep)
+    if is_log(source):
+        dialect, raw = raw_log(source)
+        return log_of_runs(raw, str(source), dialect, rename, keep=list(keep), strict=False).table
     from toposcope.analysis.belonging import groups_of
 
     store = Store.open(source)

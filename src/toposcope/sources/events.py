@@ -27,11 +27,11 @@ def read_events(blob: Blob) -> pd.DataFrame:
     rows: dict[int, dict[str, Any]] = {}
     try:
         for event in _records(data):
-            fields = dict(_fields(event))
+            fields = dict(fields_of(event))
             step = fields.get(2, 0)
             for tag, value in _scalars(fields.get(5, b"")):
                 rows.setdefault(int(step), {"step": int(step)})[tag] = value
-    except (struct.error, IndexError, UnicodeDecodeError, TypeError) as error:
+    except (struct.error, IndexError, UnicodeDecodeError, TypeError, AttributeError, ValueError) as error:
         raise SourceError(f"{blob.label}: is not a sound event file ({error}); fetch it again") from error
     return pd.DataFrame(list(rows.values()))
 
@@ -59,7 +59,7 @@ def _varint(data: bytes, at: int) -> tuple[int, int]:
             raise IndexError("a number that does not end")
 
 
-def _fields(data: bytes) -> Iterator[tuple[int, Any]]:
+def fields_of(data: bytes) -> Iterator[tuple[int, Any]]:
     """Yield the numbered fields of a protocol-buffer message."""
     at = 0
     while at < len(data):
@@ -83,14 +83,14 @@ def _fields(data: bytes) -> Iterator[tuple[int, Any]]:
 
 
 def _scalars(summary: bytes) -> Iterator[tuple[str, float]]:
-    for number, content in _fields(summary):
+    for number, content in fields_of(summary):
         if number != 1:
             continue
-        value = dict(_fields(content))
+        value = dict(fields_of(content))
         tag = value.get(1, b"").decode("utf-8")
         packed = value.get(2)
         if packed is None and 8 in value:
-            tensor = dict(_fields(value[8]))
+            tensor = dict(fields_of(value[8]))
             packed = tensor.get(5) or tensor.get(4)
         if tag and isinstance(packed, bytes) and len(packed) == 4:
             yield tag, struct.unpack("<f", packed)[0]

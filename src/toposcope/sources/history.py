@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-import io
 import math
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from toposcope.errors import SourceError, did_you_mean
-from toposcope.sources.blobs import Blob, Folder, open_location, read_text
-from toposcope.sources.events import read_events
+from toposcope.sources.blobs import Blob, Folder
 from toposcope.sources.labels import MAX_STEP
-from toposcope.sources.losses import ALIASES, plain, separated
-from toposcope.sources.reader import parse_json, read_json
+from toposcope.sources.logs import read_log
+from toposcope.sources.logs.tables import parquet
+from toposcope.sources.losses import chosen
+from toposcope.sources.reader import read_json
 from toposcope.store.schema import METRICS
 
 COLUMNS = ("step", "tokens", "loss", "heldout_loss", "learning_rate", "grad_norm", "weight_norm", "seconds")
@@ -76,18 +76,8 @@ def _number(value: Any) -> float:
 
 
 def columns_of(raw: pd.DataFrame) -> dict[str, object]:
-    """Return meaning -> the column that has it: the canonical name before its aliases in order."""
-    by_name: dict[str, object] = {}
-    for column in raw.columns:
-        by_name.setdefault(plain(column), column)
-    known = {name: (name, *ALIASES[name]) for name in COLUMNS}
-    if not any(alias in by_name for alias in known["step"]):
-        known["step"] = ("epoch",)
-    return {
-        name: next(by_name[alias] for alias in aliases if alias in by_name)
-        for name, aliases in known.items()
-        if any(alias in by_name for alias in aliases)
-    }
+    """Return meaning -> the column that has it, of those that the store has: see `losses.chosen`."""
+    return {name: column for name, column in chosen(list(raw.columns)).items() if name in COLUMNS}
 
 
 def training_log(blob: Blob, run: str) -> pd.DataFrame:
@@ -103,25 +93,12 @@ def training_log(blob: Blob, run: str) -> pd.DataFrame:
 
 def parquet_parts(folder: Folder, run: str) -> pd.DataFrame:
     """Read the parquet parts of a toposcope run's `metrics` folder."""
-    parts = [read_parquet(folder.open(name)) for name in folder.files() if _is_part(name)]
+    parts = [parquet(folder.open(name)) for name in folder.files() if _is_part(name)]
     return tidy(pd.concat(parts), run) if parts else tidy([], run)
 
 
 def _is_part(name: str) -> bool:
     return name.endswith(".parquet") and not name.startswith(".")
-
-
-def read_parquet(blob: Blob) -> pd.DataFrame:
-    """Read one parquet file."""
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
-    try:
-        return pq.read_table(io.BytesIO(blob.read(0, blob.size).tobytes())).to_pandas()
-    except (pa.ArrowException, OSError, ValueError) as error:
-        raise SourceError(
-            f"{blob.label}: is not a sound parquet file ({str(error)[:80]}); fetch it again"
-        ) from error
 
 
 def join(own: pd.DataFrame, losses: pd.DataFrame, run: str) -> pd.DataFrame:
@@ -138,19 +115,16 @@ def join(own: pd.DataFrame, losses: pd.DataFrame, run: str) -> pd.DataFrame:
 
 
 def read_losses(uri: str, rename: Mapping[str, str] | None = None) -> pd.DataFrame:
-    """Read a loss history: CSV, JSONL, JSON, parquet or a TensorBoard event file, told by the name.
+    """Read a loss history, whatever wrote it: see `toposcope.sources.logs.read_log`.
 
     `rename` maps columns of the file to the names that are known ("step", "loss", "heldout_loss", ...).
 
     Raises
     ------
     SourceError
-        When the file has no step or no loss that is known by name.
+        When it is no log, or has no step or no loss that is known by name.
     """
-    blob = open_location(uri)
-    if isinstance(blob, Folder):
-        raise SourceError(f"{uri}: is a folder; name the loss file inside it")
-    return known_losses(renamed(_read_table(blob), rename or {}, uri), uri)
+    return read_log(uri, rename=rename).table
 
 
 def renamed(table: pd.DataFrame, rename: Mapping[str, str], label: str) -> pd.DataFrame:
@@ -186,36 +160,3 @@ def known_losses(table: pd.DataFrame, label: str = "losses") -> pd.DataFrame:
                 f"{', '.join(sorted(lower))[:120]}; say which it is with --rename THEIRS={wanted[0]}"
             )
     return table
-
-
-def _read_table(blob: Blob) -> pd.DataFrame:
-    name = blob.label.rsplit("/", 1)[-1].lower()
-    kind = next((reader for mark, reader in _TABLES.items() if mark in name), None)
-    if kind is None:
-        raise SourceError(f"{blob.label}: is of no known kind; known are {', '.join(_TABLES)}")
-    return kind(blob)
-
-
-def _read_csv(blob: Blob) -> pd.DataFrame:
-    try:
-        return separated(read_text(blob))
-    except ValueError as error:
-        raise SourceError(f"{blob.label}: is not a table ({str(error)[:80]}); correct it") from error
-
-
-def _read_jsonl(blob: Blob) -> pd.DataFrame:
-    lines = [line for line in read_text(blob).splitlines() if line.strip()]
-    rows = [parse_json(line, f"{blob.label} line {number}") for number, line in enumerate(lines, 1)]
-    if not all(isinstance(row, dict) for row in rows):
-        raise SourceError(f"{blob.label}: has a line that is not a JSON object; correct it")
-    return pd.DataFrame(rows)
-
-
-_TABLES: Mapping[str, Callable[[Blob], pd.DataFrame]] = {
-    ".csv": _read_csv,
-    ".tsv": _read_csv,
-    ".jsonl": _read_jsonl,
-    ".parquet": read_parquet,
-    "tfevents": read_events,
-}
-"""How a loss file's name says what it is."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import re
 from collections.abc import Collection, Mapping
 from pathlib import Path
 
@@ -12,19 +13,41 @@ from toposcope.errors import InputError
 
 ALIASES: Mapping[str, tuple[str, ...]] = {
     "run": ("run_name", "run_id"),
-    "step": ("steps", "iter", "iteration", "iter_num", "global_step"),
+    "step": (
+        "steps", "iter", "iteration", "iter_num", "global_step", "train_global_step", "trainer_global_step",
+        "training_global_step", "train_step", "training_step", "trainer_step", "iterations", "num_updates",
+        "update", "record",
+    ),
     "tokens": ("tokens_seen", "num_tokens", "num_input_tokens_seen", "total_tokens"),
-    "loss": ("train_loss", "training_loss", "lm_loss", "train_lm_loss"),
-    "heldout_loss": ("val_loss", "valid_loss", "validation_loss", "eval_loss"),
-    "learning_rate": ("lr", "train_learning_rate", "train_lr"),
+    "loss": (
+        "train_loss", "training_loss", "lm_loss", "train_lm_loss", "train_loss_step", "loss_step",
+        "train_ce_loss", "train_crossentropyloss", "train_cross_entropy_loss", "loss_metrics_global_avg_loss",
+        "train_loss_epoch",
+    ),
+    "heldout_loss": (
+        "val_loss", "valid_loss", "validation_loss", "eval_loss", "val_loss_epoch",
+        "validation_lm_loss_value",
+        "validation_lm_loss", "lm_loss_validation", "eval_lm_loss", "eval_ce_loss", "validation_ce_loss",
+        "validation_metrics_loss",
+    ),
+    "learning_rate": (
+        "lr", "train_learning_rate", "train_lr", "optim_learning_rate", "optim_learning_rate_group0",
+        "optim_lr_group_0",
+    ),
     "parameters": ("params", "n_params", "num_params"),
-    "grad_norm": ("gradient_norm", "train_grad_norm"),
+    "grad_norm": ("gradient_norm", "train_grad_norm", "optim_total_grad_norm"),
     "weight_norm": ("weight_norm_total", "params_norm"),
     "seconds": ("elapsed_seconds", "runtime"),
     "flop": ("flops", "total_flos"),
-}
+}  # fmt: skip
 """What a column means -> the names it is also understood by, as `plain` writes them."""
+_LAST_RESORT = ("actor_loss", "actor_pg_loss")
+"""What is the loss where no other is: a policy's."""
+_COUNTERS = ("_step",)
+"""Columns that count records, as they are written: the step where there is no other."""
+_HELD_OUT = ("val", "valid", "validation", "eval", "test", "heldout", "held_out", "dev")
 
+_UNDERSCORES = re.compile("_+")
 SUFFIXES = (".csv", ".tsv", ".parquet", ".jsonl")
 
 
@@ -35,9 +58,9 @@ def plain(name: object) -> str:
     ('train_learning_rate', 'step')
     """
     text = str(name).strip().lower()
-    for mark in "/- ":
+    for mark in "/- .(":
         text = text.replace(mark, "_")
-    return text.lstrip("_")
+    return _UNDERSCORES.sub("_", text.replace(")", "")).lstrip("_")
 
 
 def meaning(name: object) -> str:
@@ -63,6 +86,41 @@ def meanings(columns: Collection[object]) -> dict[object, str]:
         epochs = [column for column in columns if plain(column) == "epoch"]
         found = {**dict.fromkeys(epochs, "step"), **found}
     return found
+
+
+def chosen(columns: Collection[object]) -> dict[str, object]:
+    """Return the column taken for each meaning: that of the canonical name before its aliases in their order.
+
+    W&B's counter of records is the step only where no other column is. Where no loss is known by name, the
+    only column that ends in "loss" and is not held out is it.
+
+    >>> chosen(["_step", "train/global_step", "train/loss", "eval/loss"])
+    {'step': 'train/global_step', 'loss': 'train/loss', 'heldout_loss': 'eval/loss'}
+    >>> chosen(["epoch", "nll_loss"])
+    {'step': 'epoch', 'loss': 'nll_loss'}
+    """
+    by_name: dict[str, object] = {}
+    for column in sorted(columns, key=lambda one: str(one) in _COUNTERS):
+        by_name.setdefault(plain(column), column)
+    counted = by_name.get("step") if str(by_name.get("step")) in _COUNTERS else None
+    found: dict[str, object] = {}
+    for known, aliases in ALIASES.items():
+        names = (known, *aliases) if known != "step" or counted is None else (*aliases, known)
+        if column := next((by_name[name] for name in names if name in by_name), None):
+            found[known] = column
+    if "step" not in found and "epoch" in by_name:
+        found["step"] = by_name["epoch"]
+    if "loss" not in found:
+        alike = [name for name in by_name if name.endswith("loss") and not _is_held_out(name)]
+        known_last = [name for name in _LAST_RESORT if name in by_name]
+        if taken := alike if len(alike) == 1 else known_last[:1]:
+            found["loss"] = by_name[taken[0]]
+    order = {known: place for place, known in enumerate(ALIASES)}
+    return dict(sorted(found.items(), key=lambda one: order[one[0]]))
+
+
+def _is_held_out(name: str) -> bool:
+    return name.startswith(_HELD_OUT)
 
 
 def canonical(frame: pd.DataFrame, *, keep: Collection[str] = ()) -> pd.DataFrame:

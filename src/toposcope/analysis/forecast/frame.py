@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
 
 from toposcope.analysis.belonging import DESCRIBES
 from toposcope.errors import InputError, did_you_mean
+from toposcope.sources.logs.collect import PLANNED
 from toposcope.sources.losses import ALIASES, meaning, meanings, plain
+
+if TYPE_CHECKING:
+    from toposcope.sources.logs import RunLog
 
 METRICS = ("step", "tokens", "loss", "heldout_loss", "learning_rate", "grad_norm", "weight_norm")
 
@@ -32,14 +37,15 @@ class Log:
     notes: tuple[str, ...] = ()
 
 
-def log_from_frame(frame: pd.DataFrame, *, name: str, column: str = "loss") -> Log:
+def log_from_frame(frame: pd.DataFrame, *, name: str, column: str = "loss", named: bool = False) -> Log:
     """Read a wide table with a row per logged step as losses, run properties and features.
 
     Columns: `step` and the loss called `column`; optionally `run` (else the whole table is the run `name`),
     `learning_rate`, `tokens`, `parameters`, `heldout_loss`, `grad_norm`, `weight_norm`.
     `sources.losses.ALIASES` has other names that are understood, of `column` too. Where no loss is called so,
     the only column that ends in "loss" is it; where no size is, the only one that begins with "param".
-    Every other numeric column that changes within a run is a feature.
+    Every other numeric column that changes within a run is a feature. `named` says that the columns have
+    their canonical names already, as those of a file that was read have.
 
     Raises
     ------
@@ -58,7 +64,7 @@ def log_from_frame(frame: pd.DataFrame, *, name: str, column: str = "loss") -> L
     if not len(frame):
         raise InputError(f"{name}: the table has no rows; give one row per logged step")
     asked, column = column, column if meaning(column) not in ALIASES else meaning(column)
-    table, notes = _named(frame, name, column, asked)
+    table, notes = _named(frame, name, column, asked, named=named)
     if "run" in table and table["run"].isna().any():
         raise InputError(
             f"{name}: {int(table['run'].isna().sum())} rows have no run (empty, or a word such as nan that "
@@ -84,19 +90,37 @@ def log_from_frame(frame: pd.DataFrame, *, name: str, column: str = "loss") -> L
     return Log(metrics, runs.join(_kinds(table), on="run"), wide, notes=(*notes, *unsized))
 
 
+def log_of_read(read: RunLog, *, name: str, column: str = "loss") -> Log:
+    """Return what a log that was read says of its runs, and how many steps each plans; see `log_from_frame`.
+
+    Raises
+    ------
+    InputError
+        As `log_from_frame` does.
+    """
+    log = log_from_frame(read.table, name=name, column=column, named=True)
+    planned = {run.name if len(read.runs) > 1 else name: run.planned_steps for run in read.runs}
+    if not any(planned.values()):
+        return log
+    facts = [{PLANNED: steps} if (steps := planned.get(run)) else {} for run in log.runs["run"]]
+    return replace(log, runs=log.runs.assign(config=pd.Series(facts, log.runs.index, dtype=object)))
+
+
 def _kinds(table: pd.DataFrame) -> pd.DataFrame:
     """Return what each run is of, by its first row, as far as the table says it: columns `DESCRIBES`."""
     known = [name for name in DESCRIBES if name in table]
     return table.groupby("run", sort=False)[known].first()
 
 
-def _named(frame: pd.DataFrame, name: str, column: str, asked: str) -> tuple[pd.DataFrame, list[str]]:
+def _named(
+    frame: pd.DataFrame, name: str, column: str, asked: str, *, named: bool
+) -> tuple[pd.DataFrame, list[str]]:
     """Return a copy under canonical names, and notes on what was renamed by likeness.
 
     `column` is the loss's canonical name, `asked` the one that was given for it.
     """
     renamed: dict[object, str] = {}
-    for found, known in meanings(list(frame.columns)).items():
+    for found, known in ({} if named else meanings(list(frame.columns))).items():
         if twin := next((c for c, other in renamed.items() if other == known), None):
             raise InputError(f"{name}: columns {twin!r} and {found!r} both mean {known}; drop or rename one")
         renamed[found] = known

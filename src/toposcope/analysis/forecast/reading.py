@@ -20,6 +20,10 @@ if TYPE_CHECKING:
     Given = str | Path | Store | pd.DataFrame
 
 
+_WEIGHTS = (".safetensors", ".npz", ".pt", ".pth", ".ckpt", ".bin")
+"""Files of weights, which are no logs."""
+
+
 @dataclass(frozen=True, slots=True)
 class Reading:
     """How runs are read: the loss column, columns renamed before that, and what files leave open.
@@ -69,7 +73,7 @@ def read_curves(
     for source in sources:
         path = source if isinstance(source, str) else "the table"
         if isinstance(source, str):
-            log = read_log(source, names.get(source, source), reading)
+            log = read_source(source, names.get(source, source), reading)
         else:
             log = _log_of_table(source, path, "run", reading)
         if log.metrics.empty:
@@ -120,34 +124,38 @@ def _log_of_table(table: pd.DataFrame, path: str, name: str, reading: Reading) -
     try:
         return log_from_frame(table.rename(columns=known), name=name, column=reading.column)
     except InputError as error:
-        if not (absent := [old for old in reading.rename if old not in table]):
-            raise
-        listed = ", ".join(map(str, table.columns[:12]))
-        near = did_you_mean(absent[0], table.columns)
-        why = f"{path}: --rename {absent[0]}=...: no such column among {listed}{near}"
-        raise InputError(f"{why}; {error}") from error
+        raise _with_unmet(error, path, [str(column) for column in table], reading) from error
 
 
-def read_log(path: str, name: str, reading: Reading) -> Log:
-    """Return what a store, a table, or the series that `open_series` opens says of its runs.
+def _with_unmet(error: InputError, path: str, columns: Sequence[str], reading: Reading) -> InputError:
+    """Return an error of a table that names first, where it is so, a column to be renamed that it lacks."""
+    if not (absent := [old for old in reading.rename if old not in columns]):
+        return error
+    near = did_you_mean(absent[0], columns)
+    why = f"{path}: --rename {absent[0]}=...: no such column among {', '.join(columns[:12])}{near}"
+    return InputError(f"{why}; {error}")
 
-    A table called metrics.csv is Lightning's: how many steps are planned stands in hparams.yaml beside it.
-    transformers' trainer_state.json says both. The folder that holds one of them and no checkpoint stands for
-    it. Beside a table of one run, nanoGPT's ckpt.pt says it.
+
+def read_source(path: str, name: str, reading: Reading) -> Log:
+    """Return what a store, a log, or the series that `open_series` opens says of its runs.
+
+    A file is a log unless its name says that it holds weights. A folder is a store, a series of checkpoints
+    with the log beside them, a logger's folder, or the folder that holds Lightning's metrics.csv or
+    transformers' trainer_state.json and no checkpoint. Beside a table of one run, Lightning's hparams.yaml
+    and nanoGPT's ckpt.pt say how many steps are planned.
     """
     import pandas as pd
 
     from toposcope.analysis.forecast.frame import Log
     from toposcope.probes.weights.features import RIPS
     from toposcope.sources.lightning import METRICS
-    from toposcope.sources.losses import SUFFIXES, read_table
+    from toposcope.sources.logs import is_log
     from toposcope.sources.trainer_state import TRAINER_STATE
 
-    if Path(path).is_file() and Path(path).name == TRAINER_STATE:
-        return _of_trainer_state(Path(path))
-    if Path(path).is_file() and Path(path).suffix in SUFFIXES:
-        return _planned_beside(_log_of_table(read_table(path), path, name, reading), Path(path))
-    if (Path(path) / "store.json").is_file():
+    place = Path(path)
+    if place.is_file() and place.suffix.lower() not in _WEIGHTS:
+        return _planned_beside(_of_log(path, name, reading), place)
+    if (place / "store.json").is_file():
         from toposcope.store import Store
 
         store = Store.open(path)
@@ -160,10 +168,12 @@ def read_log(path: str, name: str, reading: Reading) -> Log:
     try:
         series = open_series(path, step_pattern=reading.step_pattern)
     except SourceError:
-        beside = [name for name in (METRICS, TRAINER_STATE) if (Path(path) / name).is_file()]
-        if not beside:
+        beside = [file for file in (METRICS, TRAINER_STATE) if (place / file).is_file()]
+        if beside:
+            return read_source(str(place / beside[0]), place.name, reading)
+        if not is_log(path):
             raise
-        return read_log(str(Path(path) / beside[0]), Path(path).name, reading)
+        return _of_log(path, place.resolve().name, reading)
     frames = [series.metrics(run.run) for run in series.runs]
     rows = [
         {
@@ -177,24 +187,29 @@ def read_log(path: str, name: str, reading: Reading) -> Log:
     return Log(metrics, pd.DataFrame(rows))
 
 
-def _of_trainer_state(path: Path) -> Log:
-    """Return what a trainer's state says of its run, which the folder is named after."""
-    import pandas as pd
-
-    from toposcope.analysis.forecast.frame import Log
-    from toposcope.sources.blobs import LocalFolder
-    from toposcope.sources.history import empty
+def _of_log(path: str, name: str, reading: Reading) -> Log:
+    """Return what a log says of its runs, and what was taken as step and loss; `name` names a run alone."""
+    from toposcope.analysis.forecast.frame import log_of_read
     from toposcope.sources.labels import step_of
-    from toposcope.sources.trainer_state import losses_of, trainer_state, training_facts
+    from toposcope.sources.logs import log_of_runs, raw_log
+    from toposcope.sources.trainer_state import TRAINER_STATE
 
-    folder = path.resolve().parent
-    run = folder.parent.name if step_of(folder.name) is not None else folder.name
-    state = trainer_state(LocalFolder(folder))
-    losses = losses_of(state, run)
-    return Log(
-        empty() if losses is None else losses,
-        pd.DataFrame([{"run": run, "parameters": 0, "config": training_facts(state)}]),
-    )
+    dialect, raw = raw_log(path)
+    columns = list(dict.fromkeys(str(column) for run in raw for column in run.table))
+    known = {old: new for old, new in reading.rename.items() if old in columns}
+    reading.met.update(known)
+    reading.seen.update(columns)
+    read = log_of_runs(raw, path, dialect, known, keep=(reading.column,), strict=False)
+    if Path(path).name == TRAINER_STATE:  # the folder is named after the run
+        folder = Path(path).resolve().parent
+        name = folder.parent.name if step_of(folder.name) is not None else folder.name
+    elif len(raw) == 1 and raw[0].name:
+        name = raw[0].name
+    try:
+        log = log_of_read(read, name=name, column=reading.column)
+    except InputError as error:
+        raise _with_unmet(error, path, columns, reading) from error
+    return log if read.plain else replace(log, notes=(read.said, *log.notes))
 
 
 def _planned_beside(log: Log, path: Path) -> Log:

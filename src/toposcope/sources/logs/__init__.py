@@ -1,0 +1,8 @@
+"""Logs of trainings: one file a dialect, one table of dialects, one reader for every command."""
+
+from __future__ import annotations
+
+from toposcope.sources.logs.reading import is_log, log_of_runs, raw_log, read_log
+from toposcope.sources.logs.result import LoggedRun, RunLog
+
+__all__ = ["LoggedRun", "RunLog", "is_log", "log_of_runs", "raw_log", "read_log"]

@@ -1,0 +1,101 @@
+"""Folders that loggers write: TensorBoard's events, MLflow's metrics, W&B's offline runs, Lightning's CSV."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import pandas as pd
+
+from toposcope.errors import SourceError
+from toposcope.sources.blobs import Folder
+from toposcope.sources.events import read_events
+from toposcope.sources.logs.collect import RawRun, collected, number
+from toposcope.sources.logs.dialect import FileDialect, FolderDialect
+from toposcope.sources.logs.lines import lines
+from toposcope.sources.logs.wandb_file import DIALECT as WANDB
+
+DEEPEST = 5
+"""Folders in one another that are looked through for logs."""
+_EVENTS = "tfevents"
+
+
+def within(folder: Folder, depth: int = 0) -> Iterator[tuple[str, Folder]]:
+    """Yield a folder and those in it with their names below it, hidden ones left out."""
+    yield "", folder
+    if depth == DEEPEST:
+        return
+    for name in folder.folders():
+        if name.startswith("."):
+            continue
+        try:
+            inner = folder.sub(name)
+        except SourceError:
+            continue  # a link that leads elsewhere
+        for below, one in within(inner, depth + 1):
+            yield f"{name}/{below}".rstrip("/"), one
+
+
+def _events_in(folder: Folder) -> list[str]:
+    return [name for name in folder.files() if _EVENTS in name.lower()]
+
+
+def _events(folder: Folder) -> Sequence[RawRun]:
+    """Return a run for each folder with event files; what several of them say of a step is put together."""
+    runs = []
+    for name, one in within(folder):
+        tables = [read_events(one.open(file)) for file in _events_in(one)]
+        tables = [table for table in tables if len(table)]
+        if tables:
+            runs.append(RawRun(name, pd.concat(tables, ignore_index=True)))
+    return runs
+
+
+def _mlflow_runs(folder: Folder) -> list[tuple[str, Folder]]:
+    return [
+        (name, one)
+        for name, one in within(folder)
+        if "metrics" in one.folders() and "meta.yaml" in one.files()
+    ]
+
+
+def _mlflow(folder: Folder) -> Sequence[RawRun]:
+    """Return the runs of a file store: `metrics/NAME` has lines of timestamp, value and step."""
+    runs = []
+    for below, one in _mlflow_runs(folder):
+        metrics = one.sub("metrics")
+        rows: dict[float, dict[str, float]] = {}
+        for inner, place in within(metrics):
+            for file in place.files():
+                tag = f"{inner}/{file}".lstrip("/")
+                for line in lines(place.open(file)):
+                    fields = line.split()
+                    if len(fields) == 3:
+                        step = number(fields[2])
+                        rows.setdefault(step, {"step": step})[tag] = number(fields[1])
+        said = (line.partition(":") for line in lines(one.open("meta.yaml")))
+        named = next((value.strip().strip("'\"") for key, _, value in said if key == "run_name"), "")
+        runs.append(RawRun(named or below.rsplit("/", 1)[-1], collected(rows.values(), one.label)))
+    return runs
+
+
+def _wandb_files(folder: Folder) -> list[tuple[Folder, str]]:
+    return [(one, file) for _, one in within(folder) for file in one.files() if file.endswith(".wandb")]
+
+
+def _wandb(folder: Folder) -> Sequence[RawRun]:
+    found = dict.fromkeys((one.open(file).label, one, file) for one, file in _wandb_files(folder))
+    return [run for _, one, file in found for run in WANDB.read(one.open(file))]
+
+
+def _any(found: Iterator[object]) -> bool:
+    return next(found, None) is not None
+
+
+TENSORBOARD = FolderDialect(
+    "TensorBoard", lambda folder: _any(one for _, one in within(folder) if _events_in(one)), _events
+)
+MLFLOW = FolderDialect("MLflow", lambda folder: bool(_mlflow_runs(folder)), _mlflow)
+WANDB_FOLDER = FolderDialect("W&B", lambda folder: bool(_wandb_files(folder)), _wandb)
+EVENT_FILE = FileDialect(
+    "TensorBoard", lambda name, head: _EVENTS in name, lambda blob: [RawRun("", read_events(blob))]
+)

@@ -1,0 +1,122 @@
+"""JSON: a list of records, lists by name, transformers' trainer_state.json, and a record on each line."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import pandas as pd
+
+from toposcope.errors import SourceError
+from toposcope.sources.blobs import Blob
+from toposcope.sources.logs.collect import RawRun, Record, collected, number
+from toposcope.sources.logs.dialect import FileDialect
+from toposcope.sources.logs.json_text import flat
+from toposcope.sources.logs.lines import LONGEST, lines, whole_text
+from toposcope.sources.logs.tables import runs_of_table
+from toposcope.sources.reader import parse_json
+
+LARGEST = 1 << 28
+"""Bytes of the largest JSON file that is read whole."""
+_HISTORY = ("log_history", "history", "logs", "log", "metrics", "records")
+"""Names under which files keep their list of records, the first that is there first."""
+
+
+def records(blob: Blob) -> Iterator[dict[str, Any]]:
+    """Yield the object of each line; a last line that is being written is left out.
+
+    Raises
+    ------
+    SourceError
+        When a line is no JSON object.
+    """
+    broken = ""
+    for count, line in enumerate(lines(blob), 1):
+        if broken:
+            raise SourceError(broken)
+        if not line.strip():
+            continue
+        try:
+            content = json.loads(line)
+        except (ValueError, RecursionError) as error:
+            why = "is too long" if len(line) >= LONGEST else f"is not valid JSON ({str(error)[:60]})"
+            broken = f"{blob.label}: line {count} {why}; correct it or fetch it again"
+            continue
+        if not isinstance(content, dict):
+            raise SourceError(f"{blob.label}: has a line that is not a JSON object; correct it")
+        yield content
+    if broken and count == 1:
+        raise SourceError(broken)
+
+
+def _jsonl(blob: Blob) -> Sequence[RawRun]:
+    """Return the runs of a record on each line; a text among them, the run's name perhaps, stays."""
+    texts: list[dict[str, object]] = []
+
+    def numbers() -> Iterator[Record]:
+        for content in records(blob):
+            texts.append({name: value for name, value in content.items() if _is_name(name, value)})
+            yield {name: value for name, value in flat(content).items() if name not in texts[-1]}
+
+    table = collected(numbers(), blob.label)
+    return runs_of_table(pd.concat([table, pd.DataFrame(texts, index=table.index)], axis=1))
+
+
+def _is_name(name: str, value: object) -> bool:
+    return isinstance(value, str) and number(value) != number(value) and value.strip().lower() != "nan"
+
+
+def _json(blob: Blob) -> Sequence[RawRun]:
+    content = parse_json(whole_text(blob, LARGEST), blob.label)
+    planned = content.get("max_steps") if isinstance(content, dict) else None
+    if isinstance(content, dict):
+        content = _list_of(content)
+    if not isinstance(content, list) or not all(isinstance(row, dict) for row in content):
+        raise SourceError(f"{blob.label}: is not a list of records with a step each; remove it or correct it")
+    rows = [row for row in content if "train_runtime" not in row]
+    table = collected((flat(row) for row in rows), blob.label)
+    texts = pd.DataFrame(
+        [{k: v for k, v in row.items() if _is_name(k, v)} for row in rows], index=table.index
+    )
+    texts = texts[[name for name in texts if name not in table]]
+    runs = runs_of_table(pd.concat([table, texts], axis=1))
+    if type(planned) is int and 0 < planned < 1 << 53:
+        runs = [RawRun(run.name, run.table, planned, run.notes) for run in runs]
+    return runs
+
+
+def _list_of(content: dict[str, Any]) -> object:
+    """Return the records that an object holds: under a known name, as lists by name, or as its first list."""
+    for name in _HISTORY:
+        if isinstance(content.get(name), list):
+            return content[name]
+        if isinstance(content.get(name), dict):
+            content = content[name]
+    lists = {name: value for name, value in content.items() if isinstance(value, list)}
+    if any(name in lists for name in ("loss", "train_loss", "val_loss")):
+        longest = max(map(len, lists.values()))
+        steps = (
+            {} if any(name in lists for name in ("step", "epoch")) else {"step": list(range(1, longest + 1))}
+        )
+        full = {**steps, **{name: value for name, value in lists.items() if len(value) == longest}}
+        return [dict(zip(full, row, strict=True)) for row in zip(*full.values(), strict=True)]
+    return next((v for v in lists.values() if v and all(isinstance(row, dict) for row in v)), [])
+
+
+def _begins(head: bytes, marks: tuple[bytes, ...]) -> bool:
+    return head.lstrip(b"\xef\xbb\xbf \t\r\n").startswith(marks)
+
+
+def _is_jsonl(name: str, head: bytes) -> bool:
+    name = name.removesuffix(".gz")
+    if name.endswith((".jsonl", ".ndjson")):
+        return True
+    first, _, more = head.partition(b"\n")
+    return not name.endswith(".json") and _begins(first, (b"{",)) and first.rstrip().endswith(b"}") and (
+        not more.strip() or _begins(more, (b"{",))
+    )  # fmt: skip
+
+
+JSONL = FileDialect("JSONL", _is_jsonl, _jsonl)
+JSON = FileDialect("JSON", lambda name, head: name.removesuffix(".gz").endswith(".json"), _json)

@@ -1,0 +1,27 @@
+"""modded-nanogpt and what descends from it: `step:100/20000 train_loss:2.31 train_time:6ms step_avg:60ms`."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+
+from toposcope.sources.logs.collect import PLANNED, Record
+from toposcope.sources.logs.dialect import TextDialect
+from toposcope.sources.logs.pairs import NUMBER, STEP, pairs
+
+_LINE = re.compile(rf"(?:^|[\s\])|])step:({STEP})/({STEP})\s+(\S.*)")
+_PAIR = re.compile(rf"(?<!\S)(?P<name>[A-Za-z_][\w./]*):(?P<number>{NUMBER})(?P<unit>[A-Za-z%]*)(?!\S)")
+
+
+def records(lines: Iterable[str]) -> Iterator[Record]:
+    """Yield what each line with a step, the planned steps and numbers says."""
+    for line in lines:
+        if "step:" in line and (found := _LINE.search(line)):
+            said = pairs(found[3], _PAIR)
+            if said:
+                yield {"step": float(found[1]), **said, PLANNED: float(found[2])}
+
+
+DIALECT = TextDialect(
+    "modded-nanogpt", ("step:",), re.compile(_LINE.pattern.replace(r"(\S.*)", r".*loss:")), records
+)

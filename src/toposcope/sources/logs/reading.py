@@ -1,0 +1,301 @@
+"""Read a log whatever its dialect: runs with a step, a loss and what else they wrote."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+
+from toposcope.errors import SourceError, did_you_mean
+from toposcope.sources.blobs import Blob, Folder, open_location
+from toposcope.sources.logs.collect import PLANNED, RawRun, collected, parts, replaced
+from toposcope.sources.logs.dialect import TextDialect
+from toposcope.sources.logs.lines import head_of, is_text, lines
+from toposcope.sources.logs.registry import FILES, FOLDERS, TEXTS
+from toposcope.sources.logs.result import LoggedRun, RunLog
+from toposcope.sources.logs.tables import numeric
+from toposcope.sources.losses import ALIASES, chosen
+from toposcope.store.manifest import MANIFEST
+
+SURE = 50
+"""Lines of one dialect after which a text is taken to be in it."""
+LARGEST_STEP = 2.0**53
+"""Steps from here on are no whole numbers in float64."""
+LEAST_ROWS = 3
+"""Rows that a run of a table has on average: where there would be fewer, the rows are in no order."""
+
+
+def read_log(path: str | Path, *, rename: Mapping[str, str] | None = None) -> RunLog:
+    r"""Read the log of a training whatever wrote it: text, a table, or a logger's file or folder.
+
+    Text as Megatron-LM, transformers, nanoGPT, llm.c, modded-nanogpt, torchtitan, verl and OLMo print it, or
+    lines that name a step and a loss; CSV, parquet, JSON and JSONL; `trainer_state.json`; exports of W&B,
+    MLflow and TensorBoard; offline `.wandb` files, trackio's databases, and folders of TensorBoard or MLflow.
+    What stands around the numbers is skipped.
+
+    Parameters
+    ----------
+    path
+        A file or a folder, or an fsspec address. Text may be of any size; tables are held in memory.
+    rename
+        What columns are: {"nll": "loss"}. It counts more than what their names say.
+
+    Returns
+    -------
+    RunLog
+        Its `runs` hold a table each: `step`, `loss`, `heldout_loss`, `learning_rate` and the like as far as
+        they are known by name, other columns as they are written. Several runs in one file are cut where the
+        step falls back to the beginning.
+
+    Raises
+    ------
+    SourceError
+        When no dialect fits, no column is known as the step or as a loss, or the file is damaged.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> file = Path(tempfile.mkdtemp()) / "train.log"
+    >>> _ = file.write_text("lr = 1\nstep:1/9 train_loss:6.9\nstep:2/9 train_loss:6.1\nstep:2/9 val_loss:6.2")
+    >>> log = read_log(file)
+    >>> log.table.to_dict("list"), log.runs[0].planned_steps
+    ({'step': [1, 2], 'loss': [6.9, 6.1], 'heldout_loss': [nan, 6.2]}, 9)
+    >>> print(log.said)
+    read as modded-nanogpt: step from 'step', loss from 'train_loss', heldout_loss from 'val_loss'
+    """
+    dialect, raw = raw_log(path)
+    return log_of_runs(raw, str(path), dialect, rename or {})
+
+
+def is_log(path: str | Path) -> bool:
+    """Say whether a local path is a file, or a folder that a logger wrote; nothing of it is read."""
+    given = Path(path)
+    if not given.is_dir() or (given / MANIFEST).is_file():
+        return given.is_file()
+    place = open_location(str(path))
+    return isinstance(place, Folder) and any(dialect.matches(place) for dialect in FOLDERS)
+
+
+def raw_log(path: str | Path) -> tuple[str, Sequence[RawRun]]:
+    """Return the dialect of a log and its runs as they are written.
+
+    Raises
+    ------
+    SourceError
+        When no dialect fits, or the file is damaged.
+    """
+    place = open_location(str(path))
+    return _read_folder(place) if isinstance(place, Folder) else _read_file(place)
+
+
+def log_of_runs(
+    raw: Sequence[RawRun],
+    label: str,
+    dialect: str,
+    rename: Mapping[str, str],
+    *,
+    keep: Collection[str] = (),
+    strict: bool = True,
+) -> RunLog:
+    """Name the columns of raw runs, cut them where a run ends, and say what was done.
+
+    Columns in `keep` keep their names. Where the reader is not `strict`, a table without a step or a loss is
+    handed on: whoever reads it says what is missing.
+
+    Raises
+    ------
+    SourceError
+        When there is no row, a column to be renamed is absent, or a strict reader finds no step or no loss.
+    """
+    tables = [run.table for run in raw if len(run.table)]
+    if not tables:
+        raise SourceError(f"{label}: read as {dialect}, the table has no rows; is it a log?")
+    columns = list(dict.fromkeys(str(column) for table in tables for column in table))
+    taken = _taken(columns, rename, label, keep)
+    if strict:
+        _refuse_unknown(taken, columns, label)
+    stem = _stem(label)
+    texts = {one.name for one in TEXTS}
+    runs: list[LoggedRun] = []
+    notes: list[str] = [note for run in raw for note in run.notes]
+    lost = 0
+    for run in raw:
+        if len(run.table):
+            own, gone = _named(run.table, taken)
+            lost += gone
+            runs += _cut(own, run, run.name or stem, taken, notes, text=dialect in texts)
+    if lost:
+        notes.append(f"{lost} rows without a step left out")
+    if not runs:
+        raise SourceError(f"{label}: no row has both a step and a number; is {taken['step']!r} the step?")
+    return RunLog(label, dialect, tuple(_unique(runs)), taken, tuple(dict.fromkeys(notes)))
+
+
+def _taken(
+    columns: list[str], rename: Mapping[str, str], label: str, keep: Collection[str] = ()
+) -> dict[str, str]:
+    """Return meaning -> column: what `rename` says, then what the names say."""
+    for old in rename:
+        if old not in columns:
+            has = f"it has {', '.join(columns)[:120]}{did_you_mean(old, columns)}"
+            raise SourceError(f"{label}: --rename {old}=...: no such column; {has}")
+    given = {new: old for old, new in rename.items()}
+    free = [
+        column
+        for column in columns
+        if column not in rename and not (column in keep and column not in ALIASES)
+    ]
+    taken = {known: str(column) for known, column in chosen(free).items()}
+    return {**taken, **given}
+
+
+def _refuse_unknown(taken: Mapping[str, str], columns: Sequence[str], label: str) -> None:
+    """Raise SourceError where no column is the step, or none is a loss."""
+    for wanted in (("step",), ("loss", "heldout_loss")):
+        if not any(name in taken for name in wanted):
+            raise SourceError(
+                f"{label}: has no column for {' or '.join(wanted)} among "
+                f"{', '.join(sorted(columns))[:120]}; say which it is with --rename THEIRS={wanted[0]}"
+            )
+
+
+def _named(table: pd.DataFrame, taken: Mapping[str, str]) -> tuple[pd.DataFrame, int]:
+    """Return the rows that have a step under canonical names, and how many have none."""
+    new = {old: known for known, old in taken.items()}
+    clash = [str(c) for c in table if str(c) in taken and new.get(str(c)) != str(c)]
+    own = numeric(table.rename(columns=str).drop(columns=clash).rename(columns=new))
+    if "step" not in taken:
+        return own, 0
+    if "step" not in own:
+        return own.iloc[:0], len(own)
+    step = pd.to_numeric(own["step"], errors="coerce").to_numpy(float, na_value=np.nan)
+    good = np.isfinite(step) & (step >= 0) & (step < LARGEST_STEP)
+    own = own[good].reset_index(drop=True)
+    step = step[good]
+    own["step"] = step.astype(np.int64) if (step == np.floor(step)).all() else step
+    return own, int((~good).sum())
+
+
+def _cut(
+    table: pd.DataFrame, run: RawRun, name: str, taken: Mapping[str, str], notes: list[str], *, text: bool
+) -> list[LoggedRun]:
+    """Return the runs of a table: cut where the step falls to the beginning, records of a step put together."""
+    if not len(table):
+        return []
+    alone = "run" not in table and "step" in table
+    which = parts(table["step"].to_numpy(float)) if alone else np.zeros(len(table), int)
+    count = int(which.max()) + 1
+    if not text and count > max(1, len(table) // LEAST_ROWS):  # rows in no order are one run
+        which, count = np.zeros(len(table), int), 1
+    if count > 1:
+        notes.append(f"{name}: cut into {count} runs where the step falls")
+    made: list[LoggedRun] = []
+    kept: list[pd.DataFrame] = []
+    for part in range(count):
+        own = table[which == part].reset_index(drop=True)
+        planned = run.planned
+        if PLANNED in own:
+            stated = own.pop(PLANNED).dropna()
+            planned = int(stated.iloc[-1]) if len(stated) and 0 < stated.iloc[-1] < LARGEST_STEP else planned
+        if alone:
+            own = _together(_without_replaced(own, name, notes) if text else own, taken, text=text)
+        if any(own.equals(earlier) for earlier in kept):
+            notes.append(f"{name}: run {part + 1} is an earlier one once more, left out")
+            continue
+        kept.append(own)
+        own = own.loc[:, own.notna().any() | own.columns.isin(["step", "loss"])]
+        front = [c for c in ("run", *taken) if c in own]
+        own = own[[*dict.fromkeys(front), *(c for c in own if c not in front)]]
+        made.append(LoggedRun(name if count == 1 else f"{name}-{part + 1}", own, planned))
+    return [replace(made[0], name=name)] if len(made) == 1 else made
+
+
+def _without_replaced(table: pd.DataFrame, name: str, notes: list[str]) -> pd.DataFrame:
+    """Leave out what a restart from an earlier checkpoint trained again."""
+    step = table["step"].to_numpy(float)
+    trained = table["loss"].notna().to_numpy() if "loss" in table else np.ones(len(table), bool)
+    falls = np.flatnonzero(np.diff(step[trained]) < 0)
+    if not len(falls) or len(falls) > len(table) // 10:  # rows in no order, or repeated ones
+        return table
+    gone = replaced(step, trained)
+    notes.append(f"{name}: goes back {len(falls)} times; {int(gone.sum())} rows trained again are left out")
+    return table[~gone].reset_index(drop=True)
+
+
+def _together(table: pd.DataFrame, taken: Mapping[str, str], *, text: bool) -> pd.DataFrame:
+    """Put together the records of a step, as of training and evaluation; of text the last one counts.
+
+    Rows of a table that contradict one another in what is known by name stay apart.
+    """
+    if table["step"].is_unique:
+        return table
+    grouped = table.groupby("step", sort=False)
+    known = [name for name in taken if name in table and name != "step"]
+    if not text and (grouped[known].nunique() > 1).to_numpy().any():
+        return table
+    if not text and not (table[known].isna().any(axis=1)).any():
+        return table  # the same row again: whoever reads it says so
+    return grouped.last().reset_index()[list(table.columns)]
+
+
+def _unique(runs: list[LoggedRun]) -> list[LoggedRun]:
+    """Give runs of one name numbers."""
+    seen: dict[str, int] = {}
+    made = []
+    for run in runs:
+        seen[run.name] = seen.get(run.name, 0) + 1
+        name = run.name if seen[run.name] == 1 else f"{run.name}-{seen[run.name]}"
+        made.append(LoggedRun(name, run.table, run.planned_steps))
+    return made
+
+
+def _stem(label: str) -> str:
+    """Return the name of a log's run: its file's, its folder's where the file's says nothing."""
+    if label == "source" or ("/" not in label.rstrip("/") and "." not in label):
+        return label.rstrip("/") or "run"
+    path = label.rstrip("/").rsplit("/", 1)[-1].removesuffix(".gz")
+    return (path.rsplit(".", 1)[0] if "." in path else path) or "run"
+
+
+def _read_folder(folder: Folder) -> tuple[str, Sequence[RawRun]]:
+    for dialect in FOLDERS:
+        if dialect.matches(folder):
+            return dialect.name, dialect.read(folder)
+    known = ", ".join(one.name for one in FOLDERS)
+    raise SourceError(
+        f"{folder.label}: is a folder without a log of a known kind ({known}); name the log inside it"
+    )
+
+
+def _read_file(blob: Blob) -> tuple[str, Sequence[RawRun]]:
+    name, head = blob.label.rsplit("/", 1)[-1].lower(), head_of(blob)
+    if blob.size == 0:
+        raise SourceError(f"{blob.label}: is empty; give the log of a training")
+    for kind in FILES:
+        if kind.matches(name, head):
+            return kind.name, kind.read(blob)
+    text = _dialect_of(blob) if is_text(head) else None
+    if text is None:
+        known = ", ".join(dict.fromkeys([*(one.name for one in TEXTS), *(one.name for one in FILES)]))
+        raise SourceError(
+            f"{blob.label}: neither a store nor a log of a known kind; no line names a step and a loss "
+            f"(known are {known})"
+        )
+    return text.name, [RawRun("", collected(text.records(lines(blob)), blob.label))]
+
+
+def _dialect_of(blob: Blob) -> TextDialect | None:
+    """Return the dialect that most lines of a text speak; None where no line speaks any."""
+    counts = dict.fromkeys(range(len(TEXTS)), 0)
+    for line in lines(blob):
+        for place, dialect in enumerate(TEXTS):
+            if dialect.speaks(line):
+                counts[place] += 1
+                if counts[place] >= SURE:
+                    return dialect
+                break
+    best = max(counts, key=lambda place: counts[place])
+    return TEXTS[best] if counts[best] else None

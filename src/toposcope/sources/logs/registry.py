@@ -1,0 +1,45 @@
+"""The table of dialects: what logs are known, the most particular first."""
+
+from __future__ import annotations
+
+from toposcope.sources.logs import (
+    folders,
+    json_files,
+    json_text,
+    llmc,
+    megatron,
+    modded_nanogpt,
+    nanogpt_log,
+    olmo_log,
+    plain_text,
+    tables,
+    torchtitan,
+    trackio_file,
+    transformers_log,
+    verl,
+    wandb_file,
+)
+from toposcope.sources.logs.dialect import FileDialect, FolderDialect, TextDialect
+
+TEXTS: tuple[TextDialect, ...] = (
+    modded_nanogpt.DIALECT,
+    megatron.DIALECT,
+    transformers_log.DIALECT,
+    nanogpt_log.DIALECT,
+    llmc.DIALECT,
+    torchtitan.DIALECT,
+    verl.DIALECT,
+    olmo_log.DIALECT,
+    json_text.DIALECT,
+    plain_text.DIALECT,
+)
+FILES: tuple[FileDialect, ...] = (
+    folders.EVENT_FILE,
+    wandb_file.DIALECT,
+    trackio_file.DIALECT,
+    tables.PARQUET,
+    tables.CSV,
+    json_files.JSONL,
+    json_files.JSON,
+)
+FOLDERS: tuple[FolderDialect, ...] = (folders.TENSORBOARD, folders.MLFLOW, folders.WANDB_FOLDER)

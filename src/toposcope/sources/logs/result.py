@@ -1,0 +1,119 @@
+"""What was read of a log: its runs as tables, and what was taken as step and loss."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pandas as pd
+
+from toposcope.tabular import Tables, answered
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+    from toposcope.repeats import AuditFinding
+
+_TABLES = ("table", "parquet")
+_SAID = ("step", "loss", "heldout_loss")
+_LISTED = 12
+"""Runs that are printed."""
+
+
+@dataclass(frozen=True, slots=True)
+class LoggedRun:
+    """A run of a log: its name, its rows under canonical names, and how many steps it says it plans."""
+
+    name: str
+    table: pd.DataFrame
+    planned_steps: int | None = None
+
+
+@dataclass(frozen=True)
+class RunLog:
+    """What `read_log` read: `runs` with a table each, the dialect, and what was taken as step and loss.
+
+    `path` is what was read, `dialect` how it is written, `taken` maps meanings to the columns that were taken
+    for them, and `notes` say what was cut, replaced or left out.
+    """
+
+    path: str
+    dialect: str
+    runs: tuple[LoggedRun, ...]
+    taken: Mapping[str, str]
+    notes: tuple[str, ...] = ()
+
+    @property
+    def said(self) -> str:
+        """What was read and what was taken as step and loss, in one line."""
+        words = [f"{known} from {column!r}" for known, column in self.taken.items() if known in _SAID]
+        count = f", {len(self.runs)} runs" if len(self.runs) > 1 else ""
+        return "; ".join([f"read as {self.dialect}{count}: {', '.join(words)}", *self.notes])
+
+    @property
+    def plain(self) -> bool:
+        """Whether nothing needs to be said: a table whose columns have the canonical names."""
+        return self.dialect in _TABLES and not self.notes and all(k == c for k, c in self.taken.items())
+
+    @cached_property
+    def table(self) -> pd.DataFrame:
+        """All rows under canonical names; a column `run` in front where there are several runs."""
+        if len(self.runs) == 1:
+            return self.runs[0].table
+        made = []
+        for run in self.runs:
+            own = run.table.drop(columns="run", errors="ignore")
+            own.insert(0, "run", run.name)
+            made.append(own)
+        return pd.concat(made, ignore_index=True)
+
+    @property
+    def metrics(self) -> pd.DataFrame:
+        """The store's metrics of every run: run, step, loss and what else is known by name."""
+        from toposcope.sources.history import tidy
+
+        made = []
+        for run in self.runs:
+            groups = run.table.groupby("run", sort=False) if "run" in run.table else [(run.name, run.table)]
+            made += [tidy(own, str(name)) for name, own in groups]
+        return pd.concat(made, ignore_index=True)
+
+    @property
+    def tables(self) -> Tables:
+        """`table` under the name "log", and `metrics`."""
+        return Tables(log=lambda: self.table, metrics=lambda: self.metrics)
+
+    @property
+    def findings(self) -> tuple[AuditFinding, ...]:
+        """What was cut, replaced or left out."""
+        from toposcope.repeats import AuditFinding
+
+        return tuple(AuditFinding(self.path, None, "", note, fault="log") for note in self.notes)
+
+    def plot(self, ax: Axes | None = None) -> Axes:
+        """Draw the loss of every run, and return the axes."""
+        from toposcope.figures.loss_curves import draw_losses
+
+        metrics = self.metrics
+        runs = pd.DataFrame({"run": metrics["run"].unique(), "family": "", "parameters": 0})
+        return draw_losses(metrics, runs, ax)
+
+    def __repr__(self) -> str:
+        """Return what was read, then each run's last loss."""
+        ends = []
+        for name, own in self.metrics.groupby("run", sort=False):
+            seen = own[np.isfinite(own["loss"])]
+            last = (
+                f"loss {seen['loss'].iloc[-1]:.4g} at step {seen['step'].iloc[-1]}"
+                if len(seen)
+                else "no loss"
+            )
+            ends.append(f"{name}: {len(own)} steps, {last}")
+        more = [f"and {len(ends) - _LISTED} more runs"] if len(ends) > _LISTED else []
+        return "\n".join([self.said, *ends[:_LISTED], *more])
+
+    def _repr_html_(self) -> str:
+        return answered(repr(self))

@@ -1,0 +1,167 @@
+"""Tables of numbers: CSV and parquet files, and the exports of W&B, MLflow, TensorBoard and Lightning."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Sequence
+
+import numpy as np
+import pandas as pd
+
+from toposcope.errors import SourceError
+from toposcope.sources.blobs import Blob
+from toposcope.sources.logs.collect import RawRun, number
+from toposcope.sources.logs.dialect import FileDialect
+from toposcope.sources.logs.lines import whole_text
+from toposcope.sources.losses import meaning, plain, separated
+
+LARGEST = 1 << 30
+"""Bytes of the largest table that is read: it is held in memory."""
+_RANGE = ("__MIN", "__MAX")
+"""What W&B appends to a column's name for the range that a drawn point stands for."""
+_BETWEEN = " - "
+"""What stands between a run and its number in a column of W&B's exports."""
+COUNTER = "_step"
+"""W&B's own counter of records, which is the trainer's step only where the trainer says so."""
+_METRIC, _RUN = ("key", "metric", "metric_name"), ("run", "run_id", "run_uuid", "run_name")
+
+
+def parquet(blob: Blob) -> pd.DataFrame:
+    """Read one parquet file.
+
+    Raises
+    ------
+    SourceError
+        When it is none, or too large.
+    """
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    if blob.size > LARGEST:
+        raise SourceError(f"{blob.label}: {blob.size} bytes is too large for a table; keep fewer columns")
+    try:
+        return pq.read_table(io.BytesIO(blob.read(0, blob.size).tobytes())).to_pandas()
+    except (pa.ArrowException, OSError, ValueError, TypeError, KeyError) as error:
+        why = " ".join(str(error).split())[:80]
+        raise SourceError(f"{blob.label}: is not a sound parquet file ({why}); fetch it again") from error
+
+
+def csv(blob: Blob) -> pd.DataFrame:
+    """Read a file of separated columns: by commas, tabs or semicolons.
+
+    Raises
+    ------
+    SourceError
+        When it is no table.
+    """
+    text = whole_text(blob, LARGEST)
+    try:
+        return separated(text)
+    except (ValueError, OverflowError, RecursionError) as error:
+        why = " ".join(str(error).split())[:80]
+        raise SourceError(f"{blob.label}: is not a table ({why}); correct it") from error
+
+
+def runs_of_table(table: pd.DataFrame, name: str = "") -> Sequence[RawRun]:
+    """Return the runs of a table by the way that it was exported; `name` is the file's.
+
+    >>> wide = pd.DataFrame({"Step": [0, 1], "a - loss": [3.0, 2.0], "a - loss__MIN": [3.0, 2.0],
+    ...     "b - loss": [3.0, np.nan]})
+    >>> [(run.name, run.table["loss"].tolist()) for run in runs_of_table(wide)]
+    [('a', [3.0, 2.0]), ('b', [3.0])]
+    """
+    table = table.rename(columns=str)
+    table = table[[column for column in _names(table) if not column.startswith("Unnamed: ")]]
+    for ways in (_of_wandb, _of_mlflow):
+        if runs := ways(table):
+            return runs
+    table = _without_range(table)
+    names = {plain(column): column for column in table}
+    if set(names) == {"wall_time", "step", "value"}:  # TensorBoard's export of one curve
+        tag = name.partition("-tag-")[2] or "loss"
+        known = tag if meaning(tag) in ("loss", "heldout_loss") else "loss"
+        return [RawRun("", table.rename(columns={names["value"]: known}))]
+    return [RawRun("", table)]
+
+
+def _names(table: pd.DataFrame) -> list[str]:
+    return [str(column) for column in table]
+
+
+def _without_range(table: pd.DataFrame) -> pd.DataFrame:
+    """Leave out W&B's ranges of columns that are there themselves."""
+    ranges = [c for c in _names(table) if c.endswith(_RANGE) and c[: -len(_RANGE[0])] in table]
+    return table.drop(columns=ranges)
+
+
+def _of_wandb(table: pd.DataFrame) -> list[RawRun]:
+    """Return the runs of a chart's export: a column for each run and number; none where it is no such."""
+    table = _without_range(table)
+    parted = {column: column.rpartition(_BETWEEN) for column in _names(table) if _BETWEEN in column}
+    rest = [column for column in _names(table) if column not in parted]
+    if not parted or len(rest) != 1 or not all(run and key for run, _, key in parted.values()):
+        return []
+    x = rest[0]
+    made: dict[str, dict[str, pd.Series]] = {}
+    for column, (run, _, key) in parted.items():
+        made.setdefault(run, {})[key] = table[column]
+    axis = COUNTER if plain(x) == "step" else x
+    runs = []
+    for run, columns in made.items():
+        series = {axis: table[x]} | {k: v for k, v in columns.items() if k not in (axis, x)}
+        own = pd.DataFrame(series)
+        runs.append(RawRun(run, own[own.drop(columns=axis).notna().any(axis=1)].reset_index(drop=True)))
+    return runs
+
+
+def _of_mlflow(table: pd.DataFrame) -> list[RawRun]:
+    """Return the runs of a long table: a row for each run, step and number; none where it is no such."""
+    names = {plain(column): column for column in table}
+    key = next((names[one] for one in _METRIC if one in names), None)
+    run = next((names[one] for one in _RUN if one in names), None)
+    if key is None or "value" not in names or "step" not in names:
+        return []
+    step, value = names["step"], names["value"]
+    runs = []
+    known = pd.DataFrame({
+        "run": "" if run is None else table[run].astype(str), "step": table[step],
+        "key": table[key].astype(str), "value": pd.to_numeric(table[value], errors="coerce"),
+    })  # fmt: skip
+    for name, own in known.groupby("run", sort=False):
+        wide = own.pivot_table(index="step", columns="key", values="value", aggfunc="last", sort=False)
+        runs.append(RawRun(str(name), wide.reset_index().rename_axis(columns=None)))
+    return runs
+
+
+def numeric(table: pd.DataFrame) -> pd.DataFrame:
+    """Return a table whose columns of numbers are numbers, however large they are written."""
+    made = {}
+    for column in table:
+        given = table[column]
+        if given.dtype == object:
+            read = np.array([number(value) for value in given], float)
+            lost = (
+                np.isnan(read)
+                & given.notna().to_numpy()
+                & ~given.astype(str).str.lower().eq("nan").to_numpy()
+            )
+            made[column] = given if lost.any() else pd.Series(read, given.index)
+        else:
+            made[column] = given
+    return pd.DataFrame(made, index=table.index)
+
+
+def _stem(blob: Blob) -> str:
+    return blob.label.rsplit("/", 1)[-1].removesuffix(".gz").rsplit(".", 1)[0]
+
+
+def _is_csv(name: str, head: bytes) -> bool:
+    return name.removesuffix(".gz").endswith((".csv", ".tsv"))
+
+
+PARQUET = FileDialect(
+    "parquet",
+    lambda name, head: name.endswith(".parquet") or head.startswith(b"PAR1"),
+    lambda blob: runs_of_table(parquet(blob), _stem(blob)),
+)
+CSV = FileDialect("table", _is_csv, lambda blob: runs_of_table(csv(blob), _stem(blob)))
