@@ -250,7 +250,12 @@ def analysis_of(
         made = [
             study for one in sources for study in _studies(one, named, tuple(columns), read, rename or {})
         ]
-    studies = [replace(study, published=published, alarms=alarms or {}) for study in made]
+    studies = [
+        replace(
+            study, published=published, alarms=alarms or {}, places=_places(given), renamed=dict(rename or {})
+        )
+        for study in made
+    ]
     names = [study.subject.name for study in studies]
     if len(set(names)) < len(names):
         listed = ", ".join(str(one.path if isinstance(one, Store) else one) for one in given)
@@ -259,6 +264,13 @@ def analysis_of(
             f"{listed}: two hold the same kind of measurement, made otherwise{how}; report them apart"
         )
     return Analysis(tuple(studies))
+
+
+def _places(given: Sequence[Source]) -> tuple[str, ...]:
+    """Return what was read as a command names it; empty where any of it has no name."""
+    if any(isinstance(one, pd.DataFrame) for one in given):
+        return ()
+    return tuple(str(one.path if isinstance(one, Store) else one) for one in given)
 
 
 def _studies(
@@ -273,8 +285,10 @@ def _studies(
     store = source if isinstance(source, Store) else Store.open(source)
     features = store.features().drop(columns=["content_hash", "recipe_hash"])
     if features.empty:
-        path = store.path
-        raise InputError(f"{path} has no measured features; run: toposcope weights SERIES --out {path}")
+        raise InputError(
+            f"{store.path} has no measured features: nothing was measured into it yet, or all of it failed; "
+            "repeat the command that made it"
+        )
     metrics, runs, audit, declared = store.metrics(), store.runs(), store.audit(), store.catalogue()
     stated = dict(json.loads((store.path / "store.json").read_text()))
     return [

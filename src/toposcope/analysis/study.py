@@ -34,6 +34,7 @@ from toposcope.analysis.trends.verdicts import (
     default_columns,
     family_table,
 )
+from toposcope.commands import free_place, recommended
 from toposcope.probes.catalogue import DECLARED
 from toposcope.probes.weights.features import GRADIENT, PERSISTENCE, RIPS
 from toposcope.processes import begun
@@ -57,7 +58,9 @@ class Study:
     what correlations are taken with ("" where nothing can be), `further` are targets that were brought along.
     `wanted` holds the features that were asked for; empty: those of the model and of each role. `kept` is
     the folder of what was kept beside the rows: sampled surfaces; `published` are the rules of papers;
-    `alarms` says for each run which tests of a watch raised an alarm, and at which steps.
+    `alarms` says for each run which tests of a watch raised an alarm, and at which steps. `places` are the
+    stores or tables that were read and `renamed` their columns that were, as a command names them; empty for
+    tables in memory.
     """
 
     subject: Subject
@@ -77,6 +80,8 @@ class Study:
     published: PublishedRules = NOTHING
     alarms: Mapping[str, Sequence[tuple[str, float]]] = field(default_factory=dict)
     given: Mapping[str, pd.DataFrame] = field(default_factory=dict)
+    places: tuple[str, ...] = ()
+    renamed: Mapping[str, str] = field(default_factory=dict)
 
     def with_tables(self, **given: pd.DataFrame) -> Study:
         """Return the study with these tables in the place of computed ones."""
@@ -334,6 +339,12 @@ def problems_of(studies: Sequence[Study]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(line for study in studies for line in study.problems))
 
 
+def page_of(places: Sequence[str]) -> str:
+    """Return the command that writes the page of stores or tables."""
+    out = free_place(f"{Path(places[0]).with_suffix('')}-report") if places else "DIR"
+    return recommended("report", *(places or ("STORE",)), out=out)
+
+
 def why_nothing(study: Study) -> str:
     """Say why nothing could be computed, and what would help."""
     longest = study.series.values.groupby("run")["step"].count().max()
@@ -344,7 +355,7 @@ def why_nothing(study: Study) -> str:
     if longest < LEAST_LENGTH:
         return (
             f"the longest run has {longest} checkpoints, a test needs {LEAST_LENGTH}; add some, or read what "
-            "changed: toposcope report STORE --out DIR"
+            "changed: " + page_of(study.places)
         )
     return "no part asked for fits these runs; --part all tries every one"
 

@@ -22,17 +22,21 @@ MOST = 15
 
 @dataclass(frozen=True, slots=True)
 class Said:
-    """An answer in words: one line to act on, what it rests on, how far it reaches, and more beside it."""
+    """An answer in words: one line to act on, what it rests on, how far it reaches, more beside it.
+
+    `next` is a command to go on with, and what it is for: whoever prints it leaves its line whole.
+    """
 
     act: str
     ground: str
     limits: str
     more: str
+    next: str = ""
 
     @property
     def text(self) -> str:
         """The whole answer as one paragraph."""
-        return " ".join(part for part in (self.act, self.ground, self.limits, self.more) if part)
+        return " ".join(part for part in (self.act, self.ground, self.limits, self.more, self.next) if part)
 
 
 def said(findings: Findings, finding: Finding) -> Said:
@@ -49,7 +53,7 @@ def said(findings: Findings, finding: Finding) -> Said:
     for _ in template.root_render_func(context):  # running it is what finds the blocks of its parents
         pass
     parts = {name: "".join(found[0](context)) for name, found in context.blocks.items()}
-    return Said(*(_tidy(parts.get(name, "")) for name in ("act", "ground", "limits", "more")))
+    return Said(*(_tidy(parts.get(name, "")) for name in ("act", "ground", "limits", "more", "next")))
 
 
 def headline(findings: Findings) -> str:
@@ -84,7 +88,9 @@ def as_text(findings: Findings, *, width: int = WIDTH) -> str:
     for mark, shorter in _SHORTER:
         if len(_lines(lead.act, parts, width)) > MOST and mark in parts:
             parts[mark] = shorter(parts[mark])
-    return "\n".join(_lines(lead.act, parts, width))
+    on = findings.get("on")
+    further = lead.next if on is None or last[0] != "on" else said(findings, on).next
+    return "\n".join([*_lines(lead.act, parts, width), *([f"{'Next:':<10}{further}"] if further else [])])
 
 
 def _without_brackets(text: str) -> str:
