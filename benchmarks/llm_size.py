@@ -157,7 +157,7 @@ def measure(series: Path, store: Path, features: str, jobs: int) -> dict[str, ob
             time.sleep(0.05)
         _, status, used = ended
         heard.seek(0)
-        announced = next((text for text in heard if "expecting about" in text), "").strip()
+        announced = next((text for text in heard if "expecting" in text), "").strip()
     from toposcope.store import Store
 
     rows = Store.open(store).features()

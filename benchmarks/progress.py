@@ -52,7 +52,7 @@ def heard(line: list[str]) -> tuple[list[Said], float, float]:
     for text in process.stderr:
         match = LINE.match(text.strip())
         if match is None:
-            start = time.monotonic() if "expecting about" in text else start
+            start = time.monotonic() if "expecting" in text else start
             continue
         left = LEFT.search(match["rest"])
         said.append(

@@ -1,14 +1,26 @@
 """Progress without a terminal is plain lines, and silence for what is quick."""
 
-import itertools
 import sys
 import time
 
-import numpy as np
 import pytest
 
 from toposcope import progress as shown
-from toposcope.progress import Outlook, Progress, busy, track
+from toposcope.progress import Outlook, Progress, busy, parts_heard_by, track
+
+
+class Clock:
+    """A clock that the test sets."""
+
+    now = 0.0
+
+
+@pytest.fixture
+def clock(monkeypatch):
+    made = Clock()
+    monkeypatch.setattr(shown.time, "monotonic", lambda: float(made.now))
+    monkeypatch.setattr(shown.threading.Thread, "start", lambda self: None)
+    return made
 
 
 def test_quick_work_says_nothing(capsys):
@@ -16,117 +28,105 @@ def test_quick_work_says_nothing(capsys):
     assert capsys.readouterr().err == ""
 
 
-def test_slow_work_says_how_far_it_is(capsys, monkeypatch):
-    clock = iter(range(0, 1000, 11))
-    monkeypatch.setattr(shown.time, "monotonic", lambda: float(next(clock)))
+def test_slow_work_says_how_far_it_is(capsys, clock):
     with Progress("measuring", 3) as progress:
+        clock.now = 11
         progress.advance(note="a")
+        clock.now = 22
         progress.advance(failed=True)
     lines = capsys.readouterr().err.splitlines()
     assert lines[0].startswith("measuring: 1/3")
-    assert "s left" in lines[0]
+    assert "22 s left" in lines[0]
     assert "(1 failed)" in lines[-1]
 
 
-def test_quiet_is_silent_whatever_it_takes(capsys, monkeypatch):
-    clock = iter(range(0, 1000, 60))
-    monkeypatch.setattr(shown.time, "monotonic", lambda: float(next(clock)))
+def test_quiet_is_silent_whatever_it_takes(capsys, clock):
     with Progress("measuring", 2, quiet=True) as progress:
+        clock.now = 60
         progress.advance()
     assert capsys.readouterr().err == ""
 
 
-def test_weighed_progress_moves_between_two_counts(capsys, monkeypatch):
-    now = [0.0]
-    monkeypatch.setattr(shown.time, "monotonic", lambda: now[0])
-    monkeypatch.setattr(shown.threading.Thread, "start", lambda self: None)
-    with Progress("measuring", 4, weighed=True) as progress:
-        progress.expect(Outlook(0.0, 400.0))
-        assert progress.standing() == (0.0, 400.0)
-        now[0] = 100.0
-        assert progress.standing() == (0.25, 300.0)
+def test_what_is_shown_is_what_was_counted(clock, capsys):
+    """While the first unit compiles for minutes nothing is done, and no time is promised."""
+    with Progress("measuring", 20) as progress:
+        progress.expect(Outlook(20.0, under_way=2.0, known=False))
+        for clock.now in range(1, 660):
+            assert progress.left() is None
+            progress.advance(0)
+        lines = capsys.readouterr().err.splitlines()
+        assert len(lines) > 60
+        assert all(line.startswith("measuring: 0/20 units") for line in lines)
+        assert not any("%" in line or " left," in line or line.endswith(" left") for line in lines)
+        assert "11 min so far" in lines[-1]
+
+
+def test_the_time_left_is_withheld_while_a_unit_is_late(clock):
+    with Progress("measuring", 10, quiet=True) as progress:
+        progress.expect(Outlook(90.0, under_way=10.0))
+        clock.now = 5.0
+        assert progress.left() == 85.0
+        clock.now = 15.0
+        assert progress.left() == 80.0  # what comes after the unit that is late
+        clock.now = 21.0
+        assert progress.left() is None
         progress.advance()
-        assert capsys.readouterr().err == "measuring: 25%, 1/4 units, 5 min left\n"
-        now[0] = 1000.0  # a unit that takes longer than everything was to take
-        share, left = progress.standing()
-        assert 0.8 <= share < 1.0
-        assert left == 250.0
-        now[0] = 2000.0
-        assert share < progress.standing()[0] < 1.0
+        progress.expect(Outlook(160.0, under_way=20.0))
+        assert progress.left() == 160.0
 
 
-def test_the_share_goes_no_further_than_what_is_under_way(capsys, monkeypatch):
-    """While the first unit compiles for minutes the bar stays within that unit, and no time is promised."""
-    now = [0.0]
-    monkeypatch.setattr(shown.time, "monotonic", lambda: now[0])
-    monkeypatch.setattr(shown.threading.Thread, "start", lambda self: None)
-    with Progress("measuring", 520, weighed=True) as progress:
-        progress.expect(Outlook(0.0, 20.0, under_way=2.0, known=False))
-        shares = []
-        for now[0] in range(1, 300):
-            share, left = progress.standing()
-            shares.append(share)
-            assert left is None
-        assert shares[0] == 0.05
-        assert all(after >= before for before, after in itertools.pairwise(shares))
-        assert shares[-1] <= 0.1
+def test_a_plain_count_promises_nothing_while_it_is_late(clock):
+    with Progress("measuring", 4, quiet=True) as progress:
+        clock.now = 10.0
+        progress.advance()
+        assert progress.left() == 30.0
+        clock.now = 31.0
+        assert progress.left() is None
+
+
+@pytest.mark.parametrize(("seconds", "each"), [(100.0, "2 min each"), (20.0, "20 s each"), (2.0, "0.5/s")])
+def test_slow_counts_have_seconds_each(clock, capsys, seconds, each):
+    with Progress("auditing", 8) as progress:
+        for clock.now in [seconds * (1 + count) for count in range(8)]:
+            progress.advance()
+    lines = capsys.readouterr().err.splitlines()
+    assert each in lines[0]
+    assert not any("0.0/s" in line for line in lines)
+    assert lines[-1].startswith("auditing: 8/8, in ")
+
+
+def test_a_unit_says_how_far_it_is(clock, capsys):
+    with Progress("measuring", 2) as progress:
+        progress.expect(Outlook(100.0, known=False))
+
+        def hear(label, done, total):
+            progress.inside(f"{label} {done}/{total}")
+
+        with parts_heard_by(hear):
+            inner = Progress("tiles", 4, quiet=True)
+            for _ in range(3):
+                inner.advance()
+        clock.now = 11.0
         progress.advance(0)
-        assert capsys.readouterr().err == "measuring: 10%, 0/520 units, time left not known yet\n"
-        progress.expect(Outlook(200.0, 2000.0, under_way=200.0))
-        assert progress.standing() == (pytest.approx(200.0 / 2200.0, rel=0.11), 2000.0)
+        assert capsys.readouterr().err.rstrip().endswith("; tiles 3/4")
+        clock.now = 22.0
+        progress.advance()
+        assert "tiles" not in capsys.readouterr().err
 
 
-def test_a_late_unit_moves_what_comes_after_it(monkeypatch):
-    now = [0.0]
-    monkeypatch.setattr(shown.time, "monotonic", lambda: now[0])
-    with Progress("measuring", 10, quiet=True, weighed=True) as progress:
-        progress.expect(Outlook(10.0, 90.0, under_way=10.0))
-        now[0] = 5.0
-        assert progress.standing() == (0.15, 85.0)
-        now[0] = 40.0  # the rest, and a quarter of how late it is
-        share, left = progress.standing()
-        assert 0.19 < share < 0.2
-        assert left == 90.0
+def test_a_progress_outside_is_not_a_part_of_its_own(clock):
+    heard = []
+    outer = Progress("measuring", 2, quiet=True)
+    with parts_heard_by(lambda *said: heard.append(said)):
+        outer.advance()
+        list(track("ab", "reading", quiet=True))
+    assert heard == [("reading", 1, 2), ("reading", 2, 2)]
 
 
-def test_the_share_never_falls_and_never_stands_still(monkeypatch):
-    """Whatever is learnt about the rest; without units that take longer it is the true share."""
-    now = [0.0]
-    monkeypatch.setattr(shown.time, "monotonic", lambda: now[0])
-    generator = np.random.default_rng(0)
-    for _ in range(50):
-        now[0] = 0.0
-        with Progress("measuring", 4, quiet=True, weighed=True) as progress:
-            shares = []
-            for _ in range(20):
-                left = float(generator.lognormal(4.0, 1.5))
-                progress.expect(Outlook(now[0], left, under_way=left * float(generator.uniform())))
-                shares.append(progress.standing()[0])
-                now[0] += float(generator.exponential(5.0))
-                shares.append(progress.standing()[0])
-        assert all(0.0 <= share < 1.0 for share in shares)
-        assert all(after > before for before, after in zip(shares[::2], shares[1::2], strict=True))
-        assert all(after >= before for before, after in itertools.pairwise(shares))
-
-
-def test_an_estimate_that_grows_leaves_the_share_where_it_was(monkeypatch):
-    now = [80.0]
-    monkeypatch.setattr(shown.time, "monotonic", lambda: now[0])
-    with Progress("measuring", 4, quiet=True, weighed=True) as progress:
-        progress.expect(Outlook(80.0, 20.0))
-        assert progress.standing() == (0.8, 20.0)
-        progress.expect(Outlook(80.0, 40.0))
-        assert progress.standing() == (0.8, 40.0)
-        now[0] = 100.0
-        assert progress.standing() == (pytest.approx(100 / 120), 20.0)
-        progress.expect(Outlook(119.0, 1.0))
-        assert progress.standing() == (pytest.approx(119 / 120), 1.0)
-
-
-def test_a_weighed_progress_without_work_is_done():
-    with Progress("measuring", 0, quiet=True, weighed=True) as progress:
-        progress.expect(Outlook(0.0, 0.0))
-        assert progress.standing() == (1.0, 0.0)
+def test_a_progress_without_work_is_done(clock):
+    with Progress("measuring", 0, quiet=True) as progress:
+        progress.expect(Outlook(0.0))
+        assert progress.left() == 0.0
 
 
 def test_compiling_is_not_counted(capsys, monkeypatch):

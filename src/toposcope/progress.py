@@ -1,14 +1,18 @@
-"""Progress on anything that takes more than a moment: a bar on a terminal, plain lines without one."""
+"""Progress on anything that takes more than a moment: a bar on a terminal, plain lines without one.
+
+What is shown is what was counted. A time left stands beside it only while it is known: not before enough was
+measured, and not while the unit under way takes much longer than it was expected to.
+"""
 
 from __future__ import annotations
 
 import bisect
-import math
 import sys
 import threading
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Any, Self, TypeVar
 
@@ -16,55 +20,62 @@ T = TypeVar("T")
 
 _PLAIN_EVERY_SECONDS = 10.0
 _SHOW_AFTER_SECONDS = 2.0
-_OVERRUN = 0.25
-"""Time left of what should be over, in units of the time that has passed since the last count."""
-_STRAIGHT = 0.8
-"""Up to which share of its expected time the work under way is taken to go on evenly; then ever slower."""
-_CREEP = 4.0
-"""How many times the time left a share that is ahead of the true one takes for its rest, or rather more."""
-_NEARLY = 0.99
-"""The most that is said of work that goes on."""
+_LATE = 2.0
+"""How many times its expected time a unit may take until the time left is no longer said: estimates before a
+unit of its kind has ended are good to a factor of three, later ones to less than two."""
+_SLOW = 0.1
+"""Counts a second below which seconds for each are said: 0.0/s says nothing."""
+
+Hear = Callable[[str, int, "int | None"], object]
+_hears: ContextVar[Hear | None] = ContextVar("hears", default=None)
+
+
+@contextmanager
+def parts_heard_by(hear: Hear) -> Iterator[None]:
+    """Let `hear` know label, count and total of every `Progress` inside, one that is quiet, too.
+
+    >>> with parts_heard_by(lambda *said: print(said)):
+    ...     done = list(track("ab", "reading", quiet=True))
+    ('reading', 1, 2)
+    ('reading', 2, 2)
+    """
+    token = _hears.set(hear)
+    try:
+        yield
+    finally:
+        _hears.reset(token)
 
 
 @dataclass(frozen=True, slots=True)
 class Outlook:
-    """Seconds that the finished work took and that the rest will take, as of now.
+    """Seconds that the rest of the work will take, as of now.
 
     Of the rest, `under_way` is what the next counts stand for at most: all of it when not given. `known`
     says whether any of this was measured; the time left is withheld otherwise.
     """
 
-    done: float
     left: float
     under_way: float | None = None
     known: bool = True
 
-    def after(self, since: float) -> tuple[float, float]:
-        """Return the share done and the seconds left when nothing was counted for so many seconds."""
-        if self.left <= 0:
-            return 1.0, 0.0
-        under_way = max(1e-9, self.left if self.under_way is None else min(self.under_way, self.left))
-        moved = under_way * _eased(since / under_way)
-        rest = self.left - under_way + max(under_way - since, _OVERRUN * since)
-        return (self.done + moved) / (self.done + self.left), rest
-
-
-def _eased(share: float) -> float:
-    """Return how far something is that has had `share` of its expected time: it is never over by itself."""
-    late = (share - _STRAIGHT) / (1.0 - _STRAIGHT)
-    return share if late < 0 else 1.0 - (1.0 - _STRAIGHT) * math.exp(-late)
+    def after(self, since: float) -> float | None:
+        """Return the seconds left when nothing was counted for so many seconds; None where not known."""
+        under_way = self.left if self.under_way is None else min(self.under_way, self.left)
+        if not self.known or since > _LATE * max(under_way, 1.0):
+            return None
+        return self.left - min(since, under_way)
 
 
 class Progress:
     """A counter that shows itself on standard error.
 
-    On a terminal it is a live bar with rate and remaining time; elsewhere it prints a plain line at
-    most every ten seconds, and nothing at all when the work ends within two.
+    On a terminal it is a live bar; elsewhere it prints a plain line at most every ten seconds, also while
+    nothing is counted, and nothing at all when the work ends within two.
 
-    `weighed` work goes by seconds rather than by counts: both go on between two counts, from the `Outlook`
-    that `expect` was last told. Work that `warms_up` (compiles, say) is timed over the later half of the
-    time since its first count, and the time left is withheld until a fiftieth of the work has been seen.
-    Where counts differ in cost, `work` is what all of them weigh together.
+    Work whose units differ in cost tells its own `Outlook` by `expect`: the time left is that. Work that
+    `warms_up` (compiles, say) is timed over the later half of the time since its first count, and the time
+    left is withheld until a fiftieth of the work has been seen. Where counts differ in cost, `work` is what
+    all of them weigh together.
     """
 
     def __init__(
@@ -73,7 +84,6 @@ class Progress:
         total: int | None = None,
         *,
         quiet: bool = False,
-        weighed: bool = False,
         warms_up: bool = False,
         work: float | None = None,
     ) -> None:
@@ -82,72 +92,25 @@ class Progress:
         self.done = 0
         self.failed = 0
         self._quiet = quiet
-        self._weighed = weighed
         self._warms_up = warms_up
         self._work = float(total or 0) if work is None else work
         self._worked = 0.0
         self._passed: list[tuple[float, float]] = []
-        self._start = self._last = time.monotonic()
+        self._start = self._last = self._counted_at = time.monotonic()
         self._bar: tuple[Any, Any] | None = None
         self._expected: tuple[Outlook, float] | None = None
-        self._shown = (0.0, self._start)
-        self._showing = threading.Lock()
+        self._inside = ""
         self._note = ""
+        self._hear = _hears.get()
         self._over = threading.Event()
 
     def __enter__(self) -> Self:
-        if not self._quiet and sys.stderr.isatty():
-            self._bar = _terminal_bar(self.label, self.total, self._weighed or self._warms_up)
+        if self._quiet:
+            return self
+        if sys.stderr.isatty():
+            self._bar = _terminal_bar(self.label, self.total)
+        threading.Thread(target=self._go_on, daemon=True).start()
         return self
-
-    def expect(self, outlook: Outlook) -> None:
-        """Say how much of the work is done and what the rest will take.
-
-        From the first call on, the share done and the time left are read off this rather than off the
-        count, and a plain line comes every ten seconds, whether or not a unit ends.
-        """
-        first = self._expected is None
-        self._expected = (outlook, time.monotonic())
-        if first and not self._quiet:
-            threading.Thread(target=self._go_on, daemon=True).start()
-
-    def standing(self) -> tuple[float, float | None] | None:
-        """Return the share done (0 to 1) and the seconds left, between counts too; None without `expect`.
-
-        Time that passes moves both, the share within what is under way only, and it never falls. What is
-        under way and takes longer than was expected has a quarter of the time left that has passed since the
-        last count. The seconds are None as long as nothing is known of them.
-        """
-        if self._expected is None:
-            return None
-        now = time.monotonic()
-        outlook, at = self._expected
-        share, left = outlook.after(now - at)
-        known = left if outlook.known else None
-        return self._onwards(share, known, now), known
-
-    def _onwards(self, share: float, left: float | None, now: float) -> float:
-        """Return the share to show: never less than before.
-
-        Where the work has turned out longer than was expected, the share shown is ahead of the true one.
-        It then creeps through its rest until both meet.
-        """
-        with self._showing:
-            before, then = self._shown
-            if share < before:
-                share = before
-                if left is not None:
-                    share += (1.0 - before) * (now - then) / (_CREEP * left + now - then)
-            self._shown = (share, now)
-            return share
-
-    def _go_on(self) -> None:
-        while not self._over.wait(_PLAIN_EVERY_SECONDS if self._bar is None else 1.0):
-            if self._bar is not None:
-                self._move_bar()
-            elif time.monotonic() - self._last > _PLAIN_EVERY_SECONDS:
-                self._last = time.monotonic()
-                self._line(self._note)
 
     def __exit__(self, *_: object) -> None:
         self._over.set()
@@ -156,26 +119,49 @@ class Progress:
         elif not self._quiet and time.monotonic() - self._start > _SHOW_AFTER_SECONDS:
             self._line()
 
+    def expect(self, outlook: Outlook) -> None:
+        """Say what the rest of the work will take; the time left is read off this from now on."""
+        self._expected = (outlook, time.monotonic())
+
+    def inside(self, part: str) -> None:
+        """Say how far the unit is that is under way: "" where that is not known."""
+        self._inside = part
+
     def advance(self, n: int = 1, *, note: str = "", failed: bool = False, weight: float = 1.0) -> None:
         """Count `n` more units done, each of a `weight` in the work, `note` shown beside the bar."""
         self.done += n
         self._worked += n * weight
+        self._inside = "" if n else self._inside
+        self._counted_at = time.monotonic()
         if self._warms_up:
-            self._passed.append((time.monotonic(), self._worked))
+            self._passed.append((self._counted_at, self._worked))
         self.failed += n if failed else 0
+        self._note = note
+        if self._hear is not None:
+            self._hear(self.label, self.done, self.total)
         if self._bar is not None:
-            bar, task = self._bar
-            if self._warms_up:
-                bar.update(task, completed=self._worked / (self._work or 1.0) * (self.total or 0))
-                bar.update(task, note=f"{self._counted()}{self._time_left()} {note}")
-            elif self._expected is None:
-                bar.update(task, advance=n, note=note + self._failures())
-            else:
-                self._note = note
+            self._move_bar()
+        else:
+            self._line_when_due()
+
+    def left(self) -> float | None:
+        """Return the seconds left; None where they are not known."""
+        now = time.monotonic()
+        if self._expected is not None:
+            outlook, at = self._expected
+            return outlook.after(now - at)
+        rate = self._rate()
+        if not self.total or self.done >= self.total or rate <= 0:
+            return None
+        each = self._worked / max(self.done, 1) / rate
+        return Outlook((self._work - self._worked) / rate, under_way=each).after(now - self._counted_at)
+
+    def _go_on(self) -> None:
+        while not self._over.wait(_PLAIN_EVERY_SECONDS if self._bar is None else 1.0):
+            if self._bar is not None:
                 self._move_bar()
-        elif not self._quiet and time.monotonic() - self._last > _PLAIN_EVERY_SECONDS:
-            self._last = time.monotonic()
-            self._line(note)
+            else:
+                self._line_when_due()
 
     def _rate(self) -> float:
         """Return the work done in a second; 0 when not known.
@@ -183,7 +169,7 @@ class Progress:
         Of work that warms up, over the later half of the time since the first count.
         """
         if not self._warms_up:
-            seconds = time.monotonic() - self._start
+            seconds = self._counted_at - self._start
             return self._worked / seconds if seconds > 0 else 0.0
         if len(self._passed) < 2:
             return 0.0
@@ -194,45 +180,40 @@ class Progress:
         then, before = self._passed[max(at, 0)]
         return (done - before) / (now - then) if now > then else 0.0
 
-    def _time_left(self) -> str:
-        """Return the time left in words, nothing at the end or where it is not known."""
-        rate = self._rate()
-        if not self.total or self.done >= self.total or rate <= 0:
-            return ""
-        return f", {duration((self._work - self._worked) / rate)} left"
+    def _text(self) -> str:
+        """Return what is counted, how fast, how long it takes, and what is under way."""
+        return f"{self._counted()}{self._timing()}{f'; {self._inside}' if self._inside else ''} {self._note}"
+
+    def _timing(self) -> str:
+        """Return the pace and the time left in words, or the time so far where that is not known."""
+        passed = duration(time.monotonic() - self._start)
+        if self.done == self.total:
+            return f", in {passed}"
+        left = self.left()
+        rest = f", {duration(left)} left" if left is not None else f", {passed} so far"
+        if self._expected is not None:
+            return rest if left is not None else f"{rest}, time left not known"
+        rate = self._rate() if self._work == (self.total or 0) else 0.0
+        speed = f", {rate:.1f}/s" if rate >= _SLOW else f", {duration(1 / rate)} each" if rate > 0 else ""
+        return speed + rest
 
     def _counted(self) -> str:
         of = f"/{self.total}" if self.total else ""
-        return f"{self.done}{of}{self._failures()}"
+        units = " units" if self._expected is not None else ""
+        return f"{self.done}{of}{units}" + (f" ({self.failed} failed)" if self.failed else "")
 
     def _move_bar(self) -> None:
-        """Put the bar at the share of the work, and the time left beside the count."""
-        standing = self.standing()
-        if self._bar is None or standing is None:
-            return
+        assert self._bar is not None
         bar, task = self._bar
-        left = "" if self.done == self.total else f", {_left(standing[1])}"
-        note = f"{self._counted()}{left} {self._note}".rstrip()
-        bar.update(task, completed=standing[0] * (self.total or 0), note=note)
+        bar.update(task, completed=self.done, note=self._text().rstrip())
 
-    def _failures(self) -> str:
-        return f" ({self.failed} failed)" if self.failed else ""
+    def _line_when_due(self) -> None:
+        if not self._quiet and time.monotonic() - self._last > _PLAIN_EVERY_SECONDS:
+            self._last = time.monotonic()
+            self._line()
 
-    def _line(self, note: str = "") -> None:
-        standing = self.standing()
-        if standing is not None and self.done != self.total:
-            share, left = standing
-            of = f"/{self.total}" if self.total else ""
-            text = f"{min(share, _NEARLY):.0%}, {self.done}{of} units{self._failures()}, {_left(left)} {note}"
-        else:
-            rate = 0.0 if self._work != (self.total or 0) else self._rate()
-            speed = f", {rate:.1f}/s" if rate else ""
-            text = f"{self._counted()}{speed}{self._time_left()} {note}"
-        print(f"{self.label}: {text}".rstrip(), file=sys.stderr, flush=True)
-
-
-def _left(seconds: float | None) -> str:
-    return "time left not known yet" if seconds is None else f"{duration(seconds)} left"
+    def _line(self) -> None:
+        print(f"{self.label}: {self._text()}".rstrip(), file=sys.stderr, flush=True)
 
 
 def duration(seconds: float) -> str:
@@ -284,18 +265,13 @@ def _moving_bar(label: str) -> Any:
     return bar
 
 
-def _terminal_bar(label: str, total: int | None, weighed: bool) -> tuple[Any, Any]:
+def _terminal_bar(label: str, total: int | None) -> tuple[Any, Any]:
     from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
+    from rich.progress import BarColumn, TextColumn
     from rich.progress import Progress as Bar
 
-    bar = Bar(
-        TextColumn("{task.description}"),
-        BarColumn(),
-        *(() if weighed else (MofNCompleteColumn(), TimeRemainingColumn())),
-        TextColumn("{task.fields[note]}"),
-        console=Console(stderr=True),
-    )
+    columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.fields[note]}"))
+    bar = Bar(*columns, console=Console(stderr=True))
     task = bar.add_task(label, total=total, note="")
     bar.start()
     return bar, task

@@ -65,7 +65,7 @@ def test_weights_says_first_what_it_will_do_and_then_what_it_did(
     code, out, err = call("weights", runs, "--out", tmp_path / "s")
     assert code == 0
     assert err.startswith("8 checkpoints of 2 runs, ")
-    assert "units of work; expecting about" in err
+    assert "units of work; expecting" in err
     assert "of memory" in err
     assert f"{tmp_path / 's'}: 32 units measured, 0 failed" in out
     assert "32 were there already" in call("weights", runs, "--out", tmp_path / "s")[1]

@@ -279,13 +279,26 @@ def analysis_of(
         )
     studies, wholes = (
         tuple(
-            replace(study, published=published, alarms=alarms or {})
+            replace(
+                study,
+                published=published,
+                alarms=alarms or {},
+                places=_places(given),
+                renamed=dict(rename or {}),
+            )  # fmt: skip
             for of_source in made
             for study in of_source[place]
         )
         for place in (0, 1)
     )
     return Analysis(studies, wholes if len(wholes) < len(studies) else ())
+
+
+def _places(given: Sequence[Source]) -> tuple[str, ...]:
+    """Return what was read as a command names it; empty where any of it has no name."""
+    if any(isinstance(one, pd.DataFrame) for one in given):
+        return ()
+    return tuple(str(one.path if isinstance(one, Store) else one) for one in given)
 
 
 def _of_group(table: pd.DataFrame, group: Group | None) -> pd.DataFrame:

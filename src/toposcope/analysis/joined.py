@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pandas as pd
 
+from toposcope.commands import free_place, recommended
 from toposcope.errors import StoreError
 from toposcope.sources.logs import is_log
 from toposcope.store import Store
@@ -50,10 +51,9 @@ def joined(sources: Sequence[Source]) -> Iterator[list[Source]]:
             elif store is several[store.recipe_hash][0]:
                 group = several[store.recipe_hash]
                 if any((member.path / "landscapes").is_dir() for member in group):
-                    named = " ".join(str(member.path) for member in group)
-                    raise StoreError(
-                        f"stores with sampled surfaces: first toposcope merge {named} --out BOTH"
-                    )
+                    places = [member.path for member in group]
+                    one = recommended("merge", *places, out=free_place(f"{places[0]}-merged"))
+                    raise StoreError(f"stores with sampled surfaces are merged before: {one}")
                 read.append(merge(group, Path(folder) / str(len(read)))[0])
         yield read
 

@@ -57,8 +57,10 @@ def studies_of(source: Source, asked: Asked) -> tuple[list[Study], list[Study]]:
     store = source if isinstance(source, Store) else Store.open(source)
     features = store.features().drop(columns=["content_hash", "recipe_hash"])
     if features.empty:
-        path = store.path
-        raise InputError(f"{path} has no measured features; run: toposcope weights SERIES --out {path}")
+        raise InputError(
+            f"{store.path} has no measured features: nothing was measured into it yet, or all of it failed; "
+            "repeat the command that made it"
+        )
     whole = _of_store(store, features, asked, None)
     names = pd.DataFrame({"run": features["run"].unique()})
     runs = names.merge(store.runs(), on="run", how="left")

@@ -35,6 +35,7 @@ from toposcope.analysis.trends.verdicts import (
     default_columns,
     family_table,
 )
+from toposcope.commands import free_place, recommended
 from toposcope.probes.catalogue import DECLARED
 from toposcope.probes.weights.features import GRADIENT, PERSISTENCE, RIPS
 from toposcope.processes import begun
@@ -60,7 +61,8 @@ class Study:
     the folder of what was kept beside the rows: sampled surfaces; `published` are the rules of papers;
     `alarms` says for each run which tests of a watch raised an alarm, and at which steps. `group` says which
     runs these are where others of the same source do not belong to them; None where all do. `read` says what
-    was taken as step and loss of a log.
+    was taken as step and loss of a log. `places` are the stores or tables that were read and `renamed` their
+    columns that were, as a command names them; empty for tables in memory.
     """
 
     subject: Subject
@@ -82,6 +84,8 @@ class Study:
     group: Group | None = None
     read: tuple[str, ...] = ()
     given: Mapping[str, pd.DataFrame] = field(default_factory=dict)
+    places: tuple[str, ...] = ()
+    renamed: Mapping[str, str] = field(default_factory=dict)
 
     def with_tables(self, **given: pd.DataFrame) -> Study:
         """Return the study with these tables in the place of computed ones."""
@@ -344,6 +348,12 @@ def problems_of(studies: Sequence[Study]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(line for study in studies for line in study.problems))
 
 
+def page_of(places: Sequence[str]) -> str:
+    """Return the command that writes the page of stores or tables."""
+    out = free_place(f"{Path(places[0]).with_suffix('')}-report") if places else "DIR"
+    return recommended("report", *(places or ("STORE",)), out=out)
+
+
 def why_nothing(study: Study) -> str:
     """Say why nothing could be computed, and what would help."""
     longest = study.series.values.groupby("run")["step"].count().max()
@@ -354,7 +364,7 @@ def why_nothing(study: Study) -> str:
     if longest < LEAST_LENGTH:
         return (
             f"the longest run has {longest} checkpoints, a test needs {LEAST_LENGTH}; add some, or read what "
-            "changed: toposcope report STORE --out DIR"
+            "changed: " + page_of(study.places)
         )
     return "no part asked for fits these runs; --part all tries every one"
 

@@ -11,6 +11,7 @@ import click
 from toposcope.cli.laws import LAWS, show_law
 from toposcope.cli.output import json_option, print_json, print_table, say
 from toposcope.cli.sweeping import renamed
+from toposcope.commands import recommended
 from toposcope.errors import InputError
 
 if TYPE_CHECKING:
@@ -117,7 +118,7 @@ def command(
         return _calibrate(source, draws, out, as_json)
     if source is None:
         raise InputError(
-            "name a store or a table: toposcope analyze STORE (only --calibrate works without one)"
+            f"name a store or a table: {recommended('analyze', 'STORE')}; only --calibrate works without one"
         )
     named = renamed(rename)
     if law is not None:

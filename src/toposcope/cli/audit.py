@@ -7,13 +7,13 @@ import dataclasses
 import click
 
 from toposcope.cli.output import json_option, print_json, print_table, say
-from toposcope.cli.sweeping import step_pattern_option
+from toposcope.cli.sweeping import STEPS_HELP, step_pattern_option
 
 
 @click.command("audit")
 @click.argument("series", nargs=-1, required=True)
 @click.option("--revisions", help="Hub revisions to look at, by name or pattern ('step*').")
-@click.option("--steps", help="Steps to look at: log, first, last, A:B:EVERY or 0,1000.")
+@click.option("--steps", help=STEPS_HELP)
 @click.option("--cheap", is_flag=True, help="Read headers and a sample of each tensor only.")
 @step_pattern_option
 @json_option

@@ -1,4 +1,4 @@
-"""`toposcope forecast --advise`: continue, stop or scale up, and what each would give."""
+"""`--advise` of `toposcope forecast`: continue, stop or scale up, and what each would give."""
 
 from __future__ import annotations
 

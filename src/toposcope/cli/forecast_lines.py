@@ -183,7 +183,7 @@ def _say_score(summary: pd.DataFrame) -> None:
 def show_ablation(worth: pd.DataFrame | None, what: str) -> None:
     """Print what features added to a forecast, paired by run; p corrected for the number of rows."""
     if worth is None or not len(worth):
-        say("Topology: nothing measured, or fewer than 3 finished siblings; run toposcope weights first.")
+        say("Topology: no effect could be measured: it takes features of 3 finished siblings or more.")
         return
     good = worth[worth["status"] == "ok"]
     rows = [

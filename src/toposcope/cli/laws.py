@@ -1,4 +1,4 @@
-"""`toposcope analyze --law`: one scaling law, of a table of models or of a store's runs."""
+"""`--law` of `toposcope analyze`: one scaling law, of a table of models or of a store's runs."""
 
 from __future__ import annotations
 

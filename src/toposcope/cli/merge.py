@@ -17,7 +17,7 @@ def command(stores: tuple[Path, ...], out: Path, as_json: bool) -> int:
     """Write what STOREs of one recipe hold into a new store; nothing is measured again.
 
     Runs of one name that are not the same run are called STORE/RUN. To see several stores on one page only,
-    `toposcope report A B` is enough.
+    `toposcope report A B --out DIR` is enough.
     """
     import pandas as pd
 

@@ -30,6 +30,11 @@ step_pattern_option = click.option(
     help="How names state the step, where that is not understood: a pattern with one group, 'run_(\\d+)'.",
 )
 
+STEPS_HELP = (
+    "Which checkpoints, by their step: log (about evenly in log step), first, last, A:B (from A to B, both "
+    "included), A:B:EVERY (of these A, A + EVERY, ...), or a list: 0,1000."
+)
+
 split_option = click.option(
     "--split", default="validation", show_default=True, help="Which part of a data set."
 )
@@ -50,7 +55,7 @@ _OPTIONS = (
         help="A loss history to join: CSV, JSONL, parquet or TensorBoard events.",
     ),
     click.option("--revisions", help="Which revisions of a hub series, as a pattern: 'step*'."),
-    click.option("--steps", help="Which steps: log, first, last, A:B:EVERY, or a list."),
+    click.option("--steps", help=STEPS_HELP),
     click.option("--jobs", type=int, default=1, show_default=True, help="Processes."),
     click.option(
         "--shard",
@@ -105,13 +110,12 @@ class Sweeping:
         """
 
         def asked(expectation: Expectation) -> None:
-            from toposcope.progress import duration
             from toposcope.sweep.expect import is_long, must_ask
 
             if not is_long(expectation.seconds):
                 return
             cheaper = self._cheaper(series, expectation)
-            long = f"about {duration(expectation.seconds)}"
+            long = expectation.span
             click.echo(f"This takes {long}. Cheaper: {cheaper}", err=True)
             if not must_ask(expectation.seconds) or self.yes:
                 return

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from toposcope.cli.output import json_option, print_json, print_table
+from toposcope.commands import recommended
 from toposcope.errors import RecipeError
 from toposcope.recipes import training_recipes
 from toposcope.recipes.training import parse_override
@@ -85,7 +86,7 @@ def _watched(out: Path | None) -> Iterator[Callable[[Any], object] | None]:
     from toposcope.monitor.training import TrainingWatch
 
     place = out.resolve().with_name(f"{out.resolve().name}-watch")
-    click.echo(f"watching into {place}; toposcope watch {place} --port 8765 shows the page", err=True)
+    click.echo(f"watching into {place}; the page: {recommended('watch', place, port=8765)}", err=True)
     with TrainingWatch(place) as watch:
         yield watch
     for alarm in watch.alarms():

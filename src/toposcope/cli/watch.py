@@ -58,6 +58,7 @@ _SHOWN = ("alarm", "notice", "segment", "vanished", "skipped", "unseen", "waitin
     "--sink", "sinks", multiple=True, metavar="KIND:WHERE",
     help="Send summaries to tensorboard:FOLDER, wandb:PROJECT, mlflow:ADDRESS or trackio:PROJECT.",
 )  # fmt: skip
+@click.option("--wait", is_flag=True, help="Wait for DIR where it does not exist yet.")
 @click.option("--once", is_flag=True, help="Look once and stop; exit 1 when an alarm or a problem is listed.")
 @click.option("--port", type=int, help="Serve the live page there, on 127.0.0.1; 0 takes a free port.")
 @click.option(
@@ -78,6 +79,7 @@ def command(
     step_pattern: str | None,
     target_loss: float | None,
     sinks: tuple[str, ...],
+    wait: bool,
     once: bool,
     port: int | None,
     host: str | None,
@@ -85,9 +87,10 @@ def command(
 ) -> int:
     """Follow DIR, a folder that any trainer writes checkpoints into; the trainer needs no line for it.
 
-    Each checkpoint is measured once it is complete, and held by hard links against rotation while it is. A
-    STORE that an earlier watch made goes on; one that a sweep made is looked at for alarms only. With
-    --json every event is one JSON object on a line; with --once --json the answer is one object.
+    Each checkpoint is measured once it is complete, and held by hard links against rotation while it is. DIR
+    may be empty, but must exist unless --wait is given. A STORE that an earlier watch made goes on; one that
+    a sweep made is looked at for alarms only. With --json every event is one JSON object on a line; with
+    --once --json the answer is one object.
     """
     from toposcope.monitor.losses import LossFile
     from toposcope.monitor.sidecar import Budget, alone
@@ -109,7 +112,7 @@ def command(
         raise InputError("--rename says what a column of --losses is; give --losses FILE as well")
     opened = [open_sink(text) for text in sinks]
     history = None if losses is None else LossFile(losses, renamed(rename))
-    folder, place = _places(target, out)
+    folder, place = _places(target, out, wait=wait)
     with ExitStack() as stack:
         stack.enter_context(stated(step_pattern))
         store = _store(place, folder)
@@ -155,7 +158,7 @@ def _page_only(store: Path, port: int, host: str | None) -> int:
     return 0
 
 
-def _places(target: Path, out: Path | None) -> tuple[Path | None, Path]:
+def _places(target: Path, out: Path | None, *, wait: bool) -> tuple[Path | None, Path]:
     """Return the folder to follow, None for a store that nobody watched, and the store's place."""
     from toposcope.monitor.journal import Journal
     from toposcope.store.manifest import MANIFEST
@@ -164,6 +167,8 @@ def _places(target: Path, out: Path | None) -> tuple[Path | None, Path]:
         started = [event for event in Journal.of(target).read() if event.kind == "started"]
         folder = started[-1].data.get("folder") if started else None  # a Monitor follows none
         return (Path(folder) if folder else None), target
+    if not target.exists() and not wait:
+        raise InputError(f"{target} does not exist; with --wait the watch waits until it does")
     if target.exists() and not target.is_dir():
         raise InputError(f"{target} is a file; give the folder that the trainer writes into, or a store")
     folder = target.resolve()

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from toposcope.errors import InputError
+from toposcope.progress import Progress
 from toposcope.seeding import rng
 
 if TYPE_CHECKING:
@@ -65,6 +66,7 @@ class Basis:
         self._dtype, self._rounding = start.dtype, torch.finfo(start.dtype).eps
         self.diagonal: list[float] = []
         self.off: list[float] = []
+        self._steps = Progress("Lanczos steps", size, quiet=True)
 
     def __len__(self) -> int:
         """Return how many steps were done."""
@@ -89,6 +91,7 @@ class Basis:
         norm = float(rest.norm())
         if norm > 1e-8:  # else the basis spans everything, and there is no next vector
             self.vectors[k + 1] = rest / norm
+        self._steps.advance()
 
     def ritz(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Return the Ritz values, their residuals, and their coordinates (steps, steps) in the basis.

@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 
+from toposcope.commands import recommended
 from toposcope.errors import InputError
 from toposcope.monitor.alarms import Watchman
 from toposcope.monitor.growing import GrowingSeries, Measurer, Turn, take_turn
@@ -169,7 +170,7 @@ class Monitor:
     def _copy(self, model: Any, step: int) -> None:
         why = why_refused(model)
         if why:
-            self.refused = f"{why}; watch from beside instead: toposcope watch CHECKPOINT_FOLDER"
+            self.refused = f"{why}; watch from beside: {recommended('watch', 'CHECKPOINT_FOLDER')}"
             self._complain(self.refused)
             return
         if self._work.full() or self._work.unfinished_tasks:

@@ -18,6 +18,7 @@ from toposcope.analysis.phases.bends import LEAST_POINTS
 from toposcope.analysis.phases.online import OnlineDetector
 from toposcope.analysis.phases.segments import COLUMNS as SEGMENT_COLUMNS
 from toposcope.analysis.phases.segments import gain_of, segments
+from toposcope.commands import free_place, recommended
 from toposcope.errors import InputError
 from toposcope.papers.fourier import (
     COLUMNS,
@@ -141,7 +142,7 @@ def _losses(series: Series, run: str) -> pd.DataFrame:
     if np.isfinite(heldout).sum() < LEAST_POINTS + 2:
         raise InputError(
             f"run {run!r} has a held-out loss at {int(np.isfinite(heldout).sum())} of its checkpoints; "
-            "train it with `toposcope train --recipe grokking`"
+            "train one that has: " + recommended("train", recipe="grokking", out=free_place("grokking-runs"))
         )
     return table
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from toposcope.commands import free_place, recommended
 from toposcope.errors import StoreError
 from toposcope.store.export import records
 from toposcope.store.parts import slug
@@ -61,7 +62,8 @@ def write_report_files(store: Store, out: Path) -> list[Path]:
     table = results(store)
     if table.empty:
         raise StoreError(
-            f"{store.path} holds no representations; measure some with: toposcope embeddings SERIES --out"
+            f"{store.path} holds no representations; measure some with: "
+            + recommended("embeddings", "SERIES", texts="FILE", out=free_place(f"{store.path}-embeddings"))
         )
     out.mkdir(parents=True, exist_ok=True)
     contents: dict[str, object] = {

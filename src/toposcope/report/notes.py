@@ -38,7 +38,7 @@ def marked(study: Study, probe: str, features: Iterable[str]) -> str:
 
 def alarmed(study: Study) -> str:
     """Return what a caption says on the alarms that its curves carry."""
-    return " Dashed lines: where toposcope watch raised an alarm, and by which test." if study.alarms else ""
+    return " Dashed lines: where a watch raised an alarm, and by which test." if study.alarms else ""
 
 
 def drawn_run(study: Study) -> str:

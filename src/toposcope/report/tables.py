@@ -178,10 +178,11 @@ def forecasts_table(study: Study) -> Table:
         "forecasts",
         "Forecasts of the final loss",
         "Every finished run forecast from the others: mean absolute error (MAE, in units of the loss) by "
-        "the part of the run that was seen, and how many intervals of 90% held; auto is what toposcope "
-        "forecast uses. Minus its control: the change of the error against the same forecast without "
-        "topology (for the published rules: with the last loss in its place), paired by run, with Student's "
-        "95% interval, not corrected for how many stand here (the answer in words is); negative is better.",
+        "the part of the run that was seen, and how many intervals of 90% held; auto is what "
+        "`toposcope forecast` uses. Minus its control: the change of the error against the same forecast "
+        "without topology (for the published rules: with the last loss in its place), paired by run, with "
+        "Student's 95% interval, not corrected for how many stand here (the answer in words is); negative is "
+        "better.",
         ("seen", "method", "MAE", "mean error", "held", "minus its control", "runs", "note"),
         tuple(rows),
         frame=scores,

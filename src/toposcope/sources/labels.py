@@ -145,7 +145,8 @@ def select(available: Iterable[int], steps: str | Sequence[int] | None) -> set[i
         The steps of a run.
     steps
         None (all), "log" (first, last, and the step nearest to each power of two and of ten), "first",
-        "last", "A:B" or "A:B:EVERY" (both ends included), or steps by number ("0,1000,5000" or a sequence).
+        "last", "A:B" (the steps from A to B, both included) or "A:B:EVERY" (of these the steps A, A + EVERY,
+        A + 2 EVERY ..., where there is such a checkpoint), or steps by number ("0,1000,5000" or a sequence).
 
     Examples
     --------
@@ -172,7 +173,7 @@ def select(available: Iterable[int], steps: str | Sequence[int] | None) -> set[i
         if isinstance(error, SourceError):
             raise
         raise SourceError(
-            f"steps={steps!r} is not understood; use 'log', 'first', 'last', 'A:B:EVERY' or '0,1000'"
+            f"--steps {steps} is not understood; use log, first, last, A:B, A:B:EVERY or 0,1000"
         ) from error
 
 
@@ -182,7 +183,7 @@ def _named(have: list[int], steps: Iterable[int]) -> set[int]:
     if missing:
         near = min(have, key=lambda step: abs(step - missing[0]))
         raise SourceError(
-            f"steps: there is no step {missing[0]}; the nearest is {near} (of {have[0]} to {have[-1]})"
+            f"--steps: there is no step {missing[0]}; the nearest is {near} (of {have[0]} to {have[-1]})"
         )
     return wanted
 

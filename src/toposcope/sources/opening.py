@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import shlex
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -19,6 +20,9 @@ from toposcope.sources.labels import step_pattern as steps_by
 from toposcope.sources.matrices import SPLITS
 from toposcope.sources.memory import in_memory, is_in_memory
 from toposcope.sources.series import Series
+
+_MOST_NAMED = 8
+"""Steps that a message names: with more it names the first ones and the last."""
 
 
 def open_series(
@@ -75,7 +79,9 @@ def open_series(
         raise SourceError(f"split={split!r} is unknown; choose one of {', '.join(SPLITS)}")
     table = _losses(losses, rename or {})
     if is_in_memory(uri):
-        held = [_select(source, steps) for source in in_memory(uri)]
+        given = in_memory(uri)
+        held = [_select(source, steps) for source in given]
+        _check_some(given, held, steps)
         return Series("memory", held, split=split, losses=table)
     uris = [uri] if isinstance(uri, str | Path) else list(uri)
     sources: list[Source] = []
@@ -90,6 +96,7 @@ def open_series(
                 name, number = f"{source.run.run}-{number}", number + 1
             sources.append(source if name == source.run.run else under_name(source, name))
     kept = [_select(source, steps) for source in sources]
+    _check_some(sources, kept, steps)
     return Series(", ".join(str(one) for one in uris), kept, split=split, losses=table, unread=unread)
 
 
@@ -107,7 +114,7 @@ def hint(series: Series) -> str:
     named = ", ".join(names[:3]) + " ..." * (len(names) > 3)
     return (
         f"{named} are read as {len(names)} runs of one checkpoint, each at step 0; "
-        f"if they are steps of one run, add --step-pattern '{pattern}'"
+        f"if they are steps of one run, add --step-pattern {shlex.quote(pattern)}"
     )
 
 
@@ -123,6 +130,20 @@ def _sources(uri: str, revisions: str | Sequence[str] | None, unread: list[Unrea
 
         return discover_hub(uri, revisions)
     return discover(open_location(uri), unread)
+
+
+def _check_some(sources: Sequence[Source], kept: Sequence[Source], steps: str | Sequence[int] | None) -> None:
+    """Refuse a choice of steps that leaves nothing of what is there, and say what is there."""
+    if not any(source.entries for source in sources) or any(source.entries for source in kept):
+        return
+    first = next(source for source in sources if source.entries)
+    have = sorted({entry.checkpoint.step for entry in first.entries})
+    named = ", ".join(map(str, have if len(have) <= _MOST_NAMED else have[: _MOST_NAMED - 2]))
+    named += f" ... {have[-1]}" if len(have) > _MOST_NAMED else ""
+    raise SourceError(
+        f"--steps {steps}: no checkpoint is at such a step; "
+        f"the {len(have)} of run {first.run.run} are at {named}"
+    )
 
 
 def _select(source: Source, steps: str | Sequence[int] | None) -> Source:

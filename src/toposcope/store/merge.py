@@ -14,6 +14,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from toposcope.commands import free_place, recommended
 from toposcope.errors import StoreError
 from toposcope.repeats import AuditFinding
 from toposcope.store import parts
@@ -106,7 +107,10 @@ def _check(stores: Sequence[Store]) -> None:
     if again is not None:
         raise StoreError(f"{again.path} is given twice: leave one out")
     if len(stores) < 2:
-        raise StoreError("merge takes two stores or more: toposcope merge A B --out BOTH")
+        raise StoreError(
+            "merge takes two stores or more: "
+            + recommended("merge", stores[0].path, "OTHER", out=free_place(f"{stores[0].path}-merged"))
+        )
     first = stores[0]
     for store in stores[1:]:
         if store.recipe_hash == first.recipe_hash:

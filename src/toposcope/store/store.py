@@ -7,11 +7,13 @@ import json
 import operator
 import os
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
 import pyarrow as pa
 
+from toposcope.commands import free_place, recommended
 from toposcope.errors import StoreError
 from toposcope.repeats import AuditFinding
 from toposcope.store import columns, log, newest, parts
@@ -26,6 +28,8 @@ if TYPE_CHECKING:
     import pandas as pd
 
 _MEASURED = ("features", "diagrams")
+_WEIGHTS = frozenset({".safetensors", ".pt", ".pth", ".ckpt", ".bin", ".npz"})
+"""How files of checkpoints end: a folder that holds any is a series, and was meant to be measured."""
 
 
 class Store(StoreReader):
@@ -93,10 +97,7 @@ class Store(StoreReader):
             found = manifest["schema_version"]
             recipe = manifest["recipe"]
         except (FileNotFoundError, NotADirectoryError):
-            raise StoreError(
-                f"{path} is not a store; make one with: toposcope weights SERIES --out {path}, "
-                "or with toposcope embeddings"
-            ) from None
+            raise StoreError(_no_store(path)) from None
         except (ValueError, KeyError, TypeError) as error:
             raise StoreError(
                 f"{path / MANIFEST} is damaged; restore it or measure into another folder"
@@ -340,3 +341,27 @@ def _slot(unit: Unit) -> newest.Slot:
 
 def _holds_superseded(part: parts.Part, wanted: Mapping[newest.Slot, str]) -> bool:
     return any(wanted[slot] != held.key for slot, _, held in newest.slots([part]))
+
+
+_LOOKED_AT = 2000
+"""Entries of a folder that are looked at for a better name of what was meant: a listing, never a crawl."""
+
+
+def _no_store(path: Path) -> str:
+    """Say what a path is that is no store, and which store or which command was meant."""
+    if path.is_file():
+        return f"{path} is a file and no store"
+    if not path.exists():
+        made = recommended("weights", "SERIES", out=path)
+        return f"{path} does not exist; a store is made with: {made}"
+    below = sorted(one.parent for one in path.glob(f"*/{MANIFEST}"))
+    if below:
+        return f"{path} is not a store, but holds {'one' if len(below) == 1 else 'some'}: " + ", ".join(
+            map(str, below)
+        )
+    if not any(path.iterdir()):
+        return f"{path} is empty; a store is made with: {recommended('weights', 'SERIES', out=path)}"
+    weights = (one.suffix in _WEIGHTS for one in islice(path.rglob("*"), _LOOKED_AT))
+    series = path if any(weights) else "SERIES"
+    made = recommended("weights", series, out=free_place(f"{path.resolve().name}-store"))
+    return f"{path} is not a store; one is made with: {made}"

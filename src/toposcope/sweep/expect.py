@@ -21,6 +21,10 @@ _PER_THREAD = 0.8
 _HOUR = 3600.0
 _DAY = 24 * _HOUR
 _SMALL = 1 << 20
+_RATES_GOOD_TO = 3.0
+"""The rates of probes were measured on one 2-core machine; others were within this factor of them."""
+_COMPILING = 20.0
+"""Seconds that loading and compiling kernels take at most, on that machine, where they never ran before."""
 _LONG = 300.0
 _MOST_TOGETHER = 16
 
@@ -60,9 +64,15 @@ class Expectation:
             more += f", {duration(most)} of it for {slowest} (--features leaves it out)"
         return (
             f"{self.checkpoints} checkpoints of {self.runs} run{'s' * (self.runs != 1)}, "
-            f"{size(self.bytes)} of weights, {self.units} units of work; expecting about "
-            f"{duration(self.seconds)}{more} and {size(self.memory_bytes)} of memory{left_out}"
+            f"{size(self.bytes)} of weights, {self.units} units of work; expecting "
+            f"{self.span}{more} and {size(self.memory_bytes)} of memory{left_out}"
         )
+
+    @property
+    def span(self) -> str:
+        """The least and the most that it will take, in words."""
+        least, most = self.seconds / _RATES_GOOD_TO, _COMPILING + self.seconds * _RATES_GOOD_TO
+        return f"{duration(least)} to {duration(most)}"
 
 
 def expect(

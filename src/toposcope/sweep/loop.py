@@ -228,9 +228,12 @@ def _go(
     at_once = job.together if execution.ray is None else None
     start = _LOADING if execution.jobs == 1 else _STARTING
     pace = Pace(tasks, expectation.each, jobs=execution.jobs, together=at_once, start=start)
-    with Progress(label, sum(task.units for task in tasks), quiet=execution.quiet, weighed=True) as progress:
+    with Progress(label, sum(task.units for task in tasks), quiet=execution.quiet) as progress:
 
         def tell(outcome: Outcome) -> None:
+            if outcome.inside:
+                progress.inside(outcome.inside)
+                return
             pace.tell(outcome)
             progress.expect(pace.outlook)
             progress.advance(outcome.done + outcome.skipped)

@@ -51,7 +51,7 @@ class Pace:
         self._open: dict[Piece, int] = {}
         self._begun: set[tuple[str, int]] = set()
         self._at_once = 0
-        self._start, self._created = start, time.monotonic()
+        self._start = start
         for task in tasks:
             self._pieces[task.run] = self._pieces.get(task.run, 0) + 1
             for probe in task.probes:
@@ -80,7 +80,7 @@ class Pace:
 
     @property
     def outlook(self) -> Outlook:
-        """Return the seconds that the finished units took and that the others will take, by the clock."""
+        """Return the seconds that the units which are left will take, by the clock."""
         slower = self._by_the_clock()
         runs: dict[str, float] = {}
         for (run, probe), count in self._left.items():
@@ -88,14 +88,8 @@ class Pace:
         left = sum(runs.values())
         shared = self._shared(runs)
         if self._began is None:
-            return Outlook(0.0, shared + self._start, under_way=self._start or self._step(), known=False)
-        return Outlook(
-            max(0.0, self._began - self._created) * (self._start > 0)
-            + self._taken.get("", 0.0) / self._jobs * slower,
-            shared * slower,
-            under_way=self._step() * slower,
-            known=self._is_known(left),
-        )
+            return Outlook(shared + self._start, under_way=self._start or self._step(), known=False)
+        return Outlook(shared * slower, under_way=self._step() * slower, known=self._is_known(left))
 
     def _count_off(self, first: int | None, key: Key, count: int) -> None:
         """Take units off the piece that they are of, or off the first ones where that is not said."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import errno
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -14,6 +14,7 @@ import numpy as np
 from toposcope.errors import InputError
 from toposcope.probes.base import Measured, Probe, Reads, check_declared
 from toposcope.probes.snapshot import RunReader, SeriesLike, Snapshot
+from toposcope.progress import parts_heard_by
 from toposcope.repeats import Told, together
 from toposcope.store import Result, Store, Unit
 from toposcope.store.units import digest
@@ -24,6 +25,9 @@ from toposcope.types import Checkpoint
 
 _SECONDS_UNWRITTEN = 2.0
 """After this long, finished units wait no more for others to share their file."""
+
+_SECONDS_BETWEEN_PARTS = 1.0
+"""How often it is told how far a unit is: a line a second is what a reader follows."""
 
 _UNREADABLE = "unreadable"
 
@@ -67,6 +71,8 @@ class Outcome:
     """By run and probe: units measured or failed, units that were there already, and seconds spent."""
     first: int | None = None
     """The first checkpoint of the task that this came of, where it came of one."""
+    inside: str = ""
+    """How far a unit is that is under way, in words: such an outcome counts nothing."""
 
     def add(self, other: Outcome) -> None:
         """Count another outcome in."""
@@ -87,6 +93,24 @@ class Outcome:
         counted = self.done + self.skipped + len(self.failures)
         units = {key: (-done, -present, -seconds) for key, (done, present, seconds) in self.units.items()}
         return Outcome(done=-counted, units=units, first=self.first)
+
+
+@contextmanager
+def _parts_told(unit: str, tell: Callable[[Outcome], None] | None) -> Iterator[None]:
+    """Tell how far a unit is by what is counted inside it, at most once a second."""
+    if tell is None:
+        yield
+        return
+    last = time.monotonic()
+
+    def hear(label: str, done: int, total: int | None) -> None:
+        nonlocal last
+        if time.monotonic() - last >= _SECONDS_BETWEEN_PARTS:
+            last = time.monotonic()
+            tell(Outcome(inside=f"{unit}: {label} {done}" + (f"/{total}" if total else "")))
+
+    with parts_heard_by(hear):
+        yield
 
 
 class Worker:
@@ -115,12 +139,14 @@ class Worker:
                 with self._held(reader, indices):
                     measured = 0
                     for name in task.probes:
-                        for outcome in self._timed(reader, indices, self._probes[name]):
-                            outcome.first = total.first
-                            measured += outcome.done
-                            total.add(outcome)
-                            if tell is not None:
-                                tell(outcome)
+                        unit = f"{task.run} step {reader[indices[0]].checkpoint.step}, {name}"
+                        with _parts_told(unit, tell):
+                            for outcome in self._timed(reader, indices, self._probes[name]):
+                                outcome.first = total.first
+                                measured += outcome.done
+                                total.add(outcome)
+                                if tell is not None:
+                                    tell(outcome)
                     for index in indices if measured else ():
                         keep_look(self._job.store, reader, index, in_memory=self._job.together > 1)
                 reader.leave_behind(indices[-1])

@@ -13,9 +13,10 @@ from toposcope.analysis.findings.base import Finding
 from toposcope.analysis.forecast import Curve
 from toposcope.analysis.forecast.ahead import ahead
 from toposcope.analysis.forecast.base import UNSURE
-from toposcope.analysis.forecast.compare import BY_SIBLINGS, worth_of_features
-from toposcope.analysis.forecast.gather import gather_curves
+from toposcope.analysis.forecast.compare import BY_SIBLINGS, NOT_FINISHED, worth_of_features
+from toposcope.analysis.forecast.gather import gather_curves, split_runs
 from toposcope.analysis.health import BROKEN, KINDS, health
+from toposcope.commands import recommended
 
 if TYPE_CHECKING:
     from toposcope.analysis.study import Study
@@ -79,7 +80,9 @@ def end(study: Study) -> Finding | None:
         return None
     found = forecasts_of(study)
     if found is None:
-        return Finding("end", "unscored", {"reason": str(next(iter(scores["reason"]), ""))})
+        scored = scores.loc[~scores["reason"].astype(str).str.startswith(NOT_FINISHED), "reason"]
+        why = [str(reason) for reason in (scored if len(scored) else scores["reason"])]
+        return Finding("end", "unscored", {"reason": next(iter(why), "")})
     auto = next((m for m in found.mae if m.startswith("auto")), BY_SIBLINGS)
     if auto not in found.mae:
         why = scores.loc[scores["method"].str.startswith("auto") & (scores["status"] == "failed"), "reason"]
@@ -109,19 +112,44 @@ def go_on(study: Study) -> Finding | None:
 
     Broken is a run that diverges or whose losses are no longer finite. None without a loss.
     """
-    scores = study.forecasts
     column, curves = _logged(study)
     ill = _symptoms(study, column, curves)
-    if not len(scores) and not ill:
+    finished, going = split_runs(curves)
+    if not curves and not ill:
         return None
-    unscored = scores["cut"].isna() if len(scores) else pd.Series(dtype=bool)
-    reasons = scores.reindex(columns=["run", "reason"])[unscored].astype(str)
-    begun = list(reasons.loc[reasons["reason"].str.startswith("not finished"), "run"])
     broken = any(one["kind"] in BROKEN for one in ill)
-    strength = "broken" if broken else "ill" if ill else "begun" if begun else "finished"
-    ends = _ahead(curves) if strength == "begun" else []
-    numbers = {"begun": begun, "runs": len(study.runs), "ill": ill, "ahead": ends}
+    strength = "broken" if broken else "ill" if ill else "begun" if going else "finished"
+    numbers = {
+        "begun": [curve.run for curve in going], "runs": len(study.runs), "ill": ill,
+        "finished": len(finished), "ahead": _ahead(curves) if strength == "begun" else [],
+        "endless": [{"run": curve.run, "reason": curve.endless} for curve in going if curve.endless],
+        "command": "" if strength == "finished" else _command(study, column, going, advise=not ill),
+    }  # fmt: skip
     return Finding("on", strength, numbers, "health of the logs")
+
+
+def _command(study: Study, column: str, going: Sequence[Curve], *, advise: bool) -> str:
+    """Return the command that says more of runs that go on or are ill; "" for a table in memory.
+
+    Going on is weighed against a larger model where the size and the tokens of every run are known: by twice
+    the FLOP that its end is away, so that both can be paid.
+    """
+    if not study.places or not column:
+        return ""
+    read = {"column": column if column != "loss" else None,
+            "rename": [f"{old}={new}" for old, new in study.renamed.items()]}  # fmt: skip
+    flop = [_flop_left(curve) for curve in going]
+    if not advise or not flop or not np.isfinite(flop).all():
+        return recommended("forecast", *study.places, **read)
+    return recommended("forecast", *study.places, **read, advise=True, budget=f"{2 * max(flop):.2g}")
+
+
+def _flop_left(curve: Curve) -> float:
+    """Return the FLOP until a run's end, 6 for each parameter and token; NaN where one is unknown."""
+    tokens = curve.covariates.get("tokens_per_step", 0.0)
+    if curve.endless or curve.parameters <= 0 or not tokens > 0:
+        return float("nan")
+    return 6.0 * curve.parameters * tokens * (curve.horizon - curve.last)
 
 
 def _ahead(curves: Sequence[Curve]) -> list[dict[str, object]]:

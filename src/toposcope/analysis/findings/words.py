@@ -26,17 +26,21 @@ WHOLE = "Left out for brevity; --json and the page of toposcope report have the 
 
 @dataclass(frozen=True, slots=True)
 class Said:
-    """An answer in words: one line to act on, what it rests on, how far it reaches, and more beside it."""
+    """An answer in words: one line to act on, what it rests on, how far it reaches, more beside it.
+
+    `next` is a command to go on with, and what it is for: whoever prints it leaves its line whole.
+    """
 
     act: str
     ground: str
     limits: str
     more: str
+    next: str = ""
 
     @property
     def text(self) -> str:
         """The whole answer as one paragraph."""
-        return " ".join(part for part in (self.act, self.ground, self.limits, self.more) if part)
+        return " ".join(part for part in (self.act, self.ground, self.limits, self.more, self.next) if part)
 
 
 def said(findings: Findings, finding: Finding) -> Said:
@@ -53,7 +57,7 @@ def said(findings: Findings, finding: Finding) -> Said:
     for _ in template.root_render_func(context):  # running it is what finds the blocks of its parents
         pass
     parts = {name: "".join(found[0](context)) for name, found in context.blocks.items()}
-    return Said(*(_tidy(parts.get(name, "")) for name in ("act", "ground", "limits", "more")))
+    return Said(*(_tidy(parts.get(name, "")) for name in ("act", "ground", "limits", "more", "next")))
 
 
 def headline(findings: Findings) -> str:
@@ -95,7 +99,10 @@ def as_text(findings: Findings, *, width: int = WIDTH) -> str:
     for question, mark in (("beyond", "Verdict"), ("changed", "Changed"), ("when", "When"), last):
         if question in findings and findings[question] is not findings.lead:
             parts[mark] = said(findings, findings[question]).act
-    return "\n".join(_lines(headline(findings), _fitted(headline(findings), parts), width))
+    on = findings.get("on")
+    further = lead.next if on is None or last[0] != "on" else said(findings, on).next
+    lines = _lines(headline(findings), _fitted(headline(findings), parts), width)
+    return "\n".join([*lines, *([f"{'Next:':<10}{further}"] if further else [])])
 
 
 def _fitted(act: str, parts: Mapping[str, str]) -> dict[str, str]:

@@ -340,7 +340,7 @@ def _check(method: Forecaster, seen: Curve, siblings: Sequence[Curve]) -> None:
     if "schedule" in method.needs and seen.plan() is None:
         raise InputError(f"{method.name}: the learning rate of {seen.run} is unknown; give a schedule")
     if "features" in method.needs and not len(seen.features):
-        raise InputError(f"{method.name}: no features of {seen.run} were measured; run toposcope weights")
+        raise InputError(f"{method.name}: no features of {seen.run} were measured")
 
 
 def with_borrowed_plan(seen: Curve, siblings: Sequence[Curve]) -> tuple[Curve, str]:

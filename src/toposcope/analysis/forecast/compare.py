@@ -20,6 +20,9 @@ from toposcope.analysis.statistics import holm
 CUTS = (0.2, 0.3, 0.5)
 LEAST_RUNS = 3
 MOST_RUNS = 8
+NOT_FINISHED = "not finished"
+"""How the reason begins why a run is not among those that forecasts are scored on: it goes on."""
+
 """Runs that are compared, evenly over sizes: leaving each out in turn, twice, grows with their cube."""
 
 COLUMNS = (
@@ -62,7 +65,7 @@ def forecast_table(
     finished, begun = split_runs(curves)
     failed = [_failed(problem.run, problem.reason) for problem in problems if problem.left_out]
     for curve in begun:
-        ends = f"not finished, seen to step {curve.last} of {curve.horizon}: toposcope forecast does it"
+        ends = f"{NOT_FINISHED}, seen to step {curve.last} of {curve.horizon}"
         failed.append(_failed(curve.run, curve.endless or ends, curve))
     if len(finished) < LEAST_RUNS:
         known = f"{len(finished)} finished run{'s' * (len(finished) != 1)}"
@@ -71,7 +74,9 @@ def forecast_table(
         return pd.DataFrame(failed or [_failed("", reason)], columns=list(COLUMNS))
     by_size = sorted(finished, key=lambda curve: curve.parameters)
     kept = [by_size[i] for i in np.unique(np.linspace(0, len(by_size) - 1, MOST_RUNS).round().astype(int))]
-    reason = f"left out: {MOST_RUNS} of {len(finished)} runs are compared here; toposcope forecast takes all"
+    reason = (
+        f"left out: {MOST_RUNS} of {len(finished)} runs are compared here, `toposcope forecast` takes all"
+    )
     failed += [_failed(curve.run, reason, curve) for curve in finished if curve not in kept]
     scores = score_forecasts(kept, _methods(kept, published), cuts)
     return pd.concat([scores, pd.DataFrame(failed, columns=list(COLUMNS))]) if failed else scores

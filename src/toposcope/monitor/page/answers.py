@@ -58,7 +58,7 @@ def answers(store: Path, published: PublishedRules) -> dict[str, Any]:
         parts.append(
             {
                 "subject": words.of_group(found.group, found.subject),
-                "said": {"act": lead.act, "ground": lead.ground, "limits": lead.limits},
+                "said": {"act": lead.act, "ground": lead.ground, "limits": lead.limits, "next": lead.next},
                 "answers": words.paragraphs(found),
             }
         )

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from toposcope.commands import recommended
 from toposcope.monitor.page.live import Live
 
 REST = 4.0
@@ -95,7 +96,7 @@ class Background:
                 await process.wait()
             raise
         if broken:
-            why = f"the analysis broke off; toposcope analyze {self.live.path} says why"
+            why = f"the analysis broke off; this says why: {recommended('analyze', self.live.path)}"
             self._take({**(self.answer or {}), "trouble": [why]})
 
     def _take(self, answer: Mapping[str, Any]) -> None:

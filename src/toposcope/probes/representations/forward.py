@@ -11,6 +11,7 @@ import numpy as np
 
 from toposcope.errors import InputError
 from toposcope.models.protocol import LanguageModel
+from toposcope.progress import track
 from toposcope.seeding import rng
 
 if TYPE_CHECKING:
@@ -118,7 +119,8 @@ def _read_once(model: LanguageModel, texts: Sequence[str], reading: StateReading
     pool = _Pool(reading, [min(len(row), reading.length) for row in cut])
     total, predicted = 0.0, 0
     with torch.inference_mode():
-        for members in _batches([len(row) for row in cut], _tokens_per_batch(model)):
+        batches = list(_batches([len(row) for row in cut], _tokens_per_batch(model)))
+        for members in track(batches, "batches of texts", quiet=True):
             batch, mask = _padded([cut[i] for i in members], model.device)
             states = model.hidden_states(batch, mask)
             pool.add(members, states)

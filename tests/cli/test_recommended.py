@@ -1,0 +1,167 @@
+"""Commands that messages, help and docs recommend: each is complete, and parses as it stands there."""
+
+from __future__ import annotations
+
+import ast
+import re
+import shlex
+from collections.abc import Iterator
+from pathlib import Path
+
+import click
+import pytest
+
+from toposcope.cli.main import COMMANDS, toposcope
+from toposcope.commands import free_place, recommended
+
+ROOT = Path(__file__).parents[2]
+SOURCE = ROOT / "src" / "toposcope"
+PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
+NAMED = re.compile(rf"\btoposcope ({'|'.join(COMMANDS)})\b")
+ONLY_A_NAME = re.compile(rf"`toposcope (?:{'|'.join(COMMANDS)})`")
+
+
+def has_value(given: object) -> bool:
+    """Return whether an option or an argument was given; click has a word of its own for what was not."""
+    return given not in (None, (), []) and "UNSET" not in repr(given)
+
+
+def complete(line: str) -> str:
+    """Return what is wrong with a command as it is printed; "" where it parses and lacks nothing."""
+    name, *words = shlex.split(line, comments=True)[1:]
+    command = toposcope.get_command(click.Context(toposcope), name)
+    if command is None:
+        return f"{name} is no command"
+    context = click.Context(command, info_name=name)
+    try:
+        given, rest, _ = command.make_parser(context).parse_args([word for word in words if word != "…"])
+    except click.UsageError as error:
+        return error.format_message()
+    if {"--list", "--calibrate", "--help", "--from-kept"} & set(words):
+        return ""  # these work alone
+    lacks = [
+        param.opts[0]
+        for param in command.params
+        if param.required and not has_value(given.get(str(param.name)))
+    ]
+    lacks += ["--out"] if name == "train" and "--out" not in words else []
+    lacks += ["--budget"] if "--advise" in words and "--budget" not in words else []
+    return f"{', '.join(lacks)} missing" if lacks else f"too many words: {rest}" if rest else ""
+
+
+def texts(path: Path) -> Iterator[tuple[int, str, bool]]:
+    """Yield the texts of a module: line, text, whether it is a docstring."""
+    tree = ast.parse(path.read_text())
+    documented = {
+        id(node.body[0].value)
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef)
+        and node.body
+        and isinstance(node.body[0], ast.Expr)
+    }
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Constant) and isinstance(node.value, str):
+            yield node.lineno, node.value, id(node) in documented
+
+
+def test_a_message_writes_no_command_by_hand() -> None:
+    """`recommended` writes it, quoted and complete; a message may name a command: `toposcope audit`."""
+    by_hand = [
+        f"{path.relative_to(ROOT)}:{line}: {text}"
+        for path in sorted(SOURCE.rglob("*.py"))
+        for line, text, documented in texts(path)
+        if not documented and NAMED.search(re.sub("<!--.*?-->", "", ONLY_A_NAME.sub("", text)))
+    ]
+    by_hand += [
+        f"{path.relative_to(ROOT)}: {found[0]}"
+        for path in sorted(SOURCE.rglob("templates/**/*"))
+        if path.is_file()
+        for found in NAMED.finditer(re.sub(r"<!--.*?-->", "", ONLY_A_NAME.sub("", path.read_text())))
+    ]
+    # The help of an option may name a command without quotes.
+    assert not [line for line in by_hand if "As for toposcope weights." not in line]
+
+
+def calls() -> Iterator[tuple[str, ast.Call]]:
+    for path in sorted(SOURCE.rglob("*.py")):
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.Call) and getattr(node.func, "id", "") == "recommended":
+                yield f"{path.relative_to(ROOT)}:{node.lineno}", node
+
+
+def test_what_is_recommended_is_complete() -> None:
+    """Each call names a command, options that it has, and all that it needs."""
+    found = dict(calls())
+    assert len(found) > 10
+    wrong = {}
+    for where, call in found.items():
+        name, *words = call.args
+        assert isinstance(name, ast.Constant), where
+        flags = {"diagrams", "advise"}
+        options: dict[str, object] = {
+            word.arg: word.arg in flags or "1" for word in call.keywords if word.arg is not None
+        }
+        line = recommended(str(name.value), *("WORD" for _ in words), **options)
+        if problem := complete(line):
+            wrong[where] = f"{line}: {problem}"
+    assert wrong == {}
+
+
+def printed(text: str) -> Iterator[str]:
+    """Yield the commands of a page: of its shell blocks, and in its running text those with options."""
+    for block in re.findall(r"^```sh\n(.*?)^```", text, re.M | re.S):
+        for line in re.sub(r"\\\n\s*", "", block).splitlines():
+            for part in re.split(r"\s&&\s", line):
+                if part.strip().startswith("toposcope "):
+                    yield part.strip()
+    prose = re.sub(r"^```.*?^```", "", text, flags=re.M | re.S)
+    for code in re.findall(r"`(toposcope [^`]+)`", prose):
+        if len(code.split()) > 2:
+            yield " ".join(code.split())
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_commands_of_the_docs_are_complete(page: Path) -> None:
+    wrong = {line: problem for line in printed(page.read_text()) if (problem := complete(line))}
+    assert wrong == {}
+
+
+def test_commands_of_docstrings_are_complete() -> None:
+    wrong = {
+        f"{path.relative_to(ROOT)}:{line}: {code}": problem
+        for path in sorted(SOURCE.rglob("*.py"))
+        for line, text, documented in texts(path)
+        if documented
+        for code in printed(text)
+        if (problem := complete(code))
+    }
+    assert wrong == {}
+
+
+def test_a_command_is_quoted_for_a_shell(tmp_path: Path) -> None:
+    place = tmp_path / "my runs; rm"
+    line = recommended("weights", place, out="s", rename=["a b=c", "d=e"], yes=True, losses=None)
+    assert shlex.split(line)[1:] == [
+        "weights", str(place), "--out", "s", "--rename", "a b=c", "--rename", "d=e", "--yes",
+    ]  # fmt: skip
+
+
+def test_a_place_that_is_free(tmp_path: Path) -> None:
+    assert free_place(tmp_path / "a") == tmp_path / "a"
+    (tmp_path / "a").mkdir()
+    (tmp_path / "a-2").mkdir()
+    assert free_place(tmp_path / "a") == tmp_path / "a-3"
+
+
+@pytest.mark.parametrize(
+    ("line", "problem"),
+    [
+        ("toposcope forecast STORE --advise", "--budget"),
+        ("toposcope weights SERIES", "--out"),
+        ("toposcope report STORE --oud x", "--oud"),
+        ("toposcope train --recipe demo", "--out"),
+        ("toposcope merge --out BOTH", "stores"),
+    ],
+)
+def test_what_is_incomplete_is_seen(line: str, problem: str) -> None:
+    assert problem in complete(line)

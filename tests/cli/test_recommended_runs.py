@@ -1,0 +1,189 @@
+"""Commands that small real runs and their errors print are run as they were printed."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from tests.cli.test_recommended import NAMED
+from tests.sweep.conftest import write_run_folder
+from toposcope.cli.main import main
+
+QUICK = ("--features", "baselines", "--no-audit")
+
+
+def call(line: list[str], capsys: pytest.CaptureFixture[str]) -> tuple[int, str]:
+    """Run a command; return its exit code and all that it printed."""
+    with pytest.raises(SystemExit) as ended:
+        main(line)
+    printed = capsys.readouterr()
+    return int(ended.value.code or 0), printed.out + printed.err
+
+
+def recommended_in(text: str) -> list[list[str]]:
+    """Return the commands in what was printed: each from its name to the end of the line or a semicolon."""
+    found = []
+    for line in text.splitlines():
+        if (at := NAMED.search(line)) is not None and line[at.start() - 1 : at.start()] != "`":
+            found.append(shlex.split(line[at.start() :].split(";")[0])[1:])
+    return found
+
+
+def filled(line: list[str], **words: str) -> list[str]:
+    """Put real names in the place of words in capitals."""
+    return [words.get(word, word) for word in line]
+
+
+@pytest.fixture
+def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A working folder with a space in its name, with two runs and a store of the first."""
+    folder = tmp_path / "my work"
+    for name in ("one", "two"):
+        write_run_folder(folder / "all runs" / name, range(0, 40, 10))
+    monkeypatch.chdir(folder)
+    return folder
+
+
+def begun(*, known: bool) -> pd.DataFrame:
+    """Return a table of a run in the middle of its schedule, and of one that is finished."""
+    rng = np.random.default_rng(5)
+    rows = []
+    for run, count in (("done", 100), ("going", 60)):
+        step = np.arange(1, count + 1) * 10
+        rows.append(
+            pd.DataFrame(
+                {
+                    "run": run,
+                    "step": step,
+                    "loss": 2 + 8 / np.sqrt(step + 20) + 0.01 * rng.standard_normal(count),
+                    "lr": 1e-3 * (0.51 + 0.49 * np.cos(np.pi * step / 1000)),
+                    "mine": np.cumsum(rng.standard_normal(count)),
+                }
+            )
+        )
+    table = pd.concat(rows)
+    return table.assign(parameters=3000, tokens=table["step"] * 64) if known else table
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("known", [True, False])
+def test_what_an_analysis_recommends_for_a_run_that_goes_on(
+    known: bool, place: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    begun(known=known).rename(columns={"loss": "my loss"}).to_csv(place / "the log.csv", index=False)
+    _, text = call(["analyze", "the log.csv", "--rename", "my loss=loss"], capsys)
+    (line,) = recommended_in(text)
+    assert ("--advise" in line) == known
+    assert "interval" in text  # one without its caveat is none
+    code, text = call(line, capsys)
+    assert code in (0, 1), text
+    assert "going" in text
+
+
+def test_a_folder_of_runs_that_was_meant_as_a_store(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    code, text = call(["analyze", "all runs"], capsys)
+    assert code == 2
+    (line,) = recommended_in(text)
+    code, text = call([*line, *QUICK], capsys)
+    assert code == 0, text
+    assert Path(line[line.index("--out") + 1], "store.json").is_file()
+
+
+def test_a_folder_that_holds_a_store(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert call(["weights", "all runs", "--out", "demo/store", *QUICK], capsys)[0] == 0
+    code, text = call(["forecast", "demo"], capsys)
+    code, text = call(["analyze", "demo"], capsys)
+    assert (code, "demo/store" in text) == (2, True)
+
+
+@pytest.mark.parametrize("name", ["nothing", "nothing yet"])
+def test_a_store_that_does_not_exist(name: str, place: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    code, text = call(["report", name, "--out", "page"], capsys)
+    assert code == 2
+    (line,) = recommended_in(text)
+    assert call([*filled(line, SERIES="all runs"), *QUICK], capsys)[0] == 0
+
+
+def test_one_store_to_merge(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for run in ("one", "two"):
+        assert call(["weights", f"all runs/{run}", "--out", f"of {run}", *QUICK], capsys)[0] == 0
+    code, text = call(["merge", "of one", "--out", "both"], capsys)
+    assert code == 2
+    (line,) = recommended_in(text)
+    code, text = call(filled(line, OTHER="of two"), capsys)
+    assert code == 0, text
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "analyze", "audit", "weights runs", "report", "merge", "export store", "forecast --nosuch",
+        "train --nosuch", "watch", "compare a", "synth", "landscape", "reproduce nosuch",
+    ],
+)  # fmt: skip
+def test_a_usage_error_names_a_help_that_there_is(
+    line: str, place: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    code, text = call(line.split(), capsys)
+    assert code == 2
+    for further in recommended_in(text):
+        if "--help" in further:
+            assert call(further, capsys)[0] == 0
+
+
+@pytest.mark.parametrize("words", [[], ["--once"], ["--port", "0"], ["--out", "store"]])
+def test_a_watch_of_nothing_ends_at_once(
+    words: list[str], place: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    code, text = call(["watch", "nosuch", *words], capsys)
+    assert (code, len(text.splitlines())) == (2, 1)
+    assert "nosuch" in text
+    assert "--wait" in text
+    assert not (place / "nosuch-watch").exists()
+
+
+def test_a_watch_may_wait_for_its_folder(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert call(["watch", "later", "--wait", "--once", "--rest", "0"], capsys)[0] == 0
+    write_run_folder(place / "later" / "one", range(0, 20, 10))
+    code, text = call(["watch", "later-watch", "--once", "--rest", "0", "--json"], capsys)
+    assert code == 0
+    assert '"measured"' in text
+
+
+@pytest.mark.parametrize(
+    ("steps", "named"),
+    [("1:2", "0, 10, 20, 30"), ("100:", "0, 10, 20, 30"), ("1:9:3", "0, 10, 20, 30"), ("5", "10")],
+)
+def test_steps_where_there_is_no_checkpoint(
+    steps: str, named: str, place: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    code, text = call(["weights", "all runs", "--steps", steps, "--out", "store", *QUICK], capsys)
+    assert (code, len(text.splitlines())) == (2, 1)
+    assert named in text
+    assert not (place / "store").exists()
+
+
+@pytest.mark.parametrize(
+    ("steps", "kept"), [("10:20", 2), ("0:30:20", 2), (":10", 2), ("20:", 2), ("last", 1), ("0,30", 2)]
+)
+def test_steps_mean_what_the_help_says(
+    steps: str, kept: int, place: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    _, text = call(["audit", "all runs", "--steps", steps], capsys)
+    assert re.search(rf"\b{2 * kept} checkpoints", text), text
+
+
+@pytest.mark.parametrize("command", ["audit", "analyze", "forecast", "export", "merge", "report", "weights"])
+def test_a_path_that_does_not_exist_is_one_line(
+    command: str, place: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = [] if command in ("audit", "analyze", "forecast") else ["--out", "out"]
+    code, text = call([command, "no such place", *out], capsys)
+    assert (code, len(text.splitlines())) == (2, 1)
+    assert "no such place" in text
+    assert not (place / "out").exists()
