@@ -1,4 +1,4 @@
-"""Every dialect of logs, as its trainer's source prints it: the step, the losses, the plan, and what is said."""
+"""Every dialect of logs, as its trainer's source prints it: step, losses, plan, and what is said."""
 
 from __future__ import annotations
 
@@ -70,8 +70,8 @@ TEXTS = {
     "llm.c": (
         "| Parameter             | Value      |\n"
         "val loss 6.93\n"
-        "step   10/40 | loss 6.500000 (+nanz)| norm 15.37 (+nanz)| lr 8.57e-07 | 3056.36 ms | 42.6% bf16 MFU\n"
-        "step   20/40 | loss 5.250000 (+0.12z)| norm 2.1 (+0.10z)| lr 1.71e-06 | 2852.10 ms | 45.7% bf16 MFU\n"
+        "step   10/40 | loss 6.500000 (+nanz)| norm 15.37 (+nanz)| lr 8.57e-07 | 3056.36 ms | 42.6% bf16 MFU\n"  # noqa: E501
+        "step   20/40 | loss 5.250000 (+0.12z)| norm 2.1 (+0.10z)| lr 1.71e-06 | 2852.10 ms | 45.7% bf16 MFU\n"  # noqa: E501
         "val loss 5.500000\n",
         [(0, math.nan, 6.93), (10, 6.5, math.nan), (20, 5.25, 5.5)],
         40,
@@ -82,7 +82,7 @@ TEXTS = {
         "[rank0]:[titan] 2024-09-01 10:00:01,000 - root - INFO - \x1b[31mstep: 10  \x1b[32mloss:  6.5000  "
         "\x1b[38;2;180;60;0mgrad_norm:  1.2000  \x1b[38;2;54;234;195mmemory:  9.60GiB(10.10%)  "
         "\x1b[34mtps: 5,123  \x1b[36mtflops: 30.10  \x1b[35mmfu: 9.65%\x1b[39m\n"
-        "[rank0]:[titan] 2024-09-01 10:00:02,000 - root - INFO - step: 20  loss:  5.2500  grad_norm:  1.1000  "
+        "[rank0]:[titan] 2024-09-01 10:00:02,000 - root - INFO - step: 20  loss:  5.2500  grad_norm:  1.1000  "  # noqa: E501
         "memory:  9.60GiB(10.10%)  tps: 5,123  tflops: 30.10  mfu: 9.65%\n"
         "[rank0]:[titan] 2024-09-01 10:00:03,000 - root - INFO - validate step: 20  loss:  5.5000  memory: "
         "9.60GiB(10.10%)  tps: 9,000\n",
@@ -114,7 +114,7 @@ TEXTS = {
         None,
     ),
     "text": (
-        "Epoch 1 [step 10/40] loss = 6.5, lr = 1e-4\nsaved model.pt\nEpoch 1 [step 20/40] loss = 5.25 val_loss = 5.5\n",
+        "Epoch 1 [step 10/40] loss = 6.5, lr = 1e-4\nsaved model.pt\nEpoch 1 [step 20/40] loss = 5.25 val_loss = 5.5\n",  # noqa: E501
         [(10, 6.5, math.nan), (20, 5.25, 5.5)],
         40,
     ),
@@ -235,7 +235,7 @@ def test_an_offline_wandb_file_is_read_and_its_own_counter_is_not_the_step(tmp_p
 def test_trackios_database_has_a_run_for_each_name(tmp_path):
     base = sqlite3.connect(tmp_path / "project.db")
     base.execute(
-        "create table metrics (id integer primary key, timestamp text, run_name text, step integer, metrics text)"
+        "create table metrics (id integer primary key, timestamp text, run_name text, step integer, metrics text)"  # noqa: E501
     )
     rows = [
         (run, s, json.dumps({"train/loss": 7 - s / 10 + k})) for k, run in enumerate("ab") for s in (10, 20)
@@ -248,6 +248,7 @@ def test_trackios_database_has_a_run_for_each_name(tmp_path):
     assert log.table["loss"].tolist() == [6.0, 5.0, 7.0, 6.0]
 
 
+@pytest.mark.slow  # torch
 def test_a_tensorboard_folder_has_a_run_for_each_folder_with_events(tmp_path):
     from torch.utils.tensorboard import SummaryWriter
 
@@ -298,7 +299,7 @@ def test_exports_of_wandb_of_one_and_of_several_runs(tmp_path):
     assert {run.name: len(run.table) for run in log.runs} == {"bold-sun-1": 5, "a - b-2": 3}
     assert log.runs[1].table["heldout_loss"].tolist()[-1] == 6.5
     history = pd.DataFrame({"_step": [0, 1, 2], "_runtime": 1.0, "train/global_step": [10, 20, 20],
-                            "train/loss": [6.5, 5.25, np.nan], "eval/loss": [np.nan, np.nan, 5.5]})  # fmt: skip
+                            "train/loss": [6.5, 5.25, np.nan], "eval/loss": [np.nan, np.nan, 5.5]})  # fmt: skip  # noqa: E501
     history.to_csv(tmp_path / "history.csv", index=False)
     assert same(losses(read_log(tmp_path / "history.csv").table), WANTED)
 

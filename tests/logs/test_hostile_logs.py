@@ -70,9 +70,11 @@ def test_a_text_cut_or_scrambled_anywhere_is_read_or_refused(name, tmp_path):
         try:
             log = read_log(file)
         except InputError as error:
-            assert "\n" not in str(error)
+            said = str(error)
         else:
+            said = log.said
             assert (log.table["step"] >= 0).all()
+        assert "\n" not in said
 
 
 def test_a_scrambled_wandb_file_is_read_or_refused(tmp_path):
@@ -84,9 +86,10 @@ def test_a_scrambled_wandb_file_is_read_or_refused(tmp_path):
             damaged[draw.randrange(draw.choice([200, len(content)]))] = draw.randrange(256)
         (tmp_path / "a.wandb").write_bytes(damaged)
         try:
-            read_log(tmp_path / "a.wandb")
+            said = read_log(tmp_path / "a.wandb").said
         except InputError as error:
-            assert "\n" not in str(error)
+            said = str(error)
+        assert "\n" not in said
 
 
 def test_impossible_numbers_are_no_steps_and_no_losses_but_infinite(tmp_path):
@@ -115,7 +118,7 @@ def test_impossible_numbers_are_no_steps_and_no_losses_but_infinite(tmp_path):
 def test_a_long_line_costs_no_more_than_its_length(line, tmp_path):
     text = TEXTS["modded-nanogpt"][0]
     (tmp_path / "a.log").write_text(text + line + "\n" + line + "\n" + text.replace("5.25", "5.5"))
-    began = time.process_time()
+    began = time.process_time()  # of the processor: a busy machine changes nothing
     assert len(read_log(tmp_path / "a.log").runs) == 2
     for name in TEXTS:
         (tmp_path / "b.log").write_text(TEXTS[name][0] + line + "\n")
@@ -123,6 +126,7 @@ def test_a_long_line_costs_no_more_than_its_length(line, tmp_path):
     assert time.process_time() - began < 20  # a quadratic pattern takes minutes
 
 
+@pytest.mark.slow
 def test_a_line_without_an_end_and_a_packed_bomb_are_read_in_little_memory(tmp_path):
     text = "step:1/9 train_loss:6.5\n" + "x" * 30_000_000 + "\nstep:2/9 train_loss:5.25\n"
     (tmp_path / "a.log.gz").write_bytes(gzip.compress(text.encode()))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import pandas as pd
@@ -60,7 +60,13 @@ def _jsonl(blob: Blob) -> Sequence[RawRun]:
             yield {name: value for name, value in flat(content).items() if name not in texts[-1]}
 
     table = collected(numbers(), blob.label)
-    return runs_of_table(pd.concat([table, pd.DataFrame(texts, index=table.index)], axis=1))
+    return runs_of_table(_with_texts(table, texts))
+
+
+def _with_texts(table: pd.DataFrame, texts: Sequence[Mapping[str, object]]) -> pd.DataFrame:
+    """Return a table of numbers with the columns that are texts in every record beside them."""
+    named = pd.DataFrame(texts, index=table.index)
+    return pd.concat([table, named[[name for name in named if name not in table]]], axis=1)
 
 
 def _is_name(name: str, value: object) -> bool:
@@ -76,11 +82,8 @@ def _json(blob: Blob) -> Sequence[RawRun]:
         raise SourceError(f"{blob.label}: is not a list of records with a step each; remove it or correct it")
     rows = [row for row in content if "train_runtime" not in row]
     table = collected((flat(row) for row in rows), blob.label)
-    texts = pd.DataFrame(
-        [{k: v for k, v in row.items() if _is_name(k, v)} for row in rows], index=table.index
-    )
-    texts = texts[[name for name in texts if name not in table]]
-    runs = runs_of_table(pd.concat([table, texts], axis=1))
+    texts = [{k: v for k, v in row.items() if _is_name(k, v)} for row in rows]
+    runs = runs_of_table(_with_texts(table, texts))
     if type(planned) is int and 0 < planned < 1 << 53:
         runs = [RawRun(run.name, run.table, planned, run.notes) for run in runs]
     return runs
@@ -104,18 +107,18 @@ def _list_of(content: dict[str, Any]) -> object:
     return next((v for v in lists.values() if v and all(isinstance(row, dict) for row in v)), [])
 
 
-def _begins(head: bytes, marks: tuple[bytes, ...]) -> bool:
-    return head.lstrip(b"\xef\xbb\xbf \t\r\n").startswith(marks)
-
-
 def _is_jsonl(name: str, head: bytes) -> bool:
     name = name.removesuffix(".gz")
     if name.endswith((".jsonl", ".ndjson")):
         return True
     first, _, more = head.partition(b"\n")
-    return not name.endswith(".json") and _begins(first, (b"{",)) and first.rstrip().endswith(b"}") and (
-        not more.strip() or _begins(more, (b"{",))
-    )  # fmt: skip
+    return not name.endswith(".json") and _is_object(first) and (not more.strip() or more.startswith(b"{"))
+
+
+def _is_object(line: bytes) -> bool:
+    """Say whether a line is a JSON object, which has its names in double quotes."""
+    text = line.removeprefix(b"\xef\xbb\xbf").strip()
+    return text.startswith(b"{") and text.endswith(b"}") and text[1:].lstrip().startswith((b'"', b"}"))
 
 
 JSONL = FileDialect("JSONL", _is_jsonl, _jsonl)

@@ -21,7 +21,9 @@ def records(lines: Iterable[str]) -> Iterator[Record]:
     """Yield what each line of a step says; a validation stands behind the step before it."""
     step = 0.0
     for line in lines:
-        if found := _LINE.search(line):
+        if line.startswith("| Parameter"):
+            step = 0.0  # the table before a training
+        elif found := _LINE.search(line):
             step = float(found[1])
             yield {"step": step, **pairs(found[3], _PAIR), PLANNED: float(found[2])}
         elif found := _VAL.search(line):

@@ -42,5 +42,5 @@ def _best(line: str) -> re.Match[str] | None:
 
 DIALECT = TextDialect(
     "text", ("loss", "Loss", "LOSS"),
-    re.compile(rf"(?:{_STEP.pattern}).*?{_LOSS}|{_LOSS}.*?(?:{_STEP.pattern})", re.IGNORECASE), records,
+    re.compile(rf"^(?=.*?{_LOSS}).*?(?:{_STEP.pattern})", re.IGNORECASE), records,
 )  # fmt: skip

@@ -182,7 +182,7 @@ def _named(table: pd.DataFrame, taken: Mapping[str, str]) -> tuple[pd.DataFrame,
 def _cut(
     table: pd.DataFrame, run: RawRun, name: str, taken: Mapping[str, str], notes: list[str], *, text: bool
 ) -> list[LoggedRun]:
-    """Return the runs of a table: cut where the step falls to the beginning, records of a step put together."""
+    """Return the runs of a table, cut where the step falls back; records of a step become one row."""
     if not len(table):
         return []
     alone = "run" not in table and "step" in table
