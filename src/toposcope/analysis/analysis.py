@@ -285,7 +285,7 @@ def analysis_of(
                 alarms=alarms or {},
                 places=_places(given),
                 renamed=dict(rename or {}),
-            )  # fmt: skip
+            )
             for of_source in made
             for study in of_source[place]
         )
