@@ -19,6 +19,7 @@ def _table(*rows):
     return series_table(pd.DataFrame([{**BASE, **row} for row in rows]), catalogue=own_catalogue())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("column", "label"),
     [

@@ -64,6 +64,7 @@ SCHEDULES = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("schedule", list(SCHEDULES))
 def test_a_known_learning_rate_takes_no_copy_away(runs: pd.DataFrame, schedule: str) -> None:
     mine = runs[runs["step"].isin(_EVERY[::2])]

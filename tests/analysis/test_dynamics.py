@@ -53,6 +53,7 @@ def test_phase_rules_say_when_they_never_fire() -> None:
     assert (short["status"] == "failed").all()
 
 
+@pytest.mark.calibration
 @pytest.mark.parametrize("kind", ["power", "line", "walk", "drift", "whole"])
 def test_plain_curves_have_no_bends(kind: str) -> None:
     g = np.random.default_rng(11)
@@ -119,6 +120,8 @@ def test_noise_is_whitened_exactly(model: int) -> None:
     assert noise.PERSISTENCE[model] == pytest.approx(cov[0, 1] / cov[0, 0])
 
 
+@pytest.mark.sample
+@pytest.mark.calibration
 def test_the_packaged_reference_is_the_simulated_one() -> None:
     held, rate = reference.packaged()[25]
     assert held.unkind is not None
@@ -152,6 +155,7 @@ def test_a_planted_kink_is_found_and_dated() -> None:
     assert inside / found > 0.8
 
 
+@pytest.mark.calibration
 def test_boundaries_are_calibrated_per_run() -> None:
     g = np.random.default_rng(5)
     per_run = 0
@@ -179,6 +183,7 @@ def test_segments_are_labelled_by_the_sign_of_their_slopes() -> None:
     assert short["status"] == "failed"
 
 
+@pytest.mark.calibration
 @pytest.mark.parametrize("power", [0.0, -1.0])
 def test_the_online_detector_keeps_its_false_alarm_rate(power: float) -> None:
     g = np.random.default_rng(4)
@@ -193,6 +198,7 @@ def test_the_online_detector_keeps_its_false_alarm_rate(power: float) -> None:
     assert alarms / 120 <= 0.1
 
 
+@pytest.mark.calibration
 @pytest.mark.parametrize("make", [plain_series, unkind_series])
 def test_the_online_detector_spends_its_rate_on_unkind_noise_too(make: Callable[..., np.ndarray]) -> None:
     steps = STEPS[2::2].astype(float)
@@ -203,6 +209,7 @@ def test_the_online_detector_spends_its_rate_on_unkind_noise_too(make: Callable[
     assert np.mean(~quiet) <= 0.05 + 2 * 0.01
 
 
+@pytest.mark.calibration
 def test_the_online_detector_spends_less_where_steps_are_uneven() -> None:
     steps = np.unique(np.geomspace(10, 5000, 24).round())
     changes = np.diff(unkind_series(steps, 800), axis=1)  # those that set the thresholds
@@ -391,6 +398,7 @@ def test_the_larger_p_of_both_references_counts_and_the_row_says_so() -> None:
     assert untold >= 10  # kind noise alone would have called them bends
 
 
+@pytest.mark.slow
 def test_a_power_law_that_begins_late_does_not_bend_where_steps_grow() -> None:
     g = np.random.default_rng(13)
     steps = np.unique(np.geomspace(1, 143_000, 51).round())

@@ -63,6 +63,7 @@ def test_what_cannot_be_worked_out_is_named() -> None:
         plain_table(pd.DataFrame({"loss": [1.0]}), ("gap",))
 
 
+@pytest.mark.slow
 def test_the_command_takes_a_foreign_table(tmp_path, capsys) -> None:  # type: ignore[no-untyped-def]
     file = tmp_path / "mine.csv"
     made().to_csv(file, index=False)
@@ -85,6 +86,7 @@ def ended(arguments: list[str], capsys) -> tuple[int, str, str]:  # type: ignore
     return int(left.value.code or 0), printed.out, printed.err
 
 
+@pytest.mark.slow
 def test_the_exit_code_says_whether_there_were_problems(tmp_path, capsys) -> None:  # type: ignore[no-untyped-def]
     file = tmp_path / "mine.csv"
     call = ["analyze", str(file), "--part", "trends"]

@@ -166,6 +166,7 @@ def test_a_checkpoint_that_is_there_twice_is_a_problem_and_not_the_end(features)
     assert "2 values are there more than once, as log_perplexity of run a step 4" in "; ".join(table.problems)
 
 
+@pytest.mark.slow
 def test_analyze_takes_a_target_from_a_file(tmp_path):
     steps = np.arange(20)
     noise = np.random.default_rng(0).standard_normal((2, 20)).cumsum(axis=1)

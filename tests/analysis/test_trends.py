@@ -204,6 +204,7 @@ def test_the_tail_is_below_the_normal_one_far_out() -> None:
     assert sign_tail(q, 34.0) < 0.5 * 2 * stats.norm.sf(34 / np.sqrt(51))
 
 
+@pytest.mark.calibration
 @pytest.mark.parametrize("name", [*REQUIRED, "AR(1) -0.8", "exponentials + 0.1% noise", "edge of stability",
                                   "sigmoids + 1% noise"])  # fmt: skip
 @pytest.mark.parametrize(
@@ -450,6 +451,7 @@ def test_several_runs_are_one_test() -> None:
     assert row["detectable_r"] < trend_table(table, draws=FEW)["detectable_r"].min()
 
 
+@pytest.mark.calibration
 def test_runs_that_share_their_noise_are_not_counted_twice() -> None:
     g = np.random.default_rng(0)
     hits = 0
@@ -666,6 +668,7 @@ def test_a_row_says_what_was_left_out() -> None:
         assert row["reason"].startswith("both turn sharply up to step")
 
 
+@pytest.mark.calibration
 @pytest.mark.parametrize(
     ("name", "n", "share"),
     [("saws of 12", 51, 0.95), ("pulses of 10", 51, 0.1), ("saws of 6", 26, 0.8), ("bumps of 8", 26, 0.6)],

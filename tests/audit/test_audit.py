@@ -24,6 +24,7 @@ def test_the_catalogue_has_more_than_twenty_kinds():
     assert len({fault.fault for fault in CATALOGUE}) >= 20
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["walk", "decay"])
 @pytest.mark.parametrize("fault", CATALOGUE, ids=lambda fault: fault.name)
 def test_every_planted_fault_is_found(tmp_path: Path, fault: Fault, kind: str):
@@ -85,6 +86,8 @@ def test_weights_that_start_from_zero_are_healthy(tmp_path: Path):
     assert audit(open_series(folder)) == []
 
 
+@pytest.mark.sample
+@pytest.mark.slow
 def test_nothing_is_found_in_the_five_small_runs(shared_data: Path):
     series = open_series(shared_data / "seed_runs")
     assert len(series) == 255
@@ -144,6 +147,7 @@ def test_the_command_prints_a_table_and_exits_with_1(tmp_path: Path, capsys: pyt
     assert payload["findings"][0]["tensor"] == "layers.0.mlp.fc1.weight"
 
 
+@pytest.mark.calibration
 @pytest.mark.parametrize(
     ("planted", "said"),
     [
@@ -178,6 +182,7 @@ def test_a_finding_is_the_headline_of_the_answer_and_of_the_page(
     assert wanted in (tmp_path / "page" / "report.md").read_text()[:600]
 
 
+@pytest.mark.slow
 def test_two_thousand_equal_checkpoints_are_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
     tensors = {"layers.0.mlp.fc1.weight": np.tile(np.arange(8, dtype=np.float32), (8, 1))}
     save_file(tensors, tmp_path / "step_0.safetensors")

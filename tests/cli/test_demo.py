@@ -23,6 +23,7 @@ def demo(tmp_path_factory):
     return run_demo(out, jobs=1, overrides=SMALL, quiet=True, say=said.append), said
 
 
+@pytest.mark.slow
 def test_the_demo_ends_with_a_page_about_its_own_runs(demo):
     done, said = demo
     assert [line[:3] for line in said] == ["1/3", "2/3", "3/3"]
@@ -39,6 +40,7 @@ def test_the_store_has_every_checkpoint_and_probe(demo):
     assert set(features["status"]) <= {"ok", "subsampled"}
 
 
+@pytest.mark.slow
 def test_a_demo_that_was_stopped_goes_on(demo):
     done, _ = demo
     kept = {path: path.stat().st_mtime_ns for path in done.runs.rglob("*.safetensors")}

@@ -77,6 +77,7 @@ def test_one_line_with_the_command_that_adds_it(
     assert not (tmp_path / "out").exists(), "something was written before the package was looked for"
 
 
+@pytest.mark.slow
 def test_the_dashboards_other_package_is_named_as_it_is_installed(given: Path) -> None:
     script = "import sys; sys.modules['starlette'] = None; from toposcope.cli.main import main; main()"
     arguments = [sys.executable, "-c", script, "watch", str(given / "store"), "--port", "0"]

@@ -186,6 +186,7 @@ def test_a_checkpoint_compared_with_itself_differs_nowhere(runs: Path, call: Cal
     assert len(table["difference"].dropna()) > 100
 
 
+@pytest.mark.slow
 def test_a_comparison_names_the_matrices_that_changed_and_no_others(tmp_path: Path, call: Call) -> None:
     """As after a fine-tuning of some: the largest weight of the network moves with them, and in no other."""
     generator = np.random.default_rng(0)
@@ -267,6 +268,7 @@ def test_models_without_a_common_matrix(runs: Path, tmp_path: Path, call: Call) 
     assert "share no matrix name" in err
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["csv", "json"])
 def test_export_long(store: Path, tmp_path: Path, call: Call, kind: str) -> None:
     code, out, _ = call("export", store, "--out", tmp_path / "x", "--format", kind)
@@ -295,6 +297,7 @@ def test_export_wide(store: Path, tmp_path: Path, call: Call) -> None:
     assert "neural_persistence/role mlp/rieck/neural_persistence" in table
 
 
+@pytest.mark.slow
 def test_export_netcdf(store: Path, tmp_path: Path, call: Call) -> None:
     xarray = pytest.importorskip("xarray")
     assert call("export", store, "--out", tmp_path / "x", "--format", "netcdf", "--json")[0] == 0
@@ -306,6 +309,7 @@ def test_export_netcdf(store: Path, tmp_path: Path, call: Call) -> None:
     np.testing.assert_allclose(np.sort(found[np.isfinite(found)]), np.sort(draws))
 
 
+@pytest.mark.slow
 def test_export_of_weights_as_the_embedding_reports_files(store: Path, tmp_path: Path, call: Call) -> None:
     code, _, err = call("export", store, "--out", tmp_path / "x", "--layout", "seed003")
     assert code == 2

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 
 import numpy as np
+import pytest
 
 from toposcope.figures.rendering import WORTH, render, render_all
 from toposcope.figures.style import CROWD, new_figure, to_svg
@@ -19,10 +20,12 @@ def _figures(count):
     return made
 
 
+@pytest.mark.slow
 def test_two_processes_make_the_bytes_of_one_in_order():
     assert render_all(_figures(WORTH + 1)) == [render(figure) for figure in _figures(WORTH + 1)]
 
 
+@pytest.mark.slow
 def test_a_second_process_that_dies_leaves_its_figures_to_the_first(monkeypatch):
     monkeypatch.setattr(sys, "executable", "/bin/false")
     assert render_all(_figures(WORTH)) == [render(figure) for figure in _figures(WORTH)]

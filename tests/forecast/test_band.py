@@ -35,6 +35,8 @@ def held(made, truth):
     return float(inside.mean())
 
 
+@pytest.mark.sample
+@pytest.mark.calibration
 def test_the_band_of_siblings_holds_the_true_curve_as_often_as_it_says():
     shares, ends = [], []
     for seed in range(60):
@@ -89,6 +91,7 @@ def test_without_backtests_the_band_runs_from_the_noise_to_the_end():
     assert low * high == pytest.approx(np.ones(3))
 
 
+@pytest.mark.slow
 def test_a_run_to_come_has_a_band():
     def annealed(name, plan, random):
         area = plan.area(STEP) * 1e3

@@ -121,6 +121,7 @@ def test_six_schedules_from_three_at_the_level_of_the_laws_authors(annealed, siz
     assert np.mean(scores["published"], axis=0)[0] <= 0.0045  # the law as published, without kappa
 
 
+@pytest.mark.calibration
 @pytest.mark.parametrize("size", [25, 100])
 @pytest.mark.parametrize("method", [MultiPower(), Tissue(), Auto()], ids=lambda m: m.name)
 def test_long_cosine_from_its_first_third_and_short_finished_runs(annealed, size, method):

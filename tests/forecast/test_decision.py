@@ -210,6 +210,7 @@ def test_command_forecasts_an_unfinished_run_from_its_siblings(folders, capsys):
     assert "at least 6" in rows["path transfer"]["reason"]
 
 
+@pytest.mark.slow
 def test_command_scores_finished_runs(folders, capsys):
     code, printed = run_command(["forecast", str(folders / "finished"), "--cuts", "0.5"], capsys)
     assert code == 0, printed.err

@@ -392,6 +392,7 @@ def test_the_command_forecasts_a_run_to_come(call, schedules, annealed_runs, tmp
     assert (code, "give --siblings and --schedule" in err) == (2, True)
 
 
+@pytest.mark.slow
 def test_runs_of_several_schedules_are_scored_along_their_own(annealed_runs):
     """A finished run's log is its plan: without a sibling of its schedule the law still knows the rate."""
     bare = [
@@ -404,6 +405,7 @@ def test_runs_of_several_schedules_are_scored_along_their_own(annealed_runs):
     assert scores["error"].abs().max() < 0.02
 
 
+@pytest.mark.slow
 def test_a_plan_is_borrowed_only_where_all_agree(annealed_runs):
     cosine_run, constant_run, drop_run = annealed_runs
     seen = curve_from_metrics(
@@ -445,6 +447,7 @@ def test_the_asymptote_of_a_feature_is_read_before_it_is_reached():
     assert row["high"] < 0
 
 
+@pytest.mark.slow
 def test_many_looks_at_whether_features_help_are_corrected_for_being_many():
     """Fourteen looks at noise: a third of the tables has a raw p below .05, 5% a corrected one."""
     base, runs = SiblingTransfer().name, 8
@@ -491,6 +494,7 @@ def test_few_or_unfinished_runs_are_rows_with_their_reason(family):
     assert forecast_table(Log(log.metrics.iloc[:0], log.runs))["reason"].iloc[0].startswith("0 finished runs")
 
 
+@pytest.mark.slow
 def test_only_some_of_many_runs_are_compared():
     many = pd.concat([table(f"r{i:02d}", 1.0 + i / 3) for i in range(10)])
     log = log_from_frame(many, name="x")

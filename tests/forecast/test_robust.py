@@ -133,6 +133,7 @@ def test_the_interval_is_that_of_a_line_beyond_its_points():
 # -- plans
 
 
+@pytest.mark.slow
 def test_without_a_plan_the_row_says_so_and_what_annealing_would_add():
     step = np.arange(20, 1001, 10.0)
     rows = pd.DataFrame({"step": step, "loss": 2 + 3 * step**-0.4, "learning_rate": 1e-3})
@@ -436,6 +437,7 @@ def test_columns_of_one_table_are_renamed_and_those_of_others_left(call, files):
     assert (code, "--rename TT=...: no such column among run, T, nll" in err) == (2, True)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("law", [(), ("--law", "power")])
 def test_analyze_renames_columns_too(tmp_path, capsys, law):
     from toposcope.cli.main import main

@@ -80,6 +80,8 @@ def variants(shape: tuple[int, int], generator: np.random.Generator) -> dict[str
     }
 
 
+@pytest.mark.sample
+@pytest.mark.slow
 @pytest.mark.parametrize("dtype", DTYPES, ids=lambda dtype: np.dtype(dtype).name)
 @pytest.mark.parametrize("shape", SHAPES, ids=str)
 @pytest.mark.parametrize("small", [bipartite_tree.SMALL, 0], ids=["prim", "threshold"])

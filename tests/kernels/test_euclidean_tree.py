@@ -58,6 +58,7 @@ def clouds(n: int, d: int) -> dict[str, np.ndarray]:
     }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("block", [512, 64, 7])
 @pytest.mark.parametrize("n", [2, 3, 65, 200])
 @pytest.mark.parametrize("d", [2, 30])
@@ -126,6 +127,7 @@ def test_distance_matrix_is_right_to_a_hundred_millionth(dtype):
         np.testing.assert_array_equal(found, found.T)
 
 
+@pytest.mark.slow
 @settings(max_examples=40, deadline=None)
 @given(
     X=hnp.arrays(

@@ -42,6 +42,7 @@ def points() -> list[np.ndarray]:
     return [X, X[:1], X[:2], np.round(X), X + 1e4, tight, X * 1e150]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dtype", DTYPES, ids=lambda dtype: np.dtype(dtype).name)
 def test_tree_weights_equal_the_array_kernels_bit_for_bit(dtype):
     batch = matrices(dtype)

@@ -83,6 +83,7 @@ def test_alignment_of_another_family_is_refused() -> None:
         aligned({"h.0.w": torch.zeros(2, 2)}, {"h.0.w": torch.zeros(2, 2)}, heads=1)
 
 
+@pytest.mark.slow
 def test_a_bent_path_is_lower_than_the_line_it_started_as() -> None:
     objective = tiny_objective()
     noise = torch.randn(

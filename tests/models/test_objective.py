@@ -27,6 +27,7 @@ def windows(rows: int = 5, length: int = 7) -> np.ndarray:
     return np.random.default_rng(3).integers(0, 11, (rows, length))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("last_only", [False, True])
 def test_loss_and_gradient_are_the_modules_own(last_only: bool) -> None:
     module = tiny(last_only=last_only)

@@ -80,6 +80,7 @@ def test_a_class_of_the_library_needs_no_code_of_the_folder(tmp_path: Path) -> N
     assert not canary.exists()
 
 
+@pytest.mark.slow
 def test_the_command_asks_nothing_and_ends_with_one_line(tmp_path: Path) -> None:
     folder = trap(tmp_path / "series" / "step0", tmp_path / "canary", what="model")
     shutil.copytree(folder, tmp_path / "series" / "step1")
@@ -98,6 +99,7 @@ def test_a_tokenizer_given_alone_is_refused_and_never_runs(tmp_path: Path, alone
     assert not (tmp_path / "canary").exists()
 
 
+@pytest.mark.slow
 def test_the_command_refuses_a_tokenizer_with_code_and_asks_nothing(tmp_path: Path) -> None:
     write_causal_model(tmp_path / "series" / "step0")
     folder = trap(tmp_path / "given", tmp_path / "canary", what="tokenizer")

@@ -45,6 +45,7 @@ def test_a_rate_that_is_none_is_refused():
         level(0.05, 0)
 
 
+@pytest.mark.calibration
 @pytest.mark.parametrize("kind", ["normal", "t5", "walk"])
 def test_spikes_of_noise_alarm_in_few_series(kind):
     random = np.random.default_rng(7)
@@ -57,6 +58,7 @@ def test_spikes_of_noise_alarm_in_few_series(kind):
     assert sum(bool(_spikes(one)) for one in noise.T) <= 8  # 5% of 60 is 3; 8 has chance 1%
 
 
+@pytest.mark.calibration
 def test_a_planted_spike_is_found_where_it_is_and_only_upwards():
     values = np.random.default_rng(1).standard_normal(200)
     assert 150 in _spikes(np.where(np.arange(200) == 150, 40.0, values))
@@ -116,6 +118,7 @@ def test_the_panel_names_the_series_that_moved_and_ignores_what_all_did():
     assert judged.p < 1e-6
 
 
+@pytest.mark.calibration
 def test_a_panel_of_noise_is_quiet():
     random = np.random.default_rng(5)
     alarms = 0
@@ -159,6 +162,7 @@ def _losses(store, spike=None, n=200):
     store.write_metrics(pd.DataFrame({"run": "r", "step": np.arange(n), "loss": loss}))
 
 
+@pytest.mark.slow
 def test_a_healthy_run_is_quiet(tmp_path):
     store = _store(tmp_path)
     _losses(store)
@@ -175,6 +179,7 @@ def _swapped(state):
     return state | {NAMES[3]: value}
 
 
+@pytest.mark.calibration
 @pytest.mark.parametrize(
     ("fault", "sentence"),
     [
@@ -222,6 +227,7 @@ def test_few_rows_of_a_small_matrix_that_turned_are_no_fault(renewed, tells):
     assert bool(told[5]) == tells
 
 
+@pytest.mark.slow
 def test_an_alarm_is_told_once_and_survives_a_restart(tmp_path):
     store = _store(tmp_path, _swapped)
     _losses(store, spike=155)
@@ -234,6 +240,7 @@ def test_an_alarm_is_told_once_and_survives_a_restart(tmp_path):
     assert kinds.count("alarm") == len([event for event in first if event.kind == "alarm"])
 
 
+@pytest.mark.slow
 def test_a_loss_that_is_no_number_alarms(tmp_path):
     store = _store(tmp_path)
     store.write_metrics(pd.DataFrame({"run": ["r"] * 3, "step": [0, 1, 2], "loss": [2.0, 2.0, np.inf]}))
@@ -260,6 +267,7 @@ def _curve(store, run, steps, level=0.0):
     store.write_metrics(pd.DataFrame(columns))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("target", "kind"), [(1.5, "alarm"), (3.0, "notice"), (None, None)])
 def test_a_forecast_that_leaves_the_target_is_told_once(tmp_path, target, kind):
     store = Store.create(tmp_path / "store", recipe={})

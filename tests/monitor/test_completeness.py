@@ -132,6 +132,7 @@ def _ready(follower, clock, seconds):
     return follower.look().ready
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("form", FORMATS)
 @pytest.mark.parametrize("kept", [0, 1, 0.5, 0.98])
 @pytest.mark.parametrize("last", [0, -1])

@@ -141,6 +141,7 @@ def test_a_file_is_no_folder_to_watch(tmp_path, capsys):
     assert "is a file" in printed.err
 
 
+@pytest.mark.slow
 def test_killed_again_and_again_it_ends_with_the_same_store(tmp_path, capsys):
     run = tmp_path / "run"
     command = [

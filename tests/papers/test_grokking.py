@@ -69,6 +69,7 @@ def studied() -> grokking.StudiedRun:
     return studied_run(planted(circles=True), draws=20)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(4))
 def test_planted_circles_are_found_within_the_interval(seed: int) -> None:
     """Small circles drown in the noise: two checkpoints late is not an error."""
@@ -85,6 +86,7 @@ def test_planted_circles_are_found_within_the_interval(seed: int) -> None:
     assert sorted(key_frequencies(one.run.power[-1]).tolist()) == list(KEYS)
 
 
+@pytest.mark.slow
 def test_bars_are_judged_among_those_of_shuffled_residues(studied: grokking.StudiedRun) -> None:
     finding = studied.findings["own", "scaled"]
     assert finding.p_control == pytest.approx(1 / 21)  # beyond each of 20 draws
@@ -97,6 +99,7 @@ def test_bars_are_judged_among_those_of_shuffled_residues(studied: grokking.Stud
     assert grokking.among_shuffled(few, "scaled", values) is None
 
 
+@pytest.mark.slow
 def test_noise_is_not_taken_for_a_transition() -> None:
     findings = [
         studied_run(planted(circles=False, seed=seed)).findings["own", "scaled"] for seed in range(1, 13)
@@ -198,6 +201,7 @@ def write(run: Planted, folder: Path, *, heldout: bool = True) -> Path:
     return folder
 
 
+@pytest.mark.slow
 def test_the_command_prints_the_tables_and_draws_the_figure(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -216,6 +220,7 @@ def test_the_command_prints_the_tables_and_draws_the_figure(
     assert "Negative control" in (tmp_path / "out" / "grokking.md").read_text()
 
 
+@pytest.mark.slow
 def test_without_runs_the_recipe_is_trained_first(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -38,6 +38,7 @@ def _by_title(sections, start):
     return next(section for section in sections if section.title.startswith(start))
 
 
+@pytest.mark.slow
 def test_real_rows_give_the_printed_mean_correlations(shared_data):
     sections = reproduce_rows(shared_data / "seed_embeddings")
     table = _by_title(sections, "Rank correlation")

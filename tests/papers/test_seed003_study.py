@@ -34,6 +34,7 @@ def _sections(out):
     return {section["title"]: section["rows"] for section in json.loads(out)["sections"]}
 
 
+@pytest.mark.slow
 def test_a_series_of_ones_own_is_studied_whole(inputs, tmp_path, capsys):
     call = (
         "--series", inputs / "small", "--series", inputs / "large", "--texts", inputs / "texts.txt",

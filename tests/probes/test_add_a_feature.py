@@ -87,6 +87,7 @@ def _call(*arguments: object) -> None:
     assert ended.value.code in (0, 1)
 
 
+@pytest.mark.slow
 def test_the_pages_code_runs(package: Path) -> None:
     _write_run(package / "runs" / "xl")
     done = subprocess.run(
@@ -98,6 +99,7 @@ def test_the_pages_code_runs(package: Path) -> None:
     assert set(table["scope"]) == {"matrix", "model"}
 
 
+@pytest.mark.slow
 def test_a_packages_probe_is_found_everywhere(package: Path, capsys: pytest.CaptureFixture[str]) -> None:
     for name in ("a", "b"):
         _write_run(package / "runs" / name)

@@ -74,6 +74,7 @@ def study(request: pytest.FixtureRequest, tmp_path: Path) -> Study:
     return found
 
 
+@pytest.mark.slow
 def test_it_leads_the_findings_and_the_power_laws(study: Study) -> None:
     assert all(study.leads(use) == [COLUMN] for use in Use)
     changed = study.findings["changed"].numbers
@@ -84,6 +85,7 @@ def test_it_leads_the_findings_and_the_power_laws(study: Study) -> None:
     assert {line["label"] for line in study.findings["scale"].numbers["ordered"]} == {LABEL}
 
 
+@pytest.mark.slow
 def test_its_figure_stands_on_the_page_beside_its_null(study: Study) -> None:
     part = PARTS[study.subject.name](study)
     drawn = {picture.name: picture for picture in part.pictures}[f"leading_{study.subject.name}"]

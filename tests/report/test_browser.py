@@ -95,6 +95,7 @@ def test_the_page_fits_fetches_nothing_and_is_described(page, width):
     assert width > 400 or seen["cut"]
 
 
+@pytest.mark.sample
 def test_the_probe_sees_what_it_is_there_to_see(page):
     broken = page.with_name("broken.html")
     wide = (

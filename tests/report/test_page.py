@@ -70,6 +70,7 @@ def _outline(folder):
     return outline
 
 
+@pytest.mark.slow
 def test_the_page_is_well_formed_self_contained_and_described(written):
     outline = _outline(written)
     assert outline.problems == []
@@ -126,6 +127,7 @@ def test_a_word_is_defined_where_it_stands_first(written):
         assert used.lower().startswith(place.removeprefix("words-").replace("-", " "))
 
 
+@pytest.mark.slow
 def test_a_store_without_losses_has_no_figure_of_them(make_study, tmp_path):
     study = make_study(trends=False, errors={})
     bare = dataclasses.replace(study, target="", metrics=study.metrics.iloc[:0])
@@ -181,6 +183,7 @@ def test_names_from_files_are_text_not_markup(make_study, tmp_path, one_picture)
     assert _outline(tmp_path / "report").problems == []
 
 
+@pytest.mark.slow
 def test_the_same_study_gives_the_same_files(study, tmp_path, one_picture):
     for name in ("a", "b"):
         write_studies([study], tmp_path / name, title="T")
@@ -188,6 +191,7 @@ def test_the_same_study_gives_the_same_files(study, tmp_path, one_picture):
         assert path.read_bytes() == (tmp_path / "b" / path.relative_to(tmp_path / "a")).read_bytes(), path
 
 
+@pytest.mark.slow
 def test_a_report_is_replaced_as_a_whole(study, replaceable):
     (replaceable / "figures" / "stale.png").write_bytes(b"old")
     write_studies([study], replaceable, title="Another")
@@ -196,6 +200,7 @@ def test_a_report_is_replaced_as_a_whole(study, replaceable):
     assert [path.name for path in replaceable.parent.iterdir()] == ["report"]
 
 
+@pytest.mark.slow
 def test_a_failure_while_writing_leaves_the_old_report(study, replaceable, monkeypatch):
     before = (replaceable / "index.html").read_bytes()
 
@@ -238,6 +243,7 @@ def test_findings_and_failures_are_on_the_page(make_study, tmp_path, one_picture
     assert "Checkpoints with findings of the audit" in text  # drawn, and drawn first
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "arguments", [{"trends": False, "errors": {}}, {"steps": (0,)}, {"sizes": {"one": 0}}]
 )
@@ -246,6 +252,7 @@ def test_poor_stores_still_get_a_page(make_study, tmp_path, arguments):
     assert _outline(tmp_path / "report").problems == []
 
 
+@pytest.mark.slow
 def test_captions_depend_on_the_data(make_study):
     one, many = captions(make_study()), captions(make_study(seeds=3))
     assert "trained once" in one["neural_persistence"].cannot
@@ -269,6 +276,7 @@ def test_a_store_that_is_none_is_one_clear_error(tmp_path):
     assert not (tmp_path / "report").exists()
 
 
+@pytest.mark.slow
 def test_a_page_of_one_run_speaks_of_no_sizes(make_study, tmp_path):
     study = make_study(sizes={"small": 1_000}, trends=False, errors={})
     drawn = [name for name, _ in figures(study)]
@@ -283,6 +291,7 @@ def test_a_page_of_one_run_speaks_of_no_sizes(make_study, tmp_path):
     assert "is above the band" in text
 
 
+@pytest.mark.slow
 def test_a_page_of_one_checkpoint_has_no_curve(make_study, tmp_path):
     study = make_study(steps=(100,), trends=False, errors={})
     drawn = [name for name, _ in figures(dataclasses.replace(study, metrics=study.metrics.iloc[:0]))]
@@ -308,6 +317,7 @@ def test_the_papers_behind_the_words_are_named_with_title_and_link(written):
     assert "(https://arxiv.org/abs/1812.09764)" in twin
 
 
+@pytest.mark.slow
 def test_alarms_of_a_watch_stand_on_the_curves_of_its_store(make_study, tmp_path):
     """From the journal in the store's folder to the captions and the figures."""
     study = make_study()

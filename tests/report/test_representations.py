@@ -213,6 +213,7 @@ TABLES = {
 }  # fmt: skip
 
 
+@pytest.mark.slow
 def test_the_page_has_every_figure_and_table_as_a_file(page):
     assert {path.stem for path in (page / "figures").iterdir()} == FIGURES
     assert {path.stem for path in (page / "tables").iterdir()} == TABLES
@@ -224,6 +225,7 @@ def test_the_page_has_every_figure_and_table_as_a_file(page):
         assert question in twin
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("without", "figures", "tables_lost"),
     [

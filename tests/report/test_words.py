@@ -118,6 +118,7 @@ def test_an_answer_that_is_too_long_for_a_terminal_loses_its_brackets_first(make
     assert found["beyond"].numbers["reasons"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("verdict", ["adds", "trend only", "cannot tell"])
 def test_a_blank_stands_between_two_sentences(make_study, verdict):
     for steps in ((0, 100, 200), tuple(range(0, 2000, 50))):

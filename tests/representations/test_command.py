@@ -32,6 +32,7 @@ def _run(capsys, *arguments):
     return ended.value.code, output.out, output.err
 
 
+@pytest.mark.slow
 def test_a_series_is_measured_and_found_again(inputs, tmp_path, capsys):
     call = (
         inputs / "neox", "--texts", inputs / "texts.txt", "--limit", 20, "--min-chars", 5,

@@ -62,6 +62,7 @@ def test_what_the_safetensors_library_refuses_is_refused(tmp_path: Path):
                 refused(path)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", list(hostile.pickles(Path())))
 @pytest.mark.parametrize("wrapped", [True, False])
 def test_hostile_pickles_run_nothing(tmp_path: Path, name: str, wrapped: bool):

@@ -79,6 +79,7 @@ def test_a_second_sweep_measures_nothing(runs: Path, reference: Path, tmp_path: 
     assert {path: path.stat().st_mtime_ns for path in (reference / "features").iterdir()} == before
 
 
+@pytest.mark.slow
 def test_new_checkpoints_are_added(
     runs: Path, reference: Path, tmp_path: Path, checkpoint: Callable[..., Path], same: Same
 ) -> None:
@@ -98,12 +99,15 @@ def test_a_changed_checkpoint_is_measured_again(
     assert measure(runs, tmp_path / "s", "baselines").done == 10
 
 
+@pytest.mark.sample
+@pytest.mark.slow
 def test_processes_give_the_same_store(runs: Path, reference: Path, tmp_path: Path, same: Same) -> None:
     report = measure(runs, tmp_path / "jobs", jobs=2)
     assert (report.done, report.failures) == (100, [])
     same(reference, tmp_path / "jobs")
 
 
+@pytest.mark.slow
 def test_shards_give_the_same_store(runs: Path, reference: Path, tmp_path: Path, same: Same) -> None:
     done = [measure(runs, tmp_path / "shards", shard=Shard(i, 3)).done for i in (3, 1, 2)]
     assert sum(done) == 100
@@ -111,6 +115,7 @@ def test_shards_give_the_same_store(runs: Path, reference: Path, tmp_path: Path,
     same(reference, tmp_path / "shards")
 
 
+@pytest.mark.slow
 def test_diagrams_are_measured_when_they_are_asked_for_later(
     runs: Path, reference: Path, tmp_path: Path
 ) -> None:
@@ -120,6 +125,7 @@ def test_diagrams_are_measured_when_they_are_asked_for_later(
     assert measure(runs, tmp_path / "s", "rips", keep_diagrams=False).done == 0
 
 
+@pytest.mark.faults
 @pytest.mark.parametrize("jobs", [1, 2])
 def test_killed_anywhere_and_restarted(
     runs: Path, reference: Path, tmp_path: Path, same: Same, jobs: int
@@ -186,6 +192,7 @@ def test_a_unit_that_fails_once_is_tried_again(runs: Path, tmp_path: Path) -> No
     assert set(Store.open(tmp_path / "s").features().status) == {"ok"}
 
 
+@pytest.mark.faults
 def test_a_full_disk_stops_the_sweep(runs: Path, tmp_path: Path) -> None:
     full = OSError(errno.ENOSPC, "No space left on device")
     with pytest.raises(OSError, match="No space left"):
@@ -196,6 +203,7 @@ def test_a_full_disk_stops_the_sweep(runs: Path, tmp_path: Path) -> None:
         with_probe(runs, tmp_path / "s", Faulty(error=full), jobs=2)
 
 
+@pytest.mark.faults
 def test_a_full_disk_while_writing(
     runs: Path, reference: Path, tmp_path: Path, same: Same, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -217,6 +225,7 @@ def test_a_full_disk_while_writing(
     same(reference, tmp_path / "s")
 
 
+@pytest.mark.faults
 def test_a_really_full_disk(runs: Path, tmp_path: Path) -> None:
     mount = tmp_path / "small"
     mount.mkdir()
@@ -236,6 +245,7 @@ def test_a_really_full_disk(runs: Path, tmp_path: Path) -> None:
         subprocess.run(["umount", str(mount)], check=True)
 
 
+@pytest.mark.faults
 def test_a_process_that_dies_costs_one_task(runs: Path, tmp_path: Path) -> None:
     class Deadly(Probe):  # local, so that it travels to the processes by value
         name, features = "deadly", (Feature("one", "one"),)
@@ -254,6 +264,7 @@ def test_a_process_that_dies_costs_one_task(runs: Path, tmp_path: Path) -> None:
     assert table.status.value_counts().to_dict() == {"ok": 19, "failed": 1}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("fault", ["truncated", "renamed"])
 def test_a_bad_checkpoint_is_recorded_and_the_rest_goes_on(
     runs: Path, tmp_path: Path, checkpoint: Callable[..., Path], weights: Callable[..., dict], fault: str
@@ -296,6 +307,7 @@ def test_a_sound_checkpoint_after_a_bad_one_is_measured(
     assert "degenerate" not in set(Store.open(tmp_path / "s").features().status)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("jobs", [1, 2])
 def test_a_tensor_that_is_not_finite_costs_its_own_rows_and_those_that_pool_it(
     runs: Path, tmp_path: Path, checkpoint: Callable[..., Path], weights: Callable[..., dict], jobs: int
@@ -341,6 +353,7 @@ def test_a_checkpoint_without_one_finite_tensor_fails(
     assert "holds NaN or infinite weights" in report.failures[0].note
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("scale", [1e38, 1e-42])
 @pytest.mark.parametrize("which", ["head.weight", "all"])
 def test_extreme_values_have_a_value_or_a_status_and_no_warning(
@@ -416,6 +429,7 @@ def test_stopping_keeps_what_was_measured(runs: Path, tmp_path: Path) -> None:
     assert Store.open(tmp_path / "s").features().step.tolist() == [0, 10, 20]
 
 
+@pytest.mark.slow
 def test_truncated_parts_are_measured_again(runs: Path, reference: Path, tmp_path: Path, same: Same) -> None:
     measure(runs, tmp_path / "s")
     part = sorted((tmp_path / "s" / "features").iterdir())[0]
@@ -467,6 +481,8 @@ def test_what_the_audit_finds_goes_into_the_store(runs: Path, tmp_path: Path) ->
     assert len(Store.open(tmp_path / "s").audit()) == len(stored)
 
 
+@pytest.mark.sample
+@pytest.mark.faults
 @pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="looks into /proc")
 def test_processes_end_when_the_sweep_is_killed(runs: Path, tmp_path: Path) -> None:
     out = tmp_path / "s"

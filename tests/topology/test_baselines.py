@@ -36,6 +36,7 @@ def reference(W: np.ndarray) -> dict[str, float]:
     }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("shape", [(40, 25), (25, 40), (30, 30), (1500, 12), (13, 1400)])
 @pytest.mark.parametrize("offset", [0.0, 30.0])
 @pytest.mark.parametrize("dtype", [np.float64, np.float32, np.float16, ml_dtypes.bfloat16])

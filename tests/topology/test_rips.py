@@ -73,6 +73,7 @@ def test_equidistant_points_merge_together_and_have_no_loop() -> None:
     assert len(h1) == 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("backend", ["native", "gudhi", "ripser"])
 def test_the_octahedron_encloses_one_void(backend: str) -> None:
     _, h1, h2 = rips(np.vstack([np.eye(3), -np.eye(3)]), maxdim=2, backend=backend)

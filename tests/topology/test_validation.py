@@ -73,6 +73,8 @@ BAD_MATRICES = {
 }
 
 
+@pytest.mark.sample
+@pytest.mark.slow
 @pytest.mark.parametrize("function", ON_MATRICES, ids=lambda f: f.__name__)
 @pytest.mark.parametrize("case", BAD_MATRICES)
 def test_bad_matrices_meet_one_line(function, case):

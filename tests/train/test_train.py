@@ -114,6 +114,7 @@ def test_another_recipes_run_is_refused_by_name(finished: Path, small_recipe: st
         train(small_recipe, tmp_path / "out")
 
 
+@pytest.mark.slow
 def test_runs_side_by_side_equal_runs_one_by_one(finished: Path, small_recipe: str, tmp_path: Path) -> None:
     results = train(small_recipe, tmp_path, overrides={"gradients": True}, jobs=2)
     assert [result.status for result in results] == ["trained", "trained"]
@@ -157,6 +158,7 @@ def test_cut_at_any_write_a_run_goes_on_to_the_same_bits(
     _assert_same(RunFolder(finished / "two-seed7"), RunFolder(tmp_path / "two-seed7"))
 
 
+@pytest.mark.faults
 @pytest.mark.parametrize("jobs", ["1", "2"])
 def test_killed_and_started_again_a_run_ends_with_the_same_bits(
     jobs: str, small_recipe: str, tmp_path: Path
@@ -269,6 +271,7 @@ def test_a_full_disk_is_one_line_and_loses_nothing(
         main(arguments)
 
 
+@pytest.mark.faults
 def test_a_file_that_cannot_be_written_in_a_worker_is_listed(small_recipe: str, tmp_path: Path) -> None:
     """A limit on the size of files stands for the disk: it stops the weights, which are larger."""
     train(small_recipe, tmp_path, overrides={"steps": 1})
@@ -354,6 +357,7 @@ def test_subword_runs_keep_their_tokenizer(small_text: Path, tmp_path: Path) -> 
     assert (again[0].status, again[0].loss) == ("trained", results[0].loss)
 
 
+@pytest.mark.faults
 def test_a_worker_that_dies_is_reported(small_recipe: str, tmp_path: Path) -> None:
     """The script hands its workers something that ends them: it travels by value."""
     script = (

@@ -102,6 +102,7 @@ def test_csv_has_every_point_and_no_formula(growing):
     assert sum(line.startswith("'=cmd(),") for line in lines) == 3001
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("headers", "status"),
     [
@@ -132,6 +133,7 @@ def test_the_page_is_read_only(client, method):
     assert client.request(method, "/").status_code == 405
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "path",
     [
@@ -285,6 +287,7 @@ def test_an_empty_store_has_a_page(tmp_path):
         assert client.get("/panel/index").json() == {"runs": [], "measures": [], "maps": []}
 
 
+@pytest.mark.slow
 def test_the_page_answers_as_analyze_does_by_the_rules_it_is_given(growing):
     growing.runs("small-seed0", "small-seed1", HOSTILE, steps=2000)  # finished: forecasts are compared
     told = answers(growing.path, named_rules(PUBLISHED_BY_NAME))

@@ -46,6 +46,7 @@ def open_to_all(growing):
     thread.join(10)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("request_bytes", "status"),
     [
@@ -70,6 +71,7 @@ def test_a_request_on_the_wire_is_answered_or_refused(served, request_bytes, sta
     assert _status(port, request_bytes.replace(b"{port}", str(port).encode()))[0] == status
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("headers", "path", "status"),
     [
