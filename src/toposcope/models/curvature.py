@@ -6,7 +6,9 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
+
+import numpy as np
 
 from toposcope.errors import InputError
 from toposcope.models.protocol import widened
@@ -33,9 +35,13 @@ class Product(ABC):
     `keep_bytes`; otherwise it is built anew for every product.
 
     Where a module has no second derivative, a difference stands in for it, and `method` says so.
+
+    It is a linear operator: with `shape`, `dtype`, `matvec`, `@` and `adjoint`, `scipy.sparse.linalg.eigsh`
+    takes it as it is. A tensor gives a tensor on the model's device, an array of numpy an array.
     """
 
     method = TWICE
+    __array_ufunc__ = None  # `array @ product` is no business of numpy's
 
     def __init__(self, objective: Objective, *, keep_bytes: int = KEEP_BYTES) -> None:
         self.objective = objective
@@ -49,6 +55,54 @@ class Product(ABC):
     def n(self) -> int:
         """The number of parameters."""
         return self.objective.n_parameters
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Rows and columns: the number of parameters, twice."""
+        return self.n, self.n
+
+    @property
+    def dtype(self) -> np.dtype:
+        """The parameters' type, as numpy's."""
+        import torch
+
+        return torch.empty(0, dtype=self.objective.parameters.dtype).numpy().dtype
+
+    def adjoint(self) -> Self:
+        """Return the operator itself: the matrix is real and symmetric."""
+        return self
+
+    def matvec(self, vector: np.ndarray) -> np.ndarray:
+        """Return the product with a vector (n,) or a column (n, 1) of numpy, of the same shape."""
+        import torch
+
+        flat = torch.from_numpy(np.array(vector, dtype=self.dtype).reshape(-1))
+        found = self(flat.to(self.objective.model.device)).cpu().numpy()
+        return found.reshape(np.shape(vector))
+
+    rmatvec = matvec
+
+    def __matmul__(self, other: Any) -> Any:
+        """Return the product with a vector (n,) or, column by column, with a matrix (n, k).
+
+        Raises
+        ------
+        InputError
+            When it has another number of rows.
+        """
+        if other.ndim not in (1, 2) or other.shape[0] != self.n:
+            raise InputError(
+                f"the right-hand side has shape {tuple(other.shape)}; give ({self.n},) or ({self.n}, k)"
+            )
+        product = self.matvec if isinstance(other, np.ndarray) else self
+        if other.ndim == 1:
+            return product(other)
+        columns = [product(other[:, column]) for column in range(other.shape[1])]
+        if isinstance(other, np.ndarray):
+            return np.stack(columns, axis=1) if columns else np.empty((self.n, 0), self.dtype)
+        import torch
+
+        return torch.stack(columns, dim=1)
 
     def __call__(self, vector: torch.Tensor) -> torch.Tensor:
         """Return the product with a flat vector.
