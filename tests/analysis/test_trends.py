@@ -18,15 +18,12 @@ from toposcope.analysis.trends.basis import core_trends, trend_family
 from toposcope.analysis.trends.coincidences import folded, folded_bar, freed
 from toposcope.analysis.trends.innovations import (
     Innovations,
-    detectable_r,
     innovation_test,
-    pair_products,
+    pair_innovations,
     persistence_left,
-    product_test,
     scores,
-    sign_tail,
-    widened,
-)  # fmt: skip
+)
+from toposcope.analysis.trends.joint import WIDER, joint_test
 from toposcope.analysis.trends.nulls import NULLS, REQUIRED, null_pairs, planted_pairs
 from toposcope.analysis.trends.refusals import (
     CYCLES,
@@ -38,6 +35,7 @@ from toposcope.analysis.trends.refusals import (
 )
 from toposcope.analysis.trends.repeating import REPEATING_SETTING
 from toposcope.analysis.trends.setting import SETTING_NULLS
+from toposcope.analysis.trends.signs import SignTest, detectable_r, pair_products, sign_tail, sign_test
 from toposcope.analysis.trends.verdicts import Draws, family_table, judged
 from toposcope.analysis.trends.whitening import whiten
 from toposcope.errors import InputError
@@ -238,10 +236,15 @@ def test_the_verdict_finds_a_planted_effect() -> None:
 
 def test_the_interval_inverts_the_test_by_signs() -> None:
     x, y = (whiten(z, STEPS) for z in planted_pairs(0.3, STEPS, 300))
-    products = pair_products(scores(x.e), scores(y.e), np.sqrt(x.left * y.left))
-    result = product_test(*products, np.full(300, ""))
-    outside = (result.low > 0) | (result.high < 0)
-    assert np.mean(outside == (result.p <= 0.05)) > 0.99
+    results = _by_signs(scores(x.e), scores(y.e), np.sqrt(x.left * y.left))
+    outside = [result.low > 0 or result.high < 0 for result in results]
+    assert np.mean(np.array(outside) == [result.p <= 0.05 for result in results]) > 0.99
+
+
+def _by_signs(e: np.ndarray, f: np.ndarray, left: np.ndarray) -> list[SignTest]:
+    whole = slice(None)
+    parts = pair_products(e, f, whole, whole, left)
+    return [sign_test(*(part[:, j] for part in parts)) for j in range(e.shape[1])]
 
 
 def _spiky(g: np.random.Generator, pairs: int) -> list[np.ndarray]:
@@ -267,10 +270,10 @@ def test_an_interval_reaches_further_where_both_persist() -> None:
     a, b = whiten(x, STEPS), whiten(y, STEPS)
     found, persist = innovation_test(a, b), (a.order > 0) & (b.order > 0)
     assert 0.5 < persist.mean() < 1.0
-    bare = replace(found, high=found.r + (found.high - found.r) / np.where(persist, 1.5, 1.0))
     known = np.isfinite(found.p) & (found.high < 1.0)
-    assert np.allclose(widened(bare, persist).high[known], found.high[known])
-    assert np.array_equal(widened(found, np.zeros(200, bool)).high, found.high, equal_nan=True)
+    bare = [joint_test([replace(pair, persists=False)]) for pair in pair_innovations(a, b, rate_known=True)]
+    further = (found.high - found.r)[known] / np.array([test.high - test.r for test in bare])[known]
+    assert np.allclose(further, np.where(persist, WIDER, 1.0)[known])
     assert np.mean(((found.low <= 0.7) & (found.high >= 0.7))[known]) > 0.9  # without it 88%
 
 
@@ -312,7 +315,7 @@ def test_missing_checkpoints_have_no_innovation_and_no_outlier() -> None:
     white = x.order == 0
     assert white.mean() > 0.5
     assert np.abs(x.e[holes][:, white]).max() < 1e-9
-    assert (pair_products(x.e, y.e, x.left)[2][holes][:, white] == 1.0).all()
+    assert (pair_products(x.e, y.e, slice(None), slice(None), x.left)[2][holes][:, white] == 1.0).all()
 
 
 def test_the_alignment_is_that_of_all_orders() -> None:
@@ -336,9 +339,8 @@ def test_shared_spikes_are_found() -> None:
     x, y = (whiten(z, STEPS) for z in _spiky(np.random.default_rng(1), 300))
     found = innovation_test(x, y, intervals=False)
     assert np.mean(found.p <= 0.05) > 0.6
-    signs = product_test(*pair_products(x.e, y.e, np.sqrt(x.left * y.left)), np.full(300, ""),
-                         intervals=False)  # fmt: skip
-    assert np.mean(signs.p <= 0.05) < np.mean(found.p <= 0.05) - 0.15
+    signs = np.array([result.p for result in _by_signs(x.e, y.e, np.sqrt(x.left * y.left))])
+    assert np.mean(signs <= 0.05) < np.mean(found.p <= 0.05) - 0.15
     assert found.spikes.any()
 
 
