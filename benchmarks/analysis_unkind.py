@@ -5,6 +5,7 @@ percent of related pairs that are found, and of those that are found the share a
 
 - The judges (the default) were written after the rules, and no constant was set on them; `--set` prints the
   generators on which the rules were set, with random numbers of their own.
+- `--known`: the learning rate is known, and constant; else it is not known, but for the cases that say so.
 - `--draws N` pairs a cell; `--only GRID`; `--case TEXT` the cases whose name has this text.
 """
 
@@ -272,8 +273,13 @@ KNOWN: dict[str, tuple[Pairs, tuple[float, ...]]] = {
 """The same rate for all pairs, which the test is told."""
 
 
-def cell(name: str, make: Pairs, steps: np.ndarray, draws: int, drops: tuple[float, ...] = ()) -> str:
-    """Return the percent of pairs that add, in brackets that have no verdict, and the lags of those found."""
+def cell(
+    name: str, make: Pairs, steps: np.ndarray, draws: int, drops: tuple[float, ...] = (), known: bool = False
+) -> str:
+    """Return the percent of pairs that add, in brackets that have no verdict, and the lags of those found.
+
+    With `known` the learning rate is, and is constant.
+    """
     g = rng(name="unkind", case=name, n=len(steps), draw=draws)
     x, y = make(g, steps, draws)
     rate = None
@@ -281,13 +287,11 @@ def cell(name: str, make: Pairs, steps: np.ndarray, draws: int, drops: tuple[flo
         u = np.linspace(0.0, 1.0, len(steps))
         rate = 10.0 ** -np.sum(u[:, None] >= np.array(drops), axis=1).astype(float)
     test = innovation_test(
-        whiten(x, steps, rate), whiten(y, steps, rate), intervals=False, rate_known=rate is not None
+        whiten(x, steps, rate), whiten(y, steps, rate), intervals=False, rate_known=known or bool(drops)
     )
-    small = test.p <= 0.05
-    unsaid = (test.why != "") | test.turned | (small & (test.doubt != ""))
-    adds = small & ~unsaid
+    adds, unsaid = test.found, test.silent
     lags = np.bincount(test.lag[adds] + 2, minlength=5) / max(adds.sum(), 1)
-    said = "" if draws < 1 or not adds.any() else " ".join(f"{100 * part:.0f}" for part in lags)
+    said = "" if not adds.any() else " ".join(f"{100 * part:.0f}" for part in lags)
     return f"{100 * adds.mean():.1f} ({100 * unsaid.mean():.0f}) {said}"
 
 
@@ -298,6 +302,7 @@ def main() -> None:
     parser.add_argument("--case", default="")
     parser.add_argument("--set", action="store_true")
     parser.add_argument("--power", action="store_true")
+    parser.add_argument("--known", action="store_true")
     options = parser.parse_args()
     grids = GRIDS if options.only is None else {options.only: GRIDS[options.only]}
     cases: dict[str, tuple[Pairs, tuple[float, ...]]] = {name: (make, ()) for name, make in JUDGES.items()}
@@ -309,7 +314,10 @@ def main() -> None:
     print(f"{options.draws} pairs a cell: percent that add (no verdict), of these at lags -2 -1 0 1 2")
     for name, (make, drops) in cases.items():
         if options.case in name:
-            cells = (cell(name, make, steps.astype(float), options.draws, drops) for steps in grids.values())
+            cells = (
+                cell(name, make, steps.astype(float), options.draws, drops, options.known)
+                for steps in grids.values()
+            )
             for grid, text in zip(grids, cells, strict=True):
                 print(f"{name:44}{grid:12}{text}", flush=True)
 

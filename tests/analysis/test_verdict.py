@@ -9,7 +9,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from toposcope.analysis import analyze, from_frame
+from toposcope import analyze
+from toposcope.analysis import from_frame
 from toposcope.analysis.forms import lag_cell
 from toposcope.analysis.trends import simulators as sim
 from toposcope.analysis.trends.basis import trend_family
@@ -77,7 +78,7 @@ def test_a_step_that_both_answer_is_no_verdict_where_the_rate_is_not_known() -> 
 
 
 def test_a_row_that_adds_says_that_the_rate_is_not_known() -> None:
-    bare, known = row_of(leading(0, 1)), row_of(leading(0, 1).assign(learning_rate=1e-3))
+    bare, known = row_of(leading(0, 2)), row_of(leading(0, 2).assign(learning_rate=1e-3))
     assert bare["verdict"] == known["verdict"] == "adds"
     assert "learning rate is not known" in bare["reason"]
     assert known["reason"] == ""
@@ -173,14 +174,14 @@ def test_spikes_upwards_at_independent_checkpoints_are_nothing() -> None:
 
 def test_the_core_has_powers_of_the_row_at_uneven_steps_alone() -> None:
     rows = np.arange(1.0, len(PYTHIA) + 1.0)
-    for curve in (np.log(rows), rows**-0.5, rows):
+    for curve in (np.log(rows), rows**-0.5, rows**-1.5):
         y = (curve - curve.mean()) / np.linalg.norm(curve - curve.mean())
         left = []
         for with_rows in (False, True):
             basis, sizes = trend_family(PYTHIA, rows=with_rows)
             core = basis[: sizes[0]]
             left.append(np.linalg.norm(y - core.T @ (core @ y)))
-        assert left[1] < 0.02 < left[0] or left[0] < 1e-9
+        assert left[1] < 0.002 < 0.01 < left[0]
     assert whiten(np.random.default_rng(0).standard_normal((51, 1)), STEPS).trends[0] == len(
         trend_family(STEPS)[0][: trend_family(STEPS)[1][0]]
     )
@@ -191,7 +192,7 @@ def test_leftovers_of_smooth_curves_are_too_smooth_to_test() -> None:
     test = innovation_test(x, y, intervals=False)
     assert (test.why == TOO_SMOOTH).mean() > 0.95
     noise = whiten(np.random.default_rng(2).standard_normal((51, 60)), STEPS)
-    assert rich(noise, noise).mean() > 0.9
+    assert rich(noise, noise).mean() > 0.8
 
 
 def test_a_chirp_swings_and_noise_does_not() -> None:

@@ -38,6 +38,7 @@ One white series in five has it at some period: .19 to .22 of 2,000 at 14 to 300
 FINER, SHORTEST, REPEATS = 8, 3, 2
 """Base frequencies per 1 / n; the shortest period; how often a shape is seen at least."""
 TURN, OTHERS, TURN_WIDTH, EARLY = 4.0, 2.0, 3, 0.15
+A_STEP = "and a step of it would do that"
 LATE = 0.1
 """How often white noise has a later turn anywhere: the bar of its mean square follows from chi squared."""
 
@@ -65,9 +66,13 @@ def _without_turns(
     x, y = (replace(z, e=np.where(gone, 0.0, z.e)) for z in (x, y))
     late = (gone & ~_is_early(x.steps)[:, None]).any(axis=0)
     for j in np.flatnonzero(gone.any(axis=0)).tolist():
-        places = ", ".join(_spans(x.steps, gone[:, j]))
-        why = "; the learning rate is not known, and a step of it would do that" if late[j] else ""
-        _add(notes, j, f"both turn sharply at steps {places}: left out{why}")
+        spans = _spans(x.steps, gone[:, j])
+        if late[j]:
+            places = ", ".join(spans)
+            _add(notes, j, f"both turn sharply at steps {places}: the learning rate is not known, {A_STEP}")
+        else:
+            last = spans[-1].split(" to ")[1]
+            _add(notes, j, f"both turn sharply up to step {last}: those checkpoints left out")
     return x, y, late
 
 

@@ -23,6 +23,7 @@ from toposcope.analysis.trends.alignment import scales, standardised
 from toposcope.analysis.trends.coincidences import freed
 from toposcope.analysis.trends.joint import RunInnovations, joint_test
 from toposcope.analysis.trends.refusals import SAME, SWINGS, differing, untestable
+from toposcope.analysis.trends.signs import ALPHA
 from toposcope.analysis.trends.swings import swinging
 from toposcope.analysis.trends.whitening import SHORT, Whitened
 from toposcope.distributions import normal_quantile
@@ -53,6 +54,16 @@ class Innovations:
     spikes: np.ndarray
     doubt: np.ndarray
     turned: np.ndarray
+
+    @property
+    def silent(self) -> np.ndarray:
+        """Whether a pair has no verdict, whatever its p."""
+        return np.asarray((self.why != "") | (self.doubt != "") | self.turned)
+
+    @property
+    def found(self) -> np.ndarray:
+        """Whether a pair on its own adds, at 5%."""
+        return np.asarray((self.p <= ALPHA) & ~self.silent)
 
 
 def innovation_test(
@@ -99,7 +110,7 @@ def pair_innovations(x: Whitened, y: Whitened, *, rate_known: bool) -> list[RunI
     why = untestable(x, y)
     x, y, notes, turned = freed(x, y, rate_known=rate_known)
     e, f, steady = compared(x, y)
-    swing = swinging(e) & swinging(f) & differing(x, y) & (why == "")
+    swing = swinging(e) & swinging(f) & differing(x, y) & ~turned & (why == "")
     why = np.where(swing, SWINGS, why)
     excess = persistence_left(e, f, x.trace * y.trace)
     scaled = [np.where(steady, standardised(z.e), np.nan) for z in (x, y)]

@@ -8,8 +8,8 @@ Because the products stand for themselves, noise whose size changes along traini
 runs are one test: their products are added checkpoint by checkpoint, and one sign flips all runs of a
 checkpoint, so that runs which saw the same batches need not be independent of one another.
 
-The level of 5% is divided: three fifths to products of the same checkpoint, a twentieth to each of the lags
-1, -1, 2 and -2, a fifth to shared spikes (`alignment`). p is the least of the six, each divided by its part.
+The level of 5% is divided: 68% of it to products of the same checkpoint, 3% to each of the lags 1, -1, 2
+and -2, 20% to shared spikes (`alignment`). p is the least of the six, each divided by its part.
 r, its interval and the lag are those of the best lag where that is below the level, and of lag 0 elsewhere.
 So an interval excludes 0 where p is at most 5%, and only there.
 """
