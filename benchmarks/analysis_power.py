@@ -16,6 +16,7 @@ Pairs of independent power laws of range 1 whose noise (5% of it) is correlated 
 from __future__ import annotations
 
 import argparse
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -23,18 +24,12 @@ from scipy.linalg import null_space
 
 from toposcope.analysis.table import from_frame
 from toposcope.analysis.trends.basis import core_trends
-from toposcope.analysis.trends.coincidences import freed
-from toposcope.analysis.trends.innovations import (
-    compared,
-    innovation_test,
-    pair_products,
-    persistence_left,
-    product_test,
-    sign_tail,
-)
+from toposcope.analysis.trends.innovations import innovation_test, pair_innovations
+from toposcope.analysis.trends.joint import joint_test
 from toposcope.analysis.trends.nulls import planted_pairs
+from toposcope.analysis.trends.signs import sign_tail
 from toposcope.analysis.trends.verdicts import family_table
-from toposcope.analysis.trends.whitening import whiten
+from toposcope.analysis.trends.whitening import Whitened, whiten
 from toposcope.seeding import rng
 
 GRIDS = {"51 even": np.arange(51) * 100.0, "26 even": np.arange(26) * 100.0}
@@ -72,7 +67,7 @@ def sign_p(e: np.ndarray, f: np.ndarray, size: int) -> np.ndarray:
 def p_values(x: np.ndarray, y: np.ndarray, steps: np.ndarray, kind: str) -> dict[str, np.ndarray]:
     """Return the p of every test; NaN, not tested, is 1."""
     size = core_trends(steps).shape[1]
-    present = innovation_test(whiten(x, steps), whiten(y, steps), intervals=False).p
+    present = innovation_test(whiten(x, steps), whiten(y, steps), intervals=False, rate_known=True).p
     return {
         "present": np.where(np.isfinite(present), present, 1.0),
         "former": sign_p(former(x, steps), former(y, steps), size),
@@ -161,6 +156,13 @@ def jumpy(g: np.random.Generator, steps: np.ndarray, draws: int, size: float) ->
     return [fall + each * late + 0.01 * g.standard_normal(late.shape) for each in sizes]
 
 
+def _without_orders(x: Whitened, y: Whitened) -> np.ndarray:
+    """Return the p of the test by signs alone."""
+    pairs = pair_innovations(x, y, rate_known=True)
+    bare = [replace(pair, scaled=(np.full(len(pair.e), np.nan),) * 2) for pair in pairs]
+    return np.array([np.nan if pair.why else joint_test([pair], intervals=False).p for pair in bare])
+
+
 def spikes(draws: int, grids: dict[str, np.ndarray]) -> None:
     """Print the power against what both series share at a few checkpoints."""
     cases = {
@@ -171,13 +173,8 @@ def spikes(draws: int, grids: dict[str, np.ndarray]) -> None:
         for case, (make, size) in cases.items():
             g = rng(name="shared spikes", case=case, n=len(steps))
             x, y = (whiten(z, steps) for z in make(g, steps, draws, size))
-            test = innovation_test(x, y, intervals=False)
-            both = test.p
-            x, y, _ = freed(x, y)
-            e, f, _ = compared(x, y)
-            products = pair_products(e, f, np.sqrt(x.left * y.left))
-            excess = persistence_left(e, f, x.trace * y.trace)
-            signs = product_test(*products, test.why, excess=excess, intervals=False).p
+            both = innovation_test(x, y, intervals=False, rate_known=True).p
+            signs = _without_orders(x, y)
             cells = [f"{100 * np.mean(p <= 0.05 / m):.1f}" for m in (1, FAMILY) for p in (signs, both)]
             print(f"{name}, {case}: signs {cells[0]}, both {cells[1]}; of 12: {cells[2]}, {cells[3]}")
 

@@ -1,11 +1,12 @@
 """Simulate the packaged error rates.
 
-Run: python benchmarks/analysis_rates.py [--write | --setting | --repeating] [--only GRID] [--draws N].
+Run: python benchmarks/analysis_rates.py [--write | --verdict | --setting | --repeating] [--only G].
 
 --out DIR keeps every cell (a null or a planted effect on a grid) as soon as it is done: what was broken off
 goes on where it stopped. Every cell has random numbers of its own, so that cells made one by one, in any
 order or by several processes (one GRID each), are those of one run. --write packs them into the package,
 with --only that grid beside the others as they were.
+--verdict prints the rates of the verdict's test alone on all nulls, which takes a fraction of the time.
 --setting prints the rates on the nulls that the constants were set on instead, --repeating those on shapes
 that repeat, which no packaged grid has (trends/repeating.py).
 """
@@ -21,8 +22,11 @@ import pandas as pd
 
 import toposcope.analysis.trends
 from toposcope.analysis.trends import simulators as sim
+from toposcope.analysis.trends.blind import BLIND_NULLS
 from toposcope.analysis.trends.calibration import COLUMNS, VERDICT, case_rates, packed, simulated_cases
+from toposcope.analysis.trends.fresh import FRESH_NULLS
 from toposcope.analysis.trends.innovations import innovation_test
+from toposcope.analysis.trends.nulls import NULLS
 from toposcope.analysis.trends.repeating import REPEATING_BLIND, REPEATING_JUDGES, REPEATING_SETTING
 from toposcope.analysis.trends.setting import SETTING_NULLS
 from toposcope.analysis.trends.whitening import whiten
@@ -54,7 +58,7 @@ def printed(nulls: dict[str, sim.Simulator], name: str, draws: int, grids: dict[
             g = rng(name=name, null=case, n=len(steps), draw=draws)
             x, y = (whiten(sim.at_steps(simulate, g, steps, draws), steps) for _ in range(2))
             test = innovation_test(x, y, intervals=False)
-            cells.append(f"{100 * np.mean(test.p <= 0.05):5.1f} ({100 * np.mean(test.why != ''):3.0f})")
+            cells.append(f"{100 * np.mean(test.found):5.1f} ({100 * np.mean(test.silent):3.0f})")
         print(f"{case:32}", *cells, sep="  ", flush=True)
 
 
@@ -85,12 +89,15 @@ def main() -> None:
     parser.add_argument("--draws", type=int, default=1000)
     parser.add_argument("--out", type=Path, default=Path("build/rates"))
     parser.add_argument("--setting", action="store_true")
+    parser.add_argument("--verdict", action="store_true")
     parser.add_argument("--repeating", action="store_true")
     parser.add_argument("--write", action="store_true")
     options = parser.parse_args()
     grids = GRIDS if options.only is None else {options.only: GRIDS[options.only]}
     if options.setting:
         return printed(SETTING_NULLS | REPEATING_SETTING, "setting", options.draws, grids)
+    if options.verdict:
+        return printed(NULLS | BLIND_NULLS | FRESH_NULLS, "verdict alone", options.draws, grids)
     if options.repeating:
         return printed(REPEATING_JUDGES | REPEATING_BLIND, "repeating", options.draws, grids)
     options.out.mkdir(parents=True, exist_ok=True)

@@ -6,12 +6,13 @@ from collections.abc import Mapping
 
 import pandas as pd
 
-from toposcope.analysis.forms import interval, number
+from toposcope.analysis.forms import interval, lag_cell, number
 from toposcope.analysis.study import Study
 from toposcope.tabular import Table, of_cells
 
 _TITLES: Mapping[str, str] = {
-    "families": "Every feature over all runs: the test behind the verdict, the smallest p first",
+    "families": "Every feature over all runs: the test behind the verdict, the smallest p first "
+    "(lag above 0: the feature moves first)",
     "trends": "Trends, run by run, the smallest p of the verdict's test first",
     "replicates": "Across training replicates",
     "lags": "Leads and lags of innovations (positive: the feature moves first)",
@@ -26,14 +27,15 @@ _TITLES: Mapping[str, str] = {
 _SHOWN: Mapping[str, Mapping[str, str]] = {
     "families": {
         "target": "target", "column": "feature", "n": "n", "r": "r", "r_low": "2.5%", "r_high": "97.5%",
-        "p": "p", "p_holm": "Holm", "q": "q", "detectable_r": "seen from", "departure_rho": "departures",
+        "lag": "lag", "p": "p", "p_holm": "Holm", "q": "q", "detectable_r": "seen from",
+        "departure_rho": "departures",
         "verdict": "verdict", "reason": "why",
     },
     "trends": {
         "run": "run", "target": "target", "column": "feature", "n": "n", "spearman": "rho", "naive_p": "p",
         "effective_n": "eff. n", "block_low": "block 2.5%", "block_high": "97.5%",
         "partial_step": "given step", "partial_norm": "given norm too", "walk_p": "walk p",
-        "departure_rho": "departures", "r": "innov. r", "p": "innov. p",
+        "departure_rho": "departures", "r": "innov. r", "lag": "lag", "p": "innov. p",
         "verdict": "verdict", "reason": "why",
     },
     "phases": {
@@ -54,6 +56,7 @@ def verdict_table(study: Study) -> Table:
             study.labels.label(str(line["column"])),
             number(line["r"], "{:+.2f}"),
             interval(line, "r_low", "r_high", "{:+.2f}"),
+            lag_cell(line),
             number(line["p_holm"], "{:.2g}"),
             str(line["verdict"]),
         )
@@ -63,7 +66,7 @@ def verdict_table(study: Study) -> Table:
     over = "all runs" if study.group is None else f"the runs of {study.group.label}"
     title = f"Primary features and the {study.labels.label(study.target)}, over {over}"
     return Table(
-        "families", title, "", ("feature", "r", "95%", "Holm p", "verdict"), rows, sections=(topology,)
+        "families", title, "", ("feature", "r", "95%", "lag", "Holm p", "verdict"), rows, sections=(topology,)
     )
 
 

@@ -61,8 +61,22 @@ def plain(value: object) -> str:
     return f"{value:g}" if isinstance(value, float) else str(value)
 
 
+def lag_cell(line: Line) -> str:
+    """Return at which lag a relation was found: which moves first, and by how many checkpoints.
+
+    >>> lag_cell({"r": 0.5, "lag": 2}), lag_cell({"r": 0.5, "lag": -1}), lag_cell({"r": 0.5, "lag": 0})
+    ('2 before', '1 after', '0')
+    """
+    if number(line.get("r"), "{}") == NONE or number(line.get("lag"), "{}") == NONE:
+        return NONE
+    lag = int(line["lag"])
+    return f"{abs(lag)} {'before' if lag > 0 else 'after'}" if lag else "0"
+
+
 def trend_cell(line: Line, spec: str, form: str) -> str:
     """Return the cell of one column, or of an interval when `spec` names two columns."""
+    if spec == "lag":
+        return lag_cell(line)
     names = spec.split()
     return number(line[names[0]], form) if len(names) == 1 else interval(line, names[0], names[1], form)
 

@@ -9,6 +9,7 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
 from toposcope.analysis.catalogue import is_baseline, label_of, leading
+from toposcope.analysis.forms import NONE, lag_cell
 from toposcope.figures.series import DrawnSize, sizes
 from toposcope.figures.style import INK, MUTED, NULL, house, new_figure, say_empty
 
@@ -88,8 +89,11 @@ def _rest(ax: Axes, trends: pd.DataFrame, columns: list[str], groups: list[Drawn
         ax.hlines(place, line["r_low"], line["r_high"], color=group.colour, linewidth=1.0)
         face = group.colour if line["verdict"] == "adds" else "white"
         ax.plot(line["r"], place, mark, color=group.colour, markersize=4.5, markerfacecolor=face)
+        if lag_cell(line) not in ("0", NONE):
+            at = (line["r"], place)
+            ax.annotate(lag_cell(line), at, (0, 3), textcoords="offset points", fontsize=6, ha="center")
     ax.set_xlim(-1.03, 1.03)
-    ax.set_xlabel("correlation (filled: passes the test)")
+    ax.set_xlabel("correlation (filled: passes the test; 1 before: the feature moves first)")
 
 
 def _lines(trends: pd.DataFrame, columns: list[str], groups: list[DrawnSize]):  # type: ignore[no-untyped-def]

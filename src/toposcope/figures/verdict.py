@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 from matplotlib.axes import Axes
 
+from toposcope.analysis.forms import NONE, Line, lag_cell
 from toposcope.analysis.study import Study
 from toposcope.figures.style import INK, MUTED, on_axes, say_empty
 
@@ -14,11 +15,12 @@ from toposcope.figures.style import INK, MUTED, on_axes, say_empty
 def draw_verdict(study: Study, ax: Axes | None = None) -> Axes:
     """Draw each primary feature's correlation of innovations over all runs; filled where it adds.
 
-    The interval is the one that inverts the test; a feature that this design cannot judge has no mark.
+    The interval is the one that inverts the test; a feature that this design cannot judge has no mark. Where
+    a feature moves a checkpoint or two before or after the target, its label says so.
     """
     mine = study.families[study.families["target"] == study.target]
     mine = mine[mine["confirmatory"].astype(bool)]
-    names = [study.labels.label(str(column)) for column in mine["column"]]
+    names = [_named(study.labels.label(str(line["column"])), line) for line in mine.to_dict("records")]
     with on_axes(ax, _height(len(names))) as ax:
         if not names:
             say_empty(ax, "no primary feature was measured")
@@ -51,6 +53,12 @@ def _bars(ax: Axes, names: Sequence[str], values: np.ndarray, filled: np.ndarray
         ax.plot(value, place, "o", color=INK, markersize=4.5, markerfacecolor=INK if full else "white")
     ax.set_yticks(range(len(names)), list(names))
     ax.set_ylim(len(names) - 0.5, -0.5)
+
+
+def _named(label: str, line: Line) -> str:
+    """Return the label with the lag at which the feature goes with the target, where that is not 0."""
+    lag = lag_cell(line)
+    return label if lag in ("0", NONE) else f"{label} ({lag})"
 
 
 def _height(rows: int) -> float:

@@ -194,7 +194,7 @@ def correlation_section(trends: pd.DataFrame, *, same_data: bool = True) -> Sect
 def worth_section(trends: pd.DataFrame) -> Section:
     """Return, per model and feature, what is left of the correlation when the shared trend is taken out."""
     names = ("run", "column", "spearman", "partial_step", "effective_n", "block_low", "block_high", "walk_p")
-    shown = [*names, "r", "p", "p_holm", "verdict"]
+    shown = [*names, "r", "lag", "p", "p_holm", "verdict"]
     lines = tuple(tuple(row) for row in trends[shown].itertuples(index=False))
     adds = trends[trends["verdict"] == "adds"]
     found = (

@@ -308,7 +308,7 @@ def verdict(measured: MeasuredRuns) -> Section:
     names = {NEURAL_PERSISTENCE: "neural persistence", H0: "H0 total", H1: "H1 total"}
     shown = (
         "spearman", "effective_n", "block_low", "block_high", "partial_step", "partial_norm", "walk_p",
-        "r", "p", "p_holm", "verdict",
+        "r", "lag", "p", "p_holm", "verdict",
     )  # fmt: skip
     rows = []
     for run, model in measured.models.items():

@@ -18,11 +18,13 @@ _FAMILY: tuple[Spec, ...] = (
     ("n", "n", "{:.0f}"),
     ("r", "r of innovations", "{:+.2f}"),
     ("r_low r_high", "95%", "{:+.2f}"),
+    ("lag", "lag", ""),
     ("p_holm", "p, Holm", "{:.2g}"),
     ("detectable_r", "r seen 4 in 5 times", "{:.2f}"),
     ("departure_rho", "ρ of departures", "{:+.2f}"),
 )
 _FAMILY_NOTES = (
+    ("lag", " The lag says how many checkpoints before or after the target the feature moves."),
     ("p_holm", " p is adjusted by Holm's method over {size} rows."),
     ("detectable_r", " The next column is the correlation that this design finds four times in five."),
     ("departure_rho", " Departures from the smooth trend are correlated without a test."),
@@ -39,6 +41,7 @@ _TREND: tuple[Spec, ...] = (
     ("given_count", "H1 count", "{:+.2f}"),
     ("r", "r of innovations", "{:+.2f}"),
     ("r_low r_high", "95%", "{:+.2f}"),
+    ("lag", "lag", ""),
     ("p", "p", "{:.2g}"),
 )
 _GROUPS = (

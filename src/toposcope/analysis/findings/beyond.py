@@ -11,6 +11,7 @@ from toposcope.analysis.findings.base import Finding
 from toposcope.analysis.findings.end import forecasts_of
 from toposcope.analysis.forms import extent
 from toposcope.analysis.trends.replicates import POOLED
+from toposcope.analysis.trends.verdicts import lag_words
 from toposcope.types import Use
 
 if TYPE_CHECKING:
@@ -46,6 +47,8 @@ def beyond(study: Study) -> Finding:
         "family_size": _largest(chosen["family_size"]), "checkpoints": _largest(mine["n"]),
         "detectable_r": extent(detectable.dropna()), "reasons": _reasons(topology),
         "runs": len(study.runs), "seeds": max(len(g) for _, g in study.runs.groupby("parameters")),
+        "ahead": int((found["first"] == "feature").sum()), "behind": int((found["first"] == "target").sum()),
+        "rate_known": bool(chosen["rate_known"].astype(bool).all()),
         "explored": len(explored), "explored_found": int((explored["q"].astype(float) <= 0.05).sum()),
         "forecast": _forecast(study), "lead": _lead(study), "across": _across(study), "clock": _clock(study),
     }  # fmt: skip
@@ -60,7 +63,8 @@ def _estimate(study: Study, line: dict) -> dict[str, object]:
     p = float(line["p_holm"]) if np.isfinite(line["p_holm"]) else None
     return {
         "label": study.labels.label(str(line["column"])), "r": float(line["r"]), "interval": interval,
-        "p_holm": p,
+        "p_holm": p, "lag": int(line["lag"]), "first": str(line["first"]),
+        "lag_words": lag_words(int(line["lag"]), float(line["lag_steps"])) if line["first"] else "",
     }  # fmt: skip
 
 

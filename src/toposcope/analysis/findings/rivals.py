@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 
 from toposcope.analysis.findings.base import Finding
-from toposcope.analysis.forms import extent
+from toposcope.analysis.forms import extent, lag_cell
 from toposcope.analysis.hidden import PROBE
 from toposcope.analysis.statistics import correlation, ranks
 from toposcope.probes.representations.features import H1_COUNT, H1_ENTROPY
@@ -46,7 +46,8 @@ def strengths(study: Study) -> pd.DataFrame:
     Columns column, baseline, runs, raw (mean of |rho|), raw_low (the smallest over the runs), usual_p (runs
     with p < .05 as if checkpoints were independent), given_top, given_count, verdict.
     """
-    verdicts = study.families[study.families["target"] == study.target].set_index("column")["verdict"]
+    mine = study.families[study.families["target"] == study.target]
+    verdicts = {str(line["column"]): _verdict(line) for line in mine.to_dict("records")}
     lines = []
     told = study.strengths
     mine = worth(study, told[told["target"] == study.target] if len(told) else told)
@@ -59,11 +60,17 @@ def strengths(study: Study) -> pd.DataFrame:
                 "column": str(column), "baseline": study.labels.baseline(str(column)), "runs": len(known),
                 "raw": known.mean(), "raw_low": known.min(), "usual_p": int((rows["naive_p"] < 0.05).sum()),
                 **{n: rows[n].abs().mean() if n in rows else np.nan for n in ("given_top", "given_count")},
-                "verdict": str(verdicts.get(column, "")),
+                "verdict": verdicts.get(str(column), ""),
             }
         )  # fmt: skip
     names = ["column", "baseline", "runs", "raw", "raw_low", "usual_p", "given_top", "given_count", "verdict"]
     return pd.DataFrame(lines, columns=names)
+
+
+def _verdict(line: dict) -> str:
+    """Return the verdict of a row with the lag at which it was found, where that is not 0."""
+    verdict, lag = str(line["verdict"]), lag_cell(line)
+    return f"{verdict} ({lag})" if verdict == "adds" and lag != "0" else verdict
 
 
 def strongest(table: pd.DataFrame, *, baseline: bool) -> tuple[str, float] | None:

@@ -1,4 +1,4 @@
-"""The second half of the verdict's test: whether two series stand out at the same checkpoints.
+"""The second part of the verdict's test: whether two series stand out at the same checkpoints.
 
 A sign flip cannot see one shared spike: it is one product, and its sign one bit. An order of the checkpoints
 can. The innovations of each series are divided by a scale of their own that follows the run (log |e| on a
@@ -19,19 +19,7 @@ from numba import njit
 from toposcope.seeding import rng
 
 ORDERS = 4999
-SHARE = 0.2
-"""The part of the level that this half may spend."""
 _HALVINGS = 12
-
-
-def combined(signs: np.ndarray, aligned: np.ndarray) -> np.ndarray:
-    """Return the p of both halves, the lesser of signs / .8 and aligned / .2; without the second, signs.
-
-    >>> combined(np.array([0.04, 0.04, 0.5]), np.array([0.001, np.nan, 1.0])).tolist()
-    [0.005, 0.04, 0.625]
-    """
-    both = np.minimum(np.minimum(signs / (1.0 - SHARE), aligned / SHARE), 1.0)
-    return np.where(np.isfinite(aligned), both, signs)
 
 
 def standardised(e: np.ndarray) -> np.ndarray:

@@ -17,24 +17,33 @@ _HIDDEN = 1e-2
 """What the core leaves of a learning rate is a trend above this part of it; less hides in the noise."""
 
 
-def trend_family(steps: np.ndarray, rate: np.ndarray | None = None) -> tuple[np.ndarray, np.ndarray]:
-    """Return orthonormal trends as rows (most, n), the core first, and the numbers of them to choose from."""
+def trend_family(
+    steps: np.ndarray, rate: np.ndarray | None = None, *, rows: bool = False
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return orthonormal trends as rows (most, n), the core first, and the numbers of them to choose from.
+
+    With `rows` the core has powers and the logarithm of the row's number too: a series that was smoothed row
+    by row at uneven steps has trends in it.
+    """
     steps = np.asarray(steps, float)
     known = (
         None if rate is None or not np.isfinite(rate).all() or np.ptp(rate) == 0 else tuple(map(float, rate))
     )
-    return _trend_family(tuple(map(float, steps)), known)
+    return _trend_family(tuple(map(float, steps)), known, rows)
 
 
 @lru_cache(maxsize=64)
-def _trend_family(at: tuple[float, ...], rate: tuple[float, ...] | None) -> tuple[np.ndarray, np.ndarray]:
+def _trend_family(
+    at: tuple[float, ...], rate: tuple[float, ...] | None, rows: bool
+) -> tuple[np.ndarray, np.ndarray]:
     steps = np.array(at)
     core = core_trends(steps)
-    most = round(len(steps) / 2.5)
+    most, plain = round(len(steps) / 2.5), core.shape[1]
+    if rows:
+        core = _joined(core, _powers(np.arange(1.0, len(steps) + 1.0)).T)
     if rate is not None:
-        plain = core.shape[1]
         core = _joined(core, schedule_trends(steps, np.array(rate)))
-        most += core.shape[1] - plain  # known, not chosen: they do not take the place of trends that are
+    most += core.shape[1] - plain  # known, not chosen: they do not take the place of trends that are
     size = core.shape[1]
     most = max(most, size)
     extra = _smooth_family(steps)
@@ -55,13 +64,18 @@ def core_trends(steps: np.ndarray) -> np.ndarray:
 def _core_trends(at: tuple[float, ...]) -> np.ndarray:
     steps = np.array(at)
     t = (steps - steps[0]) / np.diff(steps).min() + 1.0
-    family = np.stack([*(t**-b for b in _CORE_EXPONENTS), np.log(t)])
-    family = family - family.mean(axis=1, keepdims=True)
-    family /= np.linalg.norm(family, axis=1, keepdims=True)
+    family = _powers(t)
     left, size, _ = np.linalg.svd(family.T, full_matrices=False)
     keep = left[:, size > TREND_TOLERANCE * size[0]]
     basis, _ = np.linalg.qr(np.column_stack([np.ones_like(t), keep, t - t.mean()]))
     return basis
+
+
+def _powers(t: np.ndarray) -> np.ndarray:
+    """Return t^-b and log t as rows of mean 0 and norm 1."""
+    family = np.stack([*(t**-b for b in _CORE_EXPONENTS), np.log(t)])
+    family = family - family.mean(axis=1, keepdims=True)
+    return np.asarray(family / np.linalg.norm(family, axis=1, keepdims=True))
 
 
 def schedule_trends(steps: np.ndarray, rate: np.ndarray) -> np.ndarray:

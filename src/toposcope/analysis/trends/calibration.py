@@ -76,7 +76,7 @@ def rejections(x: np.ndarray, y: np.ndarray, steps: np.ndarray, norm: np.ndarray
         VERDICT: test.p,
     }
     found = {name: float(np.mean(p <= ALPHA)) for name, p in p_values.items()}
-    found[REFUSED] = float(np.mean(test.why != ""))
+    found[VERDICT], found[REFUSED] = float(np.mean(test.found)), float(np.mean(test.silent))
     for name, indices in (
         ("iid bootstrap", res.iid_indices(n, RESAMPLES)),
         ("block bootstrap", res.block_indices(n, RESAMPLES, res.block_length(n))),

@@ -24,10 +24,10 @@ from __future__ import annotations
 from dataclasses import replace
 
 import numpy as np
-from scipy.special import betaincc, betainccinv
+from scipy.special import betaincc, betainccinv, chdtri
 
-from toposcope.analysis.trends.refusals import differing, line_bar, robust_size, spectrum, uneven_steps
-from toposcope.analysis.trends.whitening import SHORT, Whitened
+from toposcope.analysis.trends.refusals import differing, line_bar, robust_size, spectrum
+from toposcope.analysis.trends.whitening import SHORT, Whitened, uneven_steps
 
 SHARED_LINE = 0.2, 0.5
 """How often one white series has a line beyond the bar: at 40 even steps or more, and elsewhere."""
@@ -38,20 +38,58 @@ One white series in five has it at some period: .19 to .22 of 2,000 at 14 to 300
 FINER, SHORTEST, REPEATS = 8, 3, 2
 """Base frequencies per 1 / n; the shortest period; how often a shape is seen at least."""
 TURN, OTHERS, TURN_WIDTH, EARLY = 4.0, 2.0, 3, 0.15
+A_STEP = "and a step of it would do that"
+LATE = 0.1
+"""How often white noise has a later turn anywhere: the bar of its mean square follows from chi squared."""
 
 
-def freed(x: Whitened, y: Whitened) -> tuple[Whitened, Whitened, np.ndarray]:
-    """Return each pair without the wave and the early turn that both have, and what was left out in words."""
+def freed(
+    x: Whitened, y: Whitened, *, rate_known: bool = False
+) -> tuple[Whitened, Whitened, np.ndarray, np.ndarray]:
+    """Return each pair without the shape, the wave and the turns that both have.
+
+    Third what was left out in words, fourth whether a turn beyond the first of the run was.
+    """
     differ = differing(x, y)
     x, y, notes = _without_shapes(x, y, differ)
-    if not uneven_steps(x.steps):
-        gone = _turns(x, y) & differ
-        if gone.any():
-            x, y = (replace(z, e=np.where(gone, 0.0, z.e)) for z in (x, y))
-            for j in np.flatnonzero(gone.any(axis=0)).tolist():
-                last = x.steps[np.flatnonzero(gone[:, j])[-1]]
-                _add(notes, j, f"both turn sharply up to step {last:g}: those checkpoints left out")
-    return *_without_waves(x, y, differ, notes), notes
+    x, y, turned = _without_turns(x, y, differ, notes, rate_known)
+    return *_without_waves(x, y, differ, notes), notes, turned
+
+
+def _without_turns(
+    x: Whitened, y: Whitened, differ: np.ndarray, notes: np.ndarray, rate_known: bool
+) -> tuple[Whitened, Whitened, np.ndarray]:
+    """Return each pair that may `differ` without the checkpoints around the turns that both make."""
+    gone = _turns(x, y, anywhere=not rate_known) & differ
+    if not gone.any():
+        return x, y, gone.any(axis=0)
+    x, y = (replace(z, e=np.where(gone, 0.0, z.e)) for z in (x, y))
+    late = (gone & ~_is_early(x.steps)[:, None]).any(axis=0)
+    for j in np.flatnonzero(gone.any(axis=0)).tolist():
+        spans = _spans(x.steps, gone[:, j])
+        if late[j]:
+            places = ", ".join(spans)
+            _add(notes, j, f"both turn sharply at steps {places}: the learning rate is not known, {A_STEP}")
+        else:
+            last = spans[-1].split(" to ")[1]
+            _add(notes, j, f"both turn sharply up to step {last}: those checkpoints left out")
+    return x, y, late
+
+
+def _spans(steps: np.ndarray, there: np.ndarray) -> list[str]:
+    """Return the first and the last step of each stretch of neighbours.
+
+    >>> _spans(np.arange(6), np.array([True, True, False, False, True, True]))
+    ['0 to 1', '4 to 5']
+    """
+    at = np.flatnonzero(there)
+    parts = np.split(at, np.flatnonzero(np.diff(at) > 1) + 1)
+    return [f"{steps[part[0]]:g} to {steps[part[-1]]:g}" for part in parts]
+
+
+def _is_early(steps: np.ndarray) -> np.ndarray:
+    """Say of each checkpoint whether it is in the first part of an even run, where turns are likely."""
+    return np.asarray(((steps - steps[0]) / (steps[-1] - steps[0]) <= EARLY) & (not uneven_steps(steps)))
 
 
 def _add(notes: np.ndarray, j: int, note: str) -> None:
@@ -137,13 +175,13 @@ def _project(z: Whitened, j: int, halves: np.ndarray) -> None:
     z.left[:, j] = np.maximum(z.left[:, j] - np.sum(waves * waves, axis=1), 1e-6)
 
 
-def _turns(x: Whitened, y: Whitened) -> np.ndarray:
-    """Return the checkpoints of early turns that both make, (n, pairs)."""
+def _turns(x: Whitened, y: Whitened, *, anywhere: bool) -> np.ndarray:
+    """Return the checkpoints of turns that both make, early or `anywhere`, (n, pairs)."""
     n = len(x.e)
-    share = (x.steps - x.steps[0]) / (x.steps[-1] - x.steps[0])
     starts = np.arange(n - TURN_WIDTH + 1)
-    early = (share[starts + TURN_WIDTH // 2] <= EARLY)[:, None]
-    first, second = (_loud(z.e) & early for z in (x, y))
+    early = _is_early(x.steps)[starts + TURN_WIDTH // 2][:, None]
+    bar = np.where(early, TURN, chdtri(TURN_WIDTH, LATE / n) / TURN_WIDTH)
+    first, second = (_loud(z.e, bar) & (early | anywhere) for z in (x, y))
     both = (first & _near(second)) | (_near(first) & second)
     gone = np.zeros(x.e.shape, bool)
     for k in range(TURN_WIDTH):
@@ -151,14 +189,14 @@ def _turns(x: Whitened, y: Whitened) -> np.ndarray:
     return gone
 
 
-def _loud(e: np.ndarray) -> np.ndarray:
+def _loud(e: np.ndarray, bar: np.ndarray) -> np.ndarray:
     """Say of each `TURN_WIDTH` neighbours whether they stand out together; one alone would be a spike."""
     places = len(e) - TURN_WIDTH + 1
     powers = np.stack([e[k : k + places] ** 2 for k in range(TURN_WIDTH)])
     with np.errstate(invalid="ignore"):
         variance = robust_size(e) ** 2
         others = (powers.sum(axis=0) - powers.max(axis=0)) / (TURN_WIDTH - 1)
-        return np.asarray((powers.mean(axis=0) > TURN * variance) & (others > OTHERS * variance))
+        return np.asarray((powers.mean(axis=0) > bar * variance) & (others > OTHERS * variance))
 
 
 def _near(found: np.ndarray) -> np.ndarray:

@@ -10,13 +10,9 @@ import pandas as pd
 from toposcope.analysis.forms import too_few_checkpoints
 from toposcope.analysis.statistics import holm, signs
 from toposcope.analysis.table import SeriesTable
-from toposcope.analysis.trends.innovations import (
-    LEAST_LENGTH,
-    LEVERAGE_POWER,
-    pair_products,
-    product_test,
-)
+from toposcope.analysis.trends.innovations import LEAST_LENGTH
 from toposcope.analysis.trends.refusals import untestable
+from toposcope.analysis.trends.signs import LEVERAGE_POWER, pair_products, sign_test
 from toposcope.analysis.trends.verdicts import default_columns
 from toposcope.analysis.trends.whitening import whiten
 
@@ -60,8 +56,7 @@ def lag_statistics(
     for i, lag in enumerate(lags):
         a, b = (slice(0, n - lag), slice(lag, n)) if lag >= 0 else (slice(-lag, n), slice(0, n + lag))
         left = np.sqrt(first.left[a] * last.left[b])
-        test = product_test(*pair_products(e[a], f[b], left), why, intervals=False)
-        r[i], p[i] = test.r, test.p
+        r[i], p[i] = _each(pair_products(e, f, a, b, left), why)
         products[i, a] = e[a] * f[b] / left**LEVERAGE_POWER
         size = np.sqrt(np.sum(products[i] ** 2, axis=0))
         with np.errstate(invalid="ignore", divide="ignore"):
@@ -76,6 +71,15 @@ def lag_statistics(
     if known.any():
         scan[known], lead[known] = _largest(products[:, :, known], z[:, known], safe[:, known], after)
     return lags[best], r[best, pick], scan, lead
+
+
+def _each(parts: tuple[np.ndarray, ...], why: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return r and p of each pair of columns; p is NaN where `why` says so."""
+    r, p = (np.full(len(why), np.nan) for _ in range(2))
+    for j in np.flatnonzero(np.isfinite(parts[0]).all(axis=0)):
+        test = sign_test(*(part[:, j] for part in parts), intervals=False)
+        r[j], p[j] = test.r, test.p if why[j] == "" else np.nan
+    return r, p
 
 
 def _largest(

@@ -10,22 +10,9 @@ import pandas as pd
 from toposcope.analysis import statistics as stat
 from toposcope.analysis.table import SeriesTable
 from toposcope.analysis.trends.confirmatory import primary_columns
-from toposcope.analysis.trends.innovations import (
-    LEAST_LENGTH,
-    Innovations,
-    detectable_r,
-    innovation_test,
-)
-from toposcope.analysis.trends.pooling import (
-    NOTHING_LEFT,
-    TEST,
-    RunProducts,
-    parts_of,
-    pooled,
-    too_few,
-    whitened,
-)
+from toposcope.analysis.trends.pooling import TEST, RunPair, parts_of, pooled
 from toposcope.analysis.trends.refusals import FEW_DECIDE, TOO_FEW
+from toposcope.analysis.trends.signs import detectable_r
 from toposcope.analysis.trends.usual import (
     DEFAULT,
     DEFAULT_DRAWS,
@@ -42,8 +29,12 @@ __all__ = ["LEAST_POINTS", "Draws", "default_columns", "family_table", "trend_ta
 ADDS, TREND, UNKNOWN = "adds", "trend only", "cannot tell"
 _JUDGED = ("p_holm", "q", "confirmatory", "family_size", "detectable_r", "verdict")
 _SPIKES = "rests on the few checkpoints at which both stand out"
+UNKNOWN_RATE = "the learning rate is not known: a step of it that both answer can look like this"
 _IDENTITY = ("run", "target", "column", "probe", "scope", "feature", "n")
-FAMILY_COLUMNS = ("target", "column", "runs", "n", *TEST, "departure_rho", *_JUDGED, "reason")
+_LAG = ("lag", "lag_steps", "first")
+FAMILY_COLUMNS = (
+    "target", "column", "runs", "n", *TEST, *_LAG, "departure_rho", *_JUDGED, "rate_known", "reason",
+)  # fmt: skip
 
 
 def trend_table(
@@ -102,7 +93,7 @@ def trend_table(
     ]
     usual = EVERY if every else DEFAULT
     extra = ("naive_bonferroni",) if every else ()
-    names = [*_IDENTITY, *usual, *TEST, *extra, *_JUDGED, "status", "reason"]
+    names = [*_IDENTITY, *usual, *TEST, *_LAG, *extra, *_JUDGED, "rate_known", "status", "reason"]
     if not blocks:
         return pd.DataFrame(columns=names)
     out = pd.concat(blocks, ignore_index=True)
@@ -134,10 +125,12 @@ def family_table(
     -------
     pandas.DataFrame
         One row per target and column: `target`, `column`, `runs` (tested), `n` (checkpoints over all of
-        them), `r` with the interval [`r_low`, `r_high`] that inverts the test, `p`, `departure_rho` (mean
-        over runs), `p_holm` (over the `family_size` confirmatory rows of the target), `q`
-        (Benjamini-Hochberg over the others), `confirmatory`, `detectable_r` (found with 80% power at this n
-        and family), `verdict` and `reason`.
+        them), `r` with the interval [`r_low`, `r_high`] that inverts the test, `p`, the `lag` of all three in
+        checkpoints (`lag_steps` in steps, where these are even; `first` is "feature" where the lag is
+        positive, "target" where it is negative), `departure_rho` (mean over runs), `p_holm` (over the
+        `family_size` confirmatory rows of the target), `q` (Benjamini-Hochberg over the others),
+        `confirmatory`, `detectable_r` (found with 80% power at this n and family, at lag 0), `verdict`,
+        `rate_known` (whether the learning rate was) and `reason`.
 
     Raises
     ------
@@ -155,7 +148,7 @@ def family_table(
     targets, columns, primary = _chosen(table, targets, columns, scopes)
     rows = []
     for target in targets:
-        parts: dict[str, list[RunProducts]] = {column: [] for column in columns}
+        parts: dict[str, list[RunPair]] = {column: [] for column in columns}
         for run in table.run_names:
             for steps, x, y, rate, names in _groups(table, run, target, columns):
                 for column, part in zip(names, parts_of(x, y, steps, rate), strict=True):
@@ -197,8 +190,10 @@ def judged(out: pd.DataFrame, primary: Sequence[str], alpha: float) -> pd.DataFr
     """Add Holm's p over the confirmatory rows of each target, q over the others, and the verdicts.
 
     `out` has target, column, n, p, reason, and `least` (the smallest p within reach), `free` (innovations
-    less trends), `why` (why no p), `spikes` (p is that of shared spikes).
+    less trends), `why` (why no p), `spikes` (p is that of shared spikes), `doubt` (why a small p says
+    nothing), `turned` (a turn that a step of an unknown learning rate would make was left out), `rate_known`.
     """
+    out = out.assign(first=np.select([out["lag"] > 0, out["lag"] < 0], ["feature", "target"], ""))
     out = out.assign(p_holm=np.nan, q=np.nan, confirmatory=out["column"].isin(list(primary)), family_size=0)
     for target in out["target"].unique():
         mine = out["target"] == target
@@ -227,11 +222,34 @@ def _verdict(row: dict, alpha: float) -> tuple[str, str]:
     if not row["confirmatory"]:
         screened = row["q"] <= alpha
         return (UNKNOWN, "exploratory: passes the screen, not confirmed") if screened else (TREND, "")
+    if row["p_holm"] <= alpha and row["doubt"]:
+        return UNKNOWN, row["doubt"]
+    if row["turned"]:
+        return UNKNOWN, ""  # its reason says what was left out, and why
     if row["p_holm"] <= alpha:
-        return ADDS, _SPIKES if row["spikes"] else ""
+        return ADDS, "; ".join(part for part in _said_of(row) if part)
     if not np.isfinite(row["detectable_r"]):
         return UNKNOWN, TOO_FEW
     return (UNKNOWN, FEW_DECIDE) if row["least"] * max(row["family_size"], 1) > alpha else (TREND, "")
+
+
+def _said_of(row: dict) -> Iterator[str]:
+    """Yield what the row of a feature that adds says of how it does."""
+    yield _SPIKES if row["spikes"] else ""
+    if row["first"]:
+        way = "before" if row["first"] == "feature" else "after"
+        yield f"the feature moves {way} the {row['target']}, by {lag_words(row['lag'], row['lag_steps'])}"
+    yield "" if row["rate_known"] else UNKNOWN_RATE
+
+
+def lag_words(lag: int, steps: float) -> str:
+    """Return the size of a lag in words.
+
+    >>> lag_words(-2, 200.0), lag_words(1, float("nan"))
+    ('2 checkpoints (200 steps)', '1 checkpoint')
+    """
+    many = f"{abs(lag)} checkpoint{'s' * (abs(lag) != 1)}"
+    return f"{many} ({abs(steps):g} steps)" if np.isfinite(steps) else many
 
 
 def _groups(
@@ -281,20 +299,7 @@ def _of_run(
 
 
 def _tested(x: np.ndarray, y: np.ndarray, steps: np.ndarray, rate: np.ndarray | None) -> pd.DataFrame:
-    """Return r, its interval, p, `least`, `free` and `why` of the columns of x against y in one run."""
-    n, count = x.shape
-    if n < LEAST_LENGTH:
-        nothing = dict.fromkeys((*TEST, "least"), np.full(count, np.nan))
-        return pd.DataFrame({**nothing, "free": 0, "why": too_few(n), "note": "", "spikes": False})
-    a, b = whitened(x, y, steps, rate)
-    test = innovation_test(a, b)
-    return pd.DataFrame({
-        "r": test.r, "r_low": test.low, "r_high": test.high, "p": test.p, "least": test.least,
-        "free": np.where(np.isfinite(test.p), n - np.maximum(a.trends, b.trends), 0),
-        "why": _reasons(test), "note": test.note, "spikes": test.spikes,
-    })  # fmt: skip
-
-
-def _reasons(test: Innovations) -> list[str]:
-    gone = ~np.isfinite(test.r)
-    return [NOTHING_LEFT if a else b for a, b in zip(gone, test.why, strict=True)]
+    """Return the test of the columns of x against y in one run, a row for each."""
+    rows = [{**pooled([part]), "n": len(steps)} for part in parts_of(x, y, steps, rate)]
+    tested = pd.DataFrame(rows).drop(columns=["runs", "n", "departure_rho"])
+    return tested.rename(columns={"reason": "note"})

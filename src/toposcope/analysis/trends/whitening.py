@@ -4,7 +4,8 @@ Correlating two persistent series says little; correlating what is left of each 
 out says much (Box and Jenkins 1970; Haugh 1976). For every series alone:
 
 1. Trend. A constant, a line in the step, the leading principal functions of {t^-b, log t}, and, where it
-   is known, the learning rate, its integral and its lagged value: the core. Beyond the core a nested family
+   is known, the learning rate, its integral and its lagged value: the core. At uneven steps it has powers
+   and the logarithm of the row's number too, for logs are smoothed by rows. Beyond the core a nested family
    of smooth functions: the principal functions of exponentials in the step and of sigmoids in the step and
    in its logarithm.
 2. Persistence. An autoregression of order p by Burg's method on what the trend leaves, p by AICc. What the
@@ -48,6 +49,8 @@ JUMP = 5.0
 """A unit root would make one innovation of a transition; differences with one so large are not taken."""
 CYCLIC = 2
 """Where checkpoints are few or missing, a persistence of this order is not estimated well enough."""
+UNEVEN = 2.0
+"""Steps are uneven where the largest gap is more than so many of the smallest."""
 PENALTY = 4.0
 """What a parameter costs in -2 log likelihood, times n / (n - parameters - 1): AICc has 2, BIC log n."""
 _MOST_KEPT = 2048
@@ -168,10 +171,21 @@ def full_steps(steps: np.ndarray) -> np.ndarray:
     return full
 
 
+def uneven_steps(steps: np.ndarray) -> bool:
+    """Say whether the largest gap between these steps is more than `UNEVEN` times the smallest.
+
+    >>> uneven_steps(np.arange(5)), uneven_steps(2.0 ** np.arange(5))
+    (False, True)
+    """
+    gaps = np.diff(steps)
+    return bool(gaps.max() > UNEVEN * gaps.min())
+
+
 def _layout(steps: np.ndarray, rate: np.ndarray | None) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Return which of the full steps are there, the trends on them behind one row per hole, and the sizes."""
-    basis, sizes = trend_family(steps, rate)
-    there = np.isin(full_steps(steps), steps)
+    full = full_steps(steps)
+    basis, sizes = trend_family(steps, rate, rows=uneven_steps(full))
+    there = np.isin(full, steps)
     if there.all():
         return there, basis, sizes
     whole = np.zeros((np.count_nonzero(~there) + len(basis), len(there)))
