@@ -29,6 +29,7 @@ from toposcope.probes.weights.features import RIPS
 from toposcope.sources.history import renamed
 from toposcope.sources.losses import read_table
 from toposcope.store import Store
+from toposcope.store.reader import REMEASURE
 from toposcope.tabular import Tables
 from toposcope.types import Scope
 
@@ -277,12 +278,13 @@ def _studies(
         raise InputError(f"{path} has no measured features; run: toposcope weights SERIES --out {path}")
     metrics, runs, audit, declared = store.metrics(), store.runs(), store.audit(), store.catalogue()
     stated = dict(json.loads((store.path / "store.json").read_text()))
+    gone = tuple(f"{store.path / name} was written and is gone; {REMEASURE}" for name in store.missing())
     return [
         study_of_rows(
             subject, rows, metrics, runs, catalogue=declared,
             diagrams=_diagrams(store, subject),
             audit=audit, provenance=stated, targets=targets, columns=columns, scores=scores,
-            kept=store.path / "landscapes" if subject is LANDSCAPE else None,
+            kept=store.path / "landscapes" if subject is LANDSCAPE else None, gone=gone,
         )
         for subject, rows in rows_of(features, declared)
     ]  # fmt: skip
@@ -309,6 +311,7 @@ def study_of_rows(
     columns: tuple[str, ...] = (),
     scores: pd.DataFrame | None = None,
     kept: Path | None = None,
+    gone: tuple[str, ...] = (),
 ) -> Study:
     """Return the study of long rows with a store's columns; `catalogue` is what their probes declare."""
     rows = with_derived(features, catalogue)
@@ -317,6 +320,7 @@ def study_of_rows(
     logged = pd.DataFrame() if metrics is None else metrics
     if not len(logged) and subject.by_itself:  # states are read for themselves: no loss is missed
         series = _without(series, "no metrics")
+    series = replace(series, problems=(*gone, *series.problems)) if gone else series
     log = Log(logged, runs, features=features, catalogue=catalogue) if len(logged) else None
     return _study(
         subject, series, targets, columns, brought, features=rows, metrics=logged, audit=audit,
