@@ -200,5 +200,5 @@ def write_csv(frame: pd.DataFrame, path: str | Path) -> None:
         column = made.iloc[:, at]
         if column.dtype.kind not in "biufcmM":
             cells = column.astype(object).map(lambda cell: guarded(cell) if isinstance(cell, str) else cell)
-            made.isetitem(at, cells)
+            made.isetitem(at, cells.to_numpy())
     made.to_csv(path, index=False)

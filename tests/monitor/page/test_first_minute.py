@@ -86,3 +86,15 @@ def test_a_run_without_a_plan_is_not_said_to_have_ended(young):
     assert going(live) == []
     text = fragment("forecasts", live, {"seen": 0, "trouble": [], "forecasts": []})
     assert "A run that states no plan counts as ended" in text
+
+
+def test_what_the_watch_cannot_look_at_stands_in_the_first_line_until_it_can(young):
+    young.runs("a")
+    young.checkpoint("a", 100)
+    young.journal.append("unseen", place="/runs/here/b", why="/runs/here/b: is a link that leads nowhere")
+    live = _live(young)
+    assert "1 not looked at: /runs/here/b: is a link" in fragment("answer", live, None)
+    assert "/runs/here/b: not looked at" in fragment("alarms", live, None)
+    young.journal.append("unseen", place="/runs/here/b", why="")
+    live.look()
+    assert "not looked at" not in fragment("answer", live, None)

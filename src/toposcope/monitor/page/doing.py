@@ -87,12 +87,19 @@ def so_far(checkpoints: int, runs: int, live: Live) -> str:
     """Return what was looked at without an alarm, and what is waited for where that is nothing."""
     if checkpoints:
         many = f"{checkpoints:,} checkpoint{'s' * (checkpoints != 1)} of {runs} run{'s' * (runs != 1)}"
-        return f"No alarm so far in {many}."
+        return f"No alarm so far in {many}.{unseen(live)}"
     folder = f" in {live.folder}" if live.folder else ""
     if live.traces.by_measure:
         logged = f"The losses of {runs} run{'s' * (runs != 1)} are here"
-        return f"{logged}; the first checkpoint{folder} is not measured yet."
-    return f"Nothing is measured yet: a checkpoint{folder} is measured once it is complete."
+        return f"{logged}; the first checkpoint{folder} is not measured yet.{unseen(live)}"
+    return f"Nothing is measured yet: a checkpoint{folder} is measured once it is complete.{unseen(live)}"
+
+
+def unseen(live: Live) -> str:
+    """Return what no sentence about alarms speaks of."""
+    if not live.unseen:
+        return ""
+    return f" {len(live.unseen)} not looked at: {next(iter(live.unseen.values()))}"
 
 
 def outdated(answer: Mapping[str, Any], checkpoints: int) -> bool:

@@ -12,7 +12,7 @@ from jinja2 import Environment, PackageLoader, PrefixLoader, StrictUndefined
 
 from toposcope.analysis.forms import number
 from toposcope.monitor.page import panels, picture
-from toposcope.monitor.page.doing import Work, outdated, so_far, why_no_forecast
+from toposcope.monitor.page.doing import Work, outdated, so_far, unseen, why_no_forecast
 from toposcope.monitor.page.live import Alarm, Live
 from toposcope.report import closing
 
@@ -69,7 +69,7 @@ def _headline(live: Live, alarms: list[Alarm], answer: Mapping[str, Any], counts
     if not live.ready:
         return "The store is being read."
     if answer.get("parts"):
-        return str(answer["parts"][0]["said"]["act"])
+        return str(answer["parts"][0]["said"]["act"]) + unseen(live)
     return so_far(counts["checkpoints"], counts["runs"], live)
 
 
@@ -134,7 +134,8 @@ def _checkpoints(live: Live) -> int:
 
 def _gone(live: Live) -> list[tuple[str, str, str]]:
     """Return the latest checkpoints that were lost or left out, and why."""
-    return [
+    not_seen = [("not looked at", place, why) for place, why in live.unseen.items()]
+    return not_seen + [
         (event.kind, f"{event.run} step {event.step}", str(event.data.get("why", ""))) for event in live.lost
     ]
 
