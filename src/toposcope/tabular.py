@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 import shutil
 import textwrap
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -75,7 +76,7 @@ class Table:
         import pandas as pd
 
         frame = pd.DataFrame(self.rows, columns=list(self.columns)) if self.frame is None else self.frame
-        frame.to_csv(path, index=False)
+        write_csv(frame, path)
 
     def show(self, *, width: int | None = None, compact: bool = False) -> None:
         """Print the table to the terminal, in its width, with every word of every cell whole.
@@ -221,3 +222,28 @@ def escape_markdown(text: str) -> str:
     for sign in ("\\", "|", "*", "`", "[", "]"):
         text = text.replace(sign, "\\" + sign)
     return text
+
+
+_FORMULA = ("=", "+", "-", "@", "\t", "\r")
+"""How a cell begins in which a spreadsheet sees a formula."""
+_NUMBER = re.compile(r"[+-]?[\d.,]+(?:e[+-]?\d+)?%?(?: ?\[[-+\d.,e% ]*\])?|[+-]?(?:inf|nan)", re.I)
+
+
+def guarded(text: str) -> str:
+    """Return text as a cell in which no spreadsheet sees a formula; numbers stay numbers.
+
+    >>> guarded("=1+1"), guarded("-1.5e-3"), guarded("-0.12 [-0.3, 0.1]"), guarded("-2+cmd")
+    ("'=1+1", '-1.5e-3', '-0.12 [-0.3, 0.1]', "'-2+cmd")
+    """
+    return f"'{text}" if text.startswith(_FORMULA) and not _NUMBER.fullmatch(text) else text
+
+
+def write_csv(frame: pd.DataFrame, path: str | Path) -> None:
+    """Write a table as CSV, in whose texts no spreadsheet sees a formula."""
+    made = frame.rename(columns=lambda name: guarded(name) if isinstance(name, str) else name)
+    for at in range(made.shape[1]):
+        column = made.iloc[:, at]
+        if column.dtype.kind not in "biufcmM":
+            cells = column.astype(object).map(lambda cell: guarded(cell) if isinstance(cell, str) else cell)
+            made.isetitem(at, cells.to_numpy())
+    made.to_csv(path, index=False)

@@ -200,7 +200,8 @@ def test_a_run_that_cannot_be_read_for_a_while_loses_no_checkpoint(tmp_path):
     assert [event.kind for event in events] == ["unseen"]
     (run / "run.json").unlink()
     checkpoints(run, 20)
-    assert [(event.kind, event.step) for event in sidecar.look()] == [("measured", 20)]
+    told = [(event.kind, event.step, event.data.get("why")) for event in sidecar.look()]
+    assert told == [("measured", 20, None), ("unseen", None, "")]
 
 
 def test_a_line_that_a_full_disk_cut_short_spoils_no_other(tmp_path, monkeypatch):

@@ -25,6 +25,7 @@ from toposcope.probes.weights.features import RIPS
 from toposcope.sources.history import renamed
 from toposcope.sources.logs import RunLog, is_log, log_of_runs, raw_log
 from toposcope.store import Store
+from toposcope.store.reader import REMEASURE
 from toposcope.types import Scope
 
 
@@ -82,6 +83,7 @@ def _of_store(store: Store, features: pd.DataFrame, asked: Asked, group: Group |
 
     declared = store.catalogue()
     stated = dict(json.loads((store.path / "store.json").read_text()))
+    gone = tuple(f"{store.path / name} was written and is gone; {REMEASURE}" for name in store.missing())
     found = []
     for subject, rows in rows_of(mine(features), declared):
         diagrams = _diagrams(store, subject)
@@ -90,7 +92,7 @@ def _of_store(store: Store, features: pd.DataFrame, asked: Asked, group: Group |
             diagrams=None if diagrams is None else mine(diagrams), audit=mine(store.audit()),
             provenance=stated,
             targets=asked.targets, columns=asked.columns, scores=asked.scores,
-            kept=store.path / "landscapes" if subject is LANDSCAPE else None,
+            kept=store.path / "landscapes" if subject is LANDSCAPE else None, gone=gone,
         )  # fmt: skip
         found.append(replace(made, group=group))
     return found
@@ -134,12 +136,13 @@ def study_of_rows(
     columns: tuple[str, ...] = (),
     scores: pd.DataFrame | None = None,
     kept: Path | None = None,
+    gone: tuple[str, ...] = (),
 ) -> Study:
     """Return the study of long rows with a store's columns; `catalogue` is what their probes declare."""
     features, unconverged = without_unconverged(features)
     rows = with_derived(features, catalogue)
     series = series_table(rows, metrics, runs, targets=scores, catalogue=catalogue)
-    series = replace(series, problems=(*series.problems, *unconverged))
+    series = replace(series, problems=(*gone, *series.problems, *unconverged))
     brought = () if scores is None else tuple(dict.fromkeys(scores["target"]))
     logged = pd.DataFrame() if metrics is None else metrics
     if not len(logged) and subject.by_itself:  # states are read for themselves: no loss is missed

@@ -250,8 +250,10 @@ def _calibrate(source: Path | None, draws: int, out: Path | None, as_json: bool)
 def _save(found: dict[str, pd.DataFrame], out: Path | None) -> None:
     if out is None:
         return
+    from toposcope.tabular import write_csv
+
     found = {name: part for name, part in found.items() if len(part)}
     out.mkdir(parents=True, exist_ok=True)
     for name, part in found.items():
-        part.to_csv(out / f"{name}.csv", index=False)
+        write_csv(part, out / f"{name}.csv")
     click.echo(f"written: {', '.join(f'{name}.csv' for name in found)} in {out}", err=True)

@@ -33,8 +33,10 @@ def show_law(
         print_table(title, shown, [[None if v != v else v for v in row] for row in rows])
         click.echo(found.counted)
     if out is not None:
+        from toposcope.tabular import write_csv
+
         out.mkdir(parents=True, exist_ok=True)
-        found.table.to_csv(out / f"law-{law}.csv", index=False)
+        write_csv(found.table, out / f"law-{law}.csv")
         click.echo(f"written: law-{law}.csv in {out}", err=True)
     return 1 if found.failed else 0
 

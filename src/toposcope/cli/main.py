@@ -11,6 +11,7 @@ import signal
 import sys
 import threading
 from collections.abc import Iterator
+from typing import Any, TextIO, cast
 
 import click
 
@@ -75,8 +76,50 @@ def toposcope() -> None:
 
 def main(args: list[str] | None = None) -> None:
     """Run the command line; exit 0 when done, 1 with listed problems, 2 when nothing was done."""
-    with _ended_like_ctrl_c(), typed_options():
+    with _ended_like_ctrl_c(), typed_options(), _spoken_to_nobody():
         _run(args)
+
+
+class _Unheard:
+    """The stream of messages; that nobody reads them any more ends no work."""
+
+    def __init__(self, stream: TextIO) -> None:
+        self._stream = stream
+
+    def write(self, text: str) -> int:
+        """Write, where somebody reads."""
+        with contextlib.suppress(BrokenPipeError):
+            return self._stream.write(text)
+        return len(text)
+
+    def flush(self) -> None:
+        """Flush, where somebody reads."""
+        with contextlib.suppress(BrokenPipeError):
+            self._stream.flush()
+
+    def __getattr__(self, name: str) -> Any:
+        """Be the stream in all other ways."""
+        return getattr(self._stream, name)
+
+
+@contextlib.contextmanager
+def _spoken_to_nobody() -> Iterator[None]:
+    """Let a command do its work where its messages go nowhere: a closed stderr, or a pipe that was left.
+
+    The numbers of closed streams are taken first, or the next file that is opened would get the messages.
+    """
+    while (taken := os.open(os.devnull, os.O_RDWR)) <= 2:
+        os.set_inheritable(taken, True)
+    os.close(taken)
+    before = sys.stderr
+    stream = before if before is not None else os.fdopen(os.dup(2), "w")
+    sys.stderr = cast("TextIO", _Unheard(stream))
+    try:
+        yield
+    finally:
+        sys.stderr = before
+        if before is None:
+            stream.close()
 
 
 @contextlib.contextmanager
@@ -93,12 +136,14 @@ def _ended_like_ctrl_c() -> Iterator[None]:
 
 
 def _run(args: list[str] | None) -> None:
+    typed = list(sys.argv[1:] if args is None else args)
     try:
+        _check_text(typed)
         code = toposcope.main(
             args=args,
             prog_name="toposcope",
             standalone_mode=False,
-            obj=list(sys.argv[1:] if args is None else args),
+            obj=typed,
         )
         sys.exit(code if isinstance(code, int) else 0)
     except click.exceptions.Abort:
@@ -115,12 +160,23 @@ def _run(args: list[str] | None) -> None:
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(1)
+    except MemoryError as error:
+        _die(f"there is not enough memory ({error or 'none is left'}); take less at once", 1)
     except OSError as error:
         if error.errno in (errno.ENOSPC, errno.EDQUOT):
             where = error.filename or "writing"
             _die(f"the disk is full ({where}); what was finished is kept: free space and repeat", 1)
         where = f": {error.filename}" if error.filename else ""
         _die(f"{error.strerror or error}{where}", 2)
+
+
+def _check_text(typed: list[str]) -> None:
+    """Refuse words that no file or store could hold as text."""
+    for word in typed:
+        try:
+            word.encode()
+        except UnicodeEncodeError:
+            raise InputError(f"{word!r} is not UTF-8; rename it, or give another name") from None
 
 
 def _worded(error: click.ClickException) -> str:

@@ -318,7 +318,7 @@ def _told(event: Event) -> dict[str, object]:
 
 
 def _print(event: Event) -> None:
-    if event.kind not in _SHOWN:
+    if event.kind not in _SHOWN or (event.kind == "unseen" and not event.data["why"]):
         return
     where = f"{event.run} step {event.step}" if event.step is not None else event.run
     data = event.data

@@ -27,7 +27,7 @@ class Sight:
     >>> Sight({"a": [10, 20]}).answer([], [])
     'no alarm in 2 checkpoints of 1 run'
     >>> Sight({}, unseen=(Unseen("runs", "holds no checkpoint"),)).answer([], [])
-    'nothing was looked at: holds no checkpoint'
+    'nothing was looked at: runs: holds no checkpoint'
     """
 
     measured: Mapping[str, Sequence[int]]
@@ -103,8 +103,9 @@ class Unseeing:
         self.now = tuple(found)
 
     def new(self) -> list[Unseen]:
-        """Return the problems that were not told yet, or are others now."""
+        """Return the problems that are new, or others than they were; those that are gone have no why."""
         now = {one.place: one.why for one in self.now if one.problem}
         fresh = [one for one in self.now if one.problem and self.told.get(one.place) != one.why]
+        fresh += [Unseen(place, "", problem=False) for place in self.told if place not in now]
         self.told = now
         return fresh

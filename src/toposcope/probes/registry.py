@@ -99,7 +99,7 @@ def _imported(spec: str) -> Probe:
         sys.path.append(os.getcwd())
     try:
         made = getattr(importlib.import_module(module_name), attribute)
-    except (ImportError, AttributeError, ValueError) as error:
+    except (ImportError, AttributeError, ValueError, TypeError) as error:
         raise InputError(f"--features {spec}: {error}; give MODULE:CLASS of a module on the path") from error
     if isinstance(made, type) and issubclass(made, Probe):
         try:

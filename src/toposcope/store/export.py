@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from toposcope.errors import MissingExtraError, StoreError
 from toposcope.store.store import Store
+from toposcope.tabular import write_csv
 from toposcope.types import Scope
 
 if TYPE_CHECKING:
@@ -135,7 +136,7 @@ def _write(table: pd.DataFrame, path: Path) -> Path:
         path.write_text(json.dumps(records(table), indent=1) + "\n", encoding="utf-8")
         return path
     flat = table.assign(**{name: table[name].map(_in_a_cell) for name in _LISTS if name in table})
-    flat.to_csv(path, index=False)
+    write_csv(flat, path)
     return path
 
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import errno
+import fcntl
+import glob
 import os
 import shutil
 import uuid
@@ -12,7 +14,6 @@ from itertools import combinations
 from pathlib import Path
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from toposcope.commands import free_place, recommended
 from toposcope.errors import StoreError
@@ -73,7 +74,9 @@ def merge(stores: Sequence[Store], out: str | Path) -> tuple[Store, tuple[Rename
         _check_there(out, stores, names)
         return Store.open(out), tuple(changed)
     out.parent.mkdir(parents=True, exist_ok=True)
+    _remove_leftovers(out)
     aside = out.parent / f".{out.name}.{uuid.uuid4().hex[:8]}.partial"
+    lock = _locked(aside)
     try:
         made = Store.create(aside, recipe=stores[0].recipe)
         for number, store in enumerate(stores):
@@ -92,7 +95,33 @@ def merge(stores: Sequence[Store], out: str | Path) -> tuple[Store, tuple[Rename
             _check_there(out, stores, names)  # another process wrote it meanwhile
     finally:
         shutil.rmtree(aside, ignore_errors=True)
+        aside.with_suffix(".lock").unlink(missing_ok=True)
+        os.close(lock)
     return Store.open(out), tuple(changed)
+
+
+def _locked(aside: Path) -> int:
+    """Hold a lock for as long as a merge writes aside: the system gives it back however the process ends."""
+    handle = os.open(aside.with_suffix(".lock"), os.O_RDWR | os.O_CREAT, 0o644)
+    fcntl.flock(handle, fcntl.LOCK_EX)
+    return handle
+
+
+def _remove_leftovers(out: Path) -> None:
+    """Remove what killed merges into `out` left aside; one that goes on holds its lock."""
+    for lock in out.parent.glob(f".{glob.escape(out.name)}.*.lock"):
+        try:
+            handle = os.open(lock, os.O_RDWR)
+        except OSError:
+            continue
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            shutil.rmtree(lock.with_suffix(".partial"), ignore_errors=True)
+            lock.unlink(missing_ok=True)
+        except OSError:
+            pass  # another process merges there now
+        finally:
+            os.close(handle)
 
 
 def _check_there(out: Path, stores: Sequence[Store], names: Sequence[Mapping[str, str]]) -> None:
@@ -202,7 +231,7 @@ def _copy_measured(store: Store, out: Path, names: Mapping[str, str]) -> None:
                 noted["replaces"] = {}
             rest = part.path.name.removeprefix(part.owner)
             target = out / table / f"{slugs.get(part.owner, part.owner)}{rest}"
-            parts.write_atomically(_renamed(pq.read_table(part.path), names), target, noted)
+            parts.write_atomically(_renamed(parts.read_whole(part.path), names), target, noted)
 
 
 def _renamed(table: pa.Table, names: Mapping[str, str]) -> pa.Table:
@@ -235,7 +264,7 @@ def _write_rest(stores: Sequence[Store], made: Store, names: Sequence[Mapping[st
     for table in ("runs", "catalogue"):
         for store, of_store in reversed(list(zip(stores, names, strict=True))):
             for path in sorted((store.path / table).glob("[!.]*.parquet")):
-                held = pq.read_table(path)
+                held = parts.read_whole(path)
                 held = _renamed(held, of_store) if table == "runs" else held
                 name = parts.slug(str(held.column("run")[0])) if table == "runs" and len(held) else path.stem
                 parts.write_atomically(held, made.path / table / f"{name}.parquet", parts.file_metadata(path))

@@ -23,13 +23,17 @@ from array import array
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, overload
+from typing import TYPE_CHECKING, Any, overload
 
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from toposcope.errors import StoreError
+from toposcope.store import ledger
+
+if TYPE_CHECKING:
+    import pyarrow.dataset as pads
 
 METADATA_KEY = b"toposcope"
 WRITE_NUMBER = "write_number"
@@ -149,14 +153,21 @@ def write_number(after: int) -> int:
 def write_atomically(table: pa.Table, path: Path, metadata: dict[str, object]) -> None:
     """Write `table` beside `path` and rename it; on any error nothing is left behind.
 
+    Every page has a checksum, and the folder's ledger has that of the footer; both are verified on reading.
+
     Not synced to the platter: a file that a power cut emptied is recognised by its missing end.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     aside = path.parent / f".{uuid.uuid4().hex}.tmp"
     table = table.replace_schema_metadata({METADATA_KEY: json.dumps(metadata).encode()})
     try:
-        pq.write_table(table, aside, compression="zstd", row_group_size=_ROWS_PER_GROUP)
+        pq.write_table(
+            table, aside, compression="zstd", row_group_size=_ROWS_PER_GROUP, write_page_checksum=True
+        )
+        ledger.note(path.parent, path.name, footer=ledger.footer_of(aside))
         os.replace(aside, path)
+        if not path.name.endswith(".failed.parquet"):  # which are taken back
+            ledger.note(path.parent, path.name, **ledger.said_of(metadata))
     except BaseException:
         aside.unlink(missing_ok=True)
         raise
@@ -177,7 +188,9 @@ def file_metadata(path: Path) -> dict[str, Any]:
     try:
         raw = (pq.read_schema(path).metadata or {}).get(METADATA_KEY, b"{}")
         return json.loads(raw)
-    except (pa.ArrowInvalid, ValueError) as error:
+    except FileNotFoundError:
+        raise
+    except (pa.ArrowInvalid, ValueError, OSError, RecursionError) as error:
         raise broken(path) from error
 
 
@@ -284,9 +297,10 @@ def read(
     if not parts:
         return schema.empty_table()
     try:
+        _check_footers(parts)
         tables = []
         for without, group in _alike(parts, superseded or {}):
-            data = ds.dataset([str(part.path) for part in group], schema=schema, format="parquet")
+            data = ds.dataset([str(part.path) for part in group], schema=schema, format=_verified())
             tests = [test for test in (filters, None if without is None else ~without) if test is not None]
             tables.append(data.to_table(filter=functools.reduce(operator.and_, tests) if tests else None))
         table = pa.concat_tables(tables)
@@ -313,10 +327,46 @@ def _alike(
 def is_readable(path: Path) -> bool:
     """Return whether every row group of `path` can be decoded."""
     try:
-        pq.read_table(path)
-    except (pa.ArrowInvalid, OSError):
+        read_whole(path)
+    except (pa.ArrowInvalid, OSError, StoreError):
         return False
     return True
+
+
+def read_whole(path: Path, columns: Sequence[str] | None = None) -> pa.Table:
+    """Return one file as it is, its checksums verified; older files have none."""
+    if not ledger.of(path.parent).is_sound(path):
+        raise broken(path)
+    return pq.read_table(path, columns=columns, page_checksum_verification=True)
+
+
+def missing(folder: Path) -> list[str]:
+    """Return the files of a table's folder that were written and are gone, and that no pack replaces."""
+    try:
+        present = set(os.listdir(folder))
+    except FileNotFoundError:
+        present = set()
+    claimed = {name: number for part in scan(folder) for name, number in part.replaces.items()}
+    known = ledger.of(folder)
+    return [name for name in known.missing(present) if known.there[name] > claimed.get(name, -1)]
+
+
+def _check_footers(parts: Iterable[Part]) -> None:
+    """Refuse a file whose footer is none that was written."""
+    ledgers: dict[Path, ledger.Ledger] = {}
+    for part in parts:
+        folder = part.path.parent
+        known = ledgers[folder] = ledgers.get(folder) or ledger.of(folder)
+        if not known.is_sound(part.path):
+            raise broken(part.path)
+
+
+def _verified() -> pads.ParquetFileFormat:
+    """Return the format of the store's files, in which every page is checked against its checksum."""
+    import pyarrow.dataset as ds
+
+    options = ds.ParquetFragmentScanOptions(page_checksum_verification=True)
+    return ds.ParquetFileFormat(default_fragment_scan_options=options)
 
 
 def _in_order(parts: Sequence[Part]) -> bool:

@@ -21,6 +21,9 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 
+REMEASURE = "bring it back, or repeat the sweep"
+
+
 class StoreReader:
     """The reading half of `toposcope.store.Store`: tables, what is wrong, and which checkpoints there are."""
 
@@ -95,7 +98,15 @@ class StoreReader:
             )
             for row in failed
         )
-        return tuple(dict.fromkeys([*audited, *lost]))
+        gone = (
+            AuditFinding("", None, "", f"{name} was written and is gone; {REMEASURE}", fault="missing-part")
+            for name in self.missing()
+        )
+        return tuple(dict.fromkeys([*audited, *lost, *gone]))
+
+    def missing(self) -> list[str]:
+        """Return the files, TABLE/NAME, that were written into the store and are gone."""
+        return [f"{table}/{name}" for table in TABLES for name in parts.missing(self.path / table)]
 
     def measured_steps(self) -> dict[str, list[int]]:
         """Return the steps of every run's measured checkpoints; no row is read for it."""
@@ -117,9 +128,9 @@ class StoreReader:
         done = counted(sum(map(len, steps.values())), len(steps))
         probes = ", ".join(sorted({part.probe for part in live if not part.failed}))
         failed, audited = sum(part.failed for part in live), len(self.audit())
-        wrong = [
-            f"{n} {what}" for n, what in ((failed, "not measured"), (audited, "found by the audit")) if n
-        ]
+        gone = len(self.missing())
+        counts = ((failed, "not measured"), (audited, "found by the audit"), (gone, "files gone"))
+        wrong = [f"{n} {what}" for n, what in counts if n]
         said = f"{done} measured by {probes}" if steps else "nothing measured yet"
         ill = f"; {', '.join(wrong)}: .findings has them" if wrong else ""
         return (

@@ -66,6 +66,10 @@ class Store(StoreReader):
             When the folder holds something else, another recipe or another schema version.
         """
         path = Path(path)
+        try:
+            str(path).encode()
+        except UnicodeEncodeError:
+            raise StoreError(f"{str(path)!r}: this name is not UTF-8; choose another") from None
         if path.exists() and not path.is_dir():
             raise StoreError(f"{path} is a file; a store is a folder: choose another name")
         if path.is_dir() and not (path / MANIFEST).exists() and any(path.iterdir()):
@@ -93,12 +97,12 @@ class Store(StoreReader):
         """
         path = Path(path)
         try:
-            manifest = json.loads((path / MANIFEST).read_text())
+            manifest = json.loads((path / MANIFEST).read_text(encoding="utf-8"))
             found = manifest["schema_version"]
-            recipe = manifest["recipe"]
+            recipe = dict(manifest["recipe"])
         except (FileNotFoundError, NotADirectoryError):
             raise StoreError(_no_store(path)) from None
-        except (ValueError, KeyError, TypeError) as error:
+        except (ValueError, KeyError, TypeError, RecursionError) as error:
             raise StoreError(
                 f"{path / MANIFEST} is damaged; restore it or measure into another folder"
             ) from error
@@ -205,11 +209,11 @@ class Store(StoreReader):
         return sum(steady(functools.partial(self._compact, table, most)) for table in _MEASURED)
 
     def set_broken_aside(self) -> list[Path]:
-        """Rename measured parts that have no end, so that their units are measured again."""
+        """Rename measured parts that are cut or damaged, so that their units are measured again."""
         moved = []
         for table in _MEASURED:
             for path in sorted((self.path / table).glob("[!.]*.parquet")):
-                if not parts.is_whole(path):
+                if not parts.is_whole(path) or not parts.is_readable(path):
                     path.rename(path.with_name(f".{path.name}.broken"))
                     moved.append(path)
         return moved

@@ -1,11 +1,11 @@
 """The answer to a store, computed in a process of its own: findings, forecasts, problems, as JSON.
 
-    python -m toposcope.monitor.page.answers STORE [PUBLISHED]
+    python -m toposcope.monitor.page.answers STORE [PUBLISHED [NICE]]
 
 PUBLISHED names the rules of papers that stand beside the rest, MODULE:NAME of `PublishedRules`.
 
-Two lines: the forecasts, which are there sooner, and then everything. The page never waits for it. It runs at
-the lowest priority, on one thread.
+Two lines: the findings, and then the forecasts with them. The page never waits for it. It runs on one thread,
+at the lowest priority but for the first answer: on a busy machine that would never come.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from toposcope.errors import InputError
+from toposcope.store import Store
 
 if TYPE_CHECKING:
     from toposcope.analysis.published import PublishedRules
@@ -78,17 +79,24 @@ def named_rules(name: str) -> PublishedRules:
 
 
 def stages(store: Path, published: PublishedRules) -> Iterator[dict[str, Any]]:
-    """Yield the forecasts, then everything; what could not be computed is a line of `trouble`."""
-    made: dict[str, Any] = {"forecasts": [], "trouble": []}
+    """Yield the findings, then the forecasts beside them; what could not be computed is a line of `trouble`.
+
+    `seen` is the number of checkpoints that it was computed of: the page tells an answer that is behind.
+    """
+    seen = sum(map(len, Store.open(store).measured_steps().values()))
+    made: dict[str, Any] = {"seen": seen, "trouble": []}
+    if seen:
+        try:
+            made |= answers(store, published)
+        except InputError as error:
+            made["trouble"].append(f"no findings yet: {error}")
+    yield made
     try:
         made["forecasts"] = forecasts(store)
     except InputError as error:
-        made["trouble"].append(f"no forecast: {error}")
-    yield made
-    try:
-        made |= answers(store, published)
-    except InputError as error:
-        made["trouble"].append(f"no findings yet: {error}")
+        made["forecasts"] = []
+        if seen:
+            made["trouble"].append(f"no forecast: {error}")
     yield made
 
 
@@ -101,6 +109,6 @@ def _listed(values: np.ndarray) -> list[float | None]:
 
 
 if __name__ == "__main__":
-    os.nice(19)
-    for stage in stages(Path(sys.argv[1]), named_rules("".join(sys.argv[2:]))):
+    os.nice(int("".join(sys.argv[3:4]) or 19))
+    for stage in stages(Path(sys.argv[1]), named_rules("".join(sys.argv[2:3]))):
         print(json.dumps(stage), flush=True)

@@ -48,6 +48,23 @@ def application(
     return Application(background, Guard(routes, host=host, token=token))
 
 
+class _Stream(StreamingResponse):
+    """A stream of events that counts as a viewer from its admission to its end."""
+
+    def __init__(
+        self, content: AsyncIterator[bytes], viewers: set[asyncio.Event], own: asyncio.Event
+    ) -> None:
+        super().__init__(content, media_type="text/event-stream", headers={"x-accel-buffering": "no"})
+        self._viewers, self._own = viewers, own
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        """Send it; a viewer who left before the first event is one less as well."""
+        try:
+            await super().__call__(scope, receive, send)
+        finally:
+            self._viewers.discard(self._own)
+
+
 @dataclass(frozen=True)
 class Application:
     """The guarded routes, and what goes on behind them."""
@@ -93,14 +110,16 @@ class Pages:
 
     def first(self, request: Request) -> Response:
         """Return the whole page, painted without a script."""
-        return HTMLResponse(page(self.live, self.background.answer, self.background.answered))
+        return HTMLResponse(
+            page(self.live, self.background.answer, self.background.answered, self.background.work)
+        )
 
     def part(self, request: Request) -> Response:
         """Return a part of the page, painted again."""
         name = request.path_params["name"]
         if name not in FRAGMENTS:
             raise HTTPException(404, "no such part")
-        return HTMLResponse(fragment(name, self.live, self.background.answer))
+        return HTMLResponse(fragment(name, self.live, self.background.answer, self.background.work))
 
     def static(self, request: Request) -> Response:
         """Return a script or the style sheet."""
@@ -159,13 +178,14 @@ class Pages:
         since = _number(given, 0)
         known = int(since) if self.live.first <= since <= self.live.version else -1
         answered = int(min(_number(request.query_params.get("answered"), -1), 1e9))
-        stream = self._stream(asked, known, answered)
-        return StreamingResponse(stream, media_type="text/event-stream", headers={"x-accel-buffering": "no"})
-
-    async def _stream(self, asked: tuple[str, ...], since: int, answered: int) -> AsyncIterator[bytes]:
-        """Yield events; a cursor of another server's counting starts with the request to load anew."""
         news = asyncio.Event()
-        self.background.news.add(news)
+        self.background.news.add(news)  # before anything is awaited: those who come together count, too
+        return _Stream(self._stream(asked, known, answered, news), self.background.news, news)
+
+    async def _stream(
+        self, asked: tuple[str, ...], since: int, answered: int, news: asyncio.Event
+    ) -> AsyncIterator[bytes]:
+        """Yield events; a cursor of another server's counting starts with the request to load anew."""
         try:
             if since < 0:
                 since = self.live.version

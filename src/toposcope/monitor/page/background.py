@@ -12,10 +12,14 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from toposcope.commands import recommended
+from toposcope.monitor.page.doing import Work
 from toposcope.monitor.page.live import Live
 
 REST = 4.0
 """The answer rests at least this many times as long as it took."""
+
+SOON = 5.0
+"""Seconds to the next answer, or as long as this one took, while there are no findings yet."""
 
 _LONGEST = 1 << 26
 """Bytes of a line that the analysis writes, at most."""
@@ -39,25 +43,36 @@ class Background:
     answered: int = 0
     news: set[asyncio.Event] = field(default_factory=set)
     closing: bool = False
+    work: Work = field(default_factory=Work)
 
     async def run(self) -> None:
         """Look until cancelled."""
         answering: asyncio.Task[None] | None = None
-        began, ready_at, of = 0.0, 0.0, -1
+        ready_at, of = 0.0, -1
         try:
             while True:
                 await self._look()
                 if answering is not None and answering.done():
-                    took = time.monotonic() - began
-                    answering, ready_at = None, time.monotonic() + max(self.answer_every, REST * took)
+                    answering, ready_at = None, self._rest()
                 if answering is None and self.live.version != of and time.monotonic() >= ready_at:
-                    of, began = self.live.version, time.monotonic()
+                    of = self.live.version
+                    self.work.begin()
+                    self._repaint()
                     answering = asyncio.create_task(self._answer())
                 await asyncio.sleep(self.every)
         finally:
             if answering is not None:
                 answering.cancel()
                 await asyncio.gather(answering, return_exceptions=True)
+
+    def _rest(self) -> float:
+        """Return when the next answer may begin: soon where this one found nothing to say."""
+        took = self.work.end()
+        said = bool((self.answer or {}).get("parts"))
+        rest = max(self.answer_every, REST * took) if said else max(min(self.answer_every, SOON), took)
+        self.work.next_at = self.work.clock() + rest
+        self._repaint()
+        return time.monotonic() + rest
 
     async def _look(self) -> None:
         try:
@@ -80,7 +95,8 @@ class Background:
 
     async def _answer(self) -> None:
         answering = "toposcope.monitor.page.answers"
-        command = [sys.executable, "-m", answering, str(self.live.path), self.published]
+        nice = "19" if (self.answer or {}).get("parts") else "0"  # the first is waited for
+        command = [sys.executable, "-m", answering, str(self.live.path), self.published, nice]
         process = await asyncio.create_subprocess_exec(
             *command, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.DEVNULL, limit=_LONGEST,
             env=os.environ | _ONE_THREAD,
@@ -101,5 +117,9 @@ class Background:
 
     def _take(self, answer: Mapping[str, Any]) -> None:
         self.answer = answer
+        self._repaint()
+
+    def _repaint(self) -> None:
+        """Let every part of the page be painted again."""
         self.answered += 1
         self.tell()

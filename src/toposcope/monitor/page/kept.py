@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 
 from toposcope.analysis.catalogue import SPELT
 from toposcope.store import parts
@@ -59,7 +58,7 @@ class Kept:
             if self._seen.get(part.path) == part.written:
                 continue
             try:
-                table = pq.read_table(part.path, columns=list(_NAMED)).to_pydict()
+                table = parts.read_whole(part.path, list(_NAMED)).to_pydict()
             except FileNotFoundError:
                 continue
             self._seen[part.path] = part.written
@@ -90,7 +89,7 @@ class Kept:
             return None
         test = (pc.field("step") == step) & (pc.field("run") == cloud.run)
         try:
-            table = pq.read_table(path, schema=DIAGRAMS, filters=test).to_pandas()
+            table = parts.read([parts.Part(path, "", "")], DIAGRAMS, test).to_pandas()
         except FileNotFoundError:
             return None
         table = table[

@@ -66,6 +66,8 @@ class Live:
         self.runs, self.catalogue, self.audit = pd.DataFrame(), pd.DataFrame(), pd.DataFrame()
         self.audited: float | None = None
         """When the checkpoints were last audited, in seconds since 1970."""
+        self.unseen: dict[str, str] = {}
+        """What the watch cannot look at, by place, and why."""
         self.folder = ""
         """The folder that a watch follows."""
         self.changed: dict[str, int] = {}
@@ -173,7 +175,18 @@ class Live:
             self.lost.extend(event for event in new.events if event.kind in ("vanished", "skipped"))
             for event in new.events:
                 self.folder = str(event.data.get("folder") or self.folder)
+                self._see(event)
         return ({"points"} if points else set()) | ({"events"} if new.events else set())
+
+    def _see(self, event: Event) -> None:
+        """Take in what could not be looked at, or can be again; a watch that starts tells it anew."""
+        if event.kind == "started":
+            self.unseen.clear()
+        elif event.kind == "unseen":
+            place, why = str(event.data.get("place", "")), str(event.data.get("why", ""))
+            self.unseen.pop(place, None)
+            if why:
+                self.unseen[place] = why
 
 
 def points_of(trace: LiveTrace, chosen: np.ndarray, *, banded: bool = False) -> dict[str, list[float | None]]:

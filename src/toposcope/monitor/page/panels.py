@@ -12,6 +12,7 @@ from toposcope.analysis.catalogue import SPELT
 from toposcope.monitor.page.decimate import MOST, decimate
 from toposcope.monitor.page.live import Live, plain, points_of
 from toposcope.monitor.page.traces import LiveTrace, Measure, Traces
+from toposcope.tabular import guarded
 from toposcope.types import Kind
 
 LOSS = Measure("metrics", "", "model", "", "loss").key
@@ -145,7 +146,7 @@ def cell(text: str) -> str:
     >>> cell('=1+1'), cell('a "b", c')
     ("'=1+1", '"a ""b"", c"')
     """
-    text = f"'{text}" if text[:1] in ("=", "+", "-", "@", "\t", "\r") else text
+    text = guarded(text)
     return '"' + text.replace('"', '""') + '"' if any(c in text for c in ',"\r\n') else text
 
 

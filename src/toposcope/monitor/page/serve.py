@@ -56,6 +56,7 @@ def server(
     import uvicorn
 
     from toposcope.monitor.page.app import application
+    from toposcope.monitor.page.patience import ImpatientProtocol
 
     if not is_loopback(host) and not token:
         raise InputError(f"host {host} is reached from other machines; it needs a token")
@@ -65,6 +66,7 @@ def server(
     config = uvicorn.Config(
         app, host=host, log_level="warning", access_log=False, server_header=False,
         timeout_graceful_shutdown=1, lifespan="on", interface="asgi3", limit_concurrency=256,
+        http=ImpatientProtocol,
     )  # fmt: skip
 
     class Server(uvicorn.Server):

@@ -12,6 +12,7 @@ from jinja2 import Environment, PackageLoader, PrefixLoader, StrictUndefined
 
 from toposcope.analysis.forms import number
 from toposcope.monitor.page import panels, picture
+from toposcope.monitor.page.doing import Work, outdated, so_far, unseen, why_no_forecast
 from toposcope.monitor.page.live import Alarm, Live
 from toposcope.report import closing
 
@@ -25,20 +26,20 @@ _FIRST = 300
 Answer = Mapping[str, Any] | None
 
 
-def page(live: Live, answer: Answer, answered: int = 0) -> str:
-    """Return the whole page; `answered` counts the answers so far."""
+def page(live: Live, answer: Answer, answered: int = 0, work: Work | None = None) -> str:
+    """Return the whole page; `answered` counts the answers so far, `work` says when the next comes."""
     shown = panels.curves(live, panels.LOSS, most=_FIRST)
     drawing = picture.lines(shown or {"title": "loss", "traces": []})
-    context = _context(live, answer)
+    context = _context(live, answer, work or Work())
     return _environment().get_template("page/page.html").render(**context, drawing=drawing, answered=answered)
 
 
-def fragment(name: str, live: Live, answer: Answer) -> str:
+def fragment(name: str, live: Live, answer: Answer, work: Work | None = None) -> str:
     """Return one part of the page, of `FRAGMENTS`."""
-    return _environment().get_template(f"page/{name}.html").render(**_context(live, answer))
+    return _environment().get_template(f"page/{name}.html").render(**_context(live, answer, work or Work()))
 
 
-def _context(live: Live, answer: Answer) -> dict[str, Any]:
+def _context(live: Live, answer: Answer, work: Work) -> dict[str, Any]:
     answer = answer or {}
     with live.lock:
         alarms = live.alarms()
@@ -46,14 +47,18 @@ def _context(live: Live, answer: Answer) -> dict[str, Any]:
         forecasts = [_forecast(live, one) for one in answer.get("forecasts", ())]
         return {
             "title": live.path.resolve().name, "live": live, "counts": counts, "alarms": alarms[:_ALARMS],
-            "headline": _headline(live, alarms, answer), "answer": answer, "forecasts": forecasts,
+            "headline": _headline(live, alarms, answer, counts), "doing": _doing(live, answer, work, counts),
+            "no_forecast": why_no_forecast(live, answer, work), "answer": answer, "forecasts": forecasts,
             "audit": closing.findings(live.audit), "version": live.version, "gone": _gone(live),
             "notices": _notices(live), "audited": live.audited, "audit_command": _audit_command(live),
         }  # fmt: skip
 
 
-def _headline(live: Live, alarms: list[Alarm], answer: Mapping[str, Any]) -> str:
-    """Return the one line to act on: the latest alarm, else what is in trouble, else the findings' lead."""
+def _headline(live: Live, alarms: list[Alarm], answer: Mapping[str, Any], counts: Mapping[str, int]) -> str:
+    """Return the one line to act on: the latest alarm, else what is in trouble, else the findings' lead.
+
+    Before there are findings it says what was looked at: this needs nothing that has to be computed.
+    """
     if alarms:
         first = alarms[0]
         where = first.run + (f", step {first.step:,}" if first.step is not None else "")
@@ -66,9 +71,22 @@ def _headline(live: Live, alarms: list[Alarm], answer: Mapping[str, Any]) -> str
     if answer.get("apart"):
         return str(answer["apart"])
     if answer.get("parts"):
-        return str(answer["parts"][0]["said"]["act"])
-    trouble = answer.get("trouble") or ()
-    return f"No alarm; {trouble[-1]}" if trouble else "No alarm; the findings are being computed."
+        return str(answer["parts"][0]["said"]["act"]) + unseen(live)
+    return so_far(counts["checkpoints"], counts["runs"], live)
+
+
+def _doing(live: Live, answer: Mapping[str, Any], work: Work, counts: Mapping[str, int]) -> str:
+    """Return what is going on behind the page, and on what the findings that are shown were computed."""
+    if not live.ready or not counts["runs"]:
+        return ""
+    behind = outdated(answer, counts["checkpoints"])
+    if answer.get("parts"):
+        since = counts["checkpoints"] - answer["seen"] if behind else 0
+        more = f"; {since:,} came since" if since else ""
+        of = f"The findings are of {answer['seen']:,} checkpoints{more}. " if "seen" in answer else ""
+        return of + (work.sentence() if since or work.began is not None else "")
+    trouble = () if behind else answer.get("trouble") or ()
+    return " ".join([*(f"{one[:1].upper()}{one[1:]}." for one in trouble), work.sentence()])
 
 
 def _forecast(live: Live, one: Mapping[str, Any]) -> dict[str, Any]:
@@ -118,7 +136,8 @@ def _checkpoints(live: Live) -> int:
 
 def _gone(live: Live) -> list[tuple[str, str, str]]:
     """Return the latest checkpoints that were lost or left out, and why."""
-    return [
+    not_seen = [("not looked at", place, why) for place, why in live.unseen.items()]
+    return not_seen + [
         (event.kind, f"{event.run} step {event.step}", str(event.data.get("why", ""))) for event in live.lost
     ]
 

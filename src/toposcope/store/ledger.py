@@ -1,0 +1,177 @@
+"""What was written into a table's folder, so that a file that is gone or has another footer is noticed.
+
+Every process appends lines to a file of its own in `.ledger/TABLE`, so that no two write to one. A line
+before a file appears says which checksum its footer has (pages have checksums of their own, inside the file);
+a line after it says that the file is there, and which files it replaces. A process that is killed in between
+leaves nothing that is wrong. What older versions wrote has no lines, and nothing is said of it.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+import uuid
+import zlib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+FOLDER = ".ledger"
+_MOST = 32
+"""Files of lines in a folder after which those of ended processes are joined."""
+_ENDED = 3600.0
+"""Seconds without a line after which a process counts as ended."""
+_FOOTER_END = 8
+"""A parquet file ends with its footer, the footer's length in 4 bytes and a mark of 4."""
+
+_own: dict[Path, tuple[int, str]] = {}
+_read: dict[Path, Ledger] = {}
+
+
+@dataclass
+class Ledger:
+    """The lines of one folder, read on from where the last look ended."""
+
+    folder: Path
+    footers: dict[str, set[int]] = field(default_factory=dict)
+    there: dict[str, int] = field(default_factory=dict)
+    """File -> the number of the write that made it."""
+    replaced: dict[str, int] = field(default_factory=dict)
+    """File -> the highest number of a write of it that a pack has taken in."""
+    _offsets: dict[str, int] = field(default_factory=dict)
+    _checked: dict[Path, tuple[int, int, int]] = field(default_factory=dict)
+
+    def look(self) -> Ledger:
+        """Take in new lines."""
+        try:
+            names = sorted(os.listdir(place_of(self.folder)))
+        except (FileNotFoundError, NotADirectoryError):
+            return self
+        for name in names:
+            offset = self._offsets.get(name, 0)
+            try:
+                with (place_of(self.folder) / name).open("rb") as file:
+                    file.seek(offset)
+                    content = file.read()
+            except FileNotFoundError:  # joined with others this moment
+                continue
+            whole = content[: content.rfind(b"\n") + 1]
+            self._offsets[name] = offset + len(whole)
+            for line in whole.splitlines():
+                self._take(line)
+        return self
+
+    def _take(self, line: bytes) -> None:
+        try:
+            said = json.loads(line)
+            name = str(said["name"])
+            if "footer" in said:
+                self.footers.setdefault(name, set()).add(int(said["footer"]))
+            if "written" in said:
+                self.there[name] = max(int(said["written"]), self.there.get(name, -1))
+            for old, number in said.get("replaces", {}).items():
+                self.replaced[old] = max(int(number), self.replaced.get(old, -1))
+        except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
+            return  # torn by a kill
+
+    def is_sound(self, path: Path) -> bool:
+        """Return whether the footer of a file is one that was written; True where nothing is known of it."""
+        if path.name not in self.footers:
+            return True
+        status = path.stat()
+        identity = status.st_ino, status.st_size, status.st_mtime_ns
+        if self._checked.get(path) == identity:
+            return True
+        found = footer_of(path)
+        sound = found in self.footers[path.name] or found in self.look().footers[path.name]
+        if sound:
+            self._checked[path] = identity
+        return sound
+
+    def missing(self, present: set[str]) -> list[str]:
+        """Return the files that were written, that nothing has replaced, and that are not `present`."""
+        return sorted(
+            name
+            for name, written in self.there.items()
+            if name not in present and written > self.replaced.get(name, -1)
+        )
+
+
+def place_of(folder: Path) -> Path:
+    """Return where the lines about a table's folder are."""
+    return folder.parent / FOLDER / folder.name
+
+
+def of(folder: Path) -> Ledger:
+    """Return what is known of a folder, up to now."""
+    if folder not in _read:
+        while len(_read) >= 64:
+            _read.pop(next(iter(_read)))
+        _read[folder] = Ledger(folder)
+    return _read[folder].look()
+
+
+def footer_of(path: Path) -> int:
+    """Return the checksum of a parquet file's footer; -1 where it has none."""
+    with path.open("rb") as file:
+        size = file.seek(0, os.SEEK_END)
+        if size < _FOOTER_END:
+            return -1
+        file.seek(-_FOOTER_END, os.SEEK_END)
+        length = int.from_bytes(file.read(4), "little")
+        if length > size - _FOOTER_END:
+            return -1
+        file.seek(-_FOOTER_END - length, os.SEEK_END)
+        return zlib.crc32(file.read())
+
+
+def note(folder: Path, name: str, **said: Any) -> None:
+    """Append a line about a file: `footer`, or `written` and `replaces`."""
+    path = _path(folder)
+    line = json.dumps({"name": name, **said}, separators=(",", ":")).encode() + b"\n"
+    handle = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
+    try:
+        os.write(handle, line)
+    finally:
+        os.close(handle)
+
+
+def _path(folder: Path) -> Path:
+    """Return this process's file of lines; the first time, join those of ended processes if they are many."""
+    pid, name = _own.get(folder, (0, ""))
+    place = place_of(folder)
+    if pid != os.getpid() or not place.is_dir():
+        place.mkdir(parents=True, exist_ok=True)
+        name = f"{uuid.uuid4().hex}.jsonl"
+        _own[folder] = (os.getpid(), name)
+        _join(place)
+    return place / name
+
+
+def _join(place: Path) -> None:
+    old = [path for path in place.iterdir() if _idle(path) > _ENDED]
+    if len(old) <= _MOST:
+        return
+    joined = place / f".{uuid.uuid4().hex}"
+    joined.write_bytes(b"".join(path.read_bytes().rpartition(b"\n")[0] + b"\n" for path in sorted(old)))
+    os.replace(joined, place / f"{uuid.uuid4().hex}.jsonl")
+    for path in old:
+        path.unlink(missing_ok=True)
+
+
+def _idle(path: Path) -> float:
+    try:
+        return time.time() - path.stat().st_mtime
+    except FileNotFoundError:
+        return 0.0
+
+
+def said_of(metadata: Mapping[str, object]) -> dict[str, Any]:
+    """Return what is noted of a file once it is there."""
+    written = metadata.get("write_number")
+    return {
+        "written": written if isinstance(written, int) else time.time_ns(),
+        "replaces": metadata.get("replaces", {}),
+    }
