@@ -37,8 +37,8 @@ def draw(
             half, confirmed = tested
             ending = int((np.isfinite(half.persistence) & (half.persistence > 0)).sum())
             _tree(axes[0, 1], half, confirmed)
-            title = f"half of them: {int(confirmed.sum())} of {ending} confirmed"
-            axes[0, 1].set_title(title, fontsize=8.5)
+            what = f"{int(confirmed.sum())} of {ending} confirmed" if ending else _counted(half)
+            axes[0, 1].set_title(f"half of them: {what}", fontsize=8.5)
         draw_profile(axes[0, -1], tree)
         axes[0, -1].set_title("profile of all", fontsize=8.5)
     return figure

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from toposcope.train.tokens import TokenData
 
 JUMPS = (0.25, 0.5, 0.75, 1.0)
-"""Lengths of the jumps, in lengths of the weights, row by row (Horoi et al. 2022)."""
+"""Lengths of the jumps, in lengths of the weights, filter by filter (Horoi et al. 2022)."""
 
 
 @dataclass(frozen=True)

@@ -12,12 +12,15 @@ from typing import TYPE_CHECKING, Any
 from toposcope.errors import MissingExtraError, StoreError
 from toposcope.store.store import Store
 from toposcope.tabular import write_csv
-from toposcope.types import Scope
+from toposcope.types import Scope, Status
 
 if TYPE_CHECKING:
     import pandas as pd
 
 LONG, WIDE = "long", "wide"
+
+_LEFT_OUT = (Status.FAILED, Status.UNCONVERGED)
+"""Rows without a number that anybody should read; the long table has them, with their notes."""
 
 _LISTS = ("birth", "death", "scopes", "filtrations", "leads", "runs", "steps", "tensors")
 """Columns whose cells are lists."""
@@ -28,7 +31,7 @@ def wide(features: pd.DataFrame) -> pd.DataFrame:
 
     Columns are called ``probe/name/filtration/feature`` (empty parts left out). Numbers with several draws
     become their mean, and a second column ``.../sd`` with the sample standard deviation. Lines of failed
-    units are left out.
+    units and of what did not converge are left out.
 
     >>> import pandas as pd
     >>> about = {"run": "a", "step": 0, "probe": "rips", "name": "pooled", "role": "model", "status": "ok"}
@@ -39,7 +42,7 @@ def wide(features: pd.DataFrame) -> pd.DataFrame:
     """
     import pandas as pd
 
-    shown = features[features["status"] != "failed"]
+    shown = features[~features["status"].isin(_LEFT_OUT)]
     parts = [shown["probe"], items(shown, " "), shown["filtration"].fillna(""), shown["feature"]]
     labels = pd.Series(map("/".join, zip(*parts, strict=True)), index=shown.index, dtype=object)
     column = labels.str.replace(r"/+", "/", regex=True)
@@ -61,7 +64,7 @@ def arrays(features: pd.DataFrame) -> dict[str, Any]:
         Without xarray.
     """
     _need("xarray")  # pandas imports it
-    shown = features[features["status"] != "failed"].copy()
+    shown = features[~features["status"].isin(_LEFT_OUT)].copy()
     shown["draw"] = shown["draw"].fillna(-1).astype("int64")
     filtration = "|" + shown["filtration"].fillna("")
     shown["item"] = (items(shown, "|") + filtration).str.removesuffix("|").astype(object)
