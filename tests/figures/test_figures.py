@@ -9,6 +9,7 @@ from matplotlib.collections import FillBetweenPolyCollection, PathCollection
 from scipy.stats import t
 
 from tests.columns import catalogue_of
+from toposcope.analysis.finals import fits_table
 from toposcope.figures import (
     correlations,
     forecast,
@@ -21,6 +22,7 @@ from toposcope.figures import (
     vietoris_rips,
 )
 from toposcope.figures.neural_persistence import Persistences
+from toposcope.figures.series import sizes
 from toposcope.figures.style import NULL, to_png
 
 H0 = "rips/euclidean/pooled/h0_total"
@@ -248,6 +250,50 @@ def test_scaling_draws_the_fitted_line_and_its_interval(finals, fits, runs):
     assert np.log(band["max"].to_numpy()) == pytest.approx(middle + half)
 
 
+def test_scaling_draws_a_loss_with_its_floor(runs):
+    """The line is the law that the table states, and runs through the points; the band is around it."""
+    known = np.geomspace(3e3, 1e5, 6)
+    value = (1.7 + 300.0 * known**-0.7) * np.exp(0.003 * np.random.default_rng(1).standard_normal(6))
+    finals = pd.DataFrame(
+        {"run": [f"r{n:.0f}" for n in known], "parameters": known, "quantity": "heldout_loss", "step": 9,
+         "value": value, "low": np.nan, "high": np.nan, "finished": True, "family": "f"}
+    )  # fmt: skip
+    fits = fits_table(finals)
+    assert fits["offset"].iloc[0] > 1.5
+    ax = scaling.draw(finals, fits, runs, CATALOGUE).axes[0]
+    (line,) = [one for one in ax.lines if one.get_gid() == "law"]
+    row = fits.iloc[0]
+    expected = row["scale"] * line.get_xdata() ** row["exponent"] + row["offset"]
+    assert line.get_ydata() == pytest.approx(expected)
+    at = np.exp(np.interp(np.log(known), np.log(line.get_xdata()), np.log(line.get_ydata())))
+    assert at == pytest.approx(value, rel=0.01)
+    band = _band(ax)
+    assert (band["min"] < expected).all()
+    assert (band["max"] > expected).all()
+    assert f"floor {row['offset']:.3g}" in ax.texts[0].get_text()
+
+
+def test_scaling_fits_no_law_to_runs_that_did_not_finish(finals, fits, runs):
+    half_way = finals.assign(finished=[True, True, False])
+    line = scaling.draw(half_way, fits, runs, CATALOGUE).axes[0].lines[0]
+    assert line.get_xdata().max() == pytest.approx(1.3e4)
+
+
+@pytest.mark.parametrize("ratio", [1.02, 1.2, 1.6, 3.0, 40.0, 1e4])
+def test_ticks_of_scaling_stand_apart(finals, fits, runs, ratio):
+    values = np.geomspace(2.0, 2.0 * ratio, 3)
+    known = [1_000, 1_100, 90_000]
+    law = fits.assign(exponent=np.nan)
+    figure = scaling.draw(finals.assign(value=values, parameters=known), law, runs, CATALOGUE)
+    figure.draw_without_rendering()
+    ax = figure.axes[0]
+    for axis in (ax.xaxis, ax.yaxis):
+        boxes = [label.get_window_extent() for label in axis.get_ticklabels() if label.get_text()]
+        inside = [box for box in boxes if box.width > 0]
+        assert len(inside) >= 1
+        assert not any(a.overlaps(b) for i, a in enumerate(inside) for b in inside[:i])
+
+
 def test_scaling_draws_points_alone_where_no_law_was_fitted(finals, fits, runs):
     ax = scaling.draw(finals, fits.assign(status="failed", exponent=np.nan), runs, CATALOGUE).axes[0]
     assert not ax.lines
@@ -263,6 +309,66 @@ def test_scaling_without_known_sizes_says_so(finals, fits, runs):
     assert _texts(scaling.draw(finals.assign(parameters=0), fits, runs, CATALOGUE)) == [
         "model sizes or values unknown"
     ]
+
+
+# ---- runs of one size that end apart ------------------------------------------------------------
+
+
+def _ragged(probe: str, feature: str, **more: object) -> pd.DataFrame:
+    """Two seeds far apart; the second stops at step 10."""
+    values = [("s1", 0, 60.0), ("s1", 10, 62.0), ("s1", 20, 65.0), ("s2", 0, 40.0), ("s2", 10, 42.0)]
+    rows = pd.DataFrame(values, columns=["run", "step", "value"])
+    return rows.assign(
+        probe=probe, feature=feature, filtration="matrix", scope="pooled", name="pooled", role="model",
+        draw=0, layer=np.nan, status="ok", **more,
+    )  # fmt: skip
+
+
+SEEDS = pd.DataFrame({"run": ["s1", "s2"], "family": "f", "parameters": 500})
+
+
+def _lines_by_gid(ax) -> dict[str, list[tuple[float, float]]]:
+    return {
+        str(line.get_gid()): [(float(x), float(y)) for x, y in line.get_xydata()]
+        for line in ax.lines if line.get_gid() is not None
+    }  # fmt: skip
+
+
+def test_no_line_moves_where_no_run_does():
+    drawn = vietoris_rips.draw(_ragged("rips", "h0_total"), SEEDS).axes[0]
+    found = _lines_by_gid(drawn)
+    assert found["run s1"] == [(0, 60), (10, 62), (20, 65)]
+    assert found["run s2"] == [(0, 40), (10, 42)]
+    (mean,) = [points for name, points in found.items() if name.startswith("mean")]
+    assert mean == [(0, 50), (10, 52)]
+    assert {"s1", "s2"} <= {text.get_text() for text in drawn.texts}
+
+
+def test_the_held_out_loss_of_a_seed_that_stopped_bends_nothing():
+    rows = _ragged("", "").rename(columns={"value": "heldout_loss"})[["run", "step", "heldout_loss"]]
+    ax = loss_curves.draw(rows.assign(loss=np.nan), SEEDS).axes[1]
+    found = _lines_by_gid(ax)
+    assert found["run s1"][-1] == (20, 65)
+    assert [points[-1] for name, points in found.items() if name.startswith("mean")] == [(10, 52)]
+
+
+def test_neural_persistence_and_layers_have_means_where_all_seeds_are():
+    model = _ragged("neural_persistence", "neural_persistence").assign(scope="model", name="model")
+    found = _lines_by_gid(neural_persistence.draw(Persistences(model, SEEDS)).axes[0])
+    assert [points[-1] for name, points in found.items() if name.startswith("mean")] == [(10, 52)]
+    assert found["run s1"][-1] == (20, 65)
+    matrix = model.assign(scope="matrix", name="w", role="mlp", layer=0.0)
+    (ax, *_) = layers.draw(Persistences(matrix, SEEDS)).axes
+    (line,) = [line for line in ax.lines if line.get_label() == "w"]
+    assert line.get_xydata().tolist() == [[0, 50], [10, 52]]
+
+
+def test_a_cell_of_two_seeds_is_empty_where_one_has_no_value():
+    table = pd.DataFrame({"run": ["s1", "s2", "s1", "s2"], "column": ["a", "a", "b", "b"],
+                          "r": [0.5, 0.7, 0.5, np.nan]})  # fmt: skip
+    grid = correlations.matrix(table, ["a", "b"], sizes(SEEDS), "r")
+    assert grid[0, 0] == pytest.approx(0.6)
+    assert np.isnan(grid[1, 0])
 
 
 # ---- layers and overview --------------------------------------------------------------------------

@@ -110,8 +110,10 @@ def test_an_answer_that_is_too_long_for_a_terminal_loses_its_brackets_first(make
     shorter = found.as_text().splitlines()
     assert len(shorter) < len(whole)
     assert "(too few checkpoints)" not in " ".join(found.as_text().split())
-    marks = [line.split()[0] for line in whole if not line.startswith(" ")]
+    marks = [*(line.split()[0] for line in whole if not line.startswith(" ")), "…:"]
     assert [line.split()[0] for line in shorter if not line.startswith(" ")] == marks
+    assert "(…)" in " ".join(shorter)
+    assert "--json" in shorter[-1]
     monkeypatch.setattr(words, "MOST", 0)
     least = found.as_text().splitlines()
     assert [line.split()[0] for line in least if not line.startswith(" ")] == marks

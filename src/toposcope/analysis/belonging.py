@@ -46,7 +46,9 @@ LOWEST, LEAST_GAP = 5.0, 1.0
 family span a factor of two, with neighbours at most 1.15 apart."""
 
 _NAMED = 4
-"""Runs that a group's line names; of more it says how many."""
+"""Runs of a group that a line names; of more it says how many."""
+_LISTED = 8
+"""Groups that a line names; --json has all."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,7 +129,10 @@ def said(groups: Sequence[Group], what: str = "each is judged apart") -> str:
     """
     if len(groups) < 2:
         return ""
-    listed = "; ".join(group.counted for group in groups)
+    left = len(groups) - _LISTED
+    listed = "; ".join(group.counted for group in groups[:_LISTED]) + (
+        f"; and {left} more" if left > 0 else ""
+    )
     return f"{len(groups)} groups of runs do not belong together, so {what}: {listed}."
 
 

@@ -12,6 +12,7 @@ import numpy as np
 
 from toposcope.analysis.alarms.siblings import FEWEST, above_band
 from toposcope.analysis.alarms.spending import AlarmFamily, level
+from toposcope.analysis.belonging import groups_of
 from toposcope.analysis.catalogue import leading_features
 from toposcope.monitor.journal import Event
 from toposcope.monitor.run_watch import TESTS, Alert, PanelLook, RunWatch, culprits, followed
@@ -143,9 +144,8 @@ class Watchman:
         own = runs[runs["run"] == run]
         if not len(own) or not own["family"].iloc[0]:
             return []
-        same = runs[
-            (runs["family"] == own["family"].iloc[0]) & (runs["parameters"] == own["parameters"].iloc[0])
-        ]
+        together = next(group.runs for group in groups_of(runs) if run in group.runs)
+        same = runs[runs["run"].isin(together) & (runs["parameters"] == own["parameters"].iloc[0])]
         return [name for name in same["run"] if name != run and name in self._losses]
 
     def _plateau(self, run: str, step: int, rows: pd.DataFrame) -> list[Alert]:

@@ -117,7 +117,7 @@ def _fitted(act: str, parts: Mapping[str, str]) -> dict[str, str]:
 
 
 def _without_brackets(text: str) -> str:
-    return re.sub(r" \([^()]{20,}\)", " (…)", text)
+    return re.sub(r" \([^()]{8,}\)", " (…)", text)
 
 
 def _without_last_clause(text: str) -> str:
