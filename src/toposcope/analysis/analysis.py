@@ -210,7 +210,7 @@ class Analysis:
         return {"findings": said, **made, "problems": list(self.problems)}
 
     def plot(self, ax: Axes | None = None) -> Axes:
-        """Draw the correlation of innovations of the primary features, and return the axes."""
+        """Draw the correlation of innovations of what the verdict judges, and return the axes."""
         from toposcope.figures.verdict import draw_verdict
 
         return draw_verdict(self.studies[0], ax)
@@ -344,6 +344,11 @@ def _study(
     brought: tuple[str, ...], **tables: object,
 ) -> Study:  # fmt: skip
     absent = [column for column in columns if column not in series.values]
+    if absent and absent[0] in series.left_out:
+        raise InputError(
+            f"column {absent[0]!r} is {series.left_out[absent[0]]}: it says nothing of its own; name another "
+            f"column ({', '.join(series.columns()[:6]) or 'there is none'}), or test it as a target"
+        )
     if absent:
         raise InputError(
             f"{absent[0]!r} is not in the table; targets: {', '.join(series.targets) or 'none'}; "

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 import pandas as pd
 
-from toposcope.analysis.forms import interval, number
+from toposcope.analysis.forms import capital, interval, number
 from toposcope.analysis.study import Study
 from toposcope.tabular import Table, of_cells
 
@@ -45,7 +45,7 @@ _ORDER = {"families": "p", "trends": "p"}
 
 
 def verdict_table(study: Study) -> Table:
-    """Return the primary features with their test in at most 80 columns, norms and spectra below a line."""
+    """Return what the verdict judges with its test in at most 80 columns, norms and spectra below a line."""
     mine = study.families[study.families["target"] == study.target]
     mine = mine[mine["confirmatory"].astype(bool)]
     mine = mine.assign(plain=mine["column"].map(study.labels.baseline).astype(bool))
@@ -60,9 +60,14 @@ def verdict_table(study: Study) -> Table:
         for line in mine.sort_values("plain", kind="stable").to_dict("records")
     )
     topology = int((~mine["plain"]).sum())
-    title = f"Primary features and the {study.labels.label(study.target)}, over all runs"
+    title = f"{capital(study.judged)}s and the {study.labels.label(study.target)}, over all runs"
     return Table(
-        "families", title, "", ("feature", "r", "95%", "Holm p", "verdict"), rows, sections=(topology,)
+        "families",
+        title,
+        "",
+        (study.judged.split()[-1], "r", "95%", "Holm p", "verdict"),
+        rows,
+        sections=(topology,),
     )
 
 

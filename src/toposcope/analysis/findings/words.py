@@ -81,6 +81,9 @@ def as_text(findings: Findings, *, width: int = WIDTH) -> str:
     for question, mark in (("beyond", "Verdict"), ("changed", "Changed"), ("when", "When"), last):
         if question in findings and findings[question] is not findings.lead:
             parts[mark] = said(findings, findings[question]).act
+    copied = findings["beyond"].numbers.get("left_out_columns") if "beyond" in findings else None
+    if copied:
+        parts["Left out"] = ", ".join(f"{one['column']} ({one['why']})" for one in copied) + "."
     for mark, shorter in _SHORTER:
         if len(_lines(lead.act, parts, width)) > MOST and mark in parts:
             parts[mark] = shorter(parts[mark])
