@@ -229,7 +229,7 @@ class Analysis:
         return {"groups": groups, "findings": told, **made}
 
     def plot(self, ax: Axes | None = None) -> Axes:
-        """Draw the correlation of innovations of the primary features, and return the axes."""
+        """Draw the correlation of innovations of what the verdict judges, and return the axes."""
         from toposcope.figures.verdict import draw_verdict
 
         return draw_verdict(self.studies[0], ax)

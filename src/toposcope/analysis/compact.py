@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 import pandas as pd
 
-from toposcope.analysis.forms import interval, lag_cell, number
+from toposcope.analysis.forms import capital, interval, lag_cell, number
 from toposcope.analysis.study import Study
 from toposcope.tabular import Table, of_cells
 
@@ -47,7 +47,7 @@ _ORDER = {"families": "p", "trends": "p"}
 
 
 def verdict_table(study: Study) -> Table:
-    """Return the primary features with their test in at most 80 columns, norms and spectra below a line."""
+    """Return what the verdict judges with its test in at most 80 columns, norms and spectra below a line."""
     mine = study.families[study.families["target"] == study.target]
     mine = mine[mine["confirmatory"].astype(bool)]
     mine = mine.assign(plain=mine["column"].map(study.labels.baseline).astype(bool))
@@ -64,10 +64,9 @@ def verdict_table(study: Study) -> Table:
     )
     topology = int((~mine["plain"]).sum())
     over = "all runs" if study.group is None else f"the runs of {study.group.label}"
-    title = f"Primary features and the {study.labels.label(study.target)}, over {over}"
-    return Table(
-        "families", title, "", ("feature", "r", "95%", "lag", "Holm p", "verdict"), rows, sections=(topology,)
-    )
+    title = f"{capital(study.judged)}s and the {study.labels.label(study.target)}, over {over}"
+    head = (study.judged.split()[-1], "r", "95%", "lag", "Holm p", "verdict")
+    return Table("families", title, "", head, rows, sections=(topology,))
 
 
 def of_frame(name: str, part: pd.DataFrame, rows: int) -> Table:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
 import pandas as pd
 
 from toposcope.analysis import belonging
+from toposcope.analysis.copies import copies
 from toposcope.analysis.efficiency import SMOOTH, TARGETS, targets_of_run
 from toposcope.analysis.table import SeriesTable, from_frame
 from toposcope.errors import InputError
@@ -25,7 +26,8 @@ def plain_table(frame: pd.DataFrame, targets: Sequence[str] = ()) -> SeriesTable
     """Return the series table of a plain one: columns step, features and targets, run and what describes it.
 
     Columns are also known by the names in `toposcope.sources.losses.ALIASES`, but for named targets.
-    The named targets and the known ones among the columns become targets, the others features. Where
+    The named targets and the known ones among the columns become targets, the others features, but for those
+    that are functions of a target or of the step (`analysis.copies`), which `left_out` names. Where
     `gap`, `efficiency` and `efficiency_flop` are absent they are worked out as in a store: held-out
     minus smoothed training loss; -dL/dlog tokens (log steps without tokens); the same per FLOP, 6 N per
     token.
@@ -38,12 +40,16 @@ def plain_table(frame: pd.DataFrame, targets: Sequence[str] = ()) -> SeriesTable
     Examples
     --------
     >>> step = np.arange(1.0, 40.0)
-    >>> frame = pd.DataFrame({"step": step, "loss": 5 - 0.3 * np.log(step), "mine": step, "seed": 1})
+    >>> frame = pd.DataFrame({"step": step, "loss": 5 - 0.3 * np.log(step), "epoch": step / 9, "seed": 1})
+    >>> frame["mine"] = np.random.default_rng(0).standard_normal(39)
     >>> table = plain_table(frame, ("efficiency",))
     >>> table.targets, table.columns(), round(float(table.values["efficiency"].iloc[20]), 6)
     (('loss', 'efficiency'), ['mine'], 0.3)
+    >>> table.left_out
+    {'epoch': 'a function of the step'}
     """
-    frame = canonical(frame, keep=targets)
+    given, frame = frame, canonical(frame, keep=targets)
+    written = {str(new): str(old) for new, old in zip(frame, given, strict=True)}
     if "run" not in frame:
         frame["run"] = "run"
     described = [name for name in DESCRIBES if name in frame and name not in targets]
@@ -54,7 +60,7 @@ def plain_table(frame: pd.DataFrame, targets: Sequence[str] = ()) -> SeriesTable
     later = [name for name in WORKED_OUT if name not in frame] if "loss" in frame else []
     wanted = list(dict.fromkeys([*known, *(name for name in targets if name not in later)]))
     table = from_frame(frame.drop(columns=described), targets=wanted or ["loss"], runs=runs)
-    table = _worked_out(table, later)
+    table = _without_copies(_worked_out(table, later), written)
     absent = [name for name in targets if name not in table.values]
     if absent:
         raise InputError(
@@ -62,6 +68,23 @@ def plain_table(frame: pd.DataFrame, targets: Sequence[str] = ()) -> SeriesTable
             "efficiency_flop needs tokens and parameters); add it"
         )
     return table
+
+
+def _without_copies(table: SeriesTable, written: Mapping[str, str]) -> SeriesTable:
+    """Return the table without the columns that are functions of a target or of the step.
+
+    `left_out` has them by the names that are `written` in the file.
+    """
+    found = copies(table.values, table.targets, table.columns())
+    if not found:
+        return table
+    catalogue = table.catalogue[~table.catalogue["column"].isin(list(found))].reset_index(drop=True)
+    return replace(
+        table,
+        values=table.values.drop(columns=list(found)),
+        catalogue=catalogue,
+        left_out={written.get(column, column): why for column, why in found.items()},
+    )
 
 
 def _sizes(given: pd.Series) -> pd.Series:

@@ -172,6 +172,11 @@ def _study(
     brought: tuple[str, ...], **tables: object,
 ) -> Study:  # fmt: skip
     absent = [column for column in columns if column not in series.values]
+    if absent and absent[0] in series.left_out:
+        raise InputError(
+            f"column {absent[0]!r} is {series.left_out[absent[0]]}: it says nothing of its own; name another "
+            f"column ({', '.join(series.columns()[:6]) or 'there is none'}), or test it as a target"
+        )
     if absent:
         raise InputError(
             f"{absent[0]!r} is not in the table; targets: {', '.join(series.targets) or 'none'}; "

@@ -25,7 +25,7 @@ from toposcope.analysis.hidden import PROBE
 from toposcope.analysis.labels import Labels
 from toposcope.analysis.published import NOTHING, PublishedRules
 from toposcope.analysis.sensitivity import measured_sensitivity
-from toposcope.analysis.subjects import Subject
+from toposcope.analysis.subjects import TABLE, Subject
 from toposcope.analysis.table import SeriesTable
 from toposcope.analysis.trends.confounds import confound_table, walk_bound
 from toposcope.analysis.trends.innovations import LEAST_LENGTH
@@ -98,6 +98,11 @@ class Study:
     def labels(self) -> Labels:
         """What the columns are called, and which of them are primary."""
         return Labels(self.series)
+
+    @property
+    def judged(self) -> str:
+        """What one row of the verdict is of: a feature declared primary, or a column of a table."""
+        return "column" if self.subject.name == TABLE.name else "primary feature"
 
     @cached_property
     def whole(self) -> pd.DataFrame:

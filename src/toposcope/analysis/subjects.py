@@ -57,7 +57,7 @@ LANDSCAPE = Subject(
     "the quadratic model of the same point", (*_LOSSES, BATCH_LOSS.target),
 )  # fmt: skip
 TABLE = Subject(
-    "table", "Table", "the feature set of this table", "Features of training runs, from a table.",
+    "table", "Table", "this table", "Columns of a table of training runs.",
     _SHUFFLED.format("weights"), _LOSSES,
 )  # fmt: skip
 

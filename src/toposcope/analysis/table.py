@@ -35,7 +35,8 @@ class SeriesTable:
     is; `targets` names the target columns present; `runs` has the columns of the store's runs table
     (possibly empty); `problems` lists what was merged or left out, in words; `repeated` says how many rows
     of each run repeated a step and were averaged; `own` are the targets that the feature rows gave, and
-    `losses` those of them that are the logarithm of a quality, each with the quality's label and unit.
+    `losses` those of them that are the logarithm of a quality, each with the quality's label and unit;
+    `left_out` are the columns of a table made elsewhere that are functions of another, and of which.
     """
 
     values: pd.DataFrame
@@ -47,6 +48,7 @@ class SeriesTable:
     repeated: dict[str, int] = field(default_factory=dict)
     own: tuple[str, ...] = ()
     losses: Mapping[str, tuple[str, str]] = field(default_factory=dict)
+    left_out: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def usual_targets(self) -> list[str]:

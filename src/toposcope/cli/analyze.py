@@ -109,10 +109,11 @@ def command(
     """Say what the features of SOURCE tell beyond its losses, when they moved, and what that is worth.
 
     SOURCE is a store, or a CSV or parquet table with columns run, step, features and targets. The answer
-    comes first: a verdict that rests on one test for each primary feature over all runs, then those tests as
-    a table. Everything else is a --table. Exits 1 where problems are listed (a run that fails, repeated
-    steps, infinite values) or the answer begins with one (faults of checkpoints, a run that diverges), 2
-    where nothing was done.
+    comes first: a verdict that rests on one test over all runs for each primary feature of a store, or each
+    column of a table, then those tests as a table. Columns that are functions of the loss or of the step
+    are left out by name. Everything else is a --table. Exits 1 where problems are listed (a run that fails,
+    repeated steps, infinite values) or the answer begins with one (faults of checkpoints, a run that
+    diverges), 2 where nothing was done.
     """
     if calibrate:
         return _calibrate(source, draws, out, as_json)

@@ -1,4 +1,4 @@
-"""The verdict in one picture: the correlation of innovations of every primary feature, with its interval."""
+"""The verdict in one picture: the correlation of innovations of all that it judges, with its interval."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from toposcope.figures.style import INK, MUTED, on_axes, say_empty
 
 
 def draw_verdict(study: Study, ax: Axes | None = None) -> Axes:
-    """Draw each primary feature's correlation of innovations over all runs; filled where it adds.
+    """Draw the correlation of innovations of each row of the verdict over all runs; filled where it adds.
 
     The interval is the one that inverts the test; a feature that this design cannot judge has no mark. Where
     a feature moves a checkpoint or two before or after the target, its label says so.
@@ -23,7 +23,7 @@ def draw_verdict(study: Study, ax: Axes | None = None) -> Axes:
     names = [_named(study.labels.label(str(line["column"])), line) for line in mine.to_dict("records")]
     with on_axes(ax, _height(len(names))) as ax:
         if not names:
-            say_empty(ax, "no primary feature was measured")
+            say_empty(ax, f"no {study.judged} was tested")
             return ax
         filled = (mine["verdict"] == "adds").to_numpy()
         _bars(ax, names, mine[["r", "r_low", "r_high"]].to_numpy(float), filled)

@@ -142,11 +142,11 @@ def beside_null(study: Study) -> str:
 
 
 def outlined(study: Study) -> str:
-    """Say how many primary features pass their test, or that this design can tell of none."""
+    """Say how many of what the verdict judges pass their test, or that this design can tell of none."""
     numbers = study.findings["beyond"].numbers
     if "tested" not in numbers:
         return "none"
-    return passing(numbers["found"], numbers["tested"], "primary features")
+    return passing(numbers["found"], numbers["tested"], f"{study.judged}s")
 
 
 def passing(found: int, tested: int, of: str) -> str:
@@ -192,6 +192,6 @@ _PANELS = {
     "partial_step": "the same given log step",
     "r": "the correlation of innovations, that is of what a smooth trend and its own past do not explain of "
     "either series, where outlined rows passed the test over all runs, after correction for the number of "
-    "primary features",
+    "tests",
 }
 """What each panel of the heat maps shows, from left to right."""

@@ -59,7 +59,7 @@ def shown(specs: tuple[Spec, ...], frame: pd.DataFrame) -> list[Spec]:
 
 
 def families_table(study: Study) -> Table:
-    """Return the verdict of every primary feature: one test each over all runs."""
+    """Return the verdict of every primary feature, or column of a table: one test each over all runs."""
     mine = study.families[study.families["target"] == study.target]
     mine = mine[mine["confirmatory"].astype(bool)]
     specs = shown(_FAMILY, mine)
@@ -76,14 +76,21 @@ def families_table(study: Study) -> Table:
     told = [text.format(size=size) for column, text in _FAMILY_NOTES if column in {spec[0] for spec in specs}]
     return Table(
         "families",
-        f"The verdict on every primary feature, with the {study.labels.label(study.target)}",
-        "One test for each feature over all runs: do its innovations, what a smooth trend and its own past "
-        f"do not explain, move with the target's?{''.join(told)} The exploratory features are in the CSV "
-        "file.",
-        ("feature", *(heading for _, heading, _ in specs), "verdict", "why"),
+        f"The verdict on every {study.judged}, with the {study.labels.label(study.target)}",
+        f"One test for each {study.judged.split()[-1]} over all runs: do its innovations, what a smooth "
+        f"trend and its own past do not explain, move with the target's?{''.join(told)}{_beside(study)}",
+        (study.judged.split()[-1], *(heading for _, heading, _ in specs), "verdict", "why"),
         tuple(rows),
         frame=study.families,
     )
+
+
+def _beside(study: Study) -> str:
+    """Say what the table of verdicts does not show: exploratory features, or columns that were left out."""
+    if study.judged != "column":
+        return " The exploratory features are in the CSV file."
+    named = ", ".join(f"{column} ({why})" for column, why in study.series.left_out.items())
+    return f" Left out: {named}." if named else ""
 
 
 def correlation_table(study: Study, target: str, name: str) -> Table:

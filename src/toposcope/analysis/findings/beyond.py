@@ -1,4 +1,4 @@
-"""Does topology add anything: one test for each primary feature over all runs, and what it misses."""
+"""Does topology add anything: one test for each primary feature, or column of a table, over all runs."""
 
 from __future__ import annotations
 
@@ -39,6 +39,8 @@ def beyond(study: Study) -> Finding:
     explored = mine[~mine["confirmatory"].astype(bool)] if len(topology) < len(mine) else mine.iloc[:0]
     detectable = tested["detectable_r"].astype(float)
     numbers = {
+        "judged": study.judged, "columns": len(mine),
+        "left_out_columns": [{"column": c, "why": why} for c, why in study.series.left_out.items()],
         "tested": len(tested), "found": len(found), "cannot": len(topology) - len(tested),
         "names": [study.labels.label(str(c)) for c in found["column"]],
         "r": [_estimate(study, line) for line in found.to_dict("records")],
@@ -53,7 +55,8 @@ def beyond(study: Study) -> Finding:
         "forecast": _forecast(study), "lead": _lead(study), "across": _across(study), "clock": _clock(study),
     }  # fmt: skip
     strength = CANNOT if not len(tested) else ADDS if len(found) else TREND
-    left = tuple(f"{n} features: {why}" for why, n in numbers["reasons"])  # type: ignore[attr-defined]
+    left = tuple(f"{n} {study.judged}s: {why}" for why, n in _reasons(topology))
+    left += tuple(f"{column} ({why})" for column, why in study.series.left_out.items())
     return Finding("beyond", strength, numbers, TEST, left)
 
 

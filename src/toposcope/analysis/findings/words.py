@@ -99,6 +99,9 @@ def as_text(findings: Findings, *, width: int = WIDTH) -> str:
     for question, mark in (("beyond", "Verdict"), ("changed", "Changed"), ("when", "When"), last):
         if question in findings and findings[question] is not findings.lead:
             parts[mark] = said(findings, findings[question]).act
+    copied = findings["beyond"].numbers.get("left_out_columns") if "beyond" in findings else None
+    if copied:
+        parts["Left out"] = ", ".join(f"{one['column']} ({one['why']})" for one in copied) + "."
     on = findings.get("on")
     further = lead.next if on is None or last[0] != "on" else said(findings, on).next
     lines = _lines(headline(findings), _fitted(headline(findings), parts), width)

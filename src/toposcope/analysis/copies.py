@@ -1,0 +1,284 @@
+"""Columns of a table made elsewhere that say nothing of their own: functions of a target, or of the step.
+
+A column is a function of a target where, over all runs together, either holds to rounding:
+
+- order: it moves with the target, or against it, at every pair of rows, and along one curve, and the target
+  turns back on its own course at `LEAST_TURNS` pairs of neighbouring steps or more. Another noisy quantity
+  would not turn at all of them.
+- form: it, or its logarithm, is a line in the target, or in the target's logarithm, exponential or
+  reciprocal.
+
+So two smooth curves that only fall are no functions of each other by their order alone, and a held-out loss
+is none of the loss. A column is a function of the step where one of these holds:
+
+- in every run it is a line in the step or its logarithm, stairs of equal height and length, or a line that
+  begins anew;
+- several runs whose targets differ have the same value at the same step;
+- it is a clock: every word of its name says time, tokens or a count, or its values are Unix times, and it
+  goes one way but for restarts.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+
+import numpy as np
+import pandas as pd
+
+from toposcope.sources.losses import meaning
+
+LEAST_TURNS = 5
+"""Turns that two unrelated series of 51 values share by chance in less than one of a million cases."""
+_BETWEEN, _MOST = 0.05, 0.75
+"""Part of the way between its neighbours that most values on a curve may be off the line between these."""
+LEAST_ROWS = 5
+LEAST_LEVELS = 4
+_SINGLE = 4e-7
+"""Relative error of numbers that were once of single precision (2^-22, and a half)."""
+_MANY_DIGITS = 12
+"""Numbers with more digits than this were not rounded for print."""
+_WIDE = 20.0
+"""A form says something where the column's range is so many of its rounding errors or more."""
+_SLACK = 1.5
+"""Rounding errors that a form may miss a value by: its line is fitted to rounded values too."""
+_ONE_WAY = 0.9
+"""Part of the moves that a clock makes in one direction; the others are restarts."""
+_UNIX = ((1e9, 4e9), (1e12, 4e12))
+"""Seconds and milliseconds of the years 2001 to 2096."""
+# The words are those of the logs of PyTorch Lightning, transformers, Weights & Biases, nanotron and Megatron.
+_CLOCK = frozenset({
+    "time", "times", "timestamp", "wall", "walltime", "clock", "elapsed", "runtime", "duration", "seconds",
+    "second", "secs", "sec", "minutes", "hours", "hour", "epoch", "epochs", "token", "tokens", "sample",
+    "samples", "example", "examples", "sequence", "sequences", "step", "steps", "iter", "iters",
+    "iteration", "iterations", "batch", "batches", "update", "updates", "flop", "flops", "eta", "progress",
+    "index", "row",
+})  # fmt: skip
+_FILLERS = frozenset({
+    "train", "training", "trainer", "global", "total", "cumulative", "sum", "num", "number", "n", "of",
+    "seen", "processed", "consumed", "so", "far", "s", "h", "ms", "min", "gpu", "perf", "throughput",
+    "optimizer",
+})  # fmt: skip
+_RANGES = {"__MIN": "minimum", "__MAX": "maximum"}
+"""What an export of Weights & Biases writes beside each column."""
+_NAMES = {"heldout_loss": "held-out loss", "efficiency_flop": "efficiency per FLOP"}
+
+
+def copies(table: pd.DataFrame, targets: Sequence[str], columns: Sequence[str]) -> dict[str, str]:
+    """Return the columns that are functions of a target or of the step, and of which, in words.
+
+    Parameters
+    ----------
+    table
+        Columns run, step, the targets and the columns, as numbers; a row per run and step.
+
+    Examples
+    --------
+    >>> step = np.arange(0, 2000, 100)
+    >>> loss = 3.0 - 0.2 * np.log(step + 50) + 0.05 * np.random.default_rng(0).standard_normal(20)
+    >>> table = pd.DataFrame({"run": "a", "step": step, "loss": loss, "ppl": np.exp(loss)})
+    >>> table["epoch"] = step / 700
+    >>> copies(table, ["loss"], ["ppl", "epoch"])
+    {'ppl': 'a function of the loss', 'epoch': 'a function of the step'}
+    """
+    found: dict[str, str] = {}
+    for column in columns:
+        why = _range_of(column, table, targets)
+        if not why and _of_step(table, column, targets):
+            why = "a function of the step"
+        if not why:
+            of = next((target for target in targets if _of_target(table, column, target)), "")
+            why = f"a function of the {_NAMES.get(of, of)}" if of else ""
+        if why:
+            found[column] = why
+    return found
+
+
+def _range_of(column: str, table: pd.DataFrame, targets: Sequence[str]) -> str:
+    """Return what a column of an export is the range of, or nothing."""
+    for ending, word in _RANGES.items():
+        base = column.removesuffix(ending)
+        if base == column:
+            continue
+        name = meaning(base)
+        if name in targets:
+            return f"a function of the {_NAMES.get(name, name)}"
+        if base in table or name == "step":
+            return f"the {word} of {base}"
+    return ""
+
+
+def rounding(values: np.ndarray) -> np.ndarray:
+    """Return by how much each value may differ from what was rounded to it, by the digits of all of them.
+
+    >>> rounding(np.array([150.7, 18.73, 9.123])).round(5).tolist()
+    [0.05, 0.005, 0.0005]
+    """
+    digits, decimals = 0, 0
+    for value in values:
+        mantissa, _, power = f"{abs(value):.{_MANY_DIGITS + 2}e}".partition("e")
+        mine = max(
+            len(mantissa.replace(".", "").rstrip("0")), int(power) + 1
+        )  # whole numbers have all digits
+        digits, decimals = max(digits, mine), max(decimals, mine - 1 - int(power))
+    exact = _SINGLE * np.abs(values)
+    if digits > _MANY_DIGITS:
+        return exact
+    with np.errstate(divide="ignore"):
+        size = np.floor(np.log10(np.abs(values)))
+    place = np.maximum(-float(decimals), np.where(np.isfinite(size), size, -np.inf) - digits + 1)
+    return np.asarray(np.maximum(0.5 * 10.0**place, exact))
+
+
+def _of_target(table: pd.DataFrame, column: str, target: str) -> bool:
+    known = table[["run", "step", target, column]].dropna()
+    if len(known) < LEAST_ROWS or known[column].nunique() < 2 or known[target].nunique() < LEAST_ROWS:
+        return False
+    x, y = known[target].to_numpy(float), known[column].to_numpy(float)
+    dx, dy = rounding(x), rounding(y)
+    if any(_ordered(x, way * y, dx, dy) for way in (1, -1)):
+        runs = known["run"].to_numpy()
+        if _turns(x, dx, y, dy, runs) >= LEAST_TURNS and _one_curve(x, y, dy):
+            return True
+    return any(_line(*pair) for pair in _forms(x, y, dx, dy))
+
+
+def _ordered(x: np.ndarray, y: np.ndarray, dx: np.ndarray, dy: np.ndarray) -> bool:
+    """Say whether y never falls, beyond rounding, where x rises beyond rounding."""
+    order = np.argsort(x + dx, kind="stable")
+    highest = np.maximum.accumulate((y - dy)[order])
+    before = np.searchsorted((x + dx)[order], x - dx, "left")
+    some = before > 0
+    return bool(np.all(highest[before[some] - 1] <= (y + dy)[some]))
+
+
+def _one_curve(x: np.ndarray, y: np.ndarray, dy: np.ndarray) -> bool:
+    """Say whether most values lie on the line between their neighbours in x, not anywhere between these."""
+    order = np.argsort(x, kind="stable")
+    x, y, dy = x[order], y[order], dy[order]
+    gap = np.maximum(x[2:] - x[:-2], 1e-300)
+    part = (x[1:-1] - x[:-2]) / gap
+    between = (1.0 - part) * y[:-2] + part * y[2:]
+    allowed = _BETWEEN * np.abs(y[2:] - y[:-2]) + dy[1:-1] + np.maximum(dy[2:], dy[:-2])
+    return bool(np.mean(np.abs(y[1:-1] - between) <= allowed) >= _MOST)
+
+
+def _turns(x: np.ndarray, dx: np.ndarray, y: np.ndarray, dy: np.ndarray, runs: np.ndarray) -> int:
+    """Return at how many neighbouring steps both move beyond rounding, x against its course over the run."""
+    count = 0
+    for run in dict.fromkeys(runs):
+        mine = runs == run
+        course = np.sign(x[mine][-1] - x[mine][0])
+        moves = np.diff(x[mine]), np.diff(y[mine])
+        seen = [
+            np.abs(move) > error[mine][1:] + error[mine][:-1]
+            for move, error in zip(moves, (dx, dy), strict=True)
+        ]
+        count += int(np.sum(seen[0] & seen[1] & (np.sign(moves[0]) == -course)))
+    return count
+
+
+_Pair = tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]
+
+
+def _forms(x: np.ndarray, y: np.ndarray, dx: np.ndarray, dy: np.ndarray) -> Iterator[_Pair]:
+    """Yield transformed target and column, with their rounding errors."""
+    plain: Callable[[np.ndarray], np.ndarray] = np.asarray
+    targets: list[tuple[Callable[[np.ndarray], np.ndarray], np.ndarray]] = [(plain, np.ones_like(x))]
+    if x.max() < 300.0:
+        targets.append((np.exp, np.exp(x)))
+    if x.min() > 0:
+        targets += [(np.log, 1.0 / x), (np.reciprocal, x**-2.0)]
+    for made, slope in targets:
+        yield made(x), y, dx * slope, dy
+        if y.min() > 0:
+            yield made(x), np.log(y), dx * slope, dy / y
+
+
+def _line(x: np.ndarray, y: np.ndarray, dx: np.ndarray, dy: np.ndarray) -> bool:
+    """Say whether y is a line in x to rounding, and moves by much more than that."""
+    if np.ptp(y) <= _WIDE * np.median(dy) or np.ptp(x) <= _WIDE * np.median(dx):
+        return False
+    weight = 1.0 / np.maximum(dy + dx * np.ptp(y) / np.ptp(x), 1e-300)
+    level, reach = x.mean(), np.ptp(x)
+    rows = np.column_stack([np.ones_like(x), (x - level) / reach])
+    found, *_ = np.linalg.lstsq(rows * weight[:, None], y * weight, rcond=None)
+    allowed = _SLACK * (dy + abs(found[1]) / reach * dx) + _SINGLE * np.ptp(y)
+    return bool(found[1] != 0 and np.all(np.abs(y - rows @ found) <= allowed))
+
+
+def _of_step(table: pd.DataFrame, column: str, targets: Sequence[str]) -> bool:
+    known = table[["run", "step", column]].dropna()
+    if known[column].nunique() < 2:
+        return False
+    runs = [(run["step"].to_numpy(float), run[column].to_numpy(float)) for _, run in known.groupby("run")]
+    moving = [(step, value) for step, value in runs if len(step) >= LEAST_ROWS and np.ptp(value) > 0]
+    if not moving:
+        return False
+    if _is_clock(column, known[column].to_numpy(float)) and all(_one_way(value) for _, value in moving):
+        return True
+    return all(_counts(step, value) for step, value in moving) or _same_in_runs(table, column, targets)
+
+
+def _is_clock(column: str, values: np.ndarray) -> bool:
+    """Say whether a column's name has but words of time and counts, or its values are Unix times."""
+    text = re.sub(r"(?<=[a-z])(?=[A-Z])", " ", column)
+    words = [word for word in re.split(r"[^a-z]+", text.lower()) if word]
+    named = any(word in _CLOCK for word in words) and all(word in _CLOCK | _FILLERS for word in words)
+    return named or any(low <= values.min() and values.max() <= high for low, high in _UNIX)
+
+
+def _one_way(values: np.ndarray) -> bool:
+    """Say whether nearly all moves go one way."""
+    moves = np.sign(np.diff(values))
+    moves = moves[moves != 0]
+    return len(moves) > 0 and max(np.mean(moves > 0), np.mean(moves < 0)) >= _ONE_WAY
+
+
+def _counts(step: np.ndarray, value: np.ndarray) -> bool:
+    """Say whether a column of one run is a line in the step or its logarithm, stairs, or begins anew."""
+    error, none = rounding(value), np.zeros_like(step)
+    later = step > 0
+    if _line(step, value, none, error):
+        return True
+    if later.sum() >= LEAST_ROWS and _line(np.log(step[later]), value[later], none[later], error[later]):
+        return True
+    return _stairs(step, value) or _begins_anew(step, value, error)
+
+
+def _stairs(step: np.ndarray, value: np.ndarray) -> bool:
+    """Say whether a column has equally spaced levels that follow a line in the step."""
+    levels = np.unique(value)
+    if len(levels) < LEAST_LEVELS or not (np.diff(value) >= 0).all():
+        return False
+    heights = np.diff(levels)
+    slope, start = np.polyfit(step - step[0], value, 1)
+    apart = np.abs(value - start - slope * (step - step[0])).max()
+    return bool(np.allclose(heights, heights[0], rtol=1e-6) and apart <= 0.75 * heights[0])
+
+
+def _begins_anew(step: np.ndarray, value: np.ndarray, error: np.ndarray) -> bool:
+    """Say whether a column rises by the same amount per step but where it falls back."""
+    moves, gaps = np.diff(value), np.diff(step)
+    up = moves > 0
+    if up.sum() < max(LEAST_ROWS, 2 * (~up).sum()) or np.median(moves[up]) <= _WIDE * np.median(error):
+        return False
+    rate = np.median(moves[up] / gaps[up])
+    allowed = _SLACK * (error[1:] + error[:-1])[up] + _SINGLE * rate * gaps[up]
+    return bool(np.all(np.abs(moves[up] - rate * gaps[up]) <= allowed))
+
+
+def _same_in_runs(table: pd.DataFrame, column: str, targets: Sequence[str]) -> bool:
+    """Say whether runs whose targets differ have the same value at every step that two of them share."""
+    given: Mapping[str, pd.DataFrame] = {
+        name: table.pivot(index="step", columns="run", values=name) for name in (column, *targets[:1])
+    }
+    shared = given[column].notna().sum(axis=1) >= 2
+    mine = given[column][shared]
+    if shared.sum() < LEAST_ROWS or not targets or mine.shape[1] < 2:
+        return False
+    apart = (mine.max(axis=1) - mine.min(axis=1)).to_numpy(float)
+    level = mine.mean(axis=1).to_numpy(float)
+    differs = given[targets[0]][shared].nunique(axis=1) >= 2
+    same = np.all(apart <= 2.0 * rounding(level) + _SINGLE * np.abs(level))
+    return bool(same and np.ptp(level) > 0 and differs.all())
