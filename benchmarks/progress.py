@@ -22,7 +22,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 EVERY = 0.5
-LINE = re.compile(r"^(?P<label>[\w -]+): (?:(?P<share>\d+)%, )?(?P<done>\d+)/(?P<total>\d+)(?P<rest>.*)$")
+LINE = re.compile(r"^(?P<label>[\w -]+): (?P<done>\d+)/(?P<total>\d+)(?P<rest>.*)$")
 LEFT = re.compile(r"(?P<left>[\d.]+) (?P<unit>s|min|h|days) left")
 SECONDS = {"s": 1.0, "min": 60.0, "h": 3600.0, "days": 86400.0}
 MAIN = (
@@ -33,11 +33,10 @@ MAIN = (
 
 @dataclass(frozen=True)
 class Said:
-    """One line of progress: when, of what, which share and count, and the seconds left, where it says any."""
+    """A line of progress: when, of what, which share is counted, and the seconds left, where it says any."""
 
     at: float
     label: str
-    share: float | None
     counted: float
     left: float | None
 
@@ -59,7 +58,6 @@ def heard(line: list[str]) -> tuple[list[Said], float, float]:
             Said(
                 time.monotonic(),
                 match["label"],
-                None if match["share"] is None else int(match["share"]) / 100,
                 int(match["done"]) / int(match["total"]),
                 None if left is None else float(left["left"]) * SECONDS[left["unit"]],
             )
@@ -88,7 +86,6 @@ def judged(said: list[Said], start: float) -> list[dict[str, object]]:
             continue
         middle = [one for one in mine if 0.1 <= (one.at - begin) / whole <= 0.9]
         ratios = [one.left / (end - one.at) for one in middle if one.left is not None]
-        ahead = [one.share - (one.at - begin) / whole for one in mine if one.share is not None]
         found.append(
             {
                 "label": mine[-1].label,
@@ -98,7 +95,6 @@ def judged(said: list[Said], start: float) -> list[dict[str, object]]:
                 "within_two": sum(0.5 <= ratio <= 2.0 for ratio in ratios),
                 "lowest": min(ratios, default=float("nan")),
                 "highest": max(ratios, default=float("nan")),
-                "share_ahead": max(ahead, default=float("nan")),
             }
         )
     return found
@@ -147,8 +143,7 @@ def main() -> int:
                 print(
                     f"{name:10s} {row['label']:15s} {row['seconds']:5.0f} s, {row['lines']} lines, "
                     f"{row['withheld']} without a time, {row['within_two']} right within two, left over "
-                    f"true {row['lowest']:.2f} to {row['highest']:.2f}, share at most "
-                    f"{row['share_ahead']:+.0%} ahead",
+                    f"true {row['lowest']:.2f} to {row['highest']:.2f}",
                     flush=True,
                 )
     print(json.dumps(results))

@@ -241,7 +241,9 @@ def test_no_forecasts_no_comparison(make_study):
     none = study.forecasts.assign(error=np.nan, status="failed", reason="2 finished runs").iloc[:1]
     without = study.with_tables(forecasts=none)
     text = said(without, "end").act
-    assert text == "The final loss could not be forecast from other runs: 2 finished runs."
+    assert text == (
+        "How well the final loss can be forecast could not be scored on these runs: 2 finished runs."
+    )
     assert "end" not in study.with_tables(forecasts=none.iloc[:0]).findings
     assert captions(without)["forecast"].can == "Nothing: no forecast could be made."
 

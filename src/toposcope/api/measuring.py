@@ -16,6 +16,7 @@ from toposcope.types import About
 
 if TYPE_CHECKING:
     from toposcope.api.checkpoints import Where
+    from toposcope.api.plans import Plan
     from toposcope.api.representations import TextsAsked
     from toposcope.probes.base import Probe
     from toposcope.probes.landscape.options import LandscapeOptions
@@ -39,6 +40,36 @@ class Measurement:
     series: Sweepable
     probes: Sequence[Probe]
     recipe: Mapping[str, object]
+
+    def plan(self, *, execution: Execution) -> Plan:
+        """Return what the sweep will cost and what its result can tell; headers are read, nothing is written.
+
+        Raises
+        ------
+        InputError
+            When the series holds no checkpoint.
+        """
+        from toposcope.api.plans import Plan, tells
+        from toposcope.sweep.expect import expect
+        from toposcope.sweep.plan import by_run
+
+        runs = by_run(self.series)
+        if not runs:
+            raise InputError("the series has no checkpoint; give a folder that holds some")
+        cost = expect(self.series, runs, self.probes, shard=execution.shard, jobs=execution.jobs)
+        steps = {run: [at.step for at in checkpoints] for run, checkpoints in runs.items()}
+        brings_a_loss = any(feature.target for probe in self.probes for feature in probe.features)
+        losses = None if brings_a_loss else {run: self._with_loss(run, of) for run, of in steps.items()}
+        return Plan(cost, tells(steps, self.series.runs, losses=losses))
+
+    def _with_loss(self, run: str, steps: Sequence[int]) -> int:
+        """Return at how many of these steps a run has a loss; none where its log cannot be read."""
+        try:
+            metrics = self.series.metrics(run)
+        except InputError:
+            return 0
+        known = [column for column in ("loss", "heldout_loss") if column in metrics]
+        return len(set(steps) & set(metrics.loc[metrics[known].notna().any(axis=1), "step"])) if known else 0
 
     def carry_out(
         self,

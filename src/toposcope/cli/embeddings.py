@@ -14,6 +14,7 @@ from toposcope.cli.sweeping import (
     Sweeping,
     device_option,
     exit_code,
+    show_plan,
     show_sweep,
     split_option,
     sweep_options,
@@ -160,6 +161,8 @@ def command(
         find = functools.cache(lambda: sweeping.open(series))
         found = of_representations(find, options, asked, look=StorePlace.of(out).fresh)
         agree = sweeping.agree(find())
+    if sweeping.plan:
+        return show_plan(found.plan(execution=execution), as_json=as_json)
     report = found.carry_out(out, execution=execution, agree=agree)
     table = measured_sensitivity(Store.open(out).features()) if sensitivity else None
     tables = {} if table is None or table.empty else {SENSITIVITY: table}

@@ -12,6 +12,7 @@ from toposcope.cli.sweeping import (
     Sweeping,
     device_option,
     exit_code,
+    show_plan,
     show_sweep,
     split_option,
     sweep_options,
@@ -105,6 +106,8 @@ def command(
     execution = sweeping.execution(keep_diagrams=False)
     found, words = of_landscape(opened, options, asked, out)
     click.echo(words, err=True)
+    if sweeping.plan:
+        return show_plan(found.plan(execution=execution), as_json=as_json)
     report = found.carry_out(out, execution=execution, agree=sweeping.agree(opened()))
     show_sweep(report, out, as_json=as_json)
     return exit_code(report)

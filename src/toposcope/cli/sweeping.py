@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 import re
-import shlex
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -14,12 +13,14 @@ from typing import TYPE_CHECKING
 import click
 
 from toposcope.cli.output import print_json, print_table
+from toposcope.commands import recommended
 from toposcope.errors import InputError
 from toposcope.repeats import Told, together
 
 if TYPE_CHECKING:
     import pandas as pd
 
+    from toposcope.api.plans import Plan
     from toposcope.sources.series import Series
     from toposcope.sweep import Execution, SweepReport
     from toposcope.sweep.expect import Expectation
@@ -47,6 +48,11 @@ _OPTIONS = (
     step_pattern_option,
     click.option(
         "--rename", multiple=True, metavar="OLD=NEW", help="What a column of --losses is: val=heldout_loss."
+    ),
+    click.option(
+        "--plan",
+        is_flag=True,
+        help="Say cost, memory and what the result will be able to tell, and stop. Nothing is written.",
     ),
     click.option("--yes", is_flag=True, help="Do not ask before a sweep of more than a day."),
     click.option(
@@ -85,6 +91,7 @@ class Sweeping:
     step_pattern: str | None = None
     rename: tuple[str, ...] = ()
     yes: bool = False
+    plan: bool = False
 
     def open(self, series: Sequence[str], *, split: str = "table") -> Series:
         """Return the chosen checkpoints of a series."""
@@ -137,7 +144,7 @@ class Sweeping:
         if self.steps is not None or share > 0.75 or must_ask(expectation.seconds * share):
             choice, share = "last", self._share(series, "last")
         typed = click.get_current_context().find_root().obj or []
-        command = shlex.join(["toposcope", *_without_steps(typed), "--steps", choice])
+        command = recommended(*_without_steps(typed), "--steps", choice)
         return f"{command} (about {duration(expectation.seconds * share)})"
 
     def _share(self, series: Series, choice: str) -> float:
@@ -177,6 +184,7 @@ def sweep_options(command: Callable[..., int]) -> Callable[..., int]:
         step_pattern: str | None,
         rename: tuple[str, ...],
         yes: bool,
+        plan: bool,
         **own: object,
     ) -> int:
         sweeping = Sweeping(
@@ -190,6 +198,7 @@ def sweep_options(command: Callable[..., int]) -> Callable[..., int]:
             step_pattern=step_pattern,
             rename=rename,
             yes=yes,
+            plan=plan,
         )
         return command(sweeping=sweeping, **own)
 
@@ -199,12 +208,12 @@ def sweep_options(command: Callable[..., int]) -> Callable[..., int]:
 
 
 def _without_steps(typed: Sequence[str]) -> list[str]:
-    """Return a command's words without its --steps."""
+    """Return a command's words without its --steps, and without --plan."""
     kept, words = [], iter(typed)
     for word in words:
         if word == "--steps":
             next(words, None)
-        elif not word.startswith("--steps="):
+        elif word != "--plan" and not word.startswith("--steps="):
             kept.append(word)
     return kept
 
@@ -219,6 +228,15 @@ def renamed(pairs: Sequence[str]) -> dict[str, str]:
         if not re.fullmatch(r"[^=]+=[^=]+", pair):
             raise InputError(f"--rename {pair!r} is not OLD=NEW; for example val=heldout_loss")
     return dict(pair.split("=") for pair in pairs)  # type: ignore[misc]
+
+
+def show_plan(plan: Plan, *, as_json: bool) -> int:
+    """Print what a sweep will cost and what its result can tell; return the exit code."""
+    if as_json:
+        print_json(plan.as_data())
+    else:
+        click.echo(repr(plan))
+    return 0
 
 
 def exit_code(report: SweepReport) -> int:

@@ -33,6 +33,11 @@ if TYPE_CHECKING:
 @click.option("--device", default="cpu", show_default=True, help="cpu or cuda.")
 @click.option("--jobs", type=int, help="Runs trained side by side.  [default: one per core]")
 @click.option("--watch", is_flag=True, help="Measure and judge the runs from inside, into OUT-watch.")
+@click.option(
+    "--plan",
+    is_flag=True,
+    help="Say cost, memory and what the runs will be able to tell, and stop. Nothing is written.",
+)
 @click.option("--list", "list_recipes", is_flag=True, help="List the recipes and stop.")
 @json_option
 def command(
@@ -47,6 +52,7 @@ def command(
     device: str,
     jobs: int | None,
     watch: bool,
+    plan: bool,
     list_recipes: bool,
     as_json: bool,
 ) -> int:
@@ -56,13 +62,16 @@ def command(
     """
     if list_recipes:
         return _list(as_json)
-    if out is None:
+    if out is None and not plan:
         raise click.UsageError("--out is missing: name the folder that receives the runs")
     overrides = dict(parse_override(text) for text in settings)
     named = {"steps": steps, "corpus": corpus, "models": models, "gradients": gradients or None}
     overrides |= {key: value for key, value in named.items() if value is not None}
     if seeds is not None:
         overrides["seeds"] = parse_seeds(seeds)
+    if plan:
+        return _show_plan(recipe, overrides, as_json)
+    assert out is not None
     from toposcope.train.api import default_jobs, train
 
     if watch and jobs not in (None, 1):
@@ -101,6 +110,18 @@ def parse_seeds(text: str) -> list[int]:
         raise RecipeError(
             f"--seeds {text!r} is no list of whole numbers; for example --seeds 1,2,3"
         ) from None
+
+
+def _show_plan(recipe: str, overrides: dict[str, object], as_json: bool) -> int:
+    from toposcope.api.plans import training_plan
+    from toposcope.recipes import load_training_recipe
+
+    plan = training_plan(load_training_recipe(recipe, overrides))
+    if as_json:
+        print_json(plan.as_data())
+    else:
+        click.echo(repr(plan))
+    return 0
 
 
 def _list(as_json: bool) -> int:

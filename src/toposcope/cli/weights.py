@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from toposcope.cli.output import json_option
-from toposcope.cli.sweeping import Sweeping, exit_code, show_sweep, sweep_options
+from toposcope.cli.sweeping import Sweeping, exit_code, show_plan, show_sweep, sweep_options
 
 _FEATURES = """What to measure, separated by commas: neural_persistence, rips, baselines, trajectory (the
 cheap ones), distances (costly: Wasserstein and bottleneck to the previous checkpoint), `cheap` or `all` of
@@ -67,6 +67,8 @@ def command(
     execution = sweeping.execution(keep_diagrams=diagrams)
     opened = sweeping.open(series, split=options.split)
     found = of_weights(opened, probes, options, gradients=gradients, texts=texts)
+    if sweeping.plan:
+        return show_plan(found.plan(execution=execution), as_json=as_json)
     report = found.carry_out(out, execution=execution, agree=sweeping.agree(opened))
     show_sweep(report, out, as_json=as_json)
     return exit_code(report)

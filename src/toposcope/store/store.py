@@ -354,17 +354,18 @@ _LOOKED_AT = 2000
 def _no_store(path: Path) -> str:
     """Say what a path is that is no store, and which store or which command was meant."""
     if path.is_file():
-        return f"{path} is a file and no store"
+        return f"{path} is not a store (it is a file)"
     if not path.exists():
         made = recommended("weights", "SERIES", out=path)
-        return f"{path} does not exist; a store is made with: {made}"
+        return f"{path} is not a store (it does not exist); one is made with: {made}"
     below = sorted(one.parent for one in path.glob(f"*/{MANIFEST}"))
     if below:
         return f"{path} is not a store, but holds {'one' if len(below) == 1 else 'some'}: " + ", ".join(
             map(str, below)
         )
     if not any(path.iterdir()):
-        return f"{path} is empty; a store is made with: {recommended('weights', 'SERIES', out=path)}"
+        made = recommended("weights", "SERIES", out=path)
+        return f"{path} is not a store (it is empty); one is made with: {made}"
     weights = (one.suffix in _WEIGHTS for one in islice(path.rglob("*"), _LOOKED_AT))
     series = path if any(weights) else "SERIES"
     made = recommended("weights", series, out=free_place(f"{path.resolve().name}-store"))

@@ -69,9 +69,14 @@ class Expectation:
         )
 
     @property
+    def seconds_between(self) -> tuple[float, float]:
+        """The least and the most seconds that it will take: the rates' factor, and kernels that compile."""
+        return self.seconds / _RATES_GOOD_TO, _COMPILING + self.seconds * _RATES_GOOD_TO
+
+    @property
     def span(self) -> str:
         """The least and the most that it will take, in words."""
-        least, most = self.seconds / _RATES_GOOD_TO, _COMPILING + self.seconds * _RATES_GOOD_TO
+        least, most = self.seconds_between
         return f"{duration(least)} to {duration(most)}"
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 import time
 from collections.abc import Mapping
 from functools import cache
@@ -11,6 +10,7 @@ from typing import Any
 from jinja2 import Environment, PackageLoader, PrefixLoader, StrictUndefined
 
 from toposcope.analysis.forms import number
+from toposcope.commands import recommended
 from toposcope.monitor.page import panels, picture
 from toposcope.monitor.page.doing import Work, outdated, so_far, unseen, why_no_forecast
 from toposcope.monitor.page.live import Alarm, Live
@@ -121,7 +121,7 @@ def _audit_command(live: Live) -> str:
     """Return the command that reads every value of what the page shows."""
     known = list(live.runs["uri"].dropna().unique()) if "uri" in live.runs else []
     places = [live.folder] if live.folder else [str(uri) for uri in known if uri][:3]
-    return shlex.join(["toposcope", "audit", *(places or ["FOLDER"])])
+    return recommended("audit", *(places or ["FOLDER"]))
 
 
 def _checkpoints(live: Live) -> int:

@@ -1,0 +1,172 @@
+"""What a sweep or a training will cost, and what its result will be able to tell: said before it begins."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING
+
+from toposcope.types import Run
+
+if TYPE_CHECKING:
+    from toposcope.recipes import TrainingRecipe
+    from toposcope.sweep.expect import Expectation
+
+_SEEDS_FOR_AN_INTERVAL = 3
+"""Fewer seeds have no interval here: two values bound nothing."""
+_BYTES_PER_NUMBER = 4
+_BESIDE_THE_WEIGHTS = 4
+"""A training holds weights, gradients and Adam's two moments, all of one size."""
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """A sweep before it begins: its cost, and a line for each thing that its result can or cannot tell."""
+
+    expectation: Expectation
+    tells: tuple[str, ...]
+
+    def as_data(self) -> dict[str, object]:
+        """Return the plan as plain data: seconds as the least and the most, memory in bytes."""
+        data = asdict(self.expectation)
+        del data["each"]
+        return {**data, "seconds": list(self.expectation.seconds_between), "tells": list(self.tells)}
+
+    def __repr__(self) -> str:
+        """Return cost and memory in the first line, then what the result will tell."""
+        return "\n".join([self.expectation.sentence(), *self.tells])
+
+
+@dataclass(frozen=True, slots=True)
+class TrainingPlan:
+    """A training before it begins. How long it takes is not known before it runs, and so is not said."""
+
+    runs: Mapping[str, int]
+    steps: int
+    checkpoints: int
+    flop: float
+    disk_bytes: int
+    memory_bytes: int
+    tells: tuple[str, ...]
+
+    def as_data(self) -> dict[str, object]:
+        """Return the plan as plain data; `runs` has the parameters of each run."""
+        return {**asdict(self), "runs": dict(self.runs), "tells": list(self.tells)}
+
+    def __repr__(self) -> str:
+        """Return cost, disk and memory in the first line, then what the result will tell."""
+        from toposcope.sweep.expect import size
+
+        first = (
+            f"{len(self.runs)} run{'s' * (len(self.runs) != 1)} of {self.steps:,} steps and "
+            f"{self.checkpoints} checkpoints: {self.flop:.2g} FLOP, {size(self.disk_bytes)} of weights on "
+            f"disk, about {size(self.memory_bytes)} of memory"
+        )
+        time = "Time: not known before it runs; the progress says it after a fiftieth of the steps."
+        return "\n".join([first, time, *self.tells])
+
+
+def tells(
+    checkpoints: Mapping[str, Sequence[int]], runs: Sequence[Run], *, losses: Mapping[str, int] | None
+) -> tuple[str, ...]:
+    """Return what measurements of these checkpoints can tell, a line for each question.
+
+    Parameters
+    ----------
+    checkpoints
+        The steps of every run.
+    runs
+        Who they are: their sizes and seeds.
+    losses
+        At how many of these steps each run has a loss; None where a loss is measured with the rest.
+
+    Examples
+    --------
+    >>> for line in tells({"a": range(24)}, [Run("a", parameters=3000)], losses={"a": 24}):
+    ...     print(line)
+    What changed, and when: yes, 24 checkpoints date changepoints (17 after step 0 are needed).
+    Beyond the loss: yes, 24 checkpoints with a loss (12 are needed).
+    Another seed: nothing, there is one seed of each size.
+    Scaling: nothing, there is 1 size (4 are needed).
+    Forecasts: cannot be scored, there is 1 run (3 finished ones are needed).
+    """
+    from toposcope.analysis.forecast.compare import LEAST_RUNS
+    from toposcope.analysis.phases.bends import LEAST_POINTS
+    from toposcope.analysis.scaling.loss_law import LEAST_SIZES
+    from toposcope.analysis.trends.innovations import LEAST_LENGTH
+
+    most = max((len(steps) for steps in checkpoints.values()), default=0)
+    after_0 = max((sum(step > 0 for step in steps) for steps in checkpoints.values()), default=0)
+    dated = after_0 > LEAST_POINTS
+    need = f"({LEAST_POINTS + 1} after step 0 are needed)"
+    when = f"yes, {_of(most, 'checkpoint')} date changepoints {need}" if dated else (
+        f"the values, but no changepoint of {_of(most, 'checkpoint')} {need}"
+    )  # fmt: skip
+    known = most if losses is None else max(losses.values(), default=0)
+    return (
+        f"What changed, and when: {when}.",
+        f"Beyond the loss: {_beyond(known, LEAST_LENGTH)}.",
+        f"Another seed: {_seeds(runs)}.",
+        f"Scaling: {_scaling(runs, LEAST_SIZES)}.",
+        f"Forecasts: {_forecasts(len(runs), LEAST_RUNS)}.",
+    )
+
+
+def _of(count: int, what: str) -> str:
+    return f"{count} {what}{'s' * (count != 1)}"
+
+
+def _beyond(known: int, least: int) -> str:
+    need = f"({least} are needed)"
+    if not known:
+        return f"nothing, no checkpoint has a loss {need}: give a log with --losses"
+    return f"{'yes' if known >= least else 'nothing'}, {_of(known, 'checkpoint')} with a loss {need}"
+
+
+def _seeds(runs: Sequence[Run]) -> str:
+    """Say what the seeds of the size with the most of them tell."""
+    most = max(Counter((run.family, run.parameters) for run in runs).values(), default=0)
+    if most < 2:
+        return "nothing, there is one seed of each size"
+    if most < _SEEDS_FOR_AN_INTERVAL:
+        return f"how far {most} seeds differ, without an interval ({_SEEDS_FOR_AN_INTERVAL} are needed)"
+    return f"yes, {most} seeds of a size bound how far another one may be"
+
+
+def _scaling(runs: Sequence[Run], least: int) -> str:
+    sizes = len({run.parameters for run in runs if run.parameters > 0})
+    there = f"there {'is' if sizes == 1 else 'are'} {_of(sizes, 'size')}" if sizes else "no size is known"
+    return f"{'a law with its floor' if sizes >= least else 'nothing'}, {there} ({least} are needed)"
+
+
+def _forecasts(runs: int, least: int) -> str:
+    if runs >= least:
+        return f"can be scored where {least} of these {runs} runs are finished"
+    return (
+        f"cannot be scored, there {'is' if runs == 1 else 'are'} {_of(runs, 'run')} "
+        f"({least} finished ones are needed)"
+    )
+
+
+def training_plan(recipe: TrainingRecipe) -> TrainingPlan:
+    """Return what training a recipe costs; nothing is read but the recipe, and nothing is written.
+
+    FLOP are 6 for each parameter and token.
+    """
+    from toposcope.train.shapes import GPTShape
+
+    kept = recipe.checkpoint_steps()
+    sizes = {
+        f"{model.name}-seed{seed}": GPTShape.in_recipe(model, recipe).parameters
+        for seed in recipe.seeds
+        for model in recipe.models
+    }
+    runs = [Run(name, recipe.name, count) for name, count in sizes.items()]
+    tokens = recipe.steps * recipe.batch_size * recipe.context
+    return TrainingPlan(
+        sizes, recipe.steps, len(kept), 6.0 * tokens * sum(sizes.values()),
+        _BYTES_PER_NUMBER * len(kept) * sum(sizes.values()),
+        _BYTES_PER_NUMBER * _BESIDE_THE_WEIGHTS * max(sizes.values()),
+        tells(dict.fromkeys(sizes, kept), runs, losses=dict.fromkeys(sizes, len(kept))),
+    )  # fmt: skip
