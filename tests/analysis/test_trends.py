@@ -629,11 +629,10 @@ def test_an_early_turn_that_both_make_is_left_out() -> None:
 
     x, y = whiten(curve(), STEPS), whiten(curve(), STEPS)
     a, _, notes, _ = freed(x, y, rate_known=True)
-    turned = np.char.find(notes.astype(str), "both turn sharply up to step") == 0
+    turned = np.char.find(notes.astype(str), "both turn sharply up to step") >= 0
     assert np.mean(turned) > 0.25
     gone = (a.e == 0.0) & (x.e != 0.0)
-    assert not (turned & ~gone.any(axis=0)).any()  # a wave left out first may take a turn of its own
-    assert np.mean(gone.any(axis=0) == turned) > 0.97
+    assert np.array_equal(gone.any(axis=0), turned)
     assert STEPS[gone.any(axis=1)].max() <= 1000.0
     assert np.mean(innovation_test(x, y, intervals=False).p <= 0.05) < 0.12
     late = np.roll(np.eye(51)[:, :1], 30) * 8.0 * np.ones(200)

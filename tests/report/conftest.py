@@ -87,6 +87,7 @@ def _families(verdicts):
     rows = [
         {"target": "loss", "column": column, "n": 13, "r": 0.1, "r_low": -0.3, "r_high": 0.5, "p": 0.2,
          "p_holm": 1.0, "confirmatory": True, "family_size": 3, "detectable_r": 0.4, "departure_rho": 0.05,
+         "lag": 0, "lag_steps": 0.0, "first": "", "rate_known": True,
          "verdict": verdicts.get(column, "trend only"),
          "reason": "too few checkpoints" if verdicts.get(column) == "cannot tell" else ""}
         for column in (H0, NP, "baselines/weight_norm")
@@ -100,7 +101,7 @@ def _trends(runs, verdicts):
          "naive_low": -1.0, "naive_high": -0.7, "effective_n": 5.0, "block_low": -1.0,
          "block_high": 0.1, "partial_step": 0.05, "departure_rho": 0.05,
          "partial_norm": np.nan, "walk_p": 0.2, "p": 0.2,
-         "r": 0.1, "r_low": -0.3, "r_high": 0.5, "p_holm": 1.0,
+         "r": 0.1, "r_low": -0.3, "r_high": 0.5, "p_holm": 1.0, "lag": 0,
          "verdict": verdicts.get(column, "trend only")}
         for run in runs
         for column in (H0, NP, "baselines/weight_norm")

@@ -60,11 +60,11 @@ def _without_turns(
     x: Whitened, y: Whitened, differ: np.ndarray, notes: np.ndarray, rate_known: bool
 ) -> tuple[Whitened, Whitened, np.ndarray]:
     """Return each pair that may `differ` without the checkpoints around the turns that both make."""
-    gone = _turns(x, y, anywhere=not rate_known) & differ
+    gone, late = _turns(x, y, anywhere=not rate_known)
+    gone, late = gone & differ, late & differ
     if not gone.any():
-        return x, y, gone.any(axis=0)
+        return x, y, late
     x, y = (replace(z, e=np.where(gone, 0.0, z.e)) for z in (x, y))
-    late = (gone & ~_is_early(x.steps)[:, None]).any(axis=0)
     for j in np.flatnonzero(gone.any(axis=0)).tolist():
         spans = _spans(x.steps, gone[:, j])
         if late[j]:
@@ -175,8 +175,8 @@ def _project(z: Whitened, j: int, halves: np.ndarray) -> None:
     z.left[:, j] = np.maximum(z.left[:, j] - np.sum(waves * waves, axis=1), 1e-6)
 
 
-def _turns(x: Whitened, y: Whitened, *, anywhere: bool) -> np.ndarray:
-    """Return the checkpoints of turns that both make, early or `anywhere`, (n, pairs)."""
+def _turns(x: Whitened, y: Whitened, *, anywhere: bool) -> tuple[np.ndarray, np.ndarray]:
+    """Return the checkpoints (n, pairs) of turns that both make, early or `anywhere`; whether one is late."""
     n = len(x.e)
     starts = np.arange(n - TURN_WIDTH + 1)
     early = _is_early(x.steps)[starts + TURN_WIDTH // 2][:, None]
@@ -186,7 +186,7 @@ def _turns(x: Whitened, y: Whitened, *, anywhere: bool) -> np.ndarray:
     gone = np.zeros(x.e.shape, bool)
     for k in range(TURN_WIDTH):
         gone[starts + k] |= both
-    return gone
+    return gone, np.asarray((both & ~early).any(axis=0))
 
 
 def _loud(e: np.ndarray, bar: np.ndarray) -> np.ndarray:

@@ -19,8 +19,8 @@ LAGS = (0, 1, -1, 2, -2)
 LAG_SHARE, SPIKE_SHARE = 0.03, 0.2
 """The parts of the level that each lag but 0, and shared spikes, may spend.
 
-The rest is that of lag 0, .68 of the level: at .6, r = .7 at 26 checkpoints lost six points of power
-beside a test without lags."""
+The rest is that of lag 0, .68 of the level: where it was .6, r = .7 at 26 checkpoints lost six points of
+power beside a test without lags."""
 OWN_SHARE = 1.0 - SPIKE_SHARE - LAG_SHARE * (len(LAGS) - 1)
 _SIMULATED = 400
 _MANY, _FAR = 100, 6.0
