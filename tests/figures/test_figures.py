@@ -24,6 +24,7 @@ from toposcope.figures import (
 from toposcope.figures.neural_persistence import Persistences
 from toposcope.figures.series import sizes
 from toposcope.figures.style import NULL, to_png
+from toposcope.types import Normalization
 
 H0 = "rips/euclidean/pooled/h0_total"
 NP = "neural_persistence/seed004/neural_persistence"
@@ -319,8 +320,8 @@ def _ragged(probe: str, feature: str, **more: object) -> pd.DataFrame:
     values = [("s1", 0, 60.0), ("s1", 10, 62.0), ("s1", 20, 65.0), ("s2", 0, 40.0), ("s2", 10, 42.0)]
     rows = pd.DataFrame(values, columns=["run", "step", "value"])
     return rows.assign(
-        probe=probe, feature=feature, filtration="matrix", scope="pooled", name="pooled", role="model",
-        draw=0, layer=np.nan, status="ok", **more,
+        probe=probe, feature=feature, filtration=Normalization.MATRIX, scope="pooled", name="pooled",
+        role="model", draw=0, layer=np.nan, status="ok", **more,
     )  # fmt: skip
 
 

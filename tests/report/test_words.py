@@ -12,8 +12,8 @@ import pytest
 from toposcope.analysis.ends import half_steps
 from toposcope.analysis.findings import words
 from toposcope.analysis.findings.changed import changed
-from toposcope.report.notes import correlations_caption
-from toposcope.report.parts import _of_adapters
+from toposcope.report.notes import correlations_caption, of_means
+from toposcope.report.parts import _of_adapters, _with_means
 from toposcope.report.weights.captions import captions
 
 H0 = "rips/euclidean/pooled/h0_total"
@@ -349,3 +349,18 @@ def test_words_need_no_bootstrap(study):
     assert "spearman" in rows
     assert rows["block_low"].isna().all()
     assert set(rows["target"]) == {"loss"}
+
+
+def test_captions_say_what_a_mean_over_seeds_is_taken_over(make_study):
+    study = make_study(seeds=2)
+    assert of_means(make_study()) == ""
+    assert "all of them have." in of_means(study)
+    values, last = study.series.values, int(study.series.values["step"].max())
+    first = study.series.run_names[0]
+    cut = values[(values["run"] != first) | (values["step"] < last)]
+    ragged = dataclasses.replace(study, series=dataclasses.replace(study.series, values=cut))
+    ends = int(cut.loc[cut["run"] == first, "step"].max())
+    assert f"({first} ends at step {ends:,})" in of_means(ragged)
+    told = _with_means(ragged, captions(ragged))
+    assert of_means(ragged) in told["vietoris_rips"].shows
+    assert of_means(ragged) not in told["correlations"].shows

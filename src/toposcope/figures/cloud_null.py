@@ -78,5 +78,5 @@ def _panel(ax: Axes, measured: pd.DataFrame, nulls: pd.DataFrame, group: DrawnSi
     null = null_band(nulls, group.runs)
     ax.fill_between(null["step"], null["low"], null["high"], color=NULL, alpha=0.35, linewidth=0)
     ax.plot(null["step"], null["mean"], color=NULL, linewidth=1.0, label="Gaussian cloud")
-    draw_group(ax, measured, group)
+    draw_group(ax, measured, group, label="measured")
     step_axis(ax, measured.loc[measured["run"].isin(group.runs), "step"].unique(), label=False)

@@ -56,12 +56,13 @@ def draw_group(
     marker: str = "",
     bends: pd.DataFrame | None = None,
     named: bool = True,
+    label: str = "",
 ) -> list[tuple[float, str, str]]:
     """Draw the runs of one size: a line for each, and their mean with its interval where there are several.
 
     The mean stands at the steps that all of them have, thick; the lines of its runs are thin, each with its
     changepoints. Returns what is written at the right end: (y, text, colour), of each run where they are
-    `named`, else of the size.
+    `named`, else of the size. `label` is what the mean, or the only run's line, is called in a key.
     """
     lines = run_lines(rows, group.runs)
     if not lines:
@@ -75,7 +76,8 @@ def draw_group(
             {"linewidth": 0.8, "alpha": 0.75, "linestyle": _DASHES[place % len(_DASHES)]} if several else {}
         )
         ax.plot(
-            line["step"], line["mean"], color=group.colour, gid=f"run {run}", label=run,
+            line["step"], line["mean"], color=group.colour, gid=f"run {run}",
+            label=run if several else label or run,
             **{"marker": marker, "markersize": 2.5, **style},
         )  # fmt: skip
         if bends is not None:
@@ -86,7 +88,7 @@ def draw_group(
     if several and len(mean):
         ax.plot(
             mean["step"], mean["mean"], color=group.colour, linewidth=2.0, alpha=0.9,
-            gid=f"mean {group.label}", label=f"{group.label}, mean",
+            gid=f"mean {group.label}", label=label or f"{group.label}, mean",
         )  # fmt: skip
     if several and not named:
         last = max(lines.values(), key=lambda line: line["step"].iloc[-1])

@@ -121,7 +121,7 @@ def panel(
             "shuffled", (last, under), xytext=(0, -3), textcoords="offset points", ha="right", va="top",
             fontsize=7, color=MUTED,
         )  # fmt: skip
-    labels = draw_group(ax, measured, group, bends=bends)
+    labels = draw_group(ax, measured, group, bends=bends, label="measured")
     ax.margins(y=0.12)  # room for the word under the null's line
     step_axis(ax, mine["step"].unique(), label=False)
     if len(labels) > 1:
