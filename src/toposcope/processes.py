@@ -189,11 +189,14 @@ def receive(channel: Connection) -> Any:
     GoneError
         When the other end closed, in the middle of a message perhaps.
     """
+    return pickle.loads(_received(channel))  # from our own process
+
+
+def _received(channel: Connection) -> bytes:
     try:
-        content = channel.recv_bytes()
+        return channel.recv_bytes()
     except (EOFError, OSError) as error:
         raise GoneError from error
-    return pickle.loads(content)  # from our own process
 
 
 class LostProcessError(RuntimeError):
@@ -309,13 +312,15 @@ def _ending(code: int | None) -> str:
 
 def _work(channel: Connection) -> None:
     """Do what the channel hands out until it closes."""
-    make, shared = receive(channel)
+    kit = _received(channel)
     act: Callable[..., object] | None = None
     while True:
         task = receive(channel)
         outcome: object
         try:
-            act = make(shared) if act is None else act
+            if act is None:  # what cannot be imported here is told as an error of the task, not as a death
+                make, shared = pickle.loads(kit)
+                act = make(shared)
             outcome = act(task, lambda message: send(channel, (False, message)))
         except Exception as error:  # it belongs to this task; the next one may go well
             outcome = _portable(error)

@@ -11,8 +11,8 @@ from tests.cli.test_recommended import ROOT, printed
 from toposcope.cli.main import main
 
 SWEEPS = ("weights", "embeddings", "landscape")
-ELSEWHERE = {"seed_runs", "MINILM", "WIKITEXT2", "STATES", "SERIES…"}
-"""What this test has no small stand-in for: other files, an encoder, a corpus, kept states; a table's line."""
+ELSEWHERE = {"seed_runs", "--from-kept", "MINILM", "WIKITEXT2", "STATES", "SERIES…"}
+"""What this test has no small stand-in for: other files, an encoder, a corpus, kept states."""
 
 
 def lines(page: str, *names: str) -> list[str]:
@@ -33,9 +33,11 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
     )
     with pytest.raises(SystemExit) as ended:
         main(
-            ["train", "--models", "tiny-3k", "--corpus", str(corpus), "--jobs", "1", "--out"]
-            + [str(folder / "SERIES"), *(word for one in few for word in ("--set", one))]
-        )
+            [
+                "train", "--models", "tiny-3k", "--corpus", str(corpus), "--jobs", "1",
+                "--out", str(folder / "SERIES"), *(word for one in few for word in ("--set", one)),
+            ]
+        )  # fmt: skip
     assert ended.value.code == 0
     (folder / "runs").symlink_to(folder / "SERIES")
     (folder / "log.jsonl").write_text('{"step": 0, "val": 3.0}\n{"step": 2, "val": 2.0}\n')

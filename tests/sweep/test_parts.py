@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import sys
 from dataclasses import dataclass
 from pathlib import Path
 
+import cloudpickle
 import pytest
 
 from tests.sweep.conftest import write_run_folder
@@ -35,6 +37,7 @@ class InParts(Probe):
 @pytest.mark.parametrize("jobs", [1, pytest.param(2, marks=pytest.mark.slow)])
 def test_parts_are_told_and_not_counted(jobs: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(worker, "_SECONDS_BETWEEN_PARTS", 0.0)
+    cloudpickle.register_pickle_by_value(sys.modules[__name__])  # a process cannot import a test
     heard: list[tuple[str, int]] = []
 
     def inside(self: Progress, part: str) -> None:

@@ -10,7 +10,7 @@ from contextlib import closing
 import pytest
 
 from toposcope import processes
-from toposcope.processes import Child, spread
+from toposcope.processes import Child, Ended, spread
 
 
 def doer(shared: int) -> Callable[[int, Callable[[object], None]], int]:
@@ -39,3 +39,17 @@ def test_ctrl_c_while_a_process_starts_is_heard_once_it_can_be_ended(monkeypatch
     finally:
         signal.signal(signal.SIGINT, before)
     assert [process.returncode for process in started] == [-signal.SIGKILL]
+
+
+class Unknown:
+    """Something that a process cannot make: it raises where it is read."""
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return (__import__, ("no_such_module_anywhere",))
+
+
+def test_what_a_process_cannot_import_is_told_and_is_no_death() -> None:
+    with closing(spread(lambda shared: lambda task, say: task, Unknown(), [1], workers=1)) as events:
+        (event,) = events
+    assert isinstance(event, Ended)
+    assert isinstance(event.outcome, ModuleNotFoundError)

@@ -72,7 +72,7 @@ _TABLES = (
     help="Where --law reads size, data, steps, loss, other, compute or score from; repeat.",
 )
 @click.option(
-    "--rename", multiple=True, metavar="OLD=NEW", help="What a column of a table is: final_loss=loss; repeat."
+    "--rename", multiple=True, metavar="OLD=NEW", help="Rename a column of a table: final_loss=loss; repeat."
 )
 @click.option(
     "--leave-out",

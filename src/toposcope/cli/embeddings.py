@@ -56,7 +56,7 @@ SENSITIVITY_SHOWN = {
 @split_option
 @click.option("--layers", help="last, all, or hidden-state numbers such as 0,6,12.  [default: last]")
 @click.option("--pooling", type=click.Choice(["mean", "last", "token"]), help="[default: mean]")
-@click.option("--length", type=int, help="Tokens of a text that count.  [default: 128]")
+@click.option("--length", type=int, help="Tokens read from each text.  [default: 128]")
 @click.option("--reduce", "reduction", type=click.Choice(["pca", "random", "none"]), help="[default: pca]")
 @click.option("--pca", "components", type=int, help="Dimensions that are kept.  [default: 50]")
 @click.option("--maxdim", type=int, help="Highest homology dimension.  [default: 1]")

@@ -42,26 +42,29 @@ if TYPE_CHECKING:
 @click.option(
     "--column", default="loss", show_default=True, help="The loss: loss, heldout_loss, or a table's column."
 )
-@click.option("--rename", multiple=True, metavar="OLD=NEW", help="What a table's column is; repeat.")
+@click.option("--rename", multiple=True, metavar="OLD=NEW", help="Rename a column of a table; repeat.")
 @step_pattern_option
 @click.option(
-    "--parameters", type=int, default=0, help="Size of runs whose files do not say; of the run to come."
+    "--parameters",
+    type=int,
+    default=0,
+    help="Number of parameters, for runs whose files do not state it and for a planned run.",
 )
 @click.option("--level", type=float, default=0.9, show_default=True, help="Confidence of the intervals.")
-@click.option("--finished", is_flag=True, help="Every run is finished where its log ends, short ones too.")
+@click.option("--finished", is_flag=True, help="Treat every run as finished at the end of its log.")
 @click.option(
     "--methods",
     type=click.Choice(["auto", "all"]),
     default="auto",
     show_default=True,
-    help="Which methods to show; all of them and what topology adds: slower.",
+    help="auto: the default forecast. all: every method, and what topology adds (slower).",
 )
 @click.option("--advise", is_flag=True, help="Continue, stop, or scale up? Needs --budget.")
 @click.option("--budget", type=float, help="FLOP that are left, for --advise.")
 @click.option(
     "--larger", type=int, help="Parameters of the larger model, for --advise.  [default: twice the run's]"
 )
-@click.option("--tokens-per-step", type=float, help="Tokens in one step, where the logs do not say.")
+@click.option("--tokens-per-step", type=float, help="Tokens per step, for logs that do not state it.")
 @json_option
 def command(
     targets: tuple[str, ...],

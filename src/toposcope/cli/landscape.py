@@ -37,8 +37,14 @@ from toposcope.cli.sweeping import (
     "--directions", type=click.Choice(["random", "hessian", "trajectory"]), default="random",
     show_default=True, help="Filter-normalised random ones, the top eigenvectors, or the checkpoints' PCA.",
 )  # fmt: skip
-@click.option("--n", type=int, default=2, show_default=True, help="Directions: 1, 2 or 3.")
-@click.option("--resolution", type=int, default=21, show_default=True, help="Places per axis, 4 k + 1.")
+@click.option("--n", type=int, default=2, show_default=True, help="Number of directions: 1, 2 or 3.")
+@click.option(
+    "--resolution",
+    type=int,
+    default=21,
+    show_default=True,
+    help="Grid points per axis: 5, 9, 13, ... (4 k + 1).",
+)
 @click.option(
     "--range", "reach", type=float,
     help="How far each axis goes, in the directions' unit.  [default: until the loss is that of the first "
@@ -48,16 +54,24 @@ from toposcope.cli.sweeping import (
     "--graph", type=click.Choice(["lattice", "kuhn", "knn"]), default="lattice", show_default=True,
     help="Neighbours: the 2 n along the axes, Kuhn's triangulation, or mutual 4 n nearest.",
 )  # fmt: skip
-@click.option("--batches", type=int, default=2, show_default=True, help="Disjoint sets of texts: draws.")
-@click.option("--sequences", type=int, default=8, show_default=True, help="Texts of a batch.")
-@click.option("--length", type=int, default=64, show_default=True, help="Tokens of a text that count.")
-@click.option("--seeds", type=int, default=2, show_default=True, help="Sets of random directions: draws.")
+@click.option(
+    "--batches",
+    type=int,
+    default=2,
+    show_default=True,
+    help="Number of batches: disjoint sets of texts, each a draw.",
+)
+@click.option("--sequences", type=int, default=8, show_default=True, help="Texts per batch.")
+@click.option("--length", type=int, default=64, show_default=True, help="Tokens read from each text.")
+@click.option(
+    "--seeds", type=int, default=2, show_default=True, help="Sets of random directions, each a draw."
+)
 @click.option("--min-chars", type=click.IntRange(min=0), default=1, help="Shorter texts are left out.")
 @split_option
 @tokenizer_option
 @click.option(
     "--recipe",
-    help="What files of weights alone are: a recipe of `toposcope train` (seed004) or its TOML file.",
+    help="Recipe that defines the architecture, for files that contain only weights: seed004 or a TOML file.",
 )
 @device_option
 @sweep_options

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 step_pattern_option = click.option(
     "--step-pattern",
     metavar="REGEX",
-    help="How names state the step, where that is not understood: a pattern with one group, 'run_(\\d+)'.",
+    help="Regex with one group that extracts the step from the name of a file or folder: 'run_(\\d+)'.",
 )
 
 STEPS_HELP = (
@@ -40,14 +40,19 @@ split_option = click.option(
     "--split", default="validation", show_default=True, help="Which part of a data set."
 )
 tokenizer_option = click.option(
-    "--tokenizer", type=click.Path(exists=True, path_type=Path), help="Where a model brings none."
+    "--tokenizer",
+    type=click.Path(exists=True, path_type=Path),
+    help="Tokenizer for models that come without one.",
 )
 device_option = click.option("--device", default="cpu", show_default=True, help="cpu or cuda.")
 
 _OPTIONS = (
     step_pattern_option,
     click.option(
-        "--rename", multiple=True, metavar="OLD=NEW", help="What a column of --losses is: val=heldout_loss."
+        "--rename",
+        multiple=True,
+        metavar="OLD=NEW",
+        help="Rename a column of --losses: val=heldout_loss; repeat.",
     ),
     click.option(
         "--plan",
@@ -62,7 +67,7 @@ _OPTIONS = (
     ),
     click.option("--revisions", help="Which revisions of a hub series, as a pattern: 'step*'."),
     click.option("--steps", help=STEPS_HELP),
-    click.option("--jobs", type=int, default=1, show_default=True, help="Processes."),
+    click.option("--jobs", type=int, default=1, show_default=True, help="Number of processes."),
     click.option(
         "--shard",
         default="1/1",

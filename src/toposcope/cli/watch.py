@@ -34,15 +34,24 @@ _SHOWN = ("alarm", "notice", "segment", "vanished", "skipped", "unseen", "waitin
 @click.option("--out", type=click.Path(path_type=Path), help="The store.  [default: DIR-watch, beside DIR]")
 @click.option("--every", type=float, default=10.0, show_default=True, help="Seconds between looks, at least.")
 @click.option(
-    "--cpu-share", type=float, default=0.25, show_default=True, help="Share of one core, on average."
+    "--cpu-share", type=float, default=0.25, show_default=True, help="Share of one core to use, on average."
 )
 @click.option(
     "--bytes-per-step", type=int, help="Weights measured at each step; above it matrices take turns."
 )
-@click.option("--features", default="cheap,updates", show_default=True, help="As for toposcope weights.")
+@click.option(
+    "--features",
+    default="cheap,updates",
+    show_default=True,
+    help="What to measure, as for `toposcope weights`.",
+)
 @click.option("--diagrams", is_flag=True, help="Keep the persistence diagrams, too.")
 @click.option(
-    "--rest", type=float, default=5.0, show_default=True, help="Seconds that files must not have changed for."
+    "--rest",
+    type=float,
+    default=5.0,
+    show_default=True,
+    help="Seconds without a change after which a file counts as complete.",
 )
 @click.option(
     "--losses",
@@ -50,7 +59,10 @@ _SHOWN = ("alarm", "notice", "segment", "vanished", "skipped", "unseen", "waitin
     help="A loss history that grows beside the checkpoints: CSV, JSONL, parquet or TensorBoard events.",
 )
 @click.option(
-    "--rename", multiple=True, metavar="OLD=NEW", help="What a column of --losses is: val=heldout_loss."
+    "--rename",
+    multiple=True,
+    metavar="OLD=NEW",
+    help="Rename a column of --losses: val=heldout_loss; repeat.",
 )
 @step_pattern_option
 @click.option("--target-loss", type=float, help="Alarm when the forecast says that a run will not get there.")
