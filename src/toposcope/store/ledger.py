@@ -48,7 +48,10 @@ class Ledger:
         try:
             names = sorted(os.listdir(place_of(self.folder)))
         except (FileNotFoundError, NotADirectoryError):
-            return self
+            names = []
+        if self._offsets.keys() - set(names):  # joined with others, or another store took the place
+            for known in (self.footers, self.there, self.replaced, self._offsets, self._checked):
+                known.clear()  # type: ignore[attr-defined]
         for name in names:
             offset = self._offsets.get(name, 0)
             try:
