@@ -10,6 +10,9 @@ from typing import TypeVar
 MANY = 8
 """More equal things than this are told as one, with their number."""
 
+NOT_LOOKED_AT = "not-looked-at"
+"""The fault of a file or folder among the checkpoints that cannot be read at all."""
+
 _NAMED = 3
 """Tensors and runs that such a line names; the rest is counted."""
 

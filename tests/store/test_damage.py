@@ -95,6 +95,16 @@ def test_a_store_without_a_ledger_reads_as_before(tmp_path):
     assert not old.findings
 
 
+def test_a_store_that_took_the_place_of_another_misses_nothing_of_it(tmp_path):
+    import shutil
+
+    assert not _filled(tmp_path / "s").findings
+    shutil.rmtree(tmp_path / "s")
+    again = _filled(tmp_path / "s", [7])
+    assert not again.findings
+    assert again.features()["step"].unique().tolist() == [7]
+
+
 def test_files_of_lines_do_not_grow_without_end(tmp_path, monkeypatch):
     monkeypatch.setattr(ledger, "_ENDED", -1.0)
     for step in range(80):

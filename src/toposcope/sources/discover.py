@@ -151,6 +151,8 @@ def _runs_inside(folder: Folder, depth: int, unread: list[Unread]) -> list[Sourc
     found: list[Source] = []
     for name in filter(_may_hold_runs, folder.folders()):
         try:
+            if "\\" in name:
+                raise SourceError(f"{folder.label}/{name}: its name holds a backslash; rename it")
             inner = folder.sub(name)
             if _holds(inner, folder):
                 raise SourceError(f"{folder.label}/{name}: is a link to a folder that it lies in; remove it")

@@ -14,7 +14,7 @@ import numpy as np
 import pandas as pd
 
 from toposcope.errors import SourceError, did_you_mean
-from toposcope.repeats import AuditFinding
+from toposcope.repeats import NOT_LOOKED_AT, AuditFinding
 from toposcope.sources import history
 from toposcope.sources.content import (
     Signature,
@@ -129,8 +129,7 @@ class Series:
             for one in self.duplicates
         )
         odd = (
-            AuditFinding(base_name(one.place), None, "", one.why, fault="not-looked-at")
-            for one in self.unread
+            AuditFinding(base_name(one.place), None, "", one.why, fault=NOT_LOOKED_AT) for one in self.unread
         )
         return (*twice, *odd)
 

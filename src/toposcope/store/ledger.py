@@ -8,6 +8,7 @@ leaves nothing that is wrong. What older versions wrote has no lines, and nothin
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import time
@@ -48,7 +49,10 @@ class Ledger:
         try:
             names = sorted(os.listdir(place_of(self.folder)))
         except (FileNotFoundError, NotADirectoryError):
-            return self
+            names = []
+        if self._offsets.keys() - set(names):  # joined with others, or another store took the place
+            for known in (self.footers, self.there, self.replaced, self._offsets, self._checked):
+                known.clear()  # type: ignore[attr-defined]
         for name in names:
             offset = self._offsets.get(name, 0)
             try:
@@ -133,7 +137,9 @@ def note(folder: Path, name: str, **said: Any) -> None:
     line = json.dumps({"name": name, **said}, separators=(",", ":")).encode() + b"\n"
     handle = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
     try:
-        os.write(handle, line)
+        if os.write(handle, line) < len(line):
+            _own.pop(folder, None)  # the next line begins another file
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(path))
     finally:
         os.close(handle)
 

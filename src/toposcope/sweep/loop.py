@@ -13,7 +13,7 @@ from toposcope.errors import InputError
 from toposcope.probes.base import Probe, Reads
 from toposcope.probes.snapshot import SeriesLike
 from toposcope.progress import Progress
-from toposcope.repeats import AuditFinding, together
+from toposcope.repeats import NOT_LOOKED_AT, AuditFinding, together
 from toposcope.store import Store, Unit
 from toposcope.sweep.expect import Expectation, expect
 from toposcope.sweep.local import in_processes, serially
@@ -189,8 +189,13 @@ def look_for_errors(series: Sweepable, store: Store, execution: Execution) -> li
     if not (execution.audit and execution.shard.index == 1 and isinstance(series, Series)) or series.computed:
         return []
     found = audit(series, cheap=True, quiet=execution.quiet)
-    store.write_audit(series.uri, found)
+    store.write_audit(series.uri, _of_measured(found))
     return found
+
+
+def _of_measured(findings: list[AuditFinding]) -> list[AuditFinding]:
+    """Return what concerns the checkpoints of the store: what was not looked at is in none of its numbers."""
+    return [finding for finding in findings if finding.fault != NOT_LOOKED_AT]
 
 
 def with_looks(
@@ -203,7 +208,7 @@ def with_looks(
     found = [f for f in judged(store.path, series, by_run(series)) if (f.run, f.step, f.fault) not in known]
     if found:
         findings = [*findings, *found]
-        store.write_audit(str(getattr(series, "uri", "")), findings)
+        store.write_audit(str(getattr(series, "uri", "")), _of_measured(findings))
     return findings
 
 
