@@ -6,7 +6,7 @@ import os
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -229,6 +229,7 @@ class _Watch:
     as_json: bool
     target: float | None = None
     sinks: tuple[Sink, ...] = ()
+    audited: set[str] = field(default_factory=set)
 
     def __post_init__(self) -> None:
         from toposcope.monitor.alarms import Watchman
@@ -244,29 +245,45 @@ class _Watch:
         self.forwarder.forward()
         return events
 
+    def new_findings(self) -> list[str]:
+        """Return what the audit found and this process has not said yet."""
+        new = [one for one in map(str, self.store.audited()) if one not in self.audited]
+        self.audited.update(new)
+        return new
+
     def once(self) -> int:
         """Do one pass, after the files have had time to rest, and print the answer."""
         events = self.pass_once()
         if self.sidecar is not None and self.sidecar.settling:
             time.sleep(self.rest)
             events += self.pass_once()
+        from toposcope.monitor.coverage import looked_at, not_looked_at
+
         alarms = [event for event in self.watchman.journal.read() if event.kind == "alarm"]
-        problems = _problems(events)
+        audited = [str(one) for one in self.store.audited()]
+        problems, journal = [*_problems(events), *audited], self.watchman.journal.read()
+        unseen, seen = not_looked_at(self.store, journal), looked_at(self.store, journal)
+        answer = _answer(alarms, problems, seen)
         if self.as_json:
             print_json(
                 {
-                    "answer": _answer(alarms, problems),
+                    "answer": answer,
                     "store": str(self.store.path),
                     "alarms": [_told(event) for event in alarms],
                     "problems": problems,
+                    "audit": audited,
+                    "not_looked_at": unseen,
                     "events": [_told(event) for event in events],
                     "false_alarms": self.watchman.stated(),
                 }
             )
         else:
-            click.echo(_answer(alarms, problems))
+            click.echo(answer)
             for event in [*alarms, *(event for event in events if event.kind != "alarm")]:
                 _print(event)
+            for name, said in (("audit", audited), ("not looked at", unseen)):
+                for sentence in said:
+                    click.echo(f"{name}: {sentence}")
         return 1 if alarms or problems else 0
 
     def go_on(self, pause: Callable[[float, float, float], float], every: float) -> None:
@@ -279,17 +296,20 @@ class _Watch:
                     click.echo(event.line(), nl=False)
                 else:
                     _print(event)
+            for finding in [] if self.as_json else self.new_findings():
+                click.echo(f"audit: {finding}")
             time.sleep(pause(time.process_time() - cpu, time.monotonic() - began, every))
 
 
-def _answer(alarms: list[Event], problems: list[str]) -> str:
+def _answer(alarms: list[Event], problems: list[str], seen: str) -> str:
     if alarms:
         latest = alarms[-1]
         more = f", and {len(alarms) - 1} earlier" if len(alarms) > 1 else ""
-        return f"alarm: {latest.data['sentence']}{more}"
+        then = f"; next: {latest.data['next']}" if latest.data.get("next") else ""
+        return f"alarm: {latest.data['sentence']}{more}{then}"
     if problems:
-        return f"no alarm, but {len(problems)} problem{'s' * (len(problems) > 1)}: {problems[0]}"
-    return "no alarm"
+        return f"no alarm in {seen}, but {len(problems)} problem{'s' * (len(problems) > 1)}: {problems[0]}"
+    return f"no alarm in {seen}"
 
 
 def _problems(events: list[Event]) -> list[str]:
@@ -324,5 +344,9 @@ def _print(event: Event) -> None:
     if event.kind == "segment":
         what = f"goes on from an earlier checkpoint of {data['of']}"
     click.echo(f"{event.kind}: {where}: {what}" if where else f"{event.kind}: {what}")
+    if event.kind == "alarm" and data.get("next"):
+        click.echo(f"    next: {data['next']}")
+    if data.get("quiet"):
+        click.echo(f"    {data['quiet']}")
     for line in data.get("culprits", [])[:5]:
         click.echo(f"    {line['name']}: {line['sentence']}")

@@ -108,6 +108,7 @@ class Follower:
         self._rest, self._patience, self._clock = rest, patience, clock
         self._since: dict[str, tuple[tuple[Stamp, ...], float]] = {}
         self._reported: dict[str, tuple[Stamp, ...]] = {}
+        self._taken: dict[str, int] = {}
         self._open: dict[str, Checkpoint] = {}
         self._kinds: dict[str, Counter[str]] = {}
         self.sources: dict[str, Source] = {}
@@ -136,9 +137,12 @@ class Follower:
                 self._open[checkpoint.uri] = checkpoint
                 found.waiting[checkpoint.uri] = why
         for uri in [uri for uri in self._open if uri not in present]:
-            found.vanished.append(self._open.pop(uri))
+            gone = self._open.pop(uri)
+            if self._taken.get(uri) != gone.step:  # rotation deletes what was measured file by file
+                found.vanished.append(gone)
             self._since.pop(uri, None)
         for uri in self._reported.keys() - present.keys() if present else ():
+            self._taken.pop(uri, None)
             del self._reported[uri]  # what a trainer has rotated away is no longer known
         # By step: what lies there at one moment is one series, whatever order a copy wrote it in.
         found.ready.sort(key=lambda sighting: (sighting.checkpoint.run, sighting.checkpoint.step))
@@ -154,6 +158,7 @@ class Follower:
 
     def _report(self, checkpoint: Checkpoint, files: tuple[Stamp, ...], found: FolderLook) -> None:
         self._reported[checkpoint.uri] = files
+        self._taken[checkpoint.uri] = checkpoint.step
         self._open.pop(checkpoint.uri, None)
         self._since.pop(checkpoint.uri, None)
         kinds = kinds_of(files)

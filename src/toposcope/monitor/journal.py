@@ -20,7 +20,18 @@ from typing import Any
 FOLDER = "watch"
 """The folder of a store that holds its journal and what is held of the trainer's files."""
 
-KINDS = ("started", "measured", "waiting", "vanished", "skipped", "segment", "metrics", "alarm", "notice")
+KINDS = (
+    "started",
+    "measured",
+    "waiting",
+    "vanished",
+    "skipped",
+    "segment",
+    "metrics",
+    "alarm",
+    "notice",
+    "look",
+)
 
 
 @dataclass(frozen=True, slots=True)

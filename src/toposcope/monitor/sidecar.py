@@ -136,6 +136,8 @@ class Sidecar:
         ]
         for sighting, held in [(sighting, hold(sighting, self._held_in)) for sighting in found.ready]:
             at = sighting.checkpoint
+            if held is None and self._state.segments.of(at.run).has(at.step):
+                continue  # measured before, and being deleted
             if held is None:
                 events.append(self.journal.append("vanished", at.run, at.step, why="gone before it was held"))
             else:
@@ -213,6 +215,7 @@ class Sidecar:
             units=outcome.done,
             seconds=round(time.perf_counter() - began, 3),
             sampled=turn.names,
+            unread=self._series.unread(at),
             turn=turn.start,
             after=self._state.starts[at.run],
             held=str(held.path) if held.linked else None,
