@@ -1,235 +1,161 @@
-"""Small real runs, and the same runs with a fault planted into their training.
+"""Faults of every kind planted in tiny trainings, and healthy oddities: what the alarms of a watch find.
 
-    python -m benchmarks.planted --runs FOLDER --first 1 --healthy 20 --faulty 0
+    python -m benchmarks.planted FOLDER --first 99 --runs 9
 
-Every run draws its model, learning rate, weight decay, batch size and length from its number. A fault goes
-into the live weights, the batch or the optimiser three updates after a checkpoint somewhere between 30% and
-80% of the run, and the training goes on from there: what the loss makes of it is in its log. Only a corrupted
-shard is on the disk alone (`corrupted`), as it is when a file is damaged. Runs from 9001 on have batches of
-one to four sequences of 16 characters: the noise of their gradients is as large as it gets.
+Trains what FOLDER lacks (about an hour of one core for nine runs), measures it once, judges it, and prints the
+table of docs/watch.md. The levels of the alarms were set on runs 0 to 8; 9 runs in a row have every size in every
+format. With --judge-only what is there is judged.
 """
 
 from __future__ import annotations
 
 import argparse
-import shutil
-from collections.abc import Callable, Mapping
-from contextlib import suppress
-from dataclasses import dataclass
+import json
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
-from unittest.mock import patch
 
 import numpy as np
+import pandas as pd
 
-from toposcope.seeding import rng
-from toposcope.train import loop, train
-from toposcope.train.engine import Engine
+from benchmarks.planted_kinds import FAULTS, ODDITIES, Fault
+from benchmarks.planted_measure import measured
+from benchmarks.planted_train import LATER, Plan, Trained, kind_of, make
+from toposcope.analysis.alarms.spending import AlarmFamily
+from toposcope.monitor.alarms import RATE
+from toposcope.monitor.run_watch import TESTS, RunWatch, culprits
 
-EVERY, LATER = 10, 3
-FOLLOWED = 60
-"""Steps after the checkpoint before a fault for which a run with a fault is followed."""
-
-ATTENTION, MLP, EMBEDDING = "layers.{}.attn.qkv.weight", "layers.{}.mlp.fc1.weight", "token_emb.weight"
-OUTPUT = "layers.{}.mlp.fc2.weight"
-TINY_BATCHES = 9001
-"""The first number of the runs with tiny batches."""
-
-MODELS = {"tiny-3k": (1, 1), "small-7k": (1, 2), "med-21k": (2, 2), "large-46k": (3, 4)}
-"""Model -> its layers and heads."""
+SMOOTHED, ERRORS = 20, 3.0
+"""A loss shows a fault once the mean of its excess over the healthy twin's, over so many updates, is so many
+standard errors of the noise of batches above 0: what an eye that knew the healthy curve would see."""
 
 
-@dataclass(frozen=True)
-class Plan:
-    """One run: its number decides everything."""
-
-    number: int
-
-    @property
-    def overrides(self) -> dict[str, Any]:
-        """What differs from the demo's recipe."""
-        if self.number >= TINY_BATCHES:
-            return self._tiny_batches()
-        draw = rng(run=self.number, what="planted/recipe")
-        model = str(draw.choice(list(MODELS), p=[0.3, 0.3, 0.3, 0.1]))
-        steps = int(draw.choice([300, 400]))
-        return {
-            "models": [model], "seeds": [self.number], "steps": steps, "checkpoint_every": EVERY,
-            "context": 64, "batch_size": int(draw.choice([8, 16, 32])), "warmup_steps": steps // 12,
-            "learning_rate": float(draw.choice([1e-3, 3e-3, 6e-3])), "heldout_batches": 1,
-            "weight_decay": float(draw.choice([0.01, 0.1])),
-        }  # fmt: skip
-
-    def _tiny_batches(self) -> dict[str, Any]:
-        draw = rng(run=self.number, what="planted/tiny")
-        return {
-            "models": [str(draw.choice(["tiny-3k", "small-7k"]))], "seeds": [self.number], "steps": 400,
-            "checkpoint_every": int(draw.choice([5, 10, 20])), "context": 16,
-            "batch_size": int(draw.choice([1, 2, 4])), "warmup_steps": int(draw.choice([2, 20, 40])),
-            "learning_rate": float(draw.choice([1e-3, 3e-3, 6e-3])), "heldout_batches": 1,
-        }  # fmt: skip
-
-    @property
-    def checkpoint(self) -> int:
-        """The last checkpoint before the fault."""
-        steps = self.overrides["steps"]
-        share = rng(run=self.number, what="planted/when").uniform(0.3, 0.8)
-        return int(share * steps) // EVERY * EVERY
-
-    @property
-    def where(self) -> tuple[int, int, int]:
-        """Layer, head and number of heads that are hit."""
-        draw = rng(run=self.number, what="planted/where")
-        layers, heads = MODELS[self.overrides["models"][0]]
-        return int(draw.integers(layers)), int(draw.integers(heads)), heads
-
-    def folder(self, root: Path, fault: str) -> Path:
-        """Return the folder of the run with a fault."""
-        return root / fault / f"{self.number:03d}"
+def alarms(rows: pd.DataFrame, log: pd.DataFrame) -> list[dict[str, object]]:
+    """Judge one run; return its alarms by step, each with the names of its culprits."""
+    watch = RunWatch("run", AlarmFamily(RATE, TESTS))
+    table = log.reindex(columns=["step", "loss", "grad_norm", "learning_rate"])
+    told, looks = [(one, None) for one in watch.metrics(table) if one.kind == "alarm"], {}
+    for step, part in rows.groupby("step", sort=True):
+        found = [one for one in watch.checkpoint(int(step), part) if one.kind == "alarm"]
+        looks[int(step)] = watch.looks[-1]
+        told += [(one, int(step)) for one in found]
+    made = []
+    for one, at in told:
+        after = at if at is not None else next((step for step in sorted(looks) if step >= one.step), None)
+        named = [str(line["name"]) for line in culprits(looks[after])] if after is not None else []
+        made.append({"step": one.step, "test": one.test, "said": one.sentence, "culprits": named})
+    return sorted(made, key=lambda one: one["step"])
 
 
-def scale_head(plan: Plan, weights: Mapping[str, np.ndarray]) -> str:
-    """Multiply the query rows of one head by 1.5."""
-    layer, head, heads = plan.where
-    value = weights[ATTENTION.format(layer)]
-    width = len(value) // 3 // heads
-    value[head * width : (head + 1) * width] *= 1.5
-    return ATTENTION.format(layer)
-
-
-def kill_rows(plan: Plan, weights: Mapping[str, np.ndarray]) -> str:
-    """Set every second row of an MLP's first matrix to zero; after every update, since the dead stay dead."""
-    layer = plan.where[0]
-    weights[MLP.format(layer)][::2] = 0
-    return MLP.format(layer)
-
-
-def kill_layer(plan: Plan, weights: Mapping[str, np.ndarray]) -> str:
-    """Set an MLP's second matrix to zero, after every update: nothing comes out of the layer any more."""
-    layer = plan.where[0]
-    weights[OUTPUT.format(layer)][:] = 0
-    return OUTPUT.format(layer)
-
-
-def swap_rows(plan: Plan, weights: Mapping[str, np.ndarray]) -> str:
-    """Exchange two rows of the token embedding: the largest and the middle one."""
-    value = weights[EMBEDDING]
-    norms = np.linalg.norm(value, axis=1)
-    first, second = np.argsort(norms)[[-1, len(norms) // 2]]
-    value[[first, second]] = value[[second, first]]
-    return EMBEDDING
-
-
-def corrupted(plan: Plan, weights: Mapping[str, np.ndarray]) -> str:
-    """Put noise of the same scale in the place of a quarter of an MLP's first matrix."""
-    layer = plan.where[0]
-    value = weights[MLP.format(layer)]
-    rows = len(value) // 4
-    value[:rows] = value.std() * rng(run=plan.number, what="planted/shard").standard_normal(
-        value[:rows].shape
+def shown_at(plan: Plan, runs: Path, fault: Fault) -> int | None:
+    """Return the update from which on the loss shows a fault, None where it never does while it is followed."""
+    home = runs / str(plan.number) / "faults"
+    logs = [Trained.read(home / f"{name}.npz").log for name in (f"base {kind_of(fault)}", fault.name)]
+    healthy, hit = ({row["step"]: row["loss"] for row in log} for log in logs)
+    steps = [step for step in sorted(hit) if step in healthy and step >= plan.checkpoint + LATER]
+    noise = np.std(np.diff([healthy[step] for step in steps])) / np.sqrt(2.0)
+    excess = pd.Series([hit[step] - healthy[step] for step in steps], index=steps).rolling(
+        SMOOTHED, min_periods=5
     )
-    return MLP.format(layer)
+    above = excess.mean() > ERRORS * noise / np.sqrt(excess.count())
+    return int(above.index[above.to_numpy()][0]) if above.any() else None
 
 
-EDITS: Mapping[str, Callable[[Plan, Mapping[str, np.ndarray]], str]] = {
-    "one head x 1.5": scale_head,
-    "dead rows": kill_rows,
-    "dead layer": kill_layer,
-    "swapped embedding rows": swap_rows,
-}
-"""Faults of the live weights; each returns the name of the tensor that it hit."""
-
-STAYING = ("dead rows", "dead layer")
-"""Faults that are there after every update."""
-
-TRAINED = (*EDITS, "bad batch", "learning rate x 10")
-
-
-class EnoughError(Exception):
-    """A run has been followed for long enough."""
-
-
-def train_healthy(plan: Plan, root: Path, *, keep: bool) -> None:
-    """Train one run; with `keep`, leave a copy for each fault at the checkpoint before it."""
-
-    def copy(event: loop.TrainingStep) -> None:
-        if event.step == plan.checkpoint:
-            for fault in TRAINED:
-                shutil.copytree(event.folder, plan.folder(root, fault) / event.folder.name)
-
-    (made,) = train(
-        "demo", plan.folder(root, "healthy"), overrides=plan.overrides, on_checkpoint=copy if keep else None
+def line(plan: Plan, runs: Path, rows: Path, what: Fault | str) -> dict[str, object] | None:
+    """Return one line of results: of a healthy run, or of one with a fault; None where it was not trained."""
+    found = measured(plan, runs, rows, what)
+    if found is None:
+        return None
+    told, about = (
+        alarms(*found),
+        {"run": plan.number, "size": plan.recipe["size"], "layout": plan.recipe["layout"]},
     )
-    assert made.status != "failed", made.problem
+    if isinstance(what, str):
+        return about | {"what": what, "false": len(told), "tests": sorted({one["test"] for one in told}),
+                        "said": [f"{one['step']}: {one['test']}: {one['said']}" for one in told]}  # fmt: skip
+    onset = plan.checkpoint + LATER
+    after = [one for one in told if one["step"] >= onset]
+    first = after[0]["step"] if after else None
+    named = next((one["culprits"] for one in after if one["culprits"]), [])
+    hits = what.hits(plan)
+    shown = shown_at(plan, runs, what) if what.slow else None
+    return about | {
+        "what": what.name, "kind": what.kind, "doubling": plan.doubling, "found": bool(after),
+        "delay": None if first is None else max(0, first - onset), "false": len(told) - len(after),
+        "culprit": _right(named, hits) if hits and after else None, "shown": shown,
+        "before": bool(after) and (shown is None or first < shown) if what.slow else None,
+        "tests": sorted({one["test"] for one in after}), "said": [one["said"] for one in after[:2]],
+    }  # fmt: skip
 
 
-def train_faulty(plan: Plan, root: Path, fault: str) -> None:
-    """Go on from the checkpoint before the fault, with it."""
-    at = plan.checkpoint + LATER
+def _right(named: list[str], hits: tuple[str, ...]) -> bool:
+    """Say whether the first culprit is one of the tensors that were hit, or of the layer that was."""
+    return bool(named) and any(hit in named[0] for hit in hits)
 
-    def edit(event: loop.TrainingStep) -> None:
-        if event.step == at and fault in EDITS:
-            EDITS[fault](plan, _weights(event.model))
-        if event.step == plan.checkpoint + FOLLOWED + EVERY:  # what comes later is not judged
-            raise EnoughError
 
-    def batch(data: Any, recipe: Any, step: int) -> np.ndarray:
-        tokens = _batch(data, recipe, step)
-        if fault == "bad batch" and step == at:
-            return rng(run=plan.number, what="planted/batch").integers(
-                0, int(tokens.max()) + 1, tokens.shape, dtype=tokens.dtype
-            )
-        return tokens
-
-    steps = iter(range(plan.checkpoint, plan.overrides["steps"] + 1))
-
-    def update(self: Engine, learning_rate: float, *, grad_norm: float) -> None:
-        late = next(steps) >= at
-        _update(
-            self,
-            learning_rate * (10.0 if late and fault == "learning rate x 10" else 1.0),
-            grad_norm=grad_norm,
+def table(lines: list[Mapping[str, object]]) -> str:
+    """Return the tables of faults and of healthy runs, as Markdown."""
+    faults = pd.DataFrame([one for one in lines if "found" in one])
+    out = ["| fault | kind | found | right culprit first | updates to the alarm, median (worst) | before the loss shows it |",
+           "| --- | --- | --- | --- | --- | --- |"]  # fmt: skip
+    for fault in FAULTS:
+        part = faults[faults["what"] == fault.name] if len(faults) else faults
+        if not len(part):
+            continue
+        right = part["culprit"].dropna()
+        late = part["delay"].dropna()
+        delay = f"{late.median():.0f} ({late.max():.0f})" if len(late) else "-"
+        culprit = (
+            f"{int(right.sum())} of {len(right)}"
+            if len(right)
+            else "all are hit"
+            if not fault.hits(Plan(0))
+            else "-"
         )
-        if late and fault in STAYING:
-            EDITS[fault](plan, _weights(self.model))
-
-    with (
-        patch.object(loop, "training_batch", batch),
-        patch.object(Engine, "update", update),
-        suppress(EnoughError),
-    ):
-        train("demo", plan.folder(root, fault), overrides=plan.overrides, on_step=edit)
-
-
-def _weights(model: Any) -> dict[str, np.ndarray]:
-    """Return a model's live weights as arrays that share their memory."""
-    return {name: value.detach().numpy() for name, value in model.state_dict().items()}
-
-
-_batch, _update = loop.training_batch, Engine.update
+        before = f"{int(part['before'].sum())} of {len(part)}" if fault.slow else ""
+        out.append(
+            f"| {fault.name} | {fault.kind} | {int(part['found'].sum())} of {len(part)} | {culprit} | {delay} | {before} |"
+        )
+    slow = faults[faults["before"].notna()]
+    if len(slow):
+        out.append(f"\nslow: before the loss in {int(slow['before'].sum())} of {len(slow)}; by doubling: " + "; ".join(
+            f"{d}: found {int(p['found'].sum())} of {len(p)}, before {int(p['before'].sum())}" for d, p in slow.groupby("doubling")))  # fmt: skip
+    healthy = pd.DataFrame([one for one in lines if "found" not in one])
+    out += ["\n| healthy runs | runs | with an alarm | tests |", "| --- | --- | --- | --- |"]
+    for oddity in ODDITIES:
+        part = healthy[healthy["what"] == oddity.name] if len(healthy) else healthy
+        if len(part):
+            tests = ", ".join(sorted({test for tests in part["tests"] for test in tests}))
+            out.append(f"| {oddity.name} | {len(part)} | {int((part['false'] > 0).sum())} | {tests} |")
+    if len(healthy):
+        out.append(f"\nhealthy runs with an alarm: {int((healthy['false'] > 0).sum())} of {len(healthy)}")
+    return "\n".join(out)
 
 
 def main() -> None:
-    """Train runs FIRST, FIRST + 1, ...: so many healthy ones, the first of them with every fault as well."""
+    """Train, measure and judge runs FIRST, FIRST + 1, ..., and print the tables."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--runs", type=Path, required=True)
-    parser.add_argument("--first", type=int, default=1)
-    parser.add_argument("--healthy", type=int, default=20)
-    parser.add_argument("--faulty", type=int, default=0)
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("--first", type=int, default=99)
+    parser.add_argument("--runs", type=int, default=9)
+    parser.add_argument("--judge-only", action="store_true", help="Judge what is there.")
     given = parser.parse_args()
-    for number in range(given.first, given.first + given.healthy):
-        finished = given.runs / "finished" / str(number)
-        if finished.exists():
-            continue
-        for left in given.runs.glob(f"*/{number:03d}"):  # by a process that was ended
-            shutil.rmtree(left)
-        plan, keep = Plan(number), number < given.first + given.faulty
-        train_healthy(plan, given.runs, keep=keep)
-        for fault in TRAINED if keep else ():
-            train_faulty(plan, given.runs, fault)
-        finished.parent.mkdir(parents=True, exist_ok=True)
-        finished.touch()
-        print(number, plan.overrides["models"], flush=True)
+    runs, rows = given.folder / "runs", given.folder / "rows"
+    plans = [Plan(number) for number in range(given.first, given.first + given.runs)]
+    if not given.judge_only:
+        import torch
+
+        torch.set_num_threads(1)
+        for plan in [plan for plan in plans if not (runs / str(plan.number) / "done").exists()]:
+            make([plan], runs, faults=True)
+            (runs / str(plan.number) / "done").touch()
+    lines = []
+    for plan in plans:
+        for what in (*(oddity.name for oddity in ODDITIES), *FAULTS):
+            one = line(plan, runs, rows, what)
+            if one is not None:
+                lines.append(one)
+                print(json.dumps(one, default=float), flush=True)
+    print(table(lines))
 
 
 if __name__ == "__main__":

@@ -405,12 +405,12 @@ def _filled(plan: Plan, state: State) -> State:
     return first_weights(plan.recipe["size"], plan.number) | state
 
 
-def _kind(fault: Fault) -> str:
+def kind_of(fault: Fault) -> str:
     return "adapter" if fault.adapter else "average" if fault.average else "tied" if fault.tied else "whole"
 
 
 def _faults(plans: Sequence[Plan], homes: Mapping[Plan, Path], trained: Mapping[Plan, State]) -> None:
-    kinds = {_kind(fault): fault for fault in FAULTS}
+    kinds = {kind_of(fault): fault for fault in FAULTS}
     specs, others = [], []
     for plan in plans:
         for kind, fault in kinds.items():
@@ -426,7 +426,7 @@ def _faults(plans: Sequence[Plan], homes: Mapping[Plan, Path], trained: Mapping[
     specs = []
     for plan in plans:
         for fault in FAULTS:
-            home, kind = homes[plan] / "faults", _kind(fault)
+            home, kind = homes[plan] / "faults", kind_of(fault)
             states = strangers[home / f"other {kind}.npz"].states
             begin = bases[home / f"base {kind}.npz"].at | {"other": states[plan.checkpoint]}
             own = trained[plan] if fault.adapter else None

@@ -6,7 +6,7 @@ import os
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -247,6 +247,7 @@ class _Watch:
     as_json: bool
     target: float | None = None
     sinks: tuple[Sink, ...] = ()
+    audited: set[str] = field(default_factory=set)
 
     def __post_init__(self) -> None:
         from toposcope.monitor.alarms import Watchman
@@ -262,15 +263,25 @@ class _Watch:
         self.forwarder.forward()
         return events
 
+    def new_findings(self) -> list[str]:
+        """Return what the audit found and this process has not said yet."""
+        new = [one for one in map(str, self.store.audited()) if one not in self.audited]
+        self.audited.update(new)
+        return new
+
     def once(self) -> int:
         """Do one pass, after the files have had time to rest, and print the answer."""
         events = self.pass_once()
         if self.sidecar is not None and self.sidecar.settling:
             time.sleep(self.rest)
             events += self.pass_once()
+        from toposcope.monitor.coverage import not_judged
+
         alarms = [event for event in self.watchman.journal.read() if event.kind == "alarm"]
         sight = self._sight()
-        problems = [*_problems(events), *sight.problems]
+        audited = [str(one) for one in self.store.audited()]
+        problems = [*_problems(events), *sight.problems, *audited]
+        unjudged = not_judged(self.store, self.watchman.journal.read())
         if self.as_json:
             print_json(
                 {
@@ -278,7 +289,9 @@ class _Watch:
                     "store": str(self.store.path),
                     "alarms": [_told(event) for event in alarms],
                     "problems": problems,
+                    "audit": audited,
                     **sight.told(),
+                    "not_judged": unjudged,
                     "events": [_told(event) for event in events],
                     "false_alarms": self.watchman.stated(),
                 }
@@ -287,8 +300,9 @@ class _Watch:
             say(sight.answer(alarms, problems))
             for event in [*alarms, *(event for event in events if event.kind not in ("alarm", "unseen"))]:
                 _print(event)
-            for problem in sight.problems:
-                say(f"not looked at: {problem}")
+            parts = (("not looked at", sight.problems), ("audit", audited), ("not judged", unjudged))
+            for name, sentence in ((name, sentence) for name, said in parts for sentence in said):
+                say(f"{name}: {sentence}")
         return 1 if alarms or problems else 0
 
     def _sight(self) -> Sight:
@@ -307,6 +321,8 @@ class _Watch:
                     click.echo(event.line(), nl=False)
                 else:
                     _print(event)
+            for finding in [] if self.as_json else self.new_findings():
+                click.echo(f"audit: {finding}")
             time.sleep(pause(time.process_time() - cpu, time.monotonic() - began, every))
 
 
@@ -344,5 +360,9 @@ def _print(event: Event) -> None:
     kind = "not looked at" if event.kind == "unseen" else event.kind
     where = where or (data["place"] if event.kind == "unseen" and data["place"] not in what else "")
     say(f"{kind}: {where}: {what}" if where else f"{kind}: {what}")
+    if event.kind == "alarm" and data.get("next"):
+        say(f"next: {data['next']}", "    ")
+    if data.get("quiet"):
+        say(str(data["quiet"]), "    ")
     for line in data.get("culprits", [])[:5]:
         say(f"{line['name']}: {line['sentence']}", "    ")

@@ -14,6 +14,7 @@ from toposcope.analysis.alarms.siblings import FEWEST, above_band
 from toposcope.analysis.alarms.spending import AlarmFamily, level
 from toposcope.analysis.belonging import groups_of
 from toposcope.analysis.catalogue import leading_features
+from toposcope.monitor.advice import next_step
 from toposcope.monitor.journal import Event
 from toposcope.monitor.run_watch import TESTS, Alert, PanelLook, RunWatch, culprits, followed
 from toposcope.monitor.session import LiveStore
@@ -53,7 +54,7 @@ class Watchman:
         self._live = LiveStore(path)
         self.journal = self._live.journal
         self.family = AlarmFamily(rate, TESTS if target is None else {**TESTS, TEST: 1.0})
-        self._target = watching(self._live.store.path, target, self.family.rate_of)
+        self._target = watching(self._live.store.path, self.journal, target, self.family.rate_of)
         self._number = 0
         self._listed: pd.DataFrame | None = None
         self._runs: dict[str, RunWatch] = {}
@@ -166,6 +167,9 @@ class Watchman:
         if finding.kind == "alarm":
             look, good = self._around(finding)
             data |= {"last_good": good, "culprits": [] if look is None else culprits(look)}
+            data |= {"next": next_step(finding.test, good)}
+            if look is not None and not data["culprits"]:
+                data |= {"quiet": f"no matrix or head moved beyond its own noise at step {look.step}"}
             if look is None:
                 self._open.append(finding)
             else:
@@ -194,7 +198,7 @@ class Watchman:
             self._told.add(_key(told))
             named = culprits(look)
             first = (
-                f"{named[0]['name']}: {named[0]['sentence']}" if named else "nothing moved beyond its history"
+                f"{named[0]['name']}: {named[0]['sentence']}" if named else "nothing moved beyond its noise"
             )
             events.append(
                 self.journal.append(

@@ -30,14 +30,15 @@ def transformers_callback(monitor: Monitor) -> Any:
 
     class TransformersWatch(TrainerCallback):
         def on_train_begin(self, args: Any, state: Any, control: Any, model: Any = None, **_: Any) -> None:
-            monitor.observe(model, state.global_step)
+            self.on_step_end(args, state, control, model)
 
         def on_step_end(self, args: Any, state: Any, control: Any, model: Any = None, **_: Any) -> None:
-            monitor.observe(model, state.global_step)
+            if state.is_world_process_zero:
+                monitor.observe(model, state.global_step)
 
         def on_log(self, args: Any, state: Any, control: Any, logs: Any = None, **_: Any) -> None:
             known = {_NAMES[key]: value for key, value in (logs or {}).items() if key in _NAMES}
-            if known:
+            if known and state.is_world_process_zero:
                 monitor.record(state.global_step, **known)
 
         def on_train_end(self, args: Any, state: Any, control: Any, **_: Any) -> None:
@@ -60,16 +61,26 @@ def lightning_callback(monitor: Monitor) -> Any:
         raise MissingExtraError("lightning", "dev") from None
 
     class LightningWatch(Callback):
+        _norm: float | None = None
+
         def on_train_start(self, trainer: Any, pl_module: Any) -> None:
-            monitor.observe(pl_module, trainer.global_step)
+            if trainer.is_global_zero:
+                monitor.observe(pl_module, trainer.global_step)
+
+        def on_before_optimizer_step(self, trainer: Any, pl_module: Any, optimizer: Any) -> None:
+            if trainer.is_global_zero and (trainer.global_step + 1) % trainer.log_every_n_steps == 0:
+                self._norm = gradient_norm(pl_module)  # before the trainer clips it
 
         def on_train_batch_end(
             self, trainer: Any, pl_module: Any, outputs: Any, batch: Any, batch_idx: int
         ) -> None:
+            if not trainer.is_global_zero:
+                return
             monitor.observe(pl_module, trainer.global_step)
             if trainer.global_step % trainer.log_every_n_steps == 0:  # reading a metric waits for the device
-                logged = trainer.callback_metrics
-                known = {name: float(logged[key]) for key, name in _LIGHTNING.items() if key in logged}
+                known = _lightning_metrics(trainer, outputs)
+                if self._norm is not None:
+                    known.setdefault("grad_norm", self._norm)
                 if known:
                     monitor.record(trainer.global_step, **known)
 
@@ -80,3 +91,27 @@ def lightning_callback(monitor: Monitor) -> Any:
 
 
 _LIGHTNING = {"loss": "loss", "train_loss": "loss", "val_loss": "heldout_loss", "grad_norm": "grad_norm"}
+
+
+def gradient_norm(model: Any) -> float | None:
+    """Return the Euclidean norm of a module's gradients together; None where it has none.
+
+    >>> gradient_norm(None) is None
+    True
+    """
+    parameters = getattr(model, "parameters", tuple)
+    squares = [one.grad.detach().float().square().sum() for one in parameters() if one.grad is not None]
+    return float(sum(squares)) ** 0.5 if squares else None
+
+
+def _lightning_metrics(trainer: Any, outputs: Any) -> dict[str, float]:
+    """Return what was logged, by the store's names, with the first optimiser's rate and the step's loss."""
+    logged = trainer.callback_metrics
+    known = {name: float(logged[key]) for key, name in _LIGHTNING.items() if key in logged}
+    groups = [group for optimizer in trainer.optimizers[:1] for group in optimizer.param_groups[:1]]
+    if groups:
+        known.setdefault("learning_rate", float(groups[0]["lr"]))
+    step_loss = outputs.get("loss") if hasattr(outputs, "get") else None
+    if "loss" not in known and step_loss is not None:
+        known["loss"] = float(step_loss)
+    return known

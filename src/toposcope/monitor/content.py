@@ -6,12 +6,14 @@ silent on healthy runs by its construction and not by a level: docs/watch.md has
 
 from __future__ import annotations
 
+import math
 from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from toposcope.probes.weights import features as of
+from toposcope.sources.content import NOT_FINITE
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -22,6 +24,9 @@ FEWEST = 2
 SCALED, PURE, JUMP = 0.2, 0.85, 3.0
 """A part was scaled when it grew or shrank along itself by a fifth, by three times the most of lately, and
 the cosine of its change and its weights is at least .85; healthy runs had up to .64 at such jumps."""
+
+STRETCHED = 0.5
+"""As `SCALED`, of a norm's gain, a bias or a scalar: a few numbers move more freely than a matrix."""
 
 RENEWED, USUAL, ROWS = 1 / 8, 1 / 32, 4
 """Share of rows that became unlike themselves, the most that there may have been lately, and their number at
@@ -93,7 +98,29 @@ def _scaled(part: str) -> Check:
     return check
 
 
+def _finite(now: float, past: Sequence[float], role: str) -> str:
+    return NOT_FINITE if now < 1 and (not past or past[-1] == 1) else ""
+
+
+def _present(now: float, past: Sequence[float], role: str) -> str:
+    return "came: the checkpoint before lacks it" if now else "is gone: the checkpoint before has it"
+
+
+def _emptied(now: float, past: Sequence[float], role: str) -> str:
+    return "is zero throughout" if past and now == 1 and past[-1] < 1 else ""
+
+
+def _stretched(now: float, past: Sequence[float], role: str) -> str:
+    if len(past) < LATELY or abs(now) < max(STRETCHED, JUMP * max(map(abs, past))):
+        return ""
+    return f"was multiplied by {1 + now:.3g}"
+
+
 CHECKS: dict[str, Check] = {
+    of.FINITE.name: _finite,
+    of.PRESENT.name: _present,
+    of.ZERO.name: _emptied,
+    of.ALONG.name: _stretched,
     of.ZERO_ROWS.name: _zero,
     of.UNCHANGED_ROWS.name: _still,
     of.EXCHANGED_ROWS.name: _exchanged,
@@ -104,6 +131,9 @@ CHECKS: dict[str, Check] = {
 }
 """Feature of the update probe -> its check."""
 
+
+AT_ONCE = (of.FINITE.name, of.PRESENT.name, of.ZERO.name)
+"""Checks that need no history."""
 
 _BESIDE: dict[str, tuple[str, float]] = {
     **{
@@ -137,12 +167,12 @@ class Content:
         ]
         for name, head, feature, value, role in zip(*columns, strict=True):
             past = self.past.setdefault((name, head, feature), deque(maxlen=LATELY))
-            what = CHECKS[feature](value, past, role) if len(past) >= FEWEST else ""
+            what = CHECKS[feature](value, past, role) if len(past) >= FEWEST or feature in AT_ONCE else ""
             if what and feature in _BESIDE:
                 other, least = _BESIDE[feature]
                 what = what if abs(beside.get((name, head, other), 0.0)) >= least else ""
             if what:
-                found.append(Fault((name, head, feature), past[-1], value, what))
+                found.append(Fault((name, head, feature), past[-1] if past else math.nan, value, what))
             past.append(value)
         order = list(CHECKS)
         return sorted(found, key=lambda fault: order.index(fault.key[2]))

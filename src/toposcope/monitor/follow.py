@@ -130,6 +130,7 @@ class Follower:
         self._clock, self._now = clock, now
         self._since: dict[str, tuple[tuple[Stamp, ...], float]] = {}
         self._reported: dict[str, tuple[Stamp, ...]] = {}
+        self._taken: dict[str, int] = {}
         self._open: dict[str, Checkpoint] = {}
         self._odd: dict[Unread, float] = {}
         self._kinds: dict[str, Counter[str]] = {}
@@ -174,10 +175,12 @@ class Follower:
             del self._open[uri]
             left, _ = self._since.pop(uri, ((), 0.0))
             removed = uri in self._reported and set(left) <= set(self._reported[uri])
-            if not removed and (at.run, at.step) not in here and self.folder.exists():
+            measured = self._taken.get(uri) == at.step  # rotation deletes what was measured file by file
+            if not (removed or measured) and (at.run, at.step) not in here and self.folder.exists():
                 found.vanished.append(at)
         for uri in self._reported.keys() - present.keys() if present else ():
             if not os.path.lexists(uri):
+                self._taken.pop(uri, None)
                 del self._reported[uri]  # what a trainer has rotated away is no longer known
 
     def _entries(self, found: FolderLook) -> list[Entry]:
@@ -202,6 +205,7 @@ class Follower:
 
     def _report(self, checkpoint: Checkpoint, files: tuple[Stamp, ...], found: FolderLook) -> None:
         self._reported[checkpoint.uri] = files
+        self._taken[checkpoint.uri] = checkpoint.step
         self._open.pop(checkpoint.uri, None)
         self._since.pop(checkpoint.uri, None)
         kinds = kinds_of(files)

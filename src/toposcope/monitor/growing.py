@@ -102,6 +102,11 @@ class GrowingSeries:
         series, own = self._series[checkpoint]
         return series.weight_names(own)
 
+    def unread(self, checkpoint: Checkpoint) -> list[str]:
+        """Return the tensors that are no weights to measure, each with the reason."""
+        series, own = self._series[checkpoint]
+        return [f"{name} ({why})" for name, why in series.skipped(own).items()]
+
     def sizes(self, checkpoint: Checkpoint) -> list[tuple[str, int]]:
         """Return name and bytes of every tensor that holds weights."""
         series, own = self._series[checkpoint]

@@ -8,6 +8,7 @@ import json
 import logging
 import os
 import queue
+import sys
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -60,6 +61,8 @@ class Monitor:
     options : WeightOptions, optional
         Settings of the probes.
 
+    In a distributed training the process of rank 0 watches; on the others every method returns at once.
+
     Raises
     ------
     InputError
@@ -90,10 +93,14 @@ class Monitor:
             if value < 1:
                 raise InputError(f"{name} is {value}; give at least 1")
         options = options or WeightOptions()
+        self.counts = {"observed": 0, "measured": 0, "skipped": 0}
+        self.rank = rank_here()
+        """This process's rank in a distributed training; all but 0 watch nothing and write nothing."""
+        if self.rank:
+            return
         self.run = run if isinstance(run, Run) else Run(run)
         self.store = Store.create(out, recipe=options.recipe())
         self.journal = Journal.of(self.store.path)
-        self.counts = {"observed": 0, "measured": 0, "skipped": 0}
         self.refused = ""
         """Why nothing is measured in this process; empty while it is."""
         self._every, self._budget = every, bytes_per_step
@@ -117,6 +124,8 @@ class Monitor:
         `model` is a module or a mapping of arrays; `metrics` are those of the store (loss, heldout_loss,
         learning_rate, grad_norm, tokens, ...), numbers or tensors of one.
         """
+        if self._elsewhere():
+            return
         try:
             self.counts["observed"] += 1
             if metrics:
@@ -128,6 +137,8 @@ class Monitor:
 
     def record(self, step: int, **metrics: float) -> None:
         """Record metrics of a step on their own."""
+        if self._elsewhere():
+            return
         try:
             self._history.add(step, metrics)
         except Exception as error:
@@ -135,6 +146,8 @@ class Monitor:
 
     def wait(self, timeout: float = 60.0) -> bool:
         """Wait until everything copied so far is measured; return whether it is."""
+        if self.rank:
+            return True
         limit = time.monotonic() + timeout
         while self._work.unfinished_tasks and time.monotonic() < limit:
             time.sleep(0.005)
@@ -142,11 +155,19 @@ class Monitor:
 
     def close(self, timeout: float = 60.0) -> None:
         """Measure what was copied, write the metrics, and end the background thread."""
-        if self._thread.is_alive():
+        if not self.rank and self._thread.is_alive():
             self.wait(timeout)
             self._work.put(None)
             self._thread.join(timeout)
             self._place.close()
+            self._history.close()
+
+    def _elsewhere(self) -> bool:
+        """Say whether another rank watches; the training may have become distributed since the start."""
+        if not self.rank and (rank := rank_here()):
+            self.close()
+            self.rank = rank
+        return self.rank > 0
 
     def __enter__(self) -> Monitor:
         """Return the monitor."""
@@ -177,10 +198,11 @@ class Monitor:
             self.skip(step, "the copy before is still being measured")
             return
         tensors = tensors_of(model)
-        turn = take_turn([(name, _bytes(one)) for name, one in tensors.items()], self._budget, self._turn)
+        sizes = [(name, _bytes(one)) for name, one in tensors.items() if len(one.shape) > 1]
+        turn = take_turn(sizes, self._budget, self._turn)
         self._turn = turn.start
         held = {
-            name: _copied(one) if turn.names is None or name in turn.names else _placeholder(one)
+            name: _copied(one) if _read_now(turn, name, one) else _placeholder(one)
             for name, one in tensors.items()
         }
         config: dict[str, Any] = getattr(getattr(model, "config", None), "to_dict", dict)()
@@ -218,9 +240,17 @@ class _History:
         """Bytes whose lines the store has."""
 
     def add(self, step: int, metrics: Mapping[str, Any]) -> None:
-        """Append one line."""
+        """Append one line; nothing after the end."""
+        if self._handle < 0:
+            return
         row = {"step": int(step)} | {name: float(value) for name, value in metrics.items()}
         os.write(self._handle, (json.dumps(row) + "\n").encode())
+
+    def close(self) -> None:
+        """Give the file back."""
+        if self._handle >= 0:
+            os.close(self._handle)
+            self._handle = -1
 
     def new(self, run: str) -> tuple[Any, int]:
         """Return the whole lines that were not taken as the store's metrics, and the byte they end at."""
@@ -324,6 +354,25 @@ def tensors_of(model: Any) -> dict[str, Any]:
             found[name] = value
         seen.add(id(value))
     return found
+
+
+def rank_here() -> int:
+    """Return this process's rank in a distributed training; 0 where there is none.
+
+    torch.distributed says it once it runs, before that what launchers set: RANK with WORLD_SIZE (torchrun,
+    accelerate, DeepSpeed), or OMPI_COMM_WORLD_RANK (mpirun).
+    """
+    distributed = sys.modules.get("torch.distributed")
+    if distributed is not None and distributed.is_available() and distributed.is_initialized():
+        return int(distributed.get_rank())
+    name = "RANK" if "WORLD_SIZE" in os.environ else "OMPI_COMM_WORLD_RANK"
+    text = os.environ.get(name, "")
+    return int(text) if text.isdecimal() else 0
+
+
+def _read_now(turn: Turn, name: str, tensor: Any) -> bool:
+    """Say whether a tensor is copied at this step: matrices take turns, norms and biases are small."""
+    return turn.names is None or name in turn.names or len(tensor.shape) < 2
 
 
 def why_refused(model: Any) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections import deque
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -18,6 +18,7 @@ from toposcope.analysis.alarms.spending import AlarmFamily, level
 from toposcope.analysis.health import trained
 from toposcope.analysis.phases.online import OnlineDetector
 from toposcope.monitor.content import Content, Fault
+from toposcope.monitor.slow import Slow, SlowWatch
 from toposcope.probes.weights import features as of
 from toposcope.sources.content import NOT_FINITE
 from toposcope.types import Normalization, Scope, Status
@@ -43,7 +44,11 @@ _PANEL = (
 _OWN = (Scope.MATRIX, Scope.HEAD)
 """What has a name of its own in the model."""
 _ENTROPIES = (of.UPDATE_ENTROPY.name,)
-_REST = 20
+_REST, _DRIFT_REST = 20, 8
+"""Looks for which a test that has alarmed rests; those of the drift are blocks of losses."""
+
+NOISE = 0.05
+"""Where the largest move of all has a larger p-value, corrected for their number, none stands above its noise."""
 
 NAMED = 2.0
 """Moves below so many of their own standard deviations are no culprits beside another."""
@@ -81,6 +86,7 @@ class PanelLook:
     judged: Judged[Key] | None
     broken: tuple[str, ...] = ()
     faults: tuple[Fault, ...] = ()
+    slow: tuple[Slow, ...] = ()
 
 
 class RunWatch:
@@ -105,11 +111,15 @@ class RunWatch:
         self._panel: Panel[Key] = Panel()
         self._update: Panel[str] = Panel()
         self._content = Content()
+        self._slow = SlowWatch()
         self._looks: dict[str, int] = {}
         self._quiet_until: dict[str, int] = {}
         self._metric_step = self._checkpoint_step = -1
         self._finite = self._lost = 0
-        self._rates: deque[tuple[int, float]] = deque(maxlen=1 << 16)
+        self._broken: set[str] = set()
+        self._rates: deque[tuple[int, float]] = deque()
+        self._rate = 0.0
+        """The mean rate of the latest update whose rates are known."""
         self.looks: deque[PanelLook] = deque(maxlen=64)
         """The latest checkpoints, for culprits."""
 
@@ -139,10 +149,13 @@ class RunWatch:
         faults = tuple(self._content.update(rows))
         found = self._not_finite(step, broken) + self._spoilt(step, faults)
         found += self._whole(step, since, rows) + self._persistence(step, rows)
+        self._rate_between(since, step)
+        slow = tuple(self._slow.update(step, since, self._rate, rows))
+        found += self._slowly(step, slow)
         while self._rates and self._rates[0][0] < step:
             self._rates.popleft()  # they made this update; the next one begins here
         judged = self._panel.update(_panel_values(rows))
-        self.looks.append(PanelLook(step, judged, tuple(broken), faults))
+        self.looks.append(PanelLook(step, judged, tuple(broken), faults, slow))
         if judged is not None and judged.p <= self._level("matrix or head"):
             first = judged.moves[0]
             found += self._tell(
@@ -159,7 +172,7 @@ class RunWatch:
         """Report an alarm, and none of the same test for the next 20 points: one fault is one alarm."""
         if self._looks.get(test, 0) < self._quiet_until.get(test, 0):
             return []
-        self._quiet_until[test] = self._looks.get(test, 0) + _REST
+        self._quiet_until[test] = self._looks.get(test, 0) + (_DRIFT_REST if test == "loss drift" else _REST)
         return [Alert("alarm", test, self.run, step, sentence, data)]
 
     def _spike(self, test: str, series: OneStepAhead, step: int, value: float, what: str) -> list[Alert]:
@@ -190,12 +203,17 @@ class RunWatch:
         if loss is None or not math.isfinite(loss):
             return []
         height = self._drift.update(math.log(max(loss, 1e-30)))
+        self._looks["loss drift"] = self._drift.looks
         if height is None:
             return []
         return self._tell("loss drift", step, "the loss has been rising for several stretches of the run")
 
-    def _not_finite(self, step: int, broken: Iterable[str]) -> list[Alert]:
-        return [Alert("alarm", "not finite", self.run, step, f"{name} {NOT_FINITE}") for name in broken][:1]
+    def _not_finite(self, step: int, broken: Sequence[str]) -> list[Alert]:
+        new = [name for name in broken if name not in self._broken]
+        self._broken = set(broken)
+        more = f", and {len(new) - 1} more" if len(new) > 1 else ""
+        said = [f"{name} {NOT_FINITE}{more}" for name in new[:1]]
+        return [Alert("alarm", "not finite", self.run, step, sentence) for sentence in said]
 
     def _spoilt(self, step: int, faults: Sequence[Fault]) -> list[Alert]:
         """Report what the checks of content found, as one alarm."""
@@ -221,10 +239,23 @@ class RunWatch:
         return self._tell("update norm", step, sentence, p=judged.p)
 
     def _rate_between(self, since: int, step: int) -> float:
-        """Return the mean learning rate of the updates between two checkpoints; 1 where none is known."""
+        """Return the mean rate of the updates between two checkpoints, else the latest known, else 1."""
         made = [rate for at, rate in self._rates if since <= at < step]
         mean = float(np.mean(made)) if made else 0.0
-        return mean if mean > 0 else 1.0
+        if mean > 0:
+            self._rate = mean
+        return self._rate or 1.0
+
+    def _slowly(self, step: int, slow: Sequence[Slow]) -> list[Alert]:
+        """Report what grew, faded or stalled, for each test the farthest."""
+        found: list[Alert] = []
+        for test in ("update level", "growth"):
+            self._looks[test] = self._looks.get(test, 0) + 1
+            of_test = [one for one in slow if one.test == test]
+            if of_test:
+                more = f", and {len(of_test) - 1} more" if len(of_test) > 1 else ""
+                found += self._tell(test, step, of_test[0].sentence + more)
+        return found
 
     def _persistence(self, step: int, rows: pd.DataFrame) -> list[Alert]:
         found = followed(rows, self._led)
@@ -256,17 +287,24 @@ def followed(rows: pd.DataFrame, led: Sequence[Mapping[Hashable, Any]]) -> tuple
 
 
 def culprits(look: PanelLook, most: int = 8) -> list[dict[str, object]]:
-    """Return what moved most beyond its own history at one checkpoint, each matrix or head once."""
+    """Return what moved most beyond its own history at one checkpoint, each matrix or head once.
+
+    Nothing, where no check failed and not even the largest move stands above the noise of all of them.
+    """
     found: list[dict[str, object]] = [
         {"name": name, "head": None, "feature": "finite", "sentence": NOT_FINITE} for name in look.broken
     ]
     found += [fault.line() for fault in look.faults]
     told: set[tuple[str, int]] = {fault.key[:2] for fault in look.faults}
-    for move in () if look.judged is None else look.judged.moves:
+    for slow in sorted(look.slow, key=lambda one: -one.change.size):
+        if slow.change.key[:2] not in told and slow.change.key[0] != "model":
+            told.add(slow.change.key[:2])
+            found.append(slow.line())
+    for move in () if look.judged is None or (look.judged.p > NOISE and not found) else look.judged.moves:
         name, head, feature = move.key
         if (name, head) in told:
             continue
-        if found and abs(move.size) < NAMED:
+        if abs(move.size) < NAMED:
             break
         told.add((name, head))
         before, now = _unlog(feature, move.before), _unlog(feature, move.now)

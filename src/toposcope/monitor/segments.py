@@ -40,6 +40,10 @@ class Past:
         self._written.append(written)
         self._content.append(_digest(content))
 
+    def has(self, step: int) -> bool:
+        """Return whether a checkpoint of this step was taken in."""
+        return bool(np.any(np.frombuffer(self._step, np.int64) == step)) if len(self) else False
+
     def holds(self, step: int, content: str) -> bool:
         """Return whether a checkpoint with this step and content was taken in."""
         same = np.frombuffer(self._content, np.uint64) == _digest(content)

@@ -184,6 +184,8 @@ class Sidecar:
             if sighting.path.exists():  # written again this moment: it comes again
                 self._settling = True
                 return []
+            if self._state.segments.of(at.run).has(at.step):
+                return []  # measured before, and being deleted
             return [self.journal.append("vanished", at.run, at.step, why="gone before it was held")]
         try:
             self._newest = newest
@@ -260,6 +262,7 @@ class Sidecar:
             units=outcome.done,
             seconds=round(time.perf_counter() - began, 3),
             sampled=turn.names,
+            unread=self._series.unread(at),
             turn=turn.start,
             after=self._state.starts[at.run],
             held=held.noted(),

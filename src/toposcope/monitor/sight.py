@@ -59,7 +59,8 @@ class Sight:
         later = f"; {waiting} not complete yet" if waiting else ""
         if alarms:
             more = f", and {len(alarms) - 1} earlier" if len(alarms) > 1 else ""
-            return f"alarm: {alarms[-1].data['sentence']}{more}"
+            then = f"; next: {alarms[-1].data['next']}" if alarms[-1].data.get("next") else ""
+            return f"alarm: {alarms[-1].data['sentence']}{more}{then}"
         if not self.measured and not self.logged:
             return f"nothing was looked at: {(problems or self.problems)[0]}{later}"
         of = counted(sum(map(len, self.measured.values())), len(self.measured))

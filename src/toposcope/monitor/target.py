@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from toposcope.analysis.alarms.spending import level
 from toposcope.errors import InputError
+from toposcope.monitor.journal import Journal
 from toposcope.monitor.run_watch import Alert
 
 if TYPE_CHECKING:
@@ -24,6 +25,8 @@ TEST = "forecast target"
 class Target:
     """Looks at the forecasts of a store's unfinished runs, and tells when the interval leaves the target.
 
+    Looks are counted in the store's journal: a process that begins later goes on with them.
+
     At its n-th look a run's interval has the level 1 - 2 a_n, where the a_n over all looks sum to `rate`: by
     the coverage of the forecasts, the share of runs that a true final loss at the target makes alarm.
     """
@@ -31,6 +34,7 @@ class Target:
     store: Path
     loss: float
     rate: float
+    journal: Journal
     looks: dict[str, int] = field(default_factory=dict)
     seen: dict[str, int] = field(default_factory=dict)
     told: dict[str, str] = field(default_factory=dict)
@@ -39,6 +43,11 @@ class Target:
         """Refuse a target that no loss can have."""
         if not self.loss > 0:
             raise InputError(f"target loss is {self.loss:g}; give one above 0")
+        for event in self.journal.read():
+            if event.kind == "look" and event.data.get("target") == self.loss:
+                self.looks[event.run] = int(event.data["look"])
+                self.seen[event.run] = int(event.data["losses"])
+                self.told[event.run] = str(event.data["side"])
 
     def look(self) -> list[Alert]:
         """Forecast every run whose log has grown, and report those whose side of the target became clear."""
@@ -56,6 +65,10 @@ class Target:
                 continue
             self.seen[curve.run] = len(curve.step)
             found += self._judge(curve, finished)
+            self.journal.append(
+                "look", curve.run, int(curve.last), test=TEST, target=self.loss, look=self.looks[curve.run],
+                losses=len(curve.step), side=self.told.get(curve.run, ""),
+            )  # fmt: skip
         return found
 
     def _judge(self, curve: Curve, finished: Sequence[Curve]) -> list[Alert]:
@@ -79,6 +92,8 @@ class Target:
         return [Alert(kind, TEST, curve.run, int(curve.last), sentence, {"level": one.level})]
 
 
-def watching(store: Path, loss: float | None, rate: Callable[[str], float]) -> Target | None:
+def watching(
+    store: Path, journal: Journal, loss: float | None, rate: Callable[[str], float]
+) -> Target | None:
     """Return the watch of a target, None without one."""
-    return None if loss is None else Target(store, loss, rate(TEST))
+    return None if loss is None else Target(store, loss, rate(TEST), journal)

@@ -47,6 +47,8 @@ class Drift:
         self._inside: list[float] = []
         self._blocks: deque[float] = deque()
         self._sum = 0.0
+        self.looks = 0
+        """Blocks that were judged."""
 
     def update(self, value: float) -> float | None:
         """Take one value; return the height of the sum over its threshold when it alarms, which resets it."""
@@ -70,6 +72,7 @@ class Drift:
         scale = 1.4826 * float(np.median(np.abs(past - np.median(past)))) * _small_sample(len(past))
         if scale <= 0:
             return None
+        self.looks += 1
         self._sum = max(0.0, self._sum + min(newest / scale, _CLIP) - ALLOWANCE)
         allowed = threshold(self._rate / ((self._stretch + 1) * (self._stretch + 2)), MOST_BLOCKS)
         if self._sum <= allowed:

@@ -38,6 +38,10 @@ class Alarm:
     sentence: str
     last_good: int | None
     culprits: tuple[Mapping[str, Any], ...]
+    next: str = ""
+    """What to do, in one clause."""
+    quiet: str = ""
+    """That nothing stands above its noise, where that is so."""
 
 
 @dataclass
@@ -116,7 +120,8 @@ class Live:
             culprits = tuple(c for c in told.data.get("culprits") or () if isinstance(c, Mapping))
             sentence = str(event.data.get("sentence", ""))
             good = told.data.get("last_good")
-            found.append(Alarm(event.run, event.step, event.at, test, sentence, good, culprits))
+            more = str(event.data.get("next", "")), str(event.data.get("quiet", ""))
+            found.append(Alarm(event.run, event.step, event.at, test, sentence, good, culprits, *more))
         return found[::-1]
 
     def groups(self) -> dict[str, tuple[int, str]]:

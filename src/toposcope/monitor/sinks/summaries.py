@@ -14,8 +14,9 @@ from toposcope.types import Kind, Scope
 if TYPE_CHECKING:
     import pandas as pd
 
-MOST = 24
-"""Numbers of a summary, at most: those that the probes call primary first."""
+MOST, LATER = 24, 4
+"""Numbers of a summary, at most, those that the probes call primary first; and the places among them that are
+kept for what a run's first checkpoint cannot have, such as the norm of an update."""
 
 
 class Forwarder:
@@ -25,6 +26,7 @@ class Forwarder:
         self._live, self._sinks = LiveStore(store), tuple(sinks)
         self._number = self._live.snapshot(0).number if begin is None and self._sinks else begin or 0
         self._names: dict[str, list[str]] = {}
+        self._begun: set[str] = set()
 
     def forward(self) -> int:
         """Send what is new; return how many summaries that were."""
@@ -37,6 +39,12 @@ class Forwarder:
             for sink in self._sinks:
                 sink.send(summary)
         return len(made)
+
+    def _room(self, run: str, kept: Sequence[str]) -> int:
+        """Return how many further numbers a run may have: none at its first checkpoint beyond its share."""
+        first = run not in self._begun
+        self._begun.add(run)
+        return 0 if first else MOST - len(kept)
 
     def _summaries(self, features: pd.DataFrame, alarms: Sequence[Event]) -> list[Summary]:
         part = features[(features["scope"] == Scope.MODEL) & features["value"].notna()]
@@ -54,7 +62,8 @@ class Forwarder:
             run, step = str(rows["run"].iloc[0]), int(rows["step"].iloc[0])
             mean = rows.groupby("tag").agg(value=("value", "mean"), first=("first", "max"))
             mean = mean.sort_values(["first"], ascending=False, kind="stable")
-            kept = self._names.setdefault(run, mean.index[:MOST].tolist())
+            kept = self._names.setdefault(run, mean.index[: MOST - LATER].tolist())
+            kept += [name for name in mean.index if name not in kept][: max(0, self._room(run, kept))]
             found = mean["value"].reindex(kept).dropna()
             values = dict(zip(map(str, found.index), found.tolist(), strict=True))
             made[run, step] = Summary(run, step, values, tuple(told.pop((run, step), ())))

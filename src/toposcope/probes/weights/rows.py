@@ -9,6 +9,9 @@ import numpy as np
 NEAR = 0.5
 """A row is in another's place when it is nearer to it by this factor than to its own."""
 
+MANY, FEW = 1 / 8, 4
+"""Share and number of a low-rank product's rows that changed places, at least: pairs do so by chance."""
+
 MOST = 512
 """Rows that are compared with one another, at most: those that moved most."""
 
@@ -16,12 +19,13 @@ UNLIKE = 0.5
 """A row whose cosine with its former self is below this has nothing to do with it."""
 
 
-def row_faults(now: np.ndarray, then: np.ndarray) -> dict[str, float]:
+def row_faults(now: np.ndarray, then: np.ndarray, *, low_rank: bool = False) -> dict[str, float]:
     """Return how many rows changed places, and how many (and which share) became copies or are unlike before.
 
-    Row i took the place of row j when ||now_i - then_j|| <= ||now_i - then_i|| / 2. Rows on closed cycles of
-    such moves changed places: two that were exchanged, or more that were permuted. The 512 rows that moved
-    most are looked at.
+    Row i took the place of row j when ||now_i - then_j|| <= ||now_i - then_i|| / 2 and it moved by half of
+    its norm at least. Rows on closed cycles of such moves changed places: two that were exchanged, or more
+    that were permuted. The 512 rows that moved most are looked at. The rows of a `low_rank` product lie near
+    one another: there no third row may be within twice the distance to j, and an eighth of all rows is hit.
 
     >>> then = np.random.default_rng(0).normal(size=(20, 6))
     >>> row_faults(then[[1, 0, *range(2, 20)]], then)["exchanged_rows"]
@@ -31,7 +35,7 @@ def row_faults(now: np.ndarray, then: np.ndarray) -> dict[str, float]:
     products, both = np.einsum("ij,ij->i", now, then, dtype=np.float64), here * past
     alike = np.divide(products, both, out=np.ones(len(now)), where=both > 0)
     return {
-        "exchanged_rows": float(_on_cycles(now, then)),
+        "exchanged_rows": float(_on_cycles(now, then, low_rank=low_rank)),
         "repeated_rows": _repeated(now[here > 0]) / max(len(now), 1),
         "renewed_rows": float(np.mean(alike < UNLIKE)),
         "renewed_count": float(np.sum(alike < UNLIKE)),
@@ -53,7 +57,7 @@ def scaling(now: np.ndarray, then: np.ndarray) -> tuple[float, float]:
     return (inner / square, inner / size) if size > 0 else (0.0, 0.0)
 
 
-def _on_cycles(now: np.ndarray, then: np.ndarray) -> int:
+def _on_cycles(now: np.ndarray, then: np.ndarray, *, low_rank: bool) -> int:
     moved = np.linalg.norm(now - then, axis=1)
     far = np.flatnonzero(moved > 0)
     if len(far) > MOST:
@@ -64,14 +68,18 @@ def _on_cycles(now: np.ndarray, then: np.ndarray) -> int:
     square = (a * a).sum(axis=1)[:, None] + (b * b).sum(axis=1)[None] - 2.0 * a @ b.T
     np.fill_diagonal(square, np.inf)
     other = square.argmin(axis=1)
-    took = square.min(axis=1) <= (NEAR * moved[far]) ** 2
+    nearest = square.min(axis=1)
+    took = (nearest <= (NEAR * moved[far]) ** 2) & (moved[far] >= UNLIKE * np.linalg.norm(b, axis=1))
+    if low_rank:
+        np.put_along_axis(square, other[:, None], np.inf, axis=1)
+        took &= nearest <= NEAR**2 * square.min(axis=1)
     on = set(np.flatnonzero(took).tolist())
     while on:
         reached = on & {int(other[i]) for i in on}
         if len(reached) == len(on):
             break
         on = reached
-    return len(on)
+    return 0 if low_rank and len(on) < max(FEW, MANY * len(now)) else len(on)
 
 
 def _repeated(rows: np.ndarray) -> int:

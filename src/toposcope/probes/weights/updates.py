@@ -22,6 +22,7 @@ from toposcope.probes.weights.heads import (
 from toposcope.probes.weights.labels import Label
 from toposcope.probes.weights.options import WeightOptions
 from toposcope.probes.weights.rows import row_faults, scaling
+from toposcope.sources.adapter import adapted
 from toposcope.types import Feature, Matrix, Role, Row, Scope
 
 LARGEST_EXACT = 1024
@@ -63,9 +64,9 @@ class Updates(Probe):
         if before is not None and not _readable(before):
             found.alone, before = True, None
         attention = Attention(heads_in(snapshot.config))
-        squares = np.zeros(2)
+        squares, low_rank = np.zeros(2), bool(adapted(snapshot.config))
         for now, then in _pairs(snapshot, before, self.options):
-            values, part = matrix_update(now.values, None if then is None else then.values)
+            values, part = matrix_update(now.values, None if then is None else then.values, low_rank=low_rank)
             squares += part
             found.rows += Label.of(now).rows(at, self.name, values)
             attention.add(now, then)
@@ -138,7 +139,9 @@ def vector_update(now: np.ndarray, then: np.ndarray | None) -> dict[str, float]:
     return values
 
 
-def matrix_update(now: np.ndarray, then: np.ndarray | None) -> tuple[dict[str, float], np.ndarray]:
+def matrix_update(
+    now: np.ndarray, then: np.ndarray | None, *, low_rank: bool = False
+) -> tuple[dict[str, float], np.ndarray]:
     """Return the features of one matrix, and the squared norms of its update and of what it was before.
 
     >>> values, squares = matrix_update(np.array([[3.0, 4.0], [0.0, 0.0]]), np.zeros((2, 2)))
@@ -158,7 +161,7 @@ def matrix_update(now: np.ndarray, then: np.ndarray | None) -> tuple[dict[str, f
         "update_relative": _ratio(math.sqrt(square), math.sqrt(past)),
         "update_row_max": _ratio(math.sqrt(rows.max()), math.sqrt(float(np.median(rows)))),
         "unchanged_rows": float(np.mean(rows == 0)),
-    } | row_faults(here, there)
+    } | row_faults(here, there, low_rank=low_rank)
     values["scaling"], values["scaling_cosine"] = scaling(here, there)
     if min(change.shape) <= LARGEST_EXACT and square > 0:
         singular = np.linalg.svd(change, compute_uv=False).astype(np.float64)

@@ -1,0 +1,91 @@
+"""What no alarm can speak of yet: too few checkpoints or losses, heads or tensors that were not read."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from toposcope.analysis.alarms.panel import FEWEST
+from toposcope.analysis.alarms.residuals import FEWEST as RESIDUALS
+from toposcope.analysis.alarms.residuals import LEVEL_WINDOW
+from toposcope.monitor.journal import Event
+from toposcope.probes.weights import features as of
+from toposcope.store import Store
+from toposcope.types import Role, Scope
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+HEADS = (
+    "attention heads were not measured, since no file says how many there are: put a config.json with "
+    "num_attention_heads beside the weights"
+)
+LOSSES = LEVEL_WINDOW + RESIDUALS + 1
+"""Values of a log from which on a spike can be judged."""
+
+
+def not_judged(store: Store, journal: Sequence[Event]) -> list[str]:
+    """Return, a sentence each, what no alarm can speak of yet, and how to give what is missing."""
+    steps, features = _steps(store), store.features(feature=[of.UPDATE_NORM.name, of.QK_NORM.name])
+    if not steps:
+        return ["no checkpoint is measured yet"]
+    found = []
+    short = {run: n for run, n in steps.items() if n <= FEWEST + 2}
+    if short:
+        run, n = next(iter(short.items()))
+        more = f" (and {len(short) - 1} more runs)" if len(short) > 1 else ""
+        found.append(
+            f"{run}{more} has {_many(n, 'checkpoint')}: how matrices move is judged from {FEWEST + 3} on"
+        )
+    if not len(features):
+        found.append("updates were not measured: add updates to --features")
+    elif _headless(store, features):
+        found.append(HEADS)
+    found += _logs(store, list(steps))
+    parts = [event for event in journal if event.kind == "measured" and event.data.get("sampled")]
+    if parts:
+        found.append(
+            f"at {_many(len(parts), 'checkpoint')} a part of the matrices was read: --bytes-per-step"
+        )
+    left = sorted({str(one) for event in journal for one in event.data.get("unread") or ()})
+    if left:
+        more = f" and {len(left) - 3} more" if len(left) > 3 else ""
+        found.append(f"tensors that are no weights were not read: {', '.join(left[:3])}{more}")
+    return found
+
+
+def _steps(store: Store) -> Counter[str]:
+    """Return the number of measured checkpoints of each run."""
+    table = store.features(feature=[of.ZERO_ROWS.name, of.WEIGHT_NORM.name])[
+        ["run", "step"]
+    ].drop_duplicates()
+    return Counter(map(str, table["run"]))
+
+
+def _headless(store: Store, features: pd.DataFrame) -> bool:
+    """Say whether there are attention matrices and no head of any."""
+    if (features["scope"] == Scope.HEAD).any():
+        return False
+    return bool((features["role"] == Role.ATTENTION).any())
+
+
+def _logs(store: Store, runs: Sequence[str]) -> list[str]:
+    """Return which runs have too few losses, or none, and whether learning rates are known."""
+    metrics, found = store.metrics(), []
+    counts = {run: int(metrics.loc[metrics["run"] == run, "loss"].notna().sum()) for run in runs}
+    without = [run for run, n in counts.items() if not n]
+    few = [run for run, n in counts.items() if 0 < n < LOSSES]
+    if without:
+        more = f" and {len(without) - 1} more runs" if len(without) > 1 else ""
+        found.append(f"no loss of {without[0]}{more} is known: give --losses FILE")
+    if few:
+        found.append(f"{few[0]} has {counts[few[0]]} logged losses: spikes are judged from {LOSSES} on")
+    rates = metrics["learning_rate"].notna() if len(metrics) else None
+    if not without and rates is not None and not rates.any():
+        found.append("no learning rate is logged: the level of all updates together was not judged")
+    return found
+
+
+def _many(n: int, what: str, plural: str = "s") -> str:
+    return f"{n:,} {what}{plural if n != 1 else ''}"
