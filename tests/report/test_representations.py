@@ -276,7 +276,7 @@ def test_the_headline_follows_the_verdicts(study):
     assert headline.startswith(
         "Nothing shows that the topology of these representations tells more than the log perplexity: none "
     )
-    assert "In none of" in said["beyond"]
+    assert "nothing beyond the trend in" in said["beyond"]
     found = _with_verdicts(nothing, "adds", columns=[TOTAL])
     headline, said = answers(found)
     assert headline.startswith(

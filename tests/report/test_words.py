@@ -31,10 +31,7 @@ def test_nothing_found_is_said_with_what_would_have_been_missed(study):
         "Nothing shows that the topology of the weights tells more than the minibatch loss: none of 2 "
         "primary features was found to move with it more than two unrelated drifting curves do."
     )
-    assert found.ground.startswith(
-        "In none of 2 does the correlation of innovations (one test each over 3 runs, "
-    )
-    assert "Holm over 3 rows), which holds its error rate on drifting curves" in found.ground
+    assert "nothing beyond the trend in any of the 2 (one test each over 3 runs, Holm over 3 rows)" in found.ground
     assert found.limits.startswith(
         "A correlation of innovations below r = 0.40 would have been missed more often than one time in five."
     )
@@ -68,7 +65,7 @@ def test_without_a_usable_test_this_design_cannot_tell(make_study, trends):
         assert found.act.endswith(": too few checkpoints.")
     caption = correlations_caption(study)
     assert "0 of 0" not in caption.can
-    untested = "(none: this design cannot tell of any of the primary features)"
+    untested = "(no test was possible for any of the primary features)"
     assert (untested if trends else "No test was possible") in caption.can
 
 
@@ -76,7 +73,7 @@ def test_untested_features_do_not_count_as_tests(make_study):
     study = make_study(verdicts={H0: "cannot tell"})
     numbers = study.findings["beyond"].numbers
     assert (numbers["tested"], numbers["found"], numbers["cannot"]) == (1, 0, 1)
-    assert "Of 1 more primary feature this design cannot tell (too few checkpoints)." in said(study).limits
+    assert "For 1 other primary feature no test was possible: too few checkpoints." in said(study).limits
 
 
 def test_faults_of_the_checkpoints_lead(make_study):

@@ -365,7 +365,8 @@ def why_nothing(study: Study) -> str:
     if longest < LEAST_POINTS:
         return f"the longest run has {longest} checkpoints, at least {LEAST_POINTS} are needed; add some"
     if study.series.catalogue.empty:
-        return "the table has no feature column; add one"
+        gone = ", ".join(f"{column} ({why})" for column, why in study.series.left_out.items())
+        return f"the table has no column to test{' (left out: ' + gone + ')' if gone else ''}; add one"
     if longest < LEAST_LENGTH:
         return (
             f"the longest run has {longest} checkpoints, a test needs {LEAST_LENGTH}; add some, or read what "

@@ -153,9 +153,9 @@ def passing(found: int, tested: int, of: str) -> str:
     """Say how many of the tested pass; none is tested where the design cannot tell.
 
     >>> passing(2, 12, "primary features"), passing(0, 0, "primary features")
-    ('2 of 12 primary features', 'none: this design cannot tell of any of the primary features')
+    ('2 of 12 primary features', 'no test was possible for any of the primary features')
     """
-    return f"{found} of {tested} {of}" if tested else f"none: this design cannot tell of any of the {of}"
+    return f"{found} of {tested} {of}" if tested else f"no test was possible for any of the {of}"
 
 
 def correlations_caption(study: Study) -> Caption:
