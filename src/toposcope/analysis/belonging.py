@@ -242,6 +242,8 @@ def _ends(losses: pd.DataFrame) -> dict[str, tuple[float, float, float]]:
     The lowest is the 5% quantile: a single step far below the others is no level.
     """
     values = pd.to_numeric(losses["loss"], errors="coerce")
+    if "heldout_loss" in losses:  # of a run that logged no other
+        values = values.fillna(pd.to_numeric(losses["heldout_loss"], errors="coerce"))
     good = losses.assign(loss=values)[np.isfinite(values) & (values > 0)].sort_values("step", kind="stable")
     return {
         str(run): (

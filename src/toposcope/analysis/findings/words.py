@@ -20,7 +20,7 @@ MOST = 15
 """Lines of `WIDTH` columns that an answer takes in a terminal."""
 _NARROW = 50
 """Columns of a terminal below which the lines of an answer are not indented under their mark."""
-WHOLE = "Left out for brevity; --json and the page of toposcope report have the whole."
+WHOLE = "Left out for length; --json and the page of a report have it."
 """The last line of an answer that was made shorter."""
 
 
