@@ -315,7 +315,7 @@ def test_an_eigenvalue_that_did_not_converge_enters_no_verdict(run, tmp_path, mo
         return replace(pairs, converged=pairs.converged & (not bad))
 
     monkeypatch.setattr(curvature, "top_eigenpairs", stopped)
-    options = replace(SMALL, products=60, eigenvalues=1, layers=False)
+    options = replace(SMALL, products=40, eigenvalues=1, layers=False)
     _, store = measured(run, tmp_path / "s", options, ("curvature",), texts=None)
     rows = store.features()
     top = rows[rows["feature"] == "top_eigenvalue"].set_index(["step", "draw"])

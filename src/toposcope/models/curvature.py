@@ -94,15 +94,19 @@ class Product(ABC):
             raise InputError(
                 f"the right-hand side has shape {tuple(other.shape)}; give ({self.n},) or ({self.n}, k)"
             )
-        product = self.matvec if isinstance(other, np.ndarray) else self
-        if other.ndim == 1:
-            return product(other)
-        columns = [product(other[:, column]) for column in range(other.shape[1])]
         if isinstance(other, np.ndarray):
-            return np.stack(columns, axis=1) if columns else np.empty((self.n, 0), self.dtype)
+            if other.ndim == 1:
+                return self.matvec(other)
+            found = np.empty(other.shape, self.dtype)
+            for column, vector in enumerate(other.T):
+                found[:, column] = self.matvec(vector)
+            return found
         import torch
 
-        return torch.stack(columns, dim=1)
+        if other.ndim == 1:
+            return self(other)
+        columns = [self(column) for column in other.T]
+        return torch.stack(columns, dim=1) if columns else other.new_empty(other.shape)
 
     def __call__(self, vector: torch.Tensor) -> torch.Tensor:
         """Return the product with a flat vector.

@@ -23,7 +23,7 @@ FOLDER = "landscapes"
 
 _TREE, _TESTED, _INTERVALS = "tree_", "tested_tree_", "tested_"
 _OF_TREE = tuple(field.name for field in fields(MergeTree))
-_OF_INTERVALS = tuple(field.name for field in fields(BranchIntervals))
+_OF_INTERVALS = tuple(field.name for field in fields(BranchIntervals) if field.name != "level")
 
 
 @dataclass(frozen=True)
@@ -76,7 +76,8 @@ def _arrays(topology: SurfaceTopology) -> dict[str, object]:
         made[f"h{diagram.dim}_vertices"] = diagram.n_vertices
     if topology.branches is not None:
         made |= {f"{_TESTED}{name}": getattr(topology.branches.tree, name) for name in _OF_TREE}
-        made |= {f"{_INTERVALS}{name}": getattr(topology.branches.intervals, name) for name in _OF_INTERVALS}
+        names = (*_OF_INTERVALS, "level")
+        made |= {f"{_INTERVALS}{name}": getattr(topology.branches.intervals, name) for name in names}
     return made
 
 
@@ -87,7 +88,7 @@ def _topology(held: Mapping[str, np.ndarray]) -> SurfaceTopology | None:
         tested = None
         if f"{_INTERVALS}level" in held:
             parts = {name: held[f"{_INTERVALS}{name}"] for name in _OF_INTERVALS}
-            intervals = BranchIntervals(**{**parts, "level": float(parts["level"])})
+            intervals = BranchIntervals(**parts, level=float(held[f"{_INTERVALS}level"]))
             tested = ConfirmedBranches(_tree(held, _TESTED), intervals)
         return SurfaceTopology(str(held["graph"]), _tree(held, _TREE), homology, tested)
     except KeyError:
