@@ -61,7 +61,7 @@ class TrainingPlan:
         first = (
             f"{len(self.runs)} run{'s' * (len(self.runs) != 1)} of {self.steps:,} steps and "
             f"{self.checkpoints} checkpoints: {self.flop:.2g} FLOP, {size(self.disk_bytes)} of weights on "
-            f"disk, about {size(self.memory_bytes)} of memory"
+            f"disk, at least {size(self.memory_bytes)} of memory for each run at work"
         )
         time = "Time: not known before it runs; the progress says it after a fiftieth of the steps."
         return "\n".join([first, time, *self.tells])
@@ -85,10 +85,10 @@ def tells(
     --------
     >>> for line in tells({"a": range(24)}, [Run("a", parameters=3000)], losses={"a": 24}):
     ...     print(line)
-    What changed, and when: yes, 24 checkpoints date changepoints (17 after step 0 are needed).
+    When it changed: yes, 24 checkpoints (a changepoint needs 17 after step 0).
     Beyond the loss: yes, 24 checkpoints with a loss (12 are needed).
     Another seed: nothing, there is one seed of each size.
-    Scaling: nothing, there is 1 size (4 are needed).
+    Scaling: no law with a floor, there is 1 size (4 are needed).
     Forecasts: cannot be scored, there is 1 run (3 finished ones are needed).
     """
     from toposcope.analysis.forecast.compare import LEAST_RUNS
@@ -98,14 +98,9 @@ def tells(
 
     most = max((len(steps) for steps in checkpoints.values()), default=0)
     after_0 = max((sum(step > 0 for step in steps) for steps in checkpoints.values()), default=0)
-    dated = after_0 > LEAST_POINTS
-    need = f"({LEAST_POINTS + 1} after step 0 are needed)"
-    when = f"yes, {_of(most, 'checkpoint')} date changepoints {need}" if dated else (
-        f"the values, but no changepoint of {_of(most, 'checkpoint')} {need}"
-    )  # fmt: skip
     known = most if losses is None else max(losses.values(), default=0)
     return (
-        f"What changed, and when: {when}.",
+        f"When it changed: {_when(most, dated=after_0 > LEAST_POINTS, least=LEAST_POINTS + 1)}.",
         f"Beyond the loss: {_beyond(known, LEAST_LENGTH)}.",
         f"Another seed: {_seeds(runs)}.",
         f"Scaling: {_scaling(runs, LEAST_SIZES)}.",
@@ -115,6 +110,12 @@ def tells(
 
 def _of(count: int, what: str) -> str:
     return f"{count} {what}{'s' * (count != 1)}"
+
+
+def _when(count: int, *, dated: bool, least: int) -> str:
+    return (
+        f"{'yes' if dated else 'no'}, {_of(count, 'checkpoint')} (a changepoint needs {least} after step 0)"
+    )
 
 
 def _beyond(known: int, least: int) -> str:
@@ -137,7 +138,9 @@ def _seeds(runs: Sequence[Run]) -> str:
 def _scaling(runs: Sequence[Run], least: int) -> str:
     sizes = len({run.parameters for run in runs if run.parameters > 0})
     there = f"there {'is' if sizes == 1 else 'are'} {_of(sizes, 'size')}" if sizes else "no size is known"
-    return f"{'a law with its floor' if sizes >= least else 'nothing'}, {there} ({least} are needed)"
+    return (
+        f"{'a law with a floor' if sizes >= least else 'no law with a floor'}, {there} ({least} are needed)"
+    )
 
 
 def _forecasts(runs: int, least: int) -> str:
@@ -154,6 +157,7 @@ def training_plan(recipe: TrainingRecipe) -> TrainingPlan:
 
     FLOP are 6 for each parameter and token.
     """
+    from toposcope.sweep.expect import PROCESS_BYTES
     from toposcope.train.shapes import GPTShape
 
     kept = recipe.checkpoint_steps()
@@ -167,6 +171,6 @@ def training_plan(recipe: TrainingRecipe) -> TrainingPlan:
     return TrainingPlan(
         sizes, recipe.steps, len(kept), 6.0 * tokens * sum(sizes.values()),
         _BYTES_PER_NUMBER * len(kept) * sum(sizes.values()),
-        _BYTES_PER_NUMBER * _BESIDE_THE_WEIGHTS * max(sizes.values()),
+        PROCESS_BYTES + _BYTES_PER_NUMBER * _BESIDE_THE_WEIGHTS * max(sizes.values()),
         tells(dict.fromkeys(sizes, kept), runs, losses=dict.fromkeys(sizes, len(kept))),
     )  # fmt: skip

@@ -12,7 +12,8 @@ from toposcope.progress import duration
 from toposcope.sweep.plan import Shard
 from toposcope.types import Checkpoint
 
-_PROCESS_BYTES = 300 * 2**20
+PROCESS_BYTES = 300 * 2**20
+"""What a process takes before it holds any weights: Python, numpy, numba and torch."""
 _WORK_PER_TENSOR = 3
 _HASHING = 2e-9
 _READING = 1e-9
@@ -119,7 +120,7 @@ def expect(
                 seconds[probe.name] = seconds.get(probe.name, 0.0) + cost
             work = max(work, probe.expected_bytes(plain))
     count = sum(len(checkpoints) for checkpoints in runs.values())
-    process = _PROCESS_BYTES + _WORK_PER_TENSOR * largest + work + min(most, CACHE_BYTES)
+    process = PROCESS_BYTES + _WORK_PER_TENSOR * largest + work + min(most, CACHE_BYTES)
     return Expectation(
         runs=len(runs),
         checkpoints=round(count * share),

@@ -67,7 +67,7 @@ def test_the_page_of_the_command_follows_a_run_that_is_killed_and_goes_on(tmp_pa
     said = []
     training = _train(tmp_path / "runs")
     watching = _command(
-        "watch", tmp_path / "runs", "--port", 0, "--every", 0.3, "--rest", 0.2, "--cpu-share", 1,
+        "watch", tmp_path / "runs", "--wait", "--port", 0, "--every", 0.3, "--rest", 0.2, "--cpu-share", 1,
         "--features", "updates",
     )  # fmt: skip
     try:
