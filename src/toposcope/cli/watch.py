@@ -99,10 +99,11 @@ def command(
 ) -> int:
     """Follow DIR, a folder that any trainer writes checkpoints into; the trainer needs no line for it.
 
-    Each checkpoint is measured once it is complete, and held by hard links against rotation while it is. DIR
-    may be empty, but must exist unless --wait is given. A STORE that an earlier watch made goes on; one that
-    a sweep made is looked at for alarms only. With --json every event is one JSON object on a line; with
-    --once --json the answer is one object.
+    Each checkpoint is measured once it is complete, and kept, by links or a copy, until the next one has been
+    compared with it. DIR may be empty, but must exist unless --wait is given. --once says what was looked at,
+    and exits with 1 for what could not be. A STORE that an earlier watch made goes on; one that a sweep made is
+    looked at for alarms only. With --json every event is one JSON object on a line; with --once --json the
+    answer is one object.
     """
     from toposcope.monitor.losses import LossFile
     from toposcope.monitor.sidecar import Budget, alone

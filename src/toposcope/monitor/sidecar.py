@@ -6,18 +6,16 @@ before a link is removed, so that it may be killed at any moment: a new one goes
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
 import errno
-import fcntl
 import os
 import re
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 
 from toposcope.errors import InputError
+from toposcope.monitor.alone import alone
 from toposcope.monitor.audits import FolderAudit
 from toposcope.monitor.follow import FolderLook, Follower, Sighting
 from toposcope.monitor.growing import GrowingSeries, Measurer, Turn, opened, take_turn
@@ -31,6 +29,8 @@ from toposcope.sources.discover import Entry, Source
 from toposcope.sources.labels import step_of, step_of_file
 from toposcope.store import Store
 from toposcope.types import Checkpoint
+
+__all__ = ["Budget", "Sidecar", "alone"]
 
 _LOOSE, _PACKED = 64, 256
 """Checkpoints after which the store's files are joined, and units of a file that is then left alone."""
@@ -381,31 +381,6 @@ class Sidecar:
         for place in self._held_in.glob("*/*"):
             if str(place) not in kept:
                 Held(place, linked=True).release()
-
-
-@contextlib.contextmanager
-def alone(store: Path) -> Iterator[None]:
-    """Be the only sidecar of a store; the system gives the place back however the process ends.
-
-    Raises
-    ------
-    InputError
-        When another process watches into this store.
-    """
-    folder = store / FOLDER
-    folder.mkdir(parents=True, exist_ok=True)
-    handle = os.open(folder / "lock", os.O_RDWR | os.O_CREAT, 0o644)
-    try:
-        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        os.close(handle)
-        raise InputError(
-            f"{store}: another process watches into it; end that one, or choose another --out"
-        ) from None
-    try:
-        yield
-    finally:
-        os.close(handle)
 
 
 def _files(sighting: Sighting) -> dict[str, object]:

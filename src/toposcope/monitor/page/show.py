@@ -86,7 +86,7 @@ def _doing(live: Live, answer: Mapping[str, Any], work: Work, counts: Mapping[st
         of = f"The findings are of {answer['seen']:,} checkpoints{more}. " if "seen" in answer else ""
         return of + (work.sentence() if since or work.began is not None else "")
     trouble = () if behind else answer.get("trouble") or ()
-    return " ".join([*(f"{one[:1].upper()}{one[1:]}." for one in trouble), work.sentence()])
+    return " ".join([*(f"Last answer: {one}." for one in trouble), work.sentence()])
 
 
 def _forecast(live: Live, one: Mapping[str, Any]) -> dict[str, Any]:
