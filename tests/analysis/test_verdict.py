@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from types import SimpleNamespace
 
+import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
 import pytest
 
 from toposcope import analyze
 from toposcope.analysis import from_frame
+from toposcope.analysis.compact import of_frame, verdict_table
 from toposcope.analysis.forms import lag_cell
 from toposcope.analysis.trends import simulators as sim
 from toposcope.analysis.trends.basis import trend_family
@@ -22,6 +25,8 @@ from toposcope.analysis.trends.signs import LAG_SHARE, LAGS, OWN_SHARE, SPIKE_SH
 from toposcope.analysis.trends.swings import swinging
 from toposcope.analysis.trends.verdicts import family_table
 from toposcope.analysis.trends.whitening import whiten
+from toposcope.figures.verdict import draw_verdict
+from toposcope.report.tables import families_table
 
 STEPS = np.arange(51) * 100.0
 PYTHIA = np.r_[0, 2 ** np.arange(10), np.arange(1000, 143_001, 1000)].astype(float)
@@ -223,8 +228,7 @@ def test_a_table_on_disk_says_lag_direction_and_rate(tmp_path: Path) -> None:
     leading(1, 1).assign(lr=1e-3).to_csv(tmp_path / "lead.csv", index=False)
     dropped(0).to_csv(tmp_path / "bare.csv", index=False)
     analysis = analyze(tmp_path / "lead.csv")
-    data = json.loads(analysis.findings.to_json()) if hasattr(analysis.findings, "to_json") else None
-    data = data or analysis.findings.as_data()
+    data = json.loads(json.dumps(analysis.findings.as_data()))
     found = next(one for one in data["answers"] if one["question"] == "beyond")
     assert found["strength"] == "adds"
     assert found["numbers"]["ahead"] == 1
@@ -234,3 +238,17 @@ def test_a_table_on_disk_says_lag_direction_and_rate(tmp_path: Path) -> None:
     bare = analyze(tmp_path / "bare.csv").findings["beyond"]
     assert bare.strength == "cannot tell"
     assert "learning rate" in bare.numbers["reasons"][0][0]
+
+
+def test_tables_and_figures_carry_the_lag() -> None:
+    frame = leading(1, 2).assign(learning_rate=1e-3)
+    families = family_table(from_frame(frame, features=["h0"]), targets=["loss"])
+    labels = SimpleNamespace(label=str, baseline=lambda _: False)
+    study = SimpleNamespace(families=families, target="loss", labels=labels)
+    for table in (families_table(study), verdict_table(study)):
+        cells = dict(zip(table.columns, table.rows[0], strict=True))
+        assert cells["lag"] == "1 before"
+    assert of_frame("families", families, 5).rows[0][5] in (1, 1.0, "1")
+    ax = draw_verdict(study)
+    assert [text.get_text() for text in ax.get_yticklabels()] == ["h0 (1 before)"]
+    plt.close(ax.figure)

@@ -1,4 +1,4 @@
-"""What two series share at one frequency or at one early turn is one coincidence: the test leaves it out.
+"""What two series share at one frequency or at one turn is one coincidence: the test leaves it out.
 
 Sign flips take the products of innovations for independent of one another. Two waves of one period share
 every sign, whatever their phases. Two curves that turn sharply while the learning rate warms up share the few
@@ -14,7 +14,8 @@ checkpoints at which no smooth trend follows them, and where turns are likely.
   projected off both.
 - A turn, where steps are even: where both have three neighbouring checkpoints with a mean square above
   `TURN` robust variances, that of the lesser two above `OTHERS`, around the same place in the first 15% of
-  the run, both lose those checkpoints.
+  the run, both lose those checkpoints. Where the learning rate is not known a step of it would turn both at
+  any place: then all along the run, at any steps, with the bar that white noise reaches in one run of ten.
 
 Innovations that are the same within 1% stay as they are.
 """

@@ -84,8 +84,13 @@ def innovation_test(
     """
     pairs = pair_innovations(x, y, rate_known=rate_known)
     count = len(pairs)
+    r, low, high, p, least = np.full((5, count), np.nan)
     out = Innovations(
-        *(np.full(count, np.nan) for _ in range(5)),
+        r=r,
+        low=low,
+        high=high,
+        p=p,
+        least=least,
         lag=np.zeros(count, int),
         why=np.array([pair.why for pair in pairs], dtype=object),
         note=np.array(["" if pair.why else pair.note for pair in pairs], dtype=object),

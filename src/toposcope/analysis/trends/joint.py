@@ -27,6 +27,7 @@ from toposcope.analysis.trends.signs import (
     LAGS,
     OWN_SHARE,
     SPIKE_SHARE,
+    SignTest,
     pair_products,
     sign_tail,
     sign_test,
@@ -112,7 +113,7 @@ def joint_test(runs: list[RunInnovations], *, intervals: bool = True) -> Joint:
     return _widened(found) if np.mean([run.persists for run in runs]) > 0.5 else found
 
 
-def _signs(sums: _Sums, short: float, alpha: float = 0.0):  # type: ignore[no-untyped-def]
+def _signs(sums: _Sums, short: float, alpha: float = 0.0) -> SignTest:
     return sign_test(sums.product, sums.square, sums.weight, short=short, alpha=alpha, intervals=alpha > 0.0)
 
 
