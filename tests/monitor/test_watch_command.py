@@ -47,14 +47,15 @@ def test_once_answers_first_and_goes_on_from_the_store(tmp_path, capsys):
         _save(tmp_path / "run", step)
     code, printed = _watch(capsys, tmp_path / "run", *_options(tmp_path))
     assert code == 0
-    assert printed.out.splitlines()[0] == "no alarm"
+    assert printed.out.startswith("no alarm in 2 checkpoints")
     assert "measured: run step 20" in printed.out
     _save(tmp_path / "run", 30)
     code, printed = _watch(
         capsys, tmp_path / "store", "--once", "--rest", 0, "--json", "--features", "updates"
     )
     told = json.loads(printed.out)
-    assert (code, told["answer"], told["alarms"]) == (0, "no alarm", [])
+    assert (code, told["alarms"], told["problems"]) == (0, [], [])
+    assert "3 checkpoints" in told["answer"]
     assert [event["step"] for event in told["events"] if event["kind"] == "measured"] == [30]
 
 
