@@ -2,9 +2,9 @@
 
     python -m benchmarks.planted FOLDER --first 99 --runs 9
 
-Trains what FOLDER lacks, measures it once, judges it, and prints the tables of docs/watch.md. The levels of the
-alarms were set on runs 0, 3 and 6; 9 runs in a row have every size in every format. With --judge-only what is
-there is judged.
+Trains what FOLDER lacks, measures it once, judges it, and prints the tables of docs/watch.md. The levels were
+set on runs 0, 3 and 6; 9 runs in a row have every size in every format. With --judge-only what is there is
+judged.
 """
 
 from __future__ import annotations
@@ -113,13 +113,16 @@ def table(lines: list[Mapping[str, object]]) -> str:
             else "-"
         )
         before = f"{int(part['before'].sum())} of {len(part)}" if fault.slow else ""
-        out.append(
-            f"| {fault.name} | {fault.kind} | {int(part['found'].sum())} of {len(part)} | {culprit} | {delay} | {before} |"
-        )
+        found = f"{int(part['found'].sum())} of {len(part)}"
+        out.append(f"| {fault.name} | {fault.kind} | {found} | {culprit} | {delay} | {before} |")
     slow = faults[faults["before"].notna()]
     if len(slow):
-        out.append(f"\nslow: before the loss in {int(slow['before'].sum())} of {len(slow)}; by doubling: " + "; ".join(
-            f"{d}: found {int(p['found'].sum())} of {len(p)}, before {int(p['before'].sum())}" for d, p in slow.groupby("doubling")))  # fmt: skip
+        out.append(f"\nslow: before the loss in {int(slow['before'].sum())} of {len(slow)}")
+        for doubling, part in slow.groupby("doubling"):
+            told, early = int(part["found"].sum()), int(part["before"].sum())
+            out.append(
+                f"doubling in {doubling} checkpoints: told {told} of {len(part)}, before the loss {early}"
+            )
     healthy = pd.DataFrame([one for one in lines if "found" not in one])
     out += ["\n| healthy runs | runs | with an alarm | tests |", "| --- | --- | --- | --- |"]
     for oddity in ODDITIES:

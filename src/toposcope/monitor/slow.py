@@ -27,8 +27,8 @@ GROWTHS: dict[Hashable, float] = {
     "vector": 1.2,
     "scalar": 0.6,
 }
-"""How far a logarithm may move beyond what the step's logarithm did: above the most that healthy runs 0, 3 and 6
-of `benchmarks.planted` did, SGD apart; what it lets through stands in docs/watch.md."""
+"""How far a logarithm may move beyond what the step's logarithm did: above the most that healthy runs 0, 3
+and 6 of `benchmarks.planted` did, SGD apart; what it lets through stands in docs/watch.md."""
 
 WHOLE, SINGLE = (0.95, 0.75), (1.4, 1.2)
 """How far updates over the learning rate may leave their level up and down, of the model and of a matrix."""

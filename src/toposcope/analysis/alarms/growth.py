@@ -95,8 +95,8 @@ class Level(Generic[K]):
     """Tells series that should keep their level and leave it, up or down, at once or slowly.
 
     The reference is the median of all earlier values but the first two and the newest three, thinned to 128;
-    the median of the newest three is held against it. What grows slowly does not move a median until it has been
-    growing for half of the run.
+    the median of the newest three is held against it. What grows slowly does not move a median until it has
+    been growing for half of the run.
     """
 
     up: float
