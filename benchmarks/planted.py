@@ -2,9 +2,9 @@
 
     python -m benchmarks.planted FOLDER --first 99 --runs 9
 
-Trains what FOLDER lacks (about an hour of one core for nine runs), measures it once, judges it, and prints the
-table of docs/watch.md. The levels of the alarms were set on runs 0 to 8; 9 runs in a row have every size in every
-format. With --judge-only what is there is judged.
+Trains what FOLDER lacks, measures it once, judges it, and prints the tables of docs/watch.md. The levels were
+set on runs 0, 3 and 6; 9 runs in a row have every size in every format. With --judge-only what is there is
+judged.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def alarms(rows: pd.DataFrame, log: pd.DataFrame) -> list[dict[str, object]]:
 
 
 def shown_at(plan: Plan, runs: Path, fault: Fault) -> int | None:
-    """Return the update from which on the loss shows a fault, None where it never does while it is followed."""
+    """Return the update from which on the loss shows a fault, None where it does not while it is followed."""
     home = runs / str(plan.number) / "faults"
     logs = [Trained.read(home / f"{name}.npz").log for name in (f"base {kind_of(fault)}", fault.name)]
     healthy, hit = ({row["step"]: row["loss"] for row in log} for log in logs)
@@ -95,7 +95,8 @@ def _right(named: list[str], hits: tuple[str, ...]) -> bool:
 def table(lines: list[Mapping[str, object]]) -> str:
     """Return the tables of faults and of healthy runs, as Markdown."""
     faults = pd.DataFrame([one for one in lines if "found" in one])
-    out = ["| fault | kind | found | right culprit first | updates to the alarm, median (worst) | before the loss shows it |",
+    head = "| fault | kind | found | right culprit first | updates to the alarm, median (worst) |"
+    out = [head + " before the loss shows it |",
            "| --- | --- | --- | --- | --- | --- |"]  # fmt: skip
     for fault in FAULTS:
         part = faults[faults["what"] == fault.name] if len(faults) else faults
@@ -112,13 +113,16 @@ def table(lines: list[Mapping[str, object]]) -> str:
             else "-"
         )
         before = f"{int(part['before'].sum())} of {len(part)}" if fault.slow else ""
-        out.append(
-            f"| {fault.name} | {fault.kind} | {int(part['found'].sum())} of {len(part)} | {culprit} | {delay} | {before} |"
-        )
+        found = f"{int(part['found'].sum())} of {len(part)}"
+        out.append(f"| {fault.name} | {fault.kind} | {found} | {culprit} | {delay} | {before} |")
     slow = faults[faults["before"].notna()]
     if len(slow):
-        out.append(f"\nslow: before the loss in {int(slow['before'].sum())} of {len(slow)}; by doubling: " + "; ".join(
-            f"{d}: found {int(p['found'].sum())} of {len(p)}, before {int(p['before'].sum())}" for d, p in slow.groupby("doubling")))  # fmt: skip
+        out.append(f"\nslow: before the loss in {int(slow['before'].sum())} of {len(slow)}")
+        for doubling, part in slow.groupby("doubling"):
+            told, early = int(part["found"].sum()), int(part["before"].sum())
+            out.append(
+                f"doubling in {doubling} checkpoints: told {told} of {len(part)}, before the loss {early}"
+            )
     healthy = pd.DataFrame([one for one in lines if "found" not in one])
     out += ["\n| healthy runs | runs | with an alarm | tests |", "| --- | --- | --- | --- |"]
     for oddity in ODDITIES:

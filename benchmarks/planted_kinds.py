@@ -1,8 +1,8 @@
 """Faults by kind and healthy oddities: what each does to a training or to a file, and which tensor it hits.
 
 A kind is a tempo (sudden, slow), a direction (rise, fall, stall, break), what is hit (matrix, vector, scalar,
-tensor), how much of the model (one, layer, all) and where (memory: the training goes on from it; disk: the file
-alone). What grows slowly doubles every 2, 4 or 8 checkpoints, by the run's number.
+tensor), how much of the model (one, layer, all) and where (memory: the training goes on from it; disk: the
+file alone). What grows slowly doubles every 2, 4 or 8 checkpoints, by the run's number.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ class Fault:
     """One kind of fault; of its functions those that it needs are given.
 
     `edit(plan, weights, t)` changes live weights after the t-th update since the fault began (0: before any),
-    `factor(plan, name, t)` multiplies the update of a tensor, `batch(plan, tokens, t)` changes a batch, `file(plan,
-    state, context)` changes what is written, where `context` has another run's weights and the averaged ones.
+    `factor(plan, name, t)` multiplies the update of a tensor, `batch(plan, tokens, t)` changes a batch,
+    `file(plan, state, context)` what is written; `context` has another run's weights and averaged ones.
     `hits(plan)` names the tensors, none where it hits all.
     """
 
@@ -198,32 +198,70 @@ FAULTS: tuple[Fault, ...] = (
     Fault("bad batch", "sudden break, all, memory", batch=_nowhere),
     Fault("learning rate x 10", "sudden rise, all, memory", factor=lambda plan, name, t: 10.0),
     Fault("dead rows", "sudden break, matrix, memory", _one(_FC), edit=_rows),
-    Fault("dead matrix", "sudden break, matrix, memory", _one("mlp.c_proj.weight"), edit=_set("mlp.c_proj.weight", 0.0)),
-    Fault("swapped rows of a tied embedding", "sudden break, rows, memory", _one("transformer.wte.weight"),
-          edit=_exchange, tied=True),
+    Fault(
+        "dead matrix",
+        "sudden break, matrix, memory",
+        _one("mlp.c_proj.weight"),
+        edit=_set("mlp.c_proj.weight", 0.0),
+    ),
+    Fault(
+        "swapped rows of a tied embedding",
+        "sudden break, rows, memory",
+        _one("transformer.wte.weight"),
+        edit=_exchange,
+        tied=True,
+    ),
     Fault("one head x 1.5", "sudden rise, head, memory", _one("attn.c_attn.weight"), edit=_head),
     Fault("norm of zeros", "sudden fall, vector, memory", _one(_NORM), edit=_set(_NORM, 0.0)),
     Fault("norm x 4", "sudden rise, vector, memory", _one("ln_2.weight"), edit=_times("ln_2.weight", 4.0)),
     Fault("scalar x 3", "sudden rise, scalar, memory", _one("logit_scale"), edit=_times("logit_scale", 3.0)),
-    Fault("one layer stands still", "sudden stall, layer, memory", _layer,
-          factor=lambda plan, name, t: 0.0 if _of_layer(plan, name) else 1.0),
+    Fault(
+        "one layer stands still",
+        "sudden stall, layer, memory",
+        _layer,
+        factor=lambda plan, name, t: 0.0 if _of_layer(plan, name) else 1.0,
+    ),
     Fault("updates x 1/30", "sudden fall, all, memory", factor=lambda plan, name, t: 1 / 30),
     Fault("corrupted shard", "sudden break, matrix, disk", _one(_FC), file=_noise(_FC), once=True),
     Fault("permuted rows", "sudden break, matrix, disk", _one(_FC), file=_shuffled, once=True),
     Fault("NaN in a norm", "sudden break, vector, disk", _one(_NORM), file=_spoil(_NORM, np.nan), once=True),
     Fault("infinite bias", "sudden break, vector, disk", _one(_BIAS), file=_spoil(_BIAS, np.inf), once=True),
-    Fault("NaN scalar", "sudden break, scalar, disk", _one("logit_scale"), file=_spoil("logit_scale", np.nan), once=True),
+    Fault(
+        "NaN scalar",
+        "sudden break, scalar, disk",
+        _one("logit_scale"),
+        file=_spoil("logit_scale", np.nan),
+        once=True,
+    ),
     Fault("norm of zeros in a file", "sudden fall, vector, disk", _one(_NORM), file=_zero_vector, once=True),
     Fault("norm is gone", "tensor goes, vector, disk", _one("ln_2.weight"), file=_without),
     Fault("matrix is gone", "tensor goes, matrix, disk", _one(_FC), file=_without_matrix),
     Fault("another tensor came", "tensor comes, matrix, disk", _one("mlp.extra.weight"), file=_with),
-    Fault("weights of another run", "sudden break, all, disk", file=lambda plan, state, context: dict(context["other"]), once=True),
-    Fault("averaged in place of the weights", "sudden break, all, disk",
-          file=lambda plan, state, context: dict(context["average"]), once=True),
+    Fault(
+        "weights of another run",
+        "sudden break, all, disk",
+        file=lambda plan, state, context: dict(context["other"]),
+        once=True,
+    ),
+    Fault(
+        "averaged in place of the weights",
+        "sudden break, all, disk",
+        file=lambda plan, state, context: dict(context["average"]),
+        once=True,
+    ),
     Fault("dead rows, averaged weights", "sudden break, matrix, memory", _one(_FC), edit=_rows, average=True),
-    Fault("QK of a layer grows", "slow rise, heads, memory", _one("attn.c_attn.weight"), edit=_product(0, ("q", "k"))),
-    Fault("OV of a layer grows", "slow rise, heads, memory", lambda plan: (_at(plan, "attn.c_attn.weight"), _at(plan, "attn.c_proj.weight")),
-          edit=_product(1, ("v", "o"))),
+    Fault(
+        "QK of a layer grows",
+        "slow rise, heads, memory",
+        _one("attn.c_attn.weight"),
+        edit=_product(0, ("q", "k")),
+    ),
+    Fault(
+        "OV of a layer grows",
+        "slow rise, heads, memory",
+        lambda plan: (_at(plan, "attn.c_attn.weight"), _at(plan, "attn.c_proj.weight")),
+        edit=_product(1, ("v", "o")),
+    ),
     Fault("an embedding row grows", "slow rise, row, memory", _one("transformer.wte.weight"), edit=_row),
     Fault("a matrix grows", "slow rise, matrix, memory", _one(_FC), edit=_slow(_FC)),
     Fault("a matrix fades", "slow fall, matrix, memory", _one(_FC), edit=_slow(_FC, halves=True)),
@@ -231,19 +269,52 @@ FAULTS: tuple[Fault, ...] = (
     Fault("a norm fades", "slow fall, vector, memory", _one(_NORM), edit=_slow(_NORM, halves=True)),
     Fault("the scalar grows", "slow rise, scalar, memory", _one("logit_scale"), edit=_slow("logit_scale")),
     Fault("updates grow", "slow rise, all, memory", factor=lambda plan, name, t: _grow(plan) ** t),
-    Fault("updates fade", "slow stall, all, memory", factor=lambda plan, name, t: _grow(plan, halves=True) ** t),
-    Fault("a layer's updates grow", "slow rise, layer, memory", _layer,
-          factor=lambda plan, name, t: _grow(plan) ** t if _of_layer(plan, name) else 1.0),
-    Fault("a layer's updates fade", "slow stall, layer, memory", _layer,
-          factor=lambda plan, name, t: _grow(plan, halves=True) ** t if _of_layer(plan, name) else 1.0),
+    Fault(
+        "updates fade", "slow stall, all, memory", factor=lambda plan, name, t: _grow(plan, halves=True) ** t
+    ),
+    Fault(
+        "a layer's updates grow",
+        "slow rise, layer, memory",
+        _layer,
+        factor=lambda plan, name, t: _grow(plan) ** t if _of_layer(plan, name) else 1.0,
+    ),
+    Fault(
+        "a layer's updates fade",
+        "slow stall, layer, memory",
+        _layer,
+        factor=lambda plan, name, t: _grow(plan, halves=True) ** t if _of_layer(plan, name) else 1.0,
+    ),
     Fault("tokens turn to noise", "slow break, all, memory", batch=_worse),
-    Fault("adapter of another run", "sudden break, adapter, disk", adapter=True,
-          file=lambda plan, state, context: dict(context["other"]), once=True),
-    Fault("averaged adapter in place", "sudden break, adapter, disk", adapter=True,
-          file=lambda plan, state, context: dict(context["average"]), once=True),
-    Fault("NaN in an adapter", "sudden break, adapter, disk", _one("mlp.c_fc"), file=_spoil(_LORA, np.nan), adapter=True, once=True),
-    Fault("an adapter's matrix grows", "slow rise, adapter, memory", _one("mlp.c_fc"), edit=_slow(_LORA), adapter=True),
-)  # fmt: skip
+    Fault(
+        "adapter of another run",
+        "sudden break, adapter, disk",
+        adapter=True,
+        file=lambda plan, state, context: dict(context["other"]),
+        once=True,
+    ),
+    Fault(
+        "averaged adapter in place",
+        "sudden break, adapter, disk",
+        adapter=True,
+        file=lambda plan, state, context: dict(context["average"]),
+        once=True,
+    ),
+    Fault(
+        "NaN in an adapter",
+        "sudden break, adapter, disk",
+        _one("mlp.c_fc"),
+        file=_spoil(_LORA, np.nan),
+        adapter=True,
+        once=True,
+    ),
+    Fault(
+        "an adapter's matrix grows",
+        "slow rise, adapter, memory",
+        _one("mlp.c_fc"),
+        edit=_slow(_LORA),
+        adapter=True,
+    ),
+)
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""Measure the trainings of `planted_train` as a watch does, and keep the rows: once for any number of judgements."""
+"""Measure the trainings of `planted_train` as a watch does, once, and keep the rows."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from toposcope.probes.snapshot import RunReader
 from toposcope.probes.weights.options import WeightOptions
 from toposcope.probes.weights.updates import Updates
 from toposcope.sources.memory import in_memory
-from toposcope.types import Status
+from toposcope.types import Scope, Status
 
 
 def _as_watched(state: State, settings: Mapping[str, Any]) -> State:
@@ -40,7 +40,7 @@ def _as_watched(state: State, settings: Mapping[str, Any]) -> State:
 
 
 def features(states: Mapping[int, State], settings: Mapping[str, Any]) -> pd.DataFrame:
-    """Return the rows of the update probe at every checkpoint but the first of them, which is the one before."""
+    """Return the rows of the update probe at every checkpoint."""
     width, layers, heads = SIZES[settings["size"]]
     config: dict[str, object] = {"n_head": heads, "n_embd": width, "n_layer": layers}
     if settings["rank"]:
@@ -58,25 +58,27 @@ def features(states: Mapping[int, State], settings: Mapping[str, Any]) -> pd.Dat
             snapshot = reader[index]
             rows += probe.measure(snapshot).rows
             rows += [
-                dataclasses.replace(rows[0], step=snapshot.checkpoint.step, feature="failed", value=np.nan, name=one.name,
-                                    status=Status.FAILED, scope="matrix", role=one.role)
+                dataclasses.replace(
+                    rows[0], step=snapshot.checkpoint.step, feature="failed", value=np.nan, name=one.name,
+                    status=Status.FAILED, scope=Scope.MATRIX, role=one.role,
+                )
                 for one in snapshot.spoilt
             ]  # fmt: skip
             reader.leave_behind(index)
     table = pd.DataFrame([{f.name: getattr(row, f.name) for f in dataclasses.fields(row)} for row in rows])
     return table.astype(
-        {name: object for name in ("name", "feature", "scope", "status", "role", "probe", "filtration")}
+        dict.fromkeys(("name", "feature", "scope", "status", "role", "probe", "filtration"), object)
     )
 
 
 def measured(
     plan: Plan, runs: Path, rows: Path, what: Fault | str
 ) -> tuple[pd.DataFrame, pd.DataFrame] | None:
-    """Return the rows and the log of a healthy run, by its oddity's name, or of one with a fault; None without it."""
+    """Return rows and log of a healthy run, by its oddity's name, or of one with a fault; None without it."""
     if isinstance(what, str):
         oddity = next(one for one in ODDITIES if one.name == what)
-        return _kept(rows / str(plan.number) / f"{what}.pkl", runs / str(plan.number) / "healthy" / f"{what}.npz",
-                     settings_of(plan, over=oddity.settings))  # fmt: skip
+        place, source = rows / str(plan.number) / f"{what}.pkl", runs / str(plan.number) / "healthy"
+        return _kept(place, source / f"{what}.npz", settings_of(plan, over=oddity.settings))
     home, settings = runs / str(plan.number) / "faults", settings_of(plan, what)
     base = f"base {kind_of(what)}"
     before = _kept(rows / str(plan.number) / f"{base}.pkl", home / f"{base}.npz", settings)

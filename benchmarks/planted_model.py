@@ -1,4 +1,4 @@
-"""Very small GPTs that train in seconds, with what a planted fault needs: a scalar, adapters, averages, three formats.
+"""Very small GPTs with what a planted fault needs: a scalar, adapters, averages, three formats.
 
 The names of tensors are nanoGPT's; `write` puts a checkpoint on the disk as nanoGPT, transformers' GPT-2, or
 Llama's names in shards would.
@@ -127,7 +127,8 @@ class Stack:
 
 
 _LLAMA = {
-    "transformer.wte.weight": "model.embed_tokens.weight", "transformer.wpe.weight": "model.embed_positions.weight",
+    "transformer.wte.weight": "model.embed_tokens.weight",
+    "transformer.wpe.weight": "model.embed_positions.weight",
     "transformer.ln_f": "model.norm", "ln_1": "input_layernorm", "ln_2": "post_attention_layernorm",
     "attn.c_proj": "self_attn.o_proj", "mlp.c_fc": "mlp.up_proj", "mlp.c_proj": "mlp.down_proj",
     "transformer.h.": "model.layers.",

@@ -1,4 +1,4 @@
-"""Train the runs into which faults are planted: each decided by its number, each kept as arrays of its checkpoints."""
+"""Train the runs into which faults are planted: each decided by its number and kept as arrays."""
 
 from __future__ import annotations
 
@@ -285,7 +285,8 @@ class Batch:
             self.made[i].states[step] = state
         if spec.keep and step == spec.plan.checkpoint:
             one, two, average = (self._state(part, i) for part in (self.one, self.two, self.average))
-            self.made[i].at = {"weights": self._state(self.flat, i), "one": one, "two": two, "average": average,
+            weights = self._state(self.flat, i)
+            self.made[i].at = {"weights": weights, "one": one, "two": two, "average": average,
                                "step": step, "updates": self.counts[i]}  # fmt: skip
         if spec.settings.get("resumed") and step == 200:
             self.counts[i] = 0.0
@@ -384,7 +385,7 @@ def _train(specs: Iterable[Spec]) -> dict[Path, Trained]:
 
 
 def make(plans: Sequence[Plan], root: Path, *, faults: bool) -> None:
-    """Train the runs of some plans with every oddity, and with every fault: PLAN/healthy/ and PLAN/faults/."""
+    """Train some plans with every oddity into PLAN/healthy/, and with every fault into PLAN/faults/."""
     homes = {plan: root / str(plan.number) for plan in plans}
     whole = _train(
         Spec(plan, settings_of(plan, over={"bias": True}), homes[plan] / "trained.npz") for plan in plans

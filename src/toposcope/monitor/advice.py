@@ -6,12 +6,12 @@ from collections.abc import Mapping
 
 _NEXT: Mapping[str, str] = {
     "loss spike": "look at the batch of this step, and go back{back} if the loss does not return",
-    "loss drift": "check the data and the learning rate of the last stretch, and go back{back} or lower the rate",
+    "loss drift": "check the latest data and the learning rate, and go back{back} or lower the rate",
     "loss not finite": "stop, and go on{back} with a lower rate or clipped gradients",
     "gradient spike": "look at the batch of this step; clip gradients if spikes come again",
     "update norm": "check the learning rate, the clipping and the batch since the last checkpoint",
     "update level": "check what scales the updates: schedule, clipping, loss scale, frozen parameters",
-    "growth": "check weight decay and the learning rate of this tensor; clip or normalise it, or go back{back}",
+    "growth": "check what moves this tensor (rate, weight decay, clipping), or go back{back}",
     "matrix or head": "compare this checkpoint with the one before: toposcope compare",
     "content": "read the file again, and go back{back} if it says the same",
     "not finite": "stop, and go on{back}: what comes after it is lost",

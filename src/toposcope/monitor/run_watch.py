@@ -48,7 +48,7 @@ _REST, _DRIFT_REST = 20, 8
 """Looks for which a test that has alarmed rests; those of the drift are blocks of losses."""
 
 NOISE = 0.05
-"""Where the largest move of all has a larger p-value, corrected for their number, none stands above its noise."""
+"""Where the largest move has a larger p-value, corrected for their number, none stands above its noise."""
 
 NAMED = 2.0
 """Moves below so many of their own standard deviations are no culprits beside another."""

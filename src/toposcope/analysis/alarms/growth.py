@@ -30,7 +30,7 @@ K = TypeVar("K", bound=Hashable)
 
 @dataclass(frozen=True, slots=True)
 class Change(Generic[K]):
-    """One series that left its reference: its logarithm before and now, and how far in shares of its limit."""
+    """A series that left its reference: its logarithm before and now, and how far in shares of its limit."""
 
     key: K
     before: float
@@ -43,7 +43,7 @@ class Change(Generic[K]):
 class Growth(Generic[K]):
     """Tells series of norms that grow or fade faster than training makes them.
 
-    Weights that are trained grow as a power of the step, so that log x moves by a few times log(s / s') between
+    Weights that are trained grow as a power of the step, so that log x moves by some log(s / s') between
     steps s' and s. A series is told when, over the last 4, 8 or 16 checkpoints,
 
         |x(s) - x(s')| - log(s / s') > limit of its kind.
@@ -60,7 +60,7 @@ class Growth(Generic[K]):
     _origin: dict[K, int] = field(default_factory=dict)
 
     def update(self, step: int, values: Mapping[K, tuple[Hashable, float]]) -> list[Change[K]]:
-        """Take a checkpoint's logarithms, each with its kind; return what left its limit, the farthest first."""
+        """Take a checkpoint's logarithms, each with its kind; return what left its limit, farthest first."""
         found = []
         for key, (kind, value) in values.items():
             if not math.isfinite(value) or kind not in self.limits:
@@ -94,9 +94,9 @@ class Growth(Generic[K]):
 class Level(Generic[K]):
     """Tells series that should keep their level and leave it, up or down, at once or slowly.
 
-    The reference is the median of all earlier values but the first two and the newest three, thinned to 128; the
-    median of the newest three is held against it. What grows slowly does not move a median until it has been
-    growing for half of the run.
+    The reference is the median of all earlier values but the first two and the newest three, thinned to 128;
+    the median of the newest three is held against it. What grows slowly does not move a median until it has
+    been growing for half of the run.
     """
 
     up: float

@@ -75,7 +75,17 @@ def curves(
                 {"id": trace.id, "run": run, "kind": kind, "group": groups[run][0], "label": groups[run][1]}
                 | points_of(trace, chosen, banded=kind == "null" or _spread(trace))
             )
-        return {"key": key, "version": live.version, **_titled(live, measure), "traces": traces}
+        found = {"key": key, "version": live.version, **_titled(live, measure), "traces": traces}
+        return found | {"alarms": _alarms(live, start, end)}
+
+
+def _alarms(live: Live, start: float, end: float) -> list[dict[str, Any]]:
+    """Return where alarms stand on curves: run, step and test, each test of a run at its first step."""
+    first: dict[tuple[str, str], int] = {}
+    for one in live.alarms():
+        if one.step is not None and start <= one.step <= end:
+            first[one.run, one.test] = min(one.step, first.get((one.run, one.test), one.step))
+    return [{"run": run, "test": test, "step": step} for (run, test), step in sorted(first.items())]
 
 
 def heat(live: Live, run: str, key: str) -> dict[str, Any] | None:

@@ -189,6 +189,12 @@ export class Chart {
       if (cone.curve_low.length) band(cone.step, cone.curve_low, cone.curve_high, group.get(cone.run) ?? 0);
       lines.append(svg("path", { class: `line cone null g${(group.get(cone.run) ?? 0) % 8}`, d: path(cone.step, cone.loss) }));
     }
+    const hidden = new Set(this.options.hidden());
+    for (const alarm of (this.data.alarms ?? []).filter((one) => !hidden.has(one.run) && one.step >= s.x0 && one.step <= s.x1)) {
+      const mark = svg("line", { class: "alarm", x1: s.px(alarm.step), x2: s.px(alarm.step), y1: s.top, y2: s.bottom });
+      mark.append(svg("title", {}, `alarm: ${alarm.run}, step ${alarm.step.toLocaleString("en")}: ${alarm.test}`));
+      lines.append(mark);
+    }
     this.overlay = svg("g");
     this.drawing.setAttribute("viewBox", `0 0 ${this.width} ${this.height}`);
     this.drawing.setAttribute("aria-label", `${this.data.title}: ${s.shown.length} curves, steps ${short(s.x0)} to ${short(s.x1)}, values ${short(s.y0)} to ${short(s.y1)}`);

@@ -100,6 +100,7 @@ class Page {
   }
 
   async parts(names) {
+    if (names.includes("alarms") && this.loss.chart) this.loss.load();
     for (const name of names) {
       const answer = await fetch(`/fragment/${name}`, { credentials: "same-origin" });
       const place = document.querySelector(`[data-part="${name}"]`);
