@@ -40,6 +40,8 @@ def answers(tmp_path_factory) -> dict[str, object]:
     step = np.arange(0, 3000, 100)
     frame = pd.DataFrame({"step": step, "loss": 5 * (step + 100.0) ** -0.3, "mine": np.log(step + 50.0)})
     frame["parameters"] = 1000
+    log = folder / "train.log"
+    log.write_text("".join(f"step:{s}/60 train_loss:{9 - s / 10}\n" for s in range(40)), encoding="utf-8")
     analysis = ts.analyze(frame)
     forecast = ts.forecast(frame, horizon=6000)
     models = pd.DataFrame({"parameters": [1e3, 1e4, 1e5, 1e6], "loss": [8.0, 4.1, 2.0, 0.99]})
@@ -49,6 +51,8 @@ def answers(tmp_path_factory) -> dict[str, object]:
         "audit": ts.audit(series, cheap=True),
         "compare": ts.compare(saved[0], saved[-1]),
         "measure": ts.measure(series, folder / "store", features=["baselines"]),
+        "open_store": ts.open_store(folder / "store"),
+        "read_log": ts.read_log(log),
         "analyze": analysis,
         "report": ts.report(analysis, folder / "report"),
         "forecast": forecast,

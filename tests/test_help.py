@@ -14,7 +14,8 @@ import toposcope as ts
 
 NAMES = sorted(name for name in ts.__all__ if not name.startswith("_"))
 CLASSES = [name for name in NAMES if inspect.isclass(getattr(ts, name))]
-FUNCTIONS = [name for name in NAMES if name not in CLASSES]
+MODULES = [name for name in NAMES if inspect.ismodule(getattr(ts, name)) and not callable(getattr(ts, name))]
+FUNCTIONS = [name for name in NAMES if name not in (*CLASSES, *MODULES)]
 OF_ARRAYS = ["neural_persistence", "rips", "weight_diagram"]
 
 

@@ -2,10 +2,12 @@
 
 Names are loaded on first use, so `import toposcope` costs next to nothing.
 
+    log = toposcope.read_log("train.log")                step and loss, whatever trainer wrote it
     series = toposcope.open_series("runs/")              checkpoints in any format, as a stream
     store = toposcope.measure(series, "store")           their weights, measured; resumable
     analysis = toposcope.analyze("store")                what that tells beyond the loss: print it
     toposcope.report(analysis, "report")                 the same as a page
+    toposcope.topology                                   distances, curves and images of diagrams
 """
 
 from __future__ import annotations
@@ -14,13 +16,15 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from toposcope import topology as topology
     from toposcope.analysis.analysis import Analysis
     from toposcope.api import analyze, audit, compare, fit_scaling_law, forecast, measure, report
     from toposcope.errors import InputError
     from toposcope.monitor.inside import Monitor
     from toposcope.probes.base import Probe
     from toposcope.sources import Series, open_series
-    from toposcope.store import Store
+    from toposcope.sources.logs import RunLog, read_log
+    from toposcope.store import Store, open_store
     from toposcope.topology import neural_persistence, rips, weight_diagram
     from toposcope.train.api import train
     from toposcope.types import Checkpoint, Diagram, Feature, Kind, Matrix, Row, Run, Scope, Status
@@ -39,6 +43,7 @@ __all__ = [
     "Probe",
     "Row",
     "Run",
+    "RunLog",
     "Scope",
     "Series",
     "Status",
@@ -52,8 +57,11 @@ __all__ = [
     "measure",
     "neural_persistence",
     "open_series",
+    "open_store",
+    "read_log",
     "report",
     "rips",
+    "topology",
     "train",
     "weight_diagram",
 ]
@@ -70,6 +78,7 @@ _HOME = {
     "Probe": "probes.base",
     "Row": "types",
     "Run": "types",
+    "RunLog": "sources.logs",
     "Scope": "types",
     "Series": "sources",
     "Status": "types",
@@ -82,19 +91,23 @@ _HOME = {
     "measure": "api",
     "neural_persistence": "topology",
     "open_series": "sources",
+    "open_store": "store",
+    "read_log": "sources.logs",
     "report": "api",
     "rips": "topology",
     "train": "train.api",
     "weight_diagram": "topology",
 }
+_PACKAGES = ("topology",)
+"""Packages whose functions are public: distances, curves, images and summaries of diagrams."""
 _CALLED = ("report", "train")
 """Packages that are called as the function of their name (`toposcope.callables`)."""
 
 
 def __getattr__(name: str) -> Any:
-    if name not in _HOME:
+    if name not in _HOME and name not in _PACKAGES:
         raise AttributeError(f"module 'toposcope' has no attribute {name!r}")
-    if name in _CALLED:
+    if name in _CALLED or name in _PACKAGES:
         return importlib.import_module(f"toposcope.{name}")
     value = getattr(importlib.import_module(f"toposcope.{_HOME[name]}"), name)
     globals()[name] = value

@@ -20,6 +20,17 @@ class CallablePackage(ModuleType):
         home, _, name = self.__dict__["_calls"].rpartition(".")
         return getattr(importlib.import_module(home), name)
 
+    def __dir__(self) -> list[str]:
+        """Return the package's names and the function's, so that `help` shows its signature."""
+        return sorted({*super().__dir__(), self.__dict__["_calls"].rpartition(".")[2]})
+
+    def __getattr__(self, name: str) -> Any:
+        """Return the function under its name."""
+        calls = self.__dict__.get("_calls", "")
+        if not name.startswith("_") and name == calls.rpartition(".")[2]:
+            return self._function()
+        raise AttributeError(f"module {self.__name__!r} has no attribute {name!r}")
+
     def __call__(self, *arguments: Any, **options: Any) -> Any:
         """Call the function."""
         return self._function()(*arguments, **options)

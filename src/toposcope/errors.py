@@ -33,7 +33,17 @@ def did_you_mean(word: str, known: Iterable[str]) -> str:
     return f"; did you mean {near[0]!r}?" if near else ""
 
 
-_FLAG = re.compile(r"(\b(?:toposcope [a-z]|ray start|pip install)[^;`]*)|--([a-z][a-z-]*)")
+_SHELL = r"\b(?:ray start|pip install)[^;`]*"
+_COMMAND = r"(?:`|\b)toposcope [a-z]+(?: (?!(?:or|and)\b)(?:--?[a-z][\w-]*|[^\s;`,()]+))*`?"
+_FLAG = re.compile(rf"(?P<shell>{_SHELL})|(?P<command>{_COMMAND})|--(?P<flag>[a-z][a-z-]*)")
+_CALLS = {
+    "weights": ("measure", ""),
+    "embeddings": ("measure", "features='representations'"),
+    "landscape": ("measure", "features='landscape'"),
+    "merge": ("store.merge.merge", ""),
+    **{name: (name, "") for name in ("analyze", "audit", "compare", "forecast", "report", "train")},
+}
+"""Commands, and the call that does the same: the function, and an argument that it needs besides."""
 _NAMES = {"range": "reach"}
 """Options that Python calls otherwise."""
 _typed: ContextVar[bool] = ContextVar("typed", default=False)
@@ -52,11 +62,13 @@ def typed_options() -> Iterator[None]:
 class InputError(ValueError):
     """The input or the call is wrong; nothing was done.
 
-    A message is written with options as they are typed, `--step-pattern`. From Python it names the argument;
-    what is a whole command stays one.
+    A message is written as the command line speaks: options as they are typed, `--step-pattern`, and whole
+    commands. To who calls from Python it names the argument, and the call that does what the command does.
 
     >>> str(InputError("--step-pattern 'x': has no group; see: toposcope weights --help"))
-    "step_pattern 'x': has no group; see: toposcope weights --help"
+    "step_pattern 'x': has no group; see: help(toposcope.measure)"
+    >>> str(InputError("runs is no store; make one with: toposcope weights SERIES --out runs"))
+    "runs is no store; make one with: toposcope.measure(SERIES, 'runs')"
     >>> with typed_options():
     ...     str(InputError("--step-pattern 'x': has no group"))
     "--step-pattern 'x': has no group"
@@ -65,12 +77,54 @@ class InputError(ValueError):
     def __str__(self) -> str:
         """Return the message, its options named as the caller gives them."""
         text = super().__str__()
-        return text if _typed.get() else _FLAG.sub(_argument, text)
+        return spoken(text)
 
 
-def _argument(found: re.Match[str]) -> str:
-    name = found[2]
-    return found[1] if name is None else _NAMES.get(name, name.replace("-", "_"))
+def spoken(text: str) -> str:
+    """Return a text that is written as the command line speaks as its reader speaks: typed, or in Python.
+
+    >>> spoken("the end is unknown: give --horizon STEP or --schedule")
+    'the end is unknown: give horizon STEP or schedule'
+    """
+    return text if _typed.get() else _FLAG.sub(_in_python, text)
+
+
+def _in_python(found: re.Match[str]) -> str:
+    if found["shell"]:
+        return found["shell"]
+    if found["command"]:
+        return _call(found["command"].strip("`").split()[1:]) or found["command"]
+    return _argument(found["flag"])
+
+
+def _argument(flag: str) -> str:
+    return _NAMES.get(flag, flag.replace("-", "_"))
+
+
+def _call(words: list[str]) -> str:
+    """Return the call that does what a command does; empty where there is none."""
+    function, more = _CALLS.get(words[0], ("", ""))
+    if not function:
+        return "" if not any(word.startswith("--") for word in words) else f"the command toposcope {words[0]}"
+    if "--help" in words:
+        return f"help(toposcope.{function})"
+    given: list[str] = []
+    options: list[str] = [more] * bool(more)
+    name = ""
+    for word in words[1:]:
+        if word.startswith("--"):
+            options += [f"{_argument(name)}=True"] * bool(name)
+            name = word[2:]
+        elif name == "out" or not name:
+            given.append(word if word.isupper() or word == "..." else repr(word))
+            name = ""
+        else:
+            options.append(f"{_argument(name)}={word if word.isupper() else repr(word)}")
+            name = ""
+    given += ["STORE"] * (name == "out")
+    if function == "store.merge.merge" and len(given) > 1:
+        given = [f"[{', '.join(given[:-1])}]", given[-1]]
+    return f"toposcope.{function}({', '.join([*given, *options])})"
 
 
 class SourceError(InputError):

@@ -351,6 +351,14 @@ class Diagram:
         """The shape of `pairs`, (n, 2)."""
         return len(self), 2
 
+    def astype(self, dtype: np.typing.DTypeLike, *, copy: bool = True) -> np.ndarray:
+        """Return `pairs` as another float type, as an array would: `persim.plot_diagrams` asks for it.
+
+        >>> Diagram(1, np.array([1.0]), np.array([2.0])).astype(np.float32).dtype
+        dtype('float32')
+        """
+        return self.pairs.astype(dtype, copy=copy)
+
     def triples(self) -> np.ndarray:
         """Return birth, death and dimension, shape (n, 3): a row of giotto-tda's arrays of diagrams.
 

@@ -33,9 +33,7 @@ def test_forty_public_logs_have_the_steps_losses_and_plans_that_were_read_from_t
                 wanted.dropna(subset=[old]).set_index("step")[old].to_dict()
                 == run.table.reindex(columns=["step", new]).dropna().set_index("step")[new].to_dict()
                 for old, new in (("train_loss", "loss"), ("val_loss", "heldout_loss"))
-                if wanted[old]
-                .notna()
-                .any()  # the curves lack the losses of one log that calls them otherwise
+                if wanted[old].notna().any()  # the curves lack one log's losses, which it calls otherwise
             ]
             if all(same) and run.planned_steps == planned:
                 found.append(file.name)

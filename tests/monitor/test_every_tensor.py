@@ -85,7 +85,7 @@ def test_once_tells_it_with_the_audit_and_ends_with_1(tmp_path, capsys):
     assert code == 1
     assert [alarm["culprits"][0]["name"] for alarm in said["alarms"]] == [GAIN]
     assert any("non-finite" in one for one in said["audit"])
-    assert any("--losses" in one for one in said["not_looked_at"])
+    assert any("--losses" in one for one in said["not_judged"])
 
 
 def test_a_healthy_run_is_quiet_and_says_what_was_looked_at(tmp_path, capsys):

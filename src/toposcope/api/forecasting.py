@@ -9,7 +9,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from toposcope.errors import InputError
+from toposcope.errors import InputError, spoken
 from toposcope.tabular import Tables, answered
 
 if TYPE_CHECKING:
@@ -139,7 +139,7 @@ class Forecasts:
     @property
     def problems(self) -> tuple[str, ...]:
         """What of the logs was left out or repaired, and how they were read."""
-        return (*(f"{fault.run}: {fault.reason}" for fault in self.faults), *self.notes)
+        return tuple(map(spoken, (*(f"{fault.run}: {fault.reason}" for fault in self.faults), *self.notes)))
 
     @property
     def symptoms(self) -> dict[str, list[Symptom]]:
@@ -158,7 +158,7 @@ class Forecasts:
         if n >= LEAST_SCORED:
             return ""
         runs = "1 finished run" if n == 1 else f"{n} finished runs"
-        return (
+        return spoken(
             f"{runs}: to score forecasts give at least {LEAST_SCORED}, or an unfinished run (--horizon STEP "
             "says where one that goes on will end)"
         )
@@ -280,7 +280,7 @@ class Forecasts:
         scored = "" if self.too_few else "; .summary says how well each is forecast from the others"
         if len(lines) == wrong:
             lines.append(f"no run to forecast: every run is finished{scored}")
-        return "\n".join(lines)
+        return spoken("\n".join(lines))
 
     def _repr_html_(self) -> str:
         return answered(repr(self), self.table)
@@ -310,7 +310,8 @@ def forecast(
     Parameters
     ----------
     sources
-        Stores, run folders or tables (columns step and loss; run and parameters where there are several).
+        Stores, run folders, logs as `read_log` reads them, or tables (columns step and loss; run and
+        parameters where there are several).
     siblings
         Finished runs to learn from beside those of `sources`.
     schedule

@@ -23,13 +23,13 @@ def analyze(
     scores: str | Path | pd.DataFrame | None = None,
     rename: Mapping[str, str] | None = None,
 ) -> Analysis:
-    """Analyse a store (or several), a table with one row per checkpoint, or a CSV or parquet file of one.
+    """Analyse a store (or several), a table with one row per checkpoint, or the log of a training.
 
     Parameters
     ----------
     source
         A `Store`, the path of one, a DataFrame with the columns step, features and losses (run, parameters
-        and seed where there are several runs), or the path of such a table.
+        and seed where there are several runs), or the path of a table or a log: see `read_log`.
     targets
         Columns to explain; the first one carries the findings. By default the held-out loss or the loss,
         and the log perplexity for representations.
@@ -38,7 +38,7 @@ def analyze(
     scores
         Further targets: a file that `read_targets` reads, or what it returns.
     rename
-        What columns of a table are: {"final_loss": "loss"}.
+        What columns of a table or a log are: {"final_loss": "loss"}.
 
     Returns
     -------
@@ -92,6 +92,7 @@ def report(
     title: str | None = None,
     target: str | None = None,
     scores: str | Path | pd.DataFrame | None = None,
+    rename: Mapping[str, str] | None = None,
 ) -> Report:
     """Write one self-contained page on what a store's topology says, and its figures and tables as files.
 
@@ -107,6 +108,8 @@ def report(
         What correlations are taken with; by default the held-out loss, the loss or the log perplexity.
     scores
         Further targets: a file, or what `read_targets` returns.
+    rename
+        What columns of a table or a log are: {"final_loss": "loss"}.
 
     Returns
     -------
@@ -135,6 +138,6 @@ def report(
 
     check_target(Path(out))
     if not isinstance(source, Analysis):
-        source = analyze(source, targets=() if target is None else target, scores=scores)
+        source = analyze(source, targets=() if target is None else target, scores=scores, rename=rename)
     page = write_studies(source.studies, out, title=TITLE if title is None else title)
     return Report(page, source)

@@ -236,7 +236,8 @@ def measure(
     Raises
     ------
     InputError
-        When nothing could be measured, a feature is unknown, or the store was made with other settings.
+        When nothing could be measured, a feature is unknown, the store was made with other settings, or an
+        argument means nothing for what is measured.
 
     Examples
     --------
@@ -256,6 +257,7 @@ def measure(
     >>> ts.measure("runs/", "half", features="all", execution=half)                    # doctest: +SKIP
     """
     from toposcope.api.landscapes import of_landscape
+    from toposcope.api.refusals import kind_of, refuse_meaningless
     from toposcope.api.representations import OURS, TextsAsked, of_kept, of_representations
     from toposcope.probes.representations.kept import KeptSeries
     from toposcope.store import Store
@@ -264,6 +266,12 @@ def measure(
     asked = features.split(",") if isinstance(features, str) else list(features)
     names = [one.strip() for one in asked if isinstance(one, str)]
     own = [one for one in asked if not isinstance(one, str)]
+    kind = kind_of(names, LANDSCAPE_PROBES, kept=isinstance(series, KeptSeries))
+    refuse_meaningless(kind, ",".join(names) or "your own", {
+        "texts": texts, "limit": limit, "tokenizer": tokenizer, "recipe": recipe, "steps": steps,
+        "device": None if device == "cpu" else device, "preset": None if preset == "default" else preset,
+    })  # fmt: skip
+    _refuse_doubled(options, preset, execution, jobs, diagrams, quiet=quiet)
     wanted = _asked(texts, tuple(names), limit, recipe, device, tokenizer)
     if isinstance(series, KeptSeries):
         found = of_kept(series, _settings(options, About.REPRESENTATIONS, preset), wanted)
@@ -284,6 +292,25 @@ def measure(
     execution = execution or Execution(jobs=jobs, keep_diagrams=kept, quiet=quiet)
     Measurement(found.series, [*found.probes, *own], found.recipe).carry_out(store, execution=execution)
     return Store.open(store)
+
+
+def _refuse_doubled(
+    options: object,
+    preset: str,
+    execution: Execution | None,
+    jobs: int,
+    diagrams: bool | None,
+    *,
+    quiet: bool,
+) -> None:
+    """Raise InputError for what is given twice: beside settings, or beside an `Execution`."""
+    from toposcope.api.refusals import refuse_both
+
+    if options is not None and preset != "default":
+        refuse_both("preset", preset, "options")
+    beside = {"jobs": None if jobs == 1 else jobs, "diagrams": diagrams, "quiet": None if quiet else quiet}
+    if execution is not None and (twice := [name for name, value in beside.items() if value is not None]):
+        refuse_both(twice[0], beside[twice[0]], "execution")
 
 
 def _asked(

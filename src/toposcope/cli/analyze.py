@@ -108,12 +108,13 @@ def command(
 ) -> int:
     """Say what the features of SOURCE tell beyond its losses, when they moved, and what that is worth.
 
-    SOURCE is a store, or a CSV or parquet table with columns run, step, features and targets. The answer
-    comes first: a verdict that rests on one test over all runs for each primary feature of a store, or each
-    column of a table, then those tests as a table. Columns that are functions of the loss or of the step
-    are left out by name. Everything else is a --table. Exits 1 where problems are listed (a run that fails,
-    repeated steps, infinite values) or the answer begins with one (faults of checkpoints, a run that
-    diverges), 2 where nothing was done.
+    SOURCE is a store, a table with columns run, step, features and targets, or the log of a training as its
+    trainer wrote it: text, CSV, JSON, an export of W&B, a TensorBoard folder. The answer comes first: a
+    verdict that rests on one test over all runs for each primary feature of a store, or each column of a
+    table, then those tests as a table. Columns that are functions of the loss or of the step are left out by
+    name. Everything else is a --table. Exits 1 where problems are listed (a run that fails, repeated steps,
+    infinite values) or the answer begins with one (faults of checkpoints, a run that diverges), 2 where
+    nothing was done.
     """
     if calibrate:
         return _calibrate(source, draws, out, as_json)
@@ -135,6 +136,8 @@ def command(
         if not wrong:  # what is wrong is an answer, whatever else can be computed
             analysis.refuse_nothing(chosen)
         _work_out(analysis, chosen if everything or parts or as_json or out is not None else ())
+    for line in analysis.read:
+        click.echo(line, err=True)
     if as_json:
         grid = analysis.nearest_grid()
         print_json({**analysis.to_json(chosen), "true_rates_of": grid, "true_rates": _rates(grid)})

@@ -87,13 +87,13 @@ def command(
 ) -> int:
     """Forecast the final loss of every unfinished run of STORE_OR_RUN, with an interval.
 
-    STORE_OR_RUN is a store, a run folder, or a CSV or parquet table with columns step, loss and, where known,
-    run, lr, tokens, parameters, heldout_loss and features. Finished runs, there or in --siblings, are what
-    the forecasts learn from. Where every run is finished, each is forecast from the others at --cuts of its
-    training and the methods are scored. With --siblings and --schedule alone, the run that the schedule plans
-    is forecast before it begins. What is wrong with a run (it diverges, its losses are not
-    finite, it no longer falls, it spikes, its rate has ended) is said first. --methods all shows the forecast
-    without topology beside those with it.
+    STORE_OR_RUN is a store, a run folder, the log of a training as its trainer wrote it, or a table with
+    columns step, loss and, where known, run, lr, tokens, parameters, heldout_loss and features. Finished
+    runs, there or in --siblings, are what the forecasts learn from. Where every run is finished, each is
+    forecast from the others at --cuts of its training and the methods are scored. With --siblings and
+    --schedule alone, the run that the schedule plans is forecast before it begins. What is wrong with a
+    run (it diverges, its losses are not finite, it no longer falls, it spikes, its rate has ended) is
+    said first. --methods all shows the forecast without topology beside those with it.
     """
     if advise and budget is None:
         raise InputError("--advise needs --budget, the FLOP that are left, above 0")

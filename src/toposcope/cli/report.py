@@ -7,6 +7,7 @@ from pathlib import Path
 import click
 
 from toposcope.cli.output import json_option, print_json, say
+from toposcope.cli.sweeping import renamed
 
 
 @click.command("report")
@@ -29,10 +30,14 @@ from toposcope.cli.output import json_option, print_json, say
     type=click.Path(path_type=Path),
     help="Scores of the checkpoints from a file: run, step or revision, and a column for each.",
 )
+@click.option(
+    "--rename", multiple=True, metavar="OLD=NEW", help="What a column of a table or a log is; repeat."
+)
 @json_option
 def command(
-    stores: tuple[Path, ...], out: Path, title: str, target: str | None, targets: Path | None, as_json: bool
-) -> int:
+    stores: tuple[Path, ...], out: Path, title: str, target: str | None, targets: Path | None,
+    rename: tuple[str, ...], as_json: bool,
+) -> int:  # fmt: skip
     """Analyse STORE and write index.html (self-contained), report.md, and each figure and table to a folder.
 
     A store of weights and one of representations make one page of two parts. The folder appears whole or
@@ -42,7 +47,9 @@ def command(
     from toposcope.progress import busy
 
     with busy("writing the report"):
-        made = report(stores, out, title=title, target=target, scores=targets)
+        made = report(stores, out, title=title, target=target, scores=targets, rename=renamed(rename))
+    for line in made.analysis.read:
+        click.echo(line, err=True)
     page, problems = made.page, made.problems
     if as_json:
         groups = [{"label": one.label, "runs": list(one.runs)} for one in made.analysis.groups]

@@ -62,8 +62,8 @@ _OPTIONS = (
     click.option("--yes", is_flag=True, help="Do not ask before a sweep of more than a day."),
     click.option(
         "--losses",
-        type=click.Path(exists=True, dir_okay=False),
-        help="A loss history to join: CSV, JSONL, parquet or TensorBoard events.",
+        type=click.Path(exists=True),
+        help="A log to join, as its trainer wrote it: text, a table, a TensorBoard folder.",
     ),
     click.option("--revisions", help="Which revisions of a hub series, as a pattern: 'step*'."),
     click.option("--steps", help=STEPS_HELP),

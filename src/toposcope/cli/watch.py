@@ -55,8 +55,8 @@ _SHOWN = ("alarm", "notice", "segment", "vanished", "skipped", "unseen", "waitin
 )
 @click.option(
     "--losses",
-    type=click.Path(dir_okay=False, path_type=Path),
-    help="A loss history that grows beside the checkpoints: CSV, JSONL, parquet or TensorBoard events.",
+    type=click.Path(path_type=Path),
+    help="A log that grows beside the checkpoints, as its trainer writes it; a TensorBoard folder, too.",
 )
 @click.option(
     "--rename",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from matplotlib.axes import Axes
 
-from toposcope.figures.style import INK, MUTED, house, new_figure, say_empty
+from toposcope.figures.style import INK, MUTED, house, say_empty, shown_axes
 from toposcope.types import Diagram
 
 
@@ -13,9 +13,7 @@ def draw_diagram(diagram: Diagram, ax: Axes | None = None) -> Axes:
     """Draw the pairs of one diagram; those that never die stand on the edge as triangles."""
     if ax is None:
         with house():
-            figure, axes = new_figure(3.4)
-            figure.set_size_inches(3.6, 3.4)
-        ax = axes[0, 0]
+            ax = shown_axes(3.4, 3.6)
     birth, death = diagram.pairs.T
     known = np.concatenate([birth, death[np.isfinite(death)]])
     if not len(known):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import math
+import sys
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -33,6 +34,9 @@ NULL = "#8a929c"
 OKABE_ITO = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
 WIDTH = 7.8
 """Width of a figure in inches: the text column of the report at its natural size."""
+
+_SHOW_NOTHING = ("agg", "cairo", "pdf", "pgf", "ps", "svg", "template")
+"""Backends of matplotlib that write files: they show no figure."""
 
 CROWD = 800
 """Marks on one pair of axes beyond which an SVG holds them as a picture: each would be an element."""
@@ -86,7 +90,7 @@ def new_figure(
     height: float, *, rows: int = 1, columns: int = 1, **subplots: Any
 ) -> tuple[Figure, np.ndarray]:
     """Return a figure of the house's width with a (rows, columns) array of axes, without global state."""
-    figure = Figure(figsize=(WIDTH, height), layout=ConstrainedLayoutEngine(h_pad=0.06, hspace=0.05))
+    figure = ShownFigure(figsize=(WIDTH, height), layout=ConstrainedLayoutEngine(h_pad=0.06, hspace=0.05))
     FigureCanvasAgg(figure)
     axes = figure.subplots(rows, columns, squeeze=False, **subplots)
     return figure, axes
@@ -113,7 +117,54 @@ def on_axes(ax: Axes | None, height: float) -> Iterator[Axes]:
         yield ax
         return
     with house():
-        yield new_figure(height)[1][0, 0]
+        yield shown_axes(height)
+
+
+class ShownAxes(Axes):
+    """Axes that show their figure where a notebook asks what they look like, unless pyplot shows it."""
+
+    by_pyplot: bool = False
+
+    def _repr_png_(self) -> bytes | None:
+        figure = self.get_figure(root=True)
+        return None if self.by_pyplot or figure is None else to_png(figure)
+
+
+class ShownFigure(Figure):
+    """A figure that shows itself where a notebook asks what it looks like."""
+
+    def _repr_png_(self) -> bytes:
+        return to_png(self)
+
+
+def shown_axes(height: float, width: float = WIDTH) -> ShownAxes:
+    """Return new axes that a notebook shows once, whether a cell ends with them or not.
+
+    In a notebook whose pyplot shows figures, the figure is one of pyplot's. Anywhere else it is nobody's, and
+    axes that a cell ends with show their figure's picture themselves.
+    """
+    pyplot = _notebooks_pyplot()
+    layout = ConstrainedLayoutEngine(h_pad=0.06, hspace=0.05)
+    if pyplot is None:
+        figure = Figure(figsize=(width, height), layout=layout)
+        FigureCanvasAgg(figure)
+    else:
+        figure = pyplot.figure(figsize=(width, height), layout=layout)
+    made: Any = figure.subplots(subplot_kw={"axes_class": ShownAxes})
+    ax: ShownAxes = made
+    ax.by_pyplot = pyplot is not None
+    return ax
+
+
+def _notebooks_pyplot() -> Any:
+    """Return pyplot where it shows the figures of a notebook's cells; None elsewhere, in scripts as well."""
+    shell = getattr(sys.modules.get("IPython"), "get_ipython", lambda: None)()
+    if not hasattr(shell, "kernel"):
+        return None
+    import matplotlib.pyplot as plt
+
+    name = mpl.get_backend().lower()
+    return None if name in _SHOW_NOTHING else plt
 
 
 def sequential(count: int) -> list[str]:

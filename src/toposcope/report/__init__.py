@@ -9,6 +9,6 @@ from __future__ import annotations
 from toposcope.callables import make_callable
 from toposcope.report.write import write_studies
 
-__all__ = ["write_studies"]
+__all__ = ["report", "write_studies"]
 
 make_callable(__name__, "toposcope.api.report")

@@ -48,8 +48,7 @@ def open_series(
     steps
         Which steps: "log", "first", "last", "A:B:EVERY", "0,1000" or numbers; all by default.
     losses
-        A loss history to join to the series' own: a file (CSV, JSONL, parquet or TensorBoard events), or a
-        data frame.
+        A loss history to join to the series' own: a log as `toposcope.read_log` reads it, or a data frame.
     split
         What to do with fused matrices: "table" (as the family's table says), "whole", "parts" or "heads".
     step_pattern

@@ -33,7 +33,9 @@ _WEIGHTS = frozenset({".safetensors", ".pt", ".pth", ".ckpt", ".bin", ".npz"})
 
 
 class Store(StoreReader):
-    """A results folder. Make one with `Store.create` or `Store.open`; printed, it says what it holds.
+    """A results folder. Open one with `toposcope.open_store`; printed, it says what it holds.
+
+    `Store.create` makes one by a recipe, as `toposcope.measure` does.
 
     Many processes may write to one store at once, on one machine or on a shared folder, without a
     lock: a unit is one file, or a line of a pack's footer, and appears whole or not at all. A run, step
@@ -50,8 +52,13 @@ class Store(StoreReader):
     (True, [2.0])
     """
 
-    def __init__(self, path: Path, recipe: Mapping[str, object]) -> None:
-        super().__init__(path)
+    def __init__(self, path: str | Path, recipe: Mapping[str, object] | None = None) -> None:
+        if recipe is None:
+            raise StoreError(
+                f"Store({str(path)!r}) has no recipe; open a store with toposcope.open_store(path), or "
+                "make one with toposcope.Store.create(path, recipe=...)"
+            )
+        super().__init__(Path(path))
         self.recipe = dict(recipe)
         self.recipe_hash = recipe_hash(recipe)
         self._known: dict[str, dict[newest.Slot, str]] = {}
@@ -370,3 +377,34 @@ def _no_store(path: Path) -> str:
     series = path if any(weights) else "SERIES"
     made = recommended("weights", series, out=free_place(f"{path.resolve().name}-store"))
     return f"{path} is not a store; one is made with: {made}"
+
+
+def open_store(path: str | Path) -> Store:
+    """Open a results folder that a measurement, a training's monitor or a watch made.
+
+    Parameters
+    ----------
+    path
+        The store's folder.
+
+    Returns
+    -------
+    Store
+        Printed, it says what it holds; `features()`, `metrics()` and `runs()` are its tables.
+
+    Raises
+    ------
+    StoreError
+        When there is no store at `path`, or it is of another schema version.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> import numpy as np
+    >>> import toposcope as ts
+    >>> folder = tempfile.mkdtemp()
+    >>> _ = ts.measure({0: {"fc.weight": np.eye(3)}}, folder, features="baselines")
+    >>> print(str(ts.open_store(folder)).splitlines()[0])
+    1 checkpoint of 1 run measured by baselines
+    """
+    return Store.open(path)

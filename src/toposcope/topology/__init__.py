@@ -1,4 +1,15 @@
-"""Arrays in, diagrams and numbers out; every input is validated before a kernel sees it."""
+"""Arrays in, diagrams and numbers out; every input is validated before a kernel sees it.
+
+`toposcope.topology` is public: diagrams (`rips`, `weight_diagram`), distances between two of them
+(`bottleneck`, `wasserstein`), curves and images of one (`betti_curve`, `euler_curve`, `entropy_curve`,
+`landscape`, `silhouette`, `persistence_image`, `crocker`), numbers (`summaries`, `persistent_entropy`,
+`neural_persistence`), dimensions (`twonn`, `mle_dimension`, `ph_dimension`, `magnitude`). A diagram is a
+`Diagram` or any array of shape (n, 2).
+
+>>> diagram = [[0.0, 1.0], [0.2, 0.9]]
+>>> bottleneck(diagram, [[0.0, 1.0]]), persistence_image(diagram).shape, landscape(diagram).shape
+(0.35, (20, 20), (5, 100))
+"""
 
 from __future__ import annotations
 
@@ -48,3 +59,48 @@ from toposcope.topology.weight_null import magnitude_quantile as magnitude_quant
 from toposcope.topology.weight_null import magnitude_variance as magnitude_variance
 from toposcope.topology.weight_null import shuffled_neural_persistence as shuffled_neural_persistence
 from toposcope.topology.weight_null import shuffled_spanning_tree_weights as shuffled_spanning_tree_weights
+
+__all__ = [
+    "DimensionEstimate",
+    "baselines",
+    "batched_spanning_tree_weights",
+    "betti_curve",
+    "bottleneck",
+    "check_diagram",
+    "check_distance_matrix",
+    "check_matrix",
+    "check_points",
+    "clipped_neural_persistence",
+    "common_grid",
+    "components",
+    "crocker",
+    "deep_graph_persistence",
+    "entropy_curve",
+    "euler_curve",
+    "landscape",
+    "magnitude",
+    "magnitude_quantile",
+    "magnitude_variance",
+    "matched_bars",
+    "maximum_spanning_tree_weights",
+    "mle_dimension",
+    "neural_persistence",
+    "neural_persistence_bounds",
+    "persistence_image",
+    "persistent_entropy",
+    "ph_dimension",
+    "pooled_rows",
+    "rips",
+    "rips_batch",
+    "rips_memory",
+    "shuffled_neural_persistence",
+    "shuffled_spanning_tree_weights",
+    "silhouette",
+    "stopping_index",
+    "subsample",
+    "summaries",
+    "twonn",
+    "wasserstein",
+    "wasserstein_tolerance",
+    "weight_diagram",
+]

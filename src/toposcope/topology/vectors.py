@@ -1,8 +1,9 @@
-"""Vectors of persistence diagrams on explicit grids, so that a whole series shares one range.
+"""Vectors of persistence diagrams on grids; give a grid where a whole series has to share one range.
 
 All take a `Diagram` or an (n, 2) array, sublevel or superlevel; grids are 1-D, ascending, in the unit of the
-filtration. Essential classes count in the Betti and Euler curves, as they never die, and are left out of
-everything that needs a length.
+filtration. Without one it is `common_grid` of what is given: 100 values over the range of its finite bars.
+Essential classes count in the Betti and Euler curves, as they never die, and are left out of everything that
+needs a length.
 """
 
 from __future__ import annotations
@@ -16,6 +17,9 @@ from toposcope.errors import InputError
 from toposcope.kernels.vectors import top_tents, weighted_tents
 from toposcope.topology.validation import check_diagram
 from toposcope.types import Diagram
+
+PIXELS = 20
+"""Values on each side of a persistence image without grids, as in Adams et al. 2017."""
 
 
 def common_grid(diagrams: Iterable[Any], resolution: int = 100) -> np.ndarray:
@@ -35,7 +39,7 @@ def common_grid(diagrams: Iterable[Any], resolution: int = 100) -> np.ndarray:
     return np.linspace(values.min(), values.max(), resolution)
 
 
-def betti_curve(diagram: Any, grid: np.ndarray) -> np.ndarray:
+def betti_curve(diagram: Any, grid: np.ndarray | None = None) -> np.ndarray:
     r"""Return :math:`\beta(t)`, the number of bars alive at each t: birth <= t < death.
 
     For superlevel diagrams death < t <= birth. Float64, shape of the grid.
@@ -43,7 +47,8 @@ def betti_curve(diagram: Any, grid: np.ndarray) -> np.ndarray:
     >>> betti_curve([[0.0, 2.0], [1.0, np.inf]], np.array([0.0, 1.0, 2.0, 3.0]))
     array([1., 2., 1., 1.])
     """
-    diagram, grid = check_diagram(diagram), _checked_grid(grid)
+    diagram = check_diagram(diagram)
+    grid = _grid_of([diagram], grid)
     if (diagram.death < diagram.birth).any():
         born = len(diagram) - np.searchsorted(np.sort(diagram.birth), grid, side="left")
         dead = len(diagram) - np.searchsorted(np.sort(diagram.death), grid, side="left")
@@ -53,7 +58,7 @@ def betti_curve(diagram: Any, grid: np.ndarray) -> np.ndarray:
     return (born - dead).astype(np.float64)
 
 
-def euler_curve(diagrams: Sequence[Any], grid: np.ndarray) -> np.ndarray:
+def euler_curve(diagrams: Sequence[Any], grid: np.ndarray | None = None) -> np.ndarray:
     r"""Return :math:`\chi(t) = \sum_k (-1)^k \beta_k(t)` of the diagrams in dimensions 0, 1, ...
 
     A `Diagram` carries its dimension; arrays are taken in their order. For a Rips filtration cut at
@@ -62,14 +67,15 @@ def euler_curve(diagrams: Sequence[Any], grid: np.ndarray) -> np.ndarray:
     >>> euler_curve([[[0.0, np.inf]], [[1.0, 2.0]]], np.array([0.0, 1.0, 2.0]))
     array([1., 0., 1.])
     """
-    total = np.zeros(len(_checked_grid(grid)))
+    grid = _grid_of(diagrams, grid)
+    total = np.zeros(len(grid))
     for place, diagram in enumerate(diagrams):
         dim = diagram.dim if isinstance(diagram, Diagram) else place
         total += (-1.0) ** dim * betti_curve(diagram, grid)
     return total
 
 
-def landscape(diagram: Any, grid: np.ndarray, levels: int = 5) -> np.ndarray:
+def landscape(diagram: Any, grid: np.ndarray | None = None, levels: int = 5) -> np.ndarray:
     r"""Return the persistence landscape, shape (levels, grid).
 
     :math:`\lambda_k(t)` is the k-th largest of :math:`\min(t - b_i, d_i - t)_+` (Bubenik 2015). Some
@@ -81,12 +87,13 @@ def landscape(diagram: Any, grid: np.ndarray, levels: int = 5) -> np.ndarray:
     if levels < 1:
         raise InputError(f"levels is {levels}; ask for at least one")
     low, high = _finite(check_diagram(diagram))
-    out = np.empty((levels, len(_checked_grid(grid))))
-    top_tents(low, high, np.asarray(grid, np.float64), out)
+    grid = _grid_of([diagram], grid)
+    out = np.empty((levels, len(grid)))
+    top_tents(low, high, grid, out)
     return out
 
 
-def silhouette(diagram: Any, grid: np.ndarray, power: float = 1.0) -> np.ndarray:
+def silhouette(diagram: Any, grid: np.ndarray | None = None, power: float = 1.0) -> np.ndarray:
     r"""Return the weighted mean of the bars' tents, shape of the grid (Chazal et al. 2014).
 
     :math:`\phi(t) = \sum_i l_i^p \min(t - b_i, d_i - t)_+ / \sum_i l_i^p` with lengths :math:`l_i`; 0 for
@@ -96,16 +103,17 @@ def silhouette(diagram: Any, grid: np.ndarray, power: float = 1.0) -> np.ndarray
     array([0., 1.])
     """
     low, high = _finite(check_diagram(diagram))
-    out = np.zeros(len(_checked_grid(grid)))
+    grid = _grid_of([diagram], grid)
+    out = np.zeros(len(grid))
     kept = high > low
     length = high[kept] - low[kept]
     if len(length):
         weight = (length / length.max()) ** power
-        weighted_tents(low[kept], high[kept], weight / weight.sum(), np.asarray(grid, np.float64), out)
+        weighted_tents(low[kept], high[kept], weight / weight.sum(), grid, out)
     return out
 
 
-def entropy_curve(diagram: Any, grid: np.ndarray) -> np.ndarray:
+def entropy_curve(diagram: Any, grid: np.ndarray | None = None) -> np.ndarray:
     r"""Return :math:`-\sum p_i \ln p_i` over the bars alive at each t, in nats, shape of the grid.
 
     :math:`p_i` is the share of bar i in the total length of the whole diagram (Atienza et al. 2020).
@@ -114,7 +122,7 @@ def entropy_curve(diagram: Any, grid: np.ndarray) -> np.ndarray:
     True
     """
     low, high = _finite(check_diagram(diagram))
-    grid = _checked_grid(grid)
+    grid = _grid_of([diagram], grid)
     kept = high > low
     low, high = low[kept], high[kept]
     if len(low) == 0:
@@ -130,37 +138,43 @@ def entropy_curve(diagram: Any, grid: np.ndarray) -> np.ndarray:
 
 def persistence_image(
     diagram: Any,
-    birth_grid: np.ndarray,
-    length_grid: np.ndarray,
+    birth_grid: np.ndarray | None = None,
+    length_grid: np.ndarray | None = None,
     *,
-    bandwidth: float,
+    bandwidth: float | None = None,
     power: float = 1.0,
 ) -> np.ndarray:
     r"""Return the persistence image, shape (length_grid, birth_grid) (Adams et al. 2017).
 
     The sum over bars of :math:`l_i^p` times a normal density of standard deviation `bandwidth` centred at
     (birth, length), sampled on the grids; it needs no loop, as the density is a product. `power` = 0 weighs
-    all bars alike, 1 in proportion to their lengths.
+    all bars alike, 1 in proportion to their lengths. Without grids an image has `PIXELS` by `PIXELS` values
+    over the range of the finite bars' births and from 0 to the greatest length; without a bandwidth it is the
+    larger distance between two neighbours on the grids. Give both where several images are compared.
 
-    Raises InputError for a bandwidth that is not positive.
+    Raises InputError for a bandwidth that is not positive, and for a grid that has to be found in a diagram
+    without a finite bar.
 
     >>> axis = np.linspace(0.0, 1.0, 3)
     >>> persistence_image([[0.0, 0.5]], axis, axis, bandwidth=0.1).argmax()
     np.int64(3)
     """
-    if not bandwidth > 0:
+    if bandwidth is not None and not bandwidth > 0:
         raise InputError(f"bandwidth is {bandwidth}; give a positive length")
     low, high = _finite(check_diagram(diagram))
     kept = high > low
     low, length = low[kept], high[kept] - low[kept]
-    across = _bumps(low, _checked_grid(birth_grid), bandwidth)
-    up = _bumps(length, _checked_grid(length_grid), bandwidth)
+    births, lengths = _pixels("birth_grid", birth_grid, low), _pixels("length_grid", length_grid, length, 0.0)
+    if bandwidth is None:
+        steps = [np.diff(grid).max(initial=0.0) for grid in (births, lengths)]
+        bandwidth = float(max(steps)) or 1.0
+    across, up = _bumps(low, births, bandwidth), _bumps(length, lengths, bandwidth)
     image = (up * (length / bandwidth) ** power) @ across.T / (2.0 * np.pi)
     with np.errstate(over="ignore", under="ignore"):
         return np.asarray(image * np.power(float(bandwidth), power - 2.0))
 
 
-def crocker(series: Sequence[Any], grid: np.ndarray) -> np.ndarray:
+def crocker(series: Sequence[Any], grid: np.ndarray | None = None) -> np.ndarray:
     r"""Return the CROCKER matrix of a series of diagrams, shape (len(series), len(grid)).
 
     Row s is the Betti curve :math:`\beta(\varepsilon, t_s)` of diagram s on one grid of scales
@@ -172,6 +186,7 @@ def crocker(series: Sequence[Any], grid: np.ndarray) -> np.ndarray:
     """
     if len(series) == 0:
         raise InputError("series is empty; give at least one diagram")
+    grid = _grid_of(series, grid)
     return np.stack([betti_curve(diagram, grid) for diagram in series])
 
 
@@ -180,6 +195,20 @@ def _finite(diagram: Diagram) -> tuple[np.ndarray, np.ndarray]:
     finite = np.isfinite(diagram.death)
     birth, death = diagram.birth[finite], diagram.death[finite]
     return np.minimum(birth, death), np.maximum(birth, death)
+
+
+def _grid_of(diagrams: Sequence[Any], grid: np.ndarray | None) -> np.ndarray:
+    """Return the grid as it is given, checked, or the common one of these diagrams."""
+    return common_grid(diagrams) if grid is None else _checked_grid(grid)
+
+
+def _pixels(name: str, grid: np.ndarray | None, values: np.ndarray, *low: float) -> np.ndarray:
+    """Return one side of an image: the grid as given, or `PIXELS` values from the least to the greatest."""
+    if grid is not None:
+        return _checked_grid(grid)
+    if not len(values):
+        raise InputError(f"{name} is not given and the diagram has no finite bar, so no range; give the grid")
+    return np.linspace(min([*low, values.min()]), values.max(), PIXELS)
 
 
 def _checked_grid(grid: np.ndarray) -> np.ndarray:

@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 
 from toposcope.errors import InputError
+from toposcope.sources.losses import chosen
 
 _AGREE_WITHIN = 0.05
 """Largest share of the peak rate by which a planned schedule may miss the logged one."""
@@ -147,7 +148,10 @@ def read_schedule(path: Path) -> Schedule:
         table = pd.DataFrame(json.loads(path.read_text())) if path.suffix == ".json" else pd.read_csv(path)
     except (ValueError, UnicodeDecodeError) as error:
         raise InputError(f"schedule {path}: not readable as {path.suffix or 'CSV'} ({error})") from None
-    table = table.rename(columns={"learning_rate": "lr"})
+    names = {column: known for known, column in chosen(list(table.columns)).items()}
+    table = table.rename(
+        columns={c: "lr" if known == "learning_rate" else known for c, known in names.items()}
+    )
     if not {"step", "lr"} <= set(table.columns):
         raise InputError(f"schedule {path}: columns are {list(table.columns)}; it needs step and lr")
     step, rate = (pd.to_numeric(table[c], errors="coerce").to_numpy(float) for c in ("step", "lr"))

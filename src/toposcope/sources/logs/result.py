@@ -38,6 +38,11 @@ class RunLog:
 
     `path` is what was read, `dialect` how it is written, `taken` maps meanings to the columns that were taken
     for them, and `notes` say what was cut, replaced or left out.
+
+    >>> rows = pd.DataFrame({"step": [1, 2], "loss": [6.9, 6.1]})
+    >>> RunLog("train.csv", "table", (LoggedRun("train", rows),), {"step": "iter", "loss": "nll"})
+    read as table: step from 'iter', loss from 'nll'
+    train: 2 steps, loss 6.1 at step 2
     """
 
     path: str
@@ -83,7 +88,7 @@ class RunLog:
 
     @property
     def tables(self) -> Tables:
-        """`table` under the name "log", and `metrics`."""
+        """Two tables by name: `table` as "log", and `metrics`."""
         return Tables(log=lambda: self.table, metrics=lambda: self.metrics)
 
     @property

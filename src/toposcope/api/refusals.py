@@ -1,0 +1,70 @@
+"""Arguments that mean nothing for what is measured are refused, not ignored."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Collection, Mapping
+
+from toposcope.api.representations import OURS, TextsAsked
+from toposcope.errors import InputError
+from toposcope.types import About
+
+WEIGHTS, GRADIENTS, KEPT = "weights", "gradients", "states that were kept"
+REPRESENTATIONS, LANDSCAPE = "representations", "landscape"
+TAKEN_BY: Mapping[str, tuple[str, ...]] = {
+    "texts": (GRADIENTS, REPRESENTATIONS, LANDSCAPE),
+    "limit": (REPRESENTATIONS, KEPT),
+    "tokenizer": (REPRESENTATIONS, LANDSCAPE),
+    "recipe": (LANDSCAPE,),
+    "device": (REPRESENTATIONS, LANDSCAPE),
+    "preset": (WEIGHTS, GRADIENTS, REPRESENTATIONS, KEPT),
+    "steps": (WEIGHTS, GRADIENTS, REPRESENTATIONS, LANDSCAPE),
+    "min_chars": (REPRESENTATIONS, LANDSCAPE),
+    "split": (REPRESENTATIONS, LANDSCAPE),
+    "labelled": (REPRESENTATIONS,),
+    "grid": (REPRESENTATIONS, KEPT),
+    "keep": (REPRESENTATIONS,),
+}
+"""Arguments of `measure`, and fields of `TextsAsked`, and what they say something of."""
+
+
+def kind_of(names: Collection[str], landscape: Collection[str], *, kept: bool) -> str:
+    """Return what features of these names are measured on; `landscape` are the loss surface's probes.
+
+    >>> kind_of(["rips"], ["surface"], kept=False), kind_of(["surface"], ["surface"], kept=False)
+    ('weights', 'landscape')
+    """
+    if kept:
+        return KEPT
+    if {*names} & {About.LANDSCAPE, *landscape}:
+        return LANDSCAPE
+    if {*names} & {*OURS}:
+        return REPRESENTATIONS
+    return GRADIENTS if GRADIENTS in names else WEIGHTS
+
+
+def refuse_meaningless(kind: str, features: str, given: Mapping[str, object]) -> None:
+    """Raise InputError for the first argument that is given and says nothing of this kind of measurement."""
+    asked = dict(given)
+    if isinstance(texts := asked.get("texts"), TextsAsked):
+        asked |= _said(texts)
+    for name, value in asked.items():
+        if value is not None and kind not in TAKEN_BY[name]:
+            raise InputError(
+                f"{name} {value if isinstance(value, int) else str(value)!r}: features {features!r} do not "
+                f"use it; it is for {', '.join(TAKEN_BY[name])}; leave it out"
+            )
+
+
+def _said(texts: TextsAsked) -> dict[str, object]:
+    """Return the fields of what was asked of texts that differ from their defaults, None for the others."""
+    defaults = {field.name: field.default for field in dataclasses.fields(TextsAsked)}
+    named = {name: getattr(texts, name) for name in defaults if name != "features"}
+    return {name: None if value == defaults[name] else value for name, value in named.items()}
+
+
+def refuse_both(name: str, value: object, other: str) -> None:
+    """Raise InputError for an argument beside the one that stands in its place."""
+    raise InputError(
+        f"{name} {value!r} is given beside {other}, which stands in its place; leave one of them out"
+    )
