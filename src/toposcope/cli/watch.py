@@ -101,8 +101,8 @@ def command(
 
     Each checkpoint is measured once it is complete, and kept, by links or a copy, until the next one has been
     compared with it. DIR may be empty, but must exist unless --wait is given. --once says what was looked at,
-    and exits with 1 for what could not be. A STORE that an earlier watch made goes on; one that a sweep made is
-    looked at for alarms only. With --json every event is one JSON object on a line; with --once --json the
+    and exits with 1 for what could not be. A STORE that an earlier watch made goes on; one that a sweep made
+    is looked at for alarms only. With --json every event is one JSON object on a line; with --once --json the
     answer is one object.
     """
     from toposcope.monitor.losses import LossFile
