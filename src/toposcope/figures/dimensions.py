@@ -11,6 +11,7 @@ from matplotlib.figure import Figure
 
 from toposcope.analysis.hidden import noted_interval, of_layer
 from toposcope.analysis.lines import select
+from toposcope.figures.lines import runs_are_named
 from toposcope.figures.series import DrawnSize, sizes
 from toposcope.figures.style import end_labels, house, new_figure, say_empty, step_axis
 from toposcope.figures.trajectories import DIMENSION, TrajectoryPanel
@@ -50,6 +51,7 @@ def draw(
 
 def _panel(ax: Axes, rows: pd.DataFrame, groups: list[DrawnSize]) -> None:
     labels = []
+    named = runs_are_named(rows, groups)
     for group in groups:
         for run in group.runs:
             line = rows[rows["run"] == run].sort_values("step")
@@ -60,8 +62,9 @@ def _panel(ax: Axes, rows: pd.DataFrame, groups: list[DrawnSize]) -> None:
                 line["step"], bounds[:, 0], bounds[:, 1], color=group.colour, alpha=0.18, linewidth=0
             )
             ax.plot(line["step"], line["value"], color=group.colour, marker="o", markersize=2.5)
-            if run == group.runs[0]:
-                labels.append((float(line["value"].iloc[-1]), group.label, group.colour))
+            if named or run == group.runs[0]:
+                text = run if named and len(group.runs) > 1 else group.label
+                labels.append((float(line["value"].iloc[-1]), text, group.colour))
     step_axis(ax, rows["step"].unique(), label=False)
     ax.set_xlabel("step (log)")
     end_labels(ax, labels)

@@ -12,6 +12,7 @@ from matplotlib.ticker import MaxNLocator
 
 from toposcope.analysis.groups import short
 from toposcope.analysis.lines import curve, select
+from toposcope.figures.lines import runs_are_named
 from toposcope.figures.neural_persistence import PANELS, thin
 from toposcope.figures.series import DrawnSize, loss_at_checkpoints, sizes
 from toposcope.figures.style import MUTED, end_labels, house, new_figure, say_empty, size_title
@@ -123,12 +124,14 @@ def together(
         say_empty(ax, "H0 or loss was not measured")
         return
     labels = []
+    named = runs_are_named(rows, groups)
     for group in groups:
         for run in group.runs:
             line = curve(rows, (run,)).merge(losses[losses["run"] == run], on="step")
             ax.plot(line["mean"], line["loss"], color=group.colour, marker="o", markersize=2.2, linewidth=0.6)
-            if run == group.runs[0] and len(line):
-                labels.append((float(line["loss"].iloc[-1]), group.label, group.colour))
+            if len(line) and (named or run == group.runs[0]):
+                text = run if named and len(group.runs) > 1 else group.label
+                labels.append((float(line["loss"].iloc[-1]), text, group.colour))
     ax.set_xlabel("H0 total persistence of the weight cloud")
     ax.set_ylabel(kind.replace(" (", "\n("))
     end_labels(ax, labels, leaders=False)
