@@ -170,8 +170,8 @@ class Surfaces(Probe):
         """
         graph = self.options.graph
         if self.folder is None:
-            surface = sample_surface(objective, directions, axes)
-            return surface, topology_of(surface, graph)
+            sampled = sample_surface(objective, directions, axes)
+            return sampled, topology_of(sampled, graph)
         path = place(self.folder, snapshot.checkpoint, name, draw)
         digest = surface_digest(objective, directions, axes)
         surface, found = read_surface(path, digest=digest) or (None, None)
