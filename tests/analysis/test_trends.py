@@ -637,7 +637,7 @@ def test_an_early_turn_that_both_make_is_left_out() -> None:
     assert np.mean(innovation_test(x, y, intervals=False).p <= 0.05) < 0.12
     late = np.roll(np.eye(51)[:, :1], 30) * 8.0 * np.ones(200)
     spiky = (whiten(power + late + g.standard_normal((51, 200)), STEPS) for power in (0.0, 0.0))
-    assert not np.char.startswith(freed(*spiky)[2].astype(str), "both turn").any()
+    assert not np.char.startswith(freed(*spiky, rate_known=True)[2].astype(str), "both turn").any()
 
 
 def test_mostly_missing_checkpoints_have_no_second_p() -> None:

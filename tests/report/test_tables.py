@@ -90,7 +90,7 @@ def test_the_verdict_stands_first_and_says_over_how_many_rows_it_was_corrected(m
     table = made["families"]
     assert next(iter(made)) == "families"
     assert table.rows[0] == (
-        "H0 total (pooled)", "13", "+0.10", "[−0.30, +0.50]", "1", "0.40", "+0.05", "adds", "",
+        "H0 total (pooled)", "13", "+0.10", "[−0.30, +0.50]", "0", "1", "0.40", "+0.05", "adds", "",
     )  # fmt: skip
     assert [row[-2] for row in table.rows] == ["adds", "trend only", "trend only"]
     assert "Holm's method over 3 rows" in table.caption
@@ -101,7 +101,7 @@ def test_trend_rows_print_what_the_table_says(study):
     assert sum(span for _, span in table.groups) == len(table.columns) - 1
     row = next(row for row in table.rows if row[:2] == ("H0 total (pooled)", "small"))
     assert row[2:6] == ("13", "−0.90", "1e−05", "[−1.00, +0.10]")
-    assert row[-3:] == ("+0.10", "[−0.30, +0.50]", "0.2")
+    assert row[-4:] == ("+0.10", "[−0.30, +0.50]", "0", "0.2")
     assert [row[1] for row in table.rows[:3]] == ["small", "medium", "large"]
     assert table.frame is not None
     assert {"naive_low", "walk_p", "partial_step", "effective_n"} <= set(table.frame)
