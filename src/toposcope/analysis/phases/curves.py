@@ -97,11 +97,11 @@ def _design(given: tuple[float, ...]) -> Design:
     at = np.arange(n + 1.0) if uneven else n * (steps - steps[0]) / np.ptp(steps)
     count = min(max(n // _CHECKPOINTS_PER_WAVE, 1), _MOST_WAVES)
     waves = np.cos(np.pi * np.arange(1, count + 1)[:, None] * (np.arange(n) + 0.5) / n)
-    rows = (np.ascontiguousarray(part) for part in (trend, waves, gentle, powers))
+    trend, gentle, powers = (np.ascontiguousarray(part) for part in (trend, gentle, powers))
+    factor, log_det = factors(n, MODELS)
     empty = Design(
-        steps, np.diff(logs), logs, *rows, at, (),
-        np.empty((0, n)), *factors(n, MODELS),
-    )  # fmt: skip
+        steps, np.diff(logs), logs, trend, waves, gentle, powers, at, (), np.empty((0, n)), factor, log_det
+    )
     stride = max((n - 2 * LEAST_SEGMENT) // _MOST_PLACES + 1, 1)
     spans = all_spans(n, stride, [round(width * max(n / 50, 1)) for width in _WIDTHS])
     return replace(empty, spans=tuple(spans), shapes=empty.rows(spans))

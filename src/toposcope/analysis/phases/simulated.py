@@ -112,7 +112,7 @@ def gentle_series(steps: np.ndarray, count: int) -> np.ndarray:
     wandering = normal.cumsum(axis=1) / np.sqrt(n)
     sort = g.random(one)
     noise = np.where(sort < 0.6, normal, np.where(sort < 0.8, persisting, wandering))
-    series = series + np.exp(g.uniform(*np.log(_NOISES), one)) * noise
+    series = series + np.exp(g.uniform(np.log(_NOISES[0]), np.log(_NOISES[1]), one)) * noise
     keep = np.where(g.random(one) < 0.3, g.uniform(*_KEEPS, one), 0.0)
     for i in range(1, n):
         series[:, i] = keep[:, 0] * series[:, i - 1] + (1.0 - keep[:, 0]) * series[:, i]
