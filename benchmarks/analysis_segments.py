@@ -1,10 +1,12 @@
 """How often the search for bends cries wolf, and what it finds: python benchmarks/analysis_segments.py.
 
 On five grids of steps, the share of series in which it finds a bend, or with `--online` in which the online
-detector raises an alarm: plain curves of the kinds that were looked at while it was built;
-blind ones, of kinds that were written down before it was run on any of them; then kinks, jumps and sigmoids,
-beside what a test finds that knows the noise (`oracle`, on the same trends and shapes). `--sharp` prints
-instead how often gradual and sudden changes, and walks, are called sharp, on 51 even steps.
+detector raises an alarm: plain curves of the kinds that were looked at while it was built; blind ones, of
+kinds that were written down before it was run on any of them; then kinks, jumps and sigmoids, beside what a
+test finds that knows the noise (`oracle`, on the same trends and shapes). `--gentle` has instead what is
+smooth but no falling trend (moving means, waves, humps, smooth random curves), then sigmoids of 1 to 10% of
+the run, jumps and kinks in noise of .2 to 10% of their height. `--sharp` prints how often gradual and
+sudden changes, and walks, are called sharp, on 51 even steps.
 """
 
 from __future__ import annotations
@@ -17,19 +19,20 @@ import numpy as np
 import pandas as pd
 from scipy.linalg import toeplitz
 
-from toposcope.analysis.phases.bends import design, scans
+from toposcope.analysis.phases.bends import scans
+from toposcope.analysis.phases.curves import design
 from toposcope.analysis.phases.noise import MODELS, covariances
 from toposcope.analysis.phases.online import plan
 from toposcope.analysis.phases.reference import (
+    COUNTS,
     FALSE_ALARMS,
     JUDGED,
-    autoregressions,
-    curves,
     level_of,
     reference,
     simulated,
 )
 from toposcope.analysis.phases.segments import segments
+from toposcope.analysis.phases.simulated import autoregressions, curves
 from toposcope.progress import track
 
 EVEN = np.arange(100.0, 5101.0, 100.0)
@@ -132,6 +135,76 @@ def changes(steps: np.ndarray, draws: int) -> Iterator[tuple[str, np.ndarray, bo
         yield f"{name} walk steps", shape + g.standard_normal((draws, n)).cumsum(1), True
 
 
+def gentle(steps: np.ndarray, draws: int) -> Iterator[tuple[str, np.ndarray]]:
+    """Yield smooth series without a change: the first seven are of the reference's kinds, the others not."""
+    g, n = np.random.default_rng(34), len(steps)
+    shape, one = (draws, n), (draws, 1)
+    t, part = (steps - steps[0]) / np.diff(steps).min() + 1.0, np.linspace(0.0, 1.0, n)
+    powers = t ** -g.uniform(0.1, 1.5, one)
+    powers = (powers - powers.min(axis=1, keepdims=True)) / np.ptp(powers, axis=1)[:, None]
+
+    def noise() -> np.ndarray:
+        return g.standard_normal(shape)
+
+    def smoothed(series: np.ndarray, keep: float) -> np.ndarray:
+        out = series.copy()
+        for i in range(1, n):
+            out[:, i] = keep * out[:, i - 1] + (1.0 - keep) * series[:, i]
+        return out
+
+    def wave(periods: np.ndarray | float) -> np.ndarray:
+        return np.sin(2.0 * np.pi * (periods * part + g.random(one)))
+
+    def random_curve(length: float) -> np.ndarray:
+        cov = np.exp(-0.5 * ((part[:, None] - part) / length) ** 2) + 1e-9 * np.eye(n)
+        return noise() @ np.linalg.cholesky(cov).T
+
+    for keep in (0.5, 0.9, 0.95):
+        yield f"moving mean {keep} of a power law + 1% noise", smoothed(powers + 0.01 * noise(), keep)
+    for periods in (1, 2, 3):
+        yield f"wave of {periods} periods + 5% noise", 0.5 * wave(periods) + 0.05 * noise()
+    yield "power law + waves, 1% noise", powers + 0.1 * wave(g.uniform(1, 3, one)) + 0.01 * noise()
+    for size in (0.5, 0.1, 0.02):
+        yield f"smooth random curve of length .3, noise {size}", random_curve(0.3) + size * noise()
+    yield "smooth random curve of length .2, noise 0.1", random_curve(0.2) + 0.1 * noise()
+    width = g.uniform(0.05, 0.3, one)
+    hump = part / width * np.exp(1.0 - part / width)
+    yield "warm-up hump + 1% noise", hump + 0.01 * noise()
+    yield "warm-up hump, moving mean .9, 1% noise", smoothed(hump + 0.01 * noise(), 0.9)
+    fading = np.exp(-part / g.uniform(0.2, 1.0, one)) * wave(g.uniform(0.5, 2.5, one))
+    yield "fading wave + 2% noise", fading + 0.02 * noise()
+    fall = np.exp(-part / g.uniform(0.02, 0.1, one)) + np.exp(-part / g.uniform(0.2, 1.0, one))
+    yield "two exponentials + .5% noise", fall + 0.01 * noise()
+    chirp = np.sin(2.0 * np.pi * (g.random(one) + 0.5 * part + 1.0 * part**2))
+    yield "chirp of .5 to 2.5 periods + 2% noise", 0.5 * chirp + 0.02 * noise()
+    yield "parabola + 1% noise", 4.0 * (part - g.uniform(0.2, 0.8, one)) ** 2 + 0.01 * noise()
+    yield "wave of 2 periods on a walk", wave(2.0) + 0.1 * noise().cumsum(axis=1)
+    errors = autoregressions(noise(), np.full(draws, 0.7))
+    yield "wave of 1.5 periods, 3% noise AR(1) .7", 0.5 * wave(1.5) + 0.03 * errors
+
+
+def transitions(steps: np.ndarray, draws: int) -> Iterator[tuple[str, np.ndarray]]:
+    """Yield moves of height 1 within the run: logistic ones by their scale, others by their kind."""
+    g, n = np.random.default_rng(35), len(steps)
+    part, one, shape = np.linspace(0.0, 1.0, n), (draws, 1), (draws, n)
+    t = (steps - steps[0]) / np.diff(steps).min() + 1.0
+    powers = t ** -g.uniform(0.1, 1.5, one)
+    powers = (powers - powers.min(axis=1, keepdims=True)) / np.ptp(powers, axis=1)[:, None]
+    sizes = (0.002, 0.01, 0.02, 0.05, 0.1)
+    for width in (0.01, 0.03, 0.05, 0.1):
+        for size in sizes:
+            move = 1.0 / (1.0 + np.exp(-(part - g.uniform(0.25, 0.75, one)) / width))
+            yield f"sigmoid {width:.0%} wide, noise {size:.1%}", move + size * g.standard_normal(shape)
+    for size in sizes:
+        x = np.clip((part - g.uniform(0.2, 0.7, one)) / 0.15, 0.0, 1.0)
+        yield f"smooth step over 15%, noise {size:.1%}", x * x * (3 - 2 * x) + size * g.standard_normal(shape)
+        move = np.exp(-np.exp(-(part - g.uniform(0.25, 0.75, one)) / 0.03))
+        yield f"Gompertz 3% on a power law, noise {size:.1%}", powers + move + size * g.standard_normal(shape)
+        yield f"jump, noise {size:.1%}", (part > g.uniform(0.25, 0.75, one)) + size * g.standard_normal(shape)
+        hinge = np.maximum(np.log(steps / steps[n // 3]), 0.0) / np.log(steps[-1] / steps[n // 3])
+        yield f"kink at a third, noise {size:.1%}", hinge + size * g.standard_normal(shape)
+
+
 def found(steps: np.ndarray, series: np.ndarray) -> float:
     known = reference(steps)
     return 100.0 * float(
@@ -195,14 +268,14 @@ def sharp(draws: int) -> None:
 def package(n: int) -> np.ndarray:
     """Return what `bends.scans` says of the reference of n even steps, and a row for its false alarms."""
     steps = np.arange(1.0, n + 1.0)
-    known = simulated(steps)
+    known = simulated(steps, COUNTS)
     rates = [
         known.p_values(scans(design(steps), np.diff(series, axis=1))) <= FALSE_ALARMS
         for series in curves(steps, JUDGED).values()
     ]
     worst = max(float(np.mean(rate)) for rate in rates)
-    assert known.unkind is not None
-    return np.vstack([known.scanned, known.unkind.scanned, [worst, 0.0, 0.0]]).astype(np.float32)
+    parts = [part.scanned for part in (known, *known.others)]
+    return np.vstack([*parts, [worst, 0.0, 0.0]]).astype(np.float32)
 
 
 def main() -> None:
@@ -211,6 +284,7 @@ def main() -> None:
     parser.add_argument("--grids", nargs="*", choices=list(GRIDS), default=list(GRIDS))
     parser.add_argument("--online", action="store_true", help="the online detector instead")
     parser.add_argument("--noises", action="store_true", help="without the series that do change")
+    parser.add_argument("--gentle", action="store_true", help="smooth curves and transitions instead")
     parser.add_argument("--json", type=Path)
     parser.add_argument("--package", type=Path, help="write the references of even steps here, and stop")
     parser.add_argument("--sharp", action="store_true", help="how often a change is called sharp, and stop")
@@ -223,10 +297,10 @@ def main() -> None:
     rows = []
     for grid in options.grids:
         steps = GRIDS[grid]
-        cases = [
-            (name, series, None) for kind in (plain, blind) for name, series in kind(steps, options.draws)
-        ]
-        changing = [] if options.noises else [*changes(steps, options.draws)]
+        kinds = (gentle, transitions) if options.gentle else (plain, blind)
+        kinds = kinds[:1] if options.gentle and options.noises else kinds
+        cases = [(name, series, None) for kind in kinds for name, series in kind(steps, options.draws)]
+        changing = [] if options.noises or options.gentle else [*changes(steps, options.draws)]
         for name, series, walk in track([*cases, *changing], grid):
             row: dict[str, str | float] = {"series": name, "steps": grid}
             if options.online:
@@ -240,9 +314,12 @@ def main() -> None:
                 flush=True,
             )
     table = pd.DataFrame(rows)
-    for column in ("online",) if options.online else ("bends", "oracle"):
+    for column in [
+        name for name in ("online", "bends", "oracle") if name in table and table[name].notna().any()
+    ]:
         wide = table.pivot(index="series", columns="steps", values=column)
         print(column, wide.loc[table["series"].unique(), options.grids].round(1).to_string(), sep="\n")
+    print(f"{options.draws} series each: standard error {50.0 / options.draws**0.5:.1f} points at most")
     if options.json:
         table.to_json(options.json, orient="records", indent=1)
 

@@ -9,18 +9,8 @@ import numpy as np
 import pandas as pd
 from scipy.linalg import toeplitz
 
-from toposcope.analysis.phases.bends import (
-    LEAST_POINTS,
-    LEAST_SEGMENT,
-    Design,
-    Scan,
-    Span,
-    all_spans,
-    design,
-    scan,
-    why_not,
-    why_not_short,
-)
+from toposcope.analysis.phases.bends import LEAST_POINTS, Scan, near_spans, scan, why_not, why_not_short
+from toposcope.analysis.phases.curves import LEAST_SEGMENT, Design, Span, design, edges
 from toposcope.analysis.phases.noise import covariances
 from toposcope.analysis.phases.reference import FALSE_ALARMS, Reference, false_alarms, level_of, reference
 from toposcope.analysis.statistics import holm
@@ -44,6 +34,8 @@ COLUMNS = (
 )  # fmt: skip
 UNEVEN = "cannot tell: p is {p:.2f}, and at uneven steps plain curves have p up to .05 too often"
 CANNOT_TELL = "cannot tell: a trend with unkind noise bends as much (p {p:.2f}; with kind noise {own:.2g})"
+GENTLE = "no verdict: it leaves every falling trend, but a gentle wave fits too (beyond waves p is {p:.2f})"
+"""A gentle wave has at most three periods over the checkpoints."""
 _P = COLUMNS.index("boundary_p") - 2
 """Where a row of `segments` has its p-value; the adjusted one follows."""
 
@@ -58,11 +50,12 @@ def segment_table(
     """Split every feature of every run where it leaves a smooth trend; one row per segment.
 
     It does by a bend, a change of the slope on log(step), or by a ramp to another level, which has two
-    boundaries; both are what the smooth trends of training (constant, line, powers of the step, log step)
-    cannot follow, beyond noise that may persist, wane or grow (`phases.bends`).
-    `boundary_p` is the p-value of having any, against simulated series without one at the same steps
-    (`phases.reference`), of kind noise and of unkind, whichever is larger; a series that bends for the first
-    alone, or at uneven steps with a p above 2%, stays whole, and its reason says that it cannot be told.
+    boundaries; both are what the smooth trends of training (line, powers, exponentials, their moving means,
+    waves of up to three periods) cannot follow, beyond noise that may persist, wane or grow
+    (`phases.bends`). `boundary_p` is the p-value of having any, against simulated series without one at the
+    same steps (`phases.reference`), of kind noise, of unkind noise and with gentle waves, whichever is
+    largest. A series that bends for the first alone, or at uneven steps with a p above 2%, stays whole, and
+    its reason says that it cannot be told; so does one that a gentle wave explains as well ("no verdict").
     `boundary_holm` is the same adjusted over the columns of a run by Holm's method. With `per_run` a series
     keeps its bends only where that is at most 5% (2%), and the reason tells of those dropped.
     `false_alarm_rate` is simulated too, for these steps: the highest share in which a series on its own
@@ -126,17 +119,22 @@ def segments(
     if reason:
         return [_nothing("degenerate", reason)]
     known, own = reference(steps), p is None
-    bends, p = search(grid, change, known, p, bar=level_of(steps) if own else FALSE_ALARMS)
-    untold = _untold(known, scan(grid, change), p) if own and not bends else ""
-    bends = () if one else tuple(sorted(bends))
-    last = scan(grid, change, bends)
+    found, p = search(grid, change, known, p, bar=level_of(steps) if own else FALSE_ALARMS)
+    untold = _untold(known, scan(grid, change), p) if own and not found else ""
+    found = () if one else found
+    last = scan(grid, change, found)
+    bounds = sorted(
+        (at, change_at, i) for change_at in found for i, at in enumerate(edges(change_at, len(change)))
+    )
     rate = false_alarms(steps)
     rows: list[tuple[object, ...]] = []
     risen = False
-    for i, (a, b) in enumerate(pairwise([0, *bends, len(change)])):
+    for i, (a, b) in enumerate(pairwise([0, *(at for at, _, _ in bounds), len(change)])):
         first, end, kind = (steps[0], steps[0], "")
         if i:
-            first, end, kind = _bend(grid, change, a, tuple(place for place in bends if place != a))
+            _, span, which = bounds[i - 1]
+            others = tuple(other for other in found if other != span)
+            first, end, kind = _boundary(grid, change, span, which, others)
         slope, low, high = _slope(grid, change, last, a, b, level)
         direction = "rising" if low > 0 else "falling" if high < 0 else "flat"
         rows.append((
@@ -151,8 +149,11 @@ def _untold(known: Reference, found: Scan, p: float) -> str:
     """Return why it cannot be told whether a series without bends has any, or nothing."""
     if p <= FALSE_ALARMS:
         return UNEVEN.format(p=p)
+    bare = known.p_value(found.bare, found.persistence, found.unevenness)
+    if bare <= FALSE_ALARMS:
+        return GENTLE.format(p=p)
     own = known.kindly(found.gain, found.persistence, found.unevenness)
-    return CANNOT_TELL.format(p=p, own=own) if own <= FALSE_ALARMS < p else ""
+    return CANNOT_TELL.format(p=p, own=own) if own <= FALSE_ALARMS else ""
 
 
 def gain_of(steps: np.ndarray, values: np.ndarray) -> float:
@@ -168,38 +169,108 @@ def _usable(steps: np.ndarray, values: np.ndarray) -> tuple[np.ndarray, np.ndarr
 
 def search(
     grid: Design, change: np.ndarray, known: Reference, p: float | None = None, *, bar: float = FALSE_ALARMS
-) -> tuple[tuple[int, ...], float]:
-    """Return where a series bends, in the order in which it was found, and the p-value of the first change.
+) -> tuple[tuple[Span, ...], float]:
+    """Return the changes of a series, in the order in which they were found, and the p-value of the first.
 
-    Each change is tested beyond those found before; a ramp is two bends. Where the next is not significant it
-    is taken for granted for once, for one bend of several may be seen beside the others only; these are
+    Each change, a bend or a ramp, is tested beyond those found before. Where the next is not significant it
+    is taken for granted for once, for one change of several may be seen beside the others only; these are
     tested at `LOOK_AHEAD`. After each all are placed anew, each beside the others. `p` is that of `segments`;
     a change is significant up to `bar`.
     """
     n = len(change)
 
-    def p_beyond(bends: tuple[int, ...]) -> float:
-        return known.of_scan(scan(grid, change, bends))
+    def p_beyond(given: tuple[Span, ...]) -> float:
+        return known.of_scan(scan(grid, change, given))
 
-    def beyond(bends: tuple[int, ...]) -> tuple[int, ...]:
-        """Return the bends of the next change, those near others left out."""
-        span = _likeliest(grid, change, bends)
-        return tuple(at for at in span if at < n and all(abs(at - old) >= LEAST_SEGMENT for old in bends))
+    def beyond(given: tuple[Span, ...]) -> tuple[Span, ...]:
+        """Return the next change, nothing where it has no boundary away from those of the others."""
+        span = scan(grid, change, given).span
+        taken = [at for old in given for at in edges(old, n)]
+        clear = all(abs(at - old) >= LEAST_SEGMENT for at in edges(span, n) for old in taken)
+        return (span,) if clear else ()
 
     first = p_beyond(()) if p is None else p
     if first > bar:
         return (), first
-    bends = beyond(())
-    while len(bends) < MOST_BENDS:
-        bends = _placed(grid, change, bends)
-        new = beyond(bends)
-        if p_beyond(bends) > bar:
-            more = beyond((*bends, *new))
-            new = (*new, *more) if more and p_beyond((*bends, *new)) <= LOOK_AHEAD else ()
+    found = beyond(())
+    while len(found) < MOST_BENDS:
+        found = _placed(grid, change, found)
+        new = beyond(found)
+        if p_beyond(found) > bar:
+            more = beyond((*found, *new)) if new else ()
+            new = (*new, *more) if more and p_beyond((*found, *new)) <= LOOK_AHEAD else ()
         if not new:
             break
-        bends = (*bends, *new)
-    return _placed(grid, change, bends), first
+        found = (*found, *new)
+    return _placed(grid, change, found), first
+
+
+def _placed(grid: Design, change: np.ndarray, found: tuple[Span, ...]) -> tuple[Span, ...]:
+    """Return the changes, each moved to where it is likeliest beside the others, twice."""
+    n = len(change)
+    for at in [*range(len(found))] * 2 if len(found) > 1 else []:
+        others = (*found[:at], *found[at + 1 :])
+        taken = [edge for other in others for edge in edges(other, n)]
+        near = [(int(a), int(b)) for a, b in near_spans(*found[at], n)]
+        free = [
+            span
+            for span in near
+            if all(abs(edge - old) >= LEAST_SEGMENT for edge in edges(span, n) for old in taken)
+        ]
+        if free:
+            moved = free[scan(grid, change, others, grid.rows(free), found[at : at + 1]).place]
+            found = (*found[:at], moved, *found[at + 1 :])
+    return found
+
+
+def _boundary(
+    grid: Design, change: np.ndarray, span: Span, which: int, others: tuple[Span, ...]
+) -> tuple[float, float, str]:
+    """Return the 95% set in steps of a change's boundary beside the `others`, and whether it is sharp."""
+    n = len(change)
+    taken = sorted(at for other in others for at in edges(other, n))
+    low = max((at for at in taken if at < edges(span, n)[which]), default=0)
+    high = min((at for at in taken if at > edges(span, n)[which]), default=n)
+    moved = [one for one in _moves(span, which, n) if low < edges(one, n)[which] < high or one == span]
+    profile = scan(grid, change, others, grid.rows(moved), (span,)).profile
+    inside = [
+        edges(one, n)[which]
+        for one, value in zip(moved, profile, strict=True)
+        if value >= profile.max() - BOUNDARY_DROP
+    ]
+    at = edges(span, n)[which]
+    kind = "sharp change" if _sharp(grid, change, span, others, profile.max()) else "bend"
+    return float(grid.steps[min(*inside, at)]), float(grid.steps[max(*inside, at)]), kind
+
+
+def _moves(span: Span, which: int, n: int) -> list[Span]:
+    """Return a change with one of its boundaries at every place, the other where it is."""
+    first, end = span
+    if end >= n:
+        return [(a, n) for a in range(1, n)]
+    if which == 0:
+        return [(a, end) for a in range(1, end - LEAST_SEGMENT + 1)]
+    return [(first, b) for b in range(first + LEAST_SEGMENT, n)]
+
+
+def _sharp(grid: Design, change: np.ndarray, span: Span, others: tuple[Span, ...], best: float) -> bool:
+    """Say whether every turn or move over `SHARP_WIDTH` checkpoints or more fits clearly worse."""
+    n = len(change)
+    index, widest = np.arange(n), max(n // 3, SHARP_WIDTH + 1)
+    every = [
+        (a, width)
+        for width in range(SHARP_WIDTH, widest)
+        for a in range(LEAST_SEGMENT - width // 2, n - LEAST_SEGMENT - width // 2 + 1)
+    ]
+    for part in _parts(every, n):
+        first, width = np.array(part).T[:, :, None]
+        turns = grid.clock * np.clip((index - first + 1) / width, 0.0, 1.0)
+        moves = np.where((index >= first) & (index < first + width), 1.0, 0.0)
+        rows = turns if span[1] >= n else moves
+        found = scan(grid, change, others, rows / rows.sum(axis=1, keepdims=True), (span,))
+        if best - found.profile.max() <= SHARP_DROP:
+            return False
+    return True
 
 
 def _parts(places: list[Span], n: int) -> Iterator[list[Span]]:
@@ -207,54 +278,6 @@ def _parts(places: list[Span], n: int) -> Iterator[list[Span]]:
     size = max(_AT_ONCE // n, 1)
     for at in range(0, len(places), size):
         yield places[at : at + size]
-
-
-def _likeliest(grid: Design, change: np.ndarray, bends: tuple[int, ...]) -> Span:
-    """Return the likeliest bend or ramp, of all that these steps allow, beside given `bends`."""
-    n = len(change)
-    spans = all_spans(n, 1, range(LEAST_SEGMENT, n, max(n // 50, 1)))
-    best, likeliest = -np.inf, spans[0]
-    for part in _parts(spans, n):
-        found = scan(grid, change, bends, grid.rows(part))
-        if found.profile[found.place] > best:
-            best, likeliest = found.profile[found.place], part[found.place]
-    return likeliest
-
-
-def _placed(grid: Design, change: np.ndarray, bends: tuple[int, ...]) -> tuple[int, ...]:
-    """Return the bends, each moved to where it is likeliest beside the others, twice."""
-    n = len(change)
-    places = range(LEAST_SEGMENT, n - LEAST_SEGMENT + 1)
-    for at in [*range(len(bends))] * 2 if len(bends) > 1 else []:
-        others = (*bends[:at], *bends[at + 1 :])
-        free = [(a, n) for a in places if all(abs(a - other) >= LEAST_SEGMENT for other in others)]
-        moved = free[scan(grid, change, others, grid.rows(free)).place][0]
-        bends = (*bends[:at], moved, *bends[at + 1 :])
-    return bends
-
-
-def _bend(grid: Design, change: np.ndarray, place: int, others: tuple[int, ...]) -> tuple[float, float, str]:
-    """Return the 95% set of a bend in steps, the `others` held fixed, and whether it is sharp."""
-    n = len(change)
-    places = np.arange(max(place - n // 2, 1), min(place + n // 2, n))
-    between = [o for o in others if o < place], [o for o in others if o > place]
-    places = places[(places > max(between[0], default=0)) & (places < min(between[1], default=n))]
-    profile = scan(grid, change, others, grid.rows([(int(a), n) for a in places])).profile
-    inside = places[profile >= profile.max() - BOUNDARY_DROP]
-    index, widest = np.arange(n), max(n // 3, SHARP_WIDTH + 1)
-    every = [
-        (a, width)
-        for width in range(SHARP_WIDTH, widest)
-        for a in range(LEAST_SEGMENT - width // 2, n - LEAST_SEGMENT - width // 2 + 1)
-    ]
-    smooth = -np.inf
-    for part in _parts(every, n):
-        first, width = np.array(part).T[:, :, None]
-        turns = grid.clock * np.clip((index - first + 1) / width, 0.0, 1.0)
-        found = scan(grid, change, others, turns / turns.sum(axis=1, keepdims=True))
-        smooth = max(smooth, found.profile.max())
-    kind = "sharp change" if profile.max() - smooth > SHARP_DROP else "bend"
-    return float(grid.steps[min(inside.min(), place)]), float(grid.steps[max(inside.max(), place)]), kind
 
 
 _EMBEDDING = {"falling": "collapse", "flat": "reorganisation", "rising": "refinement"}
