@@ -225,8 +225,8 @@ class Analysis:
         told = [found.as_data() for found in self.all_findings]
         made = {name: self.table(name).to_dict("records") for name in parts}
         groups = [{"label": one.label, "runs": list(one.runs)} for one in self.groups]
-        made |= {"problems": list(self.problems), "read": list(self.read)}
-        return {"groups": groups, "findings": told, **made}
+        told_too = {"problems": list(self.problems), "read": list(self.read)}
+        return {"groups": groups, "findings": told, **made, **told_too}
 
     def plot(self, ax: Axes | None = None) -> Axes:
         """Draw the correlation of innovations of what the verdict judges, and return the axes."""
