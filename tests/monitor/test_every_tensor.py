@@ -13,6 +13,7 @@ from toposcope.cli.main import main
 from toposcope.errors import InputError
 from toposcope.monitor.advice import next_step
 from toposcope.monitor.alarms import RATE, Watchman
+from toposcope.monitor.coverage import HEADS, not_looked_at
 from toposcope.monitor.inside import Monitor, rank_here
 from toposcope.monitor.journal import Journal
 from toposcope.monitor.run_watch import TESTS, PanelLook, RunWatch, culprits
@@ -224,3 +225,27 @@ def test_a_fresh_process_says_what_a_running_one_said(tmp_path):
     events = Journal.of(tmp_path / "store").read()
     assert Watchman(tmp_path / "store").judge() == []
     assert len([event for event in events if event.kind == "alarm"]) == 1
+
+
+class _Known(dict):
+    """Weights that say how many heads they have."""
+
+    def to_dict(self):
+        return {"num_attention_heads": 2, "hidden_size": 8}
+
+    @property
+    def config(self):
+        return self
+
+
+@pytest.mark.parametrize("known", [True, False])
+def test_weights_without_a_head_count_say_that_heads_were_not_measured(tmp_path, known):
+    random = np.random.default_rng(0)
+    names = [f"model.layers.0.self_attn.{part}_proj.weight" for part in "qkvo"]
+    with Monitor(tmp_path / "store", every=10, features=["updates"]) as monitor:
+        for step in (0, 10):
+            state = {name: random.normal(size=(8, 8)).astype(np.float32) for name in names}
+            monitor.observe(_Known(state) if known else state, step)
+            assert monitor.wait()
+    store = Store.open(tmp_path / "store")
+    assert (HEADS in not_looked_at(store, Journal.of(store.path).read())) is not known

@@ -47,6 +47,7 @@ def test_every_checkpoint_is_one_summary_and_comes_once(tmp_path):
     ]  # fmt: skip
     names = list(sink.sent[1].values)
     assert len(names) <= MOST
+    assert sink.sent[1].values["toposcope/updates/update_norm"] == pytest.approx(np.sqrt(4 * 6))
     norm = np.sqrt(sum(6 * (2 + i) ** 2 for i in range(4)))
     assert sink.sent[1].values["toposcope/baselines/weight_norm"] == pytest.approx(norm)
     assert not any("null" in name or "shuffled" in name for name in names)

@@ -66,7 +66,7 @@ class Watchman:
         self._open: list[Alert] = [
             Alert("alarm", event.data["test"], event.run, event.step or 0, event.data["sentence"])
             for event in self.journal.read()
-            if event.kind == "alarm" and not event.data.get("culprits")
+            if event.kind == "alarm" and "compared" not in event.data and not event.data.get("culprits")
         ]
 
     def stated(self) -> str:
