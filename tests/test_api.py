@@ -201,7 +201,7 @@ def test_a_table_gets_a_page_of_its_own(frame, tmp_path):
     made = ts.report(ts.analyze(frame), tmp_path / "report")
     text = made.page.read_text(encoding="utf-8")
     assert repr(made).splitlines()[0].startswith("Nothing shows")
-    assert "Features of training runs, from a table" in text
+    assert "Columns of a table of training runs" in text
     assert 'id="figure-table_correlations"' in text
 
 

@@ -244,7 +244,10 @@ def test_tables_and_figures_carry_the_lag() -> None:
     frame = leading(1, 2).assign(learning_rate=1e-3)
     families = family_table(from_frame(frame, features=["h0"]), targets=["loss"])
     labels = SimpleNamespace(label=str, baseline=lambda _: False)
-    study = SimpleNamespace(families=families, target="loss", labels=labels)
+    study = SimpleNamespace(
+        families=families, target="loss", labels=labels, judged="column", group=None,
+        series=SimpleNamespace(left_out={}),
+    )  # fmt: skip
     for table in (families_table(study), verdict_table(study)):
         cells = dict(zip(table.columns, table.rows[0], strict=True))
         assert cells["lag"] == "1 before"

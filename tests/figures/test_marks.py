@@ -36,7 +36,7 @@ def test_only_the_starts_of_later_segments_are_changepoints() -> None:
 
 def test_a_planted_kink_that_the_analysis_finds_is_marked() -> None:
     steps = np.arange(0, 5100, 100)
-    noise = 0.02 * np.random.default_rng(2).standard_normal(51)
+    noise = 0.008 * np.random.default_rng(2).standard_normal(51)
     kinked = np.log(np.maximum(steps, 1500) / 1500) + noise
     table = segment_table(
         from_frame(pd.DataFrame({"run": "a", "step": steps, "loss": 1 / (steps + 100), "x": kinked}))

@@ -143,7 +143,7 @@ def test_what_a_method_cannot_do_is_a_failed_row(family):
     )
     law = next(m for m in default_candidates() if m.name == "tissue")
     assert "give a schedule" in forecast(law, seen, []).reason
-    assert "run toposcope weights" in forecast(TdaOnlyRule(), seen, []).reason
+    assert "no features of run0 were measured" in forecast(TdaOnlyRule(), seen, []).reason
 
 
 def test_ties_between_siblings_do_not_break_the_transfer(family):

@@ -46,7 +46,8 @@ def test_a_watched_training_fills_the_store_that_a_watch_goes_on_with(tmp_path, 
     heads = store.features("updates", "qk_norm")
     assert heads[heads["run"] == "small-7k-seed42"]["head"].max() == 1
     code, printed = _run(capsys, "watch", store.path, "--once", "--json")
-    assert (code, json.loads(printed.out)["answer"]) == (0, "no alarm in 2 checkpoints of 2 runs")
+    count = sum(map(len, store.measured_steps().values()))  # a busy machine skips some
+    assert (code, json.loads(printed.out)["answer"]) == (0, f"no alarm in {count} checkpoints of 2 runs")
 
 
 def test_what_is_watched_from_inside_equals_what_is_measured_from_beside(tmp_path, capsys):

@@ -434,7 +434,12 @@ def test_changepoints_are_marked_on_the_curves_of_hidden_states(study):
     bent.__dict__["bends"] = bends
     drawn = dict(pictures.figures(bent))
     for name in ("representations", "topology_of_representations"):
-        marks = [line.get_gid() for ax in drawn[name].axes for line in ax.lines if line.get_gid()]
+        marks = [
+            line.get_gid()
+            for ax in drawn[name].axes
+            for line in ax.lines
+            if str(line.get_gid()).startswith("changepoint")
+        ]
         assert marks == ["changepoint small"]
         assert "A triangle marks a changepoint" in captions(bent)[name].shows
     assert "A triangle" not in captions(bent)["spectrum_of_representations"].shows

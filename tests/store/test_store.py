@@ -400,7 +400,7 @@ def test_runs_whose_names_look_alike_stay_apart(store: Store) -> None:
 
 
 def test_no_store(tmp_path: Path) -> None:
-    with pytest.raises(StoreError, match=r"is not a store .*: toposcope weights SERIES --out"):
+    with pytest.raises(StoreError, match=r"is not a store .*: toposcope\.measure\(SERIES, "):
         Store.open(tmp_path / "nothing")
 
 

@@ -12,11 +12,11 @@ _NEXT: Mapping[str, str] = {
     "update norm": "check the learning rate, the clipping and the batch since the last checkpoint",
     "update level": "check what scales the updates: schedule, clipping, loss scale, frozen parameters",
     "growth": "check what moves this tensor (rate, weight decay, clipping), or go back{back}",
-    "matrix or head": "compare this checkpoint with the one before: toposcope compare",
+    "matrix or head": "compare this checkpoint with the one before: `toposcope compare`",
     "content": "read the file again, and go back{back} if it says the same",
     "not finite": "stop, and go on{back}: what comes after it is lost",
     "sibling band": "compare its settings and its data with those of the other seeds",
-    "forecast target": "change the plan or the target: toposcope forecast --advise weighs it",
+    "forecast target": "change the plan or the target; `toposcope forecast` weighs it",
 }
 
 

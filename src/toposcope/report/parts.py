@@ -18,6 +18,7 @@ from toposcope.analysis.subjects import WEIGHTS, Subject
 from toposcope.figures import leading
 from toposcope.figures.checkpoints import draw_checkpoints
 from toposcope.figures.rendering import begin_rendering
+from toposcope.probes.weights.features import NEURAL_PERSISTENCE
 from toposcope.repeats import AuditFinding
 from toposcope.sources.adapter import ADAPTER
 from toposcope.tabular import Table
@@ -201,7 +202,7 @@ def part_of(
 
 
 MEANS = (
-    "overview", LOGS, "neural_persistence", "vietoris_rips", "gradients", "gradient_persistence", "layers",
+    "overview", LOGS, NEURAL_PERSISTENCE, "vietoris_rips", "gradients", "gradient_persistence", "layers",
     "representations", "topology_of_representations", "spectrum_of_representations", "perplexity",
     "rate_of_change", "gaussian_null", "landscape_training", "leading",
 )  # fmt: skip

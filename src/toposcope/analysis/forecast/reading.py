@@ -192,6 +192,7 @@ def _of_log(path: str, name: str, reading: Reading) -> Log:
     from toposcope.analysis.forecast.frame import log_of_read
     from toposcope.sources.labels import step_of
     from toposcope.sources.logs import log_of_runs, raw_log
+    from toposcope.sources.losses import ALIASES, meaning
     from toposcope.sources.trainer_state import TRAINER_STATE
 
     dialect, raw = raw_log(path)
@@ -199,7 +200,8 @@ def _of_log(path: str, name: str, reading: Reading) -> Log:
     known = {old: new for old, new in reading.rename.items() if old in columns}
     reading.met.update(known)
     reading.seen.update(columns)
-    read = log_of_runs(raw, path, dialect, known, keep=(reading.column,), strict=False)
+    own = () if meaning(reading.column) in ALIASES else (reading.column,)  # an alias gets its canonical name
+    read = log_of_runs(raw, path, dialect, known, keep=own, strict=False)
     if Path(path).name == TRAINER_STATE:  # the folder is named after the run
         folder = Path(path).resolve().parent
         name = folder.parent.name if step_of(folder.name) is not None else folder.name

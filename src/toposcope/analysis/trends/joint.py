@@ -79,7 +79,7 @@ class Joint:
 
 
 @dataclass(frozen=True, slots=True)
-class _Sums:
+class _StepSums:
     """Per step, added over the runs: e f, (e^2 + f^2) / 2, and the mean weight."""
 
     steps: np.ndarray
@@ -113,11 +113,11 @@ def joint_test(runs: list[RunInnovations], *, intervals: bool = True) -> Joint:
     return _widened(found) if np.mean([run.persists for run in runs]) > 0.5 else found
 
 
-def _signs(sums: _Sums, short: float, alpha: float = 0.0) -> SignTest:
+def _signs(sums: _StepSums, short: float, alpha: float = 0.0) -> SignTest:
     return sign_test(sums.product, sums.square, sums.weight, short=short, alpha=alpha, intervals=alpha > 0.0)
 
 
-def _sums(runs: list[RunInnovations], lag: int) -> _Sums:
+def _sums(runs: list[RunInnovations], lag: int) -> _StepSums:
     """Return the products of e and of f `lag` places later, at the steps of e."""
     steps = np.unique(np.concatenate([run.steps for run in runs]))
     sums = np.zeros((4, len(steps)))
@@ -128,10 +128,10 @@ def _sums(runs: list[RunInnovations], lag: int) -> _Sums:
         at = np.searchsorted(steps, run.steps[a])
         sums[:, at] += *pair_products(run.e, run.f, a, b, left), np.ones(len(at))
     known = sums[3] > 0
-    return _Sums(steps[known], sums[0, known], sums[1, known], sums[2, known] / sums[3, known])
+    return _StepSums(steps[known], sums[0, known], sums[1, known], sums[2, known] / sums[3, known])
 
 
-def _rest(sums: _Sums, short: float, share: float) -> str:
+def _rest(sums: _StepSums, short: float, share: float) -> str:
     """Return the stretch that p rests on, or an empty string."""
     total = float(sums.product.sum())
     first = _heaviest(sums.product * np.sign(total))
