@@ -42,6 +42,7 @@ def test_a_forecaster_is_one_class_and_gets_its_interval_and_its_score(tmp_path:
     assert "status='ok'" in out
 
 
+@pytest.mark.slow
 def test_a_figure_is_one_function_of_a_table(tmp_path: Path) -> None:
     _run("add-a-figure.md", tmp_path)
     assert (tmp_path / "margins.png").read_bytes().startswith(b"\x89PNG")
@@ -49,6 +50,7 @@ def test_a_figure_is_one_function_of_a_table(tmp_path: Path) -> None:
     assert svg.startswith("<?xml")
 
 
+@pytest.mark.slow
 def test_a_format_is_one_class_and_serves_every_command_once_it_is_installed(tmp_path: Path) -> None:
     out = _run("add-a-format.md", tmp_path).splitlines()
     assert out[-2] == "[0, 100, 200]"

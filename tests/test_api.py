@@ -39,6 +39,7 @@ def frame() -> pd.DataFrame:
     )  # fmt: skip
 
 
+@pytest.mark.slow
 def test_the_readme_runs(tmp_path, monkeypatch):
     """Run every block under "From Python" in one namespace; none takes more than five statements."""
     monkeypatch.chdir(tmp_path)
@@ -83,6 +84,7 @@ def test_the_packages_of_a_functions_name_are_called_whatever_is_imported_first(
     assert toposcope.report.page.PAGE == "index.html"
 
 
+@pytest.mark.slow
 def test_an_analysis_answers_first_and_holds_every_table(frame):
     analysis = ts.analyze(frame)
     first = repr(analysis).splitlines()[0]
@@ -105,6 +107,7 @@ def _printed(command: list[str], capsys) -> dict:
     return json.loads(capsys.readouterr().out)
 
 
+@pytest.mark.slow
 def test_a_law_and_the_tests_error_rates_are_those_of_the_commands(frame, tmp_path, capsys):
     frame.to_csv(tmp_path / "mine.csv", index=False)
     told = _printed(["analyze", str(tmp_path / "mine.csv"), "--law", "power"], capsys)

@@ -210,6 +210,7 @@ def _diagram(seed: int, n: int = 25) -> np.ndarray:
     return np.column_stack([birth, birth + draw.exponential(0.5, n)])
 
 
+@pytest.mark.slow
 def test_public_topology_agrees_with_gudhi_and_persim():
     a, b = _diagram(0), _diagram(1, 18)
     assert ts.topology.bottleneck(a, b) == pytest.approx(gudhi.bottleneck_distance(a, b))

@@ -43,6 +43,7 @@ print(store.features()["status"].unique().tolist(), store.features()["value"].mi
 """
 
 
+@pytest.mark.slow
 def test_a_script_without_a_guard_may_use_several_processes(tmp_path):
     (tmp_path / "mine.py").write_text(SCRIPT)
     done = subprocess.run(

@@ -77,6 +77,7 @@ def test_plain_curves_have_no_bends(kind: str) -> None:
     assert np.mean(found) <= 0.10  # at most 7%, and two standard errors
 
 
+@pytest.mark.slow
 def test_a_series_that_cannot_be_tested_says_why() -> None:
     smooth = segments(STEPS[1:], (STEPS[1:] + 30.0) ** -0.5)[0]
     assert smooth[-2] == "degenerate"
@@ -86,6 +87,7 @@ def test_a_series_that_cannot_be_tested_says_why() -> None:
     assert segments(STEPS[:9], np.arange(9.0))[0][-2] == "failed"
 
 
+@pytest.mark.slow
 def test_the_gain_is_the_ratio_of_the_integrated_likelihoods() -> None:
     g = np.random.default_rng(1)
     grid = design(STEPS[1:])
@@ -379,6 +381,7 @@ def test_unfinished_runs_carry_no_scaling_law() -> None:
     assert "left out, unfinished: r1000 (to step 2900)" in row["reason"]
 
 
+@pytest.mark.calibration
 def test_the_largest_p_of_the_references_counts_and_the_row_says_so() -> None:
     g = np.random.default_rng(12)
     steps = STEPS[1:]

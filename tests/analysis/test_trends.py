@@ -234,6 +234,7 @@ def test_the_nulls_that_judge_are_not_those_that_set() -> None:
         assert not same, (name, same)
 
 
+@pytest.mark.slow
 def test_the_verdict_finds_a_planted_effect() -> None:
     for kind, least, off in (("white", 0.85, 0.05), ("walk", 0.81, 0.06)):
         result = _tested(*planted_pairs(0.5, STEPS, 1000, kind=kind), STEPS)

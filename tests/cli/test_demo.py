@@ -13,6 +13,8 @@ from toposcope.papers.demo import run_demo
 from toposcope.store import Store
 
 pytest.importorskip("torch", reason="the demo trains models: install toposcope[train]")
+
+pytestmark = pytest.mark.slow
 SMALL = {"steps": 6, "checkpoint_every": 2, "models": ["tiny-3k", "small-7k"]}
 
 

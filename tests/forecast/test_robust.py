@@ -104,6 +104,7 @@ def test_the_new_candidates_are_right_where_their_assumption_holds():
         assert made.final == pytest.approx(runs[4].final_loss(), rel=2e-3)
 
 
+@pytest.mark.slow
 def test_three_losses_are_enough_with_siblings_and_refused_without():
     errors = []
     for seed in range(30):

@@ -109,6 +109,7 @@ def seeds(tmp_path_factory) -> Path:
 SMALL = LandscapeOptions(batches=2, sequences=8, length=8, seeds=1, updates=5)
 
 
+@pytest.mark.slow
 def test_barriers_are_rows_of_both_kinds_and_say_what_was_aligned(seeds, tmp_path) -> None:
     store = ts.measure(str(seeds), tmp_path / "s", features="paths", options=SMALL)
     rows = store.features(probe="paths")

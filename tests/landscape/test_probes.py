@@ -30,6 +30,8 @@ from toposcope.sources import open_series
 from toposcope.store import Store
 from toposcope.sweep.loop import sweep
 
+pytestmark = pytest.mark.slow
+
 MANY = Texts("words", tuple(f"{text} and {i} more" for i in range(4) for text in TEXTS))
 SMALL = LandscapeOptions(
     resolution=5, batches=2, sequences=4, length=8, seeds=1, eigenvalues=2, products=12, vectors=2, steps=4,
@@ -363,6 +365,7 @@ def test_a_place_without_a_loss_is_masked_and_counted(run, tmp_path) -> None:
         check_reach(np.array([False, True, False]), 2.0)
 
 
+@pytest.mark.slow
 def test_what_is_masked_is_counted_reported_and_never_filled(run, tmp_path, monkeypatch) -> None:
     """A plane whose first row has no loss, and whose second row is its lowest, from the sweep to the page."""
     sampled = surface_module.sample_surface
@@ -481,6 +484,7 @@ def test_a_model_that_is_differentiated_once_says_so_in_its_rows(run, tmp_path, 
     assert rows.loc[rows["feature"] == "top_eigenvalue", "note"].str.contains("finite differences").all()
 
 
+@pytest.mark.slow
 def test_the_analysis_and_the_page_read_the_store(store: Store, tmp_path) -> None:
     analysis = ts.analyze(store.path)
     (study,) = analysis.studies

@@ -22,6 +22,7 @@ def rows(product, n: int) -> torch.Tensor:
     return torch.stack([product(unit) for unit in torch.eye(n, dtype=torch.float64)])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("keep_bytes", [0, 2**30])
 def test_hessian_products_are_the_dense_hessian(objective, dense, keep_bytes) -> None:
     assert len(objective.pieces) > 1
@@ -95,6 +96,7 @@ def test_gauss_newton_is_the_hessian_of_a_model_linear_in_its_parameters() -> No
     assert float(hessian.abs().max()) > 0.01
 
 
+@pytest.mark.slow
 def test_gauss_newton_has_no_negative_eigenvalue_and_is_no_hessian_here(objective, dense) -> None:
     matrix = rows(objective.gauss_newton(), objective.n_parameters)
     torch.testing.assert_close(matrix, matrix.T, atol=1e-12, rtol=0)
@@ -111,6 +113,7 @@ def test_products_of_transformers_models_are_differences_of_their_gradients(kind
     assert product.method == "double backward"
 
 
+@pytest.mark.slow
 def test_a_llamas_product_is_torchs_own(monkeypatch) -> None:
     """Its norm rounds to float32 whatever the parameters are: differences of gradients drown in that."""
     objective = Objective(TransformersModel.of_module(small("llama").double()), Batch.of(windows()))

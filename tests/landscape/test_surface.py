@@ -38,6 +38,7 @@ def test_a_surface_holds_every_sequences_loss_on_the_grid(count: int) -> None:
     assert found.finite.all()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("evaluation", [Evaluation(together=4), Evaluation(jobs=2)])
 def test_how_it_is_evaluated_changes_no_loss(evaluation, monkeypatch) -> None:
     monkeypatch.setattr(module, "TILE", 8)

@@ -90,6 +90,7 @@ def test_several_runs_of_an_export_are_several_runs_everywhere(tmp_path):
     assert [curve.run for curve in curves] == ["a", "b"]
 
 
+@pytest.mark.slow
 def test_commands_say_in_one_line_what_was_taken(tmp_path, capsys):
     file = written("wandb", tmp_path)
     for call in (["analyze", str(file), "--part", "families"], ["forecast", str(file), "--horizon", "800"]):

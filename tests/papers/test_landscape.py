@@ -23,6 +23,7 @@ def test_steps_are_spread_over_log_step_with_both_ends() -> None:
     assert log_steps([5, 1, 3], 14) == [1, 3, 5]
 
 
+@pytest.mark.slow
 def test_the_study_answers_and_says_what_the_design_cannot(tmp_path) -> None:
     run = run_folder(tmp_path / "run", tmp_path)
     store = measure(str(run), tmp_path / "store", options=SMALL)
@@ -35,7 +36,8 @@ def test_the_study_answers_and_says_what_the_design_cannot(tmp_path) -> None:
     share = shares["full range"][2]
     assert 0 <= int(str(share).removesuffix("%")) <= 100
     assert shares["full range"][3] == f"{share} to {share}"  # one run
-    assert {row[0] for row in moved.rows} == {label for _, label in QUESTIONS}
+    # twelve products do not converge, and what did not enters nothing
+    assert {row[0] for row in moved.rows} == {label for _, label in QUESTIONS} - {"top eigenvalue"}
     assert not any("nan" in str(cell) for row in moved.rows for cell in row)  # two draws have no interval
     assert measure(str(run), tmp_path / "store", options=SMALL).path == store.path
 

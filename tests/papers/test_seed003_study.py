@@ -78,6 +78,7 @@ def test_the_confounds_are_partial_correlations():
     assert np.isnan(by_name["given step"])  # the step explains it to the last rank
 
 
+@pytest.mark.slow
 def test_models_are_trained_where_none_are_given_and_once(tmp_path, capsys, monkeypatch):
     from toposcope.papers import seed003_study
 
@@ -117,6 +118,7 @@ def test_models_are_trained_where_none_are_given_and_once(tmp_path, capsys, monk
     assert reported == [out / "report"]
 
 
+@pytest.mark.slow
 def test_seeds_are_trained_apart_and_have_intervals(tmp_path, capsys, monkeypatch):
     monkeypatch.setattr("toposcope.papers.seed003_study.write_page", lambda *_: None)
     corpus = tmp_path / "corpus.txt"

@@ -149,6 +149,7 @@ def test_analyze_names_what_is_wrong(wide: Path, tmp_path: Path) -> None:
             CliRunner().invoke(analyze, arguments, catch_exceptions=False)
 
 
+@pytest.mark.slow
 def test_calibrate_prints_the_matrix(wide: Path) -> None:
     result = CliRunner().invoke(
         analyze, [str(wide), "--calibrate", "--draws", "100", "--json"], catch_exceptions=False

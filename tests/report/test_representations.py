@@ -268,6 +268,7 @@ def _with_verdicts(study, verdict, *, columns=None):
     return study.with_tables(families=families)
 
 
+@pytest.mark.slow
 def test_the_headline_follows_the_verdicts(study):
     nothing = _with_verdicts(study, "trend only")
     both_kinds = [TOTAL, "representations/hidden/top_eigenvalue"]
@@ -372,6 +373,7 @@ def test_targets_from_a_file_get_a_table_of_their_own(full, tmp_path):
     assert "representation_trends_piqa" in tables(study)
 
 
+@pytest.mark.slow
 def test_weights_and_representations_share_a_page_from_two_stores(tmp_path, page, unprinted):
     weights = Store.create(tmp_path / "weights", recipe={"other": 1})
     for run in MODELS:
@@ -422,6 +424,7 @@ def test_one_checkpoint_has_its_hidden_states_in_the_place_of_curves(tmp_path, u
     assert "Holm&#39;s method over 0 rows" not in text
 
 
+@pytest.mark.slow
 def test_changepoints_are_marked_on_the_curves_of_hidden_states(study):
     known = study.series.catalogue
     bends = pd.DataFrame(
@@ -469,6 +472,7 @@ def _report(capsys, *arguments):
     return ended.value.code, capsys.readouterr()
 
 
+@pytest.mark.slow
 def test_targets_that_do_not_fit_are_listed_and_few_values_are_not_ranked(full, tmp_path, capsys, unprinted):
     lines = ["run,step,score", "small,0,1.0", "small,8,", "small,3000,2.0", "ghost,5,3.0"]
     (tmp_path / "scores.csv").write_text("\n".join(lines))

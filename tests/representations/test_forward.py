@@ -29,6 +29,7 @@ def _plain_states(folder, layer, length, *, auto):
             yield model.base_model(ids, output_hidden_states=True).hidden_states[layer][0].numpy()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("layer", [0, 1, 3])
 def test_mean_pooling_equals_the_unpadded_pass(causal_folder, layer):
     from transformers import AutoModelForCausalLM

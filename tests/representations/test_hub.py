@@ -123,6 +123,7 @@ def test_the_recipe_names_every_checkpoint_of_the_report(serve):
     ]  # fmt: skip
 
 
+@pytest.mark.slow
 def test_the_recipe_runs_the_whole_study(serve, tmp_path, monkeypatch, capsys):
     from dataclasses import replace
 

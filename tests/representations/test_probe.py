@@ -79,6 +79,7 @@ def test_its_cost_is_announced_and_follows_the_model_the_texts_and_the_device(ne
     assert "whose cost is not known" not in said
 
 
+@pytest.mark.slow
 def test_no_unit_loads_what_is_loaded_once_in_a_process():
     code = (
         "import sys; from pathlib import Path\n"

@@ -52,6 +52,7 @@ def test_planted_chinchilla_law_is_recovered_and_its_gradient_vanishes():
     assert fit.objective < 1e-9
 
 
+@pytest.mark.calibration
 def test_bootstrap_intervals_cover_the_planted_exponents():
     hits = 0
     for seed in range(12):
@@ -134,6 +135,7 @@ def test_points_still_warming_up_or_not_decayed_are_marked():
     assert "finite" in out.reason[3]
 
 
+@pytest.mark.slow
 def test_five_published_numbers_from_the_extracted_points(shared_data: Path):
     """The five points with the fewest tokens per parameter are left out; the law then misses them by most."""
     table = pd.read_csv(shared_data / "curves" / "chinchilla" / "svg_extracted_data.csv")

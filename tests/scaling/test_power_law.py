@@ -27,6 +27,7 @@ def test_exact_law_is_recovered_without_and_with_an_offset():
     assert shifted.predict(1e9) == pytest.approx(400.0 * 1e9**-0.34 + 1.69, rel=1e-4)
 
 
+@pytest.mark.calibration
 @pytest.mark.parametrize("offset", [False, True])
 def test_interval_covers_at_its_nominal_rate(offset):
     random = np.random.default_rng(7)

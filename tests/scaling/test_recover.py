@@ -4,6 +4,7 @@ import json
 
 import numpy as np
 import pandas as pd
+import pytest
 
 from toposcope.analysis import from_frame
 from toposcope.analysis.scaling.recover import exponent_recovery, recover_exponents
@@ -24,6 +25,7 @@ def measured_family(a, b):
     }  # fmt: skip
 
 
+@pytest.mark.calibration
 def test_topology_of_synthetic_runs_recovers_their_exponents_and_noise_does_not():
     random = np.random.default_rng(0)
     table = pd.DataFrame([measured_family(*random.uniform([1.3, 1.0], [2.2, 2.0])) for _ in range(24)])

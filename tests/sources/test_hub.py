@@ -259,6 +259,7 @@ def path_of_steps(hub):
     return serve
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("small", [True, False])
 def test_swapped_revisions_are_seen_while_they_are_measured(
     path_of_steps, hub, tmp_path: Path, monkeypatch, small

@@ -37,6 +37,7 @@ def rows(series, folder, jobs=1):
     return store.features().sort_values(keys, kind="stable")[[*keys, "value"]].reset_index(drop=True)
 
 
+@pytest.mark.slow
 def test_memory_and_files_give_the_same_rows(tmp_path):
     from safetensors.numpy import save_file
 

@@ -81,6 +81,7 @@ def test_the_octahedron_encloses_one_void(backend: str) -> None:
     np.testing.assert_allclose(bars(h2), [[np.sqrt(2), 2.0]], rtol=1e-6)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("field", "loops"), [(2, 1), (3, 0)])
 def test_the_projective_plane_shows_its_torsion_over_two_only(field: int, loops: int) -> None:
     _, h1, h2 = rips(subdivided_projective_plane(), maxdim=2, metric="precomputed", field=field)

@@ -92,6 +92,7 @@ def test_panels_hold_what_the_store_holds(client):
     assert (zoomed[0], zoomed[-1]) == (500, 1000)
 
 
+@pytest.mark.slow
 def test_csv_has_every_point_and_no_formula(growing):
     growing.losses("=cmd()", 3000, every=1)
     with _client(growing) as client:
@@ -327,6 +328,7 @@ def test_a_forecast_that_has_no_coverage_states_none(growing, status, said):
     assert f'<td data-label="coverage">{said}</td>' in text
 
 
+@pytest.mark.slow
 def test_a_long_trace_is_thinned_in_memory_and_whole_in_the_table(growing, monkeypatch):
     monkeypatch.setattr(traces, "HELD", 32)
     monkeypatch.setattr(traces, "HELD_LOGGED", 32)
