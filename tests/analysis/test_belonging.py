@@ -143,7 +143,9 @@ def _mixed() -> pd.DataFrame:
         for i, (name, last) in enumerate(zip(list(SIZES)[:3], lasts, strict=True)):
             rows = _curve(f"{place}-{name}", first, last, seed=i)
             rows = rows.assign(tokenizer=place, parameters=SIZES[name], family="gpt")
-            parts.append(rows.assign(mine=np.log(rows["step"] + 30.0) * (2.0 if place == "bpe" else 1.0)))
+            own = np.random.default_rng(len(parts)).standard_normal(len(rows))
+            slope = 2.0 if place == "bpe" else 1.0
+            parts.append(rows.assign(mine=slope * np.log(rows["step"] + 30.0) + 0.05 * own))
     return pd.concat(parts, ignore_index=True)
 
 

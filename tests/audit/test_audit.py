@@ -192,7 +192,7 @@ def test_two_thousand_equal_checkpoints_are_one_line(tmp_path: Path, capsys: pyt
         main(["audit", str(tmp_path)])
     shown = capsys.readouterr().out.splitlines()
     assert (done.value.code, shown[0].strip()) == (1, "1 finding")
-    assert len(shown) < 10
+    assert len(shown) < 16  # cells break between words, and never within one
     (found,) = audit(open_series(tmp_path))
     assert found.message == "has the very weights of the final step 1999; so at 1,999 steps from 0 to 1998"
 

@@ -207,10 +207,9 @@ def test_a_comparison_names_the_matrices_that_changed_and_no_others(tmp_path: Pa
     save_file(
         {name: value.astype(np.float32) for name, value in rounded.items()}, tmp_path / "rounded.safetensors"
     )
-    first = call("compare", tmp_path / "base.safetensors", tmp_path / "rounded.safetensors")[1].splitlines()[
-        0
-    ]
-    assert first == (
+    printed = call("compare", tmp_path / "base.safetensors", tmp_path / "rounded.safetensors")[1]
+    first = " ".join(" ".join(printed.splitlines()[:3]).split())
+    assert first.startswith(
         "24 of 24 matrices differ beyond twice the noise of the draws: k_proj, o_proj, q_proj, v_proj; "
         "6 of them moved over 5 times as far as the rest: q_proj, v_proj"
     )

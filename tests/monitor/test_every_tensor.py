@@ -13,7 +13,7 @@ from toposcope.cli.main import main
 from toposcope.errors import InputError
 from toposcope.monitor.advice import next_step
 from toposcope.monitor.alarms import RATE, Watchman
-from toposcope.monitor.coverage import HEADS, not_looked_at
+from toposcope.monitor.coverage import HEADS, not_judged
 from toposcope.monitor.inside import Monitor, rank_here
 from toposcope.monitor.journal import Journal
 from toposcope.monitor.run_watch import TESTS, PanelLook, RunWatch, culprits
@@ -248,4 +248,4 @@ def test_weights_without_a_head_count_say_that_heads_were_not_measured(tmp_path,
             monitor.observe(_Known(state) if known else state, step)
             assert monitor.wait()
     store = Store.open(tmp_path / "store")
-    assert (HEADS in not_looked_at(store, Journal.of(store.path).read())) is not known
+    assert (HEADS in not_judged(store, Journal.of(store.path).read())) is not known

@@ -334,7 +334,7 @@ def test_alarms_of_a_watch_stand_on_the_curves_of_its_store(make_study, tmp_path
     }  # fmt: skip
     assert marked == {"loss", "neural_persistence", "vietoris_rips"}
     before, after = captions(study), captions(alarmed)
-    told = {name for name in after if "toposcope watch raised an alarm" in after[name].shows}
+    told = {name for name in after if "raised an alarm" in after[name].shows}
     assert told == marked
     assert not any("alarm" in caption.shows for caption in before.values())
     assert "falls ill" not in after["loss"].shows

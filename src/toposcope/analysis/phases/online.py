@@ -32,7 +32,7 @@ class OnlineDetector:
     From the 17th checkpoint on, at up to 8 evenly spaced checkpoints, the best bend of everything seen is
     tested as in `phases.segments`, against 400 series without one, 400 of unkind noise and 400 gentle ones,
     simulated at the planned steps. The rate is spent evenly over the looks: after a share f of them, at
-    most f x 5% of the simulated series of either sort have raised an alarm. Where steps are uneven two
+    most f x 5% of the simulated series of either sort have raised an alarm, less one standard error. Where steps are uneven two
     fifths of the rate are spent, as by the search: there, noise whose size clusters raises more alarms than
     planned. After an alarm its bend belongs to the trend. A series too smooth to test raises none.
 
@@ -114,6 +114,10 @@ def plan(planned: tuple[float, ...], rate: float) -> dict[int, PlannedLook]:
 
 
 def _threshold(p: np.ndarray, quiet: np.ndarray, spent: float) -> float:
-    """Return the p up to which alarms may be raised for a share `spent` of the series to have raised one."""
-    due = int(spent * len(p)) - int(np.sum(~quiet))
+    """Return the p up to which alarms may be raised for a share `spent` of the series to have raised one.
+
+    One standard error of that count is held back: the series that set a threshold cannot tell how many others
+    pass it.
+    """
+    due = int(spent * len(p) - np.sqrt(spent * len(p))) - int(np.sum(~quiet))
     return float(np.sort(p[quiet])[due - 1]) if due > 0 else 0.0

@@ -211,7 +211,7 @@ def _placed(grid: Design, change: np.ndarray, found: tuple[Span, ...]) -> tuple[
     for at in [*range(len(found))] * 2 if len(found) > 1 else []:
         others = (*found[:at], *found[at + 1 :])
         taken = [edge for other in others for edge in edges(other, n)]
-        near = [(int(a), int(b)) for a, b in near_spans(*found[at], n)]
+        near = [(int(a), int(b)) for a, b in near_spans(found[at][0], found[at][1], n)]
         free = [
             span
             for span in near
