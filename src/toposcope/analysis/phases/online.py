@@ -32,9 +32,9 @@ class OnlineDetector:
     From the 17th checkpoint on, at up to 8 evenly spaced checkpoints, the best bend of everything seen is
     tested as in `phases.segments`, against 400 series without one, 400 of unkind noise and 400 gentle ones,
     simulated at the planned steps. The rate is spent evenly over the looks: after a share f of them, at
-    most f x 5% of the simulated series of either sort have raised an alarm, less one standard error. Where steps are uneven two
-    fifths of the rate are spent, as by the search: there, noise whose size clusters raises more alarms than
-    planned. After an alarm its bend belongs to the trend. A series too smooth to test raises none.
+    most f x 5% of the simulated series of either sort have raised an alarm, less one standard error. Where
+    steps are uneven two fifths of the rate are spent, as by the search: there, noise whose size clusters
+    raises more alarms than planned. After an alarm its bend belongs to the trend. A series too smooth to test raises none.
 
     Parameters
     ----------
