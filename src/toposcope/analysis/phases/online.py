@@ -34,7 +34,8 @@ class OnlineDetector:
     simulated at the planned steps. The rate is spent evenly over the looks: after a share f of them, at
     most f x 5% of the simulated series of either sort have raised an alarm, less one standard error. Where
     steps are uneven two fifths of the rate are spent, as by the search: there, noise whose size clusters
-    raises more alarms than planned. After an alarm its bend belongs to the trend. A series too smooth to test raises none.
+    raises more alarms than planned. After an alarm its bend belongs to the trend. A series too smooth to
+    test raises none.
 
     Parameters
     ----------
