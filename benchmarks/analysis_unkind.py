@@ -64,18 +64,6 @@ def skewed(power: float, noise: float = 0.03) -> sim.Simulator:
     )
 
 
-def smoothed(kind: sim.Simulator, keep: float) -> sim.Simulator:
-    """Return an exponential mean by rows."""
-
-    def simulate(g: np.random.Generator, steps: np.ndarray, draws: int) -> np.ndarray:
-        x = kind(g, steps, draws)
-        for i in range(1, len(x)):
-            x[i] = keep * x[i - 1] + (1.0 - keep) * x[i]
-        return x
-
-    return simulate
-
-
 def chirp(slow: float, fast: float, noise: float, *, power: float = 1.0) -> sim.Simulator:
     """Return waves whose period goes from `slow` to `fast` checkpoints, a phase of its own, under noise."""
 
@@ -163,7 +151,7 @@ SET: dict[str, Pairs] = {
     "spikes up at 3%, x 10": apart(spiked(0.03, 10.0)),
     "spikes up at 8%, x 20": apart(spiked(0.08, 20.0)),
     "skewed noise, gamma 1": apart(skewed(1.0)),
-    "EMA .9 of power laws + 10%": apart(smoothed(sim.curve(sim.power_law, 0.1), 0.9)),
+    "EMA .9 of power laws + 10%": apart(sim.exponential_mean(0.9, sim.curve(sim.power_law, 0.1))),
     "power laws without noise": apart(sim.curve(sim.power_law, 0.0)),
     "exponentials without noise": apart(sim.curve(sim.exponential, 0.0)),
     "chirps of 20 to 4": apart(chirp(20.0, 4.0, 0.3)),
@@ -252,9 +240,9 @@ JUDGES: dict[str, Pairs] = {
     "spikes up at 5%, x 15, half stays": apart(spiked(0.05, 15.0, stay=0.5)),
     "log-normal noise": apart(wild),
     "gamma noise, shape .3": apart(skewed(0.3)),
-    "EMA .95 of exponentials + 5%": apart(smoothed(sim.curve(sim.exponential, 0.05), 0.95)),
+    "EMA .95 of exponentials + 5%": apart(sim.exponential_mean(0.95, sim.curve(sim.exponential, 0.05))),
     "means of 10 rows, power laws + 3%": apart(running(sim.curve(sim.power_law, 0.03), 10)),
-    "EMA .8 of power laws + 1%": apart(smoothed(sim.curve(sim.power_law, 0.01), 0.8)),
+    "EMA .8 of power laws + 1%": apart(sim.exponential_mean(0.8, sim.curve(sim.power_law, 0.01))),
     "two exponentials without noise": apart(sim.curve(sim.two_exponentials, 0.0)),
     "late power laws without noise": apart(sim.curve(sim.shifted_power_law, 0.0)),
     "log sigmoids without noise": apart(sim.curve(sim.log_sigmoid, 0.0)),

@@ -272,17 +272,17 @@ class _Watch:
 
     def once(self) -> int:
         """Do one pass, after the files have had time to rest, and print the answer."""
+        from toposcope.monitor.coverage import not_judged
+
         events = self.pass_once()
         if self.sidecar is not None and self.sidecar.settling:
             time.sleep(self.rest)
             events += self.pass_once()
-        from toposcope.monitor.coverage import not_judged
-
-        alarms = [event for event in self.watchman.journal.read() if event.kind == "alarm"]
-        sight = self._sight()
+        journal, sight = self.watchman.journal.read(), self._sight()
+        alarms = [event for event in journal if event.kind == "alarm"]
         audited = [str(one) for one in self.store.audited()]
         problems = [*_problems(events), *sight.problems, *audited]
-        unjudged = not_judged(self.store, self.watchman.journal.read())
+        unjudged = not_judged(self.store, journal)
         if self.as_json:
             print_json(
                 {

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -27,7 +26,8 @@ LOSSES = LEVEL_WINDOW + RESIDUALS + 1
 
 def not_judged(store: Store, journal: Sequence[Event]) -> list[str]:
     """Return, a sentence each, what no alarm can speak of yet, and how to give what is missing."""
-    steps, features = _steps(store), store.features(feature=[of.UPDATE_NORM.name, of.QK_NORM.name])
+    steps = {run: len(measured) for run, measured in store.measured_steps().items()}
+    features = store.features(feature=[of.UPDATE_NORM.name, of.QK_NORM.name])
     if not steps:
         return ["no checkpoint is measured yet"]
     found = []
@@ -53,14 +53,6 @@ def not_judged(store: Store, journal: Sequence[Event]) -> list[str]:
         more = f" and {len(left) - 3} more" if len(left) > 3 else ""
         found.append(f"tensors that are no weights were not read: {', '.join(left[:3])}{more}")
     return found
-
-
-def _steps(store: Store) -> Counter[str]:
-    """Return the number of measured checkpoints of each run."""
-    table = store.features(feature=[of.ZERO_ROWS.name, of.WEIGHT_NORM.name])[
-        ["run", "step"]
-    ].drop_duplicates()
-    return Counter(map(str, table["run"]))
 
 
 def _headless(store: Store, features: pd.DataFrame) -> bool:

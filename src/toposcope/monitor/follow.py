@@ -129,8 +129,7 @@ class Follower:
         self._rest, self._patience, self._lag = rest, patience, max(lag, rest)
         self._clock, self._now = clock, now
         self._since: dict[str, tuple[tuple[Stamp, ...], float]] = {}
-        self._reported: dict[str, tuple[Stamp, ...]] = {}
-        self._taken: dict[str, int] = {}
+        self._reported: dict[str, Sighting] = {}
         self._open: dict[str, Checkpoint] = {}
         self._odd: dict[Unread, float] = {}
         self._kinds: dict[str, Counter[str]] = {}
@@ -149,7 +148,8 @@ class Follower:
             checkpoint = entry.checkpoint
             present[checkpoint.uri] = checkpoint
             files = _files(checkpoint)
-            if files == self._reported.get(checkpoint.uri):
+            reported = self._reported.get(checkpoint.uri)
+            if reported is not None and files == reported.files:
                 found.complete.add(checkpoint.uri)
                 continue
             why = self._why_not(entry, files, found)
@@ -174,13 +174,13 @@ class Follower:
                 continue  # its folder cannot be read, and is told
             del self._open[uri]
             left, _ = self._since.pop(uri, ((), 0.0))
-            removed = uri in self._reported and set(left) <= set(self._reported[uri])
-            measured = self._taken.get(uri) == at.step  # rotation deletes what was measured file by file
-            if not (removed or measured) and (at.run, at.step) not in here and self.folder.exists():
+            # rotation deletes what was measured file by file
+            known = self._reported.get(uri)
+            rotated = known and (known.checkpoint.step == at.step or set(left) <= set(known.files))
+            if not rotated and (at.run, at.step) not in here and self.folder.exists():
                 found.vanished.append(at)
         for uri in self._reported.keys() - present.keys() if present else ():
             if not os.path.lexists(uri):
-                self._taken.pop(uri, None)
                 del self._reported[uri]  # what a trainer has rotated away is no longer known
 
     def _entries(self, found: FolderLook) -> list[Entry]:
@@ -204,13 +204,12 @@ class Follower:
         found.settling |= len(found.unread) < len(self._odd)
 
     def _report(self, checkpoint: Checkpoint, files: tuple[Stamp, ...], found: FolderLook) -> None:
-        self._reported[checkpoint.uri] = files
-        self._taken[checkpoint.uri] = checkpoint.step
+        self._reported[checkpoint.uri] = sighting = Sighting(checkpoint, files)
         self._open.pop(checkpoint.uri, None)
         self._since.pop(checkpoint.uri, None)
         kinds = kinds_of(files)
         self._kinds[checkpoint.run] = self._kinds.get(checkpoint.run, kinds) & kinds
-        found.ready.append(Sighting(checkpoint, files))
+        found.ready.append(sighting)
 
     def _why_not(self, entry: Entry, files: tuple[Stamp, ...], found: FolderLook) -> str | None:
         """Return why a checkpoint is not complete; None when it is."""
@@ -221,7 +220,7 @@ class Follower:
             since = now
         if is_unfinished(Path(uri).name):
             return "its name says that it is being written"
-        if uri in self._reported and set(files) < set(self._reported[uri]):
+        if uri in self._reported and set(files) < set(self._reported[uri].files):
             return "it is being removed"
         tracked = tracker_step(Path(uri).parent)
         if tracked is not None and tracked < entry.checkpoint.step:

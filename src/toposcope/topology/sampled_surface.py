@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from typing import Literal, cast
+from typing import cast
 
 import numpy as np
 
@@ -20,9 +20,6 @@ from toposcope.topology.merge_tree import (
 from toposcope.topology.surface_homology import surface_homology
 from toposcope.topology.surfaces import BranchIntervals, branch_intervals, mutual_neighbours
 from toposcope.types import Diagram
-
-SurfaceGraph = Literal["lattice", "kuhn", "knn"]
-"""How places are joined: as `merge_tree` joins them, or the mutual 4 n nearest of n dimensions."""
 
 _LEAST = 4
 """Sequences that a test of branches needs: two make the tree, two the interval."""

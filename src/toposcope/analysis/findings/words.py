@@ -104,7 +104,8 @@ def as_text(findings: Findings, *, width: int = WIDTH) -> str:
         parts["Left out"] = ", ".join(f"{one['column']} ({one['why']})" for one in copied) + "."
     on = findings.get("on")
     further = lead.next if on is None or last[0] != "on" else said(findings, on).next
-    lines = _lines(headline(findings), _fitted(headline(findings), parts), width)
+    act = headline(findings)
+    lines = _lines(act, _fitted(act, parts), width)
     return "\n".join([*lines, *([f"{'Next:':<10}{further}"] if further else [])])
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
@@ -74,7 +73,7 @@ def gather_curves(
         problems += more
     for run, rows in metrics.groupby("run", sort=False):
         info = known.loc[[run]].iloc[0] if run in known.index else None
-        config = _config(info)
+        config = {} if info is None else belonging.configuration(info.get("config"))
         try:
             schedule = (schedules or {}).get(str(run)) or recipe_schedule(config)
             curve = curve_from_metrics(
@@ -341,18 +340,6 @@ def topological_methods(
         if block:
             methods += [FeatureTransfer(f"{kind}s", block, "vector", model) for model in ("ridge", "pls")]
     return [*methods, *published(columns)]
-
-
-def _config(info: pd.Series | None) -> Mapping[str, object]:
-    if info is None:
-        return {}
-    config = info.get("config")
-    if isinstance(config, str):
-        try:
-            config = json.loads(config)
-        except ValueError:
-            return {}
-    return config if isinstance(config, Mapping) else {}
 
 
 def _planned_end(config: Mapping[str, object], rows: pd.DataFrame) -> int | None:

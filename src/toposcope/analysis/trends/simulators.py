@@ -226,11 +226,11 @@ def counts(rate: float) -> Simulator:
     return simulate
 
 
-def exponential_mean(keep: float) -> Simulator:
-    """Return a simulator of white noise under an exponential mean, as a smoothed log of the loss has it."""
+def exponential_mean(keep: float, kind: Simulator = white) -> Simulator:
+    """Return a simulator of series, white noise by default, under an exponential mean: a smoothed log."""
 
     def simulate(g: np.random.Generator, steps: np.ndarray, draws: int) -> np.ndarray:
-        x = white(g, steps, draws)
+        x = kind(g, steps, draws)
         for i in range(1, len(x)):
             x[i] = keep * x[i - 1] + (1.0 - keep) * x[i]
         return x
