@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -77,6 +78,20 @@ def demo(out: Path, *, steps: int) -> list[str]:
     return [sys.executable, "-c", "\n".join(lines), "demo", "--out", str(out), "--jobs", "2"]
 
 
+SLOW_DISK = """
+import os, time
+_replace = os.replace
+
+def replace(source, target, **options):
+    _replace(source, target, **options)
+    if "/features/" in str(target):
+        time.sleep(0.25)
+
+os.replace = replace
+"""
+"""What Python runs at its start where each part takes a quarter of a second: faults have time to strike."""
+
+
 _WORKERS = ("import begin_child",)
 """What is in the command line of a process that measures, trains, draws figures or serves a page."""
 
@@ -139,7 +154,11 @@ Strike = tuple[str, Callable[[], bool]]
 
 
 def hurt(
-    line: Sequence[str], *strikes: Strike, limit: float = PATIENCE, at_work: bool = False
+    line: Sequence[str],
+    *strikes: Strike,
+    limit: float = PATIENCE,
+    at_work: bool = False,
+    environment: dict[str, str] | None = None,
 ) -> tuple[Ending, list[int]]:
     """Start a command, hurt it by one strike after the other, each when it is ready, and wait for its end.
 
@@ -154,6 +173,7 @@ def hurt(
         text=True,
         start_new_session=True,
         preexec_fn=_hears_ctrl_c,
+        env=environment,
     )
     had = []
     for fault, ready in strikes:
@@ -175,9 +195,17 @@ def hurt(
     return Ending(code, out, err, time.monotonic() - start), had
 
 
+def _hurt_on_a_slow_disk(line: Sequence[str], *strikes: Strike) -> tuple[Ending, list[int]]:
+    with tempfile.TemporaryDirectory() as folder:
+        Path(folder, "sitecustomize.py").write_text(SLOW_DISK)
+        paths = [folder, *filter(None, [os.environ.get("PYTHONPATH")])]
+        slow = os.environ | {"PYTHONPATH": os.pathsep.join(paths)}
+        return hurt(line, *strikes, at_work=True, environment=slow)
+
+
 def hurt_until_interrupted(line: Sequence[str], *strikes: Strike) -> None:
     """Hurt a command whose last strike interrupts it: it ends at once, with one line that says so."""
-    ending, had = hurt(line, *strikes, at_work=True)
+    ending, had = _hurt_on_a_slow_disk(line, *strikes)
     assert len(had) == len(strikes), f"{strikes[len(had)][0]} came after the end"
     assert all(had)
     assert ending.code == 1, ending.err
@@ -187,7 +215,7 @@ def hurt_until_interrupted(line: Sequence[str], *strikes: Strike) -> None:
 
 def hurt_until_killed(line: Sequence[str], *strikes: Strike) -> None:
     """Hurt a command whose last strike kills it: nothing is said then, and its workers end with it."""
-    ending, had = hurt(line, *strikes, at_work=True)
+    ending, had = _hurt_on_a_slow_disk(line, *strikes)
     assert len(had) == len(strikes), f"{strikes[len(had)][0]} came after the end"
     assert all(had)
     assert ending.code == -signal.SIGKILL, ending.err
