@@ -186,3 +186,15 @@ def test_a_copy_that_is_named_is_refused_and_says_why(tmp_path: Path) -> None:
 def _file(folder: Path, frame: pd.DataFrame) -> Path:
     frame.to_csv(folder / "log.csv", index=False)
     return folder / "log.csv"
+
+
+def test_a_copy_of_a_joined_score_is_left_out() -> None:
+    frame = log().assign(run="run", seen=np.random.default_rng(5).standard_normal(len(STEP)))
+    score = np.random.default_rng(4).standard_normal(len(STEP)).cumsum()
+    frame["benchmark_percent"] = (50.0 + 3.0 * score).round(2)
+    scores = pd.DataFrame(
+        {"run": "run", "step": STEP, "target": "piqa", "value": score, "status": "ok", "reason": ""}
+    )
+    table = plain_table(frame, scores=scores)
+    assert table.left_out == {"benchmark_percent": "a function of piqa"}
+    assert table.columns() == ["seen"]

@@ -61,6 +61,7 @@ _FILLERS = frozenset({
 })  # fmt: skip
 _RANGES = {"__MIN": "minimum", "__MAX": "maximum"}
 """What an export of Weights & Biases writes beside each column."""
+_LOSSES = ("loss", "heldout_loss", "loss_smooth", "gap", "efficiency", "efficiency_flop")
 _NAMES = {"heldout_loss": "held-out loss", "efficiency_flop": "efficiency per FLOP"}
 
 
@@ -88,10 +89,15 @@ def copies(table: pd.DataFrame, targets: Sequence[str], columns: Sequence[str]) 
             why = "a function of the step"
         if not why:
             of = next((target for target in targets if _of_target(table, column, target)), "")
-            why = f"a function of the {_NAMES.get(of, of)}" if of else ""
+            why = f"a function of {_named(of)}" if of else ""
         if why:
             found[column] = why
     return found
+
+
+def _named(target: str) -> str:
+    """Return a target as a sentence names it: the loss, but piqa."""
+    return f"the {_NAMES.get(target, target)}" if target in _LOSSES else target
 
 
 def _range_of(column: str, table: pd.DataFrame, targets: Sequence[str]) -> str:
@@ -102,7 +108,7 @@ def _range_of(column: str, table: pd.DataFrame, targets: Sequence[str]) -> str:
             continue
         name = meaning(base)
         if name in targets:
-            return f"a function of the {_NAMES.get(name, name)}"
+            return f"a function of {_named(name)}"
         if base in table or name == "step":
             return f"the {word} of {base}"
     return ""

@@ -11,7 +11,7 @@ import pandas as pd
 from toposcope.analysis import belonging
 from toposcope.analysis.copies import copies
 from toposcope.analysis.efficiency import SMOOTH, TARGETS, targets_of_run
-from toposcope.analysis.table import SeriesTable, from_frame
+from toposcope.analysis.table import SeriesTable, from_frame, with_targets
 from toposcope.errors import InputError
 from toposcope.sources.losses import canonical
 
@@ -22,7 +22,9 @@ WORKED_OUT = ("gap", "efficiency", "efficiency_flop")
 _LOGGED = ("tokens", "weight_norm", "loss", "heldout_loss")
 
 
-def plain_table(frame: pd.DataFrame, targets: Sequence[str] = ()) -> SeriesTable:
+def plain_table(
+    frame: pd.DataFrame, targets: Sequence[str] = (), scores: pd.DataFrame | None = None
+) -> SeriesTable:
     """Return the series table of a plain one: columns step, features and targets, run and what describes it.
 
     Columns are also known by the names in `toposcope.sources.losses.ALIASES`, but for named targets.
@@ -30,7 +32,7 @@ def plain_table(frame: pd.DataFrame, targets: Sequence[str] = ()) -> SeriesTable
     that are functions of a target or of the step (`analysis.copies`), which `left_out` names. Where
     `gap`, `efficiency` and `efficiency_flop` are absent they are worked out as in a store: held-out
     minus smoothed training loss; -dL/dlog tokens (log steps without tokens); the same per FLOP, 6 N per
-    token.
+    token. `scores`, as `read_targets` returns them, become targets too.
 
     Raises
     ------
@@ -67,7 +69,7 @@ def plain_table(frame: pd.DataFrame, targets: Sequence[str] = ()) -> SeriesTable
             f"the table: column {absent[0]!r} is missing and cannot be worked out (gap needs heldout_loss, "
             "efficiency_flop needs tokens and parameters); add it"
         )
-    return table
+    return table if scores is None else _without_copies(with_targets(table, scores), written)
 
 
 def _without_copies(table: SeriesTable, written: Mapping[str, str]) -> SeriesTable:
@@ -83,7 +85,7 @@ def _without_copies(table: SeriesTable, written: Mapping[str, str]) -> SeriesTab
         table,
         values=table.values.drop(columns=list(found)),
         catalogue=catalogue,
-        left_out={written.get(column, column): why for column, why in found.items()},
+        left_out=table.left_out | {written.get(column, column): why for column, why in found.items()},
     )
 
 

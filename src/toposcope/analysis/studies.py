@@ -18,7 +18,7 @@ from toposcope.analysis.joined import Source
 from toposcope.analysis.plain import plain_table
 from toposcope.analysis.study import Study, chosen_targets
 from toposcope.analysis.subjects import LANDSCAPE, REPRESENTATIONS, TABLE, WEIGHTS, Subject, rows_of
-from toposcope.analysis.table import SeriesTable, series_table, with_targets
+from toposcope.analysis.table import SeriesTable, series_table
 from toposcope.analysis.target import chosen_target
 from toposcope.errors import InputError, did_you_mean
 from toposcope.probes.weights.features import RIPS
@@ -157,8 +157,7 @@ def study_of_rows(
 
 def _of_table(frame: pd.DataFrame, name: str, asked: Asked, read: RunLog | None = None) -> Study:
     brought = () if asked.scores is None else tuple(dict.fromkeys(asked.scores["target"]))
-    series = plain_table(frame, [target for target in asked.targets if target not in brought])
-    series = series if asked.scores is None else with_targets(series, asked.scores)
+    series = plain_table(frame, [target for target in asked.targets if target not in brought], asked.scores)
     try:
         log = log_from_frame(frame, name=name) if read is None else log_of_read(read, name=name)
     except InputError:  # no loss to forecast
