@@ -51,7 +51,9 @@ def test_an_unknown_command_is_exit_2(capsys):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["analyze", "store", "--targets", "/nope.csv"], "File '/nope.csv' does not exist"),
+        (["analyze", "store", "--scores", "/nope.csv"], "File '/nope.csv' does not exist"),
+        (["analyze", "store", "--targets", "/nope.csv"], "'--scores': File '/nope.csv' does not exist"),
+        (["analyze", "store", "--columns"], "Option '--columns' requires an argument"),
         (["export", "store"], "Missing option '--out'; see: toposcope export --help"),
         (["report", "store", "--bogus"], "No such option"),
     ],
@@ -82,3 +84,21 @@ def test_the_list_of_commands_imports_none_of_them():
     out = subprocess.run([sys.executable, "-c", call], capture_output=True, text=True, check=True).stdout
     assert all(f"  {name} " in out for name in cli.COMMANDS)
     assert out.splitlines()[-1] == "[]"
+
+
+def test_former_spellings_are_accepted_and_not_shown(tmp_path, capsys):
+    table = tmp_path / "t.csv"
+    rows = [f"{step},{4 - step / 100},{step % 7}" for step in range(8)]
+    table.write_text("step,loss,mine\n" + "\n".join(rows) + "\n")
+    answers = []
+    for option in ("--columns", "--feature"):
+        with pytest.raises(SystemExit) as raised:
+            cli.main(["analyze", str(table), option, "mine", "--json"])
+        assert raised.value.code == 0
+        answers.append(capsys.readouterr().out)
+    assert answers[0] == answers[1]
+    with pytest.raises(SystemExit):
+        cli.main(["analyze", "--help"])
+    shown = capsys.readouterr().out
+    assert "--columns" in shown
+    assert "--feature" not in shown

@@ -30,7 +30,7 @@ def tables(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 @pytest.mark.parametrize(
     ("line", "meant"),
     [
-        ("analyze t.csv --feature h0_totl", "h0_total"),
+        ("analyze t.csv --columns h0_totl", "h0_total"),
         ("analyze t.csv --target validation_scor", "validation_score"),
         ("analyze t.csv --rename h0_totl=x", "h0_total"),
         ("analyze l.csv --law power --column size=parms", "parameters"),

@@ -142,7 +142,7 @@ def test_analyze_names_what_is_wrong(wide: Path, tmp_path: Path) -> None:
     other.write_text("x")
     for arguments, message in (
         ([str(other)], "neither a store nor a log"),
-        ([str(wide), "--feature", "nothing"], "'nothing' is not in the table"),
+        ([str(wide), "--columns", "nothing"], "'nothing' is not in the table"),
         ([], "name a store or a table"),
     ):
         with pytest.raises(InputError, match=message):

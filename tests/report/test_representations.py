@@ -477,7 +477,7 @@ def test_targets_that_do_not_fit_are_listed_and_few_values_are_not_ranked(full, 
     lines = ["run,step,score", "small,0,1.0", "small,8,", "small,3000,2.0", "ghost,5,3.0"]
     (tmp_path / "scores.csv").write_text("\n".join(lines))
     code, printed = _report(
-        capsys, full.path, "--targets", tmp_path / "scores.csv", "--target", "score", "--out", tmp_path / "r"
+        capsys, full.path, "--scores", tmp_path / "scores.csv", "--target", "score", "--out", tmp_path / "r"
     )
     assert code == 1
     said = ("run ghost, step 5: the run was not measured", "score: no finite value at 26 of 28 checkpoints")

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from toposcope.cli.laws import LAWS, show_law
-from toposcope.cli.output import json_option, print_json, print_table, say
+from toposcope.cli.output import Renamed, json_option, print_json, print_table, say
 from toposcope.cli.sweeping import renamed
 from toposcope.commands import recommended
 from toposcope.errors import InputError
@@ -31,13 +31,20 @@ _TABLES = (
     "--target", "targets", multiple=True, help="Column to explain; repeat for several.  [default: the losses]"
 )
 @click.option(
-    "--targets",
-    "target_file",
+    "--scores",
+    "score_file",
+    cls=Renamed,
+    formerly=("--targets",),
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
     help="A file of scores to join: CSV, JSONL or parquet with run, step or revision, and numeric columns.",
 )
 @click.option(
-    "--feature", "features", multiple=True, help="Feature column to test; repeat.  [default: model and roles]"
+    "--columns",
+    "features",
+    cls=Renamed,
+    formerly=("--feature",),
+    multiple=True,
+    help="Column to test; repeat.  [default: every column of a table; of a store, model and roles]",
 )
 @click.option(
     "--table",
@@ -92,7 +99,7 @@ _TABLES = (
 def command(
     source: Path | None,
     targets: tuple[str, ...],
-    target_file: Path | None,
+    score_file: Path | None,
     features: tuple[str, ...],
     parts: tuple[str, ...],
     everything: bool,
@@ -131,7 +138,7 @@ def command(
 
     chosen = PARTS if everything or "all" in parts else parts or USUAL
     with busy("analysing"):
-        analysis = analyze(source, targets=targets, columns=features, scores=target_file, rename=named)
+        analysis = analyze(source, targets=targets, columns=features, scores=score_file, rename=named)
         wrong = any(found.lead.question != "beyond" for found in analysis.all_findings)
         if not wrong:  # what is wrong is an answer, whatever else can be computed
             analysis.refuse_nothing(chosen)

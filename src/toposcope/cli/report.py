@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from toposcope.cli.output import json_option, print_json, say
+from toposcope.cli.output import Renamed, json_option, print_json, say
 from toposcope.cli.sweeping import renamed
 
 
@@ -26,7 +26,10 @@ from toposcope.cli.sweeping import renamed
     help="What correlations are taken with.  [default: the held-out loss or the loss; the log perplexity]",
 )
 @click.option(
-    "--targets",
+    "--scores",
+    "targets",
+    cls=Renamed,
+    formerly=("--targets",),
     type=click.Path(path_type=Path),
     help="Scores of the checkpoints from a file: run, step or revision, and a column for each.",
 )
