@@ -28,7 +28,7 @@ _TABLES = (
 @click.command("analyze")
 @click.argument("source", type=click.Path(path_type=Path), required=False)
 @click.option(
-    "--target", "targets", multiple=True, help="Column to explain; repeat for several.  [default: the losses]"
+    "--target", "targets", multiple=True, help="Column to explain. Can be repeated.  [default: the losses]"
 )
 @click.option(
     "--scores",
@@ -36,7 +36,7 @@ _TABLES = (
     cls=Renamed,
     formerly=("--targets",),
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
-    help="A file of scores to join: CSV, JSONL or parquet with run, step or revision, and numeric columns.",
+    help="Scores of checkpoints to join: a table with run, step or revision, and numeric columns.",
 )
 @click.option(
     "--columns",
@@ -44,7 +44,7 @@ _TABLES = (
     cls=Renamed,
     formerly=("--feature",),
     multiple=True,
-    help="Column to test; repeat.  [default: every column of a table; of a store, model and roles]",
+    help="Column to test. Can be repeated.  [default: all of a table; whole model and roles of a store]",
 )
 @click.option(
     "--table",
@@ -53,48 +53,53 @@ _TABLES = (
     multiple=True,
     type=click.Choice([*_TABLES, "all"]),
     metavar="NAME",
-    help=f"Print this table in place of the answer; repeat. One of {', '.join(_TABLES)}.",
+    help=f"Print this table instead of the answer. Can be repeated. One of {', '.join(_TABLES)}.",
 )
-@click.option("--all", "everything", is_flag=True, help="Print the answer and every table.")
+@click.option("--all", "everything", is_flag=True, help="Print the answer and all tables.")
 @click.option(
-    "--calibrate", is_flag=True, help="Simulate the nulls on these steps: the true error rate of every test."
+    "--calibrate", is_flag=True, help="Measure the error rate of every test by simulation on these steps."
 )
 @click.option(
     "--draws",
     type=click.IntRange(min=100),
     default=10_000,
     show_default=True,
-    help="Simulations of --calibrate.",
+    help="Number of simulations of --calibrate.",
 )
 @click.option(
     "--law",
     type=click.Choice(LAWS),
-    help="Fit this scaling law instead: a table with a row per model, or a store's last checkpoints.",
+    help="Fit a scaling law instead, to a table with a row per model or to the last checkpoints of a store.",
 )
 @click.option(
     "--column",
     "columns",
     multiple=True,
     metavar="QUANTITY=COLUMN",
-    help="Where --law reads size, data, steps, loss, other, compute or score from; repeat.",
+    help="Column from which --law reads size, data, steps, loss, other, compute or score. Can be repeated.",
 )
 @click.option(
-    "--rename", multiple=True, metavar="OLD=NEW", help="Rename a column of a table: final_loss=loss; repeat."
+    "--rename",
+    multiple=True,
+    metavar="OLD=NEW",
+    help="Rename a column of a table: final_loss=loss. Can be repeated.",
 )
 @click.option(
     "--leave-out",
     type=click.IntRange(min=0),
     default=0,
-    help="Points with the fewest tokens per parameter that --law leaves out.",
+    help="Number of points that --law leaves out, those with the fewest tokens per parameter first.",
 )
 @click.option(
     "--rows",
     type=int,
     default=40,
     show_default=True,
-    help="Rows shown of each table; --json and --out have all.",
+    help="Number of rows to show of each table; --json and --out have all.",
 )
-@click.option("--out", type=click.Path(path_type=Path, file_okay=False), help="Folder for the tables as CSV.")
+@click.option(
+    "--out", type=click.Path(path_type=Path, file_okay=False), help="Write the tables as CSV to this folder."
+)
 @json_option
 def command(
     source: Path | None,
@@ -113,15 +118,17 @@ def command(
     out: Path | None,
     as_json: bool,
 ) -> int:
-    """Say what the features of SOURCE tell beyond its losses, when they moved, and what that is worth.
+    """Say what the features of SOURCE tell that the loss does not, and when they changed.
 
-    SOURCE is a store, a table with columns run, step, features and targets, or the log of a training as its
-    trainer wrote it: text, CSV, JSON, an export of W&B, a TensorBoard folder. The answer comes first: a
-    verdict that rests on one test over all runs for each primary feature of a store, or each column of a
-    table, then those tests as a table. Columns that are functions of the loss or of the step are left out by
-    name. Everything else is a --table. Exits 1 where problems are listed (a run that fails, repeated steps,
-    infinite values) or the answer begins with one (faults of checkpoints, a run that diverges), 2 where
-    nothing was done.
+    SOURCE is a store, a table or a training log. A table has columns run, step, losses and the columns to
+    test. A log may be text, CSV, JSON, an export of W&B or a TensorBoard folder.
+
+    The answer comes first: one verdict for each primary feature of a store, or for each column of a table.
+    Each verdict rests on one test over all runs; these tests follow as a table. --table prints anything
+    else. Columns that are functions of the loss or of the step are left out by name.
+
+    The exit code is 1 where the answer lists problems, such as a run that diverges, damaged checkpoints or
+    repeated steps. It is 2 where nothing was done.
     """
     if calibrate:
         return _calibrate(source, draws, out, as_json)

@@ -12,9 +12,9 @@ from toposcope.cli.sweeping import STEPS_HELP, step_pattern_option
 
 @click.command("audit")
 @click.argument("series", nargs=-1, required=True)
-@click.option("--revisions", help="Hub revisions to look at, by name or pattern ('step*').")
+@click.option("--revisions", help="Revisions of a hub series to read, by name or pattern ('step*').")
 @click.option("--steps", help=STEPS_HELP)
-@click.option("--cheap", is_flag=True, help="Read headers and a sample of each tensor only.")
+@click.option("--cheap", is_flag=True, help="Read only the headers and a sample of each tensor.")
 @step_pattern_option
 @json_option
 def command(

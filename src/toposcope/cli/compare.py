@@ -45,10 +45,12 @@ _SHOWN = {
 @click.argument("second")
 @click.option("--step", type=int, help="Compare at this step.  [default: the last step of each]")
 @click.option("--preset", default="default", show_default=True, help="default, or seed004.")
-@click.option("--points", type=int, help="Clouds with more rows are subsampled to this many.")
-@click.option("--draws", type=int, help="Replicates of a subsample.")
+@click.option("--points", type=int, help="Subsample clouds that have more rows than this.")
+@click.option("--draws", type=int, help="Number of random subsamples.")
 @click.option(
-    "--out", type=click.Path(path_type=Path, dir_okay=False), help="Write the figure here: .png or .svg."
+    "--out",
+    type=click.Path(path_type=Path, dir_okay=False),
+    help="Write the figure to this file, .png or .svg.",
 )
 @step_pattern_option
 @json_option

@@ -14,14 +14,15 @@ from toposcope.cli.output import json_option, print_json
     "--out",
     required=True,
     type=click.Path(path_type=Path),
-    help="Folder that receives runs, store and report.",
+    help="Folder for the runs, the store and the report.",
 )
 @click.option("--jobs", type=int, help="Processes.  [default: one per core]")
 @json_option
 def command(out: Path, jobs: int | None, as_json: bool) -> int:
     """Train five small language models on text that comes with Python, measure them and write the report.
 
-    Minutes on two cores, no download. Repeat the command to go on with a demo that was stopped.
+    This takes minutes on two cores and downloads nothing. Repeat the command to resume a demo that was
+    stopped.
     """
     from toposcope.papers.demo import run_demo
     from toposcope.train.api import default_jobs

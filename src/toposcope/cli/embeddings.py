@@ -41,33 +41,38 @@ SENSITIVITY_SHOWN = {
     help="A file (a text per line, or .jsonl, .csv, .tsv), a WikiText folder, wikitext2, wikitext103, "
     "tinystories, or hf://datasets/ORG/NAME.",
 )
-@click.option("--out", required=True, type=click.Path(path_type=Path), help="The store, made when not there.")
+@click.option(
+    "--out",
+    required=True,
+    type=click.Path(path_type=Path),
+    help="Folder of the store. It is created if it does not exist.",
+)
 @click.option(
     "--preset", default="default", show_default=True, help="default, or seed003: the embedding report."
 )
-@click.option("--limit", type=click.IntRange(min=1), help="How many texts.  [default: 200]")
+@click.option("--limit", type=click.IntRange(min=1), help="Number of texts.  [default: 200]")
 @click.option(
     "--min-chars",
     type=click.IntRange(min=0),
     default=100,
     show_default=True,
-    help="Shorter texts are left out.",
+    help="Skip texts with fewer characters.",
 )
 @split_option
 @click.option("--layers", help="last, all, or hidden-state numbers such as 0,6,12.  [default: last]")
 @click.option("--pooling", type=click.Choice(["mean", "last", "token"]), help="[default: mean]")
 @click.option("--length", type=int, help="Tokens read from each text.  [default: 128]")
 @click.option("--reduce", "reduction", type=click.Choice(["pca", "random", "none"]), help="[default: pca]")
-@click.option("--pca", "components", type=int, help="Dimensions that are kept.  [default: 50]")
+@click.option("--pca", "components", type=int, help="Number of dimensions to keep.  [default: 50]")
 @click.option("--maxdim", type=int, help="Highest homology dimension.  [default: 1]")
-@click.option("--points", type=int, help="Larger clouds are subsampled to this many.  [default: 500]")
-@click.option("--draws", type=int, help="Replicates of a subsample.  [default: 5]")
-@click.option("--nulls", type=int, help="Gaussian clouds measured beside each cloud.  [default: 5]")
-@click.option("--attention", is_flag=True, help="Measure every head's attention graph, too.")
+@click.option("--points", type=int, help="Subsample clouds that have more points than this.  [default: 500]")
+@click.option("--draws", type=int, help="Number of random subsamples.  [default: 5]")
+@click.option("--nulls", type=int, help="Number of Gaussian clouds to compare each cloud with.  [default: 5]")
+@click.option("--attention", is_flag=True, help="Also measure the attention graph of every head.")
 @click.option(
     "--labelled",
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
-    help="A labelled text file in GLUE's format: each layer gets a linear probe's accuracy.",
+    help="Labelled texts in GLUE's format, to measure the accuracy of a linear probe of each layer.",
 )
 @click.option(
     "--sensitivity",
@@ -76,7 +81,10 @@ SENSITIVITY_SHOWN = {
     "texts), and say how far the findings move.",
 )
 @click.option(
-    "--sensitivity-texts", default="200,800", show_default=True, help="The numbers of texts it compares."
+    "--sensitivity-texts",
+    default="200,800",
+    show_default=True,
+    help="Numbers of texts that --sensitivity compares.",
 )
 @click.option(
     "--features",
@@ -85,13 +93,15 @@ SENSITIVITY_SHOWN = {
     help="What to measure, separated by commas: representations, sensitivity, a probe that an installed "
     "package offers, or one of your own as MODULE:CLASS.",
 )
-@click.option("--keep", type=click.Path(path_type=Path), help="Keep the pooled states in this folder.")
+@click.option("--keep", type=click.Path(path_type=Path), help="Save the pooled states in this folder.")
 @click.option(
     "--from-kept",
     type=click.Path(exists=True, file_okay=False, path_type=Path),
-    help="Measure the states in this folder instead of a series: no model is needed.",
+    help="Measure states saved by --keep; no model is needed.",
 )
-@click.option("--no-diagrams", is_flag=True, help="Do not keep the diagrams (CROCKER figures need them).")
+@click.option(
+    "--no-diagrams", is_flag=True, help="Do not store the persistence diagrams. CROCKER figures need them."
+)
 @tokenizer_option
 @device_option
 @sweep_options
@@ -126,10 +136,10 @@ def command(
     sweeping: Sweeping,
     as_json: bool,
 ) -> int:
-    """Measure the representations that each checkpoint of SERIES gives to fixed texts, into a store.
+    """Measure how each checkpoint of SERIES represents fixed texts, and write a store.
 
-    SERIES are model folders, folders of steps, run folders or hub addresses. One forward pass brings all
-    layers and the perplexity. A sweep that was stopped goes on where it was when the command is repeated.
+    SERIES are model folders, folders of steps, run folders or hub addresses. One forward pass gives all
+    layers and the perplexity. Repeat the command to resume a sweep that was stopped.
     """
     from toposcope.analysis.sensitivity import measured_sensitivity
     from toposcope.api.representations import TextsAsked, of_kept, of_representations

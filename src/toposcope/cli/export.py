@@ -27,7 +27,7 @@ from toposcope.cli.output import json_option, print_json
 @click.option(
     "--layout",
     type=click.Choice(["seed003"]),
-    help="The file set of the embedding report, in place of the tables.",
+    help="Write the files of the embedding report instead of the tables.",
 )
 @json_option
 def command(store: Path, out: Path, kind: str, shape: str, layout: str | None, as_json: bool) -> int:

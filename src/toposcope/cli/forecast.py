@@ -29,20 +29,29 @@ if TYPE_CHECKING:
 @click.command("forecast")
 @click.argument("targets", nargs=-1, metavar="STORE_OR_RUN...")
 @click.option(
-    "--siblings", multiple=True, metavar="STORE_OR_RUN", help="Finished runs to learn from; repeat."
+    "--siblings", multiple=True, metavar="STORE_OR_RUN", help="Finished runs to learn from. Can be repeated."
 )
-@click.option("--schedule", type=click.Path(path_type=Path), help="Planned learning rate: CSV with step,lr.")
-@click.option("--horizon", type=int, help="The step at which the runs will end.")
+@click.option(
+    "--schedule",
+    type=click.Path(path_type=Path),
+    help="Planned learning rate: a CSV file with columns step and lr.",
+)
+@click.option("--horizon", type=int, help="Step at which the runs will end.")
 @click.option(
     "--cuts",
     default="0.2,0.3,0.5",
     show_default=True,
-    help="Shares of training at which finished runs are scored.",
+    help="Points of training, as shares, at which finished runs are scored.",
 )
 @click.option(
-    "--column", default="loss", show_default=True, help="The loss: loss, heldout_loss, or a table's column."
+    "--column",
+    default="loss",
+    show_default=True,
+    help="Loss to forecast: loss, heldout_loss, or a column of a table.",
 )
-@click.option("--rename", multiple=True, metavar="OLD=NEW", help="Rename a column of a table; repeat.")
+@click.option(
+    "--rename", multiple=True, metavar="OLD=NEW", help="Rename a column of a table. Can be repeated."
+)
 @step_pattern_option
 @click.option(
     "--parameters",
@@ -51,7 +60,7 @@ if TYPE_CHECKING:
     help="Number of parameters, for runs whose files do not state it and for a planned run.",
 )
 @click.option("--level", type=float, default=0.9, show_default=True, help="Confidence of the intervals.")
-@click.option("--finished", is_flag=True, help="Treat every run as finished at the end of its log.")
+@click.option("--finished", is_flag=True, help="Treat every run as finished.")
 @click.option(
     "--methods",
     type=click.Choice(["auto", "all"]),
@@ -59,12 +68,16 @@ if TYPE_CHECKING:
     show_default=True,
     help="auto: the default forecast. all: every method, and what topology adds (slower).",
 )
-@click.option("--advise", is_flag=True, help="Continue, stop, or scale up? Needs --budget.")
-@click.option("--budget", type=float, help="FLOP that are left, for --advise.")
+@click.option("--advise", is_flag=True, help="Say whether to continue, stop or scale up. Needs --budget.")
+@click.option("--budget", type=float, help="FLOP left to spend, for --advise.")
 @click.option(
-    "--larger", type=int, help="Parameters of the larger model, for --advise.  [default: twice the run's]"
+    "--larger",
+    type=int,
+    help="Number of parameters of the larger model, for --advise.  [default: twice the run's]",
 )
-@click.option("--tokens-per-step", type=float, help="Tokens per step, for logs that do not state it.")
+@click.option(
+    "--tokens-per-step", type=float, help="Number of tokens per step, for logs that do not state it."
+)
 @json_option
 def command(
     targets: tuple[str, ...],
@@ -87,13 +100,15 @@ def command(
 ) -> int:
     """Forecast the final loss of every unfinished run of STORE_OR_RUN, with an interval.
 
-    STORE_OR_RUN is a store, a run folder, the log of a training as its trainer wrote it, or a table with
-    columns step, loss and, where known, run, lr, tokens, parameters, heldout_loss and features. Finished
-    runs, there or in --siblings, are what the forecasts learn from. Where every run is finished, each is
-    forecast from the others at --cuts of its training and the methods are scored. With --siblings and
-    --schedule alone, the run that the schedule plans is forecast before it begins. What is wrong with a
-    run (it diverges, its losses are not finite, it no longer falls, it spikes, its rate has ended) is
-    said first. --methods all shows the forecast without topology beside those with it.
+    STORE_OR_RUN is a store, a run folder, a training log, or a table with columns step and loss. Columns
+    run, lr, tokens, parameters, heldout_loss and features are used where they exist.
+
+    Forecasts learn from finished runs, in STORE_OR_RUN or in --siblings. If every run is finished, each is
+    forecast from the others at --cuts of its training, and the methods are scored. --siblings with
+    --schedule alone forecasts a run before it begins.
+
+    The first line says what is wrong with a run: it diverges, has losses that are not finite, no longer
+    falls, spikes, or its learning rate has ended. --methods all also shows what topology adds.
     """
     if advise and budget is None:
         raise InputError("--advise needs --budget, the FLOP that are left, above 0")

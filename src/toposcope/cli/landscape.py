@@ -27,7 +27,12 @@ from toposcope.cli.sweeping import (
     help="A file (a text per line, or .jsonl, .csv, .tsv), a WikiText folder, or a data set of the hub.  "
     "[default: what a run folder held out]",
 )  # fmt: skip
-@click.option("--out", required=True, type=click.Path(path_type=Path), help="The store, made when not there.")
+@click.option(
+    "--out",
+    required=True,
+    type=click.Path(path_type=Path),
+    help="Folder of the store. It is created if it does not exist.",
+)
 @click.option(
     "--features", default="all", show_default=True,
     help="What to measure, separated by commas: sharpness (cheap: forward passes only), curvature, surface, "
@@ -43,7 +48,7 @@ from toposcope.cli.sweeping import (
     type=int,
     default=21,
     show_default=True,
-    help="Grid points per axis: 5, 9, 13, ... (4 k + 1).",
+    help="Number of grid points per axis: 5, 9, 13, ... (4 k + 1).",
 )
 @click.option(
     "--range", "reach", type=float,
@@ -59,14 +64,12 @@ from toposcope.cli.sweeping import (
     type=int,
     default=2,
     show_default=True,
-    help="Number of batches: disjoint sets of texts, each a draw.",
+    help="Number of batches. Each is a disjoint set of texts.",
 )
-@click.option("--sequences", type=int, default=8, show_default=True, help="Texts per batch.")
+@click.option("--sequences", type=int, default=8, show_default=True, help="Number of texts per batch.")
 @click.option("--length", type=int, default=64, show_default=True, help="Tokens read from each text.")
-@click.option(
-    "--seeds", type=int, default=2, show_default=True, help="Sets of random directions, each a draw."
-)
-@click.option("--min-chars", type=click.IntRange(min=0), default=1, help="Shorter texts are left out.")
+@click.option("--seeds", type=int, default=2, show_default=True, help="Number of sets of random directions.")
+@click.option("--min-chars", type=click.IntRange(min=0), default=1, help="Skip texts with fewer characters.")
 @split_option
 @tokenizer_option
 @click.option(
@@ -98,11 +101,11 @@ def command(
     sweeping: Sweeping,
     as_json: bool,
 ) -> int:
-    """Measure critical sharpness, curvature and the sampled surface around each checkpoint of SERIES.
+    """Measure the loss surface around each checkpoint of SERIES: sharpness, curvature, sampled surfaces.
 
     SERIES are run folders of `toposcope train`, model folders that transformers can load, folders of such
-    steps, or hub addresses. The cost and the range rule are said first. A sweep that was stopped goes on
-    where it was when the command is repeated; sampled surfaces are kept in the store for figures.
+    steps, or hub addresses. The command first prints the cost and how far the axes go. The store keeps the
+    sampled surfaces for figures. Repeat the command to resume a sweep that was stopped.
     """
     from toposcope.api.landscapes import of_landscape
     from toposcope.api.representations import TextsAsked

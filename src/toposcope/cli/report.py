@@ -23,7 +23,7 @@ from toposcope.cli.sweeping import renamed
 )
 @click.option(
     "--target",
-    help="What correlations are taken with.  [default: the held-out loss or the loss; the log perplexity]",
+    help="Column to explain.  [default: the held-out loss, the loss or the log perplexity]",
 )
 @click.option(
     "--scores",
@@ -31,10 +31,10 @@ from toposcope.cli.sweeping import renamed
     cls=Renamed,
     formerly=("--targets",),
     type=click.Path(path_type=Path),
-    help="Scores of the checkpoints from a file: run, step or revision, and a column for each.",
+    help="Scores of checkpoints to join: a table with run, step or revision, and numbers.",
 )
 @click.option(
-    "--rename", multiple=True, metavar="OLD=NEW", help="What a column of a table or a log is; repeat."
+    "--rename", multiple=True, metavar="OLD=NEW", help="Rename a column of a table or a log. Can be repeated."
 )
 @json_option
 def command(

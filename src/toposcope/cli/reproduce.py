@@ -63,7 +63,9 @@ STUDIES = {
     help="landscape: how many of each run, about evenly in log step.  [default: 26]",
 )  # fmt: skip
 @click.option("--device", default="cpu", show_default=True, help="seed003: cpu or cuda.")
-@click.option("--out", type=click.Path(path_type=Path), help="Keep runs, stores and a Markdown page here.")
+@click.option(
+    "--out", type=click.Path(path_type=Path), help="Folder for the runs, the stores and a Markdown page."
+)
 @click.option("--jobs", type=int, help="Processes.  [default: one per core; seed003: 1]")
 @json_option
 def command(
@@ -89,14 +91,14 @@ def command(
 ) -> int:
     """Redo STUDY: seed004 (weights of small models), seed003 (embeddings of Pythia), grokking or landscape.
 
-    For the papers every table has the paper's value, the value by the paper's own conventions, the value by
-    its text's definitions where the two differ, and what can be concluded. The study grokking is the
-    positive control: does H1 see a transformer find the circles of modular addition, and when? The study
-    landscape asks whether curvature and sampled surfaces follow the loss of small models beyond the step.
+    Each table of the papers shows the paper's value, the value by the paper's own conventions, the value by
+    the definitions in its text where these differ, and what can be concluded. grokking is the positive
+    control: it asks whether and when H1 sees a transformer find the circles of modular addition. landscape
+    asks whether curvature and sampled surfaces follow the loss of small models beyond the step.
 
     seed003 redoes its tables from stored rows (--rows), or runs the whole study: on a series (--series), on
-    Pythia from the hub (--recipe pythia), or on three small models that are trained first (--train); with
-    --out, the store, the pooled states and the report page stay there, and a stopped study goes on.
+    Pythia from the hub (--recipe pythia), or on three small models that it trains first (--train). --out
+    keeps the store, the pooled states and the report. Repeat the command to resume a study that was stopped.
     """
     if study == "seed004" and pythia is not None:
         sections = _pythia(pythia, revisions, out, as_json)

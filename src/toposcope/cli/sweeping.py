@@ -32,17 +32,17 @@ step_pattern_option = click.option(
 )
 
 STEPS_HELP = (
-    "Which checkpoints, by their step: log (about evenly in log step), first, last, A:B (from A to B, both "
-    "included), A:B:EVERY (of these A, A + EVERY, ...), or a list: 0,1000."
+    "Checkpoints to measure, by step: log (evenly spaced in log step), first, last, A:B (from A to B, both "
+    "included), A:B:EVERY (A, A + EVERY, ... up to B), or a list such as 0,1000."
 )
 
 split_option = click.option(
-    "--split", default="validation", show_default=True, help="Which part of a data set."
+    "--split", default="validation", show_default=True, help="Part of the data set to read."
 )
 tokenizer_option = click.option(
     "--tokenizer",
     type=click.Path(exists=True, path_type=Path),
-    help="Tokenizer for models that come without one.",
+    help="Tokenizer for models that have none in their folder.",
 )
 device_option = click.option("--device", default="cpu", show_default=True, help="cpu or cuda.")
 
@@ -52,20 +52,20 @@ _OPTIONS = (
         "--rename",
         multiple=True,
         metavar="OLD=NEW",
-        help="Rename a column of --losses: val=heldout_loss; repeat.",
+        help="Rename a column of --losses: val=heldout_loss. Can be repeated.",
     ),
     click.option(
         "--plan",
         is_flag=True,
-        help="Say cost, memory and what the result will be able to tell, and stop. Nothing is written.",
+        help="Print the cost, the memory and what the result can show, then stop. Nothing is written.",
     ),
-    click.option("--yes", is_flag=True, help="Do not ask before a sweep of more than a day."),
+    click.option("--yes", is_flag=True, help="Start a sweep of more than a day without asking."),
     click.option(
         "--losses",
         type=click.Path(exists=True),
-        help="A log to join, as its trainer wrote it: text, a table, a TensorBoard folder.",
+        help="Training log to join, in any format that `toposcope` reads: text, table, TensorBoard folder.",
     ),
-    click.option("--revisions", help="Which revisions of a hub series, as a pattern: 'step*'."),
+    click.option("--revisions", help="Revisions of a hub series to measure, as a pattern: 'step*'."),
     click.option("--steps", help=STEPS_HELP),
     click.option("--jobs", type=int, default=1, show_default=True, help="Number of processes."),
     click.option(
@@ -73,12 +73,14 @@ _OPTIONS = (
         default="1/1",
         show_default=True,
         metavar="I/N",
-        help="Do only part I of N, for launchers that share the store.",
+        help="Do only part I of N, when several launchers write to one store.",
     ),
     click.option(
-        "--ray", metavar="ADDRESS", help="Do the work on a Ray cluster that shares the store's folder."
+        "--ray",
+        metavar="ADDRESS",
+        help="Run on the Ray cluster at this address; it must see the store's folder.",
     ),
-    click.option("--no-audit", is_flag=True, help="Do not look for errors in the series first."),
+    click.option("--no-audit", is_flag=True, help="Skip the search for damaged or misplaced checkpoints."),
 )
 
 

@@ -28,14 +28,14 @@ if TYPE_CHECKING:
     "--widths",
     default="16,32,64,128,0",
     show_default=True,
-    help="One run each; 0 is the limit of infinite width.",
+    help="Widths to simulate; 0 is the limit of infinite width.",
 )
-@click.option("--seeds", default="0", show_default=True, help="One run each per width.")
+@click.option("--seeds", default="0", show_default=True, help="Seeds of each width.")
 @click.option(
     "--data",
     default="0",
     show_default=True,
-    help="Training examples, one set of runs each; 0: a fresh one each time.",
+    help="Numbers of training examples; 0 draws fresh examples at every step.",
 )
 @click.option("--noise", type=float, default=0.0, show_default=True, help="Variance of the label noise.")
 @click.option(

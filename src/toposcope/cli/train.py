@@ -20,25 +20,35 @@ if TYPE_CHECKING:
 
 
 @click.command("train")
-@click.option("--recipe", default="demo", show_default=True, help="A recipe's name or a TOML file.")
-@click.option("--out", type=click.Path(path_type=Path), help="Folder that receives one folder per run.")
-@click.option("--models", help="Only these models of the recipe, separated by commas.")
-@click.option("--seeds", help="One run per seed, separated by commas: 1,2,3.")
-@click.option("--steps", type=int, help="Train for this many steps.")
-@click.option("--corpus", help="python-docs, wikitext2, or a text file or folder.")
-@click.option("--gradients", is_flag=True, help="Keep the gradients on a fixed batch at every checkpoint.")
+@click.option("--recipe", default="demo", show_default=True, help="Name of a recipe, or a TOML file.")
 @click.option(
-    "--set", "settings", multiple=True, metavar="KEY=VALUE", help="Override any value of the recipe."
+    "--out", type=click.Path(path_type=Path), help="Folder for the runs; each run gets a folder of its own."
+)
+@click.option("--models", help="Train only these models of the recipe, separated by commas.")
+@click.option("--seeds", help="Seeds, separated by commas: 1,2,3. Each gives one run.")
+@click.option("--steps", type=int, help="Number of optimiser steps.")
+@click.option("--corpus", help="Text to train on: python-docs, wikitext2, a file or a folder.")
+@click.option(
+    "--gradients", is_flag=True, help="Also save the gradients on a fixed batch at every checkpoint."
+)
+@click.option(
+    "--set",
+    "settings",
+    multiple=True,
+    metavar="KEY=VALUE",
+    help="Change a value of the recipe. Can be repeated.",
 )
 @click.option("--device", default="cpu", show_default=True, help="cpu or cuda.")
-@click.option("--jobs", type=int, help="Runs trained side by side.  [default: one per core]")
-@click.option("--watch", is_flag=True, help="Measure and judge the runs from inside, into OUT-watch.")
+@click.option("--jobs", type=int, help="Number of runs to train at once.  [default: one per core]")
+@click.option(
+    "--watch", is_flag=True, help="Watch the runs while they train; write what is measured to OUT-watch."
+)
 @click.option(
     "--plan",
     is_flag=True,
-    help="Say cost, memory and what the runs will be able to tell, and stop. Nothing is written.",
+    help="Print the cost, the memory and what the runs can show, then stop. Nothing is written.",
 )
-@click.option("--list", "list_recipes", is_flag=True, help="List the recipes and stop.")
+@click.option("--list", "list_recipes", is_flag=True, help="List the recipes, then stop.")
 @json_option
 def command(
     recipe: str,
@@ -56,7 +66,7 @@ def command(
     list_recipes: bool,
     as_json: bool,
 ) -> int:
-    """Train the models of a recipe; a killed run goes on where it was when the command is repeated.
+    """Train the models of a recipe. Repeat the command to resume runs that were stopped.
 
     Each run writes one folder: checkpoints as safetensors, metrics of every step as parquet, the recipe.
     """

@@ -9,34 +9,39 @@ import click
 from toposcope.cli.output import json_option
 from toposcope.cli.sweeping import Sweeping, exit_code, show_plan, show_sweep, sweep_options
 
-_FEATURES = """What to measure, separated by commas: neural_persistence, rips, baselines, trajectory (the
-cheap ones), distances (costly: Wasserstein and bottleneck to the previous checkpoint), `cheap` or `all` of
-these; updates (each matrix's and head's change since the previous checkpoint, as `watch` compares them); a
-probe that an installed package offers, or one of your own as MODULE:CLASS."""
+_FEATURES = """What to measure, separated by commas. `cheap` is neural_persistence, rips, baselines and
+trajectory. `all` adds distances: Wasserstein and bottleneck to the previous checkpoint, which are costly.
+updates is the change of each matrix and head since the previous checkpoint. You can also name a probe of
+an installed package, or your own as MODULE:CLASS."""
 
 
 @click.command("weights")
 @click.argument("series", nargs=-1, required=True)
 @click.option(
-    "--out", required=True, type=click.Path(path_type=Path), help="The store, made when it is not there."
+    "--out",
+    required=True,
+    type=click.Path(path_type=Path),
+    help="Folder of the store. It is created if it does not exist.",
 )
 @click.option("--features", default="cheap", show_default=True, help=_FEATURES)
 @click.option(
     "--preset",
     default="default",
     show_default=True,
-    help="default, or seed004: the weight-space paper's own conventions.",
+    help="default, or seed004 for the conventions of the weight-space paper.",
 )
-@click.option("--points", type=int, help="Clouds with more rows are subsampled to this many.  [default: 200]")
-@click.option("--draws", type=int, help="Replicates of a subsample.  [default: 5; seed004: 20]")
-@click.option("--nulls", type=int, help="Permutations of the weight-shuffle null.  [default: 5; seed004: 0]")
+@click.option("--points", type=int, help="Subsample clouds that have more rows than this.  [default: 200]")
+@click.option("--draws", type=int, help="Number of random subsamples.  [default: 5; seed004: 20]")
+@click.option(
+    "--nulls", type=int, help="Number of shuffles of the weights for the null.  [default: 5; seed004: 0]"
+)
 @click.option(
     "--gradients",
     is_flag=True,
-    help="Measure loss gradients on a fixed batch instead: run folders bring theirs, others need --texts.",
+    help="Measure gradients of the loss instead. Run folders hold their own; others need --texts.",
 )
-@click.option("--texts", help="A text file for the gradients' batch (its first 16 texts).")
-@click.option("--diagrams", is_flag=True, help="Keep the persistence diagrams, too.")
+@click.option("--texts", help="Text file for the batch of the gradients; its first 16 texts are used.")
+@click.option("--diagrams", is_flag=True, help="Also store the persistence diagrams.")
 @sweep_options
 @json_option
 def command(
@@ -55,8 +60,8 @@ def command(
 ) -> int:
     """Measure the topology of the weights of every checkpoint of SERIES, and its baselines, into a store.
 
-    SERIES are run folders, folders of runs or of steps, model folders, files or hub addresses. A sweep that
-    was stopped goes on where it was when the command is repeated; what is measured is not measured again.
+    SERIES are run folders, folders of runs or of steps, model folders, files or hub addresses. Repeat the
+    command to resume a sweep that was stopped: nothing is measured twice.
     """
     from toposcope.api.measuring import of_weights
     from toposcope.papers.weight_presets import preset as preset_options
