@@ -85,7 +85,7 @@ def _without_copies(table: SeriesTable, written: Mapping[str, str]) -> SeriesTab
         table,
         values=table.values.drop(columns=list(found)),
         catalogue=catalogue,
-        left_out=table.left_out | {written.get(column, column): why for column, why in found.items()},
+        left_out={**table.left_out, **{written.get(column, column): why for column, why in found.items()}},
     )
 
 
