@@ -27,6 +27,7 @@ from toposcope.analysis.phases.reference import (
     COUNTS,
     FALSE_ALARMS,
     JUDGED,
+    SIZES,
     level_of,
     reference,
     simulated,
@@ -292,7 +293,7 @@ def main() -> None:
     if options.sharp:
         return sharp(options.draws)
     if options.package:
-        np.savez_compressed(options.package, **{str(n): package(n) for n in (25, 50)})
+        np.savez_compressed(options.package, **{str(n): package(n) for n in track(SIZES, "sizes")})
         return
     rows = []
     for grid in options.grids:

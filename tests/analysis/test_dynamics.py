@@ -143,6 +143,27 @@ def test_the_packaged_reference_is_the_simulated_one() -> None:
     assert reference.steps_even([1.0, 2.0, 4.0]) == 0
 
 
+def test_even_steps_take_the_packaged_reference_of_the_nearest_number() -> None:
+    held = reference.packaged()
+    assert set(held) == set(reference.SIZES)
+    for n, near in ((50, 50), (54, 50), (57, 60), (18, 20), (150, 135)):
+        assert reference.nearest(np.arange(1.0, n + 1.0)) is held[near]
+    assert reference.nearest(np.arange(1.0, 201.0)) is None
+    assert reference.nearest(2.0 ** np.arange(50)) is None
+    assert reference.false_alarms(np.arange(5.0, 286.0, 5.0)) == held[60][1]
+
+
+@pytest.mark.calibration
+@pytest.mark.parametrize("n", [18, 45, 67])
+def test_the_reference_of_the_nearest_number_keeps_its_stated_rate(n: int) -> None:
+    steps = np.arange(1.0, n + 1.0)
+    known, rate = reference.nearest(steps)
+    grid, draws = reference.design(steps), 150
+    for name, series in reference.curves(steps, draws).items():
+        found = np.mean(known.p_values(scans(grid, np.diff(series, axis=1))) <= 0.05)
+        assert found <= rate + 3 * np.sqrt(rate * (1 - rate) * (1 / draws + 1 / reference.JUDGED)), name
+
+
 def test_a_better_null_takes_the_place_of_the_reference() -> None:
     walk = np.random.default_rng(3).standard_normal(50).cumsum()
     assert len(segments(STEPS[1:], walk)) == 1

@@ -12,7 +12,8 @@ The same against 1,000 series of unkind noise: sizes that jump after a stretch a
 or grow, steps of one sign, drifts measured with error; and against 1,000 gentle series: power laws and
 lines, up to three waves of up to three periods on them, in noise from .3% to 100% that is white, persists
 or wanders, three in ten of them smoothed by a moving mean. The p-value of a change is the largest of the
-three. Steps without a packaged reference have 1,000, 700 and 700 series.
+three. Even steps take the packaged reference of the nearest number of steps; uneven ones have 1,000, 700 and
+700 series of their own.
 """
 
 from __future__ import annotations
@@ -37,9 +38,14 @@ COUNTS = (1500, 1000, 1000)
 """Series of kind noise, of unkind noise, and gentle ones, of the packaged references."""
 COUNTS_AT_ONCE = (1000, 700, 700)
 """The same where steps have no packaged reference."""
+SIZES = (20, 25, 30, 35, 40, 50, 60, 75, 90, 110, 135)
+"""Numbers of even steps whose references are packaged."""
+_NEAR = 1.13
+"""Another number of steps may be so many times one of `SIZES`: half of the widest gap between two of them."""
 ALIKE = 5
 """One in so many of the simulated series are those a series is compared with."""
-JUDGED = 200
+JUDGED, JUDGED_AT_ONCE = 1000, 200
+"""Series of each of the `curves` that the stated rate of false alarms is counted over: packaged, and not."""
 _TAIL = 0.05
 
 
@@ -116,6 +122,19 @@ def packaged() -> dict[int, tuple[Reference, float]]:
         }
 
 
+def nearest(steps: Sequence[float]) -> tuple[Reference, float] | None:
+    """Return the packaged reference and rate of even steps of about the same number, None where none is.
+
+    >>> nearest([1.0, 2.0, 4.0]) is None
+    True
+    """
+    n = steps_even(steps)
+    if not n:
+        return None
+    near = min(packaged(), key=lambda size: abs(np.log(size / n)))
+    return packaged()[near] if max(near / n, n / near) <= _NEAR else None
+
+
 def _rank(known: np.ndarray, values: np.ndarray | float) -> np.ndarray:
     """Return the middle rank of values among `known` ones in their order."""
     return (np.searchsorted(known, values, "left") + np.searchsorted(known, values, "right")) / 2.0
@@ -128,7 +147,7 @@ def reference(steps: np.ndarray) -> Reference:
 
 @lru_cache(maxsize=64)
 def _reference(steps: tuple[float, ...]) -> Reference:
-    known = packaged().get(steps_even(steps))
+    known = nearest(steps)
     return simulated(np.array(steps)) if known is None else known[0]
 
 
@@ -141,13 +160,13 @@ def simulated(steps: np.ndarray, counts: tuple[int, int, int] = COUNTS_AT_ONCE) 
 
 @lru_cache(maxsize=64)
 def _false_alarms(steps: tuple[float, ...]) -> float:
-    ready = packaged().get(steps_even(steps))
+    ready = nearest(steps)
     if ready is not None:
         return ready[1]
     grid, known = design(np.array(steps)), _reference(steps)
     return max(
         float(np.mean(known.p_values(scans(grid, np.diff(series, axis=1))) <= level_of(grid.steps)))
-        for series in curves(grid.steps, JUDGED).values()
+        for series in curves(grid.steps, JUDGED_AT_ONCE).values()
     )
 
 
