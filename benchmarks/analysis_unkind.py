@@ -76,6 +76,18 @@ def chirp(slow: float, fast: float, noise: float, *, power: float = 1.0) -> sim.
     return simulate
 
 
+def there_and_back(fast: float, slow: float, noise: float) -> sim.Simulator:
+    """Return waves whose period goes from `fast` to `slow` checkpoints by half the run, and back."""
+
+    def simulate(g: np.random.Generator, steps: np.ndarray, draws: int) -> np.ndarray:
+        n = len(steps)
+        away = 1.0 - np.abs(np.linspace(-1.0, 1.0, n))
+        phase = 2.0 * np.pi * np.cumsum(1.0 / fast + (1.0 / slow - 1.0 / fast) * away)[:, None]
+        return np.sin(phase + g.uniform(0.0, 2.0 * np.pi, draws)) + noise * g.standard_normal((n, draws))
+
+    return simulate
+
+
 def stepped(places: tuple[float, ...], noise: float, *, most_lag: float = 5.0, spread: float = 0.0) -> Pairs:
     """Return pairs that answer one learning rate: it drops tenfold at these shares of the run.
 
@@ -248,6 +260,8 @@ JUDGES: dict[str, Pairs] = {
     "log sigmoids without noise": apart(sim.curve(sim.log_sigmoid, 0.0)),
     "chirps of 5 to 25": apart(chirp(5.0, 25.0, 0.2)),
     "chirps of 16 to 6, late": apart(chirp(16.0, 6.0, 0.5, power=2.0)),
+    "chirps of 30 to 3, early": apart(chirp(30.0, 3.0, 0.2, power=0.5)),
+    "swings of 6 to 15 and back": apart(there_and_back(6.0, 15.0, 0.3)),
     "rate drops thrice, noise .5%": stepped((0.3, 0.6, 0.85), 0.005, spread=0.08),
     "rate drops late, slow answer, noise 1%": stepped((0.8,), 0.01, most_lag=12.0, spread=0.1),
     "warm restarts, noise 1%": restarts(0.01),

@@ -16,13 +16,13 @@ from toposcope.analysis import from_frame
 from toposcope.analysis.compact import of_frame, verdict_table
 from toposcope.analysis.forms import lag_cell
 from toposcope.analysis.trends import simulators as sim
+from toposcope.analysis.trends import sweeps
 from toposcope.analysis.trends.basis import trend_family
 from toposcope.analysis.trends.innovations import innovation_test, scores
 from toposcope.analysis.trends.joint import RunInnovations, joint_test
 from toposcope.analysis.trends.pooling import parts_of, pooled
-from toposcope.analysis.trends.refusals import TOO_SMOOTH, rich
+from toposcope.analysis.trends.refusals import SWINGS, TOO_SMOOTH, rich
 from toposcope.analysis.trends.signs import LAG_SHARE, LAGS, OWN_SHARE, SPIKE_SHARE
-from toposcope.analysis.trends.swings import swinging
 from toposcope.analysis.trends.verdicts import family_table
 from toposcope.analysis.trends.whitening import whiten
 from toposcope.figures.verdict import draw_verdict
@@ -200,12 +200,44 @@ def test_leftovers_of_smooth_curves_are_too_smooth_to_test() -> None:
     assert rich(noise, noise).mean() > 0.8
 
 
-def test_a_chirp_swings_and_noise_does_not() -> None:
-    g, n = np.random.default_rng(0), 154
-    phase = 2 * np.pi * np.cumsum(1 / 20 + (1 / 4 - 1 / 20) * np.linspace(0, 1, n))[:, None]
-    wave = np.sin(phase + g.uniform(0, 6.3, 50)) + 0.3 * g.standard_normal((n, 50))
-    assert swinging(wave).mean() > 0.95
-    assert swinging(g.standard_normal((n, 500))).mean() == pytest.approx(0.1, abs=0.05)
+def chirps(n: int, slow: float, fast: float, pairs: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
+    """Return independent waves whose period goes from `slow` to `fast` checkpoints, under noise."""
+    g = np.random.default_rng(seed)
+    phase = 2 * np.pi * np.cumsum(1 / slow + (1 / fast - 1 / slow) * np.linspace(0, 1, n))[:, None]
+    x, y = (np.sin(phase + g.uniform(0, 6.3, pairs)) + 0.2 * g.standard_normal((n, pairs)) for _ in range(2))
+    return x, y
+
+
+@pytest.mark.parametrize("sweep", [(18.0, 5.0), (6.0, 22.0)])
+def test_waves_that_sweep_alike_do_not_add(sweep: tuple[float, float]) -> None:
+    x, y = chirps(51, *sweep, pairs=80, seed=3)
+    test = innovation_test(whiten(x, STEPS), whiten(y, STEPS), intervals=False)
+    assert test.found.mean() <= 0.125, "5% and three standard errors; a third to a half were found"
+
+
+def test_a_plain_wave_that_both_keep_is_named() -> None:
+    x, y = chirps(51, 18.0, 5.0, pairs=80, seed=3)
+    test = innovation_test(whiten(x, STEPS), whiten(y, STEPS), intervals=False)
+    named = [f"{note} {why}" for note, why in zip(test.note, test.why, strict=True)]
+    assert sum("that both keep left out" in text or SWINGS in text for text in named) > 60
+    assert any("that both keep left out" in note for note in test.note)
+
+
+def test_the_row_says_from_where_to_where_a_wave_drifts() -> None:
+    t = np.arange(60)
+    turns = 2 * np.pi * (t / 20 + (1 / 5 - 1 / 20) * t**2 / 120)
+    noise = 0.1 * np.random.default_rng(0).standard_normal((60, 2))
+    found = sweeps.shared((np.cos(turns) + noise[:, 0])[:, None], (np.sin(turns) + noise[:, 1])[:, None])
+    assert found.words(0) == "20 to 5 checkpoints"
+    steady = np.sin(2 * np.pi * t / 8)[:, None]
+    assert sweeps.shared(steady, steady).words(0) == "8 checkpoints"
+
+
+@pytest.mark.parametrize("n", [20, 51, 120])
+def test_the_bar_of_waves_is_what_white_series_reach(n: int) -> None:
+    white = np.random.default_rng(n).standard_normal((n, 400))
+    share = (sweeps.shared(white, white).power > sweeps.bar(n)).mean()
+    assert share == pytest.approx(0.5 if n < 40 else 0.75, abs=4 * np.sqrt(0.25 * (1 / 200 + 1 / 400)))
 
 
 def test_a_pair_in_a_run_is_that_of_the_table() -> None:

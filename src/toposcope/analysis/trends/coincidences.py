@@ -8,10 +8,8 @@ checkpoints at which no smooth trend follows them, and where turns are likely.
   power of both at a base frequency and all its multiples (epoch folding: Leahy et al. 1983) is beyond a bar
   that one white series in five exceeds at some period from three checkpoints to half the run, all those
   waves are projected off both. Not where checkpoints are missing: too few values are left for so many waves.
-- A wave: where the periodograms of both have a line at one frequency (half steps of it), each beyond a bar
-  that one white series in five exceeds (Fisher 1929; one in two where steps are uneven or checkpoints fewer
-  than 40, for there the trends and the persistence take a part of a wave and its line is lower), that wave is
-  projected off both.
+- A wave, of one period or of one that drifts: where the strongest wave of both beyond the bar of `sweeps` is
+  the same, it is projected off both; in long runs (`LEAST_HALF`) then in each half, for a drift that turns.
 - A turn, where steps are even: where both have three neighbouring checkpoints with a mean square above
   `TURN` robust variances, that of the lesser two above `OTHERS`, around the same place in the first 15% of
   the run, both lose those checkpoints. Where the learning rate is not known a step of it would turn both at
@@ -27,15 +25,16 @@ from dataclasses import replace
 import numpy as np
 from scipy.special import betaincc, betainccinv, chdtri
 
-from toposcope.analysis.trends.refusals import differing, line_bar, robust_size, spectrum
-from toposcope.analysis.trends.whitening import SHORT, Whitened, uneven_steps
+from toposcope.analysis.trends import sweeps
+from toposcope.analysis.trends.refusals import differing, robust_size
+from toposcope.analysis.trends.whitening import Whitened, uneven_steps
 
-SHARED_LINE = 0.2, 0.5
-"""How often one white series has a line beyond the bar: at 40 even steps or more, and elsewhere."""
 REPEATED = 1.0 / 6.0
 """A shape repeats where white noise has such a power at one period with a probability of `REPEATED` / n.
 
 One white series in five has it at some period: .19 to .22 of 2,000 at 14 to 300 checkpoints."""
+LEAST_HALF = 60
+"""Checkpoints of a half whose own wave is left out: in halves of 25, r = .5 was found in 5 points fewer."""
 FINER, SHORTEST, REPEATS = 8, 3, 2
 """Base frequencies per 1 / n; the shortest period; how often a shape is seen at least."""
 TURN, OTHERS, TURN_WIDTH, EARLY = 4.0, 2.0, 3, 0.15
@@ -112,7 +111,8 @@ def _without_shapes(x: Whitened, y: Whitened, differ: np.ndarray) -> tuple[White
         halves = _bases(n)[place] * 2.0 / FINER
         period = 2.0 * n / halves
         for z in (x, y):
-            _project(z, j, halves * np.arange(1, int(period / 2.0 + 1e-9) + 1))
+            overtones = halves * np.arange(1, int(period / 2.0 + 1e-9) + 1)
+            _project(z, j, np.pi / n * np.arange(n)[:, None] * overtones)
         _add(notes, j, f"a shape of {period:.3g} checkpoints that both repeat left out")
     return x, y, notes
 
@@ -147,30 +147,35 @@ def folded_bar(n: int) -> np.ndarray:
 def _without_waves(
     x: Whitened, y: Whitened, differ: np.ndarray, notes: np.ndarray
 ) -> tuple[Whitened, Whitened]:
-    """Return each pair that may `differ` without the waves that both have; say in `notes` which they were."""
-    bar = line_bar(x.count, SHARED_LINE[x.count < SHORT or uneven_steps(x.steps)])
-    both = np.minimum(spectrum(x), spectrum(y))
-    with np.errstate(invalid="ignore"):
-        found = (both > bar).any(axis=0) & differ
-    if not found.any():
-        return x, y
+    """Return each pair that may `differ` without the waves that both have; say in `notes` which, if plain."""
+    n = len(x.e)
     x, y = (replace(z, e=z.e.copy(), left=z.left.copy()) for z in (x, y))
-    for j in np.flatnonzero(found).tolist():
-        half = both[:, j].argmax() + 1
-        for z in (x, y):
-            _project(z, j, np.array([half]))
-        _add(notes, j, f"a wave of {2.0 * len(x.e) / half:.3g} checkpoints that both keep left out")
+    _without_wave(x, y, differ, notes, slice(0, n))
+    if n >= 2 * LEAST_HALF:
+        for half in (slice(0, n // 2), slice(n // 2, n)):
+            _without_wave(x, y, differ, notes, half)
     return x, y
 
 
-def _project(z: Whitened, j: int, halves: np.ndarray) -> None:
-    """Take the waves of these half steps of frequency out of column j, where it has values."""
+def _without_wave(x: Whitened, y: Whitened, differ: np.ndarray, notes: np.ndarray, part: slice) -> None:
+    """Take from each pair that may `differ` the strongest wave that both have in a part of the run."""
+    e, f = x.e[part], y.e[part]
+    shared = sweeps.shared(e, f)
+    for j in np.flatnonzero((shared.power > sweeps.bar(len(e))) & differ).tolist():
+        turns = np.full((len(x.e), 1), np.nan)
+        turns[part, 0] = shared.turns(j)
+        for z in (x, y):
+            _project(z, j, turns)
+        if shared.power[j] > sweeps.plain_bar(len(e)):
+            _add(notes, j, f"a wave of {shared.words(j)} that both keep left out")
+
+
+def _project(z: Whitened, j: int, turns: np.ndarray) -> None:
+    """Take the waves of these phases (n, waves; NaN outside of them) out of what column j has."""
     e = z.e[:, j]
-    turns = np.pi / len(e) * np.arange(len(e))[:, None] * halves
     there = np.abs(e) > 1e-9 * np.abs(e).max()
-    waves, sizes, _ = np.linalg.svd(
-        np.hstack([np.cos(turns), np.sin(turns)]) * there[:, None], full_matrices=False
-    )
+    both = np.nan_to_num(np.hstack([np.cos(turns), np.sin(turns)]))
+    waves, sizes, _ = np.linalg.svd(both * there[:, None], full_matrices=False)
     waves = waves[:, sizes > 1e-6 * sizes[0]]
     z.e[:, j] -= waves @ (waves.T @ e)
     z.left[:, j] = np.maximum(z.left[:, j] - np.sum(waves * waves, axis=1), 1e-6)

@@ -7,7 +7,8 @@ Where steps are uneven, both may turn within one stretch of checkpoints that the
 is one coincidence, however many checkpoints it takes, and early in training a likely one. Below 40
 checkpoints jumps and cycles leave rests that agree by chance.
 
-Two waves whose period drifts agree by chance as two of one period do (`swings`).
+Two waves whose period drifts agree by chance as two of one period do: a steady drift is taken out
+(`sweeps`), others are refused (`swings`).
 
 Innovations that are the same within 1% (|r| at least `SAME`) are tested all the same. Leftovers of two smooth
 curves can agree so well, but at a few checkpoints: "too smooth" gives way only where eight innovations, and a

@@ -1,6 +1,6 @@
-"""Series that swing with a period that drifts: a chirp has no line in its spectrum.
+"""Series that swing with a period that drifts, but not steadily: no one wave takes them out (`sweeps`).
 
-The innovations of a chirp look white over the whole run, and are a wave in each part of it. Two chirps that
+The innovations of such a series look white over the whole run, and are a wave in each part of it. Two that
 sweep alike agree, or disagree, all along. So autocorrelations are taken in thirds of the run, and their
 squares added; where both series of a pair have more than nine in ten white series, the pair is not tested.
 """
