@@ -24,7 +24,7 @@ from toposcope.analysis.rises import (
     scaled,
 )  # fmt: skip
 from toposcope.analysis.symptoms import ACCURACY, BROKEN, GAP, KINDS, Symptom
-from toposcope.sources.losses import chosen
+from toposcope.sources.losses import chosen, meaning
 
 __all__ = ["BROKEN", "GAP", "KINDS", "Symptom", "health", "trained"]
 
@@ -102,7 +102,7 @@ def health(
     ['diverging']
     """
     rows = metrics[np.isfinite(metrics["step"].astype(float))].sort_values("step", kind="stable")
-    rows = _named(rows, column)
+    rows, column = _named(rows, column)
     usable = _usable(rows, column)
     found = [*_not_finite(rows, column)]
     if (better := _accuracy(usable)) is not None:
@@ -140,18 +140,21 @@ def _of_shape(usable: pd.DataFrame, *, plateaus: bool, noticed: bool) -> list[Sy
     return [one for one in found if one is not None]
 
 
-def _named(rows: pd.DataFrame, column: str) -> pd.DataFrame:
-    """Return the rows with the rate and the other loss under the names that this module knows them by."""
-    names, taken = chosen(rows.columns), {*map(str, rows.columns), column}
+def _named(rows: pd.DataFrame, column: str) -> tuple[pd.DataFrame, str]:
+    """Return the rows with losses and rate under the names that this module knows, and the column's name."""
+    names, taken = chosen(rows.columns), set(map(str, rows.columns))
     wanted = {"loss", "heldout_loss", "learning_rate", "grad_norm"} - taken
-    return rows.rename(columns={names[one]: one for one in wanted if one in names and names[one] != column})
+    if meaning(column) in ("loss", "heldout_loss") and meaning(column) in wanted and column in rows:
+        names[meaning(column)] = column
+    renamed = {names[one]: one for one in wanted if one in names}
+    return rows.rename(columns=renamed), renamed.get(column, column)
 
 
 def _usable(rows: pd.DataFrame, column: str) -> pd.DataFrame:
     """Return step, loss and, where logged, rate of every row with a finite loss that is not below 0."""
     loss = rows[column].astype(float)
     table = pd.DataFrame({"step": rows["step"].astype(float), "loss": loss})
-    if "learning_rate" in rows:
+    if "learning_rate" in rows and rows["learning_rate"].notna().any():
         table["rate"] = rows["learning_rate"].astype(float).ffill()
     return table[np.isfinite(loss) & (loss >= 0)].groupby("step", as_index=False).mean()
 
@@ -214,8 +217,8 @@ def _raised(rate: np.ndarray | None, start: int) -> str:
     """Return from what to what the rate rose since a little before a rise."""
     if rate is None:
         return ""
-    near = rate[max(0, start - max(3, len(rate) // 20)) :]
-    return f" from {np.nanmin(near):.3g} to {np.nanmax(near):.3g}"
+    near = pd.Series(rate).ffill().bfill().to_numpy()[max(0, start - max(3, len(rate) // 20)) :]
+    return f" from {near.min():.3g} to {near.max():.3g}"
 
 
 def _not_finite(rows: pd.DataFrame, column: str) -> list[Symptom]:

@@ -22,6 +22,8 @@ SHARES = (0.05, 0.01)
 """Windows at the end of a log that are held against the lowest level: a slow climb, a sudden jump."""
 REGAINED = 0.1
 """Share of a rise that a run which falls again has won back."""
+STILL, LATE = (0.1, 0.25), 0.1
+"""Share of what is left of it that it goes on winning: at first, and a tenth of the log after the top."""
 COLLAPSED = (0.25, 0.1)
 """A level that stands is a collapse by 25% of the loss and a tenth of what the run had won; else a shift."""
 RATE_RAISED, KNOWN, RECENT = 1.25, 1.1, 0.2
@@ -33,13 +35,13 @@ DIVERGING, RESTART, FALLING, SHIFT, AGAIN = (
 MILD = (RESTART, FALLING, SHIFT, AGAIN)
 
 _WINDOW, _FEW_WINDOW, _FEW_DIVERGED = 7, 3, 0.3
-_SHORT = 200
-"""Losses below which the end of a line through the last fifth is looked at, too."""
+_SHORT, _LINE = 200, 0.03
+"""Losses below which the end of a line through the last fifth is looked at; by how much it has to rise."""
 _LAST = {2: math.log(1.5), 1: math.log(3.0)}
 """Log loss by which the last two losses, or the last alone, must exceed the lowest level."""
 _SWINGS, _SWUNG, _SWUNG_WON = 3.0, 0.1, 0.05
 """Swings of a loss have grown threefold, to 10% of it and a twentieth of what the run had won."""
-_BLOCKS = 5
+_BLOCKS, _TURNS, _QUARTERS = 5, 3, (0.25, 0.75)
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,7 +150,7 @@ def _recent(value: np.ndarray, low: int) -> Iterator[tuple[int, float]]:
         return
     if count < _SHORT:
         now, error = _line_end(value[count - count // 5 :])
-        if now - level > max(floor, SPREADS * error):
+        if now - level > max(_LINE, SPREADS * error):
             yield _FEW_WINDOW, now
     spread = noise(value)
     for width, rise in _LAST.items():
@@ -187,7 +189,10 @@ def _told(scale: Scale, rate: np.ndarray | None, low: int, level: float, width: 
     made = Rise(DIVERGING, start, scale.loss(level), scale.loss(top), scale.loss(end))
     if _restarted(scale, rate, low, start, level, top):
         return _of(made, RESTART)
-    if top - end > max(REGAINED * (top - level), 4 * math.sqrt(2) * error):
+    since = after[int(np.argmax(high)) :]
+    still = STILL[len(since) > LATE * len(value)]
+    won_back = top - end > max(REGAINED * (top - level), 3 * math.sqrt(2) * error)
+    if won_back and _falling(since, still, level, error * math.sqrt(part)):
         return _of(made, FALLING)
     if _rose_before(value[: start + 1], top - level, len(after), width):
         return _of(made, AGAIN)
@@ -212,6 +217,15 @@ def _rising(after: np.ndarray, rise: float, error: float) -> bool:
         return False
     gain = float(np.median(after[-half:]) - np.median(after[:half]))
     return gain > max(0.2 * rise, 3 * error * math.sqrt(2 / half))
+
+
+def _falling(since: np.ndarray, still: float, level: float, error: float) -> bool:
+    """Return whether what follows a rise's top still falls, by a share of what is left of the rise."""
+    half = len(since) // 2
+    if half < 2:
+        return True
+    early, late = float(np.median(since[:half])), float(np.median(since[-half:]))
+    return early - late > max(still * (late - level), 3 * error * math.sqrt(2 / half))
 
 
 def _restarted(scale: Scale, rate: np.ndarray | None, low: int, start: int, level: float, top: float) -> bool:
@@ -260,15 +274,13 @@ def _swings(scale: Scale) -> Rise | None:
         return None
     half = len(value) // 2
     blocks = np.array_split(np.arange(half, len(value)), _BLOCKS)
-    size = [float(np.ptp(np.quantile(value[block], (0.1, 0.9)))) for block in blocks]
-    before = [
-        float(np.ptp(np.quantile(value[b], (0.1, 0.9)))) for b in np.array_split(np.arange(half), 5)[2:]
-    ]
+    size = [_breadth(value[block]) for block in blocks]
+    before = [_breadth(part) for part in np.array_split(value[:half], _BLOCKS)[2:]]
     last = value[blocks[-1]]
-    low, high = np.quantile(last, (0.1, 0.9))
-    crossings = int(np.count_nonzero(np.diff(last > np.median(last))))
+    low, high = np.quantile(last, _QUARTERS)
+    turns = _turns(value[blocks[2][0] :], max(size[-1] / 2, 4 * min(before)))
     grown = size[-1] > _SWINGS * max(size[0], min(before)) and size[-1] > max(*size[:-1], *before)
-    if not grown or size[-2] < max(size[:2]) or crossings < 2:
+    if not grown or size[-2] < max(size[:2]) or turns < _TURNS:
         return None
     if size[-1] <= _SWUNG or scale.share(float(low), float(high)) < _SWUNG_WON:
         return None
@@ -276,3 +288,24 @@ def _swings(scale: Scale) -> Rise | None:
     start = int(blocks[int(np.argmax(wide))][0])
     ends = (scale.loss(float(low)), scale.loss(float(high)))
     return Rise(DIVERGING, start, ends[0], ends[1], scale.loss(float(value[-1])), size[-1])
+
+
+def _turns(value: np.ndarray, size: float) -> int:
+    """Return how often a series turns by more than `size`.
+
+    >>> _turns(np.array([0.0, 1.0, 0.9, 3.0, 0.0, 2.0]), 0.5)
+    2
+    """
+    turns, way, end = 0, 0, value[0]
+    for one in value:
+        if way * (one - end) >= 0 and way:
+            end = one
+        elif abs(one - end) > size:
+            turns += way != 0
+            way, end = (1 if one > end else -1), one
+    return turns
+
+
+def _breadth(value: np.ndarray) -> float:
+    """Return the distance between the quartiles."""
+    return float(np.ptp(np.quantile(value, _QUARTERS)))
