@@ -131,7 +131,8 @@ def _overfit(random: Random, n: int, noise: float) -> pd.DataFrame:
     every = max(1, n // 30)
     held = log["loss"].to_numpy() + 0.1
     best = _place(random, n, 0.4, 0.7)
-    held = held * (1 + random.uniform(0.1, 0.4) * np.clip((np.arange(n) - best) / (n - best), 0, None))
+    held[best:] = held[max(0, best - 3) : best + 1].mean() * np.linspace(1, random.uniform(1.1, 1.4), n - best)
+    held[best:] *= np.exp(noise * random.standard_normal(n - best))
     return log.assign(val_loss=np.where(np.arange(n) % every == 0, held, np.nan))
 
 

@@ -7,7 +7,7 @@ import math
 import numpy as np
 import pandas as pd
 
-from toposcope.analysis.rises import WON, Scale, noise
+from toposcope.analysis.rises import Scale, noise
 from toposcope.analysis.symptoms import OUTLIERS, Symptom
 
 SPIKES = 3
@@ -53,7 +53,7 @@ def _excursions(scale: Scale) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     around = min(_AROUND, len(value) // 2 * 2 - 1) if len(value) >= 3 else 1
     middle = pd.Series(value).rolling(around, center=True, min_periods=(around + 1) // 2).median().to_numpy()
     above = value - middle
-    enough = np.exp(value) - np.exp(middle) > WON * scale.won
+    enough = np.exp(value) - np.exp(middle) > scale.trifle * scale.won
     out = (above > max(_SPIKE, 10 * noise(value) if len(value) > 3 else math.inf)) & enough
     edges = np.flatnonzero(np.diff(np.r_[False, out, False].astype(int)))
     return above, edges[::2], edges[1::2]

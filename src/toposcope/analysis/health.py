@@ -24,7 +24,7 @@ from toposcope.analysis.rises import (
     scaled,
 )  # fmt: skip
 from toposcope.analysis.symptoms import ACCURACY, BROKEN, GAP, KINDS, Symptom
-from toposcope.sources.losses import chosen, meaning
+from toposcope.sources.losses import chosen, meaning, plain
 
 __all__ = ["BROKEN", "GAP", "KINDS", "Symptom", "health", "trained"]
 
@@ -33,6 +33,8 @@ FLAT = 0.005
 ENDED = 1e-3
 """Share of its peak below which a learning rate has ended."""
 _WINDOW_SHARE = SHARES[0]
+SCALES = ("lr_scale", "lr_multiplier", "lr_factor")
+"""Columns that have the learning rate up to a factor: enough to know that it rose, or ended."""
 _HABIT = 3
 """Gaps in a log from which on rows without a loss are its habit."""
 _SURE = 2.33
@@ -58,7 +60,8 @@ def health(
       the run had won (its first level less its lowest). Above is the median of the last 5% or 1% of the
       losses (7 at least), by 5% and six of its standard errors; of fewer than 200 the end of a line through
       the last fifth, too; of the last two losses each, by 50%, or the last one, threefold. A rise of less
-      than 1% of what the run has won is none. Or swings that grow threefold, to 10%, over the last half.
+      than 1% of what the run has won is none; nor is one of less than a tenth of it, where the loss came
+      below a twentieth of it (a solved task). Or swings that grow threefold, to 10%, over the last half.
     - rate ended: the logged learning rate is below 1e-3 of its peak in the last 5% of the steps (or, with a
       `horizon` ahead, in the last three logged ones).
     - plateau: over the last half of the steps the loss falls by less than .5% per doubling of steps, with 99%
@@ -143,6 +146,8 @@ def _of_shape(usable: pd.DataFrame, *, plateaus: bool, noticed: bool) -> list[Sy
 def _named(rows: pd.DataFrame, column: str) -> tuple[pd.DataFrame, str]:
     """Return the rows with losses and rate under the names that this module knows, and the column's name."""
     names, taken = chosen(rows.columns), set(map(str, rows.columns))
+    if "learning_rate" not in names and (scales := [one for one in rows.columns if plain(one) in SCALES]):
+        names["learning_rate"] = scales[0]
     wanted = {"loss", "heldout_loss", "learning_rate", "grad_norm"} - taken
     if meaning(column) in ("loss", "heldout_loss") and meaning(column) in wanted and column in rows:
         names[meaning(column)] = column

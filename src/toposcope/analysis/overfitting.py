@@ -7,7 +7,7 @@ import math
 import numpy as np
 import pandas as pd
 
-from toposcope.analysis.rises import WON, levels, noise, scaled
+from toposcope.analysis.rises import levels, noise, scaled
 from toposcope.analysis.symptoms import OVERFITTING, Symptom
 
 RISEN = 0.03
@@ -29,7 +29,7 @@ def overfitting(train: pd.DataFrame, held: pd.DataFrame) -> Symptom | None:
     low = int(np.argmin(of))
     level, now = float(of[low]), float(scale.value[-_WINDOW:].min())
     error = 1.2533 * noise(scale.value) / math.sqrt(_WINDOW)
-    if now - level <= max(RISEN, SPREADS * error) or scale.share(level, now) < WON:
+    if now - level <= max(RISEN, SPREADS * error) or scale.share(level, now) < scale.trifle:
         return None
     at = step[low + _WINDOW // 2]
     was, last = _level_at(train, at), _level_at(train, float(step[-1]))

@@ -15,6 +15,8 @@ SPREADS = 6.0
 """Standard errors of a window's level by which they must exceed it as well."""
 WON = 0.01
 """Share of what a run has won (its first level less its lowest) below which a rise is a trifle."""
+SOLVED, LOST = 0.05, 0.1
+"""A loss below a twentieth of it has solved its task, and a rise up to a tenth of it is a trifle there."""
 LEAST = 40
 """Losses of which a window of seven is looked at; fewer are held to a rise of 35% of the last three."""
 FEWEST = 6
@@ -61,12 +63,14 @@ class Rise:
 class Scale:
     """Losses on the scale that rises are judged on: log(loss + `floor`), 1% of what the run has `won`.
 
-    What happens far below the floor changes nothing there: a loss of 3e-7 that jitters is 0.
+    What happens far below the floor changes nothing there: a loss of 3e-7 that jitters is 0. `trifle` is the
+    share of what was won below which a rise is none.
     """
 
     value: np.ndarray
     won: float
     floor: float
+    trifle: float = WON
 
     def loss(self, value: float) -> float:
         """Return the loss at a value of the scale."""
@@ -85,9 +89,10 @@ def scaled(loss: np.ndarray) -> Scale:
     (4.0, True)
     """
     window = _FEW_WINDOW if len(loss) < LEAST else _WINDOW
-    won = max(0.0, float(np.median(loss[:3])) - float(np.min(levels(loss, min(window, len(loss))))))
+    low = float(np.min(levels(loss, min(window, len(loss)))))
+    won = max(0.0, float(np.median(loss[:3])) - low)
     floor = WON * won or 1e-12
-    return Scale(np.log(loss + floor), won, floor)
+    return Scale(np.log(loss + floor), won, floor, LOST if low < SOLVED * won else WON)
 
 
 def find(scale: Scale, rate: np.ndarray | None = None) -> Rise | None:
@@ -104,13 +109,15 @@ def find(scale: Scale, rate: np.ndarray | None = None) -> Rise | None:
     low, level = _lowest(value)
     found = None
     for width, now in _recent(value, low):
-        if now - level <= 0 or scale.share(level, now) < WON:
+        if now - level <= 0 or scale.share(level, now) < scale.trifle:
             continue
         told = _told(scale, rate, low, level, width)
         if told is not None and (found is None or told.kind == DIVERGING):
             found = told
         if found is not None and found.kind == DIVERGING:
             return found
+    if found is not None and found.kind == RESTART:
+        return found
     return _swings(scale) or found
 
 
@@ -282,7 +289,7 @@ def _swings(scale: Scale) -> Rise | None:
     grown = size[-1] > _SWINGS * max(size[0], min(before)) and size[-1] > max(*size[:-1], *before)
     if not grown or size[-2] < max(size[:2]) or turns < _TURNS:
         return None
-    if size[-1] <= _SWUNG or scale.share(float(low), float(high)) < _SWUNG_WON:
+    if size[-1] <= _SWUNG or scale.share(float(low), float(high)) < max(_SWUNG_WON, scale.trifle):
         return None
     wide = np.array([one > size[-1] / _SWINGS for one in size])
     start = int(blocks[int(np.argmax(wide))][0])

@@ -32,7 +32,7 @@ ALIASES: Mapping[str, tuple[str, ...]] = {
     ),
     "learning_rate": (
         "lr", "train_learning_rate", "train_lr", "optim_learning_rate", "optim_learning_rate_group0",
-        "optim_lr_group_0", "lr_scale",
+        "optim_lr_group_0",
     ),
     "parameters": ("params", "n_params", "num_params"),
     "grad_norm": ("gradient_norm", "train_grad_norm", "optim_total_grad_norm"),
