@@ -1,10 +1,11 @@
-"""What is said of logs whose state is known: python -m benchmarks.health_cases DATA [--draws N] [--grokking RUNS].
+"""What is said of logs whose state is known: python -m benchmarks.health_cases DATA [--draws N].
 
-DATA holds seed_runs/ and curves/. Three tables of case, number, share called grave and share asked to be looked
-at, each with its 95% interval by Wilson: healthy language models, every second run of each set (the other half
-was used to set constants), read at 10, 20, ... 100% of their steps; simulated healthy runs and simulated faults
-from draw 5000 on (constants were set on draws below 1000). With --grokking also the training losses of runs of
-`toposcope train --recipe grokking`, read likewise. --half even and --first 0 give what constants were set on.
+DATA holds seed_runs/ and curves/. A row for each case: readings, how many of them are called grave and how
+many ask for a look, with their share and its 95% interval by Wilson, and the kinds. First healthy language
+models, every second run of each set (the other half was used to set constants), at 10, 20, ... 100% of their
+steps; then simulated runs, healthy, to be looked at and broken, from draw 5000 on (constants were set on
+draws below 1000). With --grokking RUNS also the training losses of `toposcope train --recipe grokking --out
+RUNS`, read likewise. --half even and --first 0 show what constants were set on.
 """
 
 from __future__ import annotations
@@ -131,7 +132,8 @@ def _overfit(random: Random, n: int, noise: float) -> pd.DataFrame:
     every = max(1, n // 30)
     held = log["loss"].to_numpy() + 0.1
     best = _place(random, n, 0.4, 0.7)
-    held[best:] = held[max(0, best - 3) : best + 1].mean() * np.linspace(1, random.uniform(1.1, 1.4), n - best)
+    low, rise = held[max(0, best - 3) : best + 1].mean(), random.uniform(1.1, 1.4)
+    held[best:] = low * np.linspace(1, rise, n - best)
     held[best:] *= np.exp(noise * random.standard_normal(n - best))
     return log.assign(val_loss=np.where(np.arange(n) % every == 0, held, np.nan))
 

@@ -30,6 +30,7 @@ COLLAPSED = (0.25, 0.1)
 """A level that stands is a collapse by 25% of the loss and a tenth of what the run had won; else a shift."""
 RATE_RAISED, KNOWN, RECENT = 1.25, 1.1, 0.2
 """A rate went up by a quarter, to at most 1.1 of what the run knew, within the last fifth of the log."""
+_TAKEN = 0.5
 
 DIVERGING, RESTART, FALLING, SHIFT, AGAIN = (
     "diverging", "rate raised", "falling again", "higher level", "rose before"
@@ -198,8 +199,9 @@ def _told(scale: Scale, rate: np.ndarray | None, low: int, level: float, width: 
         return _of(made, RESTART)
     since = after[int(np.argmax(high)) :]
     still = STILL[len(since) > LATE * len(value)]
-    won_back = top - end > max(REGAINED * (top - level), 3 * math.sqrt(2) * error)
-    if won_back and _falling(since, still, level, error * math.sqrt(part)):
+    won_back = (math.exp(top) - math.exp(end)) / (math.exp(top) - math.exp(level)) > REGAINED
+    sure = top - end > 3 * math.sqrt(2) * error
+    if won_back and sure and _falling(since, still, level, error * math.sqrt(part)):
         return _of(made, FALLING)
     if _rose_before(value[: start + 1], top - level, len(after), width):
         return _of(made, AGAIN)
@@ -232,12 +234,14 @@ def _falling(since: np.ndarray, still: float, level: float, error: float) -> boo
     if half < 2:
         return True
     early, late = float(np.median(since[:half])), float(np.median(since[-half:]))
-    return early - late > max(still * (late - level), 3 * error * math.sqrt(2 / half))
+    left = (math.exp(late) - math.exp(level)) / math.exp(late)
+    return math.expm1(early - late) > still * left and early - late > 3 * error * math.sqrt(2 / half)
 
 
 def _restarted(scale: Scale, rate: np.ndarray | None, low: int, start: int, level: float, top: float) -> bool:
-    """Return whether a rise follows a learning rate that lately went back up, and took at most half back."""
-    if rate is None or not np.isfinite(rate).any() or scale.share(level, top) > 0.5:
+    """Return whether a rise, by at most 25% or half of what was won, follows a rate that went back up."""
+    lost = top - level > math.log1p(COLLAPSED[0]) and scale.share(level, top) > _TAKEN
+    if rate is None or not np.isfinite(rate).any() or lost:
         return False
     known = pd.Series(rate).ffill().bfill().to_numpy(float)
     since = known[low:]
