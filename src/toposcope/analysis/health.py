@@ -3,84 +3,97 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
 
-DIVERGED = 0.05
-"""Log loss by which the recent losses must exceed the lowest that the run had reached."""
-SPREADS = 6.0
-"""Standard errors of a window's level by which they must exceed it as well."""
+from toposcope.analysis.excursions import outliers, spikes
+from toposcope.analysis.overfitting import overfitting
+from toposcope.analysis.rises import (
+    AGAIN,
+    DIVERGING,
+    FALLING,
+    FEWEST,
+    LEAST,
+    RESTART,
+    SHARES,
+    SHIFT,
+    WON,
+    Rise,
+    find,
+    scaled,
+)  # fmt: skip
+from toposcope.analysis.symptoms import ACCURACY, BROKEN, GAP, KINDS, Symptom
+from toposcope.sources.losses import SCALES, chosen, meaning, plain
+
+__all__ = ["BROKEN", "GAP", "KINDS", "Symptom", "health", "trained"]
+
 FLAT = 0.005
 """Share of the loss per doubling of steps: a run that surely falls by less is on a plateau."""
 ENDED = 1e-3
 """Share of its peak below which a learning rate has ended."""
-SPIKES = 3
-"""Spikes within the last half of the log that make a finding."""
-_SPIKE = 0.1
-_LEAST = 40
-_SHARES = (0.05, 0.01)
-"""Windows at the end of a log that are held against the lowest level: a slow climb, a sudden jump."""
-_WINDOW_SHARE = _SHARES[0]
-_FEW, _FEW_WINDOW, _FEW_DIVERGED = 6, 3, 0.3
-"""Fewest losses to judge; of fewer than 40 the window, and the log loss by which they must rise: by 35%."""
+_WINDOW_SHARE = SHARES[0]
 _HABIT = 3
 """Gaps in a log from which on rows without a loss are its habit."""
-_REGAINED, _LATE = (0.1, 0.5), 0.1
-"""Share of a rise that a recovering run has won back: at first, and a tenth of the log after the top."""
 _SURE = 2.33
-
-BROKEN = ("not finite", "diverging")
-GAP = "not finite for a while"
-KINDS = (*BROKEN, "rate ended", "plateau", GAP, "spikes")
-
-
-@dataclass(frozen=True, slots=True)
-class Symptom:
-    """Something wrong with a run: its kind (one of `KINDS`), the step it began at, the ground, the remedy."""
-
-    kind: str
-    step: int
-    ground: str
-    remedy: str
-
-    @property
-    def grave(self) -> bool:
-        """Whether going on as before is senseless; what recovered by itself asks for a look."""
-        return self.kind not in (GAP, "spikes")
-
-    def __str__(self) -> str:
-        """Return kind, ground and remedy as one line."""
-        return f"{self.kind}: {self.ground}; {self.remedy}"
+_BETTER = 0.1
+"""Share of its range, 0 to 1 or 0 to 100, by which an accuracy has risen."""
 
 
 def health(
-    metrics: pd.DataFrame, *, column: str = "loss", horizon: float | None = None, anneals: bool = False
+    metrics: pd.DataFrame,
+    *,
+    column: str = "loss",
+    horizon: float | None = None,
+    anneals: bool = False,
+    noticed: bool = False,
 ) -> list[Symptom]:
     """Return what is wrong with one run by its log, gravest first; empty where nothing is.
 
+    Grave, for going on as before is senseless:
+
     - not finite: the last logged loss is NaN or infinite. A row that has a held-out loss and neither rate nor
       gradient norm logs no training; rows that lack a loss by habit (rates logged apart) are none either.
-    - diverging: the median of the last 5% or 1% of the losses (7 at least) is above the lowest median of 5%
-      by over 5% and by six of its standard errors, and no more than a tenth of the rise (half of it, where
-      the highest is more than a tenth of the log ago) was won back since: not recovering.
+    - diverging: the loss is above its lowest level, and goes on rising or has lost 25% and a tenth of what
+      the run had won (its first level less its lowest). Above is the median of the last 5% or 1% of the
+      losses (7 at least), by 5% and six of its standard errors; of fewer than 200 the end of a line through
+      the last fifth, too; of the last two losses each, by 50%, or the last one, threefold. A rise of less
+      than 1% of what the run has won is none; nor is one of less than a tenth of it, where the loss came
+      below a twentieth of it (a solved task). Or swings that grow threefold, to 10%, over the last half.
     - rate ended: the logged learning rate is below 1e-3 of its peak in the last 5% of the steps (or, with a
       `horizon` ahead, in the last three logged ones).
     - plateau: over the last half of the steps the loss falls by less than .5% per doubling of steps, with 99%
-      confidence from 20 medians of consecutive losses. Not said where the rate is to fall yet (`anneals`).
-    - not finite for a while: losses amid the log are NaN or infinite, and finite again after them.
-    - spikes: three or more excursions above the running median by 10% and ten robust spreads, in the last
-      half.
+      confidence from 20 medians of consecutive losses. Not said where the rate is to fall yet (`anneals`),
+      nor of a loss of less than 1% of what the run has won.
 
-    Fewer than 40 losses show only what is not finite, a rate that ended, and, from six on, that the median of
-    the last three is above the lowest such median by over 35% and by six of its standard errors.
+    To be looked at:
+
+    - accuracy: the column rises from its start within 0 to 1, or 0 to 100: no loss.
+    - rate raised, falling again, rose before, higher level: rises that are no divergence (`rises.find`).
+    - overfitting: the held-out loss rose by 3% since its lowest while the training loss fell.
+    - not finite for a while: losses amid the log are NaN or infinite, and finite again after them.
+    - spikes: three or more excursions of two losses or more above the running median by 10% and ten robust
+      spreads, in the last half.
+
+    With `noticed` also what needs nothing done: outliers, single losses that stand out so and come back.
+
+    Fewer than 40 losses show only what is not finite, a rate that ended, an accuracy, overfitting, and, from
+    six on, that the median of the last three is above the lowest such median by over 35% and by six of its
+    standard errors.
 
     Parameters
     ----------
-    metrics : columns `step`, `column` and, where known, `learning_rate`; one run.
-    horizon : the step at which the run is to end.
-    anneals : whether its planned learning rate is still to fall.
+    metrics
+        Columns `step`, `column` and, where known, the learning rate and the other loss by any of their names;
+        one run.
+    column
+        The loss.
+    horizon
+        The step at which the run is to end.
+    anneals
+        Whether its planned learning rate is still to fall.
+    noticed
+        Whether to count outliers, too.
 
     Examples
     --------
@@ -90,17 +103,16 @@ def health(
     ['diverging']
     """
     rows = metrics[np.isfinite(metrics["step"].astype(float))].sort_values("step", kind="stable")
-    found = [*_not_finite(rows, column), _rate_ended(rows, horizon)]
-    loss = rows[column].astype(float)
-    usable = rows[np.isfinite(loss) & (loss > 0)].groupby("step", as_index=False)[column].mean()
-    step, log = usable["step"].to_numpy(float), np.log(usable[column].to_numpy(float))
-    diverging = _diverging(step, log)
-    found.append(diverging)
-    if len(usable) >= _LEAST:
-        if not anneals and diverging is None:
-            found.append(_plateau(step, log))
-        found.append(_spikes(step, log))
-    return sorted((s for s in found if s is not None), key=lambda s: KINDS.index(s.kind))
+    rows, column = _named(rows, column)
+    usable = _usable(rows, column)
+    found = [*_not_finite(rows, column)]
+    if (better := _accuracy(usable)) is not None:
+        return sorted([*found, better], key=lambda one: KINDS.index(one.kind))
+    over = _overfitting(rows, column, usable)
+    rise = None if over is not None and column == "heldout_loss" else _risen(usable)
+    found += [one for one in (_rate_ended(rows, horizon), over, rise) if one is not None]
+    found += _of_shape(usable, plateaus=not anneals and rise is None, noticed=noticed)
+    return sorted(found, key=lambda one: KINDS.index(one.kind))
 
 
 def trained(rows: pd.DataFrame, column: str = "loss") -> np.ndarray:
@@ -112,6 +124,104 @@ def trained(rows: pd.DataFrame, column: str = "loss") -> np.ndarray:
     other = "heldout_loss" if column == "loss" else "loss"
     beside = ("learning_rate", "grad_norm") if column == "loss" else ()
     return known(column, *beside) | ~known(other)
+
+
+def _of_shape(usable: pd.DataFrame, *, plateaus: bool, noticed: bool) -> list[Symptom]:
+    """Return plateau, spikes and outliers."""
+    if len(usable) < FEWEST:
+        return []
+    step, loss = usable["step"].to_numpy(float), usable["loss"].to_numpy(float)
+    scale = scaled(loss)
+    enough, unsolved = len(usable) >= LEAST, float(np.median(loss[-LEAST // 2 :])) >= WON * scale.won
+    found = [
+        _plateau(step[loss > 0], np.log(loss[loss > 0])) if enough and plateaus and unsolved else None,
+        spikes(step, scale) if enough else None,
+        outliers(step, scale) if noticed else None,
+    ]
+    return [one for one in found if one is not None]
+
+
+def _named(rows: pd.DataFrame, column: str) -> tuple[pd.DataFrame, str]:
+    """Return the rows with losses and rate under the names that this module knows, and the column's name."""
+    names, taken = chosen(rows.columns), set(map(str, rows.columns))
+    if "learning_rate" not in names and (scales := [one for one in rows.columns if plain(one) in SCALES]):
+        names["learning_rate"] = scales[0]
+    wanted = {"loss", "heldout_loss", "learning_rate", "grad_norm"} - taken
+    if meaning(column) in ("loss", "heldout_loss") and meaning(column) in wanted and column in rows:
+        names[meaning(column)] = column
+    renamed = {names[one]: one for one in wanted if one in names}
+    return rows.rename(columns=renamed), renamed.get(column, column)
+
+
+def _usable(rows: pd.DataFrame, column: str) -> pd.DataFrame:
+    """Return step, loss and, where logged, rate of every row with a finite loss that is not below 0."""
+    loss = rows[column].astype(float)
+    table = pd.DataFrame({"step": rows["step"].astype(float), "loss": loss})
+    if "learning_rate" in rows and rows["learning_rate"].notna().any():
+        table["rate"] = rows["learning_rate"].astype(float).ffill()
+    return table[np.isfinite(loss) & (loss >= 0)].groupby("step", as_index=False).mean()
+
+
+def _accuracy(usable: pd.DataFrame) -> Symptom | None:
+    """Return that the column rises from its start, within 0 to 1 or, ever more slowly, within 0 to 100."""
+    loss, count = usable["loss"].to_numpy(float), len(usable)
+    if count < 2 * FEWEST:
+        return None
+    parts = np.array([np.mean(part) for part in np.array_split(loss, min(10, count // 3))])
+    top = 1.0 if loss.max() <= 1 else 100.0
+    risen = parts[-1] - parts[0]
+    falls = np.clip(-np.diff(parts), 0, None).sum()
+    if loss.max() > top or risen < _BETTER * top or falls > risen / 4 or parts.argmin() > 1:
+        return None
+    if top > 1 and parts[len(parts) // 2] - parts[0] < 0.6 * risen:
+        return None
+    step = usable["step"].to_numpy(float)
+    ground = (
+        f"this looks like an accuracy: it rises from {parts[0]:.3g} to {parts[-1]:.3g} within 0 to {top:.0f}"
+    )
+    return Symptom(ACCURACY, int(step[0]), ground, "give the column of the loss (--column)")
+
+
+def _overfitting(rows: pd.DataFrame, column: str, usable: pd.DataFrame) -> Symptom | None:
+    other = "loss" if column == "heldout_loss" else "heldout_loss"
+    if other not in rows or other == column:
+        return None
+    beside = _usable(rows, other)
+    return overfitting(beside, usable) if column == "heldout_loss" else overfitting(usable, beside)
+
+
+def _risen(usable: pd.DataFrame) -> Symptom | None:
+    """Return the rise in which a log ends, in words."""
+    if len(usable) < FEWEST:
+        return None
+    rate = usable["rate"].to_numpy(float) if "rate" in usable else None
+    rise = find(scaled(usable["loss"].to_numpy(float)), rate)
+    return None if rise is None else _said(rise, usable["step"].to_numpy(float), rate)
+
+
+def _said(rise: Rise, step: np.ndarray, rate: np.ndarray | None) -> Symptom:
+    at, last = int(step[rise.start]), int(step[-1])
+    went = f"the loss rose from {rise.low:.3g} at step {at} to {rise.now:.3g} at step {last}"
+    back = f"the loss rose from {rise.low:.3g} at step {at} to {rise.top:.3g} and is back at {rise.now:.3g}"
+    if rise.width:
+        went = f"the loss swings wider and wider since step {at}, by {rise.width:.0%} at step {last}"
+    again = f"look again after {max(1, last - at):,} more steps"
+    ground, remedy = {
+        DIVERGING: (went, f"go back to a checkpoint before step {at}, with a lower rate"),
+        RESTART: (f"{went}, after the learning rate went back up{_raised(rate, rise.start)}", again),
+        FALLING: (back, f"look at the data there; {again}"),
+        AGAIN: (f"{went}, no further than it rose and came back from before", again),
+        SHIFT: (f"{went} and rises no further", "look whether the data or the batch changed there"),
+    }[rise.kind]
+    return Symptom(rise.kind, at, ground, remedy)
+
+
+def _raised(rate: np.ndarray | None, start: int) -> str:
+    """Return from what to what the rate rose since a little before a rise."""
+    if rate is None:
+        return ""
+    near = pd.Series(rate).ffill().bfill().to_numpy()[max(0, start - max(3, len(rate) // 20)) :]
+    return f" from {near.min():.3g} to {near.max():.3g}"
 
 
 def _not_finite(rows: pd.DataFrame, column: str) -> list[Symptom]:
@@ -140,40 +250,6 @@ def _not_finite(rows: pd.DataFrame, column: str) -> list[Symptom]:
     return found
 
 
-def _diverging(step: np.ndarray, log: np.ndarray) -> Symptom | None:
-    if len(log) < _FEW:
-        return None
-    few = len(log) < _LEAST
-    least, floor = (_FEW_WINDOW, _FEW_DIVERGED) if few else (7, DIVERGED)
-    window = max(least, int(_WINDOW_SHARE * len(log)))
-    level = _levels(log, window)
-    low = int(np.argmin(level))
-    error = 0.0
-    for share in _SHARES:
-        width = max(least, int(share * len(log)))
-        error = max(error, _level_error(log, width, few=few))
-        recent = _levels(log[low:], width)
-        now, top = recent[-1], int(np.argmax(recent))
-        rise = now - level[low]
-        late = len(recent) - top > _LATE * len(log)
-        regained = (recent[top] - now) / (recent[top] - level[low]) if rise > 0 else 1.0
-        if rise > max(floor, SPREADS * error) and regained <= _REGAINED[late]:
-            break
-    else:
-        return None
-    well = np.flatnonzero(recent <= level[low] + 0.1 * rise)  # the middle of the last window that was
-    at = int(step[low + width // 2 + (int(well[-1]) if len(well) else 0)])
-    was, is_now = math.exp(level[low]), math.exp(now)
-    ground = f"the loss rose from {was:.3g} at step {at} to {is_now:.3g} at step {int(step[-1])}"
-    return Symptom("diverging", at, ground, f"go back to a checkpoint before step {at}, with a lower rate")
-
-
-def _levels(log: np.ndarray, window: int) -> np.ndarray:
-    """Return the median of every `window` consecutive values, shape (n - window + 1,)."""
-    levels: np.ndarray = pd.Series(log).rolling(window).median().to_numpy()[window - 1 :]
-    return levels
-
-
 def _rate_ended(rows: pd.DataFrame, horizon: float | None) -> Symptom | None:
     if "learning_rate" not in rows:
         return None
@@ -194,7 +270,7 @@ def _rate_ended(rows: pd.DataFrame, horizon: float | None) -> Symptom | None:
 
 def _plateau(step: np.ndarray, log: np.ndarray) -> Symptom | None:
     late = step > step[-1] / 2
-    if late.sum() < _LEAST:
+    if late.sum() < LEAST:
         return None
     groups = np.array_split(np.arange(int(late.sum())), 20)
     u = np.array([np.log2(step[late][g]).mean() for g in groups])
@@ -207,34 +283,3 @@ def _plateau(step: np.ndarray, log: np.ndarray) -> Symptom | None:
     at = int(step[late][0])
     ground = f"since step {at} the loss falls by {-slope:.2%} +- {_SURE * error:.2%} per doubling of steps"
     return Symptom("plateau", at, ground, "lower the learning rate, or stop")
-
-
-def _spikes(step: np.ndarray, log: np.ndarray) -> Symptom | None:
-    middle = pd.Series(log).rolling(51, center=True, min_periods=26).median().to_numpy()
-    above = log - middle > max(_SPIKE, 10 * _noise(log))
-    above &= step > step[-1] / 2
-    starts = np.flatnonzero(above & ~np.r_[False, above[:-1]])
-    starts = starts[np.r_[True, np.diff(starts) > 10]] if len(starts) else starts
-    if len(starts) < SPIKES:
-        return None
-    at = int(step[starts[0]])
-    ground = (
-        f"{len(starts)} spikes since step {at}, the highest {math.exp((log - middle)[above].max()):.2g} x"
-    )
-    return Symptom("spikes", at, ground, "look at the data and the gradient norm there, or lower the rate")
-
-
-def _noise(log: np.ndarray) -> float:
-    """Return the robust standard deviation of a log loss about its neighbours' mean."""
-    bend = log[1:-1] - (log[:-2] + log[2:]) / 2
-    return 1.4826 * float(np.median(np.abs(bend - np.median(bend)))) / math.sqrt(1.5)
-
-
-def _level_error(log: np.ndarray, window: int, *, few: bool) -> float:
-    """Return the standard error of a window's median: by its values' noise, or by the noise of such medians.
-
-    Medians of windows side by side scatter by what neighbours have in common, too; of `few` values there are
-    too few of them.
-    """
-    error = 1.2533 * _noise(log) / math.sqrt(window)
-    return error if few else max(error, _noise(_levels(log, window)[::-window]))

@@ -1,0 +1,334 @@
+"""Rises of a loss above the lowest level that it had reached: whether one is there, and of which kind."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+
+DIVERGED = 0.05
+"""Log loss by which the recent losses must exceed the lowest level that the run had reached."""
+SPREADS = 6.0
+"""Standard errors of a window's level by which they must exceed it as well."""
+WON = 0.01
+"""Share of what a run has won (its first level less its lowest) below which a rise is a trifle."""
+SOLVED, LOST = 0.05, 0.1
+"""A loss below a twentieth of it has solved its task, and a rise up to a tenth of it is a trifle there."""
+LEAST = 40
+"""Losses of which a window of seven is looked at; fewer are held to a rise of 35% of the last three."""
+FEWEST = 6
+SHARES = (0.05, 0.01)
+"""Windows at the end of a log that are held against the lowest level: a slow climb, a sudden jump."""
+REGAINED, FEW_REGAINED = 0.1, 0.25
+"""Share of a rise that a run which falls again has won back; of fewer than 40 losses."""
+STILL, LATE = (0.1, 0.25), 0.1
+"""Share of what is left of it that it goes on winning: at first, and a tenth of the log after the top."""
+COLLAPSED = (0.25, 0.1)
+"""A level that stands is a collapse by 25% of the loss and a tenth of what the run had won; else a shift."""
+RATE_RAISED, KNOWN, RECENT = 1.25, 1.1, 0.2
+"""A rate went up by a quarter, to at most 1.1 of what the run knew, within the last fifth of the log."""
+_TAKEN = 0.5
+_KNEES = 60
+
+DIVERGING, RESTART, FALLING, SHIFT, AGAIN = (
+    "diverging", "rate raised", "falling again", "higher level", "rose before"
+)  # fmt: skip
+MILD = (RESTART, FALLING, SHIFT, AGAIN)
+
+_WINDOW, _FEW_WINDOW, _FEW_DIVERGED = 7, 3, 0.3
+_SHORT, _LINE = 200, 0.03
+"""Losses below which the end of a line through the last fifth is looked at; by how much it has to rise."""
+_LAST = {2: math.log(1.5), 1: math.log(3.0)}
+"""Log loss by which the last two losses, or the last alone, must exceed the lowest level."""
+_SWINGS, _SWUNG, _SWUNG_WON = 3.0, 0.1, 0.05
+"""Swings of a loss have grown threefold, to 10% of it and a twentieth of what the run had won."""
+_BLOCKS, _TURNS, _QUARTERS = 5, 3, (0.25, 0.75)
+
+
+@dataclass(frozen=True, slots=True)
+class Rise:
+    """A rise: its kind, the place before it, the lowest level, the highest since and the level now."""
+
+    kind: str
+    start: int
+    low: float
+    top: float
+    now: float
+    width: float = 0.0
+    """Size of the swings at the end, as a share of the loss, where these grow."""
+
+
+@dataclass(frozen=True, slots=True)
+class Scale:
+    """Losses on the scale that rises are judged on: log(loss + `floor`), 1% of what the run has `won`.
+
+    What happens far below the floor changes nothing there: a loss of 3e-7 that jitters is 0. `trifle` is the
+    share of what was won below which a rise is none.
+    """
+
+    value: np.ndarray
+    won: float
+    floor: float
+    trifle: float = WON
+
+    def loss(self, value: float) -> float:
+        """Return the loss at a value of the scale."""
+        return max(0.0, math.exp(value) - self.floor)
+
+    def share(self, low: float, high: float) -> float:
+        """Return a rise as a share of what the run had won; infinite where it never won anything."""
+        return (math.exp(high) - math.exp(low)) / self.won if self.won > 0 else math.inf
+
+
+def scaled(loss: np.ndarray) -> Scale:
+    """Return finite losses of one run, none below 0, on the scale of rises.
+
+    >>> made = scaled(np.array([4.0, 4.0, 4.0, 1e-6, 1e-4, 1e-7]))
+    >>> round(made.won, 3), bool(np.ptp(made.value[3:]) < 0.01)
+    (4.0, True)
+    """
+    window = _FEW_WINDOW if len(loss) < LEAST else _WINDOW
+    low = float(np.min(levels(loss, min(window, len(loss)))))
+    won = max(0.0, float(np.median(loss[:3])) - low)
+    floor = WON * won or 1e-12
+    return Scale(np.log(loss + floor), won, floor, LOST if low < SOLVED * won else WON)
+
+
+def find(scale: Scale, rate: np.ndarray | None = None) -> Rise | None:
+    """Return the rise in which a log ends, told by how it goes on; None where it ends in none.
+
+    diverging: it goes on, or stands 25% and a tenth of what was won above the lowest. rate raised: after the
+    learning rate (`rate`, for each loss, NaN where unknown) went back up. falling again: a tenth of the rise
+    was won back. higher level: it stands, lower than that. rose before: the run came back from as high and as
+    long a rise. Swings that grow are diverging as well.
+    """
+    value = scale.value
+    if len(value) < FEWEST:
+        return None
+    low, level = _lowest(value)
+    found = None
+    for width, now in _recent(value, low):
+        if now - level <= 0 or scale.share(level, now) < scale.trifle:
+            continue
+        told = _told(scale, rate, low, level, width)
+        if told is not None and (found is None or told.kind == DIVERGING):
+            found = told
+        if found is not None and found.kind == DIVERGING:
+            return found
+    if found is not None and found.kind == RESTART:
+        return found
+    return _swings(scale) or found
+
+
+def levels(values: np.ndarray, window: int) -> np.ndarray:
+    """Return the median of every `window` consecutive values, shape (n - window + 1,)."""
+    medians: np.ndarray = pd.Series(values).rolling(window).median().to_numpy()[window - 1 :]
+    return medians
+
+
+def noise(values: np.ndarray) -> float:
+    """Return the robust standard deviation of a series about its neighbours' mean."""
+    bend = values[1:-1] - (values[:-2] + values[2:]) / 2
+    return 1.4826 * float(np.median(np.abs(bend - np.median(bend)))) / math.sqrt(1.5)
+
+
+def _lowest(value: np.ndarray) -> tuple[int, float]:
+    """Return where the window of the lowest level begins, and that level."""
+    least = _FEW_WINDOW if len(value) < LEAST else _WINDOW
+    of = levels(value, max(least, int(SHARES[0] * len(value))))
+    at = int(np.argmin(of))
+    return at, float(of[at])
+
+
+def _recent(value: np.ndarray, low: int) -> Iterator[tuple[int, float]]:
+    """Yield window and level of each way in which a log's end is surely above its lowest level."""
+    count, level = len(value), _lowest(value)[1]
+    few = count < LEAST
+    least, floor = (_FEW_WINDOW, _FEW_DIVERGED) if few else (_WINDOW, DIVERGED)
+    error = 0.0
+    for share in SHARES:
+        width = max(least, int(share * count))
+        error = max(error, _level_error(value, width, few=few))
+        now = float(np.median(value[max(low, count - width) :]))
+        if now - level > max(floor, SPREADS * error):
+            yield width, now
+    if few:
+        return
+    if count < _SHORT:
+        now, error = _line_end(value[count - count // 5 :])
+        if now - level > max(_LINE, SPREADS * error):
+            yield _FEW_WINDOW, now
+    spread = noise(value)
+    for width, rise in _LAST.items():
+        now = float(value[count - width :].min())
+        if now - level > max(rise, 10 * spread):
+            yield width, now
+
+
+def _line_end(value: np.ndarray) -> tuple[float, float]:
+    """Return the end of the straight line through a series and its error; minus infinity where it falls."""
+    place = np.arange(len(value)) - (len(value) - 1) / 2
+    slope = float(place @ value / (place @ place))
+    rest = value - value.mean() - slope * place
+    kin = float(np.clip(rest[1:] @ rest[:-1] / max(float(rest @ rest), 1e-300), 0.0, 0.9))
+    spread = math.sqrt(float(rest @ rest) / (len(value) - 2) * (1 + kin) / (1 - kin))
+    if slope <= 4 * spread / math.sqrt(float(place @ place)):
+        return -math.inf, 0.0
+    return float(value.mean() + slope * place[-1]), 2 * spread / math.sqrt(len(value))
+
+
+def _told(scale: Scale, rate: np.ndarray | None, low: int, level: float, width: int) -> Rise | None:
+    """Return the rise above `level` that the last `width` losses show, by its kind; None where it is over."""
+    value = scale.value
+    recent = levels(value[low:], width)
+    now = float(recent[-1])
+    well = np.flatnonzero(recent <= level + 0.1 * (now - level))  # the middle of the last window that was
+    start = low + (int(well[-1]) if len(well) else 0) + width // 2
+    after = value[start + 1 :]
+    after = after if len(after) else value[-1:]
+    part = max(1, len(after) // 5)
+    high = levels(after, part)
+    top, end = float(high.max()), float(high[-1])
+    error = 1.2533 * _spread(value[: start + 1], after) / math.sqrt(part)
+    if end - level <= max(REGAINED * (top - level), 0.0):
+        return None
+    made = Rise(DIVERGING, start, scale.loss(level), scale.loss(top), scale.loss(end))
+    if _restarted(scale, rate, low, start, level, top):
+        return _of(made, RESTART)
+    since = after[int(np.argmax(high)) :]
+    still = STILL[len(since) > LATE * len(value)]
+    regained = (math.exp(top) - math.exp(end)) / (math.exp(top) - math.exp(level))
+    won_back = regained > (FEW_REGAINED if len(value) < LEAST else REGAINED)
+    sure = top - end > 3 * math.sqrt(2) * error
+    if won_back and sure and _falling(since, still, level, error * math.sqrt(part)):
+        return _of(made, FALLING)
+    if _rose_before(value[: start + 1], top - level, len(after), width):
+        return _of(made, AGAIN)
+    grown = (top if width < _FEW_WINDOW else end) - level
+    small = grown <= math.log1p(COLLAPSED[0]) or scale.share(level, level + grown) <= COLLAPSED[1]
+    return _of(made, SHIFT) if small and not _rising(value[low:]) else made
+
+
+def _of(rise: Rise, kind: str) -> Rise:
+    return Rise(kind, rise.start, rise.low, rise.top, rise.now)
+
+
+def _spread(before: np.ndarray, after: np.ndarray) -> float:
+    """Return the noise of one loss: the larger of that before a rise and, where enough is left, since."""
+    return max([noise(part) for part in (before, after) if len(part) >= _WINDOW], default=0.0)
+
+
+def _rising(value: np.ndarray) -> bool:
+    """Return whether a series that stood and is higher now is a line upwards rather than a step."""
+    value = levels(value, _FEW_WINDOW) if len(value) > 2 * _FEW_WINDOW else value
+    count = len(value)
+    place = np.arange(count)
+    if count < _FEW_WINDOW:
+        return False
+    knees = np.unique(np.linspace(1, count - 2, min(count - 2, _KNEES)).astype(int))
+    steps, lines = [], []
+    for knee in knees:
+        before, after = value[:knee], value[knee:]
+        steps.append(float(np.sum((before - before.mean()) ** 2) + np.sum((after - after.mean()) ** 2)))
+        line = np.clip(place - knee, 0, None)
+        line = line - line.mean()
+        slope = max(0.0, float(line @ value / (line @ line)))
+        lines.append(float(np.sum((value - value.mean() - slope * line) ** 2)))
+    return min(lines) < min(steps)
+
+
+def _falling(since: np.ndarray, still: float, level: float, error: float) -> bool:
+    """Return whether what follows a rise's top still falls, by a share of what is left of the rise."""
+    half = len(since) // 2
+    if half < 2:
+        return len(since) > 2
+    early, late = float(np.median(since[:half])), float(np.median(since[-half:]))
+    left = (math.exp(late) - math.exp(level)) / math.exp(late)
+    return math.expm1(early - late) > still * left and early - late > 3 * error * math.sqrt(2 / half)
+
+
+def _restarted(scale: Scale, rate: np.ndarray | None, low: int, start: int, level: float, top: float) -> bool:
+    """Return whether a rise, by at most 25% or half of what was won, follows a rate that went back up."""
+    lost = top - level > math.log1p(COLLAPSED[0]) and scale.share(level, top) > _TAKEN
+    if rate is None or not np.isfinite(rate).any() or lost:
+        return False
+    known = pd.Series(rate).ffill().bfill().to_numpy(float)
+    since = known[low:]
+    lowest = low + int(np.argmin(since))
+    highest = lowest + int(np.argmax(known[lowest:]))
+    raised = (
+        known[highest] >= RATE_RAISED * known[lowest] and known[highest] <= KNOWN * known[: low + 1].max()
+    )
+    begun = lowest + int(np.argmax(known[lowest:] >= RATE_RAISED * known[lowest]))
+    slack = max(_FEW_WINDOW, int(SHARES[0] * len(known)))
+    return bool(raised and begun <= start + slack and len(known) - highest <= RECENT * len(known) + slack)
+
+
+def _rose_before(value: np.ndarray, rise: float, length: int, width: int) -> bool:
+    """Return whether the run was as far above its lowest level before, for half as long at least."""
+    if len(value) < 2 * width:
+        return False
+    level = levels(value, width)
+    above = level - np.minimum.accumulate(level)
+    edges = np.flatnonzero(np.diff(np.r_[False, above > rise / 2, False].astype(int)))
+    return any(
+        above[first:stop].max() >= 0.9 * rise and length <= 2 * (stop - first)
+        for first, stop in zip(edges[::2], edges[1::2], strict=True)
+    )
+
+
+def _level_error(value: np.ndarray, window: int, *, few: bool) -> float:
+    """Return the standard error of a window's median: by its values' noise, or by the noise of such medians.
+
+    Medians of windows side by side scatter by what neighbours have in common, too; of `few` values there are
+    too few of them.
+    """
+    error = 1.2533 * noise(value) / math.sqrt(window)
+    return error if few else max(error, noise(levels(value, window)[::-window]))
+
+
+def _swings(scale: Scale) -> Rise | None:
+    """Return swings that grow through the last half of a log, both ways, beyond all of the half before."""
+    value = scale.value
+    if len(value) < LEAST:
+        return None
+    half = len(value) // 2
+    blocks = np.array_split(np.arange(half, len(value)), _BLOCKS)
+    size = [_breadth(value[block]) for block in blocks]
+    before = [_breadth(part) for part in np.array_split(value[:half], _BLOCKS)[2:]]
+    last = value[blocks[-1]]
+    low, high = np.quantile(last, _QUARTERS)
+    turns = _turns(value[blocks[2][0] :], max(size[-1] / 2, 4 * min(before)))
+    grown = size[-1] > _SWINGS * max(size[0], min(before)) and size[-1] > max(*size[:-1], *before)
+    if not grown or size[-2] < max(size[:2]) or turns < _TURNS:
+        return None
+    if size[-1] <= _SWUNG or scale.share(float(low), float(high)) < max(_SWUNG_WON, scale.trifle):
+        return None
+    wide = np.array([one > size[-1] / _SWINGS for one in size])
+    start = int(blocks[int(np.argmax(wide))][0])
+    ends = (scale.loss(float(low)), scale.loss(float(high)))
+    return Rise(DIVERGING, start, ends[0], ends[1], scale.loss(float(value[-1])), size[-1])
+
+
+def _turns(value: np.ndarray, size: float) -> int:
+    """Return how often a series turns by more than `size`.
+
+    >>> _turns(np.array([0.0, 1.0, 0.9, 3.0, 0.0, 2.0]), 0.5)
+    2
+    """
+    turns, way, end = 0, 0, value[0]
+    for one in value:
+        if way * (one - end) >= 0 and way:
+            end = one
+        elif abs(one - end) > size:
+            turns += way != 0
+            way, end = (1 if one > end else -1), one
+    return turns
+
+
+def _breadth(value: np.ndarray) -> float:
+    """Return the distance between the quartiles."""
+    return float(np.ptp(np.quantile(value, _QUARTERS)))

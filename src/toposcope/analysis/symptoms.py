@@ -1,0 +1,40 @@
+"""What a loss log can show to be wrong: a symptom, its kinds, and how grave each is."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+BROKEN = ("not finite", "diverging")
+GAP = "not finite for a while"
+ACCURACY = "accuracy"
+OVERFITTING = "overfitting"
+OUTLIERS = "outliers"
+RISES = ("rate raised", "falling again", "rose before", "higher level")
+"""Rises that pass for no divergence: each asks for a look."""
+KINDS = (*BROKEN, ACCURACY, "rate ended", "plateau", *RISES, OVERFITTING, GAP, "spikes", OUTLIERS)
+"""All kinds, gravest first."""
+_GRAVE = (*BROKEN, "rate ended", "plateau")
+
+
+@dataclass(frozen=True, slots=True)
+class Symptom:
+    """Something wrong with a run: its kind (one of `KINDS`), the step it began at, the ground, the remedy."""
+
+    kind: str
+    step: int
+    ground: str
+    remedy: str
+
+    @property
+    def grave(self) -> bool:
+        """Whether going on as before is senseless; what may pass or has passed asks for a look."""
+        return self.kind in _GRAVE
+
+    @property
+    def noticed(self) -> bool:
+        """Whether nothing is to be done about it."""
+        return self.kind == OUTLIERS
+
+    def __str__(self) -> str:
+        """Return kind, ground and remedy as one line."""
+        return f"{self.kind}: {self.ground}; {self.remedy}"
