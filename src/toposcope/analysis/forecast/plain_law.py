@@ -10,8 +10,9 @@ from typing import ClassVar, Self
 import numpy as np
 
 from toposcope.analysis.forecast.base import Forecaster, Point, future_steps, point_from_curve
-from toposcope.analysis.forecast.curve import Curve
+from toposcope.analysis.forecast.curve import FINAL_SHARE, Curve
 from toposcope.analysis.forecast.families import warmup_end
+from toposcope.distributions import normal_quantile
 from toposcope.errors import InputError
 
 START = 0.05
@@ -31,6 +32,18 @@ EXPONENT, SPREAD = 0.5, 0.2
 
 LEAST_AFTER_START = 2
 """Losses after the start that are needed: two tell floor and height at an exponent of 1/2."""
+
+SLOPE = 0.4
+"""Share of the fall by the slope of now that counts as uncertain. This and `base.DECAY` were set on half of
+parameter_golf's runs and the schedules of 25M (benchmarks.forecast_alone --calibrate)."""
+
+CHECKED = 0.7
+"""Share of the steps seen from which the law forecasts what is known by now, as a check."""
+
+NOISE = 0.03
+"""Noise of a log loss where fewer than three differences tell it: the median of parameter_golf's runs."""
+
+_RECENT, _GAPS = 0.9, 5
 
 _LOWEST, _EXPONENTS = -12.0, (0.01, 5.0)
 
@@ -65,6 +78,7 @@ class PlainLaw(Forecaster):
     """
 
     name: ClassVar[str] = "plain law"
+    least_seen: ClassVar[int] = 5
 
     def fit(self, siblings: Sequence[Curve], share: float) -> Self:
         """Return itself: only the run's own losses are used."""
@@ -96,10 +110,47 @@ def _fitted(seen: Curve) -> Point:
             f"run {seen.run}: {len(settled.step)} losses seen after its start; "
             f"plain law needs at least {LEAST_AFTER_START}"
         )
-    step, log_loss, count = log_bins(settled.step, settled.loss)
-    floor, height, exponent = _law(np.log(step / seen.last), log_loss, count)
+    floor, height, exponent = law = _law(settled, seen.last)
     ahead = future_steps(seen)
-    return point_from_curve(seen, ahead, floor + height * (ahead / seen.last) ** -exponent)
+    point = point_from_curve(seen, ahead, floor + height * (ahead / seen.last) ** -exponent)
+    return replace(point, half=half_width(seen, settled, law))
+
+
+def half_width(seen: Curve, settled: Curve, law: tuple[float, float, float]) -> float:
+    """Return the half-width of a 90% interval of the log of the final loss of a run alone.
+
+    sqrt((.4 d r)^2 + e^2 r / log(1 / .7) + (1.645 n)^2): d the slope -d log L / d log s of the law at the
+    last step, r the log of the horizon over it, e the log error of the law fitted to 70% of the steps seen
+    for the last tenth of them, which grows as a random walk in log step does, and n the noise of the final
+    loss.
+    """
+    floor, height, exponent = law
+    r = math.log(max(seen.horizon / seen.last, 1.0))
+    slope = exponent * height / (floor + height)
+    missed = _missed(settled, seen.last)
+    sure = float(normal_quantile(0.95)) * _final_noise(seen, settled)
+    return math.sqrt((SLOPE * slope * r) ** 2 + missed**2 * r / math.log(1 / CHECKED) + sure**2)
+
+
+def _missed(settled: Curve, last: float) -> float:
+    """Return the log error of the law of the earlier losses for the last tenth of the steps; 0 of too few."""
+    early, late = settled.step <= CHECKED * last, settled.step > _RECENT * last
+    if early.sum() < LEAST_AFTER_START or not late.any():
+        return 0.0
+    earlier = replace(settled, step=settled.step[early], loss=settled.loss[early], rate=settled.rate[early])
+    floor, height, exponent = _law(earlier, last)
+    predicted = floor + height * (settled.step[late] / last) ** -exponent
+    return math.log(float(settled.loss[late].mean()) / float(predicted.mean()))
+
+
+def _final_noise(seen: Curve, settled: Curve) -> float:
+    """Return the standard error of the log final loss: robust noise over the root of its window's losses."""
+    change = np.diff(np.log(settled.loss))
+    noise = NOISE
+    if len(change) > 2:
+        noise = 1.4826 * float(np.median(np.abs(change - np.median(change)))) / math.sqrt(2)
+    gap = float(np.median(np.diff(settled.step[-_GAPS - 1 :])))
+    return noise / math.sqrt(max(1.0, FINAL_SHARE * seen.horizon / gap))
 
 
 def log_bins(
@@ -117,10 +168,12 @@ def log_bins(
     return np.exp(mean_step), np.log(mean_loss), n
 
 
-def _law(u: np.ndarray, log_loss: np.ndarray, count: np.ndarray) -> tuple[float, float, float]:
-    """Return (E, A, b) of log_loss = log(E + A exp(-b u)), u the log of the step over the last one seen."""
+def _law(settled: Curve, last: float) -> tuple[float, float, float]:
+    """Return (E, A, b) of L = E + A (s / last)^-b, fitted to bins of log step."""
     from scipy.optimize import least_squares
 
+    step, log_loss, count = log_bins(settled.step, settled.loss)
+    u = np.log(step / last)
     root = np.sqrt(count / count.mean())
     now = float(np.mean(log_loss[-3:]))
 
