@@ -101,6 +101,11 @@ def thinned(curve: Curve, *, planned: bool) -> Curve:
     )  # fmt: skip
 
 
+def looks(curve: Curve) -> Iterator[float]:
+    """Yield the cuts at which three losses or more have been logged."""
+    yield from (cut for cut in CUTS if (curve.step <= cut * curve.horizon).sum() >= LEAST_LOSSES)
+
+
 def former(seen: Curve) -> float:
     """Return what `auto` forecast before 2026-11-23: weights rms^-4 on earlier cuts, else the last value."""
     if len(seen.step) < LEAST_SEEN:
@@ -163,7 +168,7 @@ def calibrated(runs: Sequence[tuple[str, Curve]]) -> str:
     for slope in (0.0, 0.2, 0.3, 0.4, 0.5, 0.6, 0.8):
         with patch.object(plain_law, "SLOPE", slope):
             for family, curve in runs:
-                for cut in CUTS:
+                for cut in looks(curve):
                     made = forecast(Auto(), thinned(curve, planned=False).seen(cut * curve.horizon))
                     if math.isfinite(made.low):
                         half = math.log(made.high / made.final)
@@ -201,8 +206,7 @@ def main() -> None:
     made = [
         row(family, curve, cut, planned=options.planned)
         for family, curve in track(runs, "forecasting runs alone")
-        for cut in CUTS
-        if (curve.step <= cut * curve.horizon).sum() >= LEAST_LOSSES
+        for cut in looks(curve)
     ]
     table = pd.DataFrame(made)
     if options.csv:

@@ -166,6 +166,13 @@ def test_the_interval_holds_about_as_often_as_it_says_on_laws_that_go_on():
     assert 0.85 <= np.mean(held) <= 0.995
 
 
+def test_a_run_just_begun_has_a_forecast_and_is_told_when_its_interval_will_come():
+    made = forecast(Auto(), run_of(law(2.0, 30.0, 0.5, noise=0.01)).seen(2000))
+    assert (made.status, np.isnan(made.low)) == ("degenerate", True)
+    assert made.final == pytest.approx(2.2, rel=0.05)
+    assert "from 16% of its steps on: ask again at step 3200 or give three finished siblings" in made.reason
+
+
 def test_what_has_no_interval_says_what_would_help():
     step = np.arange(1.0, 13.0)
     made = forecast(LastValue(), run_of(law(2.0, 3.0, 0.5, step=step), step, horizon=1000))

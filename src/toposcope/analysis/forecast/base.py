@@ -33,6 +33,8 @@ DECAY = 0.04
 
 OWN_WIDTH = "its own slope, fit and noise"
 """What the interval of a run alone is learnt from (`toposcope.analysis.forecast.plain_law.half_width`)."""
+EARLIEST = 0.16
+"""Share of its steps from which on a run alone has an interval: before, fewer than 80% of them held."""
 
 _TOO_SHORT = (
     "too few siblings and too short a run for an interval; give three finished siblings or log more losses"
@@ -47,7 +49,8 @@ class Point:
     """A central forecast: the final loss, and the loss at future steps (empty when the method has none).
 
     `used` are the methods that an average was made of, with their weights, the heaviest first. `half` is the
-    half-width of the log of a 90% interval where the method states its own, used without three siblings.
+    half-width of the log of a 90% interval where the method states its own, used without three siblings;
+    NaN where it says that there is none yet.
     """
 
     final: float
@@ -55,7 +58,7 @@ class Point:
     loss: np.ndarray = field(default_factory=lambda: np.empty(0))
     used: tuple[tuple[str, float], ...] = ()
     note: str = ""
-    half: float = math.nan
+    half: float | None = None
 
 
 class Forecaster(abc.ABC):
@@ -169,7 +172,7 @@ def forecast(
     if len(tests) >= 3:
         source = f"{len(tests)} held-out siblings"
         half = leverage_half_width(tests, level_and_slope(seen.step, seen.loss)[0], level)
-    elif math.isfinite(point.half):
+    elif point.half is not None:
         tests, source = [], OWN_WIDTH
         half = point.half * float(normal_quantile(0.5 + level / 2) / normal_quantile(0.5 + LEVEL / 2))
     else:
@@ -192,9 +195,11 @@ def _with_interval(
     source = source or "earlier cuts of the same run"
     low, high = point.final * math.exp(-half), point.final * math.exp(half)
     band, status = (none, none), "ok"
-    if len(errors) < 3 and not own:
+    if math.isnan(half) or (len(errors) < 3 and not own):
         planless = ["no plan of the learning rate is known (--schedule)"] if unplanned else []
-        said = [*said, _TOO_SHORT, *planless]
+        early = f"a run alone has an interval from {EARLIEST:.0%} of its steps on: ask again at step "
+        early += f"{math.ceil(EARLIEST * seen.horizon)} or give three finished siblings"
+        said = [*said, early if own else _TOO_SHORT, *planless]
         source = "nothing"
         low, high, status = math.nan, math.nan, "degenerate"
     elif not own and not any(errors):

@@ -9,7 +9,7 @@ from typing import ClassVar, Self
 
 import numpy as np
 
-from toposcope.analysis.forecast.base import Forecaster, Point, future_steps, point_from_curve
+from toposcope.analysis.forecast.base import EARLIEST, Forecaster, Point, future_steps, point_from_curve
 from toposcope.analysis.forecast.curve import FINAL_SHARE, Curve
 from toposcope.analysis.forecast.families import warmup_end
 from toposcope.distributions import normal_quantile
@@ -119,26 +119,36 @@ def _fitted(seen: Curve) -> Point:
 def half_width(seen: Curve, settled: Curve, law: tuple[float, float, float]) -> float:
     """Return the half-width of a 90% interval of the log of the final loss of a run alone.
 
-    sqrt((.4 d r)^2 + e^2 r / log(1 / .7) + (1.645 n)^2): d the slope -d log L / d log s of the law at the
-    last step, r the log of the horizon over it, e the log error of the law fitted to 70% of the steps seen
-    for the last tenth of them, which grows as a random walk in log step does, and n the noise of the final
-    loss.
+    sqrt((.4 d r)^2 + e^2 r / log(1 / .7) + 1.645^2 (m^2 + n^2)): d the slope -d log L / d log s of the law
+    at the last step and r the log of the horizon over it; e the log error of the law fitted to 70% of the
+    steps seen for the last tenth of them, which grows as a random walk in log step does; m that of the law
+    itself for the last tenth; n the noise of the final loss. NaN before 16% of the steps were seen.
     """
+    if seen.last < EARLIEST * seen.horizon:
+        return math.nan
     floor, height, exponent = law
     r = math.log(max(seen.horizon / seen.last, 1.0))
     slope = exponent * height / (floor + height)
-    missed = _missed(settled, seen.last)
-    sure = float(normal_quantile(0.95)) * _final_noise(seen, settled)
-    return math.sqrt((SLOPE * slope * r) ** 2 + missed**2 * r / math.log(1 / CHECKED) + sure**2)
+    earlier = _without_last(settled, seen.last)
+    checked = _off(_law(earlier, seen.last), settled, seen.last) if earlier is not None else 0.0
+    here = float(normal_quantile(0.95)) * math.hypot(
+        _off(law, settled, seen.last), _final_noise(seen, settled)
+    )
+    return math.sqrt((SLOPE * slope * r) ** 2 + checked**2 * r / math.log(1 / CHECKED) + here**2)
 
 
-def _missed(settled: Curve, last: float) -> float:
-    """Return the log error of the law of the earlier losses for the last tenth of the steps; 0 of too few."""
-    early, late = settled.step <= CHECKED * last, settled.step > _RECENT * last
-    if early.sum() < LEAST_AFTER_START or not late.any():
-        return 0.0
-    earlier = replace(settled, step=settled.step[early], loss=settled.loss[early], rate=settled.rate[early])
-    floor, height, exponent = _law(earlier, last)
+def _without_last(settled: Curve, last: float) -> Curve | None:
+    """Return the losses of the first 70% of the steps, None where they are too few for the law."""
+    early = settled.step <= CHECKED * last
+    if early.sum() < LEAST_AFTER_START:
+        return None
+    return replace(settled, step=settled.step[early], loss=settled.loss[early], rate=settled.rate[early])
+
+
+def _off(law: tuple[float, float, float], settled: Curve, last: float) -> float:
+    """Return the log error of a law for the mean loss of the last tenth of the steps."""
+    floor, height, exponent = law
+    late = settled.step > _RECENT * last
     predicted = floor + height * (settled.step[late] / last) ** -exponent
     return math.log(float(settled.loss[late].mean()) / float(predicted.mean()))
 
