@@ -34,7 +34,7 @@ DECAY = 0.04
 OWN_WIDTH = "its own slope, fit and noise"
 """What the interval of a run alone is learnt from (`toposcope.analysis.forecast.plain_law.half_width`)."""
 EARLIEST = 0.16
-"""Share of its steps from which on a run alone has an interval: before, fewer than 80% of them held."""
+"""Share of its steps from which on a run alone has an interval: before, 38 to 80% of them held."""
 
 _TOO_SHORT = (
     "too few siblings and too short a run for an interval; give three finished siblings or log more losses"
