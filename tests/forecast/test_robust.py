@@ -142,7 +142,7 @@ def test_without_a_plan_the_row_says_so_and_what_annealing_would_add():
     assert made.status == "no plan"
     assert "the interval is none of 90%" in made.reason
     on = [float(x) for x in re.findall(r"([\d.]+) to ([\d.]+) if the rate goes on", made.reason)[0]]
-    assert (made.low, made.high) == pytest.approx((on[0] * 0.972, on[1]), rel=1e-3)
+    assert (made.low, made.high) == pytest.approx((on[0] * 0.96, on[1]), rel=1e-3)
     assert f"{made.final * 0.972:.4g} to {made.final * 0.987:.4g} expected after" in made.reason
     annealed = rows.assign(learning_rate=np.linspace(1e-3, 1e-5, len(rows)))
     assert forecast(Auto(), curve_from_metrics("a", annealed, horizon=1100)).status == "ok"

@@ -415,6 +415,7 @@ def _methods(curves: list[Curve], asked: str | Sequence[Forecaster]) -> list[For
     from toposcope.analysis.forecast.families import Exp4, ILog2, Janoschek
     from toposcope.analysis.forecast.gather import topological_methods
     from toposcope.analysis.forecast.laws import MultiPower
+    from toposcope.analysis.forecast.plain_law import PlainLaw
     from toposcope.papers.forecasters import published_rules
 
     if not isinstance(asked, str):
@@ -424,7 +425,7 @@ def _methods(curves: list[Curve], asked: str | Sequence[Forecaster]) -> list[For
     if asked == "auto":
         return [Auto()]
     laws = (MultiPower(shape=PUBLISHED),)
-    families = (Exp4(), ILog2(), Janoschek())
+    families = (PlainLaw(), Exp4(), ILog2(), Janoschek())
     return [Auto(), *default_candidates(), *laws, *families, *topological_methods(curves, published_rules)]
 
 

@@ -19,6 +19,7 @@ from toposcope.analysis.forecast.base import (
 from toposcope.analysis.forecast.curve import Curve, level_and_slope
 from toposcope.analysis.forecast.families import LastValue, Pow3, Pow4, SmoothedPow3
 from toposcope.analysis.forecast.laws import MultiPower, Tissue
+from toposcope.analysis.forecast.plain_law import PlainLaw
 from toposcope.analysis.forecast.siblings import (
     MeanFall,
     PathTransfer,
@@ -39,6 +40,9 @@ REACH = 1.0
 
 DOUBT = 3.0
 """The forecast fall is shrunk by 1 - DOUBT / k x (least rms of a candidate / rms fall)^2 of k siblings."""
+
+_ANNEALS = 0.9
+"""A plan whose rate ahead falls below this share of its rate now anneals."""
 
 _NOTED = 0.9
 _HELD_BACK = "on the siblings no method was much more exact than the current loss, or they fell otherwise"
@@ -90,9 +94,12 @@ class Auto(Forecaster):
     Each candidate forecasts every sibling from the others at the same share of training; one that fails
     on any of them has no weight. The run falls by what its siblings fell from the same share on, give
     or take the span of their falls, and less where no candidate was much more exact on them than their
-    current losses were (`Falls`). With fewer than two siblings the errors come from earlier cuts of the
-    run itself. The laws of the learning rate enter only where siblings follow different schedules or
-    there are none: on one shared schedule a regression on siblings needs no law.
+    current losses were (`Falls`). With one sibling the errors come from earlier cuts of the run itself. The
+    laws of the learning rate enter only where siblings follow different schedules or there are none: on
+    one shared schedule a regression on siblings needs no law.
+
+    A run alone is forecast by the multi-power law where its rate is planned to fall, else by the plain law
+    (`alone`), whose interval it has.
     """
 
     label: str = "auto"
@@ -129,26 +136,20 @@ class Auto(Forecaster):
         return replace(kept, fitted=fitted, falls=Falls.of(siblings, share, best) if shared else None)
 
     def predict(self, seen: Curve) -> Point:
-        """Average the forecasts; without siblings, weighed on the run's own earlier cuts."""
+        """Average the forecasts; a run alone is forecast by one law (`alone`)."""
+        if not self.siblings and (law := _law_of(seen)) is not None:
+            return self._alone(seen, law)
         points = self._points(self.fitted or self._own(seen), seen)
-        total = sum(w for _, w, _ in points)
-        if not points or not total > 0:
-            raise InputError(f"auto: no method could forecast {seen.run}; give siblings or a schedule")
-        used = tuple((name, w / total) for name, w, _ in sorted(points, key=lambda item: -item[1]))
-        final = math.exp(sum(w * math.log(p.final) for _, w, p in points) / total)
-        step = future_steps(seen)
-        paths = np.array([np.log(np.interp(step, p.step, p.loss)) for _, _, p in points])
-        weights = np.array([w for _, w, _ in points])
-        path = weights @ paths / total
-        notes = {p.note: None for _, w, p in points if p.note and w > 0.05 * total}
-        if self.falls is not None and self.fitted:
-            now = level_and_slope(seen.step, seen.loss)[0]
-            kept = self.falls.kept(math.log(final) - now)
-            final = math.exp(now + kept * (math.log(final) - now))
-            path = now + kept * (path - now)
-            if kept < _NOTED:
-                notes[f"{kept:.0%} of the average's fall: {_HELD_BACK}"] = None
-        return Point(final, step, np.exp(path), used, "; ".join(notes))
+        point = _averaged(points, seen)
+        if self.falls is None or not self.fitted:
+            return point
+        now = level_and_slope(seen.step, seen.loss)[0]
+        kept = self.falls.kept(math.log(point.final) - now)
+        final = math.exp(now + kept * (math.log(point.final) - now))
+        path = now + kept * (np.log(point.loss) - now)
+        held = f"{kept:.0%} of the average's fall: {_HELD_BACK}" if kept < _NOTED else ""
+        note = "; ".join(part for part in (point.note, held) if part)
+        return replace(point, final=final, loss=np.exp(path), note=note)
 
     def _points(
         self, fitted: Sequence[tuple[Forecaster, float]], seen: Curve
@@ -176,6 +177,18 @@ class Auto(Forecaster):
             return [(MeanFall().fit(self.siblings, self.share), 1.0)]
         return weighed or [(LastValue(), 1.0)]
 
+    def _alone(self, seen: Curve, law: Point) -> Point:
+        """Forecast by the law of the rate where the rate is planned to fall, else by the plain law.
+
+        Under a rate that is planned to stay both are averaged.
+        """
+        points = [(PlainLaw.name, 1.0, law)]
+        if _planned(seen):
+            rate = [m for m in self.candidates if isinstance(m, MultiPower)]
+            by_rate = self._points([(m.fit((), self.share), 1.0) for m in rate], seen)
+            points = by_rate if by_rate and _anneals(seen) else [*points, *by_rate]
+        return replace(_averaged(points, seen), half=law.half)
+
     def _left_out(self, method: Forecaster, siblings: Sequence[Curve], share: float) -> tuple[float, ...]:
         if method.needs:
             return tuple(sibling_errors(method, siblings, share))
@@ -190,6 +203,37 @@ class Auto(Forecaster):
     def _eligible(self, siblings: Sequence[Curve]) -> list[Forecaster]:
         laws = len(siblings) < 2 or not one_schedule(siblings)
         return [c for c in self.candidates if laws or "schedule" not in c.needs]
+
+
+def _averaged(points: Sequence[tuple[str, float, Point]], seen: Curve) -> Point:
+    """Return the average of log forecasts, final and along the curve; `points` are name, weight, forecast."""
+    total = sum(w for _, w, _ in points)
+    if not points or not total > 0:
+        raise InputError(f"auto: no method could forecast {seen.run}; give siblings or a schedule")
+    used = tuple((name, w / total) for name, w, _ in sorted(points, key=lambda item: -item[1]))
+    final = math.exp(sum(w * math.log(p.final) for _, w, p in points) / total)
+    step = future_steps(seen)
+    paths = np.array([np.log(np.interp(step, p.step, p.loss)) for _, _, p in points])
+    path = np.array([w for _, w, _ in points]) @ paths / total
+    notes = {p.note: None for _, w, p in points if p.note and w > 0.05 * total}
+    return Point(final, step, np.exp(path), used, "; ".join(notes))
+
+
+def _law_of(seen: Curve) -> Point | None:
+    """Return the plain law's forecast, None where too little was seen for it."""
+    try:
+        return PlainLaw().predict(seen) if len(seen.step) >= PlainLaw.least_seen else None
+    except InputError:
+        return None
+
+
+def _anneals(seen: Curve) -> bool:
+    """Return whether the planned rate falls after what was seen."""
+    plan = seen.plan()
+    if plan is None:
+        return False
+    ahead = plan.at(np.linspace(seen.last, seen.horizon, 50))
+    return bool(ahead.min() < _ANNEALS * ahead[0])
 
 
 def _planned(seen: Curve) -> bool:

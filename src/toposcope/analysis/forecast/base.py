@@ -13,7 +13,7 @@ import numpy as np
 from toposcope.analysis.forecast.band import curve_interval, path_errors
 from toposcope.analysis.forecast.curve import FINAL_SHARE, Curve, level_and_slope, level_error
 from toposcope.analysis.forecast.schedule import Schedule
-from toposcope.distributions import student_quantile
+from toposcope.distributions import normal_quantile, student_quantile
 from toposcope.errors import InputError
 from toposcope.types import Estimate
 
@@ -28,6 +28,18 @@ ANNEALING_GAIN = (0.013, 0.028)
 """Least and most by which annealing to a tenth lowered the final loss: cosine and warmup-stable-decay against
 constant, 24,000 and 72,000 steps, published runs of 25M and 100M parameters (Luo et al. 2025)."""
 
+DECAY = 0.04
+"""By how much the lower end for a run alone is lowered instead, set on half of parameter_golf's runs."""
+
+OWN_WIDTH = "its own slope, fit and noise"
+"""What the interval of a run alone is learnt from (`toposcope.analysis.forecast.plain_law.half_width`)."""
+EARLIEST = 0.16
+"""Share of its steps from which on a run alone has an interval: before, 38 to 80% of them held."""
+
+_TOO_SHORT = (
+    "too few siblings and too short a run for an interval; give three finished siblings or log more losses"
+)
+
 LEAST_SEEN = 8
 """Losses that a forecast has to have seen."""
 
@@ -36,7 +48,9 @@ LEAST_SEEN = 8
 class Point:
     """A central forecast: the final loss, and the loss at future steps (empty when the method has none).
 
-    `used` are the methods that an average was made of, with their weights, the heaviest first.
+    `used` are the methods that an average was made of, with their weights, the heaviest first. `half` is the
+    half-width of the log of a 90% interval where the method states its own, used without three siblings;
+    NaN where it says that there is none yet.
     """
 
     final: float
@@ -44,6 +58,7 @@ class Point:
     loss: np.ndarray = field(default_factory=lambda: np.empty(0))
     used: tuple[tuple[str, float], ...] = ()
     note: str = ""
+    half: float | None = None
 
 
 class Forecaster(abc.ABC):
@@ -129,8 +144,8 @@ def forecast(
     """Forecast the final loss of the run of which `seen` is the beginning, with an interval.
 
     The interval comes from forecasting each sibling from the others at the same share of its horizon (k >= 3
-    siblings; `leverage_half_width`), else from k earlier cuts of the same run that look as far ahead in log
-    steps (`half_width`).
+    siblings; `leverage_half_width`), else from what the method itself states (`Point.half`), else from k
+    earlier cuts of the same run that look as far ahead in log steps (`half_width`).
 
     What a method cannot do is a row with status "failed" and its reason.
     """
@@ -157,6 +172,9 @@ def forecast(
     if len(tests) >= 3:
         source = f"{len(tests)} held-out siblings"
         half = leverage_half_width(tests, level_and_slope(seen.step, seen.loss)[0], level)
+    elif point.half is not None:
+        tests, source = [], OWN_WIDTH
+        half = point.half * float(normal_quantile(0.5 + level / 2) / normal_quantile(0.5 + LEVEL / 2))
     else:
         tests = _own_backtests(method, seen, finished)
         half = half_width([test.error for test in tests], level) if tests else math.nan
@@ -172,16 +190,19 @@ def _with_interval(
 ) -> Forecast:  # fmt: skip
     """Return the forecast with final * exp(-+ half), or with the reason why nothing bounds it."""
     errors, none = [test.error for test in tests], np.empty(0)
-    unplanned = not source and _may_anneal(seen)
+    own = source == OWN_WIDTH
+    unplanned = (own or not source) and _may_anneal(seen)
     source = source or "earlier cuts of the same run"
     low, high = point.final * math.exp(-half), point.final * math.exp(half)
     band, status = (none, none), "ok"
-    if len(errors) < 3:
+    if math.isnan(half) or (len(errors) < 3 and not own):
         planless = ["no plan of the learning rate is known (--schedule)"] if unplanned else []
-        said = [*said, "too few siblings and too short a run for an interval", *planless]
+        early = f"a run alone has an interval from {EARLIEST:.0%} of its steps on: ask again at step "
+        early += f"{math.ceil(EARLIEST * seen.horizon)} or give three finished siblings"
+        said = [*said, early if own else _TOO_SHORT, *planless]
         source = "nothing"
         low, high, status = math.nan, math.nan, "degenerate"
-    elif not any(errors):
+    elif not own and not any(errors):
         said = [f"{source} were forecast without any error, so that there is no interval"]
         low, high, status = math.nan, math.nan, "degenerate"
     else:
@@ -191,8 +212,8 @@ def _with_interval(
                 half=half, noise=level_error(seen.step, seen.loss), level=level,
             )  # fmt: skip
         if unplanned:
-            said, status = [*said, *_unplanned(point.final, low, high, level)], "no plan"
-            low *= 1 - ANNEALING_GAIN[1]
+            said, status = [*said, *_unplanned(point.final, low, high, level, own)], "no plan"
+            low *= 1 - (DECAY if own else ANNEALING_GAIN[1])
         if grave := [symptom.kind for symptom in seen.symptoms if symptom.grave]:
             said, status = [f"{', '.join(grave)}: forecast as if it were well", *said], "ill"
     return Forecast(
@@ -209,12 +230,13 @@ def _may_anneal(seen: Curve) -> bool:
     return not len(known) or bool(known[-1] > ANNEALED * known.max())
 
 
-def _unplanned(final: float, low: float, high: float, level: float) -> tuple[str, ...]:
+def _unplanned(final: float, low: float, high: float, level: float, own: bool) -> tuple[str, ...]:
     """Return what a row without a plan says: what every such row does first, its own numbers last."""
     least, most = ANNEALING_GAIN
+    lowered = f"{DECAY:.1%}, what a decay to nothing" if own else f"{most:.1%}, the most that an annealing"
     return (
         f"no plan of the learning rate is known (--schedule), so the interval is none of {level:.0%}: its "
-        f"lower end is lowered by {most:.1%}, the most that an annealing gained in published runs",
+        f"lower end is lowered by {lowered} gained in published runs",
         f"{low:.4g} to {high:.4g} if the rate goes on as before, {final * (1 - most):.4g} to "
         f"{final * (1 - least):.4g} expected after an annealing",
     )
@@ -316,16 +338,9 @@ def _own_backtests(method: Forecaster, seen: Curve, siblings: Sequence[Curve]) -
 def _ended_at(seen: Curve, end: float) -> Curve:
     cut = seen.seen(end)
     return Curve(
-        cut.run,
-        cut.step,
-        cut.loss,
-        cut.rate,
-        cut.last,
-        cut.schedule,
-        cut.parameters,
-        cut.features,
+        cut.run, cut.step, cut.loss, cut.rate, cut.last, cut.schedule, cut.parameters, cut.features,
         cut.covariates,
-    )
+    )  # fmt: skip
 
 
 def _check(method: Forecaster, seen: Curve, siblings: Sequence[Curve]) -> None:

@@ -216,8 +216,8 @@ def _listed(rows: pd.DataFrame, most: int = 5) -> str:
     """Say which losses are left out as glitches."""
     where = [f"{loss:.3g} at step {step:.0f}" for step, loss in zip(rows["step"], rows["loss"], strict=True)]
     more = f" and {len(where) - most} more" if len(where) > most else ""
-    count = f"{len(where)} glitch" + ("es" if len(where) > 1 else "")
-    return f"{count} left out: {', '.join(where[:most])}{more}"
+    count = "1 glitch left out" if len(where) == 1 else f"{len(where)} losses left out as glitches"
+    return f"{count}: {', '.join(where[:most])}{more}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,8 +11,9 @@ SPREADS = 10.0
 """Robust standard deviations by which a glitch leaves the running median."""
 LEAST = 0.25
 """Log loss by which it leaves it at least: losses within 28% of their neighbours are noise."""
-MOST_IN_A_ROW = 2
+MOST_IN_A_ROW = 3
 """More deviating values in a row are a spike, which training itself may make, and stay."""
+_BEFORE = 2 * MOST_IN_A_ROW + 1
 FEWEST = 30
 """Losses below which nothing is called a glitch: their spread is not known well enough."""
 _FIRST = np.log(20.0)
@@ -21,9 +22,9 @@ _FIRST = np.log(20.0)
 def glitches(loss: np.ndarray) -> np.ndarray:
     """Return which losses are isolated glitches, bool of shape (n,).
 
-    |log loss - running median of 11| > max(10 x 1.4826 MAD, 0.25), the MAD of such differences the larger of
-    that of all losses and of the nearest 51, at most two in a row. The window shrinks towards both ends; the
-    last two losses are held against the five before them, the first against 20 times the second.
+    |log loss - running median of 11| > max(10 x 1.4826 MAD, 0.25), the MAD of such differences the larger
+    of that of all losses and of the nearest 51, at most three in a row. The window shrinks towards both ends;
+    the last three losses are held against the seven before them, the first against 20 times the second.
 
     Parameters
     ----------
@@ -45,8 +46,9 @@ def glitches(loss: np.ndarray) -> np.ndarray:
     for i in range(HALF_WINDOW):  # symmetric windows: a falling curve's start is no deviation
         off.iloc[i] = log.iloc[i] - log.iloc[: 2 * i + 1].median()
         off.iloc[n - 1 - i] = log.iloc[n - 1 - i] - log.iloc[n - 1 - 2 * i :].median()
-    for i in (n - 2, n - 1):
-        off.iloc[i] = log.iloc[i] - log.iloc[n - 2 - HALF_WINDOW : n - 2].median()
+    last = n - MOST_IN_A_ROW
+    for i in range(last, n):
+        off.iloc[i] = log.iloc[i] - log.iloc[last - _BEFORE : last].median()
     size = off.abs()
     spread = np.maximum(size.median(), size.rolling(_LOCAL, center=True, min_periods=1).median())
     found = (size > np.maximum(SPREADS * 1.4826 * spread, LEAST)).to_numpy(copy=True)
