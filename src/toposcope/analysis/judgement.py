@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from toposcope.analysis.health import BROKEN, Symptom
+from toposcope.analysis.health import BROKEN, GAP, Symptom
 from toposcope.repeats import AuditFinding
 
 ALL_RIGHT, LOOK, STOP = "all right", "look", "stop"
@@ -15,6 +15,8 @@ LEVELS = (ALL_RIGHT, LOOK, STOP)
 LEAST = 6
 """Losses below which no rule but that for losses that are not finite has anything to look at."""
 
+LOSS_LOST = "loss not finite"
+"""The alarm that says what two symptoms of health say as well: it is told once."""
 _CHOICE = "plateau"
 """A symptom that leaves a choice: a lower rate may still help, and one may be planned that no log states."""
 _NOT_FINITE = "non-finite"
@@ -111,10 +113,11 @@ def judge(
     --------
     >>> judged = judge(alarms=[Alarmed("loss spike", 40, "loss is 9 where 3 was expected", 48)], losses=90)
     >>> judged.level, [one.sentence for one in judged.noticed]
-    ('all right', ['loss is 9 where 3 was expected at step 40, and was back by step 48'])
+    ('all right', ['loss spike at step 40 (loss is 9 where 3 was expected), back by step 48'])
     """
     found = [*_of_counts(losses, lost), *(_of_symptom(one, ended=ended) for one in symptoms)]
-    found += [_of_alarm(one) for one in alarms]
+    lost_known = any(one.kind in (BROKEN[0], GAP) for one in symptoms)
+    found += [_of_alarm(one) for one in alarms if not (lost_known and one.test == LOSS_LOST)]
     found += [_of_audit(one, last_checkpoint) for one in audit]
     found += [Ground(LOOK, "log", None, text) for text in wrong]
     grounds = [one for one in found if one.level != ALL_RIGHT]
@@ -127,7 +130,7 @@ def _of_counts(losses: int, lost: int) -> list[Ground]:
         text = "the only logged loss is not finite" if lost == 1 else f"none of the {lost:,} losses is finite"
         return [Ground(STOP, BROKEN[0], None, text, "start again, with a lower rate")]
     if not losses:
-        return [Ground(LOOK, "no loss", None, "no finite loss is logged", "give its log as well")]
+        return [Ground(LOOK, "no loss", None, "no finite loss is logged", "put its log into the folder")]
     if losses < LEAST:
         count = "1 loss is" if losses == 1 else f"{losses} losses are"
         return [Ground(LOOK, "too early", None, f"only {count} logged: too few to judge", "look again later")]
@@ -142,11 +145,11 @@ def _of_symptom(one: Symptom, *, ended: bool) -> Ground:
 
 
 def _of_alarm(one: Alarmed) -> Ground:
-    said = f"{one.sentence} at step {one.step:,.10g}"
+    said = f"{one.test} at step {one.step:,.10g} ({one.sentence})"
     if one.passed is not None:
-        return Ground(ALL_RIGHT, one.test, one.step, f"{said}, and was back by step {one.passed:,.10g}")
+        return Ground(ALL_RIGHT, one.test, one.step, f"{said}, back by step {one.passed:,.10g}")
     remedy = "look at the data and the gradient norm there"
-    return Ground(LOOK, one.test, one.step, f"{said}, and is not back yet", remedy)
+    return Ground(LOOK, one.test, one.step, f"{said}, not back yet", remedy)
 
 
 def _of_audit(one: AuditFinding, last: int | None) -> Ground:
@@ -154,6 +157,8 @@ def _of_audit(one: AuditFinding, last: int | None) -> Ground:
     at_end = one.fault == _NOT_FINITE and last is not None and last in steps
     at = "" if one.step is None else f" at step {one.step:,}"
     tensor = f" {one.tensor}" if one.tensor else ""
-    sentence = f"checkpoint{at}:{tensor} {one.message}"
+    what = "checkpoint" if steps else "audit"
+    sentence = f"{what}{at}:{tensor} {one.message}"
     remedy = "go back to a checkpoint before it" if at_end else "do not resume from it before it is mended"
-    return Ground(STOP if at_end else LOOK, one.fault, one.step, sentence, remedy if steps else "")
+    told = not steps or ("; " in one.message and not at_end)
+    return Ground(STOP if at_end else LOOK, one.fault, one.step, sentence, "" if told else remedy)

@@ -150,12 +150,27 @@ def _of_series(series: Series, path: str, name: str, reading: Reading, *, loss: 
         beside = [Looked(name, log, log.said)]
     else:
         beside = _logs_inside(Path(path), name, reading, loss=loss)
-    runs = [str(run) for one in beside for run in one.log.metrics["run"].unique()]
-    if len(runs) == len(series.names) == 1:  # one run, its log and its checkpoints
-        steps = {runs[0]: series.steps[series.names[0]]}
-        named = tuple(replace(one, run=runs[0]) for one in findings)
-        return [replace(beside[0], steps=steps, audit=named, unseen="")]
-    return [own, *beside]
+    return with_logs([own, *beside])
+
+
+def with_logs(looked: list[Looked]) -> list[Looked]:
+    """Put together the checkpoints of one run and the one log of one run, where nothing else is there."""
+    bare = [one for one in looked if one.steps and not _has_losses(one.log)]
+    logs = [one for one in looked if not one.steps]
+    if len(looked) != 2 or len(bare) != 1 or len(logs) != 1 or len(bare[0].steps) != 1:
+        return looked
+    runs = [str(run) for run in logs[0].log.metrics["run"].unique()]
+    if len(runs) != 1:
+        return looked
+    steps = {runs[0]: next(iter(bare[0].steps.values()))}
+    named = tuple(replace(one, run=runs[0], runs=()) for one in bare[0].audit)
+    return [replace(logs[0], steps=steps, audit=named, unseen="")]
+
+
+def said_of(name: str, error: InputError) -> str:
+    """Return what is wrong with a place; its name stands in front where the message does not have it."""
+    text = str(error)
+    return text if Path(name).name in text else f"{name}: {text}"
 
 
 def _has_losses(log: Log) -> bool:
@@ -185,7 +200,7 @@ def _logs_inside(folder: Path, name: str, reading: Reading, *, loss: bool, depth
                 found.append(replace(read, unseen=_NO_CHECKPOINT))
         except InputError as error:
             if one.suffix.lower() in LOGS:
-                problems.append(str(error))
+                problems.append(said_of(label, error))
             else:
                 no_logs.append(label)
     if not found and problems:

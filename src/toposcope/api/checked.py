@@ -63,7 +63,7 @@ class RunCheck:
     def subject(self) -> str:
         """The run, how far it is, and its last loss."""
         if self.step is None:
-            return self.name
+            return f"{self.name} with {_checkpoints(self.checkpoints)}" if self.checkpoints else self.name
         of = f" of {self.horizon:,}" if self.horizon is not None else ""
         loss = "" if self.loss is None else f" (loss {_number(self.loss)})"
         return f"{self.name} at step {_step(self.step)}{of}{loss}"
@@ -105,7 +105,7 @@ class RunCheck:
         if self.level == ALL_RIGHT:
             seen = f"{self.losses:,} losses"
             if self.checkpoints:
-                seen += f" and {self.checkpoints} checkpoint{'s' * (self.checkpoints > 1)}"
+                seen += f" and {_checkpoints(self.checkpoints)}"
             found.append(f"Ground: {seen} looked at, and nothing speaks against it.")
         if noticed := self.judgement.noticed:
             found.append(f"Noticed, and no reason to act: {_noticed(noticed)}.")
@@ -188,7 +188,9 @@ class Check:
         total = len(self.runs)
         if counts[ALL_RIGHT] == total:
             ended = sum(one.ended for one in self.runs)
-            return f"{ALL_RIGHT}: all {total} runs ({ended} have ended, {total - ended} are on the way)"
+            return (
+                f"{ALL_RIGHT}: {total} of {total} runs ({ended} have ended, {total - ended} are on the way)"
+            )
         parts = []
         for level, what in ((STOP, "stop"), (LOOK, "to be looked at")):
             if counts[level]:
@@ -210,7 +212,7 @@ class Check:
             found.append(f"The grounds of {len(worst) - MOST_TOLD} more stand in the table.")
         if noticed := sum(len(one.judgement.noticed) for one in self.runs):
             found.append(f"Noticed in all runs: {noticed} that passed by themselves; no reason to act.")
-        found += _shared("Limits", [one.limits for one in self.runs])
+        found += _shared("Limits", [one.limits for one in self.runs], least=2)
         found += _shared("Not looked at", [one.unseen for one in self.runs])
         found += _shared("Log", [(one.read,) for one in self.runs])
         return tuple(map(spoken, (*found, *self._told())))
@@ -366,6 +368,10 @@ def _number(value: float) -> str:
     return f"{value:.4g}"
 
 
+def _checkpoints(count: int) -> str:
+    return f"{count:,} checkpoint{'s' * (count > 1)}"
+
+
 def _step(step: float) -> str:
     return f"{step:,.10g}"
 
@@ -375,13 +381,19 @@ def _named(names: Sequence[str]) -> str:
     return ", ".join(names[:_MOST_NAMED]) + (f" and {left} more" if left > 0 else "")
 
 
-def _shared(title: str, of_runs: Sequence[Sequence[str]]) -> list[str]:
-    """Return what is said of several runs once, with their number."""
+def _shared(title: str, of_runs: Sequence[Sequence[str]], least: int = 1) -> list[str]:
+    """Return what is said of `least` runs or more once, with their number."""
     counts = Counter(text for said in of_runs for text in said)
     if not counts:
         return []
     total = len(of_runs)
-    parts = [text if n == total else f"{text} ({n} of {total} runs)" for text, n in counts.most_common()]
-    left = len(parts) - _MOST_SHARED
+    parts = [
+        text if n == total else f"{text} ({n} of {total} runs)"
+        for text, n in counts.most_common()
+        if n >= least
+    ]
+    left = len(counts) - min(len(parts), _MOST_SHARED)
+    if not parts:
+        return [f"{title}: {left}, which --json has run by run."]
     more = f"; and {left} more, which --json has run by run" if left > 0 else ""
     return [f"{title}: {'; '.join(parts[:_MOST_SHARED])}{more}."]

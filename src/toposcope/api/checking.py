@@ -139,7 +139,7 @@ def _looked(
     given: Sequence[str | pd.DataFrame], reading: Reading, *, loss: bool
 ) -> tuple[list[Looked], list[str]]:
     """Return what lies at every place, each once, and why some could not be read."""
-    from toposcope.api.check_sources import look_into
+    from toposcope.api.check_sources import look_into, said_of, with_logs
 
     names = _names([one for one in given if isinstance(one, str)])
     found: list[Looked] = []
@@ -149,10 +149,10 @@ def _looked(
         try:
             found += look_into(source, name, reading, loss=loss)
         except InputError as error:
-            problems.append(str(error))
+            problems.append(said_of(name, error))
         except OSError as error:
             problems.append(f"{name}: {error.strerror or error}")
-    return found, problems
+    return with_logs(found), problems
 
 
 def _names(paths: Sequence[str]) -> dict[str, str]:
@@ -316,6 +316,8 @@ def _unseen(place: Looked, rows: pd.DataFrame, column: str, losses: int) -> list
     found = [f"{said} (not logged)" for name, said in wanted if name not in rows or rows[name].isna().all()]
     if column == "loss" and "heldout_loss" in rows and rows["heldout_loss"].notna().any():
         found.append("held-out loss (no rule reads it)")
+    if not losses:
+        return ["losses (none is logged)", *([place.unseen] if place.unseen else [])]
     if losses < FIRST_ALARM:
         found.append(f"loss spikes (told from the {FIRST_ALARM}th loss on)")
     if losses < FEW:
