@@ -203,7 +203,7 @@ class Check:
     def lines(self) -> tuple[str, ...]:
         """The answer, then the grounds of the worst few runs, then what holds for several."""
         if len(self.runs) == 1:
-            return (*self.runs[0].lines, *self._told())
+            return tuple(map(spoken, (self.line, *self.runs[0].lines[1:], *self._told())))
         worst = [one for one in self.runs if one.level != ALL_RIGHT]
         found = [self.line]
         for one in worst[:MOST_TOLD]:
@@ -321,7 +321,7 @@ def _end(made: Forecast) -> str:
         return f"cannot be forecast: {made.reason}"
     final, low, high = _numbers(made.final, made.low, made.high)
     if not math.isfinite(made.low):
-        return f"may end near {final} (nothing bounds this: {made.reason})"
+        return "cannot be forecast yet: nothing bounds where it ends"
     if made.status == "ill":
         return f"would end near {final} if it were well ({low} to {high})"
     if made.high > _WIDE * made.low:
@@ -339,9 +339,7 @@ def _short_end(one: RunCheck) -> str:
     if one.level == STOP or made.status in ("failed", "ill"):
         return ""
     final, low, high = _numbers(made.final, made.low, made.high)
-    if not math.isfinite(made.low):
-        return f"{final}, unbounded"
-    if made.high > _WIDE * made.low:
+    if not made.high <= _WIDE * made.low:
         return "too early to say"
     return f"{final} ({low} to {high}{', unsure' if made.status == 'no plan' else ''})"
 

@@ -106,7 +106,7 @@ go back to a checkpoint before step 301
     if not looked:
         raise InputError(unread[0])
     reading.refuse_unmet()
-    asked = _Asked(reading, tuple(others), level, column)
+    asked = _CheckAsked(reading, tuple(others), level, column)
     runs = [one for place in looked for one in _runs(place, asked)]
     if not runs:
         raise InputError(f"{looked[0].name}: no run has a row or a checkpoint; give its log")
@@ -115,7 +115,7 @@ go back to a checkpoint before step 301
 
 
 @dataclass(frozen=True, slots=True)
-class _Asked:
+class _CheckAsked:
     """How runs are read and forecast: `column` is None where the loss is chosen for each run."""
 
     reading: Reading
@@ -190,7 +190,7 @@ def _names_of_runs(place: Looked) -> list[str]:
     return list(dict.fromkeys([*logged, *place.steps]))
 
 
-def _runs(place: Looked, asked: _Asked) -> list[RunCheck]:
+def _runs(place: Looked, asked: _CheckAsked) -> list[RunCheck]:
     metrics, names = place.log.metrics, _names_of_runs(place)
     made = []
     for run in names:
@@ -199,7 +199,7 @@ def _runs(place: Looked, asked: _Asked) -> list[RunCheck]:
     return made
 
 
-def _run(place: Looked, run: str, name: str, rows: pd.DataFrame, asked: _Asked) -> RunCheck:
+def _run(place: Looked, run: str, name: str, rows: pd.DataFrame, asked: _CheckAsked) -> RunCheck:
     """Return the answer for one run from the rows of its log."""
     from toposcope.analysis.health import health
     from toposcope.analysis.judgement import LEAST, judge
@@ -209,6 +209,8 @@ def _run(place: Looked, run: str, name: str, rows: pd.DataFrame, asked: _Asked) 
     steps = list(place.steps.get(run, ()))
     losses, lost = _counted(rows, column, of_log=not place.steps)
     curve, planned, wrong = _curve(place, run, rows, replace(asked.reading, column=column))
+    audit = [one for one in place.audit if run in (one.runs or (one.run,))]
+    told = [step for one in audit for step in (*one.steps, one.step) if step is not None]
     symptoms = list(curve.symptoms) if curve is not None else []
     if curve is None and losses:
         symptoms = health(rows, column=column)
@@ -217,8 +219,8 @@ def _run(place: Looked, run: str, name: str, rows: pd.DataFrame, asked: _Asked) 
     judged = judge(
         symptoms,
         replay(_replayed(rows, column), run) if losses else (),
-        [one for one in place.audit if run in (one.runs or (one.run,))],
-        losses=losses, lost=lost, ended=ended, last_checkpoint=max(steps, default=None),
+        audit,
+        losses=losses, lost=lost, ended=ended, last_checkpoint=max([*steps, *told], default=None),
         wrong=wrong if losses >= LEAST else (),
     )  # fmt: skip
     step, loss = _last(rows, column, symptoms)
@@ -273,7 +275,7 @@ def _curve(
     return curves[0], stated is not None, wrong
 
 
-def _ahead(curve: Curve | None, asked: _Asked) -> tuple[Curve | None, Forecast | None]:
+def _ahead(curve: Curve | None, asked: _CheckAsked) -> tuple[Curve | None, Forecast | None]:
     """Return the curve with its end, and the forecast of `toposcope forecast`; None where it has ended."""
     from toposcope.analysis.forecast import forecast
     from toposcope.analysis.forecast.auto import Auto
