@@ -100,29 +100,37 @@ def show(found: Check) -> None:
 
 def _follow(look: Callable[[], Check], targets: tuple[str, ...], every: float, *, as_json: bool) -> int:
     """Look again whenever something was written, and print a line when the answer changes."""
-    from toposcope.monitor.losses import last_written
-
     told: Check | None = None
-    seen: list[tuple[int, int]] = []
+    seen: list[tuple[int, int]] | None = None
     try:
         while True:
-            written = [last_written(Path(target)) for target in targets if Path(target).exists()]
-            if told is None or written != seen:
+            written = _written(targets)
+            if told is None or written is None or written != seen:
                 seen = written
                 found = _again(look, told)
                 if found.differs(told):
+                    told = found  # the exit code is that of what was said last
                     click.echo(json.dumps(plain(found.to_dict())) if as_json else found.line)
-                    told = found
             time.sleep(every)
     except KeyboardInterrupt:
         return 0 if told is not None and told.ok else 1
+
+
+def _written(targets: tuple[str, ...]) -> list[tuple[int, int]] | None:
+    """Return what changes when a target is written to; None where files go while they are counted."""
+    from toposcope.monitor.losses import last_written
+
+    try:
+        return [last_written(Path(target)) for target in targets if Path(target).exists()]
+    except OSError:
+        return None
 
 
 def _again(look: Callable[[], Check], before: Check | None) -> Check:
     """Look; what cannot be read for a moment leaves the answer as it was."""
     try:
         return look()
-    except InputError:
+    except (InputError, OSError):
         if before is None:
             raise
         return before
