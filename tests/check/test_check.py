@@ -170,6 +170,38 @@ def test_several_runs_stand_worst_first(tmp_path):
     assert [one.name for one in again.runs] == ["c.log", "b.log", "a.log", "d.log"]
 
 
+def test_steps_that_are_epochs_are_judged_and_not_forecast(tmp_path):
+    for most in (0.9, 4.0):
+        rows = pd.DataFrame({"epoch": most * np.arange(1, 401) / 400, "loss": diverging()})
+        rows.to_csv(tmp_path / "a.csv", index=False)
+        for horizon in (None, 10):
+            run = only(ts.check(tmp_path / "a.csv", horizon=horizon))
+            assert (run.level, run.step, run.forecast, run.ended) == ("stop", most, None, False)
+    rows.assign(loss=falling()).to_csv(tmp_path / "a.csv", index=False)
+    assert ts.check(tmp_path / "a.csv", horizon=10).line.endswith("as its steps are no whole numbers")
+
+
+@pytest.mark.parametrize(
+    ("rows", "level", "says"),
+    [
+        ({"loss": 0.0}, "look", "400 rows with a loss not above 0 left out"),
+        ({"loss": 2.0}, "look", "since step"),
+        ({"loss": np.inf}, "stop", "none of the 400 losses is finite"),
+        ({"loss": "x"}, "stop", "none of the 400 losses is finite"),
+        ({"loss": np.where(np.arange(400) == 300, np.inf, falling())}, "look", "not finite"),
+        ({"loss": falling(), "step": np.arange(400)[::-1]}, "all right", "at step 399 "),
+        ({"loss": falling(), "step": np.arange(400) // 4}, "all right", "at step 99 "),
+        ({"loss": falling(), "step": np.arange(400) * 10.0**12}, "all right", "at step 3.99e+14 "),
+        ({"loss": falling(), "lr": np.inf, "grad_norm": np.inf}, "look", "gradient norm is not finite"),
+        ({"loss": np.where(np.arange(400) % 10, np.nan, falling()), "lr": 1e-3}, "all right", "step 399 "),
+    ],
+)
+def test_odd_columns_are_judged(rows, level, says):
+    found = ts.check(pd.DataFrame({"step": np.arange(400), **rows}))
+    assert found.level == level
+    assert says in found.line
+
+
 def test_two_runs_written_into_one_text_are_both_judged(tmp_path):
     file = write(tmp_path / "a.log", modded(falling()) + modded(diverging()))
     assert [(one.run, one.level) for one in ts.check(file).runs] == [("a-2", "stop"), ("a-1", "all right")]
@@ -231,7 +263,7 @@ def test_a_folder_of_logs_names_what_is_none(tmp_path):
     assert "broken" in problem
     assert found.notes == ("no logs, and left out: runs/config.json",)
     assert not found.ok
-    assert "; 1 more input could not be read" in found.line
+    assert "; 1 problem with what was given, named below" in found.line
 
 
 def test_checkpoints_beside_a_log_are_audited(tmp_path):
@@ -366,6 +398,7 @@ def test_what_is_no_log_is_one_line_and_a_named_problem_beside_others(name, cont
     ("options", "says"),
     [
         ({"level": 1.5}, "level 1.5"),
+        ({"horizon": 0}, "horizon 0: give the step"),
         ({"siblings": "/nowhere.log"}, "nowhere"),
         ({"column": "nosuch"}, "nosuch"),
     ],

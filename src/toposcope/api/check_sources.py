@@ -118,6 +118,8 @@ def _of_folder(path: str, name: str, reading: Reading, *, loss: bool) -> list[Lo
         series = open_series(path, step_pattern=reading.step_pattern)
     except SourceError as error:
         place = Path(path)
+        if not place.is_dir():
+            raise
         if is_log(path) or any((place / file).is_file() for file in (METRICS, TRAINER_STATE)):
             return [replace(_logged(path, name, reading, loss=loss), unseen=_NO_CHECKPOINT)]
         found = _logs_inside(place, name, reading, loss=loss)

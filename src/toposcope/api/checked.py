@@ -83,7 +83,7 @@ class RunCheck:
         if self.horizon is None:
             return "goes well so far; nothing says where it ends: give --horizon STEP for a forecast"
         if self.forecast is None:
-            return "cannot be forecast"
+            return "cannot be forecast, as its steps are no whole numbers"
         return _end(self.forecast)
 
     @property
@@ -180,7 +180,7 @@ class Check:
     def line(self) -> str:
         """The answer in one line."""
         bad = len(self.problems)
-        more = f"; {bad} more input{'s' * (bad > 1)} could not be read" if bad else ""
+        more = f"; {bad} problem{'s' * (bad > 1)} with what was given, named below" if bad else ""
         return (self.runs[0].line if len(self.runs) == 1 else self._summary()) + more
 
     def _summary(self) -> str:
@@ -188,9 +188,12 @@ class Check:
         total = len(self.runs)
         if counts[ALL_RIGHT] == total:
             ended = sum(one.ended for one in self.runs)
-            return (
-                f"{ALL_RIGHT}: {total} of {total} runs ({ended} have ended, {total - ended} are on the way)"
-            )
+            unknown = sum(one.horizon is None for one in self.runs)
+            ways = (
+                (ended, "at their end"), (total - ended - unknown, "on the way"), (unknown, "of unknown end")
+            )  # fmt: skip
+            said = ", ".join(f"{count} {what}" for count, what in ways if count)
+            return f"{ALL_RIGHT}: {total} of {total} runs ({said})"
         parts = []
         for level, what in ((STOP, "stop"), (LOOK, "to be looked at")):
             if counts[level]:

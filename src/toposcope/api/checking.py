@@ -96,6 +96,8 @@ go back to a checkpoint before step 301
     from toposcope.api.forecasting import check_shares
 
     check_shares(level)
+    if horizon is not None and horizon < 1:
+        raise InputError(f"--horizon {horizon}: give the step at which the runs will end, 1 or more")
     given, beside = listed(sources), listed(siblings)
     if not given:
         raise InputError("name a log, a folder or a store to check")
@@ -215,7 +217,7 @@ def _run(place: Looked, run: str, name: str, rows: pd.DataFrame, asked: _CheckAs
     if curve is None and losses:
         symptoms = health(rows, column=column)
     seen, forecast = _ahead(curve, asked)
-    ended = planned and forecast is None
+    ended = planned and seen is not None and forecast is None and seen.finished
     judged = judge(
         symptoms,
         replay(_replayed(rows, column), run) if losses else (),
@@ -281,8 +283,8 @@ def _ahead(curve: Curve | None, asked: _CheckAsked) -> tuple[Curve | None, Forec
     from toposcope.analysis.forecast.auto import Auto
     from toposcope.analysis.forecast.gather import split_runs
 
-    if curve is None:
-        return None, None
+    if curve is None or not (curve.step == np.floor(curve.step)).all():  # epochs: forecasts count steps
+        return curve, None
     ended, begun = split_runs([curve], [one for one in asked.siblings if one.run != curve.run])
     if not begun:
         return curve, None
