@@ -21,8 +21,7 @@ from benchmarks.planted_kinds import FAULTS, ODDITIES, Fault
 from benchmarks.planted_measure import measured
 from benchmarks.planted_train import LATER, Plan, Trained, kind_of, make
 from toposcope.analysis.alarms.spending import AlarmFamily
-from toposcope.monitor.alarms import RATE
-from toposcope.monitor.run_watch import TESTS, RunWatch, culprits
+from toposcope.monitor.run_watch import RATE, TESTS, RunWatch, culprits
 
 SMOOTHED, ERRORS = 20, 3.0
 """A loss shows a fault once the mean of its excess over the healthy twin's, over so many updates, is so many

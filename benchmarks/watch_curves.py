@@ -25,8 +25,7 @@ from toposcope.analysis.alarms.spending import AlarmFamily, level
 from toposcope.analysis.forecast import Curve, forecast
 from toposcope.analysis.forecast.auto import Auto
 from toposcope.analysis.forecast.gather import curve_from_metrics
-from toposcope.monitor.alarms import RATE
-from toposcope.monitor.run_watch import TESTS, RunWatch
+from toposcope.monitor.run_watch import RATE, TESTS, RunWatch
 from toposcope.monitor.target import GROWTH, TEST
 
 GPT2 = "GPT-2 124M"

@@ -18,8 +18,7 @@ import numpy as np
 
 from toposcope.analysis.alarms.siblings import above_band
 from toposcope.analysis.alarms.spending import AlarmFamily, level
-from toposcope.monitor.alarms import RATE
-from toposcope.monitor.run_watch import TESTS
+from toposcope.monitor.run_watch import RATE, TESTS
 from toposcope.seeding import rng
 from toposcope.sources import open_series
 from toposcope.train import train

@@ -53,6 +53,7 @@ def answers(tmp_path_factory) -> dict[str, object]:
         "measure": ts.measure(series, folder / "store", features=["baselines"]),
         "open_store": ts.open_store(folder / "store"),
         "read_log": ts.read_log(log),
+        "check": ts.check(log),
         "analyze": analysis,
         "report": ts.report(analysis, folder / "report"),
         "forecast": forecast,

@@ -2,6 +2,7 @@
 
 Names are loaded on first use, so `import toposcope` costs next to nothing.
 
+    toposcope.check("train.log")                         is this run all right, and where will it end?
     log = toposcope.read_log("train.log")                step and loss, whatever trainer wrote it
     series = toposcope.open_series("runs/")              checkpoints in any format, as a stream
     store = toposcope.measure(series, "store")           their weights, measured; resumable
@@ -18,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from toposcope import topology as topology
     from toposcope.analysis.analysis import Analysis
-    from toposcope.api import analyze, audit, compare, fit_scaling_law, forecast, measure, report
+    from toposcope.api import analyze, audit, check, compare, fit_scaling_law, forecast, measure, report
     from toposcope.errors import InputError
     from toposcope.monitor.inside import Monitor
     from toposcope.probes.base import Probe
@@ -51,6 +52,7 @@ __all__ = [
     "__version__",
     "analyze",
     "audit",
+    "check",
     "compare",
     "fit_scaling_law",
     "forecast",
@@ -85,6 +87,7 @@ _HOME = {
     "Store": "store",
     "analyze": "api",
     "audit": "api",
+    "check": "api",
     "compare": "api",
     "fit_scaling_law": "api",
     "forecast": "api",

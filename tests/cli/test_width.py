@@ -97,15 +97,20 @@ def test_commands_on_a_table_say_the_same_at_every_width(command, table, replies
         assert _words(text) == _words(printed[0]), width
 
 
-@pytest.mark.parametrize("command", ["audit", "compare", "watch"])
+@pytest.mark.parametrize("command", ["audit", "check", "compare", "watch"])
 def test_commands_on_checkpoints_say_the_same_at_every_width(
     command, checkpoints, tmp_path, monkeypatch, capsys
 ):
     arguments = {
         "audit": ["audit", str(checkpoints)],
+        "check": ["check", str(checkpoints), *(str(tmp_path / f"{name}.log") for name in "ab")],
         "compare": ["compare", str(checkpoints / "step_0"), str(checkpoints / "step_10")],
         "watch": ["watch", str(checkpoints), "--once", "--rest", "0", "--out", str(tmp_path / "watched")],
     }[command]
+    for name, last in (("a", 2.0), ("b", 9.0)):
+        lines = [f"step:{step}/500 train_loss:{3 - step / 500}" for step in range(1, 200)]
+        text = "\n".join([*lines, f"step:200/500 train_loss:{last}"])
+        (tmp_path / f"{name}.log").write_text(text, encoding="utf-8")
     if command == "watch":
         _run(arguments)  # the first pass measures, and says how long it took
         capsys.readouterr()

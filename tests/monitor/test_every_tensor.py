@@ -12,11 +12,11 @@ from toposcope.analysis.alarms.spending import AlarmFamily
 from toposcope.cli.main import main
 from toposcope.errors import InputError
 from toposcope.monitor.advice import next_step
-from toposcope.monitor.alarms import RATE, Watchman
+from toposcope.monitor.alarms import Watchman
 from toposcope.monitor.coverage import HEADS, not_judged
 from toposcope.monitor.inside import Monitor, rank_here
 from toposcope.monitor.journal import Journal
-from toposcope.monitor.run_watch import TESTS, PanelLook, RunWatch, culprits
+from toposcope.monitor.run_watch import RATE, TESTS, PanelLook, RunWatch, culprits
 from toposcope.monitor.target import Target
 from toposcope.probes.weights.rows import row_faults
 from toposcope.probes.weights.updates import vector_update

@@ -1,7 +1,9 @@
-"""What a command does, as one function each: audit, compare, measure, analyse, forecast, report, train."""
+"""What a command does, as one function each: check, audit, compare, measure, analyse, forecast, report."""
 
 from __future__ import annotations
 
+from toposcope.api.checked import Check, RunCheck
+from toposcope.api.checking import check
 from toposcope.api.checkpoints import audit, compare
 from toposcope.api.forecasting import Forecasts, forecast
 from toposcope.api.judgements import analyze, report
@@ -12,14 +14,17 @@ from toposcope.api.results import Audit, Comparison, Reply, Report
 
 __all__ = [
     "Audit",
+    "Check",
     "Comparison",
     "Forecasts",
     "Reply",
     "Report",
+    "RunCheck",
     "ScalingLaw",
     "TextsAsked",
     "analyze",
     "audit",
+    "check",
     "compare",
     "fit_scaling_law",
     "forecast",

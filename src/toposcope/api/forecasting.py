@@ -362,7 +362,7 @@ def forecast(
     from toposcope.analysis.forecast.kin import groups_of_curves, with_groups
     from toposcope.analysis.forecast.reading import Reading, listed, read_curves, refuse_twins
 
-    _check(level, cuts)
+    check_shares(level, cuts)
     check_positive("parameters", parameters or None)
     given, beside = listed(sources), listed(siblings)
     plan = read_schedule(Path(schedule)) if isinstance(schedule, str | Path) else schedule
@@ -435,7 +435,8 @@ def check_positive(name: str, value: float | None) -> None:
         raise InputError(f"{name} {value:g}: give a finite number above 0")
 
 
-def _check(level: float, cuts: Sequence[float]) -> None:
+def check_shares(level: float, cuts: Sequence[float] = ()) -> None:
+    """Raise InputError unless a level and cuts lie between 0 and 1."""
     if not 0 < level < 1:
         raise InputError(f"level {level} is not a confidence; give a number between 0 and 1, such as 0.9")
     if any(not 0 < cut < 1 for cut in cuts):

@@ -19,6 +19,7 @@ from toposcope import __version__
 from toposcope.errors import BrokenOffError, InputError, did_you_mean, typed_options
 
 COMMANDS: dict[str, str] = {
+    "check": "Say whether runs are all right, and where they will end.",
     "train": "Train small language models into run folders.",
     "audit": "Look for errors in a series of checkpoints.",
     "weights": "Measure the weights of every checkpoint into a store.",

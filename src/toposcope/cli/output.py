@@ -35,7 +35,7 @@ json_option = click.option("--json", "as_json", is_flag=True, help="Print the re
 
 def print_json(payload: object) -> None:
     """Print `payload` as strict JSON: NaN and infinity become null."""
-    click.echo(json.dumps(_plain(payload), indent=2, allow_nan=False))
+    click.echo(json.dumps(plain(payload), indent=2, allow_nan=False))
 
 
 def print_table(title: str, columns: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
@@ -55,13 +55,14 @@ def say(text: str, indent: str = "", *, err: bool = False) -> None:
     click.echo("\n".join(lines), err=err)
 
 
-def _plain(value: object) -> object:
+def plain(value: object) -> object:
+    """Return plain data for strict JSON: NaN and infinity become None."""
     if isinstance(value, dict):
-        return {str(key): _plain(item) for key, item in value.items()}
+        return {str(key): plain(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
-        return [_plain(item) for item in value]
+        return [plain(item) for item in value]
     if hasattr(value, "tolist"):
-        return _plain(value.tolist())
+        return plain(value.tolist())
     if isinstance(value, float):
         return value if math.isfinite(value) else None
     if value is None or isinstance(value, str | int | bool):

@@ -16,7 +16,7 @@ from toposcope.analysis.belonging import groups_of
 from toposcope.analysis.catalogue import leading_features
 from toposcope.monitor.advice import next_step
 from toposcope.monitor.journal import Event
-from toposcope.monitor.run_watch import TESTS, Alert, PanelLook, RunWatch, culprits, followed
+from toposcope.monitor.run_watch import RATE, TESTS, Alert, PanelLook, RunWatch, culprits, followed
 from toposcope.monitor.session import LiveStore
 from toposcope.monitor.target import TEST, watching
 from toposcope.probes.catalogue import completed
@@ -26,9 +26,6 @@ from toposcope.types import Use
 
 if TYPE_CHECKING:
     import pandas as pd
-
-RATE = 0.05
-"""Share of healthy runs that may raise an alarm, over all tests and series of a run together."""
 
 PATIENCE = 10
 """Checks without a rise of neural persistence after which Rieck's rule would stop."""

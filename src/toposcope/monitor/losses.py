@@ -50,14 +50,14 @@ class LossFile:
     def _read(self) -> None:
         if not self._path.exists():
             return
-        mark = _mark(self._path)
+        mark = last_written(self._path)
         if mark != self._mark:
             self._table = history.read_losses(str(self._path), self._rename)
             self._mark = mark
 
 
-def _mark(path: Path) -> tuple[int, int]:
-    """Return what changes when a file, or one in a folder, is written to."""
+def last_written(path: Path) -> tuple[int, int]:
+    """Return what changes when a file, or one in a folder, is written to: bytes, and when the last came."""
     inside = [one for one in path.rglob("*") if one.is_file()] if path.is_dir() else [path]
     found = [os.stat(one) for one in inside]
     return sum(one.st_size for one in found), max((one.st_mtime_ns for one in found), default=0)

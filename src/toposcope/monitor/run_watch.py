@@ -16,7 +16,6 @@ from toposcope.analysis.alarms.panel import Judged, Panel
 from toposcope.analysis.alarms.residuals import OneStepAhead
 from toposcope.analysis.alarms.spending import AlarmFamily, level
 from toposcope.analysis.health import trained
-from toposcope.analysis.phases.online import OnlineDetector
 from toposcope.monitor.content import Content, Fault
 from toposcope.monitor.slow import Slow, SlowWatch
 from toposcope.probes.weights import features as of
@@ -25,6 +24,11 @@ from toposcope.types import Normalization, Scope, Status
 
 if TYPE_CHECKING:
     import pandas as pd
+
+    from toposcope.analysis.phases.online import OnlineDetector
+
+RATE = 0.05
+"""Share of healthy runs that may raise an alarm, over all tests and series of a run together."""
 
 TESTS = {
     "loss spike": 1.0,
@@ -184,8 +188,9 @@ class RunWatch:
         if residual is None or residual.p > self._level(test):
             return []
         series.forget()
-        sentence = f"{what} is {value:.4g} where {math.exp(residual.predicted):.4g} was expected"
-        return self._tell(test, step, sentence, p=residual.p, sizes=residual.size)
+        expected = math.exp(residual.predicted)
+        sentence = f"{what} is {value:.4g} where {expected:.4g} was expected"
+        return self._tell(test, step, sentence, p=residual.p, sizes=residual.size, expected=expected)
 
     def _losing(self, step: int, loss: float) -> list[Alert]:
         """Report losses that are logged and are no numbers; rows that lack one by habit come one by one."""
@@ -263,6 +268,8 @@ class RunWatch:
             return []
         label, value = found
         if self._phase is None:  # it simulates its null, which takes seconds
+            from toposcope.analysis.phases.online import OnlineDetector
+
             self._phase = OnlineDetector(self._planned, rate=self._family.rate_of("phase boundary"))
         bend = self._phase.update(step, value)
         if bend is None:

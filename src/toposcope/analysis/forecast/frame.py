@@ -25,7 +25,7 @@ class Log:
 
     `features` and `diagrams` are a store's long rows, `catalogue` what its probes declare, `wide` a table of
     run, step and one column for each feature; None where nothing was measured. `notes` say how columns of a
-    plain table were understood.
+    plain table were understood, `said` what was read and what was taken as step and loss, in one line.
     """
 
     metrics: pd.DataFrame
@@ -35,6 +35,7 @@ class Log:
     diagrams: pd.DataFrame | None = None
     catalogue: pd.DataFrame | None = None
     notes: tuple[str, ...] = ()
+    said: str = ""
 
 
 def log_from_frame(frame: pd.DataFrame, *, name: str, column: str = "loss", named: bool = False) -> Log:

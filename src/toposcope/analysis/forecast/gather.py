@@ -79,7 +79,7 @@ def gather_curves(
             curve = curve_from_metrics(
                 str(run),
                 rows,
-                horizon=horizon or (None if schedule is not None else _planned_end(config, rows)),
+                horizon=horizon or (None if schedule is not None else planned_end(config, rows)),
                 schedule=schedule,
                 parameters=_size(info),
                 column=column,
@@ -342,7 +342,7 @@ def topological_methods(
     return [*methods, *published(columns)]
 
 
-def _planned_end(config: Mapping[str, object], rows: pd.DataFrame) -> int | None:
+def planned_end(config: Mapping[str, object], rows: pd.DataFrame) -> int | None:
     """Return the planned steps, unless the log has gone beyond them: then it is no plan of this run."""
     steps = _recipe_steps(config)
     return steps if steps is None or steps >= float(rows["step"].max()) else None

@@ -62,37 +62,46 @@ def read_curves(
     sources: Sequence[str | pd.DataFrame], reading: Reading
 ) -> tuple[list[Curve], list[Problem], list[str]]:
     """Return the curves of every source, runs that could not be used, and notes on how tables were read."""
-    from toposcope.analysis.forecast.gather import gather_curves
-    from toposcope.sources.losses import ALIASES, meaning
-
-    column = meaning(reading.column) if meaning(reading.column) in ALIASES else reading.column
     curves: list[Curve] = []
     problems: list[Problem] = []
     notes: list[str] = []
-    names = _table_names([source for source in sources if isinstance(source, str)])
+    names = table_names([source for source in sources if isinstance(source, str)])
     for source in sources:
         path = source if isinstance(source, str) else "the table"
-        if isinstance(source, str):
-            log = read_source(source, names.get(source, source), reading)
-        else:
-            log = _log_of_table(source, path, "run", reading)
+        log = log_of(source, names.get(path, path), reading)
         if log.metrics.empty:
             raise InputError(
                 f"{path} has no losses; give its log (a CSV with step,loss), or a store or run folder with "
                 "metrics"
             )
-        known = log.metrics["run"].unique()
-        plan = reading.plan
-        found, bad = gather_curves(
-            log.metrics, log.runs, features=log.features, diagrams=log.diagrams, wide=log.wide,
-            catalogue=log.catalogue,
-            horizon=reading.horizon, column=column,
-            schedules=dict.fromkeys(map(str, known), plan) if plan is not None else None,
-        )  # fmt: skip
-        curves += [c if c.parameters else replace(c, parameters=reading.parameters) for c in found]
+        found, bad = curves_of(log, reading)
+        curves += found
         problems += bad
         notes += [f"{path}: {note}" for note in log.notes]
     return curves, problems, notes
+
+
+def log_of(source: str | pd.DataFrame, name: str, reading: Reading) -> Log:
+    """Return what a source says of its runs; `name` names a run alone whose file does not name it."""
+    if isinstance(source, str):
+        return read_source(source, name, reading)
+    return _log_of_table(source, "the table", "run", reading)
+
+
+def curves_of(log: Log, reading: Reading) -> tuple[list[Curve], list[Problem]]:
+    """Return the curve of every run of a log, and the runs that could not be used."""
+    from toposcope.analysis.forecast.gather import gather_curves
+    from toposcope.sources.losses import ALIASES, meaning
+
+    column = meaning(reading.column) if meaning(reading.column) in ALIASES else reading.column
+    known, plan = log.metrics["run"].unique(), reading.plan
+    found, bad = gather_curves(
+        log.metrics, log.runs, features=log.features, diagrams=log.diagrams, wide=log.wide,
+        catalogue=log.catalogue,
+        horizon=reading.horizon, column=column,
+        schedules=dict.fromkeys(map(str, known), plan) if plan is not None else None,
+    )  # fmt: skip
+    return [c if c.parameters else replace(c, parameters=reading.parameters) for c in found], bad
 
 
 def refuse_twins(curves: Sequence[Curve]) -> None:
@@ -104,7 +113,7 @@ def refuse_twins(curves: Sequence[Curve]) -> None:
         seen.add(curve.run)
 
 
-def _table_names(paths: Sequence[str]) -> dict[str, str]:
+def table_names(paths: Sequence[str]) -> dict[str, str]:
     """Name a table without a run column by its file, with the folder where two files are called the same."""
     files = [Path(path) for path in paths if Path(path).is_file()]
     stems = [file.stem for file in files]
@@ -154,7 +163,7 @@ def read_source(path: str, name: str, reading: Reading) -> Log:
 
     place = Path(path)
     if place.is_file() and place.suffix.lower() not in _WEIGHTS:
-        return _planned_beside(_of_log(path, name, reading), place)
+        return _planned_beside(log_at(path, name, reading), place)
     if (place / "store.json").is_file():
         from toposcope.store import Store
 
@@ -173,7 +182,7 @@ def read_source(path: str, name: str, reading: Reading) -> Log:
             return read_source(str(place / beside[0]), place.name, reading)
         if not is_log(path):
             raise
-        return _of_log(path, place.resolve().name, reading)
+        return log_at(path, place.resolve().name, reading)
     frames = [series.metrics(run.run) for run in series.runs]
     rows = [
         {
@@ -187,7 +196,7 @@ def read_source(path: str, name: str, reading: Reading) -> Log:
     return Log(metrics, pd.DataFrame(rows))
 
 
-def _of_log(path: str, name: str, reading: Reading) -> Log:
+def log_at(path: str, name: str, reading: Reading) -> Log:
     """Return what a log says of its runs, and what was taken as step and loss; `name` names a run alone."""
     from toposcope.analysis.forecast.frame import log_of_read
     from toposcope.sources.labels import step_of
@@ -211,7 +220,7 @@ def _of_log(path: str, name: str, reading: Reading) -> Log:
         log = log_of_read(read, name=name, column=reading.column)
     except InputError as error:
         raise _with_unmet(error, path, columns, reading) from error
-    return log if read.plain else replace(log, notes=(read.said, *log.notes))
+    return replace(log, said=read.said, notes=log.notes if read.plain else (read.said, *log.notes))
 
 
 def _planned_beside(log: Log, path: Path) -> Log:

@@ -1,0 +1,214 @@
+"""What a check looks at: the logs that a source holds, and the checkpoints that lie beside them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from toposcope.errors import InputError, SourceError
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from toposcope.analysis.forecast.frame import Log
+    from toposcope.analysis.forecast.reading import Reading
+    from toposcope.repeats import AuditFinding
+    from toposcope.sources import Series
+
+WEIGHTS = (".safetensors", ".npz", ".pt", ".pth", ".ckpt", ".bin")
+"""Files of weights, which are no logs."""
+LOGS = (".log", ".csv", ".tsv", ".jsonl", ".wandb")
+"""Files in a folder of logs that have to be logs; of others it is enough to say that they are none."""
+_NONE = (*WEIGHTS, ".py", ".md", ".png", ".svg", ".pdf", ".toml", ".yaml", ".yml", ".html", ".sh")
+DEEPEST = 3
+"""Folders below the one that is given in which logs are looked for."""
+_FILE_ALONE = "checkpoints (a log alone was given; give the folder that holds them)"
+_NO_CHECKPOINT = "checkpoints (none in the folder)"
+_OF_STORE = "checkpoints (what the store's audit found is here; give their folder to audit them again)"
+
+
+@dataclass(frozen=True)
+class Looked:
+    """What lies at one place: the log of its runs, and what an audit said of their checkpoints.
+
+    `name` is what the place is called. `steps` are the checkpoints of each run, `audit` the findings, and
+    `unseen` what of the checkpoints was not looked at. `said` is what was taken as step and loss, `repaired`
+    what was cut or left out of the log. `problems` are logs in a folder that cannot be read,
+    `no_logs` other files in it that are none.
+    """
+
+    name: str
+    log: Log
+    said: str
+    steps: Mapping[str, Sequence[int]] = field(default_factory=dict)
+    audit: tuple[AuditFinding, ...] = ()
+    unseen: str = ""
+    repaired: tuple[str, ...] = ()
+    problems: tuple[str, ...] = ()
+    no_logs: tuple[str, ...] = ()
+
+
+def look_into(source: str | pd.DataFrame, name: str, reading: Reading, *, loss: bool) -> list[Looked]:
+    """Return what lies at a place; several where a folder holds several logs.
+
+    Parameters
+    ----------
+    source
+        A table, a log, a store, or a folder of checkpoints or logs.
+    name
+        What it is called.
+    reading
+        How runs are read.
+    loss
+        Whether the held-out loss is taken where no training loss is logged.
+
+    Raises
+    ------
+    InputError
+        When nothing there can be read.
+    """
+    if not isinstance(source, str):
+        return [_logged(source, name, reading, loss=loss)]
+    place = Path(source)
+    if (place / "store.json").is_file():
+        return [_of_store(source, name)]
+    if place.is_dir() or place.suffix.lower() in WEIGHTS:
+        return _of_folder(source, name, reading, loss=loss)
+    return [_logged(source, name, reading, loss=loss)]
+
+
+def _logged(source: str | pd.DataFrame, name: str, reading: Reading, *, loss: bool) -> Looked:
+    from toposcope.analysis.forecast.reading import log_of
+
+    run = Path(name).stem if isinstance(source, str) else "run"
+    try:
+        log = log_of(source, run, reading)
+    except InputError as error:
+        if not loss:
+            raise
+        try:
+            log = log_of(source, run, replace(reading, column="heldout_loss"))
+        except InputError:
+            raise error from None
+    said, _, repaired = log.said.partition("; ")
+    notes = tuple(repaired.split("; ")) if repaired else ()
+    return Looked(name, log, said or "a table: step and loss", unseen=_FILE_ALONE, repaired=notes)
+
+
+def _of_store(path: str, name: str) -> Looked:
+    from toposcope.analysis.forecast.frame import Log
+    from toposcope.store import Store
+
+    store = Store.open(path)
+    return Looked(
+        name, Log(store.metrics(), store.runs()), "step and loss as the store has them",
+        store.measured_steps(), tuple(store.audited()), _OF_STORE,
+    )  # fmt: skip
+
+
+def _of_folder(path: str, name: str, reading: Reading, *, loss: bool) -> list[Looked]:
+    from toposcope.sources import open_series
+    from toposcope.sources.lightning import METRICS
+    from toposcope.sources.logs import is_log
+    from toposcope.sources.trainer_state import TRAINER_STATE
+
+    try:
+        series = open_series(path, step_pattern=reading.step_pattern)
+    except SourceError as error:
+        place = Path(path)
+        if not place.is_dir():
+            raise
+        if is_log(path) or any((place / file).is_file() for file in (METRICS, TRAINER_STATE)):
+            return [replace(_logged(path, name, reading, loss=loss), unseen=_NO_CHECKPOINT)]
+        found = _logs_inside(place, name, reading, loss=loss)
+        if not found:
+            raise SourceError(f"{path}: holds no log, no checkpoint and no store ({error})") from error
+        return found
+    return _of_series(series, path, name, reading, loss=loss)
+
+
+def _of_series(series: Series, path: str, name: str, reading: Reading, *, loss: bool) -> list[Looked]:
+    """Return the runs of a series with their audit; where they have no losses, the log beside them."""
+    import pandas as pd
+
+    from toposcope.analysis.forecast.frame import Log
+    from toposcope.analysis.forecast.reading import log_at, read_source
+    from toposcope.sources.audit import audit
+    from toposcope.sources.logs import is_log
+
+    findings = tuple(audit(series, cheap=True))
+    said = "step and loss as they lie beside the checkpoints"
+    try:
+        log = read_source(path, name, reading)
+    except SourceError:  # the audit has found that the losses cannot be read
+        log = Log(pd.DataFrame(columns=["run", "step", "loss"]), pd.DataFrame({"run": series.names}))
+    own = Looked(name, log, said, series.steps, findings)
+    if _has_losses(own.log) or not Path(path).is_dir():
+        return [own]
+    if is_log(path):
+        log = log_at(path, Path(path).resolve().name, reading)
+        beside = [Looked(name, log, log.said)]
+    else:
+        beside = _logs_inside(Path(path), name, reading, loss=loss)
+    return with_logs([own, *beside])
+
+
+def with_logs(looked: list[Looked]) -> list[Looked]:
+    """Put together the checkpoints of one run and the one log of one run, where nothing else is there."""
+    bare = [one for one in looked if one.steps and not _has_losses(one.log)]
+    logs = [one for one in looked if not one.steps]
+    if len(looked) != 2 or len(bare) != 1 or len(logs) != 1 or len(bare[0].steps) != 1:
+        return looked
+    runs = [str(run) for run in logs[0].log.metrics["run"].unique()]
+    if len(runs) != 1:
+        return looked
+    steps = {runs[0]: next(iter(bare[0].steps.values()))}
+    named = tuple(replace(one, run=runs[0], runs=()) for one in bare[0].audit)
+    return [replace(logs[0], steps=steps, audit=named, unseen="")]
+
+
+def said_of(name: str, error: InputError) -> str:
+    """Return what is wrong with a place; its name stands in front where the message does not have it."""
+    text = str(error)
+    return text if Path(name).name in text else f"{name}: {text}"
+
+
+def _has_losses(log: Log) -> bool:
+    columns = [name for name in ("loss", "heldout_loss") if name in log.metrics]
+    return bool(log.metrics[columns].notna().to_numpy().any())
+
+
+def _logs_inside(folder: Path, name: str, reading: Reading, *, loss: bool, depth: int = 0) -> list[Looked]:
+    """Return the logs in a folder and in the folders inside it; files that are none are named."""
+    found: list[Looked] = []
+    problems: list[str] = []
+    no_logs: list[str] = []
+    try:
+        inside = sorted(folder.iterdir())
+    except OSError as error:
+        raise SourceError(f"{folder}: {error.strerror or error}") from error
+    for one in inside:
+        if one.name.startswith(".") or one.suffix.lower() in _NONE:
+            continue
+        label = f"{name}/{one.name}"
+        try:
+            if one.is_dir():
+                deeper = depth < DEEPEST and not one.is_symlink()
+                found += _logs_inside(one, label, reading, loss=loss, depth=depth + 1) if deeper else []
+            elif one.is_file():
+                read = _logged(str(one), label, reading, loss=loss)
+                found.append(replace(read, unseen=_NO_CHECKPOINT))
+        except InputError as error:
+            if one.suffix.lower() in LOGS:
+                problems.append(said_of(label, error))
+            else:
+                no_logs.append(label)
+    if not found and problems:
+        raise SourceError(problems[0])
+    if found:
+        first = found[0]
+        problems, no_logs = [*first.problems, *problems], [*first.no_logs, *no_logs]
+        found[0] = replace(first, problems=tuple(problems), no_logs=tuple(no_logs))
+    return found

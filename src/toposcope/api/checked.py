@@ -1,0 +1,400 @@
+"""What a check answers: a line for each run that one can act on, its ground, and what was not looked at."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from toposcope.analysis.judgement import ALL_RIGHT, LEVELS, LOOK, STOP, Judgement
+from toposcope.errors import spoken
+from toposcope.tabular import Tables, answered
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from matplotlib.axes import Axes
+
+    from toposcope.analysis.findings import Finding
+    from toposcope.analysis.forecast import Forecast
+    from toposcope.analysis.judgement import Ground
+
+MOST_TOLD = 3
+"""Runs of several whose grounds are told."""
+_MOST_NAMED, _MOST_SHARED = 5, 3
+_WIDE = 4.0
+"""Highest over lowest end of an interval above which it says nothing of the end."""
+_COLUMNS = ("run", "answer", "step", "of", "loss", "end", "low", "high", "ground")
+
+
+@dataclass(frozen=True)
+class RunCheck:
+    """The answer for one run: `level` is "all right", "look" or "stop", and `line` says it.
+
+    `name` is what the run is called here, `source` where it was read and `run` its name there. `judgement`
+    holds the grounds; `step` and `loss` are the last logged ones, `horizon` the step at which the run is to
+    end (None where nothing says it), `ended` whether it has. `forecast` is that of `toposcope.forecast`, None
+    where there is nothing to forecast. `losses` and `checkpoints` are how many were looked at, `read` what
+    was taken as step and loss, `unseen` what was not looked at, `limits` what else to know.
+    """
+
+    name: str
+    source: str
+    run: str
+    judgement: Judgement
+    step: float | None
+    loss: float | None
+    horizon: int | None
+    ended: bool
+    forecast: Forecast | None
+    losses: int
+    checkpoints: int
+    read: str
+    unseen: tuple[str, ...] = ()
+    limits: tuple[str, ...] = ()
+
+    @property
+    def level(self) -> str:
+        """The worst level that a ground asks for."""
+        return self.judgement.level
+
+    @property
+    def subject(self) -> str:
+        """The run, how far it is, and its last loss."""
+        if self.step is None:
+            return f"{self.name} with {_checkpoints(self.checkpoints)}" if self.checkpoints else self.name
+        of = f" of {self.horizon:,}" if self.horizon is not None else ""
+        loss = "" if self.loss is None else f" (loss {_number(self.loss)})"
+        return f"{self.name} at step {_step(self.step)}{of}{loss}"
+
+    @property
+    def line(self) -> str:
+        """The answer in one line: what to do, about what, and why or where it will end."""
+        if self.level != ALL_RIGHT:
+            return spoken(f"{self.level}: {self.subject}: {self.judgement.grounds[0]}")
+        return spoken(f"{self.level}: {self.subject} {self.end}")
+
+    @property
+    def end(self) -> str:
+        """Where the run will end, in words."""
+        if self.ended:
+            return "has come to its end"
+        if self.horizon is None:
+            return "goes well so far; nothing says where it ends: give --horizon STEP for a forecast"
+        if self.forecast is None:
+            return "cannot be forecast, as its steps are no whole numbers"
+        return _end(self.forecast)
+
+    @property
+    def lines(self) -> tuple[str, ...]:
+        """The answer, then its ground, what was noticed, the forecast, and what was not looked at."""
+        found = [self.line, *self.grounds]
+        if self.level != ALL_RIGHT and self.forecast is not None:
+            found.append(f"End: it {_end(self.forecast)}.")
+        if self.limits:
+            found.append(f"Limits: {'; '.join(self.limits)}.")
+        if self.unseen:
+            found.append(f"Not looked at: {', '.join(self.unseen)}.")
+        return tuple(map(spoken, (*found, f"Log: {self.read}.")))
+
+    @property
+    def grounds(self) -> tuple[str, ...]:
+        """What the answer rests on, a line for each ground beyond the first; what was noticed comes last."""
+        found = [f"Also: {ground}." for ground in self.judgement.grounds[1:]]
+        if self.level == ALL_RIGHT:
+            seen = f"{self.losses:,} losses"
+            if self.checkpoints:
+                seen += f" and {_checkpoints(self.checkpoints)}"
+            found.append(f"Ground: {seen} looked at, and nothing speaks against it.")
+        if noticed := self.judgement.noticed:
+            found.append(f"Noticed, and no reason to act: {_noticed(noticed)}.")
+        return tuple(found)
+
+    def differs(self, before: RunCheck) -> bool:
+        """Say whether the answer is another one: its level, its kinds of grounds, or where the run ends.
+
+        Another end is one outside the interval of before. Of what passed by itself the number counts.
+        """
+        kinds, were = ({one.kind for one in given.judgement.grounds} for given in (self, before))
+        noticed = len(self.judgement.noticed) != len(before.judgement.noticed)
+        if (self.level, kinds, self.ended) != (before.level, were, before.ended) or noticed:
+            return True
+        now, then = self.forecast, before.forecast
+        if now is None or then is None:
+            return now is not then
+        if not math.isfinite(then.low) or not math.isfinite(now.low):
+            return math.isfinite(then.low) != math.isfinite(now.low)
+        return not then.low <= now.final <= then.high
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return everything as plain data."""
+        made = self.forecast
+        return {
+            "run": self.name, "source": self.source, "name": self.run, "level": self.level,
+            "answer": self.line, "step": self.step, "planned_steps": self.horizon, "ended": self.ended,
+            "loss": self.loss, "losses": self.losses, "checkpoints": self.checkpoints,
+            "grounds": [_ground(one) for one in self.judgement.grounds],
+            "noticed": [_ground(one) for one in self.judgement.noticed],
+            "forecast": None if made is None else {
+                "final_loss": made.final, "low": made.low, "high": made.high, "level": made.level,
+                "method": made.method, "status": made.status, "reason": made.reason,
+                "interval_from": made.interval_from, "used": dict(made.used),
+            },
+            "limits": list(map(spoken, self.limits)), "not_looked_at": list(map(spoken, self.unseen)),
+            "read": self.read,
+        }  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Check:
+    """The answer for every run that was given, worst first: printed, it begins with what one can act on.
+
+    `runs` holds a `RunCheck` each, `problems` what could not be read, `notes` what else was left out.
+    """
+
+    runs: tuple[RunCheck, ...]
+    problems: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+
+    @property
+    def level(self) -> str:
+        """The worst level of any run."""
+        return max((one.level for one in self.runs), key=LEVELS.index)
+
+    @property
+    def ok(self) -> bool:
+        """Whether every run is all right and everything could be read."""
+        return self.level == ALL_RIGHT and not self.problems
+
+    def differs(self, before: Check | None) -> bool:
+        """Say whether the answer is another one than before: of any run, or in what could not be read."""
+        if before is None or self.problems != before.problems:
+            return True
+        known = {one.name: one for one in before.runs}
+        if known.keys() != {one.name for one in self.runs}:
+            return True
+        return any(one.differs(known[one.name]) for one in self.runs)
+
+    @property
+    def line(self) -> str:
+        """The answer in one line."""
+        bad = len(self.problems)
+        more = f"; {bad} problem{'s' * (bad > 1)} with what was given, named below" if bad else ""
+        return (self.runs[0].line if len(self.runs) == 1 else self._summary()) + more
+
+    def _summary(self) -> str:
+        counts = Counter(one.level for one in self.runs)
+        total = len(self.runs)
+        if counts[ALL_RIGHT] == total:
+            ended = sum(one.ended for one in self.runs)
+            unknown = sum(one.horizon is None for one in self.runs)
+            ways = (
+                (ended, "at their end"), (total - ended - unknown, "on the way"), (unknown, "of unknown end")
+            )  # fmt: skip
+            said = ", ".join(f"{count} {what}" for count, what in ways if count)
+            return f"{ALL_RIGHT}: {total} of {total} runs ({said})"
+        parts = []
+        for level, what in ((STOP, "stop"), (LOOK, "to be looked at")):
+            if counts[level]:
+                names = [one.name for one in self.runs if one.level == level]
+                parts.append(f"{counts[level]} {what} ({_named(names)})")
+        parts.append(f"{counts[ALL_RIGHT]} all right")
+        return f"{self.level}: of {total} runs {', '.join(parts)}"
+
+    @property
+    def lines(self) -> tuple[str, ...]:
+        """The answer, then the grounds of the worst few runs, then what holds for several."""
+        if len(self.runs) == 1:
+            return tuple(map(spoken, (self.line, *self.runs[0].lines[1:], *self._told())))
+        worst = [one for one in self.runs if one.level != ALL_RIGHT]
+        found = [self.line]
+        for one in worst[:MOST_TOLD]:
+            found += [one.line, *(f"  {ground}" for ground in one.grounds)]
+        if len(worst) > MOST_TOLD:
+            found.append(f"The grounds of {len(worst) - MOST_TOLD} more stand in the table.")
+        if noticed := sum(len(one.judgement.noticed) for one in self.runs):
+            found.append(f"Noticed in all runs: {noticed} that passed by themselves; no reason to act.")
+        found += _shared("Limits", [one.limits for one in self.runs], least=2)
+        found += _shared("Not looked at", [one.unseen for one in self.runs])
+        found += _shared("Log", [(one.read,) for one in self.runs])
+        return tuple(map(spoken, (*found, *self._told())))
+
+    def _told(self) -> list[str]:
+        return [*(f"problem: {one}" for one in self.problems), *(f"note: {one}" for one in self.notes)]
+
+    @property
+    def table(self) -> pd.DataFrame:
+        """A row for each run, worst first: its answer, how far it is, where it will end, and why."""
+        import pandas as pd
+
+        return pd.DataFrame([_row(one) for one in self.runs], columns=list(_COLUMNS))
+
+    @property
+    def cells(self) -> tuple[tuple[str, ...], list[tuple[object, ...]]]:
+        """The columns and rows of the table that is printed; grounds only where there are some."""
+        columns = ("run", "answer", "step", "of", "loss", "where it ends", "ground")
+        rows: list[tuple[object, ...]] = [
+            (
+                one.name, one.level, None if one.step is None else _step(one.step),
+                None if one.horizon is None else f"{one.horizon:,}", one.loss, _short_end(one),
+                "; ".join(ground.sentence for ground in one.judgement.grounds),
+            )
+            for one in self.runs
+        ]  # fmt: skip
+        return (columns, rows) if any(row[-1] for row in rows) else (columns[:-1], [row[:-1] for row in rows])
+
+    @property
+    def tables(self) -> Tables:
+        """`table` under the name "runs", and every ground and every notice under "grounds"."""
+        return Tables(runs=lambda: self.table, grounds=self._grounds)
+
+    def _grounds(self) -> pd.DataFrame:
+        import pandas as pd
+
+        rows = [
+            {"run": one.name, **_ground(ground)}
+            for one in self.runs
+            for ground in (*one.judgement.grounds, *one.judgement.noticed)
+        ]
+        return pd.DataFrame(rows, columns=["run", "level", "kind", "step", "sentence", "remedy"])
+
+    @property
+    def findings(self) -> tuple[Finding, ...]:
+        """Whether each run is all right, with its forecast and its grounds in numbers."""
+        from toposcope.analysis.findings import Finding
+
+        return tuple(
+            Finding("on", one.level, one.to_dict(), left_out=tuple(map(spoken, one.unseen)))
+            for one in self.runs
+        )
+
+    def plot(self, ax: Axes | None = None) -> Axes:
+        """Draw where each run will end, with the interval, and return the axes."""
+        from toposcope.figures.verdict import draw_intervals
+
+        made = self.table.dropna(subset=["end"])
+        return draw_intervals(list(made["run"]), made[["end", "low", "high"]].to_numpy(float), ax)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return everything as plain data."""
+        return {
+            "answer": self.line, "level": self.level, "ok": self.ok,
+            "runs": [one.to_dict() for one in self.runs],
+            "problems": list(map(spoken, self.problems)), "notes": list(map(spoken, self.notes)),
+        }  # fmt: skip
+
+    def __repr__(self) -> str:
+        """Return the answer, its ground, and what was not looked at."""
+        return "\n".join(self.lines)
+
+    def _repr_html_(self) -> str:
+        return answered(repr(self), self.table if len(self.runs) > 1 else None)
+
+
+def worst_first(runs: Iterable[RunCheck]) -> tuple[RunCheck, ...]:
+    """Return runs by their level, the worst first, else in the order that they were given."""
+    return tuple(sorted(runs, key=lambda one: -LEVELS.index(one.level)))
+
+
+def _row(one: RunCheck) -> tuple[object, ...]:
+    made = one.forecast
+    ill = made is None or one.level == STOP
+    end = (math.nan,) * 3 if ill or made is None else (made.final, made.low, made.high)
+    grounds = "; ".join(ground.sentence for ground in one.judgement.grounds)
+    return (one.name, one.level, one.step, one.horizon, one.loss, *end, grounds)
+
+
+def _ground(one: Ground) -> dict[str, object]:
+    return {
+        "level": one.level if one.level != ALL_RIGHT else "noticed", "kind": one.kind, "step": one.step,
+        "sentence": one.sentence, "remedy": one.remedy,
+    }  # fmt: skip
+
+
+def _noticed(noticed: Sequence[Ground]) -> str:
+    named = "; ".join(one.sentence for one in noticed[:MOST_TOLD])
+    left = len(noticed) - MOST_TOLD
+    return f"{named}; and {left} more" if left > 0 else named
+
+
+def _end(made: Forecast) -> str:
+    """Return where a forecast says that a run ends, and how sure it is."""
+    if made.status == "failed":
+        return f"cannot be forecast: {made.reason}"
+    final, low, high = _numbers(made.final, made.low, made.high)
+    if not math.isfinite(made.low):
+        return "cannot be forecast yet: nothing bounds where it ends"
+    if made.status == "ill":
+        return f"would end near {final} if it were well ({low} to {high})"
+    if made.high > _WIDE * made.low:
+        return f"cannot be forecast yet: its end may be anything from {made.low:.2g} to {made.high:.2g}"
+    if made.status == "no plan":
+        return f"may end near {final} ({low} to {high}, unsure: no plan of the learning rate is known)"
+    return f"should end near {final} ({_chance(made.level)}: {low} to {high})"
+
+
+def _short_end(one: RunCheck) -> str:
+    """Return where a run ends as a cell of a table."""
+    made = one.forecast
+    if made is None:
+        return "has ended" if one.ended else "not known"
+    if one.level == STOP or made.status in ("failed", "ill"):
+        return ""
+    final, low, high = _numbers(made.final, made.low, made.high)
+    if not made.high <= _WIDE * made.low:
+        return "too early to say"
+    return f"{final} ({low} to {high}{', unsure' if made.status == 'no plan' else ''})"
+
+
+def _chance(level: float) -> str:
+    tenths = round(10 * level, 6)
+    return f"{tenths:.0f} in 10" if tenths == int(tenths) else f"{100 * level:g} in 100"
+
+
+def _numbers(final: float, low: float, high: float) -> tuple[str, str, str]:
+    """Return a forecast's numbers with as many decimals as its interval makes sense of.
+
+    >>> _numbers(2.9531, 2.801, 3.102), _numbers(2.9531, 2.9522, 2.954), _numbers(2.9531, math.nan, math.nan)
+    (('2.95', '2.80', '3.10'), ('2.9531', '2.9522', '2.9540'), ('2.953', 'nan', 'nan'))
+    """
+    width = high - low
+    if not (math.isfinite(width) and width > 0):
+        return _number(final), _number(low), _number(high)
+    decimals = min(max(1 - math.floor(math.log10(width)), 0), 6)
+    return f"{final:.{decimals}f}", f"{low:.{decimals}f}", f"{high:.{decimals}f}"
+
+
+def _number(value: float) -> str:
+    return f"{value:.4g}"
+
+
+def _checkpoints(count: int) -> str:
+    return f"{count:,} checkpoint{'s' * (count > 1)}"
+
+
+def _step(step: float) -> str:
+    return f"{step:,.10g}"
+
+
+def _named(names: Sequence[str]) -> str:
+    left = len(names) - _MOST_NAMED
+    return ", ".join(names[:_MOST_NAMED]) + (f" and {left} more" if left > 0 else "")
+
+
+def _shared(title: str, of_runs: Sequence[Sequence[str]], least: int = 1) -> list[str]:
+    """Return what is said of `least` runs or more once, with their number."""
+    counts = Counter(text for said in of_runs for text in said)
+    if not counts:
+        return []
+    total = len(of_runs)
+    parts = [
+        text if n == total else f"{text} ({n} of {total} runs)"
+        for text, n in counts.most_common()
+        if n >= least
+    ]
+    left = len(counts) - min(len(parts), _MOST_SHARED)
+    if not parts:
+        return [f"{title}: {left}, which --json has run by run."]
+    more = f"; and {left} more, which --json has run by run" if left > 0 else ""
+    return [f"{title}: {'; '.join(parts[:_MOST_SHARED])}{more}."]

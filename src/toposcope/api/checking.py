@@ -1,0 +1,340 @@
+"""Is this run all right, and where will it end: health, alarms, audit and forecast in one answer."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from toposcope.api.checked import Check, RunCheck, worst_first
+from toposcope.errors import InputError
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from toposcope.analysis.forecast import Curve, Forecast, Schedule
+    from toposcope.analysis.forecast.reading import Given, Reading
+    from toposcope.analysis.health import Symptom
+    from toposcope.api.check_sources import Looked
+
+FEW = 40
+"""The first loss from which on health sees more than what is not finite, an ended rate and large rises."""
+FIRST_ALARM = 25
+"""The first loss that can be told as a spike: see docs/watch.md."""
+WITHOUT_LOSS = "rows without a finite loss left out"
+"""What a curve notes of rows that hold a held-out loss alone as well."""
+_MOST_NAMED = 3
+
+
+def check(
+    sources: Given | Sequence[Given],
+    *,
+    siblings: Given | Sequence[Given] = (),
+    schedule: Schedule | str | Path | None = None,
+    horizon: int | None = None,
+    column: str | None = None,
+    rename: Mapping[str, str] | None = None,
+    step_pattern: str | None = None,
+    level: float = 0.9,
+) -> Check:
+    """Say whether runs are all right, and where they will end, from the logs and checkpoints that are there.
+
+    A run is judged "all right", "look" or "stop" (`analysis.judgement.judge`) by `health`, by the loss alarms
+    of `toposcope watch` replayed over its log, and by the cheap audit of checkpoints that lie beside it. Its
+    end is what `forecast` says: final * exp(-+ half), half from earlier cuts of the run, or from siblings.
+
+    Parameters
+    ----------
+    sources
+        Logs as `read_log` reads them, folders of logs or checkpoints, stores, tables; one or several.
+    siblings
+        Finished runs to forecast from; without them each run is forecast alone.
+    schedule
+        The planned learning rate: a file with step and lr, or a `Schedule`.
+    horizon
+        The step at which the runs will end, where their logs do not say.
+    column
+        The loss; by default the training loss, and the held-out loss where there is no other.
+    rename
+        What columns of tables are: {"nll": "loss"}.
+    step_pattern
+        How names of checkpoints state the step: a pattern with one group.
+    level
+        Coverage of the forecast's interval, in (0, 1).
+
+    Returns
+    -------
+    Check
+        A `RunCheck` for each run, worst first; printed, it answers in its first line. Losses are in the unit
+        of the log.
+
+    Raises
+    ------
+    InputError
+        When nothing that is given can be read, or an option has no meaning.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> step = np.arange(1, 401)
+    >>> noise = 0.01 * np.random.default_rng(0).standard_normal(400)
+    >>> sound = pd.DataFrame({"step": step, "loss": 2 + 5 * step**-0.5 + noise})
+    >>> print(check(sound, horizon=1000).line)
+    all right: the table at step 400 of 1,000 (loss 2.254) may end near 2.21 (1.94 to 2.44, unsure: no plan \
+of the learning rate is known)
+    >>> broken = sound.assign(loss=np.where(step > 300, np.nan, sound["loss"]))
+    >>> print(check(broken).line)
+    stop: the table at step 400 (loss nan): the last 100 logged losses, from step 301 on, are not finite; \
+go back to a checkpoint before step 301
+    """
+    from toposcope.analysis.forecast import read_schedule
+    from toposcope.analysis.forecast.reading import Reading, listed
+    from toposcope.api.forecasting import check_shares
+
+    check_shares(level)
+    if horizon is not None and horizon < 1:
+        raise InputError(f"--horizon {horizon}: give the step at which the runs will end, 1 or more")
+    given, beside = listed(sources), listed(siblings)
+    if not given:
+        raise InputError("name a log, a folder or a store to check")
+    plan = read_schedule(Path(schedule)) if isinstance(schedule, str | Path) else schedule
+    reading = Reading(column or "loss", dict(rename or {}), horizon, plan, 0, step_pattern)
+    others, problems = _siblings(beside, reading)
+    looked, unread = _looked(given, reading, loss=column is None)
+    if not looked:
+        raise InputError(unread[0])
+    reading.refuse_unmet()
+    asked = _CheckAsked(reading, tuple(others), level, column)
+    runs = [one for place in looked for one in _runs(place, asked)]
+    if not runs:
+        raise InputError(f"{looked[0].name}: no run has a row or a checkpoint; give its log")
+    problems = [*unread, *(problem for place in looked for problem in _problems(place)), *problems]
+    return Check(worst_first(runs), tuple(problems), tuple(_notes(looked)))
+
+
+@dataclass(frozen=True, slots=True)
+class _CheckAsked:
+    """How runs are read and forecast: `column` is None where the loss is chosen for each run."""
+
+    reading: Reading
+    siblings: tuple[Curve, ...]
+    level: float
+    column: str | None
+
+
+def _siblings(beside: Sequence[str | pd.DataFrame], reading: Reading) -> tuple[list[Curve], list[str]]:
+    """Return the finished runs to forecast from, and which of those given are none."""
+    from toposcope.analysis.forecast.reading import read_curves, refuse_twins
+
+    curves, left, _ = read_curves(beside, replace(reading, horizon=None, plan=None))
+    refuse_twins(curves)
+    problems = [f"sibling {one.run}: {one.reason}" for one in left]
+    problems += [f"sibling {one.run}: it has not come to its end" for one in curves if not one.finished]
+    return [one for one in curves if one.finished], problems
+
+
+def _looked(
+    given: Sequence[str | pd.DataFrame], reading: Reading, *, loss: bool
+) -> tuple[list[Looked], list[str]]:
+    """Return what lies at every place, each once, and why some could not be read."""
+    from toposcope.api.check_sources import look_into, said_of, with_logs
+
+    names = _names([one for one in given if isinstance(one, str)])
+    found: list[Looked] = []
+    problems: list[str] = []
+    for source in given if any(not isinstance(one, str) for one in given) else dict.fromkeys(given):
+        name = names[source] if isinstance(source, str) else "the table"
+        try:
+            found += look_into(source, name, reading, loss=loss)
+        except InputError as error:
+            problems.append(said_of(name, error))
+        except OSError as error:
+            problems.append(f"{name}: {error.strerror or error}")
+    return with_logs(found), problems
+
+
+def _names(paths: Sequence[str]) -> dict[str, str]:
+    """Return what each place is called: its file or folder, with the folder around it where two are alike.
+
+    >>> _names(["a/train.log", "b/train.log", "runs/"])
+    {'a/train.log': 'a/train.log', 'b/train.log': 'b/train.log', 'runs/': 'runs'}
+    """
+    last = {path: Path(path).name or Path(path).resolve().name for path in paths}
+    names = list(last.values())
+    return {
+        path: name if names.count(name) == 1 else f"{Path(path).resolve().parent.name}/{name}"
+        for path, name in last.items()
+    }
+
+
+def _problems(place: Looked) -> list[str]:
+    """Return the logs of a place that cannot be read, and what its audit says of none of its runs."""
+    runs = _names_of_runs(place)
+    strange = [one for one in place.audit if not set(one.runs or (one.run,)) & set(runs)]
+    return [*place.problems, *map(str, strange)]
+
+
+def _notes(looked: Sequence[Looked]) -> list[str]:
+    no_logs = [name for place in looked for name in place.no_logs]
+    if not no_logs:
+        return []
+    more = f" and {len(no_logs) - _MOST_NAMED} more" if len(no_logs) > _MOST_NAMED else ""
+    return [f"no logs, and left out: {', '.join(no_logs[:_MOST_NAMED])}{more}"]
+
+
+def _names_of_runs(place: Looked) -> list[str]:
+    metrics = place.log.metrics
+    logged = map(str, metrics["run"].unique()) if len(metrics) else ()
+    return list(dict.fromkeys([*logged, *place.steps]))
+
+
+def _runs(place: Looked, asked: _CheckAsked) -> list[RunCheck]:
+    metrics, names = place.log.metrics, _names_of_runs(place)
+    made = []
+    for run in names:
+        rows = metrics[metrics["run"].astype(str) == run]
+        made.append(_run(place, run, place.name if len(names) == 1 else f"{place.name}: {run}", rows, asked))
+    return made
+
+
+def _run(place: Looked, run: str, name: str, rows: pd.DataFrame, asked: _CheckAsked) -> RunCheck:
+    """Return the answer for one run from the rows of its log."""
+    from toposcope.analysis.health import health
+    from toposcope.analysis.judgement import LEAST, judge
+    from toposcope.monitor.replay import replay
+
+    column = asked.column or _column(rows)
+    steps = list(place.steps.get(run, ()))
+    losses, lost = _counted(rows, column, of_log=not place.steps)
+    curve, planned, wrong = _curve(place, run, rows, replace(asked.reading, column=column))
+    audit = [one for one in place.audit if run in (one.runs or (one.run,))]
+    told = [step for one in audit for step in (*one.steps, one.step) if step is not None]
+    symptoms = list(curve.symptoms) if curve is not None else []
+    if curve is None and losses:
+        symptoms = health(rows, column=column)
+    seen, forecast = _ahead(curve, asked)
+    ended = planned and seen is not None and forecast is None and seen.finished
+    judged = judge(
+        symptoms,
+        replay(_replayed(rows, column), run) if losses else (),
+        audit,
+        losses=losses, lost=lost, ended=ended, last_checkpoint=max([*steps, *told], default=None),
+        wrong=wrong if losses >= LEAST else (),
+    )  # fmt: skip
+    step, loss = _last(rows, column, symptoms)
+    known = seen is not None and (planned or forecast is not None) and not seen.endless
+    return RunCheck(
+        name, place.name, run, judged, step, loss, seen.horizon if seen is not None and known else None,
+        ended, forecast, losses, len(steps), place.said, tuple(_unseen(place, rows, column, losses)),
+        (*_limits(seen, forecast, lost), *place.repaired),
+    )  # fmt: skip
+
+
+def _column(rows: pd.DataFrame) -> str:
+    """Return the loss of a run: the training loss, or the held-out loss where there is no other."""
+    logged = [name for name in ("loss", "heldout_loss") if name in rows and rows[name].notna().any()]
+    return logged[0] if logged else "loss"
+
+
+def _counted(rows: pd.DataFrame, column: str, *, of_log: bool) -> tuple[int, int]:
+    """Return how many losses are finite, and how many rows that log training have none that is.
+
+    Beside checkpoints an empty column may mean that nobody logged a loss; a log was read for its losses.
+    """
+    from toposcope.analysis.health import trained
+
+    if column not in rows or not len(rows):
+        return 0, 0
+    finite = np.isfinite(rows[column].to_numpy(float, na_value=np.nan))
+    lost = int((~finite & trained(rows, column)).sum())
+    return int(finite.sum()), lost if of_log or finite.any() else 0
+
+
+def _curve(
+    place: Looked, run: str, rows: pd.DataFrame, reading: Reading
+) -> tuple[Curve | None, bool, list[str]]:
+    """Return the loss curve of a run, whether its end is stated, and what is wrong with its log."""
+    from toposcope.analysis.belonging import configuration
+    from toposcope.analysis.forecast.frame import Log
+    from toposcope.analysis.forecast.gather import planned_end
+    from toposcope.analysis.forecast.reading import curves_of
+
+    if not len(rows):
+        return None, False, []
+    runs = place.log.runs
+    own = runs[runs["run"].astype(str) == run]
+    finite = rows.replace([np.inf, -np.inf], np.nan)  # the alarms tell of these
+    curves, problems = curves_of(Log(finite, own), reading)
+    wrong = [one.reason.removeprefix(f"run {run}: ") for one in problems]
+    if not curves:
+        return None, False, wrong
+    config = configuration(own["config"].iloc[0]) if len(own) and "config" in own else {}
+    stated = reading.horizon or curves[0].schedule or planned_end(config, rows)
+    return curves[0], stated is not None, wrong
+
+
+def _ahead(curve: Curve | None, asked: _CheckAsked) -> tuple[Curve | None, Forecast | None]:
+    """Return the curve with its end, and the forecast of `toposcope forecast`; None where it has ended."""
+    from toposcope.analysis.forecast import forecast
+    from toposcope.analysis.forecast.auto import Auto
+    from toposcope.analysis.forecast.gather import split_runs
+
+    if curve is None or not (curve.step == np.floor(curve.step)).all():  # epochs: forecasts count steps
+        return curve, None
+    ended, begun = split_runs([curve], [one for one in asked.siblings if one.run != curve.run])
+    if not begun:
+        return curve, None
+    return begun[0], forecast(Auto(), begun[0], ended, level=asked.level)
+
+
+def _replayed(rows: pd.DataFrame, column: str) -> pd.DataFrame:
+    """Return what a watch reads of a log, the loss that is judged as its loss."""
+    beside = ["learning_rate", "grad_norm", *(["heldout_loss"] if column == "loss" else [])]
+    known = rows[["step", *(name for name in beside if name in rows)]]
+    return known.assign(loss=rows[column].to_numpy(float, na_value=np.nan))
+
+
+def _last(rows: pd.DataFrame, column: str, symptoms: Sequence[Symptom]) -> tuple[float | None, float | None]:
+    """Return the last step, and the loss there: NaN where the last ones are not finite."""
+    from toposcope.analysis.health import BROKEN
+
+    steps = rows["step"].to_numpy(float) if len(rows) else np.empty(0)
+    steps = steps[np.isfinite(steps)]
+    if not len(steps):
+        return None, None
+    ordered = rows.sort_values("step", kind="stable")
+    values = ordered[column].to_numpy(float, na_value=np.nan) if column in ordered else np.empty(0)
+    finite = values[np.isfinite(values)]
+    lost = len(values) and (not len(finite) or any(one.kind == BROKEN[0] for one in symptoms))
+    last = int(steps.max()) if float(steps.max()).is_integer() else float(steps.max())
+    return last, math.nan if lost else float(finite[-1]) if len(finite) else None
+
+
+def _unseen(place: Looked, rows: pd.DataFrame, column: str, losses: int) -> list[str]:
+    """Return what of the run nothing was read of, and why."""
+    wanted = (("grad_norm", "gradient norm"), ("learning_rate", "learning rate"))
+    found = [f"{said} (not logged)" for name, said in wanted if name not in rows or rows[name].isna().all()]
+    if column == "loss" and "heldout_loss" in rows and rows["heldout_loss"].notna().any():
+        found.append("held-out loss (no rule reads it)")
+    if not losses:
+        return ["losses (none is logged)", *([place.unseen] if place.unseen else [])]
+    if losses < FIRST_ALARM:
+        found.append(f"loss spikes (told from the {FIRST_ALARM}th loss on)")
+    if losses < FEW:
+        found.append(f"plateaus and small rises (told from the {FEW}th loss on)")
+    return [*found, place.unseen] if place.unseen else found
+
+
+def _limits(curve: Curve | None, forecast: Forecast | None, lost: int) -> list[str]:
+    """Return what else to know of an answer."""
+    found = []
+    if curve is not None and forecast is not None:
+        if not curve.endless:
+            found.append(f"the run is taken to go on to step {curve.horizon:,}")
+        found += [part for part in forecast.reason.split("; ") if part and forecast.status != "failed"]
+        found += [note for note in curve.notes if lost or not note.endswith(WITHOUT_LOSS)]
+    return found

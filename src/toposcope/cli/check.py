@@ -1,0 +1,136 @@
+"""`toposcope check`: whether runs are all right, and where they will end."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from toposcope.cli.output import json_option, plain, print_json, print_table, say
+from toposcope.cli.sweeping import renamed, step_pattern_option
+from toposcope.errors import InputError
+
+if TYPE_CHECKING:
+    from toposcope.api import Check
+
+
+@click.command("check")
+@click.argument("targets", nargs=-1, required=True, metavar="LOG|DIR|STORE...")
+@click.option("--horizon", type=int, help="Step at which the runs will end.")
+@click.option(
+    "--schedule",
+    type=click.Path(path_type=Path),
+    help="Planned learning rate: a CSV file with columns step and lr.",
+)
+@click.option(
+    "--siblings",
+    multiple=True,
+    metavar="STORE_OR_RUN",
+    help="Finished runs to forecast from. Can be repeated.  [default: each run is forecast alone]",
+)
+@click.option("--column", help="Loss to judge.  [default: the training loss; without one, the held-out loss]")
+@click.option(
+    "--rename", multiple=True, metavar="OLD=NEW", help="Rename a column of a table. Can be repeated."
+)
+@step_pattern_option
+@click.option("--level", type=float, default=0.9, show_default=True, help="Confidence of the intervals.")
+@click.option("--follow", is_flag=True, help="Read again and again; print a line when the answer changes.")
+@click.option(
+    "--every", type=float, default=10.0, show_default=True, help="Seconds between looks, for --follow."
+)
+@json_option
+def command(
+    targets: tuple[str, ...],
+    horizon: int | None,
+    schedule: Path | None,
+    siblings: tuple[str, ...],
+    column: str | None,
+    rename: tuple[str, ...],
+    step_pattern: str | None,
+    level: float,
+    follow: bool,
+    every: float,
+    as_json: bool,
+) -> int:
+    """Say whether runs are all right, and where they will end, from what is already there.
+
+    LOG is the log of a training, in any format that toposcope reads; DIR is a folder of logs or of
+    checkpoints; STORE is a store. Nothing is written.
+
+    Every run is judged all right, look or stop: by the health of its losses, by the loss alarms of
+    `toposcope watch`, and by an audit of the checkpoints in DIR. Its end is what `toposcope forecast` says.
+
+    Exits with 0 when every run is all right, with 1 when one is to be looked at or stopped or an input
+    cannot be read, and with 2 when nothing could be read. --follow ends with Ctrl-C.
+    """
+    if not every > 0:
+        raise InputError(f"--every {every:g}: give seconds above 0")
+
+    def look() -> Check:
+        from toposcope.api import check
+
+        return check(
+            list(targets), siblings=list(siblings), schedule=schedule, horizon=horizon, column=column,
+            rename=renamed(rename), step_pattern=step_pattern, level=level,
+        )  # fmt: skip
+
+    if follow:
+        return _follow(look, targets, every, as_json=as_json)
+    found = look()
+    if as_json:
+        print_json(found.to_dict())
+    else:
+        show(found)
+    return 0 if found.ok else 1
+
+
+def show(found: Check) -> None:
+    """Print the answer, for several runs a table, then the grounds."""
+    first, *rest = found.lines
+    say(first)
+    if len(found.runs) > 1:
+        print_table("", *found.cells)
+    for line in rest:
+        say(line, err=line.startswith(("problem: ", "note: ")))
+
+
+def _follow(look: Callable[[], Check], targets: tuple[str, ...], every: float, *, as_json: bool) -> int:
+    """Look again whenever something was written, and print a line when the answer changes."""
+    told: Check | None = None
+    seen: list[tuple[int, int]] | None = None
+    try:
+        while True:
+            written = _written(targets)
+            if told is None or written is None or written != seen:
+                seen = written
+                found = _again(look, told)
+                if found.differs(told):
+                    told = found  # the exit code is that of what was said last
+                    click.echo(json.dumps(plain(found.to_dict())) if as_json else found.line)
+            time.sleep(every)
+    except KeyboardInterrupt:
+        return 0 if told is not None and told.ok else 1
+
+
+def _written(targets: tuple[str, ...]) -> list[tuple[int, int]] | None:
+    """Return what changes when a target is written to; None where files go while they are counted."""
+    from toposcope.monitor.losses import last_written
+
+    try:
+        return [last_written(Path(target)) for target in targets if Path(target).exists()]
+    except OSError:
+        return None
+
+
+def _again(look: Callable[[], Check], before: Check | None) -> Check:
+    """Look; what cannot be read for a moment leaves the answer as it was."""
+    try:
+        return look()
+    except (InputError, OSError):
+        if before is None:
+            raise
+        return before

@@ -1,0 +1,477 @@
+"""`toposcope.check`: every kind of input, every level, and the sentences."""
+
+from __future__ import annotations
+
+import html
+import math
+import re
+import subprocess
+import sys
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import toposcope as ts
+from tests.check.written import (
+    DIALECTS,
+    checkpoints,
+    diverging,
+    falling,
+    lost,
+    modded,
+    spiked,
+    table,
+    trainer_state,
+    write,
+)
+from toposcope.errors import InputError
+
+
+def only(found):
+    (run,) = found.runs
+    return run
+
+
+@pytest.mark.parametrize("name", DIALECTS)
+@pytest.mark.parametrize(
+    ("loss", "level", "kind"),
+    [
+        (falling(), "all right", ""),
+        (diverging(), "stop", "diverging"),
+        (lost(), "stop", "not finite"),
+        (spiked(), "all right", ""),
+    ],
+)
+def test_a_run_is_judged_alike_in_every_dialect(name, loss, level, kind, tmp_path):
+    plan = None if name.startswith(("nanogpt", "records", "table")) else 1000
+    run = only(ts.check(write(tmp_path / name, DIALECTS[name](loss, 1000))))
+    assert (run.level, run.horizon, run.step, run.ended) == (level, plan, 400, False)
+    assert [one.kind for one in run.judgement.grounds][:1] == ([kind] if kind else [])
+    assert run.losses == int(np.isfinite(loss).sum())
+    assert run.line.startswith(f"{level}: {name} at step 400")
+    assert (run.forecast is None) == (plan is None)
+
+
+def test_the_answer_of_a_sound_run_says_how_far_it_is_and_where_it_ends(tmp_path):
+    file = write(tmp_path / "train.log", modded(falling()))
+    found = ts.check(file)
+    assert re.fullmatch(
+        r"all right: train\.log at step 400 of 1,000 \(loss 2\.2\d*\) may end near 2\.\d\d "
+        r"\(\d\.\d\d to \d\.\d\d, unsure: no plan of the learning rate is known\)",
+        found.line,
+    )
+    first, ground, limits, unseen, read = str(found).splitlines()
+    assert first == found.line
+    assert ground == "Ground: 400 losses looked at, and nothing speaks against it."
+    assert limits.startswith("Limits: the run is taken to go on to step 1,000; ")
+    assert unseen == (
+        "Not looked at: gradient norm (not logged), learning rate (not logged), checkpoints (a log alone was "
+        "given; give the folder that holds them)."
+    )
+    assert read == "Log: read as modded-nanogpt: step from 'step', loss from 'train_loss'."
+    assert found.ok
+
+
+@pytest.mark.parametrize("name", ["modded.log", "table.csv"])
+def test_the_forecast_is_that_of_forecast(name, tmp_path):
+    file = write(tmp_path / name, DIALECTS[name](falling(), 1000))
+    horizon = None if name == "modded.log" else 1000
+    mine = only(ts.check(file, horizon=horizon)).forecast
+    row = ts.forecast(file, horizon=horizon).table.iloc[0]
+    assert mine is not None
+    assert (mine.final, mine.low, mine.high) == (row.final_loss, row.low, row.high)
+    assert mine.low < 2 + 5 * 1000**-0.5 < mine.high
+
+
+def test_with_a_plan_of_the_rate_the_interval_is_one_of_nine_in_ten(tmp_path):
+    step = np.arange(1, 401)
+    pd.DataFrame({"step": step, "loss": falling(), "lr": 1e-4}).to_csv(tmp_path / "a.csv", index=False)
+    pd.DataFrame({"step": [1, 1000], "lr": [1e-4, 1e-4]}).to_csv(tmp_path / "plan.csv", index=False)
+    found = ts.check(tmp_path / "a.csv", schedule=tmp_path / "plan.csv")
+    assert re.search(r"of 1,000 .* should end near 2\.\d+ \(9 in 10: 2\.\d+ to 2\.\d+\)$", found.line)
+    wider = only(ts.check(tmp_path / "a.csv", schedule=tmp_path / "plan.csv", level=0.95))
+    assert "(95 in 100: " in wider.line
+
+
+def test_a_run_without_a_stated_end_says_how_to_get_a_forecast(tmp_path):
+    found = ts.check(write(tmp_path / "a.csv", table(falling())))
+    assert found.line.endswith(
+        "goes well so far; nothing says where it ends: give horizon STEP for a forecast"
+    )
+    assert only(found).horizon is None
+    assert only(ts.check(tmp_path / "a.csv", horizon=1000)).horizon == 1000
+
+
+def test_a_run_that_has_ended_says_so(tmp_path):
+    found = ts.check(write(tmp_path / "a.log", modded(falling(), plan=400)))
+    assert found.line == f"all right: a.log at step 400 of 400 (loss {falling()[-1]:.4g}) has come to its end"
+    assert only(found).forecast is None
+    assert only(found).ended
+
+
+def test_a_spike_that_passed_is_counted_and_one_that_has_not_is_looked_at(tmp_path):
+    passed = ts.check(write(tmp_path / "a.log", modded(spiked())))
+    assert passed.level == "all right"
+    assert "Noticed, and no reason to act: loss spike at step 201 (loss is 5.8" in str(passed)
+    assert "back by step 209." in str(passed)
+    fresh = ts.check(write(tmp_path / "b.log", modded(spiked(at=400))))
+    assert fresh.level == "look"
+    assert re.search(
+        r"^look: b\.log .*: loss spike at step 400 .*, not back yet; look at the data", fresh.line
+    )
+    assert "End: it may end near" in str(fresh)
+
+
+def test_a_run_that_broke_says_what_to_do_and_what_a_healthy_run_would_do(tmp_path):
+    found = ts.check(write(tmp_path / "a.log", modded(diverging())))
+    assert found.line.startswith("stop: a.log at step 400 of 1,000 (loss 4.5")
+    ground = only(found).judgement.grounds[0]
+    assert ground.kind == "diverging"
+    assert found.line.endswith(f": {ground.sentence}; {ground.remedy}")
+    assert ground.remedy.startswith("go back to a checkpoint before step")
+    assert "\nEnd: it would end near 3" in str(found)
+    assert "if it were well" in str(found)
+    none = ts.check(write(tmp_path / "b.log", modded(np.full(50, np.nan))))
+    assert none.line == (
+        "stop: b.log at step 50 (loss nan): none of the 50 losses is finite; start again, with a lower rate"
+    )
+
+
+def test_few_losses_are_too_early_and_say_what_was_not_looked_at(tmp_path):
+    early = ts.check(write(tmp_path / "a.log", modded(falling(4))))
+    assert early.line.endswith("only 4 losses are logged: too few to judge; look again later")
+    later = ts.check(write(tmp_path / "b.log", modded(falling(16))))
+    assert later.level == "all right"
+    assert later.line.endswith(" cannot be forecast yet: nothing bounds where it ends")
+    assert "loss spikes (told from the 25th loss on), plateaus and small rises (told from the 40th" in str(
+        later
+    )
+    wide = ts.check(write(tmp_path / "d.log", modded(falling(30, noise=0.8), plan=60)))
+    assert " cannot be forecast yet: its end may be anything from " in wide.line
+    assert "told from" not in str(ts.check(write(tmp_path / "c.log", modded(falling(40)))))
+
+
+def test_several_runs_stand_worst_first(tmp_path):
+    step = np.arange(1, 401)
+    runs = {"a": falling(), "b": spiked(at=400), "c": diverging(), "d": falling(seed=2)}
+    rows = [pd.DataFrame({"run": run, "step": step, "loss": loss}) for run, loss in runs.items()]
+    pd.concat(rows).to_csv(tmp_path / "runs.csv", index=False)
+    found = ts.check(tmp_path / "runs.csv")
+    assert [one.run for one in found.runs] == ["c", "b", "a", "d"]
+    assert [one.level for one in found.runs] == ["stop", "look", "all right", "all right"]
+    assert found.line == (
+        "stop: of 4 runs 1 stop (runs.csv: c), 1 to be looked at (runs.csv: b), 2 all right"
+    )
+    assert [line.split(":")[0] for line in found.lines[1:3]] == ["stop", "  Also"]
+    assert found.table["answer"].tolist() == ["stop", "look", "all right", "all right"]
+    assert set(found.tables["grounds"]["run"]) == {"runs.csv: c", "runs.csv: b"}
+    again = ts.check([write(tmp_path / f"{run}.log", modded(loss)) for run, loss in runs.items()])
+    assert [one.name for one in again.runs] == ["c.log", "b.log", "a.log", "d.log"]
+
+
+def test_steps_that_are_epochs_are_judged_and_not_forecast(tmp_path):
+    for most in (0.9, 4.0):
+        rows = pd.DataFrame({"epoch": most * np.arange(1, 401) / 400, "loss": diverging()})
+        rows.to_csv(tmp_path / "a.csv", index=False)
+        for horizon in (None, 10):
+            run = only(ts.check(tmp_path / "a.csv", horizon=horizon))
+            assert (run.level, run.step, run.forecast, run.ended) == ("stop", most, None, False)
+    rows.assign(loss=falling()).to_csv(tmp_path / "a.csv", index=False)
+    assert ts.check(tmp_path / "a.csv", horizon=10).line.endswith("as its steps are no whole numbers")
+
+
+@pytest.mark.parametrize(
+    ("rows", "level", "says"),
+    [
+        ({"loss": 0.0}, "look", "400 rows with a loss not above 0 left out"),
+        ({"loss": 2.0}, "look", "since step"),
+        ({"loss": np.inf}, "stop", "none of the 400 losses is finite"),
+        ({"loss": "x"}, "stop", "none of the 400 losses is finite"),
+        ({"loss": np.where(np.arange(400) == 300, np.inf, falling())}, "look", "not finite"),
+        ({"loss": falling(), "step": np.arange(400)[::-1]}, "all right", "at step 399 "),
+        ({"loss": falling(), "step": np.arange(400) // 4}, "all right", "at step 99 "),
+        ({"loss": falling(), "step": np.arange(400) * 10.0**12}, "all right", "at step 3.99e+14 "),
+        ({"loss": falling(), "lr": np.inf, "grad_norm": np.inf}, "look", "gradient norm is not finite"),
+        ({"loss": np.where(np.arange(400) % 10, np.nan, falling()), "lr": 1e-3}, "all right", "step 399 "),
+    ],
+)
+def test_odd_columns_are_judged(rows, level, says):
+    found = ts.check(pd.DataFrame({"step": np.arange(400), **rows}))
+    assert found.level == level
+    assert says in found.line
+
+
+def test_two_runs_written_into_one_text_are_both_judged(tmp_path):
+    file = write(tmp_path / "a.log", modded(falling()) + modded(diverging()))
+    assert [(one.run, one.level) for one in ts.check(file).runs] == [("a-2", "stop"), ("a-1", "all right")]
+
+
+def test_a_held_out_loss_is_judged_where_there_is_no_other(tmp_path):
+    text = table(diverging()).replace("loss", "val_loss", 1)
+    found = ts.check(write(tmp_path / "a.csv", text))
+    assert found.level == "stop"
+    assert "heldout_loss from 'val_loss'" in str(found)
+    both = pd.DataFrame({"step": np.arange(1, 401), "loss": falling(), "val_loss": diverging()})
+    both.to_csv(tmp_path / "b.csv", index=False)
+    trained = ts.check(tmp_path / "b.csv")
+    assert trained.level == "all right"
+    assert "held-out loss (no rule reads it)" in str(trained)
+    assert ts.check(tmp_path / "b.csv", column="heldout_loss").level == "stop"
+
+
+def test_a_column_is_renamed_and_a_wrong_name_is_an_error(tmp_path):
+    text = table(falling()).replace("loss", "nll", 1)
+    file = write(tmp_path / "a.csv", text)
+    assert only(ts.check(file, rename={"nll": "loss"})).losses == 400
+    with pytest.raises(InputError, match="no column 'loss' among step, nll"):
+        ts.check(file)
+    with pytest.raises(InputError, match=r"rename nlll=\.\.\.: no such column"):
+        ts.check(file, rename={"nlll": "loss"})
+
+
+def test_tables_are_taken_from_python_and_answer_as_files_do(tmp_path):
+    rows = pd.DataFrame({"step": np.arange(1, 401), "loss": diverging().round(5)})
+    mine = ts.check(rows)
+    file = ts.check(write(tmp_path / "a.csv", table(diverging())))
+    assert mine.line == file.line.replace("a.csv", "the table")
+
+
+def test_siblings_are_taken_only_where_they_are_given(tmp_path):
+    ended = [write(tmp_path / f"s{i}.log", modded(falling(1000, seed=i) * (1 + 0.02 * i))) for i in range(4)]
+    file = write(tmp_path / "new.log", modded(falling(seed=9)))
+    alone = only(ts.check([file, *ended]).runs and ts.check(file)).forecast
+    beside = only(ts.check(file, siblings=ended)).forecast
+    among = next(one for one in ts.check([*ended, file]).runs if one.run == "new").forecast
+    assert (among.final, among.high) == (alone.final, alone.high)
+    assert beside.interval_from == "4 held-out siblings"
+    row = ts.forecast(file, siblings=ended).table.iloc[0]
+    assert (beside.final, beside.low, beside.high) == (row.final_loss, row.low, row.high)
+
+
+def test_a_folder_of_logs_names_what_is_none(tmp_path):
+    write(tmp_path / "runs" / "a" / "x.log", modded(falling()))
+    write(tmp_path / "runs" / "y.log", modded(diverging()))
+    write(tmp_path / "runs" / "config.json", '{"a": 1}')
+    write(tmp_path / "runs" / "broken.csv", "a,b\n1,2\n")
+    write(tmp_path / "runs" / ".hidden.log", modded(lost()))
+    found = ts.check(tmp_path / "runs")
+    assert [(one.name, one.level) for one in found.runs] == [
+        ("runs/y.log", "stop"), ("runs/a/x.log", "all right"),
+    ]  # fmt: skip
+    (problem,) = found.problems
+    assert "broken" in problem
+    assert found.notes == ("no logs, and left out: runs/config.json",)
+    assert not found.ok
+    assert "; 1 problem with what was given, named below" in found.line
+
+
+def test_checkpoints_beside_a_log_are_audited(tmp_path):
+    write(checkpoints(tmp_path / "run") / "train.log", modded(falling()))
+    sound = only(ts.check(tmp_path / "run"))
+    assert (sound.level, sound.checkpoints, sound.horizon) == ("all right", 5, 1000)
+    assert "400 losses and 5 checkpoints looked at" in sound.grounds[0]
+    cut = tmp_path / "run" / "step_300.safetensors"
+    cut.write_bytes(cut.read_bytes()[:400])
+    hurt = only(ts.check(tmp_path / "run"))
+    assert hurt.level == "look"
+    assert hurt.line.count("\n") == 0
+    assert "checkpoint at step 300: " in hurt.line
+    assert "the file has 400" in hurt.line
+
+
+def test_weights_that_are_not_finite_at_the_end_mean_stop(tmp_path):
+    from safetensors.numpy import save_file
+
+    run = checkpoints(tmp_path / "run")
+    write(run / "train.log", modded(falling()))
+    save_file({"fc.weight": np.full((16, 16), np.nan, np.float32)}, run / "step_400.safetensors")
+    found = ts.check(run)
+    assert found.level == "stop"
+    assert found.line.endswith(
+        "checkpoint at step 400: fc.weight holds NaN or infinite values; go back to a checkpoint before it"
+    )
+
+
+def test_checkpoints_without_a_loss_are_no_run_that_is_all_right(tmp_path):
+    bare = checkpoints(tmp_path / "run")
+    found = ts.check(bare)
+    assert found.line == (
+        "look: run with 5 checkpoints: no finite loss is logged; put its log into the folder"
+    )
+    log = write(tmp_path / "elsewhere" / "train.log", modded(falling()))
+    both = only(ts.check([bare, log]))
+    assert (both.level, both.checkpoints, both.losses) == ("all right", 5, 400)
+
+
+def test_a_folder_of_transformers_is_read_with_its_plan_and_its_checkpoints(tmp_path):
+    for count in (200, 400):
+        trainer_state(tmp_path / "run", falling()[:count])
+    run = only(ts.check(tmp_path / "run"))
+    assert (run.level, run.horizon, run.step, run.checkpoints) == ("all right", 1000, 400, 2)
+    assert "learning rate (not logged)" not in run.unseen
+    alone = tmp_path / "alone"
+    write(
+        alone / "trainer_state.json",
+        (tmp_path / "run" / "checkpoint-400" / "trainer_state.json").read_text(encoding="utf-8"),
+    )
+    assert only(ts.check(alone)).horizon == 1000
+
+
+def test_an_offline_wandb_folder_is_read(tmp_path):
+    from tests.logs.test_dialects import wandb_file
+
+    rows = [{"train/loss": float(x), "train/global_step": s} for s, x in enumerate(diverging(), 1)]
+    folder = tmp_path / "wandb" / "offline-run-1-abc123"
+    folder.mkdir(parents=True)
+    (folder / "run-abc123.wandb").write_bytes(wandb_file(rows, "bold-sun-1"))
+    run = only(ts.check(tmp_path / "wandb"))
+    assert (run.level, run.run, run.step) == ("stop", "bold-sun-1", 400)
+
+
+@pytest.mark.slow  # torch
+def test_a_tensorboard_folder_is_read(tmp_path):
+    from torch.utils.tensorboard import SummaryWriter
+
+    for name, loss in (("a", falling()), ("b", diverging())):
+        with SummaryWriter(tmp_path / name) as writer:
+            for step, value in enumerate(loss, 1):
+                writer.add_scalar("train/loss", value, step)
+    found = ts.check(tmp_path)
+    assert [(one.run, one.level) for one in found.runs] == [("b", "stop"), ("a", "all right")]
+
+
+def test_a_store_is_read_with_what_its_audit_found(tmp_path):
+    series = ts.open_series(
+        {"a": {step: {"fc.weight": np.vander(range(1, 5)) * (1 + step)} for step in (0, 200, 400)}},
+        losses=pd.DataFrame({"step": np.arange(1, 401), "loss": falling()}),
+    )
+    store = ts.measure(series, tmp_path / "store", features=["baselines"])
+    run = only(ts.check(store))
+    assert (run.run, run.losses, run.checkpoints) == ("a", 400, 3)
+    assert run.level == ("look" if store.audited() else "all right")
+    hurt = {
+        step: {"fc.weight": np.full((4, 4), value)} for step, value in ((0, 1.0), (200, 1.0), (400, np.nan))
+    }
+    frame = pd.DataFrame({"step": np.arange(1, 401), "loss": falling()})
+    other = ts.measure(ts.open_series({"b": hurt}, losses=frame), tmp_path / "hurt", features=["baselines"])
+    assert other.audited()
+    assert only(ts.check(tmp_path / "hurt")).level == "stop"
+
+
+def test_a_schedule_that_contradicts_the_log_is_a_ground(tmp_path):
+    write(tmp_path / "plan.csv", "step,lr\n1,0.1\n300,0.01\n")
+    found = ts.check(write(tmp_path / "a.log", modded(falling())), schedule=tmp_path / "plan.csv")
+    assert found.level == "look"
+    assert "its schedule ends at step 300, the run at 400" in found.line
+    broken = ts.check(write(tmp_path / "b.log", modded(diverging())), schedule=tmp_path / "plan.csv")
+    assert broken.level == "stop"  # what is wrong with the plan hides nothing
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "says"),
+    [
+        ("a.log", b"", "is empty"),
+        ("a.log", b"hello\nworld\n", "no line names a step and a loss"),
+        ("a.log", bytes(range(256)) * 9, "neither a store nor a log"),
+        ("a.csv", b"a,b\n1,2\n", "no column 'step'"),
+        ("a.parquet", b"PAR1 and then nothing", "a.parquet"),
+        ("a.jsonl", b'{"step": 1, "lo', "a.jsonl"),
+        ("trainer_state.json", b'{"log_history": 7}', "trainer_state"),
+        ("a.safetensors", b"12345678901234567890", "a.safetensors"),
+    ],
+)
+def test_what_is_no_log_is_one_line_and_a_named_problem_beside_others(name, content, says, tmp_path):
+    bad = tmp_path / name
+    bad.write_bytes(content)
+    good = write(tmp_path / "good.log", modded(falling()))
+    with pytest.raises(InputError, match=says) as caught:
+        ts.check(bad)
+    assert "\n" not in str(caught.value)
+    both = ts.check([bad, good])
+    assert [one.name for one in both.runs] == ["good.log"]
+    assert says in both.problems[0]
+    assert not both.ok
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        ({"level": 1.5}, "level 1.5"),
+        ({"horizon": 0}, "horizon 0: give the step"),
+        ({"siblings": "/nowhere.log"}, "nowhere"),
+        ({"column": "nosuch"}, "nosuch"),
+    ],
+)
+def test_an_option_without_meaning_is_one_line(options, says, tmp_path):
+    file = write(tmp_path / "a.log", modded(falling()))
+    with pytest.raises(InputError, match=says):
+        ts.check(file, **options)
+
+
+def test_nothing_to_check_is_an_error(tmp_path):
+    with pytest.raises(InputError, match="name a log, a folder or a store"):
+        ts.check([])
+    with pytest.raises(InputError, match="holds no log, no checkpoint and no store"):
+        ts.check(tmp_path)
+    with pytest.raises(InputError, match="no such file or folder"):
+        ts.check(tmp_path / "nothing")
+
+
+def test_the_result_is_shown_drawn_and_given_as_plain_data(tmp_path):
+    found = ts.check([write(tmp_path / f"{x}.log", modded(f)) for x, f in (("a", falling()), ("b", lost()))])
+    shown = html.unescape(re.sub(r"<[^>]+>", "", found._repr_html_()))
+    assert shown.startswith(found.line)
+    assert found.plot().has_data()
+    plain = found.to_dict()
+    assert plain["answer"] == found.line
+    assert [one["level"] for one in plain["runs"]] == ["stop", "all right"]
+    assert math.isnan(plain["runs"][0]["loss"])
+    assert plain["runs"][1]["forecast"]["final_loss"] == found.runs[1].forecast.final
+    assert [one.strength for one in found.findings] == ["stop", "all right"]
+
+
+@pytest.mark.parametrize(
+    ("then", "now", "differs"),
+    [
+        (falling()[:390], falling(), False),
+        (falling()[:390], lost(), True),
+        (falling()[:200], spiked(), True),
+        (spiked()[:300], spiked(), False),
+        (falling()[:4], falling(), True),
+        (falling(), falling() / 2, True),
+    ],
+)
+def test_an_answer_differs_by_level_grounds_and_end(then, now, differs, tmp_path):
+    before, after = (ts.check(write(tmp_path / "a.log", modded(loss))) for loss in (then, now))
+    assert after.differs(before) == differs
+    assert before.differs(None)
+
+
+def test_a_log_is_checked_without_torch_and_without_what_draws_or_compiles(tmp_path):
+    file = write(tmp_path / "a.log", modded(falling()))
+    script = (
+        "import sys; from toposcope.cli.main import main\n"
+        "try: main(['check', sys.argv[1]])\n"
+        "except SystemExit as end: print('ended', end.code)\n"
+        "print(*{name.split('.')[0] for name in sys.modules})"
+    )
+    call = [sys.executable, "-c", script, str(file)]
+    out = subprocess.run(call, capture_output=True, text=True, check=True).stdout.splitlines()
+    assert out[0].startswith("all right: a.log")
+    assert out[-2] == "ended 0"
+    loaded = set(out[-1].split())
+    assert "numpy" in loaded
+    assert not loaded & {"torch", "transformers", "matplotlib", "sklearn", "gudhi"}
+
+
+def test_forty_public_logs_are_answered(shared_data):
+    logs = shared_data / "logs" / "parameter_golf"
+    if not logs.is_dir():
+        pytest.skip(f"{logs} is absent")
+    found = ts.check(logs)
+    assert len(found.runs) == 40
+    assert found.problems == ()
+    assert all(one.line.startswith(f"{one.level}: ") and "\n" not in one.line for one in found.runs)
+    assert all(one.forecast is not None or one.ended for one in found.runs)
+    assert all(one.horizon is not None for one in found.runs)
