@@ -125,6 +125,15 @@ def judge(
     return Judgement(tuple(grounds), tuple(one for one in found if one.level == ALL_RIGHT))
 
 
+def written(step: float) -> str:
+    """Return a step as it is read.
+
+    >>> written(20000), written(0.25)
+    ('20,000', '0.25')
+    """
+    return f"{int(step):,}" if float(step).is_integer() else f"{step:.10g}"
+
+
 def _of_counts(losses: int, lost: int) -> list[Ground]:
     if lost and not losses:
         text = "the only logged loss is not finite" if lost == 1 else f"none of the {lost:,} losses is finite"
@@ -145,9 +154,9 @@ def _of_symptom(one: Symptom, *, ended: bool) -> Ground:
 
 
 def _of_alarm(one: Alarmed) -> Ground:
-    said = f"{one.test} at step {one.step:,.10g} ({one.sentence})"
+    said = f"{one.test} at step {written(one.step)} ({one.sentence})"
     if one.passed is not None:
-        return Ground(ALL_RIGHT, one.test, one.step, f"{said}, back by step {one.passed:,.10g}")
+        return Ground(ALL_RIGHT, one.test, one.step, f"{said}, back by step {written(one.passed)}")
     remedy = "look at the data and the gradient norm there"
     return Ground(LOOK, one.test, one.step, f"{said}, not back yet", remedy)
 

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from toposcope.analysis.judgement import ALL_RIGHT, LEVELS, LOOK, STOP, Judgement
+from toposcope.analysis.judgement import ALL_RIGHT, LEVELS, LOOK, STOP, Judgement, written
 from toposcope.errors import spoken
 from toposcope.tabular import Tables, answered
 
@@ -66,7 +66,7 @@ class RunCheck:
             return f"{self.name} with {_checkpoints(self.checkpoints)}" if self.checkpoints else self.name
         of = f" of {self.horizon:,}" if self.horizon is not None else ""
         loss = "" if self.loss is None else f" (loss {_number(self.loss)})"
-        return f"{self.name} at step {_step(self.step)}{of}{loss}"
+        return f"{self.name} at step {written(self.step)}{of}{loss}"
 
     @property
     def line(self) -> str:
@@ -236,7 +236,7 @@ class Check:
         columns = ("run", "answer", "step", "of", "loss", "where it ends", "ground")
         rows: list[tuple[object, ...]] = [
             (
-                one.name, one.level, None if one.step is None else _step(one.step),
+                one.name, one.level, None if one.step is None else written(one.step),
                 None if one.horizon is None else f"{one.horizon:,}", one.loss, _short_end(one),
                 "; ".join(ground.sentence for ground in one.judgement.grounds),
             )
@@ -371,10 +371,6 @@ def _number(value: float) -> str:
 
 def _checkpoints(count: int) -> str:
     return f"{count:,} checkpoint{'s' * (count > 1)}"
-
-
-def _step(step: float) -> str:
-    return f"{step:,.10g}"
 
 
 def _named(names: Sequence[str]) -> str:
