@@ -98,8 +98,8 @@ class Auto(Forecaster):
     laws of the learning rate enter only where siblings follow different schedules or there are none: on
     one shared schedule a regression on siblings needs no law.
 
-    A run alone is forecast by the multi-power law where its rate is planned to fall, else by the plain law
-    (`alone`), whose interval it has.
+    A run alone is forecast by the multi-power law where its rate is planned to fall, else by the plain law,
+    whose interval it has; by its last value, without an interval, where too little was seen for that.
     """
 
     label: str = "auto"
@@ -136,9 +136,11 @@ class Auto(Forecaster):
         return replace(kept, fitted=fitted, falls=Falls.of(siblings, share, best) if shared else None)
 
     def predict(self, seen: Curve) -> Point:
-        """Average the forecasts; a run alone is forecast by one law (`alone`)."""
+        """Average the forecasts; a run alone is forecast by one law."""
         if not self.siblings and (law := _law_of(seen)) is not None:
             return self._alone(seen, law)
+        if not self.siblings and not _planned(seen):  # too little for any law
+            return replace(_averaged(self._points([(LastValue(), 1.0)], seen), seen), half=math.nan)
         points = self._points(self.fitted or self._own(seen), seen)
         point = _averaged(points, seen)
         if self.falls is None or not self.fitted:

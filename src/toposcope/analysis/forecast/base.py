@@ -199,7 +199,8 @@ def _with_interval(
         planless = ["no plan of the learning rate is known (--schedule)"] if unplanned else []
         early = f"a run alone has an interval from {EARLIEST:.0%} of its steps on: ask again at step "
         early += f"{math.ceil(EARLIEST * seen.horizon)} or give three finished siblings"
-        said = [*said, early if own else _TOO_SHORT, *planless]
+        begun = own and seen.last < EARLIEST * seen.horizon
+        said = [*said, early if begun else _TOO_SHORT, *planless]
         source = "nothing"
         low, high, status = math.nan, math.nan, "degenerate"
     elif not own and not any(errors):
