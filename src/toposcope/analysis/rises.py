@@ -31,6 +31,7 @@ COLLAPSED = (0.25, 0.1)
 RATE_RAISED, KNOWN, RECENT = 1.25, 1.1, 0.2
 """A rate went up by a quarter, to at most 1.1 of what the run knew, within the last fifth of the log."""
 _TAKEN = 0.5
+_KNEES = 60
 
 DIVERGING, RESTART, FALLING, SHIFT, AGAIN = (
     "diverging", "rate raised", "falling again", "higher level", "rose before"
@@ -207,7 +208,7 @@ def _told(scale: Scale, rate: np.ndarray | None, low: int, level: float, width: 
         return _of(made, AGAIN)
     grown = (top if width < _FEW_WINDOW else end) - level
     small = grown <= math.log1p(COLLAPSED[0]) or scale.share(level, level + grown) <= COLLAPSED[1]
-    return _of(made, SHIFT) if small and not _rising(after, grown, error * math.sqrt(part)) else made
+    return _of(made, SHIFT) if small and not _rising(value[low:]) else made
 
 
 def _of(rise: Rise, kind: str) -> Rise:
@@ -219,20 +220,28 @@ def _spread(before: np.ndarray, after: np.ndarray) -> float:
     return max([noise(part) for part in (before, after) if len(part) >= _WINDOW], default=0.0)
 
 
-def _rising(after: np.ndarray, rise: float, error: float) -> bool:
-    """Return whether the later half of what follows a rise's start is surely above the earlier half."""
-    half = len(after) // 2
-    if half < 2:
-        return False
-    gain = float(np.median(after[-half:]) - np.median(after[:half]))
-    return gain > max(0.2 * rise, 3 * error * math.sqrt(2 / half))
+def _rising(value: np.ndarray) -> bool:
+    """Return whether a series that stood and is higher now is a line upwards rather than a step."""
+    value = levels(value, _FEW_WINDOW) if len(value) > 2 * _FEW_WINDOW else value
+    count = len(value)
+    place = np.arange(count)
+    knees = np.unique(np.linspace(1, count - 2, min(count - 2, _KNEES)).astype(int)) if count > 2 else []
+    steps, lines = [], []
+    for knee in knees:
+        before, after = value[:knee], value[knee:]
+        steps.append(float(np.sum((before - before.mean()) ** 2) + np.sum((after - after.mean()) ** 2)))
+        line = np.clip(place - knee, 0, None)
+        line = line - line.mean()
+        slope = max(0.0, float(line @ value / (line @ line)))
+        lines.append(float(np.sum((value - value.mean() - slope * line) ** 2)))
+    return bool(lines) and min(lines) < min(steps)
 
 
 def _falling(since: np.ndarray, still: float, level: float, error: float) -> bool:
     """Return whether what follows a rise's top still falls, by a share of what is left of the rise."""
     half = len(since) // 2
     if half < 2:
-        return True
+        return len(since) > 2
     early, late = float(np.median(since[:half])), float(np.median(since[-half:]))
     left = (math.exp(late) - math.exp(level)) / math.exp(late)
     return math.expm1(early - late) > still * left and early - late > 3 * error * math.sqrt(2 / half)
