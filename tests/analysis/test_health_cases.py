@@ -164,6 +164,12 @@ def test_a_rise_as_high_and_long_as_one_that_passed_is_to_be_looked_at():
     assert kinds(loss) == ["diverging"]
 
 
+def test_two_losses_make_no_turn():
+    loss = law(60)
+    loss[57:] *= [2.0, 2.2, 1.9]
+    assert kinds(loss) == ["diverging"]
+
+
 # -- an accuracy
 
 
@@ -253,10 +259,10 @@ def test_swings_that_grow_are_diverging():
 def test_ten_percent_over_the_last_fifth_of_sixty_losses_is_diverging():
     found = 0
     for seed in range(20):
-        loss = law(60, seed, noise=0.005)
+        loss = law(60, seed, floor=0.5)
         loss[48:] *= np.linspace(1, 1.1, 13)[1:]
         found += kinds(loss) == ["diverging"]
-    assert found >= 18
+    assert found >= 18  # by medians of seven 3 were found
     assert sum(grave(law(60, seed, noise=0.02)) for seed in range(100)) == 0
 
 
