@@ -3,7 +3,7 @@
 DATA holds seed_runs/ and curves/. A row for each case: readings, how many of them are called grave and how
 many ask for a look, with their share and its 95% interval by Wilson, and the kinds. First healthy language
 models, every second run of each set (the other half was used to set constants), at 10, 20, ... 100% of their
-steps; then simulated runs, healthy, to be looked at and broken, from draw 5000 on (constants were set on
+steps; then simulated runs, healthy, to be looked at and broken, from draw 6000 on (constants were set on
 draws below 1000). With --grokking RUNS also the training losses of `toposcope train --recipe grokking --out
 RUNS`, read likewise. --half even and --first 0 show what constants were set on.
 """
@@ -23,7 +23,7 @@ from benchmarks.watch_curves import tables
 from toposcope.analysis.health import Symptom, health
 from toposcope.seeding import rng
 
-FIRST = 5000
+FIRST = 6000
 LENGTHS = (60, 200, 1000)
 NOISES = (0.005, 0.02)
 Random = np.random.Generator

@@ -299,3 +299,15 @@ def test_healthy_language_models_are_healthy(shared_data):
             seen = log[log["step"] <= part * log["step"].max()]
             if seen["train_loss"].notna().sum() > 5:
                 assert health(seen, column="train_loss") == [], run
+
+
+def test_a_scale_of_the_rate_reaches_the_forecasts_reading_of_a_log(tmp_path, capsys):
+    from toposcope.cli.main import main
+
+    loss, rate = restarted()
+    table = pd.DataFrame({"step": np.arange(1, 401) * 10, "train_loss": loss, "lr_scale": rate})
+    table.to_csv(tmp_path / "log.csv", index=False)
+    with pytest.raises(SystemExit) as ended:
+        main(["forecast", str(tmp_path / "log.csv"), "--horizon", "8000"])
+    assert ended.value.code == 1
+    assert capsys.readouterr().out.startswith("log: rate raised: the loss rose from")

@@ -24,7 +24,7 @@ from toposcope.analysis.rises import (
     scaled,
 )  # fmt: skip
 from toposcope.analysis.symptoms import ACCURACY, BROKEN, GAP, KINDS, Symptom
-from toposcope.sources.losses import chosen, meaning, plain
+from toposcope.sources.losses import SCALES, chosen, meaning, plain
 
 __all__ = ["BROKEN", "GAP", "KINDS", "Symptom", "health", "trained"]
 
@@ -33,8 +33,6 @@ FLAT = 0.005
 ENDED = 1e-3
 """Share of its peak below which a learning rate has ended."""
 _WINDOW_SHARE = SHARES[0]
-SCALES = ("lr_scale", "lr_multiplier", "lr_factor")
-"""Columns that have the learning rate up to a factor: enough to know that it rose, or ended."""
 _HABIT = 3
 """Gaps in a log from which on rows without a loss are its habit."""
 _SURE = 2.33

@@ -225,7 +225,9 @@ def _rising(value: np.ndarray) -> bool:
     value = levels(value, _FEW_WINDOW) if len(value) > 2 * _FEW_WINDOW else value
     count = len(value)
     place = np.arange(count)
-    knees = np.unique(np.linspace(1, count - 2, min(count - 2, _KNEES)).astype(int)) if count > 2 else []
+    if count < _FEW_WINDOW:
+        return False
+    knees = np.unique(np.linspace(1, count - 2, min(count - 2, _KNEES)).astype(int))
     steps, lines = [], []
     for knee in knees:
         before, after = value[:knee], value[knee:]
@@ -234,7 +236,7 @@ def _rising(value: np.ndarray) -> bool:
         line = line - line.mean()
         slope = max(0.0, float(line @ value / (line @ line)))
         lines.append(float(np.sum((value - value.mean() - slope * line) ** 2)))
-    return bool(lines) and min(lines) < min(steps)
+    return min(lines) < min(steps)
 
 
 def _falling(since: np.ndarray, still: float, level: float, error: float) -> bool:

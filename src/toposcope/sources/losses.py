@@ -41,6 +41,8 @@ ALIASES: Mapping[str, tuple[str, ...]] = {
     "flop": ("flops", "total_flos"),
 }  # fmt: skip
 """What a column means -> the names it is also understood by, as `plain` writes them."""
+SCALES = ("lr_scale", "lr_multiplier", "lr_factor")
+"""Columns that have the learning rate up to a factor: enough to know that it rose, or ended."""
 _LAST_RESORT = ("actor_loss", "actor_pg_loss")
 """What is the loss where no other is: a policy's."""
 _COUNTERS = ("_step",)

@@ -11,7 +11,7 @@ import pandas as pd
 from toposcope.analysis.belonging import DESCRIBES
 from toposcope.errors import InputError, did_you_mean
 from toposcope.sources.logs.collect import PLANNED
-from toposcope.sources.losses import ALIASES, meaning, meanings, plain
+from toposcope.sources.losses import ALIASES, SCALES, meaning, meanings, plain
 
 if TYPE_CHECKING:
     from toposcope.sources.logs import RunLog
@@ -72,6 +72,7 @@ def log_from_frame(frame: pd.DataFrame, *, name: str, column: str = "loss", name
         )
     table["run"] = table["run"].astype(str) if "run" in table else name
     numeric = [c for c in METRICS if c in table] + ([column] if column not in METRICS else [])
+    numeric += [str(c) for c in table if plain(c) in SCALES]
     for known in numeric:
         table[known] = pd.to_numeric(table[known], errors="coerce")
     metrics = table[["run", *dict.fromkeys(numeric)]]
