@@ -22,8 +22,8 @@ LEAST = 40
 FEWEST = 6
 SHARES = (0.05, 0.01)
 """Windows at the end of a log that are held against the lowest level: a slow climb, a sudden jump."""
-REGAINED = 0.1
-"""Share of a rise that a run which falls again has won back."""
+REGAINED, FEW_REGAINED = 0.1, 0.25
+"""Share of a rise that a run which falls again has won back; of fewer than 40 losses."""
 STILL, LATE = (0.1, 0.25), 0.1
 """Share of what is left of it that it goes on winning: at first, and a tenth of the log after the top."""
 COLLAPSED = (0.25, 0.1)
@@ -200,7 +200,8 @@ def _told(scale: Scale, rate: np.ndarray | None, low: int, level: float, width: 
         return _of(made, RESTART)
     since = after[int(np.argmax(high)) :]
     still = STILL[len(since) > LATE * len(value)]
-    won_back = (math.exp(top) - math.exp(end)) / (math.exp(top) - math.exp(level)) > REGAINED
+    regained = (math.exp(top) - math.exp(end)) / (math.exp(top) - math.exp(level))
+    won_back = regained > (FEW_REGAINED if len(value) < LEAST else REGAINED)
     sure = top - end > 3 * math.sqrt(2) * error
     if won_back and sure and _falling(since, still, level, error * math.sqrt(part)):
         return _of(made, FALLING)
