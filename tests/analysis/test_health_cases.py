@@ -64,6 +64,12 @@ def test_losses_of_exactly_zero_count():
     assert kinds(loss) == ["diverging"]
 
 
+def test_odd_logs_are_read():
+    assert kinds(np.zeros(100)) == kinds(np.full(3, np.inf)) == kinds(np.array([])) == []
+    assert kinds(law(), val_loss=["none"] * 400, lr=["?"] * 400) == []
+    assert kinds(np.r_[law(), np.full(40, 1e300)]) == ["diverging"]
+
+
 # -- the learning rate
 
 

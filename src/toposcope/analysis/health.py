@@ -36,6 +36,7 @@ _WINDOW_SHARE = SHARES[0]
 _HABIT = 3
 """Gaps in a log from which on rows without a loss are its habit."""
 _SURE = 2.33
+_BESIDE = ("heldout_loss", "learning_rate")
 _BETTER = 0.1
 """Share of its range, 0 to 1 or 0 to 100, by which an accuracy has risen."""
 
@@ -132,7 +133,10 @@ def _of_shape(usable: pd.DataFrame, *, plateaus: bool, noticed: bool) -> list[Sy
         return []
     step, loss = usable["step"].to_numpy(float), usable["loss"].to_numpy(float)
     scale = scaled(loss)
-    enough, unsolved = len(usable) >= LEAST, float(np.median(loss[-LEAST // 2 :])) >= WON * scale.won
+    enough, unsolved = (
+        np.count_nonzero(loss) >= LEAST,
+        float(np.median(loss[-LEAST // 2 :])) >= WON * scale.won,
+    )
     found = [
         _plateau(step[loss > 0], np.log(loss[loss > 0])) if enough and plateaus and unsolved else None,
         spikes(step, scale) if enough else None,
@@ -150,7 +154,9 @@ def _named(rows: pd.DataFrame, column: str) -> tuple[pd.DataFrame, str]:
     if meaning(column) in ("loss", "heldout_loss") and meaning(column) in wanted and column in rows:
         names[meaning(column)] = column
     renamed = {names[one]: one for one in wanted if one in names}
-    return rows.rename(columns=renamed), renamed.get(column, column)
+    rows = rows.rename(columns=renamed)
+    numbers = {one: pd.to_numeric(rows[one], errors="coerce") for one in ("loss", *_BESIDE) if one in rows}
+    return rows.assign(**numbers), renamed.get(column, column)
 
 
 def _usable(rows: pd.DataFrame, column: str) -> pd.DataFrame:
