@@ -84,14 +84,23 @@ def test_the_forecast_is_that_of_forecast(name, tmp_path):
     assert mine.low < 2 + 5 * 1000**-0.5 < mine.high
 
 
+@pytest.mark.slow
 def test_with_a_plan_of_the_rate_the_interval_is_one_of_nine_in_ten(tmp_path):
     step = np.arange(1, 401)
     pd.DataFrame({"step": step, "loss": falling(), "lr": 1e-4}).to_csv(tmp_path / "a.csv", index=False)
     pd.DataFrame({"step": [1, 1000], "lr": [1e-4, 1e-4]}).to_csv(tmp_path / "plan.csv", index=False)
     found = ts.check(tmp_path / "a.csv", schedule=tmp_path / "plan.csv")
     assert re.search(r"of 1,000 .* should end near 2\.\d+ \(9 in 10: 2\.\d+ to 2\.\d+\)$", found.line)
-    wider = only(ts.check(tmp_path / "a.csv", schedule=tmp_path / "plan.csv", level=0.95))
-    assert "(95 in 100: " in wider.line
+    row = ts.forecast(tmp_path / "a.csv", schedule=tmp_path / "plan.csv").table.iloc[0]
+    assert only(found).forecast.final == row.final_loss
+
+
+def test_the_level_of_the_interval_is_said(tmp_path):
+    step = np.arange(1, 1001)
+    rows = [pd.DataFrame({"run": f"s{i}", "step": step, "loss": falling(1000, seed=i)}) for i in range(4)]
+    file = write(tmp_path / "new.log", modded(falling(seed=9)))
+    line = ts.check(file, siblings=pd.concat(rows), level=0.95).line
+    assert re.search(r"should end near 2\.\d+ \(95 in 100: 2\.\d+ to 2\.\d+\)$", line)
 
 
 def test_a_run_without_a_stated_end_says_how_to_get_a_forecast(tmp_path):
@@ -465,6 +474,7 @@ def test_a_log_is_checked_without_torch_and_without_what_draws_or_compiles(tmp_p
     assert not loaded & {"torch", "transformers", "matplotlib", "sklearn", "gudhi"}
 
 
+@pytest.mark.slow
 def test_forty_public_logs_are_answered(shared_data):
     logs = shared_data / "logs" / "parameter_golf"
     if not logs.is_dir():
