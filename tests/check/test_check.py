@@ -139,7 +139,7 @@ def test_a_run_that_broke_says_what_to_do_and_what_a_healthy_run_would_do(tmp_pa
     assert ground.kind == "diverging"
     assert found.line.endswith(f": {ground.sentence}; {ground.remedy}")
     assert ground.remedy.startswith("go back to a checkpoint before step")
-    assert "\nEnd: it would end near 3" in str(found)
+    assert "\nEnd: it would end near 2.2 if it were well" in str(found)
     assert "if it were well" in str(found)
     none = ts.check(write(tmp_path / "b.log", modded(np.full(50, np.nan))))
     assert none.line == (
@@ -156,7 +156,7 @@ def test_few_losses_are_too_early_and_say_what_was_not_looked_at(tmp_path):
     assert "loss spikes (told from the 25th loss on), plateaus and small rises (told from the 40th" in str(
         later
     )
-    wide = ts.check(write(tmp_path / "d.log", modded(falling(30, noise=0.8), plan=60)))
+    wide = ts.check(write(tmp_path / "d.log", modded(falling(30, noise=2.0), plan=60)))
     assert " cannot be forecast yet: its end may be anything from " in wide.line
     assert "told from" not in str(ts.check(write(tmp_path / "c.log", modded(falling(40)))))
 
@@ -224,9 +224,14 @@ def test_a_held_out_loss_is_judged_where_there_is_no_other(tmp_path):
     both = pd.DataFrame({"step": np.arange(1, 401), "loss": falling(), "val_loss": diverging()})
     both.to_csv(tmp_path / "b.csv", index=False)
     trained = ts.check(tmp_path / "b.csv")
-    assert trained.level == "all right"
-    assert "held-out loss (no rule reads it)" in str(trained)
-    assert ts.check(tmp_path / "b.csv", column="heldout_loss").level == "stop"
+    assert trained.level == "look"
+    assert "the held-out loss rose" in trained.line
+    both.loc[both.index % 60 > 0, "val_loss"] = np.nan
+    both.to_csv(tmp_path / "few.csv", index=False)
+    assert "overfitting (told from the 8th held-out loss on)" in str(ts.check(tmp_path / "few.csv"))
+    chosen = ts.check(tmp_path / "b.csv", column="heldout_loss")
+    assert chosen.level == "look"
+    assert "while the training loss fell" in chosen.line
 
 
 def test_a_column_is_renamed_and_a_wrong_name_is_an_error(tmp_path):

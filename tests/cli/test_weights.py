@@ -95,7 +95,10 @@ def test_weights_as_json(runs: Path, tmp_path: Path, call: Call) -> None:
 def test_the_costly_features_are_named_in_the_help(call: Call) -> None:
     code, out, _ = call("weights", "--help")
     assert code == 0
-    assert "distances (costly" in " ".join(out.split())
+    assert (
+        "`all` adds distances: Wasserstein and bottleneck to the previous checkpoint, which are costly"
+        in (" ".join(out.split()))
+    )
 
 
 def test_the_paper_preset(runs: Path, tmp_path: Path, call: Call) -> None:

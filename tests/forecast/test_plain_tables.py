@@ -102,7 +102,7 @@ def test_text_among_the_losses_is_left_out_and_said():
     frame = table().astype({"loss": object})
     frame.loc[4, "loss"] = "diverged"
     curve = curve_from_metrics("a", log_from_frame(frame, name="x").metrics)
-    assert curve.notes == ("1 rows without a finite loss left out",)
+    assert curve.notes == ("1 row without a finite loss left out",)
 
 
 # -- the command

@@ -14,7 +14,9 @@ RISEN = 0.03
 """Log loss by which each of the last three held-out losses must exceed the lowest level of three."""
 SPREADS = 4.0
 """Standard errors of such a level by which they must exceed it as well."""
-_FEWEST, _WINDOW = 8, 3
+FEWEST = 8
+"""Losses of either kind to judge."""
+_WINDOW = 3
 
 
 def overfitting(train: pd.DataFrame, held: pd.DataFrame) -> Symptom | None:
@@ -22,7 +24,7 @@ def overfitting(train: pd.DataFrame, held: pd.DataFrame) -> Symptom | None:
 
     Both tables have the columns step and loss, a row per logged loss, by step.
     """
-    if len(held) < _FEWEST or len(train) < _FEWEST:
+    if len(held) < FEWEST or len(train) < FEWEST:
         return None
     step, scale = held["step"].to_numpy(float), scaled(held["loss"].to_numpy(float))
     of = levels(scale.value, _WINDOW)

@@ -25,7 +25,7 @@ FEW = 40
 """The first loss from which on health sees more than what is not finite, an ended rate and large rises."""
 FIRST_ALARM = 25
 """The first loss that can be told as a spike: see docs/watch.md."""
-WITHOUT_LOSS = "rows without a finite loss left out"
+WITHOUT_LOSS = "without a finite loss left out"
 """What a curve notes of rows that hold a held-out loss alone as well."""
 _MOST_NAMED = 3
 
@@ -316,10 +316,13 @@ def _last(rows: pd.DataFrame, column: str, symptoms: Sequence[Symptom]) -> tuple
 
 def _unseen(place: Looked, rows: pd.DataFrame, column: str, losses: int) -> list[str]:
     """Return what of the run nothing was read of, and why."""
+    from toposcope.analysis.overfitting import FEWEST
+
     wanted = (("grad_norm", "gradient norm"), ("learning_rate", "learning rate"))
     found = [f"{said} (not logged)" for name, said in wanted if name not in rows or rows[name].isna().all()]
-    if column == "loss" and "heldout_loss" in rows and rows["heldout_loss"].notna().any():
-        found.append("held-out loss (no rule reads it)")
+    held = int(rows["heldout_loss"].notna().sum()) if "heldout_loss" in rows else 0
+    if column == "loss" and 0 < held < FEWEST:
+        found.append(f"overfitting (told from the {FEWEST}th held-out loss on)")
     if not losses:
         return ["losses (none is logged)", *([place.unseen] if place.unseen else [])]
     if losses < FIRST_ALARM:

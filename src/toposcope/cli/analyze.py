@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from toposcope.cli.laws import LAWS, show_law
-from toposcope.cli.output import Renamed, json_option, print_json, print_table, say
+from toposcope.cli.output import RenamedOption, json_option, print_json, print_table, say
 from toposcope.cli.sweeping import renamed
 from toposcope.commands import recommended
 from toposcope.errors import InputError
@@ -33,7 +33,7 @@ _TABLES = (
 @click.option(
     "--scores",
     "score_file",
-    cls=Renamed,
+    cls=RenamedOption,
     formerly=("--targets",),
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
     help="Scores of checkpoints to join: a table with run, step or revision, and numeric columns.",
@@ -41,7 +41,7 @@ _TABLES = (
 @click.option(
     "--columns",
     "features",
-    cls=Renamed,
+    cls=RenamedOption,
     formerly=("--feature",),
     multiple=True,
     help="Column to test. Can be repeated.  [default: all of a table; whole model and roles of a store]",

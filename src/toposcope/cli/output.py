@@ -16,7 +16,7 @@ _UNWRAPPED = 10_000
 _NARROWEST = 20
 
 
-class Renamed(click.Option):
+class RenamedOption(click.Option):
     """An option that is accepted by its former spellings too; help and errors name the present one."""
 
     def __init__(self, *args: Any, formerly: Sequence[str], **options: Any) -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from toposcope.cli.output import Renamed, json_option, print_json, say
+from toposcope.cli.output import RenamedOption, json_option, print_json, say
 from toposcope.cli.sweeping import renamed
 
 
@@ -28,7 +28,7 @@ from toposcope.cli.sweeping import renamed
 @click.option(
     "--scores",
     "targets",
-    cls=Renamed,
+    cls=RenamedOption,
     formerly=("--targets",),
     type=click.Path(path_type=Path),
     help="Scores of checkpoints to join: a table with run, step or revision, and numbers.",

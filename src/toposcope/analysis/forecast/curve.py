@@ -203,7 +203,7 @@ def _left_out(run: str, loss: np.ndarray) -> list[str]:
             "logarithm: choose a loss above 0 with --column"
         )
     return [
-        f"{count} rows {what} left out"
+        f"{count} row{'s' * (count != 1)} {what} left out"
         for count, what in (
             (int((~finite).sum()), "without a finite loss"),
             (below + zero, "with a loss not above 0"),
