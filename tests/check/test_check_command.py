@@ -88,6 +88,11 @@ def test_options_reach_the_answer(tmp_path, capsys):
     assert "--every 0: give seconds above 0" in capsys.readouterr().err
 
 
+def _hears_ctrl_c() -> None:
+    """Undo what a shell does to commands in the background: they are started deaf to Ctrl-C."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
 def _line(process: subprocess.Popen) -> str:
     return process.stdout.readline()
 
@@ -105,7 +110,9 @@ def test_follow_prints_a_line_when_the_answer_changes(as_json, tmp_path):
         "--every", "0.05", *(["--json"] if as_json else []),
     ]  # fmt: skip
     answer = (lambda line: json.loads(line)["answer"]) if as_json else str.strip
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    process = subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, preexec_fn=_hears_ctrl_c
+    )
     try:
         assert answer(_line(process)).startswith("all right: a.log at step 300 of 1,000")
         _put(file, modded(np.concatenate([falling(300), falling(301)[300:]])))
