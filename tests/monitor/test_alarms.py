@@ -11,6 +11,7 @@ from toposcope.errors import InputError
 from toposcope.monitor.alarms import Watchman
 from toposcope.monitor.content import Content
 from toposcope.monitor.journal import Journal
+from toposcope.monitor.run_watch import RATE, TESTS, RunWatch
 from toposcope.probes.registry import weight_probes
 from toposcope.probes.weights.options import WeightOptions
 from toposcope.sources import open_series
@@ -289,3 +290,29 @@ def test_a_target_that_no_loss_has_is_refused(tmp_path):
     store = Store.create(tmp_path / "store", recipe={})
     with pytest.raises(InputError, match="target loss is -1"):
         Watchman(store.path, target=-1.0)
+
+
+def _gradients(spike: slice, times: float) -> pd.DataFrame:
+    g, n = np.random.default_rng(5), 200
+    step = np.arange(1, n + 1)
+    norm = np.exp(0.1 * g.standard_normal(n))
+    norm[spike] *= times
+    loss = 2 + 4 * step**-0.5 + 0.02 * g.standard_normal(n)
+    return pd.DataFrame({"step": step, "loss": loss, "grad_norm": norm, "learning_rate": 1e-3})
+
+
+def test_one_odd_gradient_is_noticed_and_gradients_that_stay_high_are_an_alarm():
+    def told(table, parts=1):
+        watch = RunWatch("run", AlarmFamily(RATE, TESTS))
+        places = np.array_split(np.arange(len(table)), parts)
+        return [
+            (one.kind, one.test, one.step, one.sentence.endswith("back by step 124"))
+            for place in places
+            for one in watch.metrics(table.iloc[place])
+        ]
+
+    once, stays = _gradients(slice(120, 121), 1e3), _gradients(slice(120, None), 1e3)
+    assert told(once) == [("notice", "gradient spike", 121, True)]
+    assert told(stays) == [("alarm", "gradient spike", 121, False)]
+    assert told(stays, parts=200) == told(stays), "an alarm does not depend on when one looks"
+    assert told(stays.head(123)) == [], "two gradients after a spike do not settle it"

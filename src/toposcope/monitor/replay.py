@@ -10,14 +10,11 @@ import numpy as np
 from toposcope.analysis.alarms.residuals import LEVEL_WINDOW
 from toposcope.analysis.alarms.spending import AlarmFamily
 from toposcope.analysis.judgement import Alarmed
-from toposcope.monitor.run_watch import LOGGED, RATE, TESTS, Alert, RunWatch
+from toposcope.monitor.run_watch import LOGGED, RATE, TESTS, Alert, RunWatch, back_below
 from toposcope.sources.history import tidy
 
 if TYPE_CHECKING:
     import pandas as pd
-
-BACK = 2.0
-"""Standard deviations of one loss above what was expected, within which a level counts as back there."""
 
 
 def replay(table: pd.DataFrame, run: str = "run") -> list[Alarmed]:
@@ -27,7 +24,8 @@ def replay(table: pd.DataFrame, run: str = "run") -> list[Alarmed]:
     spike has passed where the median of 8 later values (of all, where there are 3 to 7) is no more than two
     standard deviations of one value above what was expected; a drift, where the median of 8 later losses is
     no higher than the lowest such median before it; a value that is not finite, where three finite ones in
-    a row follow.
+    a row follow. A gradient spike whose next three values are back is none of the alarms, but stands among
+    them as passed.
 
     Parameters
     ----------
@@ -52,7 +50,9 @@ def replay(table: pd.DataFrame, run: str = "run") -> list[Alarmed]:
         rows = rows.assign(step=np.searchsorted(steps, rows["step"].to_numpy(float)))
     rows = tidy(rows.drop(columns="run", errors="ignore"), run)
     alerts = RunWatch(run, AlarmFamily(RATE, TESTS)).metrics(rows)
-    made = [Alarmed(one.test, one.step, one.sentence, _passed(one, rows)) for one in alerts]
+    made = [
+        Alarmed(one.test, one.step, one.data.get("told", one.sentence), _passed(one, rows)) for one in alerts
+    ]
     return made if whole else [_at(one, steps) for one in made]
 
 
@@ -63,6 +63,8 @@ def _at(alarm: Alarmed, steps: np.ndarray) -> Alarmed:
 
 def _passed(alert: Alert, rows: pd.DataFrame) -> int | None:
     """Return the step at which the series was back where it had been expected; None where it is not yet."""
+    if "back" in alert.data:
+        return int(alert.data["back"])
     column = "grad_norm" if alert.test == "gradient spike" else "loss"
     known = rows[["step", column]]
     after = known[known["step"] > alert.step]
@@ -76,9 +78,7 @@ def _passed(alert: Alert, rows: pd.DataFrame) -> int | None:
         before = known[known["step"] <= alert.step][column].to_numpy(float)
         bound = float(_medians(before[np.isfinite(before)]).min())
     else:
-        there = float(known.loc[known["step"] == alert.step, column].iloc[0])
-        expected, size = float(alert.data["expected"]), float(alert.data["sizes"])
-        bound = expected * math.exp(BACK * math.log(there / expected) / size)
+        bound = back_below(alert)
     level = _medians(values)
     back = np.flatnonzero(level <= bound)
     width = len(values) - len(level) + 1

@@ -6,7 +6,7 @@ import math
 import re
 from collections import deque
 from collections.abc import Hashable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -66,6 +66,9 @@ LOSS_DEGREES = 6.0
 LOST, LOGGED = 2, 3
 """Logged losses in a row that are not finite and make an alarm, after so many in a row that were."""
 
+BACK = 2.0
+"""Standard deviations of one value above what was expected, within which a level counts as back there."""
+
 Key = tuple[str, int, str]
 """Name of the matrix, head (-1: none), feature."""
 
@@ -80,6 +83,12 @@ class Alert:
     step: int
     sentence: str
     data: Mapping[str, Any] = field(default_factory=dict)
+
+
+def back_below(spike: Alert) -> float:
+    """Return the level below which a series counts as back where it had been expected before a spike."""
+    there, expected, size = (float(spike.data[name]) for name in ("value", "expected", "sizes"))
+    return expected * math.exp(BACK * math.log(there / expected) / size)
 
 
 @dataclass(slots=True)
@@ -109,6 +118,8 @@ class RunWatch:
         self._family = family
         self._loss = OneStepAhead(floor=LOSS_FLOOR, least_degrees=LOSS_DEGREES)
         self._gradient = OneStepAhead(floor=GRADIENT_FLOOR)
+        self._held: Alert | None = None
+        self._since: list[float] = []
         self._drift = Drift(family.rate_of("loss drift"))
         self._planned = planned
         self._phase: OnlineDetector | None = None
@@ -140,7 +151,7 @@ class RunWatch:
             if math.isfinite(rate):
                 self._rates.append((int(step), float(rate)))
             found += self._spike("loss spike", self._loss, int(step), loss, "loss")
-            found += self._spike("gradient spike", self._gradient, int(step), gradient, "gradient norm")
+            found += self._gradients(int(step), gradient)
             found += self._drifts(int(step), loss)
         return found
 
@@ -190,7 +201,32 @@ class RunWatch:
         series.forget()
         expected = math.exp(residual.predicted)
         sentence = f"{what} is {value:.4g} where {expected:.4g} was expected"
-        return self._tell(test, step, sentence, p=residual.p, sizes=residual.size, expected=expected)
+        return self._tell(
+            test, step, sentence, p=residual.p, sizes=residual.size, expected=expected, value=float(value)
+        )
+
+    def _gradients(self, step: int, norm: float) -> list[Alert]:
+        """Hold a spike back for three gradients: an alarm if their level is high, noticed if it is not.
+
+        One odd batch has one odd gradient, and training goes on as if nothing had been.
+        """
+        if norm is None or math.isnan(norm):
+            return []
+        found = []
+        if self._held is not None:
+            self._since.append(norm)
+            if len(self._since) == LOGGED:
+                spike, back = self._held, float(np.median(self._since)) <= back_below(self._held)
+                self._held = None
+                found.append(
+                    replace(spike, kind="notice", sentence=f"{spike.sentence}, back by step {step}",
+                            data={**spike.data, "told": spike.sentence, "back": step}) if back else spike
+                )  # fmt: skip
+        told = self._spike("gradient spike", self._gradient, step, norm, "gradient norm")
+        if told and "expected" in told[0].data:
+            self._held, self._since = told[0], []
+            return found
+        return found + told
 
     def _losing(self, step: int, loss: float) -> list[Alert]:
         """Report losses that are logged and are no numbers; rows that lack one by habit come one by one."""
