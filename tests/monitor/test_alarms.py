@@ -12,6 +12,7 @@ from toposcope.monitor.alarms import Watchman
 from toposcope.monitor.content import Content
 from toposcope.monitor.journal import Journal
 from toposcope.monitor.run_watch import RATE, TESTS, RunWatch
+from toposcope.monitor.slow import SlowWatch
 from toposcope.probes.registry import weight_probes
 from toposcope.probes.weights.options import WeightOptions
 from toposcope.sources import open_series
@@ -316,3 +317,16 @@ def test_one_odd_gradient_is_noticed_and_gradients_that_stay_high_are_an_alarm()
     assert told(stays) == [("alarm", "gradient spike", 121, False)]
     assert told(stays, parts=200) == told(stays), "an alarm does not depend on when one looks"
     assert told(stays.head(123)) == [], "two gradients after a spike do not settle it"
+
+
+@pytest.mark.parametrize(("rate", "size", "tells"), [(1e-6, 0.5, False), (1e-3, 10.0, True)])
+def test_updates_are_no_level_where_the_rate_has_ended(rate, size, tells):
+    watch, found = SlowWatch(), []
+    for n in range(1, 31):
+        ended = n > 26
+        rows = pd.DataFrame(
+            {"name": [""], "scope": ["model"], "feature": ["update_norm"], "value": [size if ended else 1.0],
+             "head": [None], "role": [""]}
+        )  # fmt: skip
+        found += watch.update(10 * n, 10 * n - 10, rate if ended else 1e-3, rows)
+    assert any(one.test == "update level" for one in found) == tells

@@ -34,6 +34,10 @@ WHOLE, SINGLE = (0.95, 0.75), (1.4, 1.2)
 """How far updates over the learning rate may leave their level up and down, of the model and of a matrix."""
 
 
+RATE_ENDED = 0.1
+"""Share of its peak below which a learning rate is no measure of updates: averaged weights go on moving."""
+
+
 @dataclass(frozen=True, slots=True)
 class Slow:
     """A change that came about slowly, and which test tells it."""
@@ -85,10 +89,13 @@ class SlowWatch:
     _growth: Growth[Key] = field(default_factory=lambda: Growth(GROWTHS, frozenset({of.ROW_LARGEST.name})))
     _whole: Level[Hashable] = field(default_factory=lambda: Level(*WHOLE))
     _single: Level[Hashable] = field(default_factory=lambda: Level(*SINGLE))
+    _peak: float = 0.0
 
     def update(self, step: int, since: int, rate: float, rows: pd.DataFrame) -> list[Slow]:
         """Take the features of one checkpoint, and the mean rate of its updates, 0 where none is known."""
-        found = self._levels(step, since, rate, rows)
+        self._peak = max(self._peak, rate)
+        ended = rate < RATE_ENDED * self._peak
+        found = [] if ended else self._levels(step, since, rate, rows)
         index = rows[rows["feature"] == of.ROW_INDEX.name].set_index("name")["value"].to_dict()
         for change in self._growth.update(step, _norms(rows)):
             row = int(index.get(change.key[0], -1)) if change.key[2] == of.ROW_LARGEST.name else -1
