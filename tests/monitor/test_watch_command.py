@@ -238,3 +238,17 @@ def test_a_page_that_cannot_be_served_is_refused_before_anything_is_written(tmp_
     assert (code, len(printed.err.splitlines())) == (2, 1)
     assert "uvicorn is not installed; install it with: " in printed.err
     assert not (tmp_path / "store").exists()
+
+
+@pytest.mark.parametrize("planned", [None, 400])
+def test_a_target_that_no_forecast_is_held_against_is_named_as_not_judged(tmp_path, capsys, planned):
+    loss = 2 + 5 * np.arange(1, 201) ** -0.5
+    for last in (100, 200):
+        _save(tmp_path / "run", last)
+        rows = [{"step": step, "loss": loss[step - 1]} for step in range(1, last + 1)]
+        state = {"global_step": last, "log_history": rows} | ({"max_steps": planned} if planned else {})
+        (tmp_path / "run" / f"checkpoint-{last}" / "trainer_state.json").write_text(json.dumps(state))
+    _, printed = _watch(capsys, tmp_path / "run", *_options(tmp_path), "--target-loss", "2.3", "--json")
+    unjudged = [one for one in json.loads(printed.out)["not_judged"] if "target" in one]
+    looks = [event for event in Journal.of(tmp_path / "store").read() if event.kind == "look"]
+    assert (len(unjudged), len(looks)) == ((0, 1) if planned else (1, 0))

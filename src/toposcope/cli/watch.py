@@ -282,7 +282,7 @@ class _Watch:
         alarms = [event for event in journal if event.kind == "alarm"]
         audited = [str(one) for one in self.store.audited()]
         problems = [*_problems(events), *sight.problems, *audited]
-        unjudged = not_judged(self.store, journal)
+        unjudged = not_judged(self.store, journal, self.target)
         if self.as_json:
             print_json(
                 {
