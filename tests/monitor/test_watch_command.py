@@ -278,3 +278,13 @@ def test_one_look_says_of_the_losses_what_a_check_says(tmp_path, capsys, loss, c
         main(["check", str(tmp_path / "log.jsonl")])
     assert ("stop" in capsys.readouterr().out.split(":")[0]) == (loss is CLIMB)
     assert bool(checked.value.code) == (loss is CLIMB)
+
+
+@pytest.mark.parametrize("feature", ["updates", "baselines"])
+def test_updates_are_asked_for_only_where_they_were_left_out(tmp_path, capsys, feature):
+    asked = []
+    for step in (10, 20):
+        _save(tmp_path / "run", step)
+        words = ["--out", tmp_path / "store", "--once", "--rest", "0", "--features", feature]
+        asked.append("add updates to --features" in _watch(capsys, tmp_path / "run", *words)[1].out)
+    assert asked == [False, feature == "baselines"]

@@ -38,9 +38,9 @@ def not_judged(store: Store, journal: Sequence[Event], target: float | None = No
         found.append(
             f"{run}{more} has {_many(n, 'checkpoint')}: how matrices move is judged from {FEWEST + 3} on"
         )
-    if not len(features):
+    if not len(features) and max(steps.values()) > 1:  # a first checkpoint has no update
         found.append("updates were not measured: add updates to --features")
-    elif _headless(store, features):
+    elif len(features) and _headless(store, features):
         found.append(HEADS)
     found += _logs(store, list(steps))
     found += _aimless(store, journal, target)
