@@ -187,6 +187,22 @@ def test_a_measured_checkpoint_that_is_removed_file_by_file_is_not_lost(tmp_path
     assert not sidecar.sight.problems
 
 
+@pytest.mark.parametrize("measured", [False, True])
+def test_what_one_look_waits_for_and_the_next_does_not_find_is_named_once_over_restarts(tmp_path, measured):
+    path = tmp_path / "runs" / "checkpoint-10"
+    path.mkdir(parents=True)
+    (path / "model.safetensors").write_bytes(b"\x10" + bytes(7) + b"{")
+    assert [event.kind for event in _sidecar(tmp_path).look()] == ["waiting"]
+    if measured:
+        weights = {"layers.0.mlp.fc1.weight": np.eye(4, dtype=np.float32)}
+        save_file(weights, path / "model.safetensors")
+        assert "measured" in [event.kind for event in _sidecar(tmp_path).look()]
+    shutil.rmtree(path)
+    lost = [event for event in _sidecar(tmp_path).look() if event.kind == "vanished"]
+    assert [(event.run, event.step) for event in lost] == ([] if measured else [("runs", 10)])
+    assert not [event for event in _sidecar(tmp_path).look() if event.kind == "vanished"]
+
+
 def test_a_run_that_cannot_be_read_for_a_while_loses_no_checkpoint(tmp_path):
     sidecar = _sidecar(tmp_path)
     run = tmp_path / "runs" / "a"

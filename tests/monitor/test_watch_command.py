@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from safetensors.numpy import save_file
 
+from tests.check.written import falling, jsonl, spiked
 from tests.patience import PATIENCE
 from toposcope.cli import watch as watch_command
 from toposcope.cli.main import main
@@ -238,3 +239,52 @@ def test_a_page_that_cannot_be_served_is_refused_before_anything_is_written(tmp_
     assert (code, len(printed.err.splitlines())) == (2, 1)
     assert "uvicorn is not installed; install it with: " in printed.err
     assert not (tmp_path / "store").exists()
+
+
+@pytest.mark.parametrize("planned", [None, 400])
+def test_a_target_that_no_forecast_is_held_against_is_named_as_not_judged(tmp_path, capsys, planned):
+    loss = 2 + 5 * np.arange(1, 201) ** -0.5
+    for last in (100, 200):
+        _save(tmp_path / "run", last)
+        rows = [{"step": step, "loss": loss[step - 1]} for step in range(1, last + 1)]
+        state = {"global_step": last, "log_history": rows} | ({"max_steps": planned} if planned else {})
+        (tmp_path / "run" / f"checkpoint-{last}" / "trainer_state.json").write_text(json.dumps(state))
+    _, printed = _watch(capsys, tmp_path / "run", *_options(tmp_path), "--target-loss", "2.3", "--json")
+    unjudged = [one for one in json.loads(printed.out)["not_judged"] if "target" in one]
+    looks = [event for event in Journal.of(tmp_path / "store").read() if event.kind == "look"]
+    assert (len(unjudged), len(looks)) == ((0, 1) if planned else (1, 0))
+
+
+CLIMB = np.concatenate([falling()[:200], falling()[200:] + np.linspace(0, 1.2, 200)])
+
+
+@pytest.mark.parametrize(
+    ("loss", "code", "answer"),
+    [
+        (falling(), 0, "no alarm in 2 checkpoints of 1 run"),
+        (spiked(), 1, "alarm: loss is 5.865 where 2.357 was expected, back by step 209"),
+        (CLIMB, 1, "no alarm in 2 checkpoints of 1 run, but 1 problem: run: diverging: the loss rose from"),
+    ],
+)
+def test_one_look_says_of_the_losses_what_a_check_says(tmp_path, capsys, loss, code, answer):
+    for step in (10, 20):
+        _save(tmp_path / "run", step)
+    (tmp_path / "log.jsonl").write_text(jsonl(loss))
+    words = [*_options(tmp_path), "--losses", tmp_path / "log.jsonl"]
+    ended, printed = _watch(capsys, tmp_path / "run", *words)
+    assert (ended, printed.out.splitlines()[0][: len(answer)]) == (code, answer)
+    assert "next:" not in printed.out
+    with pytest.raises(SystemExit) as checked:
+        main(["check", str(tmp_path / "log.jsonl")])
+    assert ("stop" in capsys.readouterr().out.split(":")[0]) == (loss is CLIMB)
+    assert bool(checked.value.code) == (loss is CLIMB)
+
+
+@pytest.mark.parametrize("feature", ["updates", "baselines"])
+def test_updates_are_asked_for_only_where_they_were_left_out(tmp_path, capsys, feature):
+    asked = []
+    for step in (10, 20):
+        _save(tmp_path / "run", step)
+        words = ["--out", tmp_path / "store", "--once", "--rest", "0", "--features", feature]
+        asked.append("add updates to --features" in _watch(capsys, tmp_path / "run", *words)[1].out)
+    assert asked == [False, feature == "baselines"]

@@ -272,17 +272,22 @@ class _Watch:
 
     def once(self) -> int:
         """Do one pass, after the files have had time to rest, and print the answer."""
+        from toposcope.analysis.symptoms import BROKEN
         from toposcope.monitor.coverage import not_judged
+        from toposcope.monitor.spoken import symptoms_of, with_passed
 
         events = self.pass_once()
         if self.sidecar is not None and self.sidecar.settling:
             time.sleep(self.rest)
             events += self.pass_once()
         journal, sight = self.watchman.journal.read(), self._sight()
-        alarms = [event for event in journal if event.kind == "alarm"]
+        alarms = with_passed(self.store, [event for event in journal if event.kind == "alarm"])
+        symptoms = symptoms_of(self.store)
+        health = [f"{run}: {symptom}" for run, symptom in symptoms]
+        broken = [said for said, (_, one) in zip(health, symptoms, strict=True) if one.kind in BROKEN]
         audited = [str(one) for one in self.store.audited()]
-        problems = [*_problems(events), *sight.problems, *audited]
-        unjudged = not_judged(self.store, journal)
+        problems = [*broken, *_problems(events), *sight.problems, *audited]
+        unjudged = not_judged(self.store, journal, self.target)
         if self.as_json:
             print_json(
                 {
@@ -290,6 +295,7 @@ class _Watch:
                     "store": str(self.store.path),
                     "alarms": [_told(event) for event in alarms],
                     "problems": problems,
+                    "health": health,
                     "audit": audited,
                     **sight.told(),
                     "not_judged": unjudged,
@@ -301,7 +307,12 @@ class _Watch:
             say(sight.answer(alarms, problems))
             for event in [*alarms, *(event for event in events if event.kind not in ("alarm", "unseen"))]:
                 _print(event)
-            parts = (("not looked at", sight.problems), ("audit", audited), ("not judged", unjudged))
+            parts = (
+                ("health", health),
+                ("not looked at", sight.problems),
+                ("audit", audited),
+                ("not judged", unjudged),
+            )
             for name, sentence in ((name, sentence) for name, said in parts for sentence in said):
                 say(f"{name}: {sentence}")
         return 1 if alarms or problems else 0

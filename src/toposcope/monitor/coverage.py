@@ -24,7 +24,7 @@ LOSSES = LEVEL_WINDOW + RESIDUALS + 1
 """Values of a log from which on a spike can be judged."""
 
 
-def not_judged(store: Store, journal: Sequence[Event]) -> list[str]:
+def not_judged(store: Store, journal: Sequence[Event], target: float | None = None) -> list[str]:
     """Return, a sentence each, what no alarm can speak of yet, and how to give what is missing."""
     steps = {run: len(measured) for run, measured in store.measured_steps().items()}
     features = store.features(feature=[of.UPDATE_NORM.name, of.QK_NORM.name])
@@ -38,11 +38,12 @@ def not_judged(store: Store, journal: Sequence[Event]) -> list[str]:
         found.append(
             f"{run}{more} has {_many(n, 'checkpoint')}: how matrices move is judged from {FEWEST + 3} on"
         )
-    if not len(features):
+    if not len(features) and max(steps.values()) > 1:  # a first checkpoint has no update
         found.append("updates were not measured: add updates to --features")
-    elif _headless(store, features):
+    elif len(features) and _headless(store, features):
         found.append(HEADS)
     found += _logs(store, list(steps))
+    found += _aimless(store, journal, target)
     parts = [event for event in journal if event.kind == "measured" and event.data.get("sampled")]
     if parts:
         found.append(
@@ -53,6 +54,17 @@ def not_judged(store: Store, journal: Sequence[Event]) -> list[str]:
         more = f" and {len(left) - 3} more" if len(left) > 3 else ""
         found.append(f"tensors that are no weights were not read: {', '.join(left[:3])}{more}")
     return found
+
+
+def _aimless(store: Store, journal: Sequence[Event], target: float | None) -> list[str]:
+    """Return which runs were never held against the target: their end is behind them, or not known."""
+    looked = {event.run for event in journal if event.kind == "look" and event.data.get("target") == target}
+    runs = sorted(set(store.metrics()["run"].astype(str)) - looked)
+    if target is None or not runs:
+        return []
+    more = f" (and {len(runs) - 1} more runs)" if len(runs) > 1 else ""
+    why = "no step is known to which it will go on; its trainer's own state has to say how many are planned"
+    return [f"the target of {target:g} was not judged of {runs[0]}{more}: {why}"]
 
 
 def _headless(store: Store, features: pd.DataFrame) -> bool:

@@ -21,7 +21,7 @@ from __future__ import annotations
 import os
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -139,6 +139,19 @@ class Follower:
     def restore(self, checkpoint: Checkpoint, files: tuple[Stamp, ...]) -> None:
         """Take a checkpoint as reported, with the files that it had then: after a restart."""
         self._report(checkpoint, files, FolderLook())
+        self.expect(checkpoint, gone=True)
+
+    def expect(self, checkpoint: Checkpoint, *, gone: bool = False) -> None:
+        """Take a checkpoint as waited for, or no longer, under whatever name: after a restart."""
+        at = (checkpoint.run, checkpoint.step)
+        self._open = {uri: one for uri, one in self._open.items() if (one.run, one.step) != at}
+        if not gone:
+            self._open[checkpoint.uri] = checkpoint
+
+    @property
+    def awaited(self) -> Mapping[str, Checkpoint]:
+        """The checkpoints that are waited for, by place."""
+        return self._open
 
     def look(self) -> FolderLook:
         """List the folder once and return what is new, what is waited for and what cannot be looked at."""

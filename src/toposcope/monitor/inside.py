@@ -114,9 +114,7 @@ class Monitor:
         self._thread = threading.Thread(target=self._background.run, name="toposcope", daemon=True)
         self._thread.start()
         self._place = contextlib.ExitStack()
-        with contextlib.suppress(InputError):  # a second monitor of a store goes on without
-            self._place.enter_context(alone(self.store.path))
-        self.journal.append("started", self.run.run, process=os.getpid(), inside=True)
+        self._begun = False
 
     def observe(self, model: Any, step: int, **metrics: float) -> None:
         """Record the metrics of one step and, every so often, copy the model's weights.
@@ -127,6 +125,7 @@ class Monitor:
         if self._elsewhere():
             return
         try:
+            self._begin()
             self.counts["observed"] += 1
             if metrics:
                 self._history.add(step, metrics)
@@ -140,6 +139,7 @@ class Monitor:
         if self._elsewhere():
             return
         try:
+            self._begin()
             self._history.add(step, metrics)
         except Exception as error:
             self._complain(f"step {step}: {type(error).__name__}: {error}")
@@ -161,6 +161,15 @@ class Monitor:
             self._thread.join(timeout)
             self._place.close()
             self._history.close()
+
+    def _begin(self) -> None:
+        """Take the store at the first step: only then is it known whether the training is distributed."""
+        if self._begun:
+            return
+        self._begun = True
+        with contextlib.suppress(InputError):  # a second monitor of a store goes on without
+            self._place.enter_context(alone(self.store.path))
+        self.journal.append("started", self.run.run, process=os.getpid(), inside=True)
 
     def _elsewhere(self) -> bool:
         """Say whether another rank watches; the training may have become distributed since the start."""

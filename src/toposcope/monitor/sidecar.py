@@ -169,7 +169,11 @@ class Sidecar:
         }
         changed = {uri: why for uri, why in new.items() if self._unseen.waiting.get(uri) != why}
         self._unseen.waiting = new
-        return [self.journal.append("waiting", uri=uri, why=why) for uri, why in changed.items()]
+        at = self._follower.awaited
+        return [
+            self.journal.append("waiting", at[uri].run, at[uri].step, uri=uri, why=why)
+            for uri, why in changed.items()
+        ]
 
     def _hold(self, sighting: Sighting) -> Held | None:
         """Keep a checkpoint: a copy where its name states no step, since the next one is written over it."""
@@ -353,9 +357,12 @@ class Sidecar:
     def _replay(self, event: Event) -> None:
         """Take back in what an earlier process did."""
         data = event.data
-        if event.kind not in ("measured", "skipped") or event.step is None:
+        if event.kind not in ("measured", "skipped", "waiting", "vanished") or event.step is None:
             return
-        own = Checkpoint(str(data.get("of", event.run)), event.step, uri=data["uri"])
+        own = Checkpoint(str(data.get("of", event.run)), event.step, uri=str(data.get("uri", "")))
+        if event.kind in ("waiting", "vanished"):
+            self._follower.expect(own, gone=event.kind == "vanished")
+            return
         files = as_stamps(data["files"])
         self._follower.restore(own, files)
         if event.kind == "skipped" and data.get("fault"):
