@@ -65,6 +65,14 @@ def test_what_was_true_of_fewer_checkpoints_is_not_said_of_more(young):
     assert "no measured features" not in fragment("answer", live, stale)
 
 
+def test_a_run_whose_losses_come_first_does_not_count_as_ended(young):
+    *_, second = stages(young.path, named_rules(""))
+    young.losses("b", 200)
+    text = fragment("forecasts", _live(young), second)
+    assert "No forecast yet: the plan of b is read with the first checkpoint." in text
+    assert "No run is known to be unfinished" not in text
+
+
 def test_the_findings_come_before_the_forecasts_and_say_of_what_they_are(young):
     young.runs("a", steps=400)
     young.losses("a", 200)

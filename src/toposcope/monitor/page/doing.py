@@ -118,7 +118,14 @@ def why_no_forecast(live: Live, answer: Mapping[str, Any], work: Work) -> str:
         run, last, planned = begun[0]
         more = f" and {len(begun) - 1} more" if len(begun) > 1 else ""
         return f"No forecast yet of {run} (step {last:,} of {planned:,}){more}. {work.sentence()}"
-    return (
-        "No run is known to be unfinished, so nothing is forecast. A run that states no plan counts as ended "
-        "where its log ends."
-    )
+    said = "No run is known to be unfinished, so nothing is forecast."
+    if unplanned := _without_checkpoint(live):
+        more = f" and {len(unplanned) - 1} more" if len(unplanned) > 1 else ""
+        said = f"No forecast yet: the plan of {unplanned[0]}{more} is read with the first checkpoint."
+    return f"{said} A run that states no plan counts as ended where its log ends."
+
+
+def _without_checkpoint(live: Live) -> list[str]:
+    """Return the runs whose losses are here before a checkpoint of them is."""
+    logged = {run for runs in live.traces.by_measure.values() for run, trace in runs.items() if len(trace)}
+    return sorted(str(run) for run in logged - set(live.runs.get("run", ())))
