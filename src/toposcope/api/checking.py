@@ -84,7 +84,7 @@ def check(
     >>> noise = 0.01 * np.random.default_rng(0).standard_normal(400)
     >>> sound = pd.DataFrame({"step": step, "loss": 2 + 5 * step**-0.5 + noise})
     >>> print(check(sound, horizon=1000).line)
-    all right: the table at step 400 of 1,000 (loss 2.254) may end near 2.21 (1.94 to 2.44, unsure: no plan \
+    all right: the table at step 400 of 1,000 (loss 2.254) may end near 2.16 (2.03 to 2.20, unsure: no plan \
 of the learning rate is known)
     >>> broken = sound.assign(loss=np.where(step > 300, np.nan, sound["loss"]))
     >>> print(check(broken).line)
