@@ -266,7 +266,8 @@ CLIMB = np.concatenate([falling()[:200], falling()[200:] + np.linspace(0, 1.2, 2
         (CLIMB, 1, "no alarm in 2 checkpoints of 1 run, but 1 problem: run: diverging: the loss rose from"),
     ],
 )
-def test_one_look_says_of_the_losses_what_a_check_says(tmp_path, capsys, loss, code, answer):
+def test_one_look_says_of_the_losses_what_a_check_says(tmp_path, capsys, monkeypatch, loss, code, answer):
+    monkeypatch.delenv("COLUMNS", raising=False)  # lines as long as they are, as in a file
     for step in (10, 20):
         _save(tmp_path / "run", step)
     (tmp_path / "log.jsonl").write_text(jsonl(loss))
