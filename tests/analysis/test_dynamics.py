@@ -21,7 +21,7 @@ from toposcope.analysis.phases import bends, noise, reference
 from toposcope.analysis.phases.bends import scan, scans
 from toposcope.analysis.phases.curves import Span, design
 from toposcope.analysis.phases.online import OnlineDetector, plan
-from toposcope.analysis.phases.segments import segments
+from toposcope.analysis.phases.segments import COLUMNS, segments, usable
 from toposcope.analysis.phases.simulated import (
     autoregressions,
     gentle_series,
@@ -161,6 +161,32 @@ def test_the_reference_of_the_nearest_number_keeps_its_stated_rate(n: int) -> No
     grid, draws = reference.design(steps), 150
     for name, series in reference.curves(steps, draws).items():
         found = np.mean(known.p_values(scans(grid, np.diff(series, axis=1))) <= 0.05)
+        assert found <= rate + 3 * np.sqrt(rate * (1 - rate) * (1 / draws + 1 / reference.JUDGED)), name
+
+
+def test_a_long_series_is_searched_as_means_of_neighbours() -> None:
+    steps = np.arange(1.0, 421.0) * 10
+    g = np.random.default_rng(2)
+    log = np.log(steps)
+    bent = -log + 2.5 * np.maximum(log - np.log(900.0), 0.0) + 0.02 * g.standard_normal(420)
+    rows = segments(steps, bent)
+    assert len(rows) == 2
+    low, high = (rows[1][COLUMNS.index(name) - 2] for name in ("start_low", "start_high"))
+    assert low <= 950.0
+    assert high >= 850.0
+    assert len(segments(steps, -log + 0.02 * g.standard_normal(420))) == 1
+
+
+@pytest.mark.calibration
+@pytest.mark.parametrize("n", [200, 1000])
+def test_means_of_neighbours_keep_the_stated_rate(n: int) -> None:
+    steps, draws = np.arange(1.0, n + 1.0), 100
+    few = usable(steps, steps)[0]
+    known, rate = reference.nearest(few)
+    grid = reference.design(few)
+    for name, series in reference.curves(steps, draws).items():
+        means = np.stack([usable(steps, values)[1] for values in series])
+        found = np.mean(known.p_values(scans(grid, np.diff(means, axis=1))) <= 0.05)
         assert found <= rate + 3 * np.sqrt(rate * (1 - rate) * (1 / draws + 1 / reference.JUDGED)), name
 
 

@@ -19,6 +19,8 @@ from toposcope.analysis.trends.verdicts import default_columns
 from toposcope.distributions import student_quantile
 
 MOST_BENDS = 8
+MOST_POINTS = 150
+"""Longer series are searched as means of neighbours: the packaged references of even steps end at 152."""
 LOOK_AHEAD = 0.01
 BOUNDARY_DROP = -np.log(1.0 - np.sqrt(0.95))
 """A boundary moves within its 95% set while the log likelihood falls by less than this (3.68)."""
@@ -59,7 +61,8 @@ def segment_table(
     `boundary_holm` is the same adjusted over the columns of a run by Holm's method. With `per_run` a series
     keeps its bends only where that is at most 5% (2%), and the reason tells of those dropped.
     `false_alarm_rate` is simulated too, for these steps: the highest share in which a series on its own
-    shows a bend, over five kinds of plain curve that the reference was not made of.
+    shows a bend, over five kinds of plain curve that the reference was not made of. A series of more than 150
+    points is searched as means of 2, 3, ... neighbours, at most 150 of them.
 
     `kind` of a segment's start: "bend", or "sharp change" where no turn over three checkpoints or more fits
     as well. `slope` is the segment's whole change over its whole stretch of log(step), with Student's
@@ -87,7 +90,7 @@ def segment_table(
         found = [segments(steps, frame[column].to_numpy(float), level=level) for column in columns]
         adjusted = holm(np.array([series[0][_P] for series in found], float))
         for column, series, p in zip(columns, found, adjusted, strict=True):
-            if per_run and len(series) > 1 and p > level_of(_usable(steps, steps)[0]):
+            if per_run and len(series) > 1 and p > level_of(usable(steps, steps)[0]):
                 series = _whole(steps, frame[column].to_numpy(float), len(series) - 1, level)
             rows += [(run, column, *row[: _P + 1], p, *row[_P + 2 :]) for row in series]
     return pd.DataFrame(rows, columns=list(COLUMNS))
@@ -111,7 +114,7 @@ def segments(
     logarithm is -inf, and values that are not finite are left out. `p` takes the place of the p-value of
     having any change where a better null is known, as draws of the same kind without one; see `gain_of`.
     """
-    steps, values = _usable(steps, values)
+    steps, values = usable(steps, values)
     if len(steps) <= LEAST_POINTS:
         return [_nothing("failed", why_not_short(len(steps)))]
     grid, change = design(steps), np.diff(values)
@@ -158,13 +161,27 @@ def _untold(known: Reference, found: Scan, p: float) -> str:
 
 def gain_of(steps: np.ndarray, values: np.ndarray) -> float:
     """Return the gain T of the changes of one series: see `phases.bends`."""
-    steps, values = _usable(steps, values)
+    steps, values = usable(steps, values)
     return scan(design(steps), np.diff(values)).gain
 
 
-def _usable(steps: np.ndarray, values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def usable(steps: np.ndarray, values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return the points to search: finite, beyond step 0, and long series as means of neighbours.
+
+    A mean stands at the last of its steps, so that even steps stay even. The last few points are left out
+    where their number is no multiple.
+
+    >>> steps, values = usable(np.arange(1.0, 402.0), np.arange(401.0))
+    >>> len(steps), steps[:2].tolist(), values[:2].tolist()
+    (133, [3.0, 6.0], [1.0, 4.0])
+    """
     keep = (steps > 0) & np.isfinite(values)
-    return np.asarray(steps, float)[keep], np.asarray(values, float)[keep]
+    steps, values = np.asarray(steps, float)[keep], np.asarray(values, float)[keep]
+    width = -(-len(steps) // MOST_POINTS)
+    if width <= 1:
+        return steps, values
+    count = len(steps) // width * width
+    return steps[:count].reshape(-1, width)[:, -1], values[:count].reshape(-1, width).mean(axis=1)
 
 
 def search(
