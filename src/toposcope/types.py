@@ -13,6 +13,9 @@ import numpy.typing
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
+WEIGHT_FILES = frozenset({".safetensors", ".npz", ".pt", ".pth", ".ckpt", ".bin"})
+"""Endings of files of weights: they are no logs, and a folder that holds any is a series to be measured."""
+
 
 class Status(enum.StrEnum):
     """How a number came to be; never a sentinel value in its place.

@@ -16,7 +16,7 @@ import pytest
 
 import toposcope as ts
 from tests.check.written import diverging, falling, lost, modded, table, write
-from tests.patience import PATIENCE
+from tests.patience import PATIENCE, hears_ctrl_c
 from toposcope.cli.main import main
 
 
@@ -88,11 +88,6 @@ def test_options_reach_the_answer(tmp_path, capsys):
     assert "--every 0: give seconds above 0" in capsys.readouterr().err
 
 
-def _hears_ctrl_c() -> None:
-    """Undo what a shell does to commands in the background: they are started deaf to Ctrl-C."""
-    signal.signal(signal.SIGINT, signal.SIG_DFL)
-
-
 def _line(process: subprocess.Popen) -> str:
     return process.stdout.readline()
 
@@ -111,7 +106,7 @@ def test_follow_prints_a_line_when_the_answer_changes(as_json, tmp_path):
     ]  # fmt: skip
     answer = (lambda line: json.loads(line)["answer"]) if as_json else str.strip
     process = subprocess.Popen(
-        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, preexec_fn=_hears_ctrl_c
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, preexec_fn=hears_ctrl_c
     )
     try:
         assert answer(_line(process)).startswith("all right: a.log at step 300 of 1,000")

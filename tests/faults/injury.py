@@ -16,7 +16,7 @@ from pathlib import Path
 import numpy as np
 from safetensors.numpy import save_file
 
-from tests.patience import PATIENCE
+from tests.patience import PATIENCE, hears_ctrl_c
 
 RECIPE = """
 name = "small"
@@ -144,11 +144,6 @@ FAULTS: dict[str, Callable[[int], None]] = {
 """What is done to a running command, given its process id."""
 
 
-def _hears_ctrl_c() -> None:
-    """Undo what a shell does to commands in the background: they are started deaf to Ctrl-C."""
-    signal.signal(signal.SIGINT, signal.SIG_DFL)
-
-
 Strike = tuple[str, Callable[[], bool]]
 """A fault, and what says that its moment has come."""
 
@@ -172,7 +167,7 @@ def hurt(
         stderr=subprocess.PIPE,
         text=True,
         start_new_session=True,
-        preexec_fn=_hears_ctrl_c,
+        preexec_fn=hears_ctrl_c,
         env=environment,
     )
     had = []

@@ -6,14 +6,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from toposcope.analysis.health import BROKEN, GAP, Symptom
+from toposcope.analysis.rises import FEWEST
 from toposcope.repeats import AuditFinding
 
 ALL_RIGHT, LOOK, STOP = "all right", "look", "stop"
 LEVELS = (ALL_RIGHT, LOOK, STOP)
 """From best to worst."""
-
-LEAST = 6
-"""Losses below which no rule but that for losses that are not finite has anything to look at."""
 
 LOSS_LOST = "loss not finite"
 """The alarm that says what two symptoms of health say as well: it is told once."""
@@ -140,7 +138,7 @@ def _of_counts(losses: int, lost: int) -> list[Ground]:
         return [Ground(STOP, BROKEN[0], None, text, "start again, with a lower rate")]
     if not losses:
         return [Ground(LOOK, "no loss", None, "no finite loss is logged", "put its log into the folder")]
-    if losses < LEAST:
+    if losses < FEWEST:
         count = "1 loss is" if losses == 1 else f"{losses} losses are"
         return [Ground(LOOK, "too early", None, f"only {count} logged: too few to judge", "look again later")]
     return []

@@ -20,6 +20,7 @@ SOLVED, LOST = 0.05, 0.1
 LEAST = 40
 """Losses of which a window of seven is looked at; fewer are held to a rise of 35% of the last three."""
 FEWEST = 6
+"""Losses below which no rule but that for losses that are not finite has anything to look at."""
 SHARES = (0.05, 0.01)
 """Windows at the end of a log that are held against the lowest level: a slow climb, a sudden jump."""
 REGAINED, FEW_REGAINED = 0.1, 0.25

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from toposcope.errors import InputError, SourceError
+from toposcope.types import WEIGHT_FILES
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -17,11 +18,9 @@ if TYPE_CHECKING:
     from toposcope.repeats import AuditFinding
     from toposcope.sources import Series
 
-WEIGHTS = (".safetensors", ".npz", ".pt", ".pth", ".ckpt", ".bin")
-"""Files of weights, which are no logs."""
 LOGS = (".log", ".csv", ".tsv", ".jsonl", ".wandb")
 """Files in a folder of logs that have to be logs; of others it is enough to say that they are none."""
-_NONE = (*WEIGHTS, ".py", ".md", ".png", ".svg", ".pdf", ".toml", ".yaml", ".yml", ".html", ".sh")
+_NONE = (*WEIGHT_FILES, ".py", ".md", ".png", ".svg", ".pdf", ".toml", ".yaml", ".yml", ".html", ".sh")
 DEEPEST = 3
 """Folders below the one that is given in which logs are looked for."""
 _FILE_ALONE = "checkpoints (a log alone was given; give the folder that holds them)"
@@ -74,7 +73,7 @@ def look_into(source: str | pd.DataFrame, name: str, reading: Reading, *, loss: 
     place = Path(source)
     if (place / "store.json").is_file():
         return [_of_store(source, name)]
-    if place.is_dir() or place.suffix.lower() in WEIGHTS:
+    if place.is_dir() or place.suffix.lower() in WEIGHT_FILES:
         return _of_folder(source, name, reading, loss=loss)
     return [_logged(source, name, reading, loss=loss)]
 

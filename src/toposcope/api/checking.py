@@ -21,10 +21,6 @@ if TYPE_CHECKING:
     from toposcope.analysis.health import Symptom
     from toposcope.api.check_sources import Looked
 
-FEW = 40
-"""The first loss from which on health sees more than what is not finite, an ended rate and large rises."""
-FIRST_ALARM = 25
-"""The first loss that can be told as a spike: see docs/watch.md."""
 WITHOUT_LOSS = "without a finite loss left out"
 """What a curve notes of rows that hold a held-out loss alone as well."""
 _MOST_NAMED = 3
@@ -204,7 +200,8 @@ def _runs(place: Looked, asked: _CheckAsked) -> list[RunCheck]:
 def _run(place: Looked, run: str, name: str, rows: pd.DataFrame, asked: _CheckAsked) -> RunCheck:
     """Return the answer for one run from the rows of its log."""
     from toposcope.analysis.health import health
-    from toposcope.analysis.judgement import LEAST, judge
+    from toposcope.analysis.judgement import judge
+    from toposcope.analysis.rises import FEWEST
     from toposcope.monitor.replay import replay
 
     column = asked.column or _column(rows)
@@ -223,7 +220,7 @@ def _run(place: Looked, run: str, name: str, rows: pd.DataFrame, asked: _CheckAs
         replay(_replayed(rows, column), run) if losses else (),
         audit,
         losses=losses, lost=lost, ended=ended, last_checkpoint=max([*steps, *told], default=None),
-        wrong=wrong if losses >= LEAST else (),
+        wrong=wrong if losses >= FEWEST else (),
     )  # fmt: skip
     step, loss = _last(rows, column, symptoms)
     known = seen is not None and (planned or forecast is not None) and not seen.endless
@@ -316,7 +313,9 @@ def _last(rows: pd.DataFrame, column: str, symptoms: Sequence[Symptom]) -> tuple
 
 def _unseen(place: Looked, rows: pd.DataFrame, column: str, losses: int) -> list[str]:
     """Return what of the run nothing was read of, and why."""
+    from toposcope.analysis.alarms.residuals import FIRST
     from toposcope.analysis.overfitting import FEWEST
+    from toposcope.analysis.rises import LEAST
 
     wanted = (("grad_norm", "gradient norm"), ("learning_rate", "learning rate"))
     found = [f"{said} (not logged)" for name, said in wanted if name not in rows or rows[name].isna().all()]
@@ -325,10 +324,10 @@ def _unseen(place: Looked, rows: pd.DataFrame, column: str, losses: int) -> list
         found.append(f"overfitting (told from the {FEWEST}th held-out loss on)")
     if not losses:
         return ["losses (none is logged)", *([place.unseen] if place.unseen else [])]
-    if losses < FIRST_ALARM:
-        found.append(f"loss spikes (told from the {FIRST_ALARM}th loss on)")
-    if losses < FEW:
-        found.append(f"plateaus and small rises (told from the {FEW}th loss on)")
+    if losses < FIRST:
+        found.append(f"loss spikes (told from the {FIRST}th loss on)")
+    if losses < LEAST:
+        found.append(f"plateaus and small rises (told from the {LEAST}th loss on)")
     return [*found, place.unseen] if place.unseen else found
 
 

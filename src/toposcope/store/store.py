@@ -22,14 +22,12 @@ from toposcope.store.reader import StoreReader
 from toposcope.store.reading import steady
 from toposcope.store.schema import METRICS, SCHEMA_VERSION, TABLES
 from toposcope.store.units import KeptDiagram, Result, Unit, recipe_hash
-from toposcope.types import Checkpoint, Feature, Row, Run, Status
+from toposcope.types import WEIGHT_FILES, Checkpoint, Feature, Row, Run, Status
 
 if TYPE_CHECKING:
     import pandas as pd
 
 _MEASURED = ("features", "diagrams")
-_WEIGHTS = frozenset({".safetensors", ".pt", ".pth", ".ckpt", ".bin", ".npz"})
-"""How files of checkpoints end: a folder that holds any is a series, and was meant to be measured."""
 
 
 class Store(StoreReader):
@@ -373,7 +371,7 @@ def _no_store(path: Path) -> str:
     if not any(path.iterdir()):
         made = recommended("weights", "SERIES", out=path)
         return f"{path} is not a store (it is empty); one is made with: {made}"
-    weights = (one.suffix in _WEIGHTS for one in islice(path.rglob("*"), _LOOKED_AT))
+    weights = (one.suffix in WEIGHT_FILES for one in islice(path.rglob("*"), _LOOKED_AT))
     series = path if any(weights) else "SERIES"
     made = recommended("weights", series, out=free_place(f"{path.resolve().name}-store"))
     return f"{path} is not a store; one is made with: {made}"

@@ -14,6 +14,9 @@ LEVEL_WINDOW = 8
 FEWEST = 16
 """No alarm before this many residuals: their scale would not be known."""
 
+FIRST = LEVEL_WINDOW + FEWEST + 1
+"""The first value that can be told as a spike."""
+
 HISTORY = 128
 """Residuals that scale and tail are read off; older ones are of another part of the run."""
 

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from toposcope.errors import InputError, SourceError, did_you_mean
+from toposcope.types import WEIGHT_FILES
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -18,10 +19,6 @@ if TYPE_CHECKING:
     from toposcope.store import Store
 
     Given = str | Path | Store | pd.DataFrame
-
-
-_WEIGHTS = (".safetensors", ".npz", ".pt", ".pth", ".ckpt", ".bin")
-"""Files of weights, which are no logs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,7 +159,7 @@ def read_source(path: str, name: str, reading: Reading) -> Log:
     from toposcope.sources.trainer_state import TRAINER_STATE
 
     place = Path(path)
-    if place.is_file() and place.suffix.lower() not in _WEIGHTS:
+    if place.is_file() and place.suffix.lower() not in WEIGHT_FILES:
         return _planned_beside(log_at(path, name, reading), place)
     if (place / "store.json").is_file():
         from toposcope.store import Store
