@@ -8,7 +8,7 @@ import pytest
 from click.testing import CliRunner
 
 from toposcope.cli import main as cli
-from toposcope.errors import InputError
+from toposcope.core.errors import InputError
 
 
 @pytest.mark.parametrize("name", list(cli.COMMANDS))

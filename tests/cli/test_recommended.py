@@ -13,7 +13,7 @@ import click
 import pytest
 
 from toposcope.cli.main import COMMANDS, toposcope
-from toposcope.commands import free_place, recommended
+from toposcope.core.commands import free_place, recommended
 
 ROOT = Path(__file__).parents[2]
 SOURCE = ROOT / "src" / "toposcope"

@@ -1,0 +1,1 @@
+"""Whether a loss curve is sound: level, rises, plateaus, swings, overfitting."""

@@ -1,1 +1,0 @@
-"""From a checkpoint to rows and diagrams."""

@@ -1,1 +1,0 @@
-"""Probes of weight matrices."""

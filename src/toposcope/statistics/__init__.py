@@ -1,0 +1,1 @@
+"""Arrays in, numbers out: trends, bends, alarms, correlations."""

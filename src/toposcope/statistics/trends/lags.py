@@ -1,0 +1,91 @@
+"""The lag at which two series' innovations agree best, against the best of all lags."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from toposcope.statistics.correlations import signs
+from toposcope.statistics.trends.refusals import untestable
+from toposcope.statistics.trends.signs import LEVERAGE_POWER, pair_products, sign_test
+from toposcope.statistics.trends.whitening import whiten
+
+FLIPS = 999
+TAIL = 0.01
+"""Below this the draws are few, and the bound over the lags takes over where it is less."""
+_PAIRS = 16
+
+
+def most_lags(n: int) -> int:
+    """Return how many checkpoints of lead or lag are tried: n // 8, at most 10.
+
+    >>> most_lags(51)
+    6
+    """
+    return max(1, min(10, n // 8))
+
+
+def lag_statistics(
+    x: np.ndarray, y: np.ndarray, steps: np.ndarray, rate: np.ndarray | None = None
+) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    """Return, per pair of columns (n, pairs): best lag, its r, its p over all lags, and p of a lead.
+
+    A positive lag means that the feature x moves that many checkpoints before y. Each lag has the statistic
+    of the verdict's test; the largest of all K lags is compared with the largest when the signs of x's
+    innovations are flipped at random, the same flips for every lag (999 draws). Below 1%, where the draws are
+    few, 1 - (1 - p)^K of the smallest p takes over where it is less. The last value is that of the positive
+    lags alone.
+    """
+    first, last = whiten(x, steps, rate), whiten(y, steps, rate)
+    e, f, why = first.e, last.e, untestable(first, last)
+    n, reach = len(e), most_lags(len(steps))
+    lags = np.arange(-reach, reach + 1)
+    r, p = np.empty((len(lags), x.shape[1])), np.empty((len(lags), x.shape[1]))
+    products, z = np.zeros((len(lags), n, x.shape[1])), np.empty((len(lags), x.shape[1]))
+    for i, lag in enumerate(lags):
+        a, b = (slice(0, n - lag), slice(lag, n)) if lag >= 0 else (slice(-lag, n), slice(0, n + lag))
+        left = np.sqrt(first.left[a] * last.left[b])
+        r[i], p[i] = _each(pair_products(e, f, a, b, left), why)
+        products[i, a] = e[a] * f[b] / left**LEVERAGE_POWER
+        size = np.sqrt(np.sum(products[i] ** 2, axis=0))
+        with np.errstate(invalid="ignore", divide="ignore"):
+            products[i] /= size
+            z[i] = np.abs(np.sum(e[a] * f[b], axis=0)) / size
+    safe = np.where(np.isfinite(p), p, 1.0)
+    best = safe.argmin(axis=0)
+    pick = np.arange(x.shape[1])
+    known = np.isfinite(p).all(axis=0)
+    after = lags > 0
+    scan, lead = np.full(x.shape[1], np.nan), np.full(x.shape[1], np.nan)
+    if known.any():
+        scan[known], lead[known] = _largest(products[:, :, known], z[:, known], safe[:, known], after)
+    return lags[best], r[best, pick], scan, lead
+
+
+def _each(parts: tuple[np.ndarray, ...], why: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return r and p of each pair of columns; p is NaN where `why` says so."""
+    r, p = (np.full(len(why), np.nan) for _ in range(2))
+    for j in np.flatnonzero(np.isfinite(parts[0]).all(axis=0)):
+        test = sign_test(*(part[:, j] for part in parts), intervals=False)
+        r[j], p[j] = test.r, test.p if why[j] == "" else np.nan
+    return r, p
+
+
+def _largest(
+    products: np.ndarray, z: np.ndarray, p: np.ndarray, after: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return the p of the largest |z| (lags, pairs) over all lags, and over those `after` zero."""
+    lags, n, pairs = products.shape
+    flips = signs(FLIPS, n).astype(np.float32)
+    hits, leads = np.ones(pairs), np.ones(pairs)
+    for start in range(0, pairs, _PAIRS):
+        part = slice(start, start + _PAIRS)
+        some = np.moveaxis(products[:, :, part], 1, 0).reshape(n, -1).astype(np.float32)
+        drawn = np.abs(flips @ some).reshape(FLIPS, lags, -1)
+        hits[part] += np.sum(drawn.max(axis=1) >= z[:, part].max(axis=0), axis=0)
+        leads[part] += np.sum(drawn[:, after].max(axis=1) >= z[after][:, part].max(axis=0), axis=0)
+    out = []
+    for count, own in ((hits, p), (leads, p[after])):
+        share = count / (FLIPS + 1)
+        bound = 1.0 - (1.0 - own.min(axis=0)) ** len(own)
+        out.append(np.where(share > TAIL, share, np.minimum(share, bound)))
+    return out[0], out[1]

@@ -1,0 +1,1 @@
+"""From a study's tables to curves to forecast, and back to tables."""

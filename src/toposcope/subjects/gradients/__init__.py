@@ -1,0 +1,1 @@
+"""Gradients of the loss at a checkpoint."""

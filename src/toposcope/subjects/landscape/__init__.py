@@ -1,0 +1,1 @@
+"""The loss over the parameters: directions, curvature, sampled surfaces and paths."""

@@ -1,0 +1,1 @@
+"""Probes of the loss surface: curvature, sampled surfaces, paths, sharpness, retraining."""

@@ -1,0 +1,1 @@
+"""Probes of representations: clouds of states, attention, linear probes, sensitivity."""

@@ -1,0 +1,1 @@
+"""Weight matrices and their change over training."""

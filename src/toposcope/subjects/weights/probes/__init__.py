@@ -1,0 +1,1 @@
+"""Probes of weights: neural persistence, Rips diagrams, trajectories, updates, baselines."""
