@@ -90,7 +90,7 @@ def main() -> None:
     from toposcope.page import write_studies
     from toposcope.papers.published import PUBLISHED
     from toposcope.study.analysis import study_of_rows
-    from toposcope.subjects.subject import WEIGHTS
+    from toposcope.subjects.weights.subject import SUBJECT as WEIGHTS
 
     study = study_of_rows(WEIGHTS, rows, metrics(runs, checkpoints), runs, catalogue=own_catalogue())
     study = replace(study, published=PUBLISHED)

@@ -1,4 +1,4 @@
-"""The pages on adding a figure, a forecaster and a format: their code runs as it stands there."""
+"""The pages on adding a figure, a forecaster, a format and a subject: their code runs as it stands there."""
 
 from __future__ import annotations
 
@@ -7,7 +7,11 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
+from safetensors.numpy import save_file
+
+from toposcope import open_store
 
 DOCS = Path(__file__).parents[1] / "docs"
 
@@ -50,6 +54,78 @@ def test_a_figure_is_one_function_of_a_table(tmp_path: Path) -> None:
     assert svg.startswith("<?xml")
 
 
+def _install(folder: Path, name: str, group: str, point: str) -> None:
+    """Lay the metadata of an installed package beside its module."""
+    about = folder / f"{name}-1.0.dist-info"
+    about.mkdir()
+    (about / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: 1.0\n", encoding="utf-8")
+    (about / "entry_points.txt").write_text(f"[{group}]\n{point}\n", encoding="utf-8")
+
+
+def _toposcope(folder: Path, *typed: str) -> subprocess.CompletedProcess[str]:
+    call = f"import sys; sys.path.insert(0, '.'); from toposcope.cli.main import main; main({list(typed)!r})"
+    return subprocess.run([sys.executable, "-c", call], cwd=folder, capture_output=True, text=True)
+
+
+def _runs(folder: Path) -> None:
+    """Write a run of 30 checkpoints with a log; its outliers grow."""
+    for k in range(30):
+        g = np.random.default_rng(k)
+        weights = g.normal(size=(12, 16)).astype(np.float32)
+        weights[0, 0] = 5 + k + g.normal()
+        place = folder / "runs" / f"step{10 * k}"
+        place.mkdir(parents=True)
+        save_file({"fc.weight": weights}, place / "model.safetensors")
+    steps = range(0, 300, 10)
+    g = np.random.default_rng(99)
+    lines = [f"{s},{2 + 3 / (1 + s / 20) + 0.02 * g.normal():.4f}" for s in steps]
+    (folder / "log.csv").write_text("\n".join(["step,loss", *lines]), encoding="utf-8")
+
+
+@pytest.mark.slow
+@pytest.mark.sample
+def test_a_subject_is_one_module_and_is_found_in_every_room(tmp_path: Path) -> None:
+    _runs(tmp_path)
+    text = (DOCS / "add-a-subject.md").read_text(encoding="utf-8")
+    found = re.search(r'entry-points\."([\w.]+)"\]\n(\w+ = "[\w:]+")', text)
+    assert found is not None
+    _install(tmp_path, "outliers", found[1], found[2].replace(chr(34), ""))
+    use = re.sub(
+        r"(?m)^import toposcope as ts$", "import sys; sys.path.insert(0, '.')\nimport toposcope as ts", text
+    )
+    blocks = dict(re.findall(r"```python\n# (\w+\.py)\n(.*?)```", use, flags=re.S))
+    for name, block in blocks.items():
+        (tmp_path / name).write_text(block, encoding="utf-8")
+    # Python, the store, the verdict
+    done = subprocess.run([sys.executable, "use.py"], cwd=tmp_path, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert "largest weight / usual weight" in done.stdout
+    # the command line: its help has the request's field, a bad value is one line
+    assert "outliers" in _toposcope(tmp_path, "--help").stdout
+    assert "--quantile" in _toposcope(tmp_path, "outliers", "--help").stdout
+    refused = _toposcope(tmp_path, "outliers", "runs", "--out", "s", "--quantile", "2")
+    assert refused.returncode == 2
+    assert "quantile is 2" in refused.stderr
+    measured = _toposcope(
+        tmp_path, "outliers", "runs", "--out", "s", "--losses", "log.csv", "--quantile", "0.9"
+    )
+    assert measured.returncode == 0, measured.stderr
+    verdict = _toposcope(tmp_path, "analyze", "s", "--json")
+    assert verdict.returncode == 0, verdict.stderr
+    assert "outlier" in verdict.stdout
+    # the page
+    page = _toposcope(tmp_path, "report", "s", "--out", "page")
+    assert page.returncode == 0, page.stderr
+    html = (tmp_path / "page" / "index.html").read_text(encoding="utf-8")
+    assert "how far the largest weights lie above" in html
+    assert "largest weight / usual weight" in html
+    assert "figure-leading_outliers" in html
+    # the watch
+    watched = _toposcope(tmp_path, "watch", "runs", "--features", "outliers", "--once", "--rest", "0")
+    assert watched.returncode in (0, 1), watched.stderr
+    assert open_store(tmp_path / "runs-watch").features(feature="outlier")["value"].notna().any()
+
+
 @pytest.mark.slow
 def test_a_format_is_one_class_and_serves_every_command_once_it_is_installed(tmp_path: Path) -> None:
     out = _run("add-a-format.md", tmp_path).splitlines()
@@ -59,16 +135,9 @@ def test_a_format_is_one_class_and_serves_every_command_once_it_is_installed(tmp
     text = (DOCS / "add-a-format.md").read_text(encoding="utf-8")
     found = re.search(r'entry-points\."([\w.]+)"\]\n(\w+) = "([\w:]+)"', text)
     assert found is not None
-    about = tmp_path / "listed-1.0.dist-info"
-    about.mkdir()
-    (about / "METADATA").write_text("Metadata-Version: 2.1\nName: listed\nVersion: 1.0\n", encoding="utf-8")
-    (about / "entry_points.txt").write_text(f"[{found[1]}]\n{found[2]} = {found[3]}\n", encoding="utf-8")
-    call = (
-        "import sys; sys.path.insert(0, '.'); from toposcope.cli.main import main; "
-        "main(['audit', 'checkpoints', '--json'])"
-    )
+    _install(tmp_path, "listed", found[1], f"{found[2]} = {found[3]}")
     listed = (tmp_path / "listed.py").read_text(encoding="utf-8").replace("add_format(LISTED)\n", "")
     (tmp_path / "listed.py").write_text(listed, encoding="utf-8")
-    done = subprocess.run([sys.executable, "-c", call], cwd=tmp_path, capture_output=True, text=True)
+    done = _toposcope(tmp_path, "audit", "checkpoints", "--json")
     assert done.returncode in (0, 1), done.stderr
     assert '"checkpoints": 3' in done.stdout

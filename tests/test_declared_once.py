@@ -13,8 +13,10 @@ from toposcope.store.schema import TABLES
 from toposcope.subjects.catalogue import DECLARED
 
 ROOT = Path(toposcope.__file__).parent
-DECLARING = ("probes/", "topology/")
+DECLARING = ("subjects/", "topology/")
 """The rooms that declare and compute features: what a number is called where it is made."""
+DRAWING = ("/page/", "/figures/")
+"""The folders of a subject that draw what was measured: they import what they name."""
 PAPERS = "papers/"
 """A paper names what it measured in words of its own: its presets and its published series are data."""
 LOGGED = {*TABLES["metrics"].names, *TABLES["runs"].names}
@@ -31,7 +33,8 @@ OTHER_MEANINGS = {
 def _modules() -> Iterator[tuple[str, ast.Module]]:
     for path in sorted(ROOT.rglob("*.py")):
         name = path.relative_to(ROOT).as_posix()
-        if not name.startswith((*DECLARING, PAPERS)):
+        drawing = any(folder in name for folder in DRAWING)
+        if drawing or not name.startswith((*DECLARING, PAPERS)):
             yield name, ast.parse(path.read_text(encoding="utf-8"))
 
 

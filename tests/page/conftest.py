@@ -16,7 +16,7 @@ from toposcope.study.table import from_frame
 from toposcope.study.trends.verdicts import FAMILY_COLUMNS as FAMILIES
 from toposcope.study.trends.verdicts import trend_table
 from toposcope.subjects.catalogue import own_catalogue
-from toposcope.subjects.subject import WEIGHTS
+from toposcope.subjects.weights.subject import SUBJECT as WEIGHTS
 
 H0 = "rips/euclidean/pooled/h0_total"
 NP = "neural_persistence/seed004/neural_persistence"

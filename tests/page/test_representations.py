@@ -31,7 +31,7 @@ from toposcope.study.targets import read_targets
 from toposcope.subjects.catalogue import DECLARED, own_catalogue
 from toposcope.subjects.representations.page import part, pictures
 from toposcope.subjects.representations.page.captions import captions
-from toposcope.subjects.subject import REPRESENTATIONS
+from toposcope.subjects.representations.subject import SUBJECT as REPRESENTATIONS
 
 TOTAL = "representations/euclidean/hidden/h1_total"
 STEPS = (0, 1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1000, 2000, 3000)

@@ -11,10 +11,10 @@ from toposcope.page.closing import MOST_LINES, failures, findings, provenance
 from toposcope.page.tables import forecasts_table
 from toposcope.study.finals import finals_table, fits_table
 from toposcope.study.target import chosen_target
-from toposcope.subjects.subject import WEIGHTS
 from toposcope.subjects.weights.page import part as part_module
 from toposcope.subjects.weights.page.part import weights_part
 from toposcope.subjects.weights.page.tables import phases_table
+from toposcope.subjects.weights.subject import SUBJECT as WEIGHTS
 
 H0 = "rips/euclidean/pooled/h0_total"
 

@@ -17,7 +17,7 @@ from toposcope.study import read_targets, series_table, trend_table
 from toposcope.study.analysis import study_of_rows
 from toposcope.study.table import from_frame, with_targets
 from toposcope.subjects.catalogue import own_catalogue
-from toposcope.subjects.subject import WEIGHTS
+from toposcope.subjects.weights.subject import SUBJECT as WEIGHTS
 
 
 @pytest.fixture

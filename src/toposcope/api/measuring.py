@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import re
 import shutil
 from collections.abc import Callable, Mapping, Sequence
@@ -13,6 +14,7 @@ from toposcope.api.checkpoints import opened
 from toposcope.core.errors import InputError
 from toposcope.core.types import About
 from toposcope.subjects.landscape.features import DECLARED
+from toposcope.subjects.roster import subjects
 
 if TYPE_CHECKING:
     from toposcope.api.checkpoints import Where
@@ -24,6 +26,7 @@ if TYPE_CHECKING:
     from toposcope.subjects.landscape.options import LandscapeOptions
     from toposcope.subjects.representations.kept import KeptSeries
     from toposcope.subjects.representations.options import RepresentationOptions
+    from toposcope.subjects.subject import Subject
     from toposcope.subjects.weights.options import WeightOptions
     from toposcope.sweep import Execution, SweepReport
     from toposcope.sweep.expect import Expectation
@@ -173,6 +176,32 @@ def of_weights(
     return Measurement(gradient_series(series, batch), gradient_probes(list(probes)), options.recipe())
 
 
+def of_subject(subject: Subject, series: Series, request: object) -> Measurement:
+    """Return the measurement of a subject that makes its probes from its request alone.
+
+    Raises
+    ------
+    InputError
+        When the subject has no such request.
+    """
+    if subject.make is None or subject.request is None:
+        raise InputError(f"subject {subject.name!r} makes no probes; give it `make` and `request`")
+    if not isinstance(request, subject.request):
+        raise InputError(
+            f"options is a {type(request).__name__}; {subject.name} is measured by {subject.request.__name__}"
+        )
+    recipe = {"subject": subject.name, **dataclasses.asdict(request)}  # type: ignore[call-overload]
+    return Measurement(series, list(subject.make(request)), recipe)
+
+
+def _brought(names: Sequence[str]) -> Subject | None:
+    """Return the subject of an installed package that `names` choose; it is measured alone."""
+    found = [one for name in names if (one := subjects().get(name)) is not None and one.make is not None]
+    if found and len(names) > 1:
+        raise InputError(f"features {','.join(names)!r}: {found[0].name} is measured alone; name only it")
+    return found[0] if found else None
+
+
 def measure(
     series: Where | KeptSeries,
     store: str | Path,
@@ -181,7 +210,7 @@ def measure(
     preset: str = "default",
     texts: str | Path | TextsAsked | None = None,
     limit: int | None = None,
-    options: WeightOptions | RepresentationOptions | LandscapeOptions | None = None,
+    options: WeightOptions | RepresentationOptions | LandscapeOptions | object | None = None,
     tokenizer: str | Path | None = None,
     recipe: str | None = None,
     device: str = "cpu",
@@ -205,7 +234,8 @@ def measure(
         "cheap", "all", names of weight probes separated by commas, or a list of names and of your own probes;
         "gradients" among them for the gradients' topology in place of the weights'; "representations" for
         what each checkpoint makes of `texts`, "sensitivity" beside it for other settings; "landscape" for the
-        loss surface, or its probes (sharpness, curvature, surface, paths, retrain).
+        loss surface, or its probes (sharpness, curvature, surface, paths, retrain); or the name of a subject
+        that an installed package brings.
     preset
         "default", or a paper's conventions: "seed004" for weights, "seed003" for representations.
     texts
@@ -215,7 +245,8 @@ def measure(
     limit
         How many texts form the cloud of representations; 200 by default.
     options
-        The settings in place of the preset's: `WeightOptions`, `RepresentationOptions` or `LandscapeOptions`.
+        The settings in place of the preset's: `WeightOptions`, `RepresentationOptions`, `LandscapeOptions`,
+        or the request of another subject.
     tokenizer
         A tokenizer's folder, where models bring none.
     recipe
@@ -271,7 +302,8 @@ def measure(
     asked = features.split(",") if isinstance(features, str) else list(features)
     names = [one.strip() for one in asked if isinstance(one, str)]
     own = [one for one in asked if not isinstance(one, str)]
-    kind = kind_of(names, LANDSCAPE_PROBES, kept=isinstance(series, KeptSeries))
+    brought = None if isinstance(series, KeptSeries) else _brought(names)
+    kind = brought.name if brought else kind_of(names, LANDSCAPE_PROBES, kept=isinstance(series, KeptSeries))
     refuse_meaningless(kind, ",".join(names) or "your own", {
         "texts": texts, "limit": limit, "tokenizer": tokenizer, "recipe": recipe, "steps": steps,
         "device": None if device == "cpu" else device, "preset": None if preset == "default" else preset,
@@ -280,6 +312,9 @@ def measure(
     wanted = _asked(texts, tuple(names), limit, recipe, device, tokenizer)
     if isinstance(series, KeptSeries):
         found = of_kept(series, _settings(options, About.REPRESENTATIONS, preset), wanted)
+    elif brought is not None:
+        assert brought.request is not None
+        found = of_subject(brought, opened(series, steps=steps), options or brought.request())
     elif {*names} & {About.LANDSCAPE, *LANDSCAPE_PROBES}:
         surface = _settings(options, About.LANDSCAPE)
         # every text counts: a loss needs no hundred characters

@@ -28,6 +28,10 @@ TAKEN_BY: Mapping[str, tuple[str, ...]] = {
 """Arguments of `measure`, and fields of `TextsAsked`, and what they say something of."""
 
 
+BUILT_IN = (WEIGHTS, GRADIENTS, REPRESENTATIONS, LANDSCAPE, KEPT)
+"""What `measure` measures without a further package; of another subject it takes `steps`, and its request."""
+
+
 def kind_of(names: Collection[str], landscape: Collection[str], *, kept: bool) -> str:
     """Return what features of these names are measured on; `landscape` are the loss surface's probes.
 
@@ -49,7 +53,7 @@ def refuse_meaningless(kind: str, features: str, given: Mapping[str, object]) ->
     if isinstance(texts := asked.get("texts"), TextsAsked):
         asked |= _said(texts)
     for name, value in asked.items():
-        if value is not None and kind not in TAKEN_BY[name]:
+        if value is not None and kind not in TAKEN_BY[name] and (kind in BUILT_IN or name != "steps"):
             raise InputError(
                 f"{name} {value if isinstance(value, int) else str(value)!r}: features {features!r} do not "
                 f"use it; it is for {', '.join(TAKEN_BY[name])}; leave it out"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -10,6 +11,7 @@ import click
 
 from toposcope.api.measuring import StorePlace
 from toposcope.cli.output import json_option, print_table
+from toposcope.cli.requests import request_options
 from toposcope.cli.sweeping import (
     Sweeping,
     device_option,
@@ -22,6 +24,7 @@ from toposcope.cli.sweeping import (
 )
 from toposcope.core.errors import InputError
 from toposcope.subjects.representations.features import REPRESENTATIONS, SENSITIVITY
+from toposcope.subjects.representations.options import RepresentationOptions
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -59,16 +62,7 @@ SENSITIVITY_SHOWN = {
     help="Skip texts with fewer characters.",
 )
 @split_option
-@click.option("--layers", help="last, all, or hidden-state numbers such as 0,6,12.  [default: last]")
-@click.option("--pooling", type=click.Choice(["mean", "last", "token"]), help="[default: mean]")
-@click.option("--length", type=int, help="Tokens read from each text.  [default: 128]")
-@click.option("--reduce", "reduction", type=click.Choice(["pca", "random", "none"]), help="[default: pca]")
-@click.option("--pca", "components", type=int, help="Number of dimensions to keep.  [default: 50]")
-@click.option("--maxdim", type=int, help="Highest homology dimension.  [default: 1]")
-@click.option("--points", type=int, help="Subsample clouds that have more points than this.  [default: 500]")
-@click.option("--draws", type=int, help="Number of random subsamples.  [default: 5]")
-@click.option("--nulls", type=int, help="Number of Gaussian clouds to compare each cloud with.  [default: 5]")
-@click.option("--attention", is_flag=True, help="Also measure the attention graph of every head.")
+@request_options(RepresentationOptions)
 @click.option(
     "--labelled",
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
@@ -114,16 +108,7 @@ def command(
     limit: int | None,
     min_chars: int,
     split: str,
-    layers: str | None,
-    pooling: str | None,
-    length: int | None,
-    reduction: str | None,
-    components: int | None,
-    maxdim: int | None,
-    points: int | None,
-    draws: int | None,
-    nulls: int | None,
-    attention: bool,
+    settings: dict[str, object],
     labelled: Path | None,
     sensitivity: bool,
     sensitivity_texts: str,
@@ -148,12 +133,7 @@ def command(
     from toposcope.subjects.representations.kept import KeptSeries
     from toposcope.subjects.representations.study import parse_grid
 
-    changes: dict[str, object] = {
-        "layers": layers, "pooling": pooling, "length": length, "reduction": reduction,
-        "components": components, "maxdim": maxdim, "points": points, "draws": draws, "nulls": nulls,
-        "attention": attention or None,
-    }  # fmt: skip
-    options = preset_options(preset, changes)
+    options = preset_options(preset, settings)
     names = tuple(name.strip() for name in features.split(","))
     sensitivity |= SENSITIVITY in names
     asked = TextsAsked(
@@ -163,7 +143,7 @@ def command(
     )  # fmt: skip
     execution = sweeping.execution(keep_diagrams=not no_diagrams)
     if from_kept is not None:
-        _refuse_with_kept(series, texts, pooling, length, labelled, keep, sweeping)
+        _refuse_with_kept(series, texts, settings, labelled, keep, sweeping)
         found, agree = of_kept(KeptSeries(from_kept), options, asked), None
     else:
         if not series or texts is None:
@@ -185,15 +165,15 @@ def command(
 def _refuse_with_kept(
     series: tuple[str, ...],
     texts: str | None,
-    pooling: str | None,
-    length: int | None,
+    settings: Mapping[str, object],
     labelled: Path | None,
     keep: Path | None,
     sweeping: Sweeping,
 ) -> None:
     """Refuse what only a pass through the models could do."""
     asked = {
-        "SERIES": series, "--texts": texts, "--pooling": pooling, "--length": length, "--labelled": labelled,
+        "SERIES": series, "--texts": texts, "--pooling": settings.get("pooling"),
+        "--length": settings.get("length"), "--labelled": labelled,
         "--keep": keep, "--steps": sweeping.steps, "--revisions": sweeping.revisions,
         "--losses": sweeping.losses,
     }  # fmt: skip

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import functools
 from pathlib import Path
+from typing import Any
 
 import click
 
 from toposcope.cli.output import json_option
+from toposcope.cli.requests import request_options
 from toposcope.cli.sweeping import (
     Sweeping,
     device_option,
@@ -18,6 +20,7 @@ from toposcope.cli.sweeping import (
     sweep_options,
     tokenizer_option,
 )
+from toposcope.subjects.landscape.options import LandscapeOptions
 
 
 @click.command("landscape")
@@ -38,37 +41,7 @@ from toposcope.cli.sweeping import (
     help="What to measure, separated by commas: sharpness (cheap: forward passes only), curvature, surface, "
     "paths (barriers), retrain (trains: only when named); `cheap` or `all`.",
 )  # fmt: skip
-@click.option(
-    "--directions", type=click.Choice(["random", "hessian", "trajectory"]), default="random",
-    show_default=True, help="Filter-normalised random ones, the top eigenvectors, or the checkpoints' PCA.",
-)  # fmt: skip
-@click.option("--n", type=int, default=2, show_default=True, help="Number of directions: 1, 2 or 3.")
-@click.option(
-    "--resolution",
-    type=int,
-    default=21,
-    show_default=True,
-    help="Number of grid points per axis: 5, 9, 13, ... (4 k + 1).",
-)
-@click.option(
-    "--range", "reach", type=float,
-    help="How far each axis goes, in the directions' unit.  [default: until the loss is that of the first "
-    "checkpoint]",
-)  # fmt: skip
-@click.option(
-    "--graph", type=click.Choice(["lattice", "kuhn", "knn"]), default="lattice", show_default=True,
-    help="Neighbours: the 2 n along the axes, Kuhn's triangulation, or mutual 4 n nearest.",
-)  # fmt: skip
-@click.option(
-    "--batches",
-    type=int,
-    default=2,
-    show_default=True,
-    help="Number of batches. Each is a disjoint set of texts.",
-)
-@click.option("--sequences", type=int, default=8, show_default=True, help="Number of texts per batch.")
-@click.option("--length", type=int, default=64, show_default=True, help="Tokens read from each text.")
-@click.option("--seeds", type=int, default=2, show_default=True, help="Number of sets of random directions.")
+@request_options(LandscapeOptions)
 @click.option("--min-chars", type=click.IntRange(min=0), default=1, help="Skip texts with fewer characters.")
 @split_option
 @tokenizer_option
@@ -84,15 +57,7 @@ def command(
     texts: str | None,
     out: Path,
     features: str,
-    directions: str,
-    n: int,
-    resolution: int,
-    reach: float | None,
-    graph: str,
-    batches: int,
-    sequences: int,
-    length: int,
-    seeds: int,
+    settings: dict[str, Any],
     min_chars: int,
     split: str,
     tokenizer: Path | None,
@@ -109,12 +74,8 @@ def command(
     """
     from toposcope.api.landscapes import of_landscape
     from toposcope.api.representations import TextsAsked
-    from toposcope.subjects.landscape.options import LandscapeOptions
 
-    options = LandscapeOptions(
-        directions=directions, n=n, resolution=resolution, reach=reach, graph=graph, batches=batches,
-        sequences=sequences, length=length, seeds=seeds,
-    )  # fmt: skip
+    options = LandscapeOptions(**settings)
     asked = TextsAsked(
         texts=texts, features=tuple(features.split(",")), min_chars=min_chars, split=split,
         tokenizer=tokenizer, device=device, recipe=recipe,

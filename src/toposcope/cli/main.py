@@ -11,12 +11,16 @@ import signal
 import sys
 import threading
 from collections.abc import Iterator
-from typing import Any, TextIO, cast
+from importlib.metadata import entry_points
+from typing import TYPE_CHECKING, Any, TextIO, cast
 
 import click
 
 from toposcope import __version__
 from toposcope.core.errors import BrokenOffError, InputError, did_you_mean, typed_options
+
+if TYPE_CHECKING:
+    from toposcope.subjects.subject import Subject
 
 COMMANDS: dict[str, str] = {
     "check": "Say whether runs are all right, and where they will end.",
@@ -46,27 +50,45 @@ class LazyGroup(click.Group):
     """A command group that imports a subcommand's module when it is needed."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        """Return the names in the order a user meets them."""
-        return list(COMMANDS)
+        """Return the names in the order a user meets them; then those of subjects that packages bring."""
+        return [*COMMANDS, *_brought()]
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
         """Return the subcommand that `args` begins with; an unknown one is told the nearest known."""
-        if args and args[0] not in COMMANDS and not args[0].startswith("-"):
+        if args and args[0] not in COMMANDS and not args[0].startswith("-") and args[0] not in _brought():
             ctx.fail(f"No such command {args[0]!r}{did_you_mean(args[0], COMMANDS)}")
         return super().resolve_command(ctx, args)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         """Import and return the subcommand."""
         if cmd_name not in COMMANDS:
-            return None
+            subject = _brought().get(cmd_name)
+            return (
+                None
+                if subject is None
+                else importlib.import_module(f"{__package__}.subject").command_of(subject)
+            )
         return importlib.import_module(f"toposcope.cli.{cmd_name}").command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the list of subcommands without importing any."""
         with formatter.section("Commands"):
-            formatter.write_dl(list(COMMANDS.items()))
+            formatter.write_dl([*COMMANDS.items(), *((name, one.title) for name, one in _brought().items())])
+
+
+def _brought() -> dict[str, Subject]:
+    """Return the subjects of installed packages that can be measured; without any, nothing is imported."""
+    if not entry_points(group="toposcope.subjects"):
+        return {}
+    from toposcope.subjects.roster import FOLDERS, subjects
+
+    return {
+        name: one
+        for name, one in subjects().items()
+        if name not in FOLDERS and one.make is not None and one.request is not None
+    }
 
 
 @click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})

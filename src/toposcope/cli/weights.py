@@ -7,7 +7,9 @@ from pathlib import Path
 import click
 
 from toposcope.cli.output import json_option
+from toposcope.cli.requests import request_options
 from toposcope.cli.sweeping import Sweeping, exit_code, show_plan, show_sweep, sweep_options
+from toposcope.subjects.weights.options import WeightOptions
 
 _FEATURES = """What to measure, separated by commas. `cheap` is neural_persistence, rips, baselines and
 trajectory. `all` adds distances: Wasserstein and bottleneck to the previous checkpoint, which are costly.
@@ -30,11 +32,7 @@ an installed package, or your own as MODULE:CLASS."""
     show_default=True,
     help="default, or seed004 for the conventions of the weight-space paper.",
 )
-@click.option("--points", type=int, help="Subsample clouds that have more rows than this.  [default: 200]")
-@click.option("--draws", type=int, help="Number of random subsamples.  [default: 5; seed004: 20]")
-@click.option(
-    "--nulls", type=int, help="Number of shuffles of the weights for the null.  [default: 5; seed004: 0]"
-)
+@request_options(WeightOptions)
 @click.option(
     "--gradients",
     is_flag=True,
@@ -49,9 +47,7 @@ def command(
     out: Path,
     features: str,
     preset: str,
-    points: int | None,
-    draws: int | None,
-    nulls: int | None,
+    settings: dict[str, object],
     gradients: bool,
     texts: str | None,
     diagrams: bool,
@@ -67,7 +63,7 @@ def command(
     from toposcope.papers.weight_presets import preset as preset_options
     from toposcope.subjects.registry import weight_probes
 
-    options = preset_options(preset, points=points, draws=draws, nulls=nulls)
+    options = preset_options(preset, **settings)
     probes = weight_probes([name.strip() for name in features.split(",")], options)
     execution = sweeping.execution(keep_diagrams=diagrams)
     opened = sweeping.open(series, split=options.split)

@@ -196,8 +196,8 @@ class Feature:
         are averaged, of several layers a run's last one counts.
     log_target : bool
         Whether that target is its natural logarithm.
-    about : About
-        What it is measured on.
+    about : About or str
+        What it is measured on: the name of its subject.
     leads : mapping of Use to int
         Where it speaks for its study, and at which place: 1 comes first; equal places keep the order of the
         declarations.
@@ -223,7 +223,7 @@ class Feature:
     per_log_step_of: Feature | None = None
     target: str = ""
     log_target: bool = False
-    about: About = About.WEIGHTS
+    about: About | str = About.WEIGHTS
     leads: Mapping[Use, int] = field(default_factory=dict, hash=False)
 
 

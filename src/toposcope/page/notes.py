@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+import numpy as np
 import pandas as pd
 
 from toposcope.core.drawing.marks import bends_of
@@ -13,6 +14,7 @@ from toposcope.page.figures import correlations
 from toposcope.page.parts import Caption
 from toposcope.study.catalogue import column_of
 from toposcope.study.findings import words
+from toposcope.study.findings.end import forecasts_of
 from toposcope.study.study import Study
 from toposcope.study.verdicts import judged
 
@@ -195,3 +197,38 @@ _PANELS = {
     "tests",
 }
 """What each panel of the heat maps shows, from left to right."""
+
+
+def forecast_caption(study: Study) -> Caption:
+    """Return the words under the errors of forecasts."""
+    found = forecasts_of(study)
+    can = "Nothing: no forecast could be made."
+    limit = ""
+    if found is not None:
+        seen = " / ".join(f"{100 * cut:.0f}%" for cut in found.cuts)
+        best = [
+            min((m for m in found.mae if np.isfinite(found.mae[m][i])), key=lambda m, i=i: found.mae[m][i])  # type: ignore[misc]
+            for i in range(len(found.cuts))
+        ]
+        can = f"For these {found.runs} runs the smallest mean error at {seen} had " + (
+            " / ".join(best) + ". "
+        )
+        can += (
+            "Topology lowers the error of sibling transfer beyond chance in places: see the text."
+            if found.clear
+            else "Topology beside the loss lowers the error of sibling transfer nowhere beyond chance."
+        )
+        least = 2.0 ** (1 - found.runs)
+        limit = f" With {found.runs} runs, a paired rank test cannot give a p below {least:.3g}."
+    return Caption(
+        "Error of forecasts of the final loss",
+        "Absolute error of every run (dots) and its mean (diamonds), by method and by the part of the run "
+        "that was seen; each run is forecast from the others. Published rules are "
+        f"{study.published.source or 'a paper'}'s; the dashed line is its combined rule with the last loss "
+        "in place of the topology.",
+        can,
+        "How well any of these does elsewhere: which of many comes out best is itself a matter of chance, "
+        f"and the published rules' constants were chosen by their authors on runs of this kind.{limit}",
+        "Dot plot of forecast errors by method, one panel per part of the run that was seen, with the "
+        "control without topology as a dashed line.",
+    )

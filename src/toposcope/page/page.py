@@ -90,7 +90,7 @@ def _replace(out: Path, write: Callable[[Path], None]) -> None:
 
 def _html() -> Environment:
     environment = Environment(
-        loader=PackageLoader("toposcope.report"),
+        loader=PackageLoader("toposcope.page"),
         autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,
@@ -103,7 +103,7 @@ def _html() -> Environment:
 
 def _markdown() -> Environment:
     environment = Environment(
-        loader=PackageLoader("toposcope.report"),
+        loader=PackageLoader("toposcope.page"),
         autoescape=False,  # Markdown: every value goes through escape_markdown instead
         finalize=_escaped,
         undefined=StrictUndefined,

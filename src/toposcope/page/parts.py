@@ -16,12 +16,12 @@ from toposcope.core.forms import capital, listed
 from toposcope.core.groups import families_of, size_list
 from toposcope.core.repeats import AuditFinding
 from toposcope.core.tabular import Table
-from toposcope.core.types import Use
+from toposcope.core.types import About, Use
 from toposcope.page.figures import leading
 from toposcope.sources.adapter import ADAPTER
 from toposcope.study.findings import words
 from toposcope.study.study import Study
-from toposcope.subjects.subject import WEIGHTS, Subject
+from toposcope.subjects.subject import Subject
 from toposcope.subjects.weights.features import NEURAL_PERSISTENCE
 
 if TYPE_CHECKING:
@@ -223,7 +223,7 @@ def _with_means(study: Study, captions: Mapping[str, Caption]) -> dict[str, Capt
 
 def log_name(subject: Subject) -> str:
     """Return what the figure of the training logs is called in the part on a subject."""
-    return LOGS if subject is WEIGHTS else f"{LOGS}_{subject.name}"
+    return LOGS if subject.name == About.WEIGHTS else f"{LOGS}_{subject.name}"
 
 
 def _of_adapters(study: Study) -> str:
@@ -293,5 +293,10 @@ def _shown(question: str, pictures: Mapping[str, Picture], subject: Subject) -> 
 
     What several parts of a page may draw is called after its subject.
     """
-    names = (known for name in SHOWN.get(question, ()) for known in (name, f"{name}_{subject.name}"))
+    own = subject.name
+    names = (
+        known
+        for name in SHOWN.get(question, ())
+        for known in (name, f"{name}_{own}", f"{own}_{name}", f"leading_{own}" * (question == "changed"))
+    )
     return next((pictures[name] for name in names if name in pictures), None)

@@ -10,21 +10,11 @@ import pandas as pd
 from toposcope.page.closing import failures, findings, provenance, unmeasured, versions
 from toposcope.page.page import check_target, write_page
 from toposcope.page.parts import Page, PagePart, of_group
+from toposcope.page.plain import part_maker
 from toposcope.sources.belonging import said
 from toposcope.study.study import Study, groups_among, problems_of
-from toposcope.subjects.landscape.page.part import landscape_part
-from toposcope.subjects.representations.page.part import representations_part
-from toposcope.subjects.subject import GRADIENTS, LANDSCAPE, REPRESENTATIONS, TABLE, WEIGHTS
-from toposcope.subjects.weights.page.part import gradients_part, table_part, weights_part
 
 TITLE = "The topology of these training runs"
-_PARTS = {
-    WEIGHTS.name: weights_part,
-    GRADIENTS.name: gradients_part,
-    REPRESENTATIONS.name: representations_part,
-    LANDSCAPE.name: landscape_part,
-    TABLE.name: table_part,
-}
 
 
 def write_studies(studies: Sequence[Study], out: str | Path, *, title: str = TITLE) -> Path:
@@ -53,7 +43,7 @@ def write_studies(studies: Sequence[Study], out: str | Path, *, title: str = TIT
     shown: set[str] = set()
     for study in studies:
         runs = set(map(str, study.runs["run"]))
-        part = _PARTS[study.subject.name](study, logs=not runs <= shown)
+        part = part_maker(study.subject)(study, logs=not runs <= shown)
         if study.group is not None:
             part = of_group(part, study.group.label, groups.index(study.group) + 1)
         parts.append(part)

@@ -95,7 +95,7 @@ def write_rows_report(folder: Path, out: Path) -> Path:
     from toposcope.papers.report_files import tidy_rows
     from toposcope.study.analysis import study_of_rows
     from toposcope.subjects.catalogue import own_catalogue
-    from toposcope.subjects.subject import REPRESENTATIONS
+    from toposcope.subjects.representations.subject import SUBJECT as REPRESENTATIONS
 
     rows = read_rows(folder)
     runs = rows[["run"]].drop_duplicates()

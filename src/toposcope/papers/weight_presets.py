@@ -26,15 +26,12 @@ PRESETS = {
 """`seed004`: what the numbers of the weight-space paper used; it drew each cloud once, here 20 times."""
 
 
-def preset(
-    name: str, *, points: int | None = None, draws: int | None = None, nulls: int | None = None
-) -> WeightOptions:
-    """Return a preset, with some of its sizes changed.
+def preset(name: str, **changes: object) -> WeightOptions:
+    """Return a preset with some settings changed; None leaves a setting as it is.
 
     >>> preset("default", draws=1).draws
     1
     """
     if name not in PRESETS:
         raise InputError(f"preset is {name!r}; use one of {', '.join(PRESETS)}")
-    changes = {"points": points, "draws": draws, "nulls": nulls}
     return replace(PRESETS[name], **{key: value for key, value in changes.items() if value is not None})  # type: ignore[arg-type]

@@ -10,7 +10,6 @@ from pathlib import Path
 import pandas as pd
 
 from toposcope.core.errors import InputError, did_you_mean
-from toposcope.core.types import Scope
 from toposcope.forecasting.frame import Log, log_from_frame, log_of_read
 from toposcope.sources.belonging import Group, groups_of
 from toposcope.sources.history import renamed
@@ -19,14 +18,13 @@ from toposcope.store import Store
 from toposcope.store.reader import REMEASURE
 from toposcope.study.convergence import without_unconverged
 from toposcope.study.derived import with_derived
-from toposcope.study.hidden import PROBE
 from toposcope.study.joined import Source
 from toposcope.study.plain import plain_table
 from toposcope.study.study import Study, chosen_targets
 from toposcope.study.table import SeriesTable, series_table
 from toposcope.study.target import chosen_target
-from toposcope.subjects.subject import LANDSCAPE, REPRESENTATIONS, TABLE, WEIGHTS, Subject, rows_of
-from toposcope.subjects.weights.features import RIPS
+from toposcope.subjects.roster import rows_of
+from toposcope.subjects.subject import TABLE, Subject
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +90,7 @@ def _of_store(store: Store, features: pd.DataFrame, asked: Asked, group: Group |
             diagrams=None if diagrams is None else mine(diagrams), audit=mine(store.audit()),
             provenance=stated,
             targets=asked.targets, columns=asked.columns, scores=asked.scores,
-            kept=store.path / "landscapes" if subject is LANDSCAPE else None, gone=gone,
+            kept=store.path / subject.folder if subject.folder else None, gone=gone,
         )  # fmt: skip
         found.append(replace(made, group=group))
     return found
@@ -117,9 +115,7 @@ def _split_table(
 
 def _diagrams(store: Store, subject: Subject) -> pd.DataFrame | None:
     """Return the kept diagrams that the page of a subject draws."""
-    if subject is REPRESENTATIONS:
-        return store.diagrams(probe=PROBE)
-    return store.diagrams(probe=RIPS, scope=Scope.POOLED) if subject is WEIGHTS else None
+    return None if subject.diagrams is None else store.diagrams(**dict(subject.diagrams))
 
 
 def study_of_rows(

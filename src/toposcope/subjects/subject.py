@@ -1,24 +1,55 @@
-"""What a study is about: weights, gradients, representations, the loss surface, or a table made elsewhere."""
+"""What a subject is: one kind of measured object, with all that the other rooms have to know of it."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
-import pandas as pd
+if TYPE_CHECKING:
+    from toposcope.subjects.base import Probe
 
-from toposcope.core.types import About, Scope
-from toposcope.subjects.catalogue import completed
-from toposcope.subjects.landscape.features import BATCH_LOSS
+LOSSES = ("heldout_loss", "loss")
+"""The targets of a subject that brings none of its own, the preferred one first."""
+SHUFFLED = "the same {} in random order"
+SIZE = "the size of {} (norms and spectra)"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Subject:
-    """One kind of measured object, and what its findings lead with.
+    """One kind of measured object: weights, gradients, representations, the loss surface, or one of your own.
 
-    `name` is what its features are declared to be `About`; which of them lead they say themselves (`leads`).
-    `topology` is what is judged, in words, and `size` what is where no topology was measured; `null` what the
-    nulls of its features are; `targets` are preferred in this order, behind the losses that the rows
-    themselves give where these are read `by_itself`, not beside a training log.
+    Parameters
+    ----------
+    name : str
+        What its features declare to be `about`. It is the name of its folder, and of its command when the
+        package has no other.
+    heading, title : str
+        Heading of its part of the page, and one sentence of what was measured.
+    topology, size : str
+        What is judged, in words; and what is judged where no topology was measured.
+    null : str
+        What the nulls of its features are.
+    targets : tuple of str
+        The preferred targets, in this order.
+    by_itself : bool
+        Whether its rows bring their own target, so that no training log is missed.
+    request : type, optional
+        The frozen dataclass of its settings. It refuses values that cannot be measured; its fields that are
+        made with `subjects.request.option` are the options of the command.
+    make : callable, optional
+        Returns the probes of a request.
+    features : tuple of str
+        The names under which `features=` and `--features` choose it, beside its own name.
+    part : str
+        "MODULE:FUNCTION" that makes its part of the page from a study; "" for the plain part: the verdict's
+        table, correlations, and a curve of each leading feature.
+    diagrams : tuple of pairs
+        Which kept diagrams its figures draw, as keywords of `Store.diagrams`.
+    folder : str
+        The folder of the store in which it keeps what its figures draw.
+    order : int
+        Its place on the page.
     """
 
     name: str
@@ -26,70 +57,24 @@ class Subject:
     topology: str
     title: str
     null: str
-    targets: tuple[str, ...]
+    targets: tuple[str, ...] = LOSSES
     by_itself: bool = False
     size: str = ""
+    request: type | None = None
+    make: Callable[[Any], Sequence[Probe]] | None = None
+    features: tuple[str, ...] = ()
+    part: str = ""
+    diagrams: tuple[tuple[str, str], ...] | None = None
+    folder: str = ""
+    order: int = 100
 
 
-_LOSSES = ("heldout_loss", "loss")
-_SHUFFLED = "the same {} in random order"
-_SIZE = "the size of {} (norms and spectra)"
-
-WEIGHTS = Subject(
-    About.WEIGHTS, "Weights", "the topology of the weights",
-    "Persistent homology of weights during training.", _SHUFFLED.format("weights"), _LOSSES,
-    size=_SIZE.format("the weights"),
-)  # fmt: skip
-GRADIENTS = Subject(
-    About.GRADIENTS, "Gradients", "the topology of the gradients",
-    "Persistent homology of the loss gradients on a fixed batch during training.",
-    _SHUFFLED.format("gradients"), _LOSSES, size=_SIZE.format("the gradients"),
-)  # fmt: skip
-REPRESENTATIONS = Subject(
-    About.REPRESENTATIONS, "Representations", "the topology of these representations",
-    "Persistent homology of the hidden states that a fixed set of texts gets during training.",
-    "Gaussian clouds with the same covariance", _LOSSES, by_itself=True,
-    size=_SIZE.format("these representations"),
-)  # fmt: skip
-LANDSCAPE = Subject(
-    About.LANDSCAPE, "Loss surface", "the shape of the loss surface",
-    "Curvature and persistent homology of the loss around the parameters during training.",
-    "the quadratic model of the same point", (*_LOSSES, BATCH_LOSS.target),
-)  # fmt: skip
 TABLE = Subject(
-    "table", "Table", "this table", "Columns of a table of training runs.",
-    _SHUFFLED.format("weights"), _LOSSES,
-)  # fmt: skip
-
-
-def about(features: pd.DataFrame, catalogue: pd.DataFrame | None = None) -> pd.Series:
-    """Return what each of some rows is about, as `catalogue` (of a store) or the package's probes declare it.
-
-    >>> about(pd.DataFrame({"probe": ["rips", "mine"], "feature": ["h0_total", "x"]})).tolist()
-    ['weights', 'weights']
-    """
-    lines = completed(catalogue)[["probe", "feature", "about"]].drop_duplicates(["probe", "feature"])
-    found = features[["probe", "feature"]].merge(lines, on=["probe", "feature"], how="left")["about"]
-    return found.fillna(str(About.WEIGHTS)).set_axis(features.index)
-
-
-def rows_of(
-    features: pd.DataFrame, catalogue: pd.DataFrame | None = None
-) -> list[tuple[Subject, pd.DataFrame]]:
-    """Return which subjects a store's rows are about, each with the rows that its study reads.
-
-    Gradients in a store of weights or of representations are listed with these.
-    """
-    of = about(features, catalogue)
-    gradients, hidden = of == About.GRADIENTS, of == About.REPRESENTATIONS
-    if len(features) and gradients.all():
-        return [(GRADIENTS, features)]
-    around = of == About.LANDSCAPE
-    found = []
-    if not (hidden | gradients | around).all():
-        found.append((WEIGHTS, features[~hidden & ~around]))
-    if (hidden & (features["scope"] != Scope.SETTING)).any():
-        found.append((REPRESENTATIONS, features[hidden | gradients]))
-    if around.any():
-        found.append((LANDSCAPE, features[around]))
-    return found
+    name="table",
+    heading="Table",
+    topology="this table",
+    title="Columns of a table of training runs.",
+    null=SHUFFLED.format("weights"),
+    part="toposcope.page.plain:table_part",
+)
+"""A table that was made elsewhere."""

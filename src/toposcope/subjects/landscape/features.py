@@ -7,6 +7,8 @@ from dataclasses import replace
 
 from toposcope.core.types import About, Feature, Kind, Scope, Use
 
+FOLDER = "landscapes"
+"""The folder of the store that keeps the sampled surfaces."""
 SHARPNESS, CURVATURE, SURFACE, PATHS, RETRAIN = "sharpness", "curvature", "surface", "paths", "retrain"
 """What the probes are called."""
 

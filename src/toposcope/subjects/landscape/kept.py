@@ -17,10 +17,6 @@ from toposcope.topology.merge_tree import MergeTree
 from toposcope.topology.sampled_surface import ConfirmedBranches, SurfaceTopology
 from toposcope.topology.surfaces import BranchIntervals
 
-FOLDER = "landscapes"
-"""The folder of a store that holds them."""
-
-
 _TREE, _TESTED, _INTERVALS = "tree_", "tested_tree_", "tested_"
 _OF_TREE = tuple(field.name for field in fields(MergeTree))
 _OF_INTERVALS = tuple(field.name for field in fields(BranchIntervals) if field.name != "level")

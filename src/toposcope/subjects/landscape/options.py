@@ -6,6 +6,7 @@ import math
 from dataclasses import asdict, dataclass
 
 from toposcope.core.errors import InputError
+from toposcope.subjects.request import option
 
 KINDS = ("random", "hessian", "trajectory")
 GRAPHS = ("lattice", "kuhn", "knn")
@@ -30,15 +31,30 @@ class LandscapeOptions:
     layer's own top eigenvalue. `updates` is how long jump-and-retrain trains after each jump.
     """
 
-    directions: str = "random"
-    n: int = 2
-    resolution: int = 21
-    reach: float | None = None
-    graph: str = "lattice"
-    batches: int = 2
-    sequences: int = 8
-    length: int = 64
-    seeds: int = 2
+    directions: str = option(
+        "random",
+        "Axes of the surface: random (filter-normalised), hessian (top eigenvectors) or trajectory (PCA of "
+        "the checkpoints).",
+        choices=KINDS,
+    )
+    n: int = option(2, "Number of axes of the surface: 1, 2 or 3.")
+    resolution: int = option(21, "Number of grid points per axis: 5, 9, 13, 17, 21, ... (4 k + 1).")
+    reach: float | None = option(
+        None,
+        "How far each axis goes, in the unit of the directions.",
+        name="range",
+        shown="until the loss is as high as at the first checkpoint",
+    )
+    graph: str = option(
+        "lattice",
+        "Which grid points are neighbours: the 2 n along the axes (lattice), Kuhn's triangulation, or the "
+        "mutual 4 n nearest (knn).",
+        choices=GRAPHS,
+    )
+    batches: int = option(2, "Number of batches; no two share a text.")
+    sequences: int = option(8, "Number of texts per batch.")
+    length: int = option(64, "Number of tokens to read from each text.")
+    seeds: int = option(2, "Number of random draws of the directions.", name="draws", formerly=("--seeds",))
     eigenvalues: int = 5
     products: int = 100
     vectors: int = 8

@@ -11,9 +11,8 @@ from toposcope.core.errors import InputError, did_you_mean
 from toposcope.core.types import Checkpoint
 from toposcope.models import ModelLoader, load_texts
 from toposcope.subjects.base import Probe
-from toposcope.subjects.landscape.features import SURFACE
+from toposcope.subjects.landscape.features import FOLDER, SURFACE
 from toposcope.subjects.landscape.geometry.cost import ComputeCost, refuse_above
-from toposcope.subjects.landscape.kept import FOLDER
 from toposcope.subjects.landscape.options import RULE, LandscapeOptions
 from toposcope.subjects.landscape.probes.curvature import Curvature
 from toposcope.subjects.landscape.probes.paths import Partners, Paths, partners_of

@@ -8,6 +8,7 @@ from toposcope.core.errors import InputError
 from toposcope.subjects.representations.features import REPRESENTATIONS
 from toposcope.subjects.representations.forward import Pooling, StateReading
 from toposcope.subjects.representations.probes.reduce import Reduction
+from toposcope.subjects.request import option
 
 _LOWEST = {
     "length": 1,
@@ -58,21 +59,30 @@ class RepresentationOptions:
     """
 
     preset: str = "default"
-    layers: str = "last"
-    pooling: Pooling = "mean"
-    length: int = 128
+    layers: str = option("last", "Layers to measure: last, all, or numbers of hidden states such as 0,6,12.")
+    pooling: Pooling = option(
+        "mean",
+        "How a text becomes one point: the mean of its tokens, its last token, or one point per token.",
+        choices=("mean", "last", "token"),
+    )
+    length: int = option(128, "Number of tokens to read from each text.")
     max_tokens: int = 2000
     perplexity_texts: int = 100
     perplexity_length: int = 256
-    reduction: Reduction = "pca"
-    components: int = 50
-    maxdim: int = 1
-    points: int = 500
-    draws: int = 5
-    nulls: int = 5
+    reduction: Reduction = option(
+        "pca",
+        "How to reduce the number of dimensions first.",
+        name="reduce",
+        choices=("pca", "random", "none"),
+    )
+    components: int = option(50, "Number of dimensions after the reduction.", name="pca")
+    maxdim: int = option(1, "Highest homology dimension: 0 for connected parts, 1 for loops, 2 for voids.")
+    points: int = option(500, "Points of the clouds; larger clouds are subsampled.")
+    draws: int = option(5, "Number of random subsamples.")
+    nulls: int = option(5, "Number of random Gaussian clouds to compare each cloud with.")
     cloud_texts: int | None = None
     dimension: bool = True
-    attention: bool = False
+    attention: bool = option(False, "Also measure the attention graph of every head.")
     attention_texts: int = 20
     half: bool = False
 

@@ -6,6 +6,7 @@ from dataclasses import asdict, dataclass
 
 from toposcope.core.errors import InputError
 from toposcope.core.types import Normalization
+from toposcope.subjects.request import option
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,9 +38,9 @@ class WeightOptions:
     """
 
     preset: str = "default"
-    points: int = 200
-    draws: int = 5
-    nulls: int = 5
+    points: int = option(200, "Rows of the point clouds; larger clouds are subsampled.")
+    draws: int = option(5, "Number of random subsamples.", shown="5; seed004: 20")
+    nulls: int = option(5, "Number of random shuffles of the weights to compare with.", shown="5; seed004: 0")
     confounds: bool = True
     thresh: float | None = None
     conventions: tuple[Normalization, ...] = (Normalization.NETWORK, Normalization.MATRIX)

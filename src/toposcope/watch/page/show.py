@@ -165,7 +165,7 @@ def _clock(at: float) -> str:
 def _environment() -> Environment:
     made = Environment(
         loader=PrefixLoader(
-            {"page": PackageLoader("toposcope.watch.page"), "report": PackageLoader("toposcope.report")}
+            {"page": PackageLoader("toposcope.watch.page"), "report": PackageLoader("toposcope.page")}
         ),
         autoescape=True,
         undefined=StrictUndefined,

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import numpy as np
-
 from toposcope.core.forms import capital, listed
 from toposcope.core.types import Normalization, Scope
 from toposcope.page import losses
@@ -12,13 +10,13 @@ from toposcope.page.notes import (
     barcode_caption,
     beside_null,
     correlations_caption,
+    forecast_caption,
     marked,
     of_draws,
     of_seeds,
     scaling_caption,
 )
 from toposcope.page.parts import Caption
-from toposcope.study.findings.end import forecasts_of
 from toposcope.study.study import Study
 from toposcope.subjects.gradients.figures import gradients
 from toposcope.subjects.weights.features import GRADIENT, NEURAL_PERSISTENCE, PERSISTENCE, RIPS
@@ -36,7 +34,7 @@ def captions(study: Study) -> dict[str, Caption]:
         "vietoris_rips": _vietoris_rips(study),
         "loss_against_h0": _loss_against_h0(),
         "correlations": correlations_caption(study),
-        "forecast": _forecast(study),
+        "forecast": forecast_caption(study),
         "scaling": scaling_caption(study),
         "layers": _layers(study),
         "barcode": barcode_caption(study, "weight cloud", "weight rows"),
@@ -160,40 +158,6 @@ def _layers(study: Study) -> Caption:
     )
 
 
-def _forecast(study: Study) -> Caption:
-    found = forecasts_of(study)
-    can = "Nothing: no forecast could be made."
-    limit = ""
-    if found is not None:
-        seen = " / ".join(f"{100 * cut:.0f}%" for cut in found.cuts)
-        best = [
-            min((m for m in found.mae if np.isfinite(found.mae[m][i])), key=lambda m, i=i: found.mae[m][i])  # type: ignore[misc]
-            for i in range(len(found.cuts))
-        ]
-        can = f"For these {found.runs} runs the smallest mean error at {seen} had " + (
-            " / ".join(best) + ". "
-        )
-        can += (
-            "Topology lowers the error of sibling transfer beyond chance in places: see the text."
-            if found.clear
-            else "Topology beside the loss lowers the error of sibling transfer nowhere beyond chance."
-        )
-        least = 2.0 ** (1 - found.runs)
-        limit = f" With {found.runs} runs, a paired rank test cannot give a p below {least:.3g}."
-    return Caption(
-        "Error of forecasts of the final loss",
-        "Absolute error of every run (dots) and its mean (diamonds), by method and by the part of the run "
-        "that was seen; each run is forecast from the others. Published rules are "
-        f"{study.published.source or 'a paper'}'s; the dashed line is its combined rule with the last loss "
-        "in place of the topology.",
-        can,
-        "How well any of these does elsewhere: which of many comes out best is itself a matter of chance, "
-        f"and the published rules' constants were chosen by their authors on runs of this kind.{limit}",
-        "Dot plot of forecast errors by method, one panel per part of the run that was seen, with the "
-        "control without topology as a dashed line.",
-    )
-
-
 def gradient_captions(study: Study) -> dict[str, Caption]:
     """Return the captions of the figures on gradients."""
     return {
@@ -222,8 +186,3 @@ def gradients_caption(study: Study) -> dict[str, Caption]:
         f"Against the optimiser step: {said}.",
     )
     return {"gradients": caption}
-
-
-def table_captions(study: Study) -> dict[str, Caption]:
-    """Return the captions of the figures on a table made elsewhere."""
-    return {"table_correlations": correlations_caption(study), "table_forecast": _forecast(study)}

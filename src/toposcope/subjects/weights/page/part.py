@@ -1,4 +1,4 @@
-"""The parts of the page that are about weights and about gradients, and a plain one for tables."""
+"""The parts of the page that are about weights and about gradients."""
 
 from __future__ import annotations
 
@@ -6,11 +6,17 @@ from collections.abc import Iterator
 
 from toposcope.core.tabular import Table
 from toposcope.page.parts import PagePart, part_of
-from toposcope.page.tables import correlation_table, families_table, forecasts_table, replicates_table
+from toposcope.page.tables import (
+    correlation_table,
+    families_table,
+    forecasts_table,
+    replicates_table,
+    scaling_table,
+)
 from toposcope.study.study import Study
-from toposcope.subjects.weights.page.captions import captions, gradient_captions, table_captions
-from toposcope.subjects.weights.page.pictures import figures, gradient_figures, table_figures
-from toposcope.subjects.weights.page.tables import phases_table, runs_table, scaling_table, segments_table
+from toposcope.subjects.weights.page.captions import captions, gradient_captions
+from toposcope.subjects.weights.page.pictures import figures, gradient_figures
+from toposcope.subjects.weights.page.tables import phases_table, runs_table, segments_table
 
 
 def weights_part(study: Study, *, logs: bool = True) -> PagePart:
@@ -44,16 +50,3 @@ def _gradient_tables(study: Study) -> Iterator[Table]:
     if study.has_curves:
         yield correlation_table(study, study.target, "gradient_trends")
     yield replicates_table(study)
-
-
-def table_part(study: Study, *, logs: bool = True) -> PagePart:
-    """Word, tabulate and draw the features of a table made elsewhere."""
-    return part_of(study, table_figures, table_captions, _tables_of_table, logs=logs)
-
-
-def _tables_of_table(study: Study) -> Iterator[Table]:
-    yield families_table(study)
-    yield correlation_table(study, study.target, "table_trends")
-    yield replicates_table(study)
-    yield scaling_table(study)
-    yield forecasts_table(study)

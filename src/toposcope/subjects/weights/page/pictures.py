@@ -145,14 +145,6 @@ def _bends(study: Study, panel: gradients.GradientPanel) -> pd.DataFrame:
     return changepoints(study, panel.probe, [panel.feature.name])[panel.feature.name]
 
 
-def table_figures(study: Study) -> Iterator[tuple[str, Figure]]:
-    """Draw what a table without a store's rows has the numbers for."""
-    if study.target:
-        yield "table_correlations", _correlations(study)
-    if study.forecasts["error"].notna().any():
-        yield "table_forecast", forecast.draw(study.forecasts)
-
-
 def _correlations(study: Study) -> Figure:
     return correlations.draw(judged(study), study.runs, study.series.catalogue, target=study.target)
 

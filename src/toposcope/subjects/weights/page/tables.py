@@ -6,7 +6,7 @@ from itertools import chain
 
 import pandas as pd
 
-from toposcope.core.forms import NONE, interval, number, step_and_part, whole
+from toposcope.core.forms import interval, number, step_and_part, whole
 from toposcope.core.tabular import Table
 from toposcope.core.types import Use
 from toposcope.study.ends import first_last
@@ -150,34 +150,4 @@ def segments_table(study: Study) -> Table:
         frame=study.bends,
         folded=True,
         grouped=True,
-    )
-
-
-def scaling_table(study: Study) -> Table:
-    """Return the power laws in the number of parameters."""
-    rows = []
-    for line in study.fits.to_dict("records"):
-        rho, p = number(line["spearman"], "{:+.2f}"), number(line["spearman_p"], "{:.2g}")
-        rows.append(
-            (
-                study.labels.label(str(line["quantity"])),
-                number(line["exponent"], "{:+.3f}"),
-                interval(line, "low", "high", "{:+.3f}"),
-                number(line["r2"], "{:.3f}"),
-                rho if rho == NONE else f"{rho} ({p})",
-                whole(line["n_sizes"]),
-                str(line["reason"]) or "ok",
-            )
-        )
-    return Table(
-        "scaling",
-        "Power laws in the number of parameters",
-        "Each size's mean at the last checkpoint. A loss has a floor E, so its law is a N^b + E with a "
-        "profile interval of b; where the sizes cannot tell E there is no exponent, and the note says which "
-        "go with it. A feature's law is a N^b, by least squares in log-log with Student's interval. The "
-        "p-value of rho is exact up to eight points, Student's approximation beyond. Sizes is how many "
-        "distinct model sizes carry it.",
-        ("quantity", "exponent", "95%", "R²", "ρ (p)", "sizes", "note"),
-        tuple(rows),
-        frame=study.fits,
     )

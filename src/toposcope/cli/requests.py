@@ -1,0 +1,49 @@
+"""The options that a subject's request gives to its command."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+import click
+
+from toposcope.cli.output import RenamedOption
+from toposcope.subjects.request import Option, options_of
+
+
+def request_options(request: type) -> Callable[[Callable[..., int]], Callable[..., int]]:
+    """Add the fields of `request` to a command as options; it gets those that were typed as `settings`."""
+    known = list(options_of(request))
+
+    def decorate(command: Callable[..., int]) -> Callable[..., int]:
+        @functools.wraps(command)
+        def gathered(**given: Any) -> int:
+            names = [field.name for field, _, _ in known]
+            settings = {name: given.pop(name) for name in names if given.get(name) is not None}
+            for name in names:
+                given.pop(name, None)
+            return command(settings=settings, **given)
+
+        wrapped: Callable[..., int] = gathered
+        for field, kind, said in reversed(known):
+            wrapped = _option(field.name, field.default, kind, said)(wrapped)
+        return wrapped
+
+    return decorate
+
+
+def _option(field: str, default: object, kind: type, said: Option) -> Callable[[Any], Any]:
+    """Return the option of one field; its default is said, not set, so that a preset's own counts."""
+    spelt = "--" + (said.name or field).replace("_", "-")
+    if kind is bool:
+        return click.option(spelt, field, is_flag=True, default=None, help=said.help)
+    shown = said.shown or ("" if default is None else str(default))
+    more: dict[str, Any] = {"cls": RenamedOption, "formerly": said.formerly} if said.formerly else {}
+    return click.option(
+        spelt,
+        field,
+        type=click.Choice(said.choices) if said.choices else kind,
+        help=f"{said.help}  [default: {shown}]" if shown else said.help,
+        **more,
+    )

@@ -1,0 +1,59 @@
+"""The command of a subject that an installed package brings, made from its request."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from toposcope.cli.output import json_option
+from toposcope.cli.requests import request_options
+from toposcope.cli.sweeping import Sweeping, exit_code, show_plan, show_sweep, sweep_options
+from toposcope.subjects.subject import Subject
+
+
+def command_of(subject: Subject) -> click.Command:
+    """Return the command that measures a subject's features of every checkpoint into a store."""
+    assert subject.request is not None
+    request = subject.request
+
+    @click.command(subject.name, help=_help(subject))
+    @click.argument("series", nargs=-1, required=True)
+    @click.option(
+        "--out",
+        required=True,
+        type=click.Path(path_type=Path),
+        help="Folder of the store. It is created if it does not exist.",
+    )
+    @request_options(request)
+    @click.option("--diagrams", is_flag=True, help="Also store the persistence diagrams.")
+    @sweep_options
+    @json_option
+    def command(
+        series: tuple[str, ...],
+        out: Path,
+        settings: dict[str, object],
+        diagrams: bool,
+        sweeping: Sweeping,
+        as_json: bool,
+    ) -> int:
+        from toposcope.api.measuring import of_subject
+
+        wanted = request(**settings)
+        opened = sweeping.open(series)
+        found = of_subject(subject, opened, wanted)
+        execution = sweeping.execution(keep_diagrams=diagrams)
+        if sweeping.plan:
+            return show_plan(found.plan(execution=execution), as_json=as_json)
+        report = found.carry_out(out, execution=execution, agree=sweeping.agree(opened))
+        show_sweep(report, out, as_json=as_json)
+        return exit_code(report)
+
+    return command
+
+
+def _help(subject: Subject) -> str:
+    return (
+        f"{subject.title}\n\nSERIES are run folders, folders of runs or of steps, model folders, files or "
+        "hub addresses. The results go to a store. If the command is interrupted, repeat it: it continues."
+    )

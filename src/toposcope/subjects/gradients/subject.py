@@ -1,0 +1,19 @@
+"""Gradients as a subject: the probes of weights, on the loss gradients of one batch."""
+
+from __future__ import annotations
+
+from toposcope.core.types import About
+from toposcope.subjects.subject import SHUFFLED, SIZE, Subject
+from toposcope.subjects.weights.options import WeightOptions
+
+SUBJECT = Subject(
+    name=About.GRADIENTS,
+    heading="Gradients",
+    topology="the topology of the gradients",
+    title="Persistent homology of the loss gradients on a fixed batch during training.",
+    null=SHUFFLED.format("gradients"),
+    size=SIZE.format("the gradients"),
+    request=WeightOptions,
+    part="toposcope.subjects.weights.page.part:gradients_part",
+    order=0,
+)

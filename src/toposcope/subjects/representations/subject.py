@@ -1,0 +1,23 @@
+"""Representations as a subject."""
+
+from __future__ import annotations
+
+from toposcope.core.types import About
+from toposcope.subjects.representations.features import REPRESENTATIONS, SENSITIVITY
+from toposcope.subjects.representations.options import RepresentationOptions
+from toposcope.subjects.subject import SIZE, Subject
+
+SUBJECT = Subject(
+    name=About.REPRESENTATIONS,
+    heading="Representations",
+    topology="the topology of these representations",
+    title="Persistent homology of the hidden states that a fixed set of texts gets during training.",
+    null="Gaussian clouds with the same covariance",
+    by_itself=True,
+    size=SIZE.format("these representations"),
+    request=RepresentationOptions,
+    features=(REPRESENTATIONS, SENSITIVITY),
+    part="toposcope.subjects.representations.page.part:representations_part",
+    diagrams=(("probe", REPRESENTATIONS),),
+    order=2,
+)

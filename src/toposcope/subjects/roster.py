@@ -1,0 +1,100 @@
+"""The subjects by name: those of the package, and those that installed packages bring."""
+
+from __future__ import annotations
+
+import functools
+import importlib
+from importlib.metadata import entry_points
+
+import pandas as pd
+
+from toposcope.core.errors import InputError
+from toposcope.core.types import About, Scope
+from toposcope.subjects.catalogue import completed
+from toposcope.subjects.subject import TABLE, Subject
+
+FOLDERS = ("gradients", "weights", "representations", "landscape")
+"""A subject of the package is a folder beside this file, whose `subject.py` has SUBJECT, and a name here."""
+GROUP = "toposcope.subjects"
+"""The entry points under which an installed package brings a subject: NAME = "module:SUBJECT"."""
+
+
+@functools.cache
+def _own(folder: str) -> Subject:
+    found = importlib.import_module(f"toposcope.subjects.{folder}.subject").SUBJECT
+    assert isinstance(found, Subject)
+    return found
+
+
+def subjects() -> dict[str, Subject]:
+    """Return every subject by its name, in the order of the page.
+
+    Raises
+    ------
+    InputError
+        When an installed package names something that is no subject, or a name that is taken.
+    """
+    found = {subject.name: subject for subject in map(_own, FOLDERS)}
+    for point in entry_points(group=GROUP):
+        brought = point.load()
+        if not isinstance(brought, Subject):
+            raise InputError(
+                f"the entry point {GROUP}: {point.name} = {point.value} is no Subject; correct it"
+            )
+        if brought.name in found:
+            raise InputError(f"the entry point {GROUP}: {point.name}: {brought.name!r} is taken; rename it")
+        found[brought.name] = brought
+    return dict(sorted(found.items(), key=lambda item: item[1].order))
+
+
+def subject_of(name: str) -> Subject:
+    """Return the subject of this name; for one that is not installed here, a plain one.
+
+    A store can be read without the package that measured it.
+
+    >>> subject_of("weights").heading, subject_of("optimizer").heading
+    ('Weights', 'Optimizer')
+    """
+    found = subjects().get(name)
+    if found is not None:
+        return found
+    return Subject(
+        name=name, heading=name.capitalize(), topology=f"the topology of {name}",
+        title=f"Features of {name} during training.", null=f"the nulls of {name}", part=TABLE.part,
+    )  # fmt: skip
+
+
+def about(features: pd.DataFrame, catalogue: pd.DataFrame | None = None) -> pd.Series:
+    """Return what each of some rows is about, as `catalogue` (of a store) or the package's probes declare it.
+
+    >>> about(pd.DataFrame({"probe": ["rips", "mine"], "feature": ["h0_total", "x"]})).tolist()
+    ['weights', 'weights']
+    """
+    lines = completed(catalogue)[["probe", "feature", "about"]].drop_duplicates(["probe", "feature"])
+    found = features[["probe", "feature"]].merge(lines, on=["probe", "feature"], how="left")["about"]
+    return found.fillna(str(About.WEIGHTS)).set_axis(features.index)
+
+
+def rows_of(
+    features: pd.DataFrame, catalogue: pd.DataFrame | None = None
+) -> list[tuple[Subject, pd.DataFrame]]:
+    """Return which subjects a store's rows are about, each with the rows that its study reads.
+
+    Gradients in a store of weights or of representations are listed with these.
+    """
+    of = about(features, catalogue)
+    gradients = of == About.GRADIENTS
+    found = []
+    for name in dict.fromkeys(map(str, of[~gradients])):
+        mine = of == name
+        if name == About.REPRESENTATIONS and (features.loc[mine, "scope"] == Scope.SETTING).all():
+            continue  # other settings of a measurement that is not here
+        if name in (About.WEIGHTS, About.REPRESENTATIONS):
+            mine |= gradients
+        found.append((subject_of(name), features[mine]))
+    if gradients.any() and not {subject.name for subject, _ in found} & {
+        About.WEIGHTS,
+        About.REPRESENTATIONS,
+    }:
+        found.append((subject_of(About.GRADIENTS), features[gradients]))
+    return sorted(found, key=lambda pair: pair[0].order)

@@ -1,0 +1,21 @@
+"""Weights as a subject."""
+
+from __future__ import annotations
+
+from toposcope.core.types import About, Scope
+from toposcope.subjects.subject import SHUFFLED, SIZE, Subject
+from toposcope.subjects.weights.features import RIPS
+from toposcope.subjects.weights.options import WeightOptions
+
+SUBJECT = Subject(
+    name=About.WEIGHTS,
+    heading="Weights",
+    topology="the topology of the weights",
+    title="Persistent homology of weights during training.",
+    null=SHUFFLED.format("weights"),
+    size=SIZE.format("the weights"),
+    request=WeightOptions,
+    part="toposcope.subjects.weights.page.part:weights_part",
+    diagrams=(("probe", RIPS), ("scope", Scope.POOLED)),
+    order=1,
+)
