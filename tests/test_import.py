@@ -54,3 +54,15 @@ def test_no_two_classes_share_a_name():
             if isinstance(node, ast.ClassDef):
                 places[node.name].append(f"{path.name}:{node.lineno}")
     assert {name: where for name, where in places.items() if len(where) > 1} == {}
+
+
+def test_no_modules_import_one_another_in_a_circle():
+    import grimp
+
+    graph = grimp.build_graph("toposcope", exclude_type_checking_imports=True)
+    imported = {m: graph.find_modules_directly_imported_by(m) - {"toposcope"} for m in graph.modules}
+    imported.pop("toposcope")
+    while free := {module for module, others in imported.items() if not others & set(imported)}:
+        imported = {module: others for module, others in imported.items() if module not in free}
+    # what is left imports something of what is left: a circle, or what stands above one
+    assert not imported, sorted(imported)

@@ -10,7 +10,7 @@ from tests.check.written import diverging, falling, lost, spiked
 from toposcope.core.repeats import AuditFinding
 from toposcope.forecasting.health.assess import Symptom, health
 from toposcope.forecasting.health.judgement import ALL_RIGHT, LOOK, STOP, Alarmed, judge
-from toposcope.sources.history import tidy
+from toposcope.sources.metrics import tidy
 from toposcope.store import Store
 from toposcope.watch.alarms import Watchman
 from toposcope.watch.replay import replay

@@ -13,7 +13,7 @@ from click.testing import CliRunner
 from toposcope.cli.analyze import command as analyze
 from toposcope.cli.reproduce import command as reproduce
 from toposcope.core.errors import InputError
-from toposcope.papers.seed004 import printed
+from toposcope.papers.seed004_runs import printed
 from toposcope.papers.seed004_tables import same_digits
 from toposcope.store import Store
 from toposcope.study import series_table, trend_table

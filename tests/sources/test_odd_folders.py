@@ -8,8 +8,9 @@ import pytest
 from safetensors.numpy import save_file
 
 from toposcope.core.errors import SourceError
-from toposcope.sources import history, open_series
+from toposcope.sources import open_series
 from toposcope.sources.audit import audit
+from toposcope.sources.metrics import tidy
 
 
 def checkpoints(run, *steps):
@@ -153,7 +154,7 @@ def test_numbers_that_no_store_holds_spoil_no_other_row_of_a_history():
         {"step": 1, "loss": 2.0, "tokens": 5}, {"step": 2, "loss": huge, "tokens": huge},
         {"step": 1e23, "loss": 1.0}, {"step": huge, "loss": 1.0}, {"step": 3, "loss": "none"},
     ]  # fmt: skip
-    table = history.tidy(rows, "a")
+    table = tidy(rows, "a")
     assert table["step"].tolist() == [1, 2, 3]
     assert table["loss"].tolist()[:2] == [2.0, float("inf")]
     assert np.isnan(table["loss"].iloc[2])

@@ -14,7 +14,7 @@ from tests.check.written import falling, jsonl, spiked
 from tests.patience import PATIENCE
 from toposcope.cli import watch as watch_command
 from toposcope.cli.main import main
-from toposcope.sources.history import empty
+from toposcope.sources.metrics import empty
 from toposcope.store import Store
 from toposcope.watch.journal import Journal
 from toposcope.watch.losses import LossFile

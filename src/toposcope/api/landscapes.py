@@ -6,7 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from toposcope.api.measuring import Measurement
+from toposcope.api.measurement import Measurement
 from toposcope.api.representations import check_device
 
 if TYPE_CHECKING:

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
-import re
-import shutil
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from toposcope.api.checkpoints import opened
+from toposcope.api.measurement import Measurement, StorePlace
 from toposcope.core.errors import InputError
 from toposcope.core.types import About
 from toposcope.subjects.landscape.features import DECLARED
@@ -18,7 +17,6 @@ from toposcope.subjects.roster import subjects
 
 if TYPE_CHECKING:
     from toposcope.api.checkpoints import Where
-    from toposcope.api.plans import Plan
     from toposcope.api.representations import TextsAsked
     from toposcope.sources import Series
     from toposcope.store import Store
@@ -28,126 +26,9 @@ if TYPE_CHECKING:
     from toposcope.subjects.representations.options import RepresentationOptions
     from toposcope.subjects.subject import Subject
     from toposcope.subjects.weights.options import WeightOptions
-    from toposcope.sweep import Execution, SweepReport
-    from toposcope.sweep.expect import Expectation
-    from toposcope.sweep.loop import Sweepable
-    from toposcope.sweep.worker import Failure
+    from toposcope.sweep import Execution
 
 LANDSCAPE_PROBES = tuple(DECLARED)
-
-
-@dataclass(frozen=True, slots=True)
-class Measurement:
-    """What a sweep measures, and the recipe that its store states."""
-
-    series: Sweepable
-    probes: Sequence[Probe]
-    recipe: Mapping[str, object]
-
-    def plan(self, *, execution: Execution) -> Plan:
-        """Return what the sweep will cost and what its result can tell; headers are read, nothing is written.
-
-        Raises
-        ------
-        InputError
-            When the series holds no checkpoint.
-        """
-        from toposcope.api.plans import Plan, tells
-        from toposcope.sweep.expect import expect
-        from toposcope.sweep.plan import by_run
-
-        runs = by_run(self.series)
-        if not runs:
-            raise InputError("the series has no checkpoint; give a folder that holds some")
-        cost = expect(self.series, runs, self.probes, shard=execution.shard, jobs=execution.jobs)
-        steps = {run: [at.step for at in checkpoints] for run, checkpoints in runs.items()}
-        brings_a_loss = any(feature.target for probe in self.probes for feature in probe.features)
-        losses = None if brings_a_loss else {run: self._with_loss(run, of) for run, of in steps.items()}
-        return Plan(cost, tells(steps, self.series.runs, losses=losses))
-
-    def _with_loss(self, run: str, steps: Sequence[int]) -> int:
-        """Return at how many of these steps a run has a loss; none where its log cannot be read."""
-        try:
-            metrics = self.series.metrics(run)
-        except InputError:
-            return 0
-        known = [column for column in ("loss", "heldout_loss") if column in metrics]
-        return len(set(steps) & set(metrics.loc[metrics[known].notna().any(axis=1), "step"])) if known else 0
-
-    def carry_out(
-        self,
-        out: str | Path,
-        *,
-        execution: Execution,
-        agree: Callable[[Expectation], None] | None = None,
-    ) -> SweepReport:
-        """Measure what the store at `out` lacks; `agree` is asked first, as in `toposcope.sweep.sweep`.
-
-        Raises
-        ------
-        InputError
-            With the cause, when the sweep could not begin, or every unit failed for the same cause; a store
-            made for it is removed.
-        """
-        from toposcope.store import Store
-        from toposcope.sweep import sweep
-
-        execution.check()
-        place = StorePlace.of(Path(out), alone=execution.shard.count == 1)
-        store = Store.create(out, recipe=dict(self.recipe))
-        try:
-            report = sweep(self.series, list(self.probes), store, execution=execution, agree=agree)
-            refuse_nothing(report)
-        except InputError:
-            place.take_back()
-            raise
-        return report
-
-
-@dataclass(frozen=True, slots=True)
-class StorePlace:
-    """Where a store is to be, and whether anything was there before this call.
-
-    `alone` says that no other launcher may be writing to the store.
-    """
-
-    path: Path
-    fresh: bool
-    alone: bool = True
-
-    @classmethod
-    def of(cls, path: Path, *, alone: bool = True) -> StorePlace:
-        """Look at a path before the store is made."""
-        return cls(path, not path.is_dir() or not any(path.iterdir()), alone)
-
-    def take_back(self) -> None:
-        """Remove a store that was made after this look and holds nothing that was measured."""
-        from toposcope.core.types import Status
-        from toposcope.store import Store
-
-        if self.fresh and self.alone and (Store.open(self.path).features()["status"] == Status.FAILED).all():
-            shutil.rmtree(self.path)
-
-
-def refuse_nothing(report: SweepReport) -> None:
-    """Turn a sweep that measured nothing, for one cause, into an error.
-
-    Raises
-    ------
-    InputError
-        With the cause, when every unit failed for the same one and the store has no other.
-    """
-    causes = {_cause(failure) for failure in report.failures}
-    if report.done or report.skipped or len(causes) != 1:
-        return
-    first, n = report.failures[0], len(report.failures)
-    others = f" (and so {n - 1} more)" if n > 1 else ""
-    raise InputError(f"nothing could be measured: run {first.run} step {first.step}{others}: {first.note}")
-
-
-def _cause(failure: Failure) -> str:
-    """Return the words of a failure without what names its checkpoint."""
-    return re.sub(r"\d+", "#", failure.note.replace(failure.run, "RUN"))
 
 
 def of_weights(

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from toposcope.api.measuring import Measurement
+from toposcope.api.measurement import Measurement
 from toposcope.core.errors import InputError, MissingExtraError
 from toposcope.subjects.representations.features import REPRESENTATIONS, SENSITIVITY
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from toposcope.api.measuring import StorePlace
+from toposcope.api.measurement import StorePlace
 from toposcope.cli.output import json_option, print_table
 from toposcope.cli.requests import request_options
 from toposcope.cli.sweeping import (

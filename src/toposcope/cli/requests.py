@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from toposcope.cli.output import RenamedOption
-from toposcope.subjects.request import Option, options_of
+from toposcope.subjects.request import CommandOption, options_of
 
 
 def request_options(request: type) -> Callable[[Callable[..., int]], Callable[..., int]]:
@@ -33,7 +33,7 @@ def request_options(request: type) -> Callable[[Callable[..., int]], Callable[..
     return decorate
 
 
-def _option(field: str, default: object, kind: type, said: Option) -> Callable[[Any], Any]:
+def _option(field: str, default: object, kind: type, said: CommandOption) -> Callable[[Any], Any]:
     """Return the option of one field; its default is said, not set, so that a preset's own counts."""
     spelt = "--" + (said.name or field).replace("_", "-")
     if kind is bool:

@@ -9,7 +9,6 @@ import pandas as pd
 
 from toposcope.core.drawing.marks import bends_of
 from toposcope.core.forms import capital
-from toposcope.core.lines import left_out_of_means
 from toposcope.page.figures import correlations
 from toposcope.page.parts import Caption
 from toposcope.study.catalogue import column_of
@@ -17,9 +16,6 @@ from toposcope.study.findings import words
 from toposcope.study.findings.end import forecasts_of
 from toposcope.study.study import Study
 from toposcope.study.verdicts import judged
-
-_NAMED = 4
-"""Runs that a caption names for ending before others of their size."""
 
 
 def changepoints(study: Study, probe: str, features: Iterable[str]) -> dict[str, pd.DataFrame]:
@@ -73,24 +69,6 @@ def of_seeds(study: Study) -> str:
         return f"some sizes have fewer than three seeds ({least}), too few for an interval over seeds"
     seeds = str(most) if least == most else f"{least} to {most}"
     return f"with {seeds} seeds per size, intervals over seeds are meant for these recipes only"
-
-
-def of_means(study: Study) -> str:
-    """Say what is drawn of seeds: a line for each run, and their mean where all of them are."""
-    sizes = [group for group in study.sizes if len(group.runs) > 1]
-    if not sizes:
-        return ""
-    rows = study.series.values[["run", "step"]]
-    short = {run: step for group in sizes for run, step in left_out_of_means(rows, group.runs).items()}
-    ends = "; ".join(f"{run} ends at step {step:,}" for run, step in list(short.items())[:_NAMED])
-    more = (
-        f"; so do {len(short) - _NAMED} more runs before others of their size" if len(short) > _NAMED else ""
-    )
-    where = f" ({ends}{more})" if short else ""
-    return (
-        " A thin line is one run. A thick one is the mean over a size's runs, drawn only at the steps that "
-        f"all of them have{where}."
-    )
 
 
 def of_draws(study: Study, drawn_from: str) -> str:

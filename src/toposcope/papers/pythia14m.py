@@ -14,7 +14,7 @@ from toposcope.core.seeding import rng
 from toposcope.core.types import Feature, Kind, Matrix, Role
 from toposcope.papers.measuring import measured
 from toposcope.papers.sections import Section
-from toposcope.papers.seed004 import printed
+from toposcope.papers.seed004_runs import printed
 from toposcope.sources import open_series
 from toposcope.subjects.base import Cost, Measured, Probe
 from toposcope.subjects.snapshot import Snapshot

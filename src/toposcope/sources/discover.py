@@ -29,6 +29,7 @@ from toposcope.sources.entries import (
 from toposcope.sources.formats import config_of, is_weights_file, open_file
 from toposcope.sources.labels import checked_step, stated_pattern, step_of, step_of_file, tokens_of
 from toposcope.sources.lightning import CHECKPOINTS, is_lightning, lightning_facts, lightning_metrics
+from toposcope.sources.metrics import empty, tidy
 from toposcope.sources.reader import read_json, step_in
 from toposcope.sources.trainer_state import (
     TRAINER_STATE,
@@ -99,7 +100,7 @@ def _one_file(blob: Blob) -> Source:
     if step is None:
         step = checked_step(step_in(open_file(blob).facts()), blob.label)
     checkpoint = Checkpoint(run, step, tokens_of(stem), blob.label)
-    return Source(Run(run, uri=blob.label), (Entry(checkpoint, lambda: open_file(blob)),), history.empty)
+    return Source(Run(run, uri=blob.label), (Entry(checkpoint, lambda: open_file(blob)),), empty)
 
 
 def _stepless(label: str, names: Sequence[str]) -> str:
@@ -271,7 +272,7 @@ def _metrics(folder: Folder, run: str, inner: tuple[str, ...]) -> pd.DataFrame:
     for place in (folder, *(folder.sub(name) for name in inner)):
         if (losses := losses_of(trainer_state(place), run)) is not None:
             return losses
-    return history.tidy([], run)
+    return tidy([], run)
 
 
 def _raw_steps(folder: Folder) -> list[int]:
@@ -294,7 +295,7 @@ def _toposcope_run(folder: Folder, content: Mapping[str, Any], unread: list[Unre
 
     def metrics() -> pd.DataFrame:
         has = "metrics" in folder.folders()
-        return history.parquet_parts(folder.sub("metrics"), run.run) if has else history.tidy([], run.run)
+        return history.parquet_parts(folder.sub("metrics"), run.run) if has else tidy([], run.run)
 
     entries = (
         labelled(folder.sub("checkpoints"), run.run, unread) if "checkpoints" in folder.folders() else []

@@ -18,11 +18,11 @@ from typing import Any
 
 from toposcope.core.errors import MissingExtraError, SourceError
 from toposcope.core.types import Checkpoint, Run
-from toposcope.sources import history
 from toposcope.sources.blobs import LocalFolder
 from toposcope.sources.discover import Entry, Source, open_folder
 from toposcope.sources.formats import is_weights_file
 from toposcope.sources.labels import step_of, tokens_of
+from toposcope.sources.metrics import empty
 from toposcope.sources.reader import Reader
 
 SCHEME = "hf://"
@@ -242,7 +242,7 @@ def discover_hub(uri: str, revisions: str | Sequence[str] | None) -> list[Source
     run = repository.rsplit("/", 1)[-1]
     entries = tuple(_entry(repository, name, run) for name in chosen)
     described = Run(run, uri=f"{SCHEME}{repository}", parameters=0)
-    return [Source(described, tuple(sorted(entries, key=lambda entry: entry.checkpoint.step)), history.empty)]
+    return [Source(described, tuple(sorted(entries, key=lambda entry: entry.checkpoint.step)), empty)]
 
 
 def _branches(uri: str, repository: str) -> list[str]:

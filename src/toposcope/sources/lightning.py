@@ -7,9 +7,9 @@ from typing import Any
 import pandas as pd
 
 from toposcope.core.errors import SourceError
-from toposcope.sources import history
 from toposcope.sources.blobs import Folder, read_text
 from toposcope.sources.losses import separated
+from toposcope.sources.metrics import tidy
 
 METRICS = "metrics.csv"
 HPARAMS = "hparams.yaml"
@@ -34,7 +34,7 @@ def lightning_metrics(folder: Folder, run: str) -> pd.DataFrame:
         table = separated(read_text(blob))
     except ValueError as error:
         raise SourceError(f"{blob.label}: is not a table ({str(error)[:80]}); correct it") from error
-    return history.tidy(table.rename(columns=_plain_names(table)), run)
+    return tidy(table.rename(columns=_plain_names(table)), run)
 
 
 def _plain_names(table: pd.DataFrame) -> dict[str, str]:

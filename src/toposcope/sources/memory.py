@@ -10,9 +10,9 @@ import numpy as np
 
 from toposcope.core.errors import SourceError
 from toposcope.core.types import Checkpoint, Run
-from toposcope.sources import history
 from toposcope.sources.discover import Entry, Source
 from toposcope.sources.labels import seed_of
+from toposcope.sources.metrics import empty
 from toposcope.sources.reader import DTYPES, Facts, TensorInfo, check_rows, find
 
 _KNOWN = frozenset(DTYPES.values())
@@ -81,9 +81,7 @@ def _source(run: str, steps: Any) -> Source:
         entries.append(_entry(run, int(step), steps[step]))
     config = _config(next(iter(steps.values())))
     entries.sort(key=lambda entry: entry.checkpoint.step)
-    return Source(
-        Run(run, seed=seed_of(run), uri="memory", config=config), tuple(entries), history.empty, config
-    )
+    return Source(Run(run, seed=seed_of(run), uri="memory", config=config), tuple(entries), empty, config)
 
 
 def _entry(run: str, step: int, state: Any) -> Entry:

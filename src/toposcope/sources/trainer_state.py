@@ -8,8 +8,8 @@ from typing import Any
 
 import pandas as pd
 
-from toposcope.sources import history
 from toposcope.sources.blobs import Folder
+from toposcope.sources.metrics import tidy
 from toposcope.sources.reader import read_json
 
 TRAINER_STATE = "trainer_state.json"
@@ -57,9 +57,7 @@ def training_facts(state: Mapping[str, Any]) -> dict[str, Any]:
 def losses_of(state: Mapping[str, Any], run: str) -> pd.DataFrame | None:
     """Return the loss history of a trainer's state as the store's metrics; None where it has none."""
     rows = state.get("log_history")
-    return (
-        history.tidy([row for row in rows if isinstance(row, dict)], run) if isinstance(rows, list) else None
-    )
+    return tidy([row for row in rows if isinstance(row, dict)], run) if isinstance(rows, list) else None
 
 
 def stated_step(folder: Folder) -> int | None:

@@ -13,7 +13,7 @@ _KEY = "option"
 
 
 @dataclass(frozen=True, slots=True)
-class Option:
+class CommandOption:
     """How a field of a request is typed on the command line.
 
     `help` says what it decides; `name` is its spelling where that is not the field's; `shown` is said in
@@ -36,10 +36,10 @@ def option(default: Any, help: str, **more: Any) -> Any:
     >>> [(known.name, kind.__name__, said.help) for known, kind, said in options_of(Request)]
     [('points', 'int', 'Points of the clouds.')]
     """
-    return dataclasses.field(default=default, metadata={_KEY: Option(help, **more)})
+    return dataclasses.field(default=default, metadata={_KEY: CommandOption(help, **more)})
 
 
-def options_of(request: type) -> Iterator[tuple[dataclasses.Field[Any], type, Option]]:
+def options_of(request: type) -> Iterator[tuple[dataclasses.Field[Any], type, CommandOption]]:
     """Yield the fields of a request that are options, each with the type of its value."""
     hints = typing.get_type_hints(request)
     for known in dataclasses.fields(request):

@@ -20,9 +20,9 @@ import numpy as np
 from toposcope.core.commands import recommended
 from toposcope.core.errors import InputError
 from toposcope.core.types import Checkpoint, Run
-from toposcope.sources import history
 from toposcope.sources.discover import Source
 from toposcope.sources.memory import in_memory
+from toposcope.sources.metrics import tidy
 from toposcope.store import Store
 from toposcope.subjects.base import Probe
 from toposcope.subjects.registry import weight_probes
@@ -273,7 +273,7 @@ class _History:
                 rows.append(json.loads(line))
             except ValueError:
                 continue  # torn by a kill
-        return history.tidy(rows, run), self._taken + len(content)
+        return tidy(rows, run), self._taken + len(content)
 
     def take(self, end: int) -> None:
         """Count the lines up to a byte as taken."""

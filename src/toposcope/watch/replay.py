@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from toposcope.forecasting.health.judgement import Alarmed
-from toposcope.sources.history import tidy
+from toposcope.sources.metrics import tidy
 from toposcope.statistics.alarms.residuals import LEVEL_WINDOW
 from toposcope.statistics.alarms.spending import AlarmFamily
 from toposcope.watch.run_watch import LOGGED, RATE, TESTS, Alert, RunWatch, back_below

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import numpy as np
 from matplotlib.axes import Axes
 
 from toposcope.core.drawing.style import INK, MUTED, house, say_empty, shown_axes
-from toposcope.core.types import Diagram
+
+if TYPE_CHECKING:
+    from toposcope.core.types import Diagram
 
 
 def draw_diagram(diagram: Diagram, ax: Axes | None = None) -> Axes:

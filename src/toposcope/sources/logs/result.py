@@ -78,7 +78,7 @@ class RunLog:
     @property
     def metrics(self) -> pd.DataFrame:
         """The store's metrics of every run: run, step, loss and what else is known by name."""
-        from toposcope.sources.history import tidy
+        from toposcope.sources.metrics import tidy
 
         made = []
         for run in self.runs:

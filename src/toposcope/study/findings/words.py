@@ -8,12 +8,15 @@ import textwrap
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cache
+from typing import TYPE_CHECKING
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from toposcope.core import forms
 from toposcope.core.types import About
-from toposcope.study.findings.base import Finding, Findings
+
+if TYPE_CHECKING:
+    from toposcope.study.findings.base import Finding, Findings
 
 WIDTH = 80
 MOST = 15

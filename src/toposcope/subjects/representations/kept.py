@@ -17,11 +17,11 @@ import numpy as np
 
 from toposcope.core.errors import SourceError
 from toposcope.core.types import Checkpoint, Run
-from toposcope.sources import history
 from toposcope.sources.blobs import LocalFolder
 from toposcope.sources.discover import Entry, Source
 from toposcope.sources.formats import open_file
 from toposcope.sources.layout import write_aside
+from toposcope.sources.metrics import empty
 from toposcope.sources.series import Series
 
 _RUNS = "runs.json"
@@ -175,8 +175,7 @@ class KeptSeries(Series):
         for at, _ in found:
             entries.setdefault(at.run, []).append(_entry(folder, at))
         sources = [
-            Source(known.get(name, Run(name)), tuple(of_run), history.empty)
-            for name, of_run in entries.items()
+            Source(known.get(name, Run(name)), tuple(of_run), empty) for name, of_run in entries.items()
         ]
         super().__init__(str(folder), sources)
         self.computed = True

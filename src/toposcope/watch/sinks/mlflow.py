@@ -6,7 +6,7 @@ import time
 from typing import Any
 
 from toposcope.core.errors import MissingExtraError
-from toposcope.watch.sinks import Summary
+from toposcope.watch.sinks.base import Summary
 
 EXPERIMENT = "toposcope"
 

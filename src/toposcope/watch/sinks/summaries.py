@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from toposcope.core.types import Kind, Scope
 from toposcope.watch.journal import Event
 from toposcope.watch.session import LiveStore
-from toposcope.watch.sinks import Sink, Summary
+from toposcope.watch.sinks.base import Sink, Summary
 
 if TYPE_CHECKING:
     import pandas as pd

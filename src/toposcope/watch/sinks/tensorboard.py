@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from toposcope.core.errors import MissingExtraError
-from toposcope.watch.sinks import Summary
+from toposcope.watch.sinks.base import Summary
 
 
 class TensorBoardSink:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from toposcope.core.errors import MissingExtraError
-from toposcope.watch.sinks import Summary
+from toposcope.watch.sinks.base import Summary
 
 
 class TrackioSink:

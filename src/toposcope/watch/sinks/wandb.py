@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from toposcope.core.errors import MissingExtraError
-from toposcope.watch.sinks import Summary
+from toposcope.watch.sinks.base import Summary
 
 STEP = "toposcope/step"
 
