@@ -15,9 +15,9 @@ import numpy as np
 import pandas as pd
 from scipy import stats
 
-from toposcope.analysis import from_frame, trend_table
-from toposcope.analysis.trends.resampling import block_indices, block_length, iid_indices
-from toposcope.analysis.trends.verdicts import Draws
+from toposcope.statistics.trends.resampling import block_indices, block_length, iid_indices
+from toposcope.study import from_frame, trend_table
+from toposcope.study.trends.verdicts import Draws
 
 FEATURES, RUNS, CHECKPOINTS = 60, 5, 51
 

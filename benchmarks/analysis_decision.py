@@ -19,20 +19,20 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from toposcope.analysis.decision.advice import weigh_forecast
-from toposcope.analysis.decision.regret import MULTIPLES, read_loss, regret_summary, regret_table
-from toposcope.analysis.forecast import Curve, curve_from_metrics, forecast
-from toposcope.analysis.forecast.auto import Auto
-from toposcope.analysis.forecast.gather import gather_curves
-from toposcope.analysis.synthetic import Spectrum, SyntheticRecipe, simulate, write_family
+from toposcope.core.progress import track
+from toposcope.core.seeding import rng
+from toposcope.forecasting import Curve, curve_from_metrics, forecast
+from toposcope.forecasting.auto import Auto
+from toposcope.forecasting.decision.advice import weigh_forecast
+from toposcope.forecasting.decision.regret import MULTIPLES, read_loss, regret_summary, regret_table
 from toposcope.papers.decision_rules import WITH_TOPOLOGY
 from toposcope.papers.weight_presets import preset
-from toposcope.probes.registry import weight_probes
-from toposcope.progress import track
-from toposcope.seeding import rng
 from toposcope.sources import open_series
 from toposcope.store import Store
+from toposcope.study.forecasts.gather import gather_curves
+from toposcope.subjects.registry import weight_probes
 from toposcope.sweep import Execution, sweep
+from toposcope.synthetic import Spectrum, SyntheticRecipe, simulate, write_family
 
 WIDTHS = (8, 16, 32, 64, 128)
 SCORED = range(200, 216)

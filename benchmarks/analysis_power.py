@@ -22,15 +22,15 @@ import numpy as np
 import pandas as pd
 from scipy.linalg import null_space
 
-from toposcope.analysis.table import from_frame
-from toposcope.analysis.trends.basis import core_trends
-from toposcope.analysis.trends.innovations import innovation_test, pair_innovations
-from toposcope.analysis.trends.joint import joint_test
-from toposcope.analysis.trends.nulls import planted_pairs
-from toposcope.analysis.trends.signs import sign_tail
-from toposcope.analysis.trends.verdicts import family_table
-from toposcope.analysis.trends.whitening import Whitened, whiten
-from toposcope.seeding import rng
+from toposcope.core.seeding import rng
+from toposcope.statistics.trends.basis import core_trends
+from toposcope.statistics.trends.innovations import innovation_test, pair_innovations
+from toposcope.statistics.trends.joint import joint_test
+from toposcope.statistics.trends.nulls import planted_pairs
+from toposcope.statistics.trends.signs import sign_tail
+from toposcope.statistics.trends.whitening import Whitened, whiten
+from toposcope.study.table import from_frame
+from toposcope.study.trends.verdicts import family_table
 
 GRIDS = {"51 even": np.arange(51) * 100.0, "26 even": np.arange(26) * 100.0}
 FAMILY = 12

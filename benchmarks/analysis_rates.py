@@ -20,17 +20,17 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-import toposcope.analysis.trends
-from toposcope.analysis.trends import simulators as sim
-from toposcope.analysis.trends.blind import BLIND_NULLS
-from toposcope.analysis.trends.calibration import COLUMNS, VERDICT, case_rates, packed, simulated_cases
-from toposcope.analysis.trends.fresh import FRESH_NULLS
-from toposcope.analysis.trends.innovations import innovation_test
-from toposcope.analysis.trends.nulls import NULLS
-from toposcope.analysis.trends.repeating import REPEATING_BLIND, REPEATING_JUDGES, REPEATING_SETTING
-from toposcope.analysis.trends.setting import SETTING_NULLS
-from toposcope.analysis.trends.whitening import whiten
-from toposcope.seeding import rng
+import toposcope.statistics.trends
+from toposcope.core.seeding import rng
+from toposcope.statistics.trends import simulators as sim
+from toposcope.statistics.trends.blind import BLIND_NULLS
+from toposcope.statistics.trends.calibration import COLUMNS, VERDICT, case_rates, packed, simulated_cases
+from toposcope.statistics.trends.fresh import FRESH_NULLS
+from toposcope.statistics.trends.innovations import innovation_test
+from toposcope.statistics.trends.nulls import NULLS
+from toposcope.statistics.trends.repeating import REPEATING_BLIND, REPEATING_JUDGES, REPEATING_SETTING
+from toposcope.statistics.trends.setting import SETTING_NULLS
+from toposcope.statistics.trends.whitening import whiten
 
 
 def _missing() -> np.ndarray:
@@ -103,7 +103,7 @@ def main() -> None:
     options.out.mkdir(parents=True, exist_ok=True)
     tables = {name: (GRIDS[name], simulate(name, options.draws, options.out)) for name in grids}
     if options.write:
-        file = Path(toposcope.analysis.trends.__file__).parent / "rates.json"
+        file = Path(toposcope.statistics.trends.__file__).parent / "rates.json"
         kept = json.loads(file.read_text())["grids"] if options.only else {}
         file.write_text(json.dumps({"grids": kept | json.loads(packed(tables))["grids"]}))
 

@@ -11,8 +11,8 @@ import argparse
 
 import numpy as np
 
-from toposcope.analysis.trends.replicates import pairing_test
-from toposcope.seeding import rng
+from toposcope.core.seeding import rng
+from toposcope.study.trends.replicates import pairing_test
 
 STEPS = np.arange(51) * 100.0
 SEEDS = 5

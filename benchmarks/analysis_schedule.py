@@ -13,12 +13,12 @@ import argparse
 
 import numpy as np
 
-from toposcope.analysis.trends import simulators as sim
-from toposcope.analysis.trends.blind import BLIND_NULLS
-from toposcope.analysis.trends.innovations import innovation_test
-from toposcope.analysis.trends.nulls import NULLS
-from toposcope.analysis.trends.whitening import whiten
-from toposcope.seeding import rng
+from toposcope.core.seeding import rng
+from toposcope.statistics.trends import simulators as sim
+from toposcope.statistics.trends.blind import BLIND_NULLS
+from toposcope.statistics.trends.innovations import innovation_test
+from toposcope.statistics.trends.nulls import NULLS
+from toposcope.statistics.trends.whitening import whiten
 
 
 def series(

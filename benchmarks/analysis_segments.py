@@ -19,11 +19,12 @@ import numpy as np
 import pandas as pd
 from scipy.linalg import toeplitz
 
-from toposcope.analysis.phases.bends import scans
-from toposcope.analysis.phases.curves import design
-from toposcope.analysis.phases.noise import MODELS, covariances
-from toposcope.analysis.phases.online import plan
-from toposcope.analysis.phases.reference import (
+from toposcope.core.progress import track
+from toposcope.statistics.phases.bends import scans
+from toposcope.statistics.phases.curves import design
+from toposcope.statistics.phases.noise import MODELS, covariances
+from toposcope.statistics.phases.online import plan
+from toposcope.statistics.phases.reference import (
     COUNTS,
     FALSE_ALARMS,
     JUDGED,
@@ -32,9 +33,8 @@ from toposcope.analysis.phases.reference import (
     reference,
     simulated,
 )
-from toposcope.analysis.phases.segments import segments
-from toposcope.analysis.phases.simulated import autoregressions, curves
-from toposcope.progress import track
+from toposcope.statistics.phases.simulated import autoregressions, curves
+from toposcope.study.segments import segments
 
 EVEN = np.arange(100.0, 5101.0, 100.0)
 GRIDS = {

@@ -16,10 +16,10 @@ from collections.abc import Callable
 
 import numpy as np
 
-from toposcope.analysis.trends import simulators as sim
-from toposcope.analysis.trends.innovations import innovation_test
-from toposcope.analysis.trends.whitening import whiten
-from toposcope.seeding import rng
+from toposcope.core.seeding import rng
+from toposcope.statistics.trends import simulators as sim
+from toposcope.statistics.trends.innovations import innovation_test
+from toposcope.statistics.trends.whitening import whiten
 
 GRIDS = {
     "51 even": np.arange(51) * 100,

@@ -9,7 +9,7 @@ import argparse
 
 import numpy as np
 
-from toposcope.seeding import rng
+from toposcope.core.seeding import rng
 from toposcope.topology import mle_dimension, ph_dimension, twonn
 
 ESTIMATORS = {"TwoNN": twonn, "MLE": mle_dimension, "PH": ph_dimension}

@@ -17,8 +17,9 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from toposcope.analysis.forecast import Curve, curve_from_metrics, fit_law, forecast, forecast_planned
-from toposcope.analysis.forecast.annealing import (
+from toposcope.core.progress import track
+from toposcope.forecasting import Curve, curve_from_metrics, fit_law, forecast, forecast_planned
+from toposcope.forecasting.annealing import (
     DEFAULT,
     PUBLISHED,
     choose_shape,
@@ -26,16 +27,15 @@ from toposcope.analysis.forecast.annealing import (
     fit_multi_power,
     fit_tissue,
 )
-from toposcope.analysis.forecast.auto import Auto, default_candidates
-from toposcope.analysis.forecast.curve import Binned, binned
-from toposcope.analysis.forecast.evaluate import ablate, score_forecasts, summarise, unseen_largest
-from toposcope.analysis.forecast.gather import gather_curves, topological_methods
-from toposcope.analysis.forecast.laws import MultiPower, Tissue
-from toposcope.analysis.forecast.schedule import constant, cosine, drop, stable_decay
-from toposcope.analysis.forecast.siblings import SiblingTransfer
-from toposcope.analysis.synthetic import Spectrum, SyntheticRecipe, simulate
+from toposcope.forecasting.auto import Auto, default_candidates
+from toposcope.forecasting.curve import Binned, binned
+from toposcope.forecasting.evaluate import ablate, score_forecasts, summarise, unseen_largest
+from toposcope.forecasting.laws import MultiPower, Tissue
+from toposcope.forecasting.schedule import constant, cosine, drop, stable_decay
+from toposcope.forecasting.siblings import SiblingTransfer
 from toposcope.papers.forecasters import published_rules
-from toposcope.progress import track
+from toposcope.study.forecasts.gather import gather_curves, topological_methods
+from toposcope.synthetic import Spectrum, SyntheticRecipe, simulate
 
 SIZES = {"tiny-3k": 2936, "small-7k": 7408, "med-21k": 20640, "large-46k": 46368, "xl-97k": 97200}
 FITTED = ("cosine_24000", "constant_24000", "wsdcon_9")

@@ -25,15 +25,15 @@ import pandas as pd
 from benchmarks.forecast import PLANS, annealed, gemstones, llmc, small_models
 from benchmarks.forecast_families import simulated
 from benchmarks.forecast_laws import KINDS, NEW_KINDS
-from toposcope.analysis.forecast import Curve, base, curve_from_metrics, forecast, plain_law
-from toposcope.analysis.forecast.auto import Auto, default_candidates, weight
-from toposcope.analysis.forecast.base import LEAST_SEEN, Forecaster, own_errors
-from toposcope.analysis.forecast.curve import LEAST_LOSSES
-from toposcope.analysis.forecast.families import LastValue
-from toposcope.analysis.forecast.plain_law import PlainLaw
-from toposcope.errors import InputError
-from toposcope.progress import track
-from toposcope.seeding import rng
+from toposcope.core.errors import InputError
+from toposcope.core.progress import track
+from toposcope.core.seeding import rng
+from toposcope.forecasting import Curve, base, curve_from_metrics, forecast, plain_law
+from toposcope.forecasting.auto import Auto, default_candidates, weight
+from toposcope.forecasting.base import LEAST_SEEN, Forecaster, own_errors
+from toposcope.forecasting.curve import LEAST_LOSSES
+from toposcope.forecasting.families import LastValue
+from toposcope.forecasting.plain_law import PlainLaw
 
 CUTS = (0.2, 0.3, 0.5)
 LOGGED = 500

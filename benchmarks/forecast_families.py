@@ -18,16 +18,16 @@ import numpy as np
 import pandas as pd
 
 from benchmarks.forecast_laws import KINDS, LAWS, NEW_KINDS
-from toposcope.analysis.forecast import Curve, curve_from_metrics
-from toposcope.analysis.forecast.auto import Auto, one_schedule
-from toposcope.analysis.forecast.base import Forecaster, Point, forecast, own_errors, sibling_errors
-from toposcope.analysis.forecast.families import LastValue, Pow3, Pow4, SmoothedPow3
-from toposcope.analysis.forecast.laws import MultiPower, Tissue
-from toposcope.analysis.forecast.schedule import Schedule, constant, cosine, stable_decay
-from toposcope.analysis.forecast.siblings import PathTransfer, SiblingTransfer
-from toposcope.analysis.synthetic import Spectrum, SyntheticRecipe, simulate
-from toposcope.errors import InputError
-from toposcope.seeding import rng
+from toposcope.core.errors import InputError
+from toposcope.core.seeding import rng
+from toposcope.forecasting import Curve, curve_from_metrics
+from toposcope.forecasting.auto import Auto, one_schedule
+from toposcope.forecasting.base import Forecaster, Point, forecast, own_errors, sibling_errors
+from toposcope.forecasting.families import LastValue, Pow3, Pow4, SmoothedPow3
+from toposcope.forecasting.laws import MultiPower, Tissue
+from toposcope.forecasting.schedule import Schedule, constant, cosine, stable_decay
+from toposcope.forecasting.siblings import PathTransfer, SiblingTransfer
+from toposcope.synthetic import Spectrum, SyntheticRecipe, simulate
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,12 +23,12 @@ import numpy as np
 import pandas as pd
 
 from benchmarks.forecast_families import simulated
-from toposcope.analysis.forecast import Curve
-from toposcope.analysis.forecast.auto import Auto
-from toposcope.analysis.forecast.families import LastValue
-from toposcope.errors import InputError
-from toposcope.progress import track
-from toposcope.seeding import rng
+from toposcope.core.errors import InputError
+from toposcope.core.progress import track
+from toposcope.core.seeding import rng
+from toposcope.forecasting import Curve
+from toposcope.forecasting.auto import Auto
+from toposcope.forecasting.families import LastValue
 
 BAR = 1.1
 DRAWS = 2000

@@ -16,9 +16,9 @@ import pandas as pd
 
 from benchmarks.forecast import FITTED, PLANS, annealed, gemstones, llmc, small_models
 from benchmarks.forecast_families import compared_run, report
-from toposcope.analysis.forecast import Curve
-from toposcope.analysis.forecast.gather import gather_curves
-from toposcope.seeding import rng
+from toposcope.core.seeding import rng
+from toposcope.forecasting import Curve
+from toposcope.study.forecasts.gather import gather_curves
 
 Job = tuple[str, Curve, Sequence[Curve]]
 

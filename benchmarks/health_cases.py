@@ -20,8 +20,8 @@ import pandas as pd
 from scipy.stats import binomtest
 
 from benchmarks.watch_curves import tables
-from toposcope.analysis.health import Symptom, health
-from toposcope.seeding import rng
+from toposcope.core.seeding import rng
+from toposcope.forecasting.health.assess import Symptom, health
 
 FIRST = 6000
 LENGTHS = (60, 200, 1000)

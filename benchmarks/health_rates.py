@@ -2,7 +2,7 @@
 
 DATA holds seed_runs/ and curves/. Four tables: real runs, each read at 20, 35, 50, 75 and 100% of its steps,
 its plan of the learning rate given; simulated families, read so, too; falling laws under noises that no
-constant of `toposcope.analysis.health` was set on (correlated, of heavy tails, waves, levels that neighbours
+constant of `toposcope.forecasting.health.assess` was set on (correlated, of heavy tails, waves, levels that neighbours
 share, a walk); faults planted in healthy logs.
 """
 
@@ -21,8 +21,8 @@ from scipy.stats import binomtest
 from benchmarks.forecast_families import simulated
 from benchmarks.forecast_laws import LAWS
 from benchmarks.watch_curves import tables
-from toposcope.analysis.health import KINDS, health
-from toposcope.seeding import rng
+from toposcope.core.seeding import rng
+from toposcope.forecasting.health.assess import KINDS, health
 
 FIRST = 900
 """The first draw of a family: none that the rule was set on."""

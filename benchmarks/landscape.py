@@ -33,14 +33,14 @@ import numpy as np
 import torch
 from torch.nn.utils import vector_to_parameters
 
-from toposcope.landscape.directions import random_directions
-from toposcope.landscape.lanczos import random_start, top_eigenpairs
-from toposcope.landscape.surface import sample_surface
 from toposcope.models import Batch, Objective
 from toposcope.models.gpt import GPTModel
+from toposcope.subjects.landscape.geometry.directions import random_directions
+from toposcope.subjects.landscape.geometry.lanczos import random_start, top_eigenpairs
+from toposcope.subjects.landscape.geometry.surface import sample_surface
 from toposcope.topology.merge_tree import merge_tree
-from toposcope.train.model import GPT
-from toposcope.train.shapes import GPTShape
+from toposcope.training.model import GPT
+from toposcope.training.shapes import GPTShape
 
 SIZES = {
     "2,936": (8, 1, 1), "7,408": (16, 1, 2), "20,640": (24, 2, 2), "46,368": (32, 3, 4), "97,200": (48, 3, 4),

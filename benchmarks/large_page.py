@@ -17,8 +17,8 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from toposcope.probes.catalogue import own_catalogue
-from toposcope.seeding import rng
+from toposcope.core.seeding import rng
+from toposcope.subjects.catalogue import own_catalogue
 
 STEP = 100
 
@@ -87,10 +87,10 @@ def main() -> None:
     )
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e6
     start, worked = time.perf_counter(), time.process_time()
-    from toposcope.analysis.analysis import study_of_rows
-    from toposcope.analysis.subjects import WEIGHTS
+    from toposcope.page import write_studies
     from toposcope.papers.published import PUBLISHED
-    from toposcope.report import write_studies
+    from toposcope.study.analysis import study_of_rows
+    from toposcope.subjects.subject import WEIGHTS
 
     study = study_of_rows(WEIGHTS, rows, metrics(runs, checkpoints), runs, catalogue=own_catalogue())
     study = replace(study, published=PUBLISHED)

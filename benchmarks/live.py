@@ -18,10 +18,10 @@ import numpy as np
 import pandas as pd
 
 from benchmarks.large_page import STEP, long_rows, metrics
-from toposcope.monitor.page import panels
-from toposcope.monitor.page.live import Live
-from toposcope.monitor.page.show import page
 from toposcope.store import Store
+from toposcope.watch.page import panels
+from toposcope.watch.page.live import Live
+from toposcope.watch.page.show import page
 
 VIEWERS = 5
 HEAT = "neural_persistence/seed004/matrix/neural_persistence"

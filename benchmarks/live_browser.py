@@ -21,11 +21,11 @@ import pandas as pd
 from playwright.sync_api import Page, sync_playwright
 
 from benchmarks.large_page import STEP, long_rows, metrics
-from toposcope.monitor.page.serve import beside
-from toposcope.probes.registry import weight_probes
-from toposcope.probes.weights.options import WeightOptions
+from toposcope.core.types import Role, Row, Run, Scope
 from toposcope.store import Result, Store, Unit
-from toposcope.types import Role, Row, Run, Scope
+from toposcope.subjects.registry import weight_probes
+from toposcope.subjects.weights.options import WeightOptions
+from toposcope.watch.page.serve import beside
 
 KEY = "neural_persistence/seed004/model/neural_persistence"
 CHROMIUM = ("chromium", "chromium-browser", "google-chrome")

@@ -36,7 +36,7 @@ def _hostile():
 
 
 def _read(path: Path) -> str:
-    from toposcope.errors import SourceError
+    from toposcope.core.errors import SourceError
     from toposcope.sources import open_series
 
     try:

@@ -20,8 +20,8 @@ import pandas as pd
 from benchmarks.planted_kinds import FAULTS, ODDITIES, Fault
 from benchmarks.planted_measure import measured
 from benchmarks.planted_train import LATER, Plan, Trained, kind_of, make
-from toposcope.analysis.alarms.spending import AlarmFamily
-from toposcope.monitor.run_watch import RATE, TESTS, RunWatch, culprits
+from toposcope.statistics.alarms.spending import AlarmFamily
+from toposcope.watch.run_watch import RATE, TESTS, RunWatch, culprits
 
 SMOOTHED, ERRORS = 20, 3.0
 """A loss shows a fault once the mean of its excess over the healthy twin's, over so many updates, is so many

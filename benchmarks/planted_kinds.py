@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from toposcope.seeding import rng
+from toposcope.core.seeding import rng
 
 if TYPE_CHECKING:
     from benchmarks.planted_train import Plan

@@ -13,12 +13,12 @@ import pandas as pd
 from benchmarks.planted_kinds import FAULTS, ODDITIES, Fault
 from benchmarks.planted_model import SIZES
 from benchmarks.planted_train import Plan, State, Trained, kind_of, settings_of
-from toposcope.monitor.growing import GrowingSeries
-from toposcope.probes.snapshot import RunReader
-from toposcope.probes.weights.options import WeightOptions
-from toposcope.probes.weights.updates import Updates
+from toposcope.core.types import Scope, Status
 from toposcope.sources.memory import in_memory
-from toposcope.types import Scope, Status
+from toposcope.subjects.snapshot import RunReader
+from toposcope.subjects.weights.options import WeightOptions
+from toposcope.subjects.weights.probes.updates import Updates
+from toposcope.watch.growing import GrowingSeries
 
 
 def _as_watched(state: State, settings: Mapping[str, Any]) -> State:

@@ -17,7 +17,7 @@ import numpy as np
 import torch
 from torch.nn import functional
 
-from toposcope.seeding import rng
+from toposcope.core.seeding import rng
 
 VOCABULARY, CONTEXT = 64, 24
 SIZES = {"6k": (16, 1, 2), "18k": (24, 2, 2), "43k": (32, 3, 4)}

@@ -15,8 +15,8 @@ import torch
 
 from benchmarks.planted_kinds import EVERY, FAULTS, ODDITIES, Fault
 from benchmarks.planted_model import CONTEXT, FORMATS, SIZES, Stack, first_adapter, first_weights
-from toposcope.seeding import rng
-from toposcope.train.corpus import load_corpus
+from toposcope.core.seeding import rng
+from toposcope.training.corpus import load_corpus
 
 STEPS, LATER = 400, 3
 """Updates of a healthy run, and updates from the checkpoint before a fault to the fault."""

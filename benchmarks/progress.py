@@ -26,7 +26,7 @@ LINE = re.compile(r"^(?P<label>[\w -]+): (?P<done>\d+)/(?P<total>\d+)(?P<rest>.*
 LEFT = re.compile(r"(?P<left>[\d.]+) (?P<unit>s|min|h|days) left")
 SECONDS = {"s": 1.0, "min": 60.0, "h": 3600.0, "days": 86400.0}
 MAIN = (
-    f"import toposcope.progress as p; p._PLAIN_EVERY_SECONDS = {EVERY}; "
+    f"import toposcope.core.progress as p; p._PLAIN_EVERY_SECONDS = {EVERY}; "
     "from toposcope.cli.main import main; main()"
 )
 

@@ -10,8 +10,8 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from toposcope.analysis.scaling import fit_chinchilla, fit_power_law
-from toposcope.analysis.synthetic import (
+from toposcope.scaling import fit_chinchilla, fit_power_law
+from toposcope.synthetic import (
     Spectrum,
     SyntheticRecipe,
     data_exponent,

@@ -15,8 +15,8 @@ import itertools
 import numpy as np
 import pandas as pd
 
-from toposcope.analysis.scaling import fit_loss_law, fit_power_law
-from toposcope.progress import track
+from toposcope.core.progress import track
+from toposcope.scaling import fit_loss_law, fit_power_law
 
 EXPONENTS, NOISES, COUNTS, DECADES = (-0.1, -0.2, -0.34, -0.5), (0.001, 0.01), (4, 5, 6, 8), (2, 4)
 

@@ -14,8 +14,8 @@ from pathlib import Path
 
 import numpy as np
 
+from toposcope.core.types import Role, Row
 from toposcope.store import Result, Store, Unit
-from toposcope.types import Role, Row
 
 FEATURES = ("neural_persistence", "neural_persistence_clipped", "weight_variance")
 

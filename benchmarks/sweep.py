@@ -15,10 +15,10 @@ from pathlib import Path
 import numpy as np
 from safetensors.numpy import save_file
 
-from toposcope.probes.registry import weight_probes
-from toposcope.probes.weights.options import WeightOptions
 from toposcope.sources import open_series
 from toposcope.store import Store
+from toposcope.subjects.registry import weight_probes
+from toposcope.subjects.weights.options import WeightOptions
 from toposcope.sweep import Execution, sweep
 
 SHAPES = {

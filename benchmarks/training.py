@@ -30,11 +30,11 @@ def textbook(steps: int, threads: int | None) -> dict[str, list[float]]:
     from torch.nn.utils import clip_grad_norm_
 
     from toposcope.recipes import load_training_recipe
-    from toposcope.train.corpus import load_corpus
-    from toposcope.train.model import GPT
-    from toposcope.train.schedule import learning_rate
-    from toposcope.train.shapes import GPTShape, first_values, split
-    from toposcope.train.tokens import batch, tokenize
+    from toposcope.training.corpus import load_corpus
+    from toposcope.training.model import GPT
+    from toposcope.training.schedule import learning_rate
+    from toposcope.training.shapes import GPTShape, first_values, split
+    from toposcope.training.tokens import batch, tokenize
 
     if threads is not None:
         torch.set_num_threads(threads)

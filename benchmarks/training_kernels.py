@@ -26,8 +26,8 @@ def seconds(model: str, steps: int, rounds: int) -> dict[str, list[float]]:
     import torch
 
     from toposcope.recipes import load_training_recipe
-    from toposcope.train.engine import Engine
-    from toposcope.train.shapes import GPTShape, first_values
+    from toposcope.training.engine import Engine
+    from toposcope.training.shapes import GPTShape, first_values
 
     torch.set_num_threads(1)
     engines = {}

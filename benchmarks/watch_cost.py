@@ -39,19 +39,19 @@ import numpy as np
 from safetensors.numpy import save_file
 from scipy.stats import trim_mean
 
+from toposcope.core.seeding import rng
 from toposcope.kernels.threads import one_thread
-from toposcope.monitor.alarms import Watchman
-from toposcope.monitor.follow import Follower
-from toposcope.monitor.inside import Monitor
-from toposcope.monitor.journal import Journal
-from toposcope.monitor.page.serve import beside
-from toposcope.monitor.sidecar import Sidecar
-from toposcope.probes.registry import weight_probes
-from toposcope.probes.weights.options import WeightOptions
-from toposcope.seeding import rng
 from toposcope.store import Store
-from toposcope.train import train
-from toposcope.train.loop import TrainingStep
+from toposcope.subjects.registry import weight_probes
+from toposcope.subjects.weights.options import WeightOptions
+from toposcope.training import train
+from toposcope.training.loop import TrainingStep
+from toposcope.watch.alarms import Watchman
+from toposcope.watch.follow import Follower
+from toposcope.watch.inside import Monitor
+from toposcope.watch.journal import Journal
+from toposcope.watch.page.serve import beside
+from toposcope.watch.sidecar import Sidecar
 
 STRETCH = 100
 """Updates that are measured one by one."""

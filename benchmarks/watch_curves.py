@@ -21,12 +21,12 @@ import numpy as np
 import pandas as pd
 
 from benchmarks.forecast import PLANS, SIZES, annealed, gemstones
-from toposcope.analysis.alarms.spending import AlarmFamily, level
-from toposcope.analysis.forecast import Curve, forecast
-from toposcope.analysis.forecast.auto import Auto
-from toposcope.analysis.forecast.gather import curve_from_metrics
-from toposcope.monitor.run_watch import RATE, TESTS, RunWatch
-from toposcope.monitor.target import GROWTH, TEST
+from toposcope.forecasting import Curve, forecast
+from toposcope.forecasting.auto import Auto
+from toposcope.statistics.alarms.spending import AlarmFamily, level
+from toposcope.study.forecasts.gather import curve_from_metrics
+from toposcope.watch.run_watch import RATE, TESTS, RunWatch
+from toposcope.watch.target import GROWTH, TEST
 
 GPT2 = "GPT-2 124M"
 """The curve on which the floor of the gradient's scale was set."""

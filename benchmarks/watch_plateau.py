@@ -19,15 +19,15 @@ from pathlib import Path
 import numpy as np
 from scipy.stats import beta
 
-from toposcope.monitor.alarms import PATIENCE
-from toposcope.probes.registry import weight_probes
-from toposcope.probes.weights.options import WeightOptions
-from toposcope.seeding import rng
+from toposcope.core.seeding import rng
+from toposcope.core.types import Normalization, Scope
 from toposcope.sources import open_series
 from toposcope.store import Store
+from toposcope.subjects.registry import weight_probes
+from toposcope.subjects.weights.options import WeightOptions
 from toposcope.sweep import Execution, sweep
 from toposcope.topology.early_stopping import stopping_index
-from toposcope.types import Normalization, Scope
+from toposcope.watch.alarms import PATIENCE
 
 RISES = (0.0, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0)
 """Mean rise from one checkpoint to the next, in standard deviations of the noise or of the steps."""

@@ -16,13 +16,13 @@ from unittest.mock import patch
 
 import numpy as np
 
-from toposcope.analysis.alarms.siblings import above_band
-from toposcope.analysis.alarms.spending import AlarmFamily, level
-from toposcope.monitor.run_watch import RATE, TESTS
-from toposcope.seeding import rng
+from toposcope.core.seeding import rng
 from toposcope.sources import open_series
-from toposcope.train import train
-from toposcope.train.engine import Engine
+from toposcope.statistics.alarms.siblings import above_band
+from toposcope.statistics.alarms.spending import AlarmFamily, level
+from toposcope.training import train
+from toposcope.training.engine import Engine
+from toposcope.watch.run_watch import RATE, TESTS
 
 RECIPES = {"tiny-3k": 3e-3, "small-7k": 1e-3, "med-21k": 3e-3}
 """Model -> learning rate."""

@@ -54,7 +54,7 @@ def plain_neural_persistence(W: np.ndarray) -> float:
 
 def plain_cloud(matrices: dict[str, np.ndarray], run: str, step: int) -> np.ndarray:
     """Return the pooled cloud with the rows that toposcope draws: the 200 with the smallest priorities."""
-    from toposcope.seeding import rng
+    from toposcope.core.seeding import rng
 
     width = max(W.shape[1] for W in matrices.values())
     rows = np.vstack([np.pad(W, ((0, 0), (0, width - W.shape[1]))) for W in matrices.values()])

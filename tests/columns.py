@@ -6,8 +6,8 @@ from collections.abc import Iterable
 
 import pandas as pd
 
-from toposcope.analysis.table import series_table
-from toposcope.probes.catalogue import own_catalogue
+from toposcope.study.table import series_table
+from toposcope.subjects.catalogue import own_catalogue
 
 _FILTRATIONS = ("euclidean", "rieck", "seed004", "attention", "weights")
 

@@ -13,12 +13,12 @@ import pandas as pd
 import pytest
 
 import toposcope as ts
-from toposcope.analysis.findings import Finding
 from toposcope.api import Audit, Reply
-from toposcope.figures.style import new_figure
-from toposcope.repeats import AuditFinding
-from toposcope.train import Trained, TrainedRun
-from toposcope.types import Run
+from toposcope.core.drawing.style import new_figure
+from toposcope.core.repeats import AuditFinding
+from toposcope.core.types import Run
+from toposcope.study.findings import Finding
+from toposcope.training import Trained, TrainedRun
 
 OF_ARRAYS = {"neural_persistence", "rips", "weight_diagram"}
 """Functions that return a number or diagrams of an array."""

@@ -13,14 +13,14 @@ import pytest
 
 import toposcope as ts
 from toposcope import api
-from toposcope.analysis.forecast.families import LastValue
-from toposcope.analysis.scaling.table import FORMULAS, law_points, law_table
 from toposcope.api.laws import ScalingLaw
 from toposcope.cli.main import COMMANDS, main
-from toposcope.errors import InputError
-from toposcope.probes.representations.kept import KeptSeries, read_states
-from toposcope.probes.representations.options import RepresentationOptions
-from toposcope.types import Diagram
+from toposcope.core.errors import InputError
+from toposcope.core.types import Diagram
+from toposcope.forecasting.families import LastValue
+from toposcope.scaling.table import FORMULAS, law_points, law_table
+from toposcope.subjects.representations.kept import KeptSeries, read_states
+from toposcope.subjects.representations.options import RepresentationOptions
 
 README = Path(__file__).parents[1] / "README.md"
 
@@ -74,14 +74,14 @@ def test_the_readme_says_for_every_command_how_it_is_done_from_python():
 
 
 def test_the_packages_of_a_functions_name_are_called_whatever_is_imported_first():
-    import toposcope.report.page
-    import toposcope.train.loop
+    import toposcope.page.page
+    import toposcope.training.loop
 
     assert callable(ts.report)
     assert callable(ts.train)
     with pytest.raises(InputError, match="neither a store"):
         ts.report(__file__, "nowhere")
-    assert toposcope.report.page.PAGE == "index.html"
+    assert toposcope.page.page.PAGE == "index.html"
 
 
 @pytest.mark.slow

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 import toposcope
-from toposcope.probes.catalogue import DECLARED
 from toposcope.store.schema import TABLES
+from toposcope.subjects.catalogue import DECLARED
 
 ROOT = Path(toposcope.__file__).parent
 DECLARING = ("probes/", "topology/")

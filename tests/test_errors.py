@@ -4,7 +4,7 @@ from importlib import metadata
 
 import pytest
 
-from toposcope.errors import MissingExtraError, install_command
+from toposcope.core.errors import MissingExtraError, install_command
 
 
 class _Distribution:

@@ -22,7 +22,7 @@ from scipy.stats import entropy
 
 import toposcope as ts
 from toposcope.api import TextsAsked
-from toposcope.errors import InputError, spoken, typed_options
+from toposcope.core.errors import InputError, spoken, typed_options
 from toposcope.sweep import Execution
 
 WEIGHTS = {step: {"fc.weight": np.random.default_rng(step).normal(size=(6, 5))} for step in (0, 10)}

@@ -5,8 +5,8 @@ import time
 
 import pytest
 
-from toposcope import progress as shown
-from toposcope.progress import Outlook, Progress, busy, parts_heard_by, track
+from toposcope.core import progress as shown
+from toposcope.core.progress import Outlook, Progress, busy, parts_heard_by, track
 
 
 class Clock:

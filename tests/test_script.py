@@ -13,8 +13,8 @@ SCRIPT = """
 from dataclasses import dataclass
 
 import toposcope as ts
-from toposcope.probes.base import Measured
-from toposcope.probes.weights.labels import Label
+from toposcope.subjects.base import Measured
+from toposcope.subjects.weights.labels import Label
 
 print("begun")
 few = {"steps": 2, "checkpoint_every": 1, "models": ["tiny-3k", "small-7k"]}

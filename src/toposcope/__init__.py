@@ -18,17 +18,17 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from toposcope import topology as topology
-    from toposcope.analysis.analysis import Analysis
     from toposcope.api import analyze, audit, check, compare, fit_scaling_law, forecast, measure, report
-    from toposcope.errors import InputError
-    from toposcope.monitor.inside import Monitor
-    from toposcope.probes.base import Probe
+    from toposcope.core.errors import InputError
+    from toposcope.core.types import Checkpoint, Diagram, Feature, Kind, Matrix, Row, Run, Scope, Status
     from toposcope.sources import Series, open_series
     from toposcope.sources.logs import RunLog, read_log
     from toposcope.store import Store, open_store
+    from toposcope.study.analysis import Analysis
+    from toposcope.subjects.base import Probe
     from toposcope.topology import neural_persistence, rips, weight_diagram
-    from toposcope.train.api import train
-    from toposcope.types import Checkpoint, Diagram, Feature, Kind, Matrix, Row, Run, Scope, Status
+    from toposcope.training.api import train
+    from toposcope.watch.inside import Monitor
 
 __version__ = "0.1.0"
 
@@ -69,21 +69,21 @@ __all__ = [
 ]
 
 _HOME = {
-    "Analysis": "analysis.analysis",
-    "Checkpoint": "types",
-    "Diagram": "types",
-    "Feature": "types",
-    "InputError": "errors",
-    "Kind": "types",
-    "Matrix": "types",
-    "Monitor": "monitor.inside",
-    "Probe": "probes.base",
-    "Row": "types",
-    "Run": "types",
+    "Analysis": "study.analysis",
+    "Checkpoint": "core.types",
+    "Diagram": "core.types",
+    "Feature": "core.types",
+    "InputError": "core.errors",
+    "Kind": "core.types",
+    "Matrix": "core.types",
+    "Monitor": "watch.inside",
+    "Probe": "subjects.base",
+    "Row": "core.types",
+    "Run": "core.types",
     "RunLog": "sources.logs",
-    "Scope": "types",
+    "Scope": "core.types",
     "Series": "sources",
-    "Status": "types",
+    "Status": "core.types",
     "Store": "store",
     "analyze": "api",
     "audit": "api",
@@ -98,19 +98,17 @@ _HOME = {
     "read_log": "sources.logs",
     "report": "api",
     "rips": "topology",
-    "train": "train.api",
+    "train": "training.api",
     "weight_diagram": "topology",
 }
 _PACKAGES = ("topology",)
 """Packages whose functions are public: distances, curves, images and summaries of diagrams."""
-_CALLED = ("report", "train")
-"""Packages that are called as the function of their name (`toposcope.callables`)."""
 
 
 def __getattr__(name: str) -> Any:
     if name not in _HOME and name not in _PACKAGES:
         raise AttributeError(f"module 'toposcope' has no attribute {name!r}")
-    if name in _CALLED or name in _PACKAGES:
+    if name in _PACKAGES:
         return importlib.import_module(f"toposcope.{name}")
     value = getattr(importlib.import_module(f"toposcope.{_HOME[name]}"), name)
     globals()[name] = value

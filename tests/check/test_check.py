@@ -25,7 +25,7 @@ from tests.check.written import (
     trainer_state,
     write,
 )
-from toposcope.errors import InputError
+from toposcope.core.errors import InputError
 
 
 def only(found):

@@ -7,13 +7,13 @@ import pandas as pd
 import pytest
 
 from tests.check.written import diverging, falling, lost, spiked
-from toposcope.analysis.health import Symptom, health
-from toposcope.analysis.judgement import ALL_RIGHT, LOOK, STOP, Alarmed, judge
-from toposcope.monitor.alarms import Watchman
-from toposcope.monitor.replay import replay
-from toposcope.repeats import AuditFinding
+from toposcope.core.repeats import AuditFinding
+from toposcope.forecasting.health.assess import Symptom, health
+from toposcope.forecasting.health.judgement import ALL_RIGHT, LOOK, STOP, Alarmed, judge
 from toposcope.sources.history import tidy
 from toposcope.store import Store
+from toposcope.watch.alarms import Watchman
+from toposcope.watch.replay import replay
 
 
 def frame(loss, **more) -> pd.DataFrame:

@@ -8,7 +8,7 @@ import pytest
 from click.testing import CliRunner
 
 from toposcope.cli.demo import command
-from toposcope.errors import InputError
+from toposcope.core.errors import InputError
 from toposcope.papers.demo import run_demo
 from toposcope.store import Store
 

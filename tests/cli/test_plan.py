@@ -10,7 +10,7 @@ import pytest
 from tests.sweep.conftest import write_run_folder
 from toposcope.api.plans import tells
 from toposcope.cli.main import main
-from toposcope.types import Run
+from toposcope.core.types import Run
 
 
 def call(capsys: pytest.CaptureFixture[str], *line: object) -> tuple[int, str, str]:

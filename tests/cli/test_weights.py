@@ -14,10 +14,10 @@ from safetensors.numpy import save_file
 
 from tests.faults.injury import write_series
 from toposcope.cli.main import main
-from toposcope.seeding import rng
+from toposcope.core.seeding import rng
+from toposcope.core.types import Diagram, Role, Row, Run
 from toposcope.sources.layout import RunFolder, write_run
 from toposcope.store import KeptDiagram, Store, Unit
-from toposcope.types import Diagram, Role, Row, Run
 
 SHAPES = {"token_emb.weight": (16, 4), "layers.0.mlp.fc1.weight": (20, 4), "head.weight": (16, 4)}
 Call = Callable[..., tuple[int, str, str]]
@@ -377,7 +377,7 @@ def test_gradients_without_a_batch_are_one_line_and_no_store(tmp_path: Path, cal
 @pytest.fixture
 def slow(monkeypatch: pytest.MonkeyPatch) -> Callable[[float], None]:
     """Return a function that makes every unit be expected to take so many seconds."""
-    from toposcope.probes.weights.baselines import Baselines
+    from toposcope.subjects.weights.probes.baselines import Baselines
 
     def say(seconds: float) -> None:
         monkeypatch.setattr(Baselines, "expected_seconds", lambda self, shapes: seconds)

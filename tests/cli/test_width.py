@@ -14,7 +14,7 @@ from safetensors.numpy import save_file
 import toposcope as ts
 from toposcope.api.results import Report
 from toposcope.cli.main import main
-from toposcope.tabular import Table
+from toposcope.core.tabular import Table
 
 WIDTHS = (40, 60, 80, 120, 200)
 RULES = re.compile(r"[─-╿]|-{8,}")  # what tables are drawn with

@@ -18,7 +18,7 @@ from tests.faults.injury import workers
 pytestmark = pytest.mark.faults
 
 SWEEP = """
-from toposcope.processes import spread
+from toposcope.core.processes import spread
 
 def make(shared):
     def act(task, say):
@@ -32,8 +32,8 @@ for event in spread(make, b"x" * {bytes}, list(range(10_000)), workers=2):
     pass
 """
 FIGURES = """
-from toposcope.figures.style import new_figure
-from toposcope.figures.rendering import render_all
+from toposcope.core.drawing.style import new_figure
+from toposcope.core.drawing.rendering import render_all
 
 figures = [new_figure(2.0)[0] for _ in range(200)]
 print("begun", flush=True)

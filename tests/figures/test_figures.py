@@ -9,22 +9,20 @@ from matplotlib.collections import FillBetweenPolyCollection, PathCollection
 from scipy.stats import t
 
 from tests.columns import catalogue_of
-from toposcope.analysis.finals import fits_table
-from toposcope.figures import (
-    correlations,
-    forecast,
+from toposcope.core.drawing import loss_curves
+from toposcope.core.drawing.series import sizes
+from toposcope.core.drawing.style import NULL, to_png
+from toposcope.core.types import Normalization
+from toposcope.page.figures import correlations, forecast, scaling
+from toposcope.study.finals import fits_table
+from toposcope.subjects.weights.figures import (
     layers,
     loss_against_h0,
-    loss_curves,
     neural_persistence,
     overview,
-    scaling,
     vietoris_rips,
 )
-from toposcope.figures.neural_persistence import Persistences
-from toposcope.figures.series import sizes
-from toposcope.figures.style import NULL, to_png
-from toposcope.types import Normalization
+from toposcope.subjects.weights.figures.neural_persistence import Persistences
 
 H0 = "rips/euclidean/pooled/h0_total"
 NP = "neural_persistence/seed004/neural_persistence"

@@ -7,12 +7,13 @@ import pandas as pd
 import pytest
 from matplotlib.figure import Figure
 
-from toposcope.analysis import from_frame, segment_table
-from toposcope.figures import barcode, loss_curves, neural_persistence, vietoris_rips
-from toposcope.figures.marks import bends_of, mark_bends
-from toposcope.figures.neural_persistence import Persistences
-from toposcope.figures.snapshot import at_the_end
-from toposcope.figures.style import new_figure
+from toposcope.core.drawing import barcode, loss_curves
+from toposcope.core.drawing.marks import bends_of, mark_bends
+from toposcope.core.drawing.style import new_figure
+from toposcope.study import from_frame, segment_table
+from toposcope.subjects.weights.figures import neural_persistence, vietoris_rips
+from toposcope.subjects.weights.figures.neural_persistence import Persistences
+from toposcope.subjects.weights.figures.snapshot import at_the_end
 
 SEGMENTS = pd.DataFrame(
     {

@@ -7,8 +7,8 @@ import sys
 import numpy as np
 import pytest
 
-from toposcope.figures.rendering import WORTH, render, render_all
-from toposcope.figures.style import CROWD, new_figure, to_svg
+from toposcope.core.drawing.rendering import WORTH, render, render_all
+from toposcope.core.drawing.style import CROWD, new_figure, to_svg
 
 
 def _figures(count):

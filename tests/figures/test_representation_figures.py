@@ -8,17 +8,16 @@ import pytest
 from matplotlib.colors import to_hex
 
 from tests.columns import catalogue_of
-from toposcope.figures import (
+from toposcope.page.figures import correlations, strength
+from toposcope.subjects.gradients.figures import gradients
+from toposcope.subjects.representations.figures import (
     across_layers,
     against_target,
     cloud_null,
-    correlations,
     crocker,
     dimensions,
-    gradients,
     heads,
     probing,
-    strength,
     trajectories,
 )
 

@@ -5,8 +5,8 @@ import pandas as pd
 import pytest
 from scipy.stats import t
 
-from toposcope.analysis import lines
-from toposcope.figures import series
+from toposcope.core import lines
+from toposcope.core.drawing import series
 
 
 def _rows(values):

@@ -8,7 +8,7 @@ import pytest
 from matplotlib.colors import to_rgb
 from matplotlib.text import Text
 
-from toposcope.figures import style
+from toposcope.core.drawing import style
 
 
 def _axes():

@@ -1,7 +1,7 @@
 import numpy as np
 
-from toposcope.figures import loss_surface, merge_trees
-from toposcope.figures.loss_surface import SurfacePanel
+from toposcope.subjects.landscape.figures import loss_surface, merge_trees
+from toposcope.subjects.landscape.figures.loss_surface import SurfacePanel
 from toposcope.topology.merge_tree import merge_tree
 
 X = np.linspace(-1.5, 1.5, 31)

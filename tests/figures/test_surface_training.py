@@ -7,9 +7,14 @@ import pandas as pd
 from matplotlib.colors import to_hex
 
 from tests.columns import catalogue_of
-from toposcope.figures.style import NULL
-from toposcope.figures.surface_training import PANELS, draw_densities, draw_diagrams, draw_lines
-from toposcope.types import Diagram
+from toposcope.core.drawing.style import NULL
+from toposcope.core.types import Diagram
+from toposcope.subjects.landscape.figures.surface_training import (
+    PANELS,
+    draw_densities,
+    draw_diagrams,
+    draw_lines,
+)
 
 RUNS = pd.DataFrame({"run": ["a"], "family": ["a"], "parameters": [3000]})
 CATALOGUE = catalogue_of(["surface/minima", "surface/minima_null", "curvature/top_eigenvalue"])

@@ -6,7 +6,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from toposcope.errors import InputError
+from toposcope.core.errors import InputError
 from toposcope.topology import batched_spanning_tree_weights, components, maximum_spanning_tree_weights
 
 torch = pytest.importorskip("torch", reason="torch is not installed")

@@ -10,8 +10,8 @@ import torch
 
 from toposcope.models import Batch, Objective
 from toposcope.models.gpt import GPTModel
-from toposcope.train.model import GPT
-from toposcope.train.shapes import GPTShape
+from toposcope.training.model import GPT
+from toposcope.training.shapes import GPTShape
 
 
 def tiny_objective(*, tokens_at_once: int = 18, dtype: torch.dtype = torch.float64) -> Objective:

@@ -7,8 +7,8 @@ from dataclasses import fields
 import numpy as np
 import pytest
 
-from toposcope.landscape.surface import Surface
-from toposcope.probes.landscape.kept import keep_surface, read_surface
+from toposcope.subjects.landscape.geometry.surface import Surface
+from toposcope.subjects.landscape.kept import keep_surface, read_surface
 from toposcope.topology.sampled_surface import surface_topology
 
 

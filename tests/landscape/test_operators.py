@@ -8,8 +8,8 @@ import torch
 from scipy.sparse.linalg import aslinearoperator, eigsh
 
 from tests.landscape.conftest import tiny_objective
-from toposcope.errors import InputError
-from toposcope.landscape.lanczos import random_start, top_eigenpairs
+from toposcope.core.errors import InputError
+from toposcope.subjects.landscape.geometry.lanczos import random_start, top_eigenpairs
 
 
 def test_scipys_eigenvalues_are_those_of_the_dense_hessian_and_our_own(objective, dense) -> None:

@@ -10,8 +10,8 @@ import torch
 
 import toposcope as ts
 from tests.landscape.conftest import tiny_objective
-from toposcope.errors import InputError
-from toposcope.landscape.paths import (
+from toposcope.core.errors import InputError
+from toposcope.subjects.landscape.geometry.paths import (
     PathLosses,
     aligned,
     barrier,
@@ -19,8 +19,8 @@ from toposcope.landscape.paths import (
     bezier_path,
     linear_path,
 )
-from toposcope.landscape.retrain import Retrained, jump_and_retrain
-from toposcope.probes.landscape.options import LandscapeOptions
+from toposcope.subjects.landscape.geometry.retrain import Retrained, jump_and_retrain
+from toposcope.subjects.landscape.options import LandscapeOptions
 
 
 def test_the_line_holds_the_losses_of_its_ends_and_its_middle() -> None:

@@ -12,22 +12,22 @@ import pytest
 import toposcope as ts
 from tests.landscape.conftest import tiny_objective
 from tests.representations.conftest import TEXTS, write_causal_model
-from toposcope.errors import InputError
-from toposcope.figures.style import INK
-from toposcope.landscape.directions import random_directions
-from toposcope.landscape.surface import sample_surface, symmetric_axis
+from toposcope.core.drawing.style import INK
+from toposcope.core.errors import InputError
 from toposcope.models import ModelLoader, Texts
-from toposcope.probes.landscape import surface as surface_module
-from toposcope.probes.landscape.around import Quadratic
-from toposcope.probes.landscape.kept import keep_surface, kept_densities, kept_surfaces, read_surface
-from toposcope.probes.landscape.options import LandscapeOptions
-from toposcope.probes.landscape.reach import check_reach, reach_by_rule
-from toposcope.probes.landscape.source import ObjectiveSource
-from toposcope.probes.landscape.study import LandscapeStudy, study_of_texts
-from toposcope.probes.landscape.summaries import summarise
-from toposcope.probes.landscape.timed import HessianProducts
 from toposcope.sources import open_series
 from toposcope.store import Store
+from toposcope.subjects.landscape.around import Quadratic
+from toposcope.subjects.landscape.geometry.directions import random_directions
+from toposcope.subjects.landscape.geometry.surface import sample_surface, symmetric_axis
+from toposcope.subjects.landscape.kept import keep_surface, kept_densities, kept_surfaces, read_surface
+from toposcope.subjects.landscape.options import LandscapeOptions
+from toposcope.subjects.landscape.probes import surface as surface_module
+from toposcope.subjects.landscape.reach import check_reach, reach_by_rule
+from toposcope.subjects.landscape.source import ObjectiveSource
+from toposcope.subjects.landscape.study import LandscapeStudy, study_of_texts
+from toposcope.subjects.landscape.summaries import summarise
+from toposcope.subjects.landscape.timed import HessianProducts
 from toposcope.sweep.loop import sweep
 
 pytestmark = pytest.mark.slow
@@ -40,7 +40,7 @@ SMALL = LandscapeOptions(
 
 
 def run_folder(folder, corpus_folder, **changes):
-    from toposcope.train import train
+    from toposcope.training import train
 
     text = corpus_folder / "text.txt"
     text.write_text("the quick brown fox jumps over the lazy dog. " * 200)
@@ -180,7 +180,7 @@ def frames_of(folder) -> list[dict]:
 @pytest.mark.parametrize("graph", ["kuhn", "knn"])
 def test_the_page_draws_what_the_probe_found(run, tmp_path, monkeypatch, noisy, graph: str) -> None:
     """Graph, tree, tested branches and homology go from the probe to the page; nothing is computed again."""
-    from toposcope.report.landscape import pictures
+    from toposcope.subjects.landscape.page import pictures
     from toposcope.topology import sampled_surface
 
     options = replace(NOISY, graph=graph)
@@ -218,7 +218,7 @@ def test_the_page_draws_what_the_probe_found(run, tmp_path, monkeypatch, noisy, 
 
 
 def _shown(store):
-    from toposcope.report.landscape.pictures import shown_surfaces
+    from toposcope.subjects.landscape.page.pictures import shown_surfaces
 
     (study,) = ts.analyze(store.path).studies
     return study, shown_surfaces(study)
@@ -305,7 +305,7 @@ def test_one_unit_is_one(tmp_path, capsys) -> None:
 @pytest.mark.slow
 def test_an_eigenvalue_that_did_not_converge_enters_no_verdict(run, tmp_path, monkeypatch) -> None:
     """Of two batches one has not converged at step 2: step 2 has no value, in figures and tests alike."""
-    from toposcope.probes.landscape import curvature
+    from toposcope.subjects.landscape.probes import curvature
 
     found, counts = curvature.top_eigenpairs, {}
 

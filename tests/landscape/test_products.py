@@ -10,12 +10,12 @@ from torch.nn.functional import cross_entropy, gelu, layer_norm, scaled_dot_prod
 
 from tests.landscape.conftest import tiny_objective
 from tests.models.test_objective import small, windows
-from toposcope.errors import InputError
-from toposcope.landscape.cost import cost_of, refuse_above
+from toposcope.core.errors import InputError
 from toposcope.models import Batch, Objective
 from toposcope.models.gpt import GPTModel
 from toposcope.models.pretrained import TransformersModel
 from toposcope.models.twice import twice_differentiable
+from toposcope.subjects.landscape.geometry.cost import cost_of, refuse_above
 
 
 def rows(product, n: int) -> torch.Tensor:

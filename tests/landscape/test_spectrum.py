@@ -8,10 +8,10 @@ import torch
 from scipy.sparse.linalg import LinearOperator, eigsh
 
 from tests.landscape.conftest import tiny_objective
-from toposcope.errors import InputError
-from toposcope.landscape.lanczos import Basis, _check_memory, random_start, top_eigenpairs
-from toposcope.landscape.sharpness import along_update, critical_step
-from toposcope.landscape.trace import hutchinson, spectral_density
+from toposcope.core.errors import InputError
+from toposcope.subjects.landscape.geometry.lanczos import Basis, _check_memory, random_start, top_eigenpairs
+from toposcope.subjects.landscape.geometry.sharpness import along_update, critical_step
+from toposcope.subjects.landscape.geometry.trace import hutchinson, spectral_density
 
 KNOWN = np.r_[100.0, 99.9, -80.0, 50.0, 50.0, 50.0, np.linspace(-1.0, 1.0, 294)]
 

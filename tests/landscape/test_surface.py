@@ -8,13 +8,17 @@ import torch
 
 from tests.landscape.conftest import tiny_objective
 from tests.models.test_objective import small, windows
-from toposcope.errors import InputError
-from toposcope.landscape import surface as module
-from toposcope.landscape.directions import hessian_directions, random_directions, trajectory_directions
-from toposcope.landscape.lanczos import random_start, top_eigenpairs
-from toposcope.landscape.surface import Evaluation, sample_surface, symmetric_axis
+from toposcope.core.errors import InputError
 from toposcope.models import Batch, Objective
 from toposcope.models.pretrained import TransformersModel
+from toposcope.subjects.landscape.geometry import surface as module
+from toposcope.subjects.landscape.geometry.directions import (
+    hessian_directions,
+    random_directions,
+    trajectory_directions,
+)
+from toposcope.subjects.landscape.geometry.lanczos import random_start, top_eigenpairs
+from toposcope.subjects.landscape.geometry.surface import Evaluation, sample_surface, symmetric_axis
 
 
 def expected(objective, directions, axes) -> np.ndarray:

@@ -9,13 +9,13 @@ import pandas as pd
 import pytest
 
 import toposcope as ts
-from toposcope.analysis.forecast.reading import Reading, read_curves
-from toposcope.analysis.forecast.schedule import read_schedule
 from toposcope.api.laws import fit_scaling_law
 from toposcope.cli.main import main
-from toposcope.errors import InputError
-from toposcope.monitor.losses import LossFile
+from toposcope.core.errors import InputError
+from toposcope.forecasting.schedule import read_schedule
 from toposcope.sources import history
+from toposcope.study.forecasts.reading import Reading, read_curves
+from toposcope.watch.losses import LossFile
 
 STEP = np.arange(10, 410, 10)
 LOSS = 2 + 5 * STEP**-0.5 + 0.01 * np.random.default_rng(0).standard_normal(len(STEP))

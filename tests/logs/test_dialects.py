@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from toposcope.errors import InputError
+from toposcope.core.errors import InputError
 from toposcope.sources.logs import read_log
 
 SCRIPT = """import os

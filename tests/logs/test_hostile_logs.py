@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from tests.logs.test_dialects import HF, TEXTS, wandb_file
-from toposcope.errors import InputError
+from toposcope.core.errors import InputError
 from toposcope.sources.logs import read_log
 
 HUGE = "9" * 400

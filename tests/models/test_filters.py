@@ -7,13 +7,13 @@ import pytest
 import torch
 
 from tests.models.test_objective import small, windows
-from toposcope.landscape.directions import random_directions
-from toposcope.landscape.surface import sample_surface, symmetric_axis
 from toposcope.models import Batch, Objective
 from toposcope.models.filters import Filters, filters_of
 from toposcope.models.pretrained import TransformersModel
 from toposcope.sources import open_series
 from toposcope.sources.names import family_of, place
+from toposcope.subjects.landscape.geometry.directions import random_directions
+from toposcope.subjects.landscape.geometry.surface import sample_surface, symmetric_axis
 
 
 class AsLinear(torch.nn.Linear):

@@ -8,14 +8,14 @@ import numpy as np
 import pytest
 import torch
 
-from toposcope.errors import InputError
+from toposcope.core.errors import InputError
 from toposcope.models import Batch, Objective
 from toposcope.models.gpt import GPTModel
 from toposcope.models.loading import model_of
 from toposcope.models.pretrained import TransformersModel
 from toposcope.sources import open_series
-from toposcope.train.model import GPT
-from toposcope.train.shapes import GPTShape
+from toposcope.training.model import GPT
+from toposcope.training.shapes import GPTShape
 
 
 def tiny(*, last_only: bool = False, seed: int = 0) -> GPT:
@@ -159,8 +159,8 @@ def test_what_is_no_model_is_named() -> None:
 @pytest.mark.parametrize("kind", ["gpt2", "neox", "llama", "own"])
 def test_a_16_bit_model_is_evaluated_in_float32(kind: str, dtype: torch.dtype) -> None:
     """Loss, gradient, curvature and surface are those of its float32 copy; the module stays as it is."""
-    from toposcope.landscape.directions import random_directions
-    from toposcope.landscape.surface import sample_surface, symmetric_axis
+    from toposcope.subjects.landscape.geometry.directions import random_directions
+    from toposcope.subjects.landscape.geometry.surface import sample_surface, symmetric_axis
 
     module = (tiny() if kind == "own" else small(kind)).to(dtype)
     batch = Batch.of(windows())

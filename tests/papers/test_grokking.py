@@ -11,13 +11,13 @@ import pandas as pd
 import pytest
 from safetensors.numpy import save_file
 
-from toposcope.analysis.phases.bends import LEAST_POINTS
 from toposcope.cli.main import main
-from toposcope.errors import InputError
+from toposcope.core.errors import InputError
+from toposcope.core.seeding import rng
 from toposcope.papers import fourier, grokking, grokking_tables
 from toposcope.papers.fourier import fourier_bars, key_frequencies
-from toposcope.seeding import rng
 from toposcope.sources import open_series
+from toposcope.statistics.phases.bends import LEAST_POINTS
 
 P, WIDTH, KEYS = 31, 24, (2, 5, 7, 11, 13)
 STEPS = np.arange(0.0, 3001.0, 60.0)

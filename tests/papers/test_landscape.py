@@ -6,13 +6,13 @@ import pytest
 import torch
 
 from tests.landscape.test_probes import SMALL, run_folder
-from toposcope.errors import SourceError
+from toposcope.core.errors import SourceError
 from toposcope.models import ModelLoader
 from toposcope.models.gpt import recipe_shape
 from toposcope.papers.landscape import QUESTIONS, log_steps, measure, sections
 from toposcope.recipes import load_training_recipe
 from toposcope.sources import open_series
-from toposcope.train.model import GPT
+from toposcope.training.model import GPT
 
 
 def test_steps_are_spread_over_log_step_with_both_ends() -> None:

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from toposcope.errors import RecipeError
+from toposcope.core.errors import RecipeError
 from toposcope.papers.published_series import SERIES, published
 from toposcope.sources.hub import parse
 from toposcope.sources.labels import step_of

@@ -8,14 +8,14 @@ import numpy as np
 import pytest
 
 from toposcope.cli.main import main
-from toposcope.errors import InputError
+from toposcope.core.errors import InputError
 from toposcope.papers import pythia14m
 
 
 @pytest.fixture(scope="module")
 def series(tmp_path_factory):
     """Two random starts of Pythia-14m's blocks; its embeddings, which are left out, are kept small."""
-    from toposcope.train.neox import NeoxPlan, NeoxShape, new_model
+    from toposcope.training.neox import NeoxPlan, NeoxShape, new_model
 
     folder = tmp_path_factory.mktemp("pythia-14m")
     shape = NeoxShape(name="pythia-14m", width=128, layers=6, heads=4)

@@ -7,7 +7,7 @@ import json
 import numpy as np
 import pytest
 
-from toposcope.errors import InputError
+from toposcope.core.errors import InputError
 from toposcope.papers.sections import Section, markdown
 from toposcope.papers.seed003 import FEATURES, read_rows, reproduce_rows
 

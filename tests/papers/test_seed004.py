@@ -10,13 +10,13 @@ import pandas as pd
 import pytest
 from click.testing import CliRunner
 
-from toposcope.analysis import series_table, trend_table
 from toposcope.cli.analyze import command as analyze
 from toposcope.cli.reproduce import command as reproduce
-from toposcope.errors import InputError
+from toposcope.core.errors import InputError
 from toposcope.papers.seed004 import printed
 from toposcope.papers.seed004_tables import same_digits
 from toposcope.store import Store
+from toposcope.study import series_table, trend_table
 
 NP = "neural_persistence/seed004/neural_persistence"
 H0 = "rips/euclidean/pooled/h0_total"
@@ -132,7 +132,7 @@ def test_analyze_reads_a_table_made_elsewhere(wide: Path, tmp_path: Path) -> Non
 
 
 def _frame(path: Path):  # type: ignore[no-untyped-def]
-    from toposcope.analysis import from_frame
+    from toposcope.study import from_frame
 
     return from_frame(pd.read_csv(path))
 

@@ -11,9 +11,9 @@ from scipy.sparse import coo_array
 from scipy.sparse.csgraph import minimum_spanning_tree
 
 from toposcope.papers.weight_presets import preset
-from toposcope.probes.registry import weight_probes
 from toposcope.sources import open_series
 from toposcope.store import Store
+from toposcope.subjects.registry import weight_probes
 from toposcope.sweep import sweep
 
 

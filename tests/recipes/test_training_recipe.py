@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from toposcope.errors import RecipeError
+from toposcope.core.errors import RecipeError
 from toposcope.recipes import load_training_recipe, training_recipes
 from toposcope.recipes.training import parse_override
 

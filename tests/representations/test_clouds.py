@@ -8,15 +8,15 @@ import numpy as np
 import pytest
 from scipy.sparse.csgraph import minimum_spanning_tree
 
-from toposcope.errors import InputError
+from toposcope.core.errors import InputError
+from toposcope.core.types import Checkpoint, Diagram
 from toposcope.models.texts import load_texts
-from toposcope.probes.representations.across_layers import carried_over, linear_cka
-from toposcope.probes.representations.attention import attention_h0
-from toposcope.probes.representations.clouds import measure_layer
-from toposcope.probes.representations.null import gaussian_twins
-from toposcope.probes.representations.options import RepresentationOptions
-from toposcope.probes.representations.reduce import reduce_cloud
-from toposcope.types import Checkpoint, Diagram
+from toposcope.subjects.representations.options import RepresentationOptions
+from toposcope.subjects.representations.probes.across_layers import carried_over, linear_cka
+from toposcope.subjects.representations.probes.attention import attention_h0
+from toposcope.subjects.representations.probes.clouds import measure_layer
+from toposcope.subjects.representations.probes.null import gaussian_twins
+from toposcope.subjects.representations.probes.reduce import reduce_cloud
 
 
 def _diagram(*bars):

@@ -12,7 +12,7 @@ import pytest
 
 from tests.representations.conftest import TEXTS, write_causal_model
 from toposcope.cli.main import main
-from toposcope.errors import InputError
+from toposcope.core.errors import InputError
 from toposcope.store import Store
 
 
@@ -47,9 +47,9 @@ def test_a_series_is_measured_and_found_again(inputs, tmp_path, capsys):
 
 
 def test_kept_states_read_back(inputs, tmp_path, capsys):
-    from toposcope.errors import SourceError
-    from toposcope.probes.representations.kept import read_states, states_path
-    from toposcope.types import Checkpoint
+    from toposcope.core.errors import SourceError
+    from toposcope.core.types import Checkpoint
+    from toposcope.subjects.representations.kept import read_states, states_path
 
     _run(
         capsys, inputs / "neox", "--texts", inputs / "texts.txt", "--limit", 10, "--min-chars", 5,
@@ -148,7 +148,7 @@ def test_a_sweep_that_fails_for_one_cause_is_one_error_and_leaves_no_store(
     def refuse(*_, **__):
         raise InputError("the texts cannot be read")
 
-    monkeypatch.setattr("toposcope.probes.representations.source.read", refuse)
+    monkeypatch.setattr("toposcope.subjects.representations.source.read", refuse)
     call = (
         inputs / "neox", "--texts", inputs / "texts.txt", "--limit", 9, "--min-chars", 5,
         "--out", tmp_path / "store",

@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from toposcope.figures import layer_map, trajectories
+from toposcope.subjects.representations.figures import layer_map, trajectories
 
 
 @pytest.fixture

@@ -7,9 +7,9 @@ import pytest
 import torch
 
 from tests.representations.conftest import TEXTS, write_causal_model
-from toposcope.errors import InputError, SourceError
+from toposcope.core.errors import InputError, SourceError
 from toposcope.models.pretrained import TransformersModel
-from toposcope.probes.representations.forward import (
+from toposcope.subjects.representations.forward import (
     StateReading,
     _batches,
     _chosen_tokens,

@@ -7,20 +7,20 @@ import pytest
 import torch
 
 from tests.representations.conftest import TEXTS, write_causal_model
-from toposcope.errors import InputError
+from toposcope.core.errors import InputError
 from toposcope.models.texts import Texts
-from toposcope.probes.gradients import GradientBatch, gradient_probes, gradient_series
-from toposcope.probes.registry import weight_probes
-from toposcope.probes.weights.options import WeightOptions
 from toposcope.sources import open_series
 from toposcope.sources.layout import RunFolder
 from toposcope.store import Store
+from toposcope.subjects.gradients.probe import GradientBatch, gradient_probes, gradient_series
+from toposcope.subjects.registry import weight_probes
+from toposcope.subjects.weights.options import WeightOptions
 from toposcope.sweep.loop import sweep
 
 
 @pytest.fixture(scope="module")
 def run_folder(tmp_path_factory):
-    from toposcope.train import train
+    from toposcope.training import train
 
     text = tmp_path_factory.mktemp("corpus") / "text.txt"
     text.write_text("the quick brown fox jumps over the lazy dog. " * 200)

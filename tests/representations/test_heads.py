@@ -10,7 +10,7 @@ torch = pytest.importorskip("torch")
 transformers = pytest.importorskip("transformers")
 
 from toposcope.models.pretrained import TransformersModel  # noqa: E402
-from toposcope.probes.representations.forward import StateReading, read  # noqa: E402
+from toposcope.subjects.representations.forward import StateReading, read  # noqa: E402
 
 from .conftest import write_tokenizer  # noqa: E402
 

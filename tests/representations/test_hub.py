@@ -13,7 +13,7 @@ import pytest
 
 from tests.representations.conftest import TEXTS, write_causal_model
 from toposcope.cli.main import main
-from toposcope.errors import InputError
+from toposcope.core.errors import InputError
 from toposcope.models.texts import load_texts
 
 pytest.importorskip("huggingface_hub")

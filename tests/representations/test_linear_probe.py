@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from toposcope.errors import InputError
-from toposcope.probes.representations.linear_probe import load_labelled, probe_accuracy
+from toposcope.core.errors import InputError
+from toposcope.subjects.representations.probes.linear_probe import load_labelled, probe_accuracy
 
 
 def test_a_linear_signal_is_found_and_noise_is_not():
@@ -51,11 +51,11 @@ def test_every_layer_gets_an_accuracy(tmp_path):
     from tests.representations.conftest import TEXTS, write_causal_model
     from toposcope.models.loading import ModelLoader
     from toposcope.models.texts import Texts
-    from toposcope.probes.representations.options import RepresentationOptions
-    from toposcope.probes.representations.probe import Representations
-    from toposcope.probes.representations.source import StateSource
     from toposcope.sources import open_series
     from toposcope.store import Store
+    from toposcope.subjects.representations.options import RepresentationOptions
+    from toposcope.subjects.representations.probes.probe import Representations
+    from toposcope.subjects.representations.source import StateSource
     from toposcope.sweep.loop import sweep
 
     write_causal_model(tmp_path / "series" / "step0")

@@ -9,15 +9,15 @@ import numpy as np
 import pytest
 
 from tests.representations.conftest import TEXTS, write_causal_model
-from toposcope.errors import InputError, SourceError
+from toposcope.core.errors import InputError, SourceError
 from toposcope.models.loading import ModelLoader
 from toposcope.models.texts import Texts
 from toposcope.papers.representation_presets import preset
-from toposcope.probes.representations.options import RepresentationOptions
-from toposcope.probes.representations.probe import Representations
-from toposcope.probes.representations.source import StateSource
 from toposcope.sources import open_series
 from toposcope.store import Store
+from toposcope.subjects.representations.options import RepresentationOptions
+from toposcope.subjects.representations.probes.probe import Representations
+from toposcope.subjects.representations.source import StateSource
 from toposcope.sweep.loop import sweep
 
 MANY = Texts("words", tuple(f"{text} {i}" for i in range(4) for text in TEXTS))
@@ -33,7 +33,7 @@ def neox_series(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def own_run(tmp_path_factory):
-    from toposcope.train import train
+    from toposcope.training import train
 
     text = tmp_path_factory.mktemp("corpus") / "text.txt"
     text.write_text("the quick brown fox jumps over the lazy dog. " * 200)
@@ -83,9 +83,9 @@ def test_its_cost_is_announced_and_follows_the_model_the_texts_and_the_device(ne
 def test_no_unit_loads_what_is_loaded_once_in_a_process():
     code = (
         "import sys; from pathlib import Path\n"
-        "from toposcope.probes.representations.probe import Representations\n"
-        "from toposcope.probes.representations.options import RepresentationOptions\n"
-        "from toposcope.probes.representations.source import StateSource\n"
+        "from toposcope.subjects.representations.probes.probe import Representations\n"
+        "from toposcope.subjects.representations.options import RepresentationOptions\n"
+        "from toposcope.subjects.representations.source import StateSource\n"
         "from toposcope.models.loading import ModelLoader\n"
         "Representations(RepresentationOptions(), StateSource(None, ModelLoader())).warm_up()\n"
         "from toposcope.kernels import rips_h1\n"
@@ -167,7 +167,7 @@ def test_weights_without_a_model_fail_by_name(tmp_path):
     folder = tmp_path / "bare"
     folder.mkdir()
     np.savez(folder / "step_1.npz", w=np.ones((3, 3), np.float32))
-    from toposcope.types import Checkpoint
+    from toposcope.core.types import Checkpoint
 
     checkpoint = Checkpoint("bare", 1, uri=str(folder / "step_1.npz"))
     with pytest.raises(SourceError, match="holds weights but no model"), ModelLoader().open(checkpoint):

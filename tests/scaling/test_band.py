@@ -8,8 +8,8 @@ import pytest
 from scipy.optimize import curve_fit
 from scipy.stats import t
 
-from toposcope.analysis.scaling.band import law_band
-from toposcope.analysis.scaling.table import law_points, law_table, predicted
+from toposcope.scaling.band import law_band
+from toposcope.scaling.table import law_points, law_table, predicted
 
 SIZE = np.geomspace(3e3, 1e5, 7)
 

@@ -7,15 +7,15 @@ import pandas as pd
 import pytest
 from scipy.optimize import check_grad, minimize
 
-from toposcope.analysis.scaling import (
+from toposcope.scaling import (
     fit_chinchilla,
     fit_kaplan,
     fit_size_steps,
     flops_per_token,
     screen_points,
 )
-from toposcope.analysis.scaling.laws import _FORMS
-from toposcope.analysis.scaling.robust import HUBER_DELTA, huber_objective
+from toposcope.scaling.laws import _FORMS
+from toposcope.scaling.robust import HUBER_DELTA, huber_objective
 
 BESIROGLU = {
     "E": (1.8172, 0.03), "A": (482.01, 124.58), "B": (2085.43, 1293.23), "alpha": (0.3478, 0.02),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from toposcope.analysis.scaling import fit_loss_law, fit_power_law
+from toposcope.scaling import fit_loss_law, fit_power_law
 
 SIZES = np.geomspace(1e5, 1e9, 7)
 

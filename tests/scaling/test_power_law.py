@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from toposcope.analysis.scaling import fit_power_law, spearman_exact
+from toposcope.scaling import fit_power_law, spearman_exact
 
 SEED_SIZES = {"tiny-3k": 2936, "small-7k": 7408, "med-21k": 20640, "large-46k": 46368, "xl-97k": 97200}
 

@@ -6,9 +6,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from toposcope.analysis import from_frame
-from toposcope.analysis.scaling.recover import exponent_recovery, recover_exponents
-from toposcope.analysis.synthetic import Spectrum, SyntheticRecipe, simulate
+from toposcope.study import from_frame
+from toposcope.study.recover import exponent_recovery, recover_exponents
+from toposcope.synthetic import Spectrum, SyntheticRecipe, simulate
 from toposcope.topology import neural_persistence, rips, summaries
 
 

@@ -10,12 +10,12 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from toposcope.analysis.finals import scaling_table
-from toposcope.analysis.scaling.table import NEEDS, law_table
-from toposcope.analysis.table import from_frame
 from toposcope.cli.laws import LAWS
 from toposcope.cli.main import main
-from toposcope.errors import InputError
+from toposcope.core.errors import InputError
+from toposcope.scaling.table import NEEDS, law_table
+from toposcope.study.finals import scaling_table
+from toposcope.study.table import from_frame
 
 SIZES, TOKENS = np.geomspace(1e6, 1e9, 6), np.geomspace(1e8, 1e11, 6)
 GRID = pd.DataFrame(list(itertools.product(SIZES, TOKENS)), columns=["parameters", "tokens"])

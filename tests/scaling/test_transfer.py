@@ -3,7 +3,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from toposcope.analysis.scaling import fit_loss_to_loss, fit_two_stage
+from toposcope.scaling import fit_loss_to_loss, fit_two_stage
 
 
 def test_planted_loss_to_loss_is_recovered_with_its_floors():

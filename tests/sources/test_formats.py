@@ -12,10 +12,10 @@ import torch
 from safetensors.numpy import save_file
 from safetensors.torch import save_file as save_torch
 
-from toposcope.errors import SourceError
+from toposcope.core.errors import SourceError
+from toposcope.core.types import Role
 from toposcope.sources import open_series
 from toposcope.sources.audit import audit
-from toposcope.types import Role
 
 
 def read(path: Path, **options) -> dict[str, np.ndarray]:

@@ -16,7 +16,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from safetensors.numpy import save_file
 
-from toposcope.errors import SourceError
+from toposcope.core.errors import SourceError
 from toposcope.sources import open_series
 
 _spec = importlib.util.spec_from_file_location("hostile", Path(__file__).with_name("hostile.py"))

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from safetensors.numpy import save
 
-from toposcope.errors import SourceError
+from toposcope.core.errors import SourceError
 from toposcope.sources import audit, open_series
 
 pytest.importorskip("huggingface_hub")
@@ -264,14 +264,14 @@ def path_of_steps(hub):
 def test_swapped_revisions_are_seen_while_they_are_measured(
     path_of_steps, hub, tmp_path: Path, monkeypatch, small
 ):
-    from toposcope.probes.registry import weight_probes
-    from toposcope.probes.weights.options import WeightOptions
     from toposcope.store import Store
+    from toposcope.subjects.registry import weight_probes
+    from toposcope.subjects.weights.options import WeightOptions
     from toposcope.sweep import Execution, expect, sweep
 
     if not small:
         monkeypatch.setattr(expect, "CACHE_BYTES", 1)
-        monkeypatch.setattr("toposcope.probes.snapshot.CACHE_BYTES", 1)
+        monkeypatch.setattr("toposcope.subjects.snapshot.CACHE_BYTES", 1)
     options = WeightOptions(nulls=0)
     probes = weight_probes(["baselines"], options)
 
@@ -295,13 +295,13 @@ def test_swapped_revisions_are_seen_while_they_are_measured(
 
 
 def test_a_sweep_fetches_each_step_once_for_all_its_probes(hub, tmp_path: Path, monkeypatch):
-    from toposcope.probes.registry import weight_probes
-    from toposcope.probes.weights.options import WeightOptions
     from toposcope.store import Store
+    from toposcope.subjects.registry import weight_probes
+    from toposcope.subjects.weights.options import WeightOptions
     from toposcope.sweep import Execution, expect, sweep
 
     monkeypatch.setattr(expect, "CACHE_BYTES", 1)  # as if no checkpoint fitted into memory
-    monkeypatch.setattr("toposcope.probes.snapshot.CACHE_BYTES", 1)
+    monkeypatch.setattr("toposcope.subjects.snapshot.CACHE_BYTES", 1)
     series = open_series("hf://tiny/neox", steps="0,4")
     options = WeightOptions(nulls=0)
     store = Store.create(tmp_path / "store", recipe=options.recipe())

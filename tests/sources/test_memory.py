@@ -7,10 +7,10 @@ import pandas as pd
 import pytest
 
 import toposcope as ts
-from toposcope.errors import SourceError
-from toposcope.probes.registry import weight_probes
-from toposcope.probes.weights.options import WeightOptions
+from toposcope.core.errors import SourceError
 from toposcope.store import Store
+from toposcope.subjects.registry import weight_probes
+from toposcope.subjects.weights.options import WeightOptions
 from toposcope.sweep import Execution, sweep
 
 
@@ -56,8 +56,8 @@ def test_memory_and_files_give_the_same_rows(tmp_path):
 
 def test_modules_state_dicts_and_tensors_are_the_same_series():
     torch = pytest.importorskip("torch")
-    from toposcope.train.model import GPT
-    from toposcope.train.shapes import GPTShape
+    from toposcope.training.model import GPT
+    from toposcope.training.shapes import GPTShape
 
     module = GPT(GPTShape(vocabulary=11, context=6, width=8, layers=1, heads=2))
     by_module, bare = ts.open_series({5: module}), ts.open_series(module)

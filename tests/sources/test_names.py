@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 import torch
 
-from toposcope.errors import SourceError
+from toposcope.core.errors import SourceError
+from toposcope.core.types import Role
 from toposcope.sources import open_series
-from toposcope.types import Role
 
 transformers = pytest.importorskip("transformers")
 

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from tests.nanotron_files import nanotron_parameter, nanotron_rest
-from toposcope.errors import SourceError
+from toposcope.core.errors import SourceError
+from toposcope.core.types import Role
 from toposcope.sources import open_series
-from toposcope.types import Role
 
 RANDOM = np.random.default_rng(0)
 Q, K, FF, WIDTH, WORDS = 8, 4, 12, 8, 20

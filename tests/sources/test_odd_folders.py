@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from safetensors.numpy import save_file
 
-from toposcope.errors import SourceError
+from toposcope.core.errors import SourceError
 from toposcope.sources import history, open_series
 from toposcope.sources.audit import audit
 

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 from safetensors.numpy import load_file
 
-from toposcope.errors import SourceError
+from toposcope.core.errors import SourceError
 from toposcope.sources import open_series
 
 

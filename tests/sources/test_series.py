@@ -12,12 +12,12 @@ import pytest
 import torch
 from safetensors.numpy import load_file, save_file
 
-from toposcope.errors import SourceError
+from toposcope.core.errors import SourceError
+from toposcope.core.types import Role, Run
 from toposcope.sources import open_series
 from toposcope.sources.labels import select, step_of, step_pattern, tokens_of
 from toposcope.sources.layout import RunFolder, write_run
 from toposcope.store.schema import METRICS
-from toposcope.types import Role, Run
 
 PARAMETERS = 20 * 8 + 6 * 8 + 8 + 24 * 8 + 24 + 64 + 256 + 256 + 8
 

@@ -12,18 +12,18 @@ import numpy as np
 import pandas as pd
 
 from tests.sweep.conftest import write_run_folder
-from toposcope.probes.gradients import gradient_probes
-from toposcope.probes.registry import weight_probes
-from toposcope.probes.representations.kept import KeptFacts, KeptSeries, keep_states
-from toposcope.probes.representations.options import RepresentationOptions
-from toposcope.probes.representations.sensitivity import SensitivityOptions
-from toposcope.probes.representations.study import study_of_kept
-from toposcope.probes.weights.options import WeightOptions
-from toposcope.seeding import rng
+from toposcope.core.seeding import rng
+from toposcope.core.types import Checkpoint
 from toposcope.sources import open_series
 from toposcope.store import Store
+from toposcope.subjects.gradients.probe import gradient_probes
+from toposcope.subjects.registry import weight_probes
+from toposcope.subjects.representations.kept import KeptFacts, KeptSeries, keep_states
+from toposcope.subjects.representations.options import RepresentationOptions
+from toposcope.subjects.representations.probes.sensitivity import SensitivityOptions
+from toposcope.subjects.representations.study import study_of_kept
+from toposcope.subjects.weights.options import WeightOptions
 from toposcope.sweep import Execution, sweep
-from toposcope.types import Checkpoint
 
 FILE = Path(__file__).parent / "measured.csv"
 KEY = ["run", "step", "probe", "name", "role", "layer", "filtration", "draw", "feature"]

@@ -10,11 +10,11 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from toposcope.errors import StoreError
+from toposcope.core.errors import StoreError
+from toposcope.core.types import Row, Run
 from toposcope.store import Result, Store, Unit, ledger
 from toposcope.store.export import export
 from toposcope.store.merge import merge
-from toposcope.types import Row, Run
 
 
 def _filled(path, steps=range(3), run="a"):

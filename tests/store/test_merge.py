@@ -11,12 +11,12 @@ import pytest
 
 import toposcope.store.merge as merging
 from toposcope import analyze
-from toposcope.errors import InputError, StoreError
-from toposcope.repeats import AuditFinding
+from toposcope.core.errors import InputError, StoreError
+from toposcope.core.repeats import AuditFinding
+from toposcope.core.types import Diagram, Feature, Kind, Row, Run
 from toposcope.store import Store
 from toposcope.store.merge import merge
 from toposcope.store.units import KeptDiagram, Unit
-from toposcope.types import Diagram, Feature, Kind, Row, Run
 
 RECIPE = {"points": 200}
 NORM = Feature("weight_norm", "weight norm", "weight", Kind.BASELINE)

@@ -17,10 +17,10 @@ import pyarrow.parquet as pq
 import pytest
 
 import toposcope
-from toposcope.errors import StoreError
-from toposcope.repeats import AuditFinding
+from toposcope.core.errors import StoreError
+from toposcope.core.repeats import AuditFinding
+from toposcope.core.types import Diagram, Feature, Kind, Role, Row, Run, Scope, Status
 from toposcope.store import KeptDiagram, Result, Store, Unit, parts
-from toposcope.types import Diagram, Feature, Kind, Role, Row, Run, Scope, Status
 
 RECIPE = {"points": 200, "draws": 5}
 

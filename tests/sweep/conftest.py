@@ -10,10 +10,10 @@ import pandas as pd
 import pytest
 from safetensors.numpy import save_file
 
-from toposcope.seeding import rng
+from toposcope.core.seeding import rng
+from toposcope.core.types import Run
 from toposcope.sources.layout import RunFolder, write_run
 from toposcope.store import Store
-from toposcope.types import Run
 
 SHAPES = {
     "token_emb.weight": (20, 6),

@@ -12,15 +12,15 @@ import pytest
 
 import toposcope
 from tests.patience import PATIENCE
-from toposcope.errors import BrokenOffError, InputError
-from toposcope.probes.base import Measured, Probe
-from toposcope.probes.registry import weight_probes
-from toposcope.probes.snapshot import Snapshot
-from toposcope.probes.weights.options import WeightOptions
+from toposcope.core.errors import BrokenOffError, InputError
+from toposcope.core.types import Feature, Row
 from toposcope.sources import open_series
 from toposcope.store import Store
+from toposcope.subjects.base import Measured, Probe
+from toposcope.subjects.registry import weight_probes
+from toposcope.subjects.snapshot import Snapshot
+from toposcope.subjects.weights.options import WeightOptions
 from toposcope.sweep import Execution, SweepReport, sweep
-from toposcope.types import Feature, Row
 
 pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore")]
 OPTIONS = WeightOptions(points=12, draws=2, nulls=2)

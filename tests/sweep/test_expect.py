@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from toposcope.probes.registry import weight_probes
-from toposcope.probes.weights.options import WeightOptions
 from toposcope.sources import open_series
+from toposcope.subjects.registry import weight_probes
+from toposcope.subjects.weights.options import WeightOptions
 from toposcope.sweep.expect import expect
 from toposcope.sweep.plan import Shard, by_run
 

@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 
 import toposcope as ts
-from toposcope.errors import InputError
+from toposcope.core.errors import InputError
 from toposcope.sweep import Execution, Shard
 
 

@@ -10,13 +10,13 @@ import cloudpickle
 import pytest
 
 from tests.sweep.conftest import write_run_folder
-from toposcope.probes.base import Measured, Probe
-from toposcope.probes.snapshot import Snapshot
-from toposcope.progress import Progress, track
+from toposcope.core.progress import Progress, track
+from toposcope.core.types import Feature, Row
 from toposcope.sources import open_series
 from toposcope.store import Store
+from toposcope.subjects.base import Measured, Probe
+from toposcope.subjects.snapshot import Snapshot
 from toposcope.sweep import Execution, sweep, worker
-from toposcope.types import Feature, Row
 
 
 @dataclass(frozen=True)

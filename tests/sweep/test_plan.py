@@ -5,10 +5,10 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from toposcope.probes.registry import weight_probes
-from toposcope.probes.weights.options import WeightOptions
+from toposcope.core.types import Checkpoint
+from toposcope.subjects.registry import weight_probes
+from toposcope.subjects.weights.options import WeightOptions
 from toposcope.sweep.plan import Shard, by_run, plan
-from toposcope.types import Checkpoint
 
 PROBES = weight_probes(["all"], WeightOptions())
 

@@ -9,8 +9,8 @@ from contextlib import closing
 
 import pytest
 
-from toposcope import processes
-from toposcope.processes import Child, Ended, spread
+from toposcope.core import processes
+from toposcope.core.processes import Child, Ended, spread
 
 
 def doer(shared: int) -> Callable[[int, Callable[[object], None]], int]:

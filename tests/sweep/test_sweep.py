@@ -16,15 +16,15 @@ import pyarrow.parquet as pq
 import pytest
 
 from tests.patience import PATIENCE
-from toposcope.errors import InputError, SourceError
-from toposcope.probes.base import Measured, Probe
-from toposcope.probes.registry import weight_probes
-from toposcope.probes.snapshot import Snapshot
-from toposcope.probes.weights.options import WeightOptions
+from toposcope.core.errors import InputError, SourceError
+from toposcope.core.types import Feature, Row
 from toposcope.sources import open_series
 from toposcope.store import Store
+from toposcope.subjects.base import Measured, Probe
+from toposcope.subjects.registry import weight_probes
+from toposcope.subjects.snapshot import Snapshot
+from toposcope.subjects.weights.options import WeightOptions
 from toposcope.sweep import Execution, Shard, SweepReport, sweep
-from toposcope.types import Feature, Row
 
 OPTIONS = WeightOptions(points=12, draws=2, nulls=2)
 Same = Callable[[Path, Path], None]

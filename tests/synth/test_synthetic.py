@@ -5,7 +5,10 @@ import json
 import numpy as np
 import pytest
 
-from toposcope.analysis.synthetic import (
+from toposcope.cli.main import main
+from toposcope.core.errors import InputError
+from toposcope.sources import open_series
+from toposcope.synthetic import (
     Spectrum,
     SyntheticRecipe,
     draw_problem,
@@ -16,9 +19,6 @@ from toposcope.analysis.synthetic import (
     time_exponent,
     write_family,
 )
-from toposcope.cli.main import main
-from toposcope.errors import InputError
-from toposcope.sources import open_series
 
 
 def test_random_features_approach_the_limit_of_infinite_width():

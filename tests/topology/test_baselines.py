@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.spatial.distance import pdist
 
-from toposcope.errors import InputError
+from toposcope.core.errors import InputError
 from toposcope.topology import baselines
 from toposcope.topology.baselines import effective_rank, spectral_slope
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from toposcope.errors import InputError
+from toposcope.core.errors import InputError
 from toposcope.topology import magnitude, mle_dimension, ph_dimension, twonn
 from toposcope.topology.dimension import DimensionEstimate, distinct
 

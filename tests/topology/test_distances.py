@@ -11,10 +11,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from toposcope.errors import InputError
+from toposcope.core.errors import InputError
+from toposcope.core.types import Diagram
 from toposcope.topology import bottleneck, distances, matched_bars, rips, wasserstein
 from toposcope.topology.distances import wasserstein_tolerance
-from toposcope.types import Diagram
 
 NONE = Diagram(1, np.empty(0), np.empty(0))
 

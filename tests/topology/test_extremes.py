@@ -7,12 +7,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from toposcope.core.types import Diagram
 from toposcope.topology import baselines, magnitude_variance, neural_persistence, rips
 from toposcope.topology.dimension import mle_dimension, ph_dimension, twonn
 from toposcope.topology.distances import bottleneck, wasserstein
 from toposcope.topology.summaries import summaries
 from toposcope.topology.vectors import persistence_image, silhouette
-from toposcope.types import Diagram
 
 G = np.random.default_rng(0)
 ANGLES = np.linspace(0, 2 * np.pi, 40, endpoint=False)

@@ -3,7 +3,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from toposcope.errors import InputError
+from toposcope.core.errors import InputError
 from toposcope.kernels.merge_tree import ascending
 from toposcope.topology.merge_tree import merge_tree, merge_tree_of_graph, neighbours
 from toposcope.topology.surface_homology import surface_homology

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 from scipy.stats import ks_2samp
 
-from toposcope.errors import InputError
+from toposcope.core.errors import InputError
 from toposcope.topology import (
     batched_spanning_tree_weights,
     bottleneck,

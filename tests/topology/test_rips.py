@@ -12,7 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from toposcope.errors import InputError
+from toposcope.core.errors import InputError
+from toposcope.core.types import Diagram
 from toposcope.topology import (
     bottleneck,
     pooled_rows,
@@ -23,7 +24,6 @@ from toposcope.topology import (
     summaries,
 )
 from toposcope.topology.clouds import distance_matrix
-from toposcope.types import Diagram
 
 
 def bars(diagram: Diagram) -> np.ndarray:

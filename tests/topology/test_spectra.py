@@ -6,7 +6,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from toposcope.errors import InputError
+from toposcope.core.errors import InputError
 from toposcope.kernels.lanczos import block_lanczos
 from toposcope.topology import baselines
 from toposcope.topology.spectra import is_large, large_baselines

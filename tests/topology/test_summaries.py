@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from toposcope.core.types import Diagram
 from toposcope.topology.summaries import SUMMARIES, lifetimes, persistent_entropy, summaries
-from toposcope.types import Diagram
 
 lengths_lists = st.lists(st.floats(0, 1e6), max_size=20)
 

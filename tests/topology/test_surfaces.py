@@ -3,7 +3,7 @@ import itertools
 import numpy as np
 import pytest
 
-from toposcope.errors import InputError
+from toposcope.core.errors import InputError
 from toposcope.topology.merge_tree import merge_tree, merge_tree_of_graph
 from toposcope.topology.profile import landscape_profile
 from toposcope.topology.sampled_surface import confirmed_branches

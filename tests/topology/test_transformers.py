@@ -11,7 +11,8 @@ from sklearn.linear_model import Ridge
 from sklearn.pipeline import make_pipeline
 from sklearn.utils.estimator_checks import check_estimator
 
-from toposcope.errors import InputError
+from toposcope.core.errors import InputError
+from toposcope.core.types import Diagram
 from toposcope.topology import rips, vectors
 from toposcope.topology.transformers import (
     BettiCurves,
@@ -21,7 +22,6 @@ from toposcope.topology.transformers import (
     PersistenceImages,
     Silhouettes,
 )
-from toposcope.types import Diagram
 
 ALL = [BettiCurves(), DiagramSummaries(), EntropyCurves(), Landscapes(), PersistenceImages(), Silhouettes()]
 RANDOM = np.random.default_rng(0)

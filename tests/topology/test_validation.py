@@ -6,7 +6,8 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from toposcope.errors import InputError
+from toposcope.core.errors import InputError
+from toposcope.core.types import Diagram
 from toposcope.topology import (
     bottleneck,
     check_diagram,
@@ -26,7 +27,6 @@ from toposcope.topology import (
     wasserstein,
     weight_diagram,
 )
-from toposcope.types import Diagram
 
 NAN, INF = float("nan"), float("inf")
 

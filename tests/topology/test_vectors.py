@@ -8,7 +8,8 @@ from gudhi import representations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from toposcope.errors import InputError
+from toposcope.core.errors import InputError
+from toposcope.core.types import Diagram
 from toposcope.topology import vectors
 from toposcope.topology.vectors import (
     betti_curve,
@@ -20,7 +21,6 @@ from toposcope.topology.vectors import (
     persistence_image,
     silhouette,
 )
-from toposcope.types import Diagram
 
 RANDOM = np.random.default_rng(0)
 BIRTHS = RANDOM.uniform(0, 1, (4, 60))

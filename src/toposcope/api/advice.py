@@ -8,18 +8,18 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from toposcope.errors import InputError
-from toposcope.tabular import Tables, answered
+from toposcope.core.errors import InputError
+from toposcope.core.tabular import Tables, answered
 
 if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.axes import Axes
 
-    from toposcope.analysis.decision.advice import Advice
-    from toposcope.analysis.findings import Finding
-    from toposcope.analysis.forecast import Curve
-    from toposcope.analysis.health import Symptom
     from toposcope.api.forecasting import Forecasts
+    from toposcope.forecasting import Curve
+    from toposcope.forecasting.decision.advice import Advice
+    from toposcope.forecasting.health.assess import Symptom
+    from toposcope.study.findings import Finding
 
 
 @dataclass(frozen=True)
@@ -44,7 +44,7 @@ class Advices:
     @property
     def findings(self) -> tuple[Finding, ...]:
         """What each run is advised, why, and what every option is expected to give."""
-        from toposcope.analysis.findings import Finding
+        from toposcope.study.findings import Finding
 
         return tuple(
             Finding(
@@ -55,7 +55,7 @@ class Advices:
 
     def plot(self, ax: Axes | None = None) -> Axes:
         """Draw the loss that each option of every run is expected to give, and return the axes."""
-        from toposcope.figures.verdict import draw_intervals
+        from toposcope.study.figure import draw_intervals
 
         options = [(one.run, option) for one in self.advice for option in one.options]
         values = np.array([(option.loss, option.low, option.high) for _, option in options])
@@ -100,7 +100,7 @@ class _Asked:
 
 
 def _advice(curve: Curve, finished: Sequence[Curve], asked: _Asked, *, forecast: bool) -> Advice:
-    from toposcope.analysis.decision.advice import Advice, advise, by_health
+    from toposcope.forecasting.decision.advice import Advice, advise, by_health
 
     try:
         if not forecast:

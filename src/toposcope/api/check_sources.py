@@ -7,16 +7,16 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from toposcope.errors import InputError, SourceError
-from toposcope.types import WEIGHT_FILES
+from toposcope.core.errors import InputError, SourceError
+from toposcope.core.types import WEIGHT_FILES
 
 if TYPE_CHECKING:
     import pandas as pd
 
-    from toposcope.analysis.forecast.frame import Log
-    from toposcope.analysis.forecast.reading import Reading
-    from toposcope.repeats import AuditFinding
+    from toposcope.core.repeats import AuditFinding
+    from toposcope.forecasting.frame import Log
     from toposcope.sources import Series
+    from toposcope.study.forecasts.reading import Reading
 
 LOGS = (".log", ".csv", ".tsv", ".jsonl", ".wandb")
 """Files in a folder of logs that have to be logs; of others it is enough to say that they are none."""
@@ -79,7 +79,7 @@ def look_into(source: str | pd.DataFrame, name: str, reading: Reading, *, loss: 
 
 
 def _logged(source: str | pd.DataFrame, name: str, reading: Reading, *, loss: bool) -> Looked:
-    from toposcope.analysis.forecast.reading import log_of
+    from toposcope.study.forecasts.reading import log_of
 
     run = Path(name).stem if isinstance(source, str) else "run"
     try:
@@ -97,7 +97,7 @@ def _logged(source: str | pd.DataFrame, name: str, reading: Reading, *, loss: bo
 
 
 def _of_store(path: str, name: str) -> Looked:
-    from toposcope.analysis.forecast.frame import Log
+    from toposcope.forecasting.frame import Log
     from toposcope.store import Store
 
     store = Store.open(path)
@@ -132,10 +132,10 @@ def _of_series(series: Series, path: str, name: str, reading: Reading, *, loss: 
     """Return the runs of a series with their audit; where they have no losses, the log beside them."""
     import pandas as pd
 
-    from toposcope.analysis.forecast.frame import Log
-    from toposcope.analysis.forecast.reading import log_at, read_source
+    from toposcope.forecasting.frame import Log
     from toposcope.sources.audit import audit
     from toposcope.sources.logs import is_log
+    from toposcope.study.forecasts.reading import log_at, read_source
 
     findings = tuple(audit(series, cheap=True))
     said = "step and loss as they lie beside the checkpoints"

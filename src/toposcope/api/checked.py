@@ -8,17 +8,17 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from toposcope.analysis.judgement import ALL_RIGHT, LEVELS, LOOK, STOP, Judgement, written
-from toposcope.errors import spoken
-from toposcope.tabular import Tables, answered
+from toposcope.core.errors import spoken
+from toposcope.core.tabular import Tables, answered
+from toposcope.forecasting.health.judgement import ALL_RIGHT, LEVELS, LOOK, STOP, Judgement, written
 
 if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.axes import Axes
 
-    from toposcope.analysis.findings import Finding
-    from toposcope.analysis.forecast import Forecast
-    from toposcope.analysis.judgement import Ground
+    from toposcope.forecasting import Forecast
+    from toposcope.forecasting.health.judgement import Ground
+    from toposcope.study.findings import Finding
 
 MOST_TOLD = 3
 """Runs of several whose grounds are told."""
@@ -262,7 +262,7 @@ class Check:
     @property
     def findings(self) -> tuple[Finding, ...]:
         """Whether each run is all right, with its forecast and its grounds in numbers."""
-        from toposcope.analysis.findings import Finding
+        from toposcope.study.findings import Finding
 
         return tuple(
             Finding("on", one.level, one.to_dict(), left_out=tuple(map(spoken, one.unseen)))
@@ -271,7 +271,7 @@ class Check:
 
     def plot(self, ax: Axes | None = None) -> Axes:
         """Draw where each run will end, with the interval, and return the axes."""
-        from toposcope.figures.verdict import draw_intervals
+        from toposcope.study.figure import draw_intervals
 
         made = self.table.dropna(subset=["end"])
         return draw_intervals(list(made["run"]), made[["end", "low", "high"]].to_numpy(float), ax)

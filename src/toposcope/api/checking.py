@@ -11,15 +11,15 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from toposcope.api.checked import Check, RunCheck, worst_first
-from toposcope.errors import InputError
+from toposcope.core.errors import InputError
 
 if TYPE_CHECKING:
     import pandas as pd
 
-    from toposcope.analysis.forecast import Curve, Forecast, Schedule
-    from toposcope.analysis.forecast.reading import Given, Reading
-    from toposcope.analysis.health import Symptom
     from toposcope.api.check_sources import Looked
+    from toposcope.forecasting import Curve, Forecast, Schedule
+    from toposcope.forecasting.health.assess import Symptom
+    from toposcope.study.forecasts.reading import Given, Reading
 
 WITHOUT_LOSS = "without a finite loss left out"
 """What a curve notes of rows that hold a held-out loss alone as well."""
@@ -87,9 +87,9 @@ of the learning rate is known)
     stop: the table at step 400 (loss nan): the last 100 logged losses, from step 301 on, are not finite; \
 go back to a checkpoint before step 301
     """
-    from toposcope.analysis.forecast import read_schedule
-    from toposcope.analysis.forecast.reading import Reading, listed
     from toposcope.api.forecasting import check_shares
+    from toposcope.forecasting import read_schedule
+    from toposcope.study.forecasts.reading import Reading, listed
 
     check_shares(level)
     if horizon is not None and horizon < 1:
@@ -124,7 +124,7 @@ class _CheckAsked:
 
 def _siblings(beside: Sequence[str | pd.DataFrame], reading: Reading) -> tuple[list[Curve], list[str]]:
     """Return the finished runs to forecast from, and which of those given are none."""
-    from toposcope.analysis.forecast.reading import read_curves, refuse_twins
+    from toposcope.study.forecasts.reading import read_curves, refuse_twins
 
     curves, left, _ = read_curves(beside, replace(reading, horizon=None, plan=None))
     refuse_twins(curves)
@@ -199,10 +199,10 @@ def _runs(place: Looked, asked: _CheckAsked) -> list[RunCheck]:
 
 def _run(place: Looked, run: str, name: str, rows: pd.DataFrame, asked: _CheckAsked) -> RunCheck:
     """Return the answer for one run from the rows of its log."""
-    from toposcope.analysis.health import health
-    from toposcope.analysis.judgement import judge
-    from toposcope.analysis.rises import FEWEST
-    from toposcope.monitor.replay import replay
+    from toposcope.forecasting.health.assess import health
+    from toposcope.forecasting.health.judgement import judge
+    from toposcope.forecasting.health.rises import FEWEST
+    from toposcope.watch.replay import replay
 
     column = asked.column or _column(rows)
     steps = list(place.steps.get(run, ()))
@@ -242,7 +242,7 @@ def _counted(rows: pd.DataFrame, column: str, *, of_log: bool) -> tuple[int, int
 
     Beside checkpoints an empty column may mean that nobody logged a loss; a log was read for its losses.
     """
-    from toposcope.analysis.health import trained
+    from toposcope.forecasting.health.assess import trained
 
     if column not in rows or not len(rows):
         return 0, 0
@@ -255,10 +255,10 @@ def _curve(
     place: Looked, run: str, rows: pd.DataFrame, reading: Reading
 ) -> tuple[Curve | None, bool, list[str]]:
     """Return the loss curve of a run, whether its end is stated, and what is wrong with its log."""
-    from toposcope.analysis.belonging import configuration
-    from toposcope.analysis.forecast.frame import Log
-    from toposcope.analysis.forecast.gather import planned_end
-    from toposcope.analysis.forecast.reading import curves_of
+    from toposcope.forecasting.frame import Log
+    from toposcope.sources.belonging import configuration
+    from toposcope.study.forecasts.gather import planned_end
+    from toposcope.study.forecasts.reading import curves_of
 
     if not len(rows):
         return None, False, []
@@ -276,9 +276,9 @@ def _curve(
 
 def _ahead(curve: Curve | None, asked: _CheckAsked) -> tuple[Curve | None, Forecast | None]:
     """Return the curve with its end, and the forecast of `toposcope forecast`; None where it has ended."""
-    from toposcope.analysis.forecast import forecast
-    from toposcope.analysis.forecast.auto import Auto
-    from toposcope.analysis.forecast.gather import split_runs
+    from toposcope.forecasting import forecast
+    from toposcope.forecasting.auto import Auto
+    from toposcope.study.forecasts.gather import split_runs
 
     if curve is None or not (curve.step == np.floor(curve.step)).all():  # epochs: forecasts count steps
         return curve, None
@@ -297,7 +297,7 @@ def _replayed(rows: pd.DataFrame, column: str) -> pd.DataFrame:
 
 def _last(rows: pd.DataFrame, column: str, symptoms: Sequence[Symptom]) -> tuple[float | None, float | None]:
     """Return the last step, and the loss there: NaN where the last ones are not finite."""
-    from toposcope.analysis.health import BROKEN
+    from toposcope.forecasting.health.assess import BROKEN
 
     steps = rows["step"].to_numpy(float) if len(rows) else np.empty(0)
     steps = steps[np.isfinite(steps)]
@@ -313,9 +313,9 @@ def _last(rows: pd.DataFrame, column: str, symptoms: Sequence[Symptom]) -> tuple
 
 def _unseen(place: Looked, rows: pd.DataFrame, column: str, losses: int) -> list[str]:
     """Return what of the run nothing was read of, and why."""
-    from toposcope.analysis.alarms.residuals import FIRST
-    from toposcope.analysis.overfitting import FEWEST
-    from toposcope.analysis.rises import LEAST
+    from toposcope.forecasting.health.overfitting import FEWEST
+    from toposcope.forecasting.health.rises import LEAST
+    from toposcope.statistics.alarms.residuals import FIRST
 
     wanted = (("grad_norm", "gradient norm"), ("learning_rate", "learning rate"))
     found = [f"{said} (not logged)" for name, said in wanted if name not in rows or rows[name].isna().all()]

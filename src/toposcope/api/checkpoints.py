@@ -7,12 +7,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from toposcope.api.results import Audit, Comparison
-from toposcope.errors import InputError
+from toposcope.core.errors import InputError
 
 if TYPE_CHECKING:
-    from toposcope.analysis.belonging import Group
+    from toposcope.core.types import Checkpoint
     from toposcope.sources import Series
-    from toposcope.types import Checkpoint
+    from toposcope.sources.belonging import Group
 
     Where = str | Path | Series | Sequence[str | Path] | Mapping[Any, Any]
 
@@ -80,8 +80,8 @@ def _groups(series: Series) -> tuple[Group, ...]:
 
     import pandas as pd
 
-    from toposcope.analysis.belonging import groups_of
-    from toposcope.errors import SourceError
+    from toposcope.core.errors import SourceError
+    from toposcope.sources.belonging import groups_of
 
     losses = []
     for run in series.names:

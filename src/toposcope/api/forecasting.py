@@ -9,20 +9,20 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from toposcope.errors import InputError, spoken
-from toposcope.tabular import Tables, answered
+from toposcope.core.errors import InputError, spoken
+from toposcope.core.tabular import Tables, answered
 
 if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.axes import Axes
 
-    from toposcope.analysis.belonging import Group
-    from toposcope.analysis.findings import Finding
-    from toposcope.analysis.forecast import Curve, Forecast, Forecaster, Schedule
-    from toposcope.analysis.forecast.gather import Problem
-    from toposcope.analysis.forecast.reading import Given
-    from toposcope.analysis.health import Symptom
     from toposcope.api.advice import Advices
+    from toposcope.forecasting import Curve, Forecast, Forecaster, Schedule
+    from toposcope.forecasting.health.assess import Symptom
+    from toposcope.sources.belonging import Group
+    from toposcope.study.findings import Finding
+    from toposcope.study.forecasts.gather import Problem
+    from toposcope.study.forecasts.reading import Given
 
 CUTS = (0.2, 0.3, 0.5)
 """Shares of training at which finished runs are scored."""
@@ -58,7 +58,7 @@ class Forecasts:
     @property
     def apart(self) -> str:
         """The line that says which runs do not belong together; "" where all do."""
-        from toposcope.analysis.belonging import said
+        from toposcope.sources.belonging import said
 
         return said(self.groups, "no run is forecast from another group's")
 
@@ -92,8 +92,8 @@ class Forecasts:
     @cached_property
     def made(self) -> tuple[Forecast, ...]:
         """The forecasts, run by run and method by method."""
-        from toposcope.analysis.forecast import forecast as forecast_one
-        from toposcope.progress import Progress
+        from toposcope.core.progress import Progress
+        from toposcope.forecasting import forecast as forecast_one
 
         found = []
         total = len(self.begun) * len(self.methods)
@@ -123,7 +123,7 @@ class Forecasts:
     @property
     def findings(self) -> tuple[Finding, ...]:
         """Where each run will end: the first method's forecast with its interval, or why there is none."""
-        from toposcope.analysis.findings import Finding
+        from toposcope.study.findings import Finding
 
         rows = self.table.drop_duplicates("run").to_dict("records")
         return tuple(
@@ -172,10 +172,10 @@ class Forecasts:
         InputError
             When fewer than three runs are finished.
         """
-        from toposcope.analysis.forecast.evaluate import score_forecasts
-        from toposcope.analysis.forecast.families import LastValue
-        from toposcope.analysis.forecast.siblings import SiblingTransfer
-        from toposcope.progress import Progress
+        from toposcope.core.progress import Progress
+        from toposcope.forecasting.evaluate import score_forecasts
+        from toposcope.forecasting.families import LastValue
+        from toposcope.forecasting.siblings import SiblingTransfer
 
         if self.too_few:
             raise InputError(self.too_few)
@@ -191,7 +191,7 @@ class Forecasts:
     @property
     def summary(self) -> pd.DataFrame:
         """The mean errors of `scores`, and how many intervals held, for each method and cut."""
-        from toposcope.analysis.forecast.evaluate import summarise
+        from toposcope.forecasting.evaluate import summarise
 
         if self.groups:
             return self._tabled("summary")
@@ -200,7 +200,7 @@ class Forecasts:
     @cached_property
     def largest(self) -> pd.DataFrame:
         """The largest finished run forecast from the smaller ones at each of `cuts`."""
-        from toposcope.analysis.forecast.evaluate import unseen_largest
+        from toposcope.forecasting.evaluate import unseen_largest
 
         if self.groups:
             return self._tabled("largest")
@@ -212,11 +212,11 @@ class Forecasts:
 
         With unfinished runs: of the methods that read features, at the shares that those runs have reached.
         """
-        from toposcope.analysis.forecast.compare import worth_of_features
-        from toposcope.analysis.forecast.evaluate import score_forecasts
-        from toposcope.analysis.forecast.siblings import SiblingTransfer
-        from toposcope.analysis.forecast.topology import FeatureTransfer
+        from toposcope.forecasting.evaluate import score_forecasts
+        from toposcope.forecasting.siblings import SiblingTransfer
         from toposcope.papers.forecasters import CONTROLS
+        from toposcope.study.forecasts.compare import worth_of_features
+        from toposcope.study.forecasts.topology import FeatureTransfer
 
         if self.groups:
             known = [part.effects is not None for part in self.parts.values() if not part.too_few]
@@ -256,14 +256,14 @@ class Forecasts:
 
     def plot(self, ax: Axes | None = None) -> Axes:
         """Draw each run's forecast with its interval, the first method's, and return the axes."""
-        from toposcope.figures.verdict import draw_intervals
+        from toposcope.study.figure import draw_intervals
 
         chosen = self.table.drop_duplicates("run")
         return draw_intervals(list(chosen["run"]), chosen[["final_loss", "low", "high"]].to_numpy(float), ax)
 
     def __repr__(self) -> str:
         """Return what is wrong with runs, then one line for each run."""
-        from toposcope.analysis.forecast.base import UNSURE
+        from toposcope.forecasting.base import UNSURE
 
         lines = [self.apart] if self.apart else []
         lines += [f"{run}: {symptom}" for run, found in self.symptoms.items() for symptom in found]
@@ -356,11 +356,11 @@ def forecast(
     >>> made.table[["run", "method"]].iloc[0].tolist(), bool(2 < made.table.final_loss[0] < 2.2)
     (['run', 'auto'], True)
     """
-    from toposcope.analysis.belonging import said
-    from toposcope.analysis.forecast import forecast_planned, read_schedule
-    from toposcope.analysis.forecast.gather import Problem, split_runs
-    from toposcope.analysis.forecast.kin import groups_of_curves, with_groups
-    from toposcope.analysis.forecast.reading import Reading, listed, read_curves, refuse_twins
+    from toposcope.forecasting import forecast_planned, read_schedule
+    from toposcope.forecasting.kin import groups_of_curves, with_groups
+    from toposcope.sources.belonging import said
+    from toposcope.study.forecasts.gather import Problem, split_runs
+    from toposcope.study.forecasts.reading import Reading, listed, read_curves, refuse_twins
 
     check_shares(level, cuts)
     check_positive("parameters", parameters or None)
@@ -410,13 +410,13 @@ def forecast(
 
 
 def _methods(curves: list[Curve], asked: str | Sequence[Forecaster]) -> list[Forecaster]:
-    from toposcope.analysis.forecast.annealing import PUBLISHED
-    from toposcope.analysis.forecast.auto import Auto, default_candidates
-    from toposcope.analysis.forecast.families import Exp4, ILog2, Janoschek
-    from toposcope.analysis.forecast.gather import topological_methods
-    from toposcope.analysis.forecast.laws import MultiPower
-    from toposcope.analysis.forecast.plain_law import PlainLaw
+    from toposcope.forecasting.annealing import PUBLISHED
+    from toposcope.forecasting.auto import Auto, default_candidates
+    from toposcope.forecasting.families import Exp4, ILog2, Janoschek
+    from toposcope.forecasting.laws import MultiPower
+    from toposcope.forecasting.plain_law import PlainLaw
     from toposcope.papers.forecasters import published_rules
+    from toposcope.study.forecasts.gather import topological_methods
 
     if not isinstance(asked, str):
         return list(asked)

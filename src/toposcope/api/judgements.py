@@ -11,8 +11,8 @@ from toposcope.api.results import Report
 if TYPE_CHECKING:
     import pandas as pd
 
-    from toposcope.analysis.analysis import Analysis
-    from toposcope.analysis.joined import Source
+    from toposcope.study.analysis import Analysis
+    from toposcope.study.joined import Source
 
 
 def analyze(
@@ -59,9 +59,9 @@ def analyze(
     >>> analyze(frame).findings["beyond"].strength in ("trend only", "cannot tell")
     True
     """
-    from toposcope.analysis.analysis import analysis_of
-    from toposcope.monitor.journal import alarms_of
     from toposcope.papers.published import PUBLISHED
+    from toposcope.study.analysis import analysis_of
+    from toposcope.watch.journal import alarms_of
 
     return analysis_of(
         source, targets=targets, columns=columns, scores=scores, rename=rename, published=PUBLISHED,
@@ -132,9 +132,9 @@ def report(
     >>> made.page.name, sorted(path.name for path in made.page.parent.iterdir())
     ('index.html', ['figures', 'index.html', 'report.md', 'tables'])
     """
-    from toposcope.analysis.analysis import Analysis
-    from toposcope.report.page import check_target
-    from toposcope.report.write import TITLE, write_studies
+    from toposcope.page.page import check_target
+    from toposcope.page.write import TITLE, write_studies
+    from toposcope.study.analysis import Analysis
 
     check_target(Path(out))
     if not isinstance(source, Analysis):

@@ -11,8 +11,8 @@ from toposcope.api.representations import check_device
 
 if TYPE_CHECKING:
     from toposcope.api.representations import TextsAsked
-    from toposcope.probes.landscape.options import LandscapeOptions
     from toposcope.sources import Series
+    from toposcope.subjects.landscape.options import LandscapeOptions
 
 
 def of_landscape(
@@ -28,8 +28,8 @@ def of_landscape(
         When a feature, a recipe or the device is unknown, there are too few texts, or it costs too much.
     """
     from toposcope.models.loading import ModelLoader
-    from toposcope.probes.landscape.study import study_of_texts
     from toposcope.recipes import load_training_recipe
+    from toposcope.subjects.landscape.study import study_of_texts
 
     check_device(asked.device)
     recipe = None if asked.recipe is None else load_training_recipe(asked.recipe)

@@ -7,15 +7,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from toposcope.errors import InputError
-from toposcope.tabular import Tables, answered
+from toposcope.core.errors import InputError
+from toposcope.core.tabular import Tables, answered
 
 if TYPE_CHECKING:
     import numpy as np
     import pandas as pd
     from matplotlib.axes import Axes
 
-    from toposcope.analysis.findings import Finding
+    from toposcope.study.findings import Finding
 
 _AVERAGED = ("power", "offset")
 """Laws in size alone: the seeds of one size are no further sizes, so they are averaged."""
@@ -53,7 +53,7 @@ class ScalingLaw:
     @property
     def fitted(self) -> np.ndarray:
         """What the law gives at each of the `points`, (points,); NaN where nothing could be fitted."""
-        from toposcope.analysis.scaling.table import predicted
+        from toposcope.scaling.table import predicted
 
         return predicted(self.name, self.table, self.points)
 
@@ -65,7 +65,7 @@ class ScalingLaw:
     @property
     def findings(self) -> tuple[Finding, ...]:
         """Whether it scales so: every number with its interval, and why there is none or what to mind."""
-        from toposcope.analysis.findings import Finding
+        from toposcope.study.findings import Finding
 
         rows = self.table[self.table["value"].notna()].to_dict("records")
         numbers: dict[str, object] = {"law": self.name, "models": self.models, "sizes": self.sizes}
@@ -75,7 +75,7 @@ class ScalingLaw:
 
     def plot(self, ax: Axes | None = None) -> Axes:
         """Draw the points and the law, or beside two quantities fitted against measured; return the axes."""
-        from toposcope.figures.law import draw_law
+        from toposcope.page.figures.law import draw_law
 
         return draw_law(self.name, self.formula, self.table, self.points, ax)
 
@@ -108,7 +108,7 @@ def fit_scaling_law(
     """Fit a scaling law to a table of models, or to the last losses of a store's runs.
 
     The laws: "power" (a N^b), "offset" (a N^b + c), "chinchilla" (E + A / N^alpha + B / D^beta), "kaplan",
-    "size-steps", "loss-to-loss" and "two-stage"; `toposcope.analysis.scaling.table.FORMULAS` writes them out.
+    "size-steps", "loss-to-loss" and "two-stage"; `toposcope.scaling.table.FORMULAS` writes them out.
 
     Parameters
     ----------
@@ -148,7 +148,7 @@ def fit_scaling_law(
     """
     import pandas as pd
 
-    from toposcope.analysis.scaling.table import COLUMNS, FORMULAS, last_rows, law_points, law_table
+    from toposcope.scaling.table import COLUMNS, FORMULAS, last_rows, law_points, law_table
 
     named = dict(columns or {})
     if unknown := [name for name in named if name not in COLUMNS]:
@@ -181,7 +181,7 @@ def _read(
     if is_log(source):
         dialect, raw = raw_log(source)
         return log_of_runs(raw, str(source), dialect, rename, keep=list(keep), strict=False).table
-    from toposcope.analysis.belonging import groups_of
+    from toposcope.sources.belonging import groups_of
 
     store = Store.open(source)
     runs, losses = store.runs(), store.metrics()

@@ -10,21 +10,21 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from toposcope.api.checkpoints import opened
-from toposcope.errors import InputError
-from toposcope.probes.landscape.features import DECLARED
-from toposcope.types import About
+from toposcope.core.errors import InputError
+from toposcope.core.types import About
+from toposcope.subjects.landscape.features import DECLARED
 
 if TYPE_CHECKING:
     from toposcope.api.checkpoints import Where
     from toposcope.api.plans import Plan
     from toposcope.api.representations import TextsAsked
-    from toposcope.probes.base import Probe
-    from toposcope.probes.landscape.options import LandscapeOptions
-    from toposcope.probes.representations.kept import KeptSeries
-    from toposcope.probes.representations.options import RepresentationOptions
-    from toposcope.probes.weights.options import WeightOptions
     from toposcope.sources import Series
     from toposcope.store import Store
+    from toposcope.subjects.base import Probe
+    from toposcope.subjects.landscape.options import LandscapeOptions
+    from toposcope.subjects.representations.kept import KeptSeries
+    from toposcope.subjects.representations.options import RepresentationOptions
+    from toposcope.subjects.weights.options import WeightOptions
     from toposcope.sweep import Execution, SweepReport
     from toposcope.sweep.expect import Expectation
     from toposcope.sweep.loop import Sweepable
@@ -119,8 +119,8 @@ class StorePlace:
 
     def take_back(self) -> None:
         """Remove a store that was made after this look and holds nothing that was measured."""
+        from toposcope.core.types import Status
         from toposcope.store import Store
-        from toposcope.types import Status
 
         if self.fresh and self.alone and (Store.open(self.path).features()["status"] == Status.FAILED).all():
             shutil.rmtree(self.path)
@@ -160,7 +160,12 @@ def of_weights(
     if not gradients:
         return Measurement(series, probes, options.recipe())
     from toposcope.models import load_texts
-    from toposcope.probes.gradients import GradientBatch, gradient_probes, gradient_series, has_own_batch
+    from toposcope.subjects.gradients.probe import (
+        GradientBatch,
+        gradient_probes,
+        gradient_series,
+        has_own_batch,
+    )
 
     if texts is None and not any(has_own_batch(checkpoint) for checkpoint in series):
         raise InputError("--gradients: only run folders bring a batch; give --texts FILE")
@@ -259,8 +264,8 @@ def measure(
     from toposcope.api.landscapes import of_landscape
     from toposcope.api.refusals import kind_of, refuse_meaningless
     from toposcope.api.representations import OURS, TextsAsked, of_kept, of_representations
-    from toposcope.probes.representations.kept import KeptSeries
     from toposcope.store import Store
+    from toposcope.subjects.representations.kept import KeptSeries
     from toposcope.sweep import Execution
 
     asked = features.split(",") if isinstance(features, str) else list(features)
@@ -336,7 +341,7 @@ def _of_names(
     series: Where, names: list[str], texts: str | None, options: WeightOptions, steps: str | None
 ) -> Measurement:
     """Return the measurement of weights, or of gradients, by the names of their probes."""
-    from toposcope.probes.registry import weight_probes
+    from toposcope.subjects.registry import weight_probes
 
     gradients = "gradients" in names
     chosen = [name for name in names if name != "gradients"]
@@ -350,9 +355,9 @@ def _of_names(
 def _settings(given: object, kind: About, preset: str = "default"):  # type: ignore[no-untyped-def]
     """Return the settings of a kind of measurement: those given, else the preset's."""
     from toposcope.papers import representation_presets, weight_presets
-    from toposcope.probes.landscape.options import LandscapeOptions
-    from toposcope.probes.representations.options import RepresentationOptions
-    from toposcope.probes.weights.options import WeightOptions
+    from toposcope.subjects.landscape.options import LandscapeOptions
+    from toposcope.subjects.representations.options import RepresentationOptions
+    from toposcope.subjects.weights.options import WeightOptions
 
     types = {
         About.WEIGHTS: WeightOptions,

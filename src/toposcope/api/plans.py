@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING
 
-from toposcope.types import Run
+from toposcope.core.types import Run
 
 if TYPE_CHECKING:
     from toposcope.recipes import TrainingRecipe
@@ -91,10 +91,10 @@ def tells(
     Scaling: no law with a floor, there is 1 size (4 are needed).
     Forecasts: cannot be scored, there is 1 run (3 finished ones are needed).
     """
-    from toposcope.analysis.forecast.compare import LEAST_RUNS
-    from toposcope.analysis.phases.bends import LEAST_POINTS
-    from toposcope.analysis.scaling.loss_law import LEAST_SIZES
-    from toposcope.analysis.trends.innovations import LEAST_LENGTH
+    from toposcope.scaling.loss_law import LEAST_SIZES
+    from toposcope.statistics.phases.bends import LEAST_POINTS
+    from toposcope.statistics.trends.innovations import LEAST_LENGTH
+    from toposcope.study.forecasts.compare import LEAST_RUNS
 
     most = max((len(steps) for steps in checkpoints.values()), default=0)
     after_0 = max((sum(step > 0 for step in steps) for steps in checkpoints.values()), default=0)
@@ -158,7 +158,7 @@ def training_plan(recipe: TrainingRecipe) -> TrainingPlan:
     FLOP are 6 for each parameter and token.
     """
     from toposcope.sweep.expect import PROCESS_BYTES
-    from toposcope.train.shapes import GPTShape
+    from toposcope.training.shapes import GPTShape
 
     kept = recipe.checkpoint_steps()
     sizes = {

@@ -6,8 +6,8 @@ import dataclasses
 from collections.abc import Collection, Mapping
 
 from toposcope.api.representations import OURS, TextsAsked
-from toposcope.errors import InputError
-from toposcope.types import About
+from toposcope.core.errors import InputError
+from toposcope.core.types import About
 
 WEIGHTS, GRADIENTS, KEPT = "weights", "gradients", "states that were kept"
 REPRESENTATIONS, LANDSCAPE = "representations", "landscape"

@@ -10,17 +10,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from toposcope.api.measuring import Measurement
-from toposcope.errors import InputError, MissingExtraError
-from toposcope.probes.representations.features import REPRESENTATIONS, SENSITIVITY
+from toposcope.core.errors import InputError, MissingExtraError
+from toposcope.subjects.representations.features import REPRESENTATIONS, SENSITIVITY
 
 if TYPE_CHECKING:
     from toposcope.models.loading import ModelLoader
-    from toposcope.probes.base import Probe
-    from toposcope.probes.representations.kept import KeptSeries
-    from toposcope.probes.representations.options import RepresentationOptions
-    from toposcope.probes.representations.sensitivity import SensitivityOptions
-    from toposcope.probes.representations.study import RepresentationStudy
     from toposcope.sources.series import Series
+    from toposcope.subjects.base import Probe
+    from toposcope.subjects.representations.kept import KeptSeries
+    from toposcope.subjects.representations.options import RepresentationOptions
+    from toposcope.subjects.representations.probes.sensitivity import SensitivityOptions
+    from toposcope.subjects.representations.study import RepresentationStudy
 
 OURS = (REPRESENTATIONS, SENSITIVITY)
 """The probes that come with the package; every other name is one from elsewhere."""
@@ -61,9 +61,9 @@ def of_representations(
         When no texts are given, a layer, a device or a feature is unknown, or no checkpoint is a model.
     """
     from toposcope.models.loading import ModelLoader
-    from toposcope.probes.representations.kept import keep_runs
-    from toposcope.probes.representations.linear_probe import load_labelled
-    from toposcope.probes.representations.study import study_of_texts
+    from toposcope.subjects.representations.kept import keep_runs
+    from toposcope.subjects.representations.probes.linear_probe import load_labelled
+    from toposcope.subjects.representations.study import study_of_texts
 
     if asked.texts is None:
         raise InputError("representations are those of texts: give texts, a file with one on each line")
@@ -92,7 +92,7 @@ def of_kept(series: KeptSeries, options: RepresentationOptions, asked: TextsAske
     InputError
         When more texts are asked for than were kept, or a layer or a feature is unknown.
     """
-    from toposcope.probes.representations.study import study_of_kept
+    from toposcope.subjects.representations.study import study_of_kept
 
     _check_layers(options.layers)
     further = _further(asked.features)
@@ -126,7 +126,7 @@ def check_device(device: str) -> None:
 def _grid(asked: TextsAsked) -> SensitivityOptions | None:
     if asked.grid is not None or SENSITIVITY not in asked.features:
         return asked.grid
-    from toposcope.probes.representations.sensitivity import SensitivityOptions
+    from toposcope.subjects.representations.probes.sensitivity import SensitivityOptions
 
     return SensitivityOptions()
 
@@ -138,7 +138,7 @@ def _wanted(study: RepresentationStudy, asked: TextsAsked) -> list[Probe]:
 
 def _further(features: Sequence[str]) -> list[Probe]:
     """Return the probes that come from elsewhere."""
-    from toposcope.probes.registry import further_probes
+    from toposcope.subjects.registry import further_probes
 
     return further_probes([name for name in features if name not in OURS], known=OURS)
 
@@ -151,7 +151,7 @@ def _check_layers(choice: str) -> None:
 
 def _check_kept(kept: KeptSeries, limit: int | None) -> None:
     """Refuse to take more texts than were kept at every checkpoint."""
-    from toposcope.probes.representations.kept import read_states
+    from toposcope.subjects.representations.kept import read_states
 
     if limit is None:
         return
@@ -169,7 +169,7 @@ def _check_models(series: Series, loader: ModelLoader, layers: str) -> None:
     One that is suffices: the sweep lists the others. Weights are not read, and models of the hub are left to
     the sweep, since looking at them fetches them.
     """
-    from toposcope.probes.representations.forward import resolve_layers
+    from toposcope.subjects.representations.forward import resolve_layers
 
     refusals = []
     for checkpoint in series:

@@ -9,18 +9,18 @@ from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
-from toposcope.repeats import AuditFinding
-from toposcope.tabular import Tables, answered, counted
-from toposcope.types import Normalization, Scope
+from toposcope.core.repeats import AuditFinding
+from toposcope.core.tabular import Tables, answered, counted
+from toposcope.core.types import Normalization, Scope
 
 if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-    from toposcope.analysis.analysis import Analysis
-    from toposcope.analysis.belonging import Group
-    from toposcope.analysis.findings import Finding, Findings
+    from toposcope.sources.belonging import Group
+    from toposcope.study.analysis import Analysis
+    from toposcope.study.findings import Finding, Findings
 
 _ROUNDING = 1e-6
 """Relative difference below which two numbers of a comparison are one number twice."""
@@ -71,7 +71,7 @@ class Audit:
     @property
     def apart(self) -> str:
         """The line that says which runs do not belong together; "" where all do."""
-        from toposcope.analysis.belonging import said
+        from toposcope.sources.belonging import said
 
         return said(self.groups, "conclude nothing over two of them")
 
@@ -100,7 +100,7 @@ class Audit:
 
     def plot(self, ax: Axes | None = None) -> Axes:
         """Draw the checkpoints of every run and, at its step, a sign for each finding; return the axes."""
-        from toposcope.figures.checkpoints import draw_checkpoints
+        from toposcope.core.drawing.checkpoints import draw_checkpoints
 
         return draw_checkpoints(self.steps, self.findings, ax)
 
@@ -144,7 +144,7 @@ class Comparison:
         How far is the distance between the two diagrams of a matrix's weights;
         empty where no such gap sets some apart.
         """
-        from toposcope.probes.weights.features import WEIGHTS_MOVED
+        from toposcope.subjects.weights.features import WEIGHTS_MOVED
 
         rows = self.table[self.table["feature"] == WEIGHTS_MOVED.name].set_index("name")["difference"]
         far = rows[rows.index.isin(self.changed)].sort_values(ascending=False)
@@ -180,7 +180,7 @@ class Comparison:
     @property
     def findings(self) -> tuple[Finding, ...]:
         """What changed: the matrices that differ beyond twice the noise of the draws, of how many."""
-        from toposcope.analysis.findings import Finding
+        from toposcope.study.findings import Finding
 
         changed = self.changed
         numbers = {"first": self.first, "second": self.second, "matrices": self.matrices, "changed": changed}
@@ -190,13 +190,13 @@ class Comparison:
 
     def plot(self, ax: Axes | None = None) -> Axes:
         """Draw how far the weights of each matrix moved, by their diagrams' distance; return the axes."""
-        from toposcope.figures.comparison import draw_distances
+        from toposcope.subjects.weights.figures.comparison import draw_distances
 
         return draw_distances(self.table, ax)
 
     def figure(self) -> Figure:
         """Draw the differences matrix by matrix: two features, and the distance of `plot`."""
-        from toposcope.figures.comparison import comparison
+        from toposcope.subjects.weights.figures.comparison import comparison
 
         return comparison(self.table, first=self.first, second=self.second)
 
@@ -249,7 +249,7 @@ class Report:
     @property
     def figures(self) -> dict[str, Path]:
         """The page's figures as PNG files, by name, those of its cards first; each has an SVG beside it."""
-        from toposcope.report.parts import SHOWN
+        from toposcope.page.parts import SHOWN
 
         there = {path.stem: path for path in sorted(self.page.with_name("figures").glob("*.png"))}
         first = [name for names in SHOWN.values() for name in names if name in there]
@@ -257,7 +257,7 @@ class Report:
 
     def plot(self, ax: Axes | None = None) -> Axes:
         """Show the page's first figure, and return the axes; `analysis.plot` draws the verdict."""
-        from toposcope.figures.rendering import show_picture
+        from toposcope.core.drawing.rendering import show_picture
 
         return show_picture(next(iter(self.figures.values()), None), ax)
 

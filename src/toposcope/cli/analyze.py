@@ -11,13 +11,13 @@ import click
 from toposcope.cli.laws import LAWS, show_law
 from toposcope.cli.output import RenamedOption, json_option, print_json, print_table, say
 from toposcope.cli.sweeping import renamed
-from toposcope.commands import recommended
-from toposcope.errors import InputError
+from toposcope.core.commands import recommended
+from toposcope.core.errors import InputError
 
 if TYPE_CHECKING:
     import pandas as pd
 
-    from toposcope.analysis.analysis import Analysis
+    from toposcope.study.analysis import Analysis
 
 _TABLES = (
     "families", "trends", "replicates", "lags", "phases", "segments", "saturation", "scaling", "exponents",
@@ -139,9 +139,9 @@ def command(
     named = renamed(rename)
     if law is not None:
         return show_law(source, law, columns, leave_out, out, rename=named, as_json=as_json)
-    from toposcope.analysis.analysis import PARTS, USUAL
     from toposcope.api import analyze
-    from toposcope.progress import busy
+    from toposcope.core.progress import busy
+    from toposcope.study.analysis import PARTS, USUAL
 
     chosen = PARTS if everything or "all" in parts else parts or USUAL
     with busy("analysing"):
@@ -182,7 +182,7 @@ def _work_out(analysis: Analysis, chosen: Sequence[str]) -> None:
 
 def _answer(analysis: Analysis) -> None:
     """Print the verdict, then the table that it rests on."""
-    from toposcope.analysis.compact import verdict_table
+    from toposcope.study.compact import verdict_table
 
     width = min(_width(), 120)
     for place, study in enumerate(analysis.studies):
@@ -202,14 +202,14 @@ def _width() -> int:
 
 
 def _rates(grid: str) -> dict[str, dict[str, float]]:
-    from toposcope.analysis.trends.calibration import true_rates
+    from toposcope.statistics.trends.calibration import true_rates
 
     return {test: {"lowest": low, "highest": high} for test, (low, high) in true_rates(grid).items()}
 
 
 def _table(analysis: Analysis, name: str, rows: int) -> None:
     """Print one table of the analysis, the most telling rows first."""
-    from toposcope.analysis.compact import of_frame
+    from toposcope.study.compact import of_frame
 
     part = analysis.table(name)
     if not len(part):
@@ -231,8 +231,8 @@ def _table(analysis: Analysis, name: str, rows: int) -> None:
 def _calibrate(source: Path | None, draws: int, out: Path | None, as_json: bool) -> int:
     import numpy as np
 
-    from toposcope.analysis.trends.calibration import VERDICT, as_matrix, calibration_matrix
     from toposcope.api import analyze
+    from toposcope.statistics.trends.calibration import VERDICT, as_matrix, calibration_matrix
 
     if source is None:
         steps = np.arange(51) * 100.0
@@ -268,7 +268,7 @@ def _calibrate(source: Path | None, draws: int, out: Path | None, as_json: bool)
 def _save(found: dict[str, pd.DataFrame], out: Path | None) -> None:
     if out is None:
         return
-    from toposcope.tabular import write_csv
+    from toposcope.core.tabular import write_csv
 
     found = {name: part for name, part in found.items() if len(part)}
     out.mkdir(parents=True, exist_ok=True)

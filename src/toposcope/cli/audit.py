@@ -30,9 +30,9 @@ def command(
     Exits with 1 when something is found.
     """
     from toposcope.api import audit
+    from toposcope.core.tabular import counted
     from toposcope.sources import open_series
     from toposcope.sources.opening import hint
-    from toposcope.tabular import counted
 
     opened = open_series(list(series), revisions=revisions, steps=steps, step_pattern=step_pattern)
     if not as_json and (said := hint(opened)):

@@ -12,7 +12,7 @@ import click
 
 from toposcope.cli.output import json_option, plain, print_json, print_table, say
 from toposcope.cli.sweeping import renamed, step_pattern_option
-from toposcope.errors import InputError
+from toposcope.core.errors import InputError
 
 if TYPE_CHECKING:
     from toposcope.api import Check
@@ -118,7 +118,7 @@ def _follow(look: Callable[[], Check], targets: tuple[str, ...], every: float, *
 
 def _written(targets: tuple[str, ...]) -> list[tuple[int, int]] | None:
     """Return what changes when a target is written to; None where files go while they are counted."""
-    from toposcope.monitor.losses import last_written
+    from toposcope.watch.losses import last_written
 
     try:
         return [last_written(Path(target)) for target in targets if Path(target).exists()]

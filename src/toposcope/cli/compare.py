@@ -9,8 +9,9 @@ import click
 
 from toposcope.cli.output import json_option, print_json, print_table, say
 from toposcope.cli.sweeping import step_pattern_option
-from toposcope.errors import InputError
-from toposcope.probes.weights.features import (
+from toposcope.core.errors import InputError
+from toposcope.core.types import Normalization, Scope
+from toposcope.subjects.weights.features import (
     DISTANCES,
     H0_SCALED,
     H0_TOTAL,
@@ -21,7 +22,6 @@ from toposcope.probes.weights.features import (
     WEIGHTS_BOTTLENECK,
     WEIGHTS_MOVED,
 )
-from toposcope.types import Normalization, Scope
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -92,7 +92,7 @@ def command(
 
 
 def _draw(compared: Comparison, out: Path) -> None:
-    from toposcope.figures.style import to_png, to_svg
+    from toposcope.core.drawing.style import to_png, to_svg
 
     figure = compared.figure()
     out.parent.mkdir(parents=True, exist_ok=True)

@@ -25,7 +25,7 @@ def command(out: Path, jobs: int | None, as_json: bool) -> int:
     stopped.
     """
     from toposcope.papers.demo import run_demo
-    from toposcope.train.api import default_jobs
+    from toposcope.training.api import default_jobs
 
     jobs = default_jobs() if jobs is None else jobs
     demo = run_demo(out, jobs=jobs, quiet=as_json, say=lambda text: click.echo(text, err=True))

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import click
 
-from toposcope.errors import InputError
+from toposcope.core.errors import InputError
 from toposcope.papers.sections import Section
 
 
@@ -58,7 +58,7 @@ class Seed003Call:
     def _measured(self, folder: Path, *, kept: bool, quiet: bool) -> Sequence[Section]:
         from toposcope.api.representations import check_device
         from toposcope.papers import seed003_study
-        from toposcope.probes.representations.study import parse_grid
+        from toposcope.subjects.representations.study import parse_grid
 
         check_device(self.device)
         numbers = () if self.sensitivity_texts == "none" else parse_grid(self.sensitivity_texts).texts
@@ -82,7 +82,7 @@ class Seed003Call:
     def _trained(self, models: Path, quiet: bool) -> list[str]:
         from toposcope.cli.train import parse_seeds
         from toposcope.papers.seed003_study import train_stand_ins
-        from toposcope.train.neox import NeoxPlan
+        from toposcope.training.neox import NeoxPlan
 
         assert self.corpus is not None
         plan = NeoxPlan() if self.steps is None else NeoxPlan(steps=self.steps)

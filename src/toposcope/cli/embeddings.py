@@ -20,8 +20,8 @@ from toposcope.cli.sweeping import (
     sweep_options,
     tokenizer_option,
 )
-from toposcope.errors import InputError
-from toposcope.probes.representations.features import REPRESENTATIONS, SENSITIVITY
+from toposcope.core.errors import InputError
+from toposcope.subjects.representations.features import REPRESENTATIONS, SENSITIVITY
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -141,12 +141,12 @@ def command(
     SERIES are model folders, folders of steps, run folders or hub addresses. One forward pass gives all
     layers and the perplexity. Repeat the command to resume a sweep that was stopped.
     """
-    from toposcope.analysis.sensitivity import measured_sensitivity
     from toposcope.api.representations import TextsAsked, of_kept, of_representations
     from toposcope.papers.representation_presets import preset as preset_options
-    from toposcope.probes.representations.kept import KeptSeries
-    from toposcope.probes.representations.study import parse_grid
     from toposcope.store import Store
+    from toposcope.study.sensitivity import measured_sensitivity
+    from toposcope.subjects.representations.kept import KeptSeries
+    from toposcope.subjects.representations.study import parse_grid
 
     changes: dict[str, object] = {
         "layers": layers, "pooling": pooling, "length": length, "reduction": reduction,

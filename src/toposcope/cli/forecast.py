@@ -20,7 +20,7 @@ from toposcope.cli.forecast_lines import (
 )
 from toposcope.cli.output import json_option, print_json, print_table, say
 from toposcope.cli.sweeping import renamed, step_pattern_option
-from toposcope.errors import InputError
+from toposcope.core.errors import InputError
 
 if TYPE_CHECKING:
     from toposcope.api import Forecasts

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING
 
 from toposcope.cli.forecast_lines import listed, show_problems
 from toposcope.cli.output import print_json, say
-from toposcope.tabular import of_cells
+from toposcope.core.tabular import of_cells
 
 if TYPE_CHECKING:
-    from toposcope.analysis.decision.advice import Advice
     from toposcope.api import Forecasts
     from toposcope.api.advice import Advices
+    from toposcope.forecasting.decision.advice import Advice
 
 
 def show_advice(found: Advices, made: Forecasts, *, as_json: bool) -> int:

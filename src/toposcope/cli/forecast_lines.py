@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING
 import click
 
 from toposcope.cli.output import say
-from toposcope.tabular import of_cells
+from toposcope.core.tabular import of_cells
 
 if TYPE_CHECKING:
     import pandas as pd
 
-    from toposcope.analysis.forecast import Curve, Forecast
-    from toposcope.analysis.forecast.gather import Problem
-    from toposcope.analysis.health import Symptom
+    from toposcope.forecasting import Curve, Forecast
+    from toposcope.forecasting.health.assess import Symptom
+    from toposcope.study.forecasts.gather import Problem
 
 _LEAST_SAID = 0.01
 """Share of an average below which a method is not named; --json has all."""
@@ -82,7 +82,7 @@ def _seen(curve: Curve) -> str:
 
 
 def _value(one: Forecast) -> str:
-    from toposcope.analysis.forecast.base import UNSURE
+    from toposcope.forecasting.base import UNSURE
 
     if not math.isfinite(one.final):
         return "no forecast"
@@ -167,7 +167,7 @@ def show_scores(summary: pd.DataFrame, largest: pd.DataFrame, level: float) -> N
 
 def _say_score(summary: pd.DataFrame) -> None:
     """Say how far the default is off at the first cut, beside the last value."""
-    from toposcope.analysis.forecast.families import LastValue
+    from toposcope.forecasting.families import LastValue
 
     first = summary[(summary["cut"] == summary["cut"].min()) & (summary["n"] > 0)].set_index("method")
     if not len(first):

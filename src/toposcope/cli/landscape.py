@@ -109,7 +109,7 @@ def command(
     """
     from toposcope.api.landscapes import of_landscape
     from toposcope.api.representations import TextsAsked
-    from toposcope.probes.landscape.options import LandscapeOptions
+    from toposcope.subjects.landscape.options import LandscapeOptions
 
     options = LandscapeOptions(
         directions=directions, n=n, resolution=resolution, reach=reach, graph=graph, batches=batches,

@@ -8,10 +8,10 @@ from pathlib import Path
 import click
 
 from toposcope.cli.output import print_json, print_table
-from toposcope.errors import InputError
+from toposcope.core.errors import InputError
 
 LAWS = ("power", "offset", "chinchilla", "kaplan", "size-steps", "loss-to-loss", "two-stage")
-"""The laws of `toposcope.analysis.scaling.table.FORMULAS`, whose import takes longer than the help may."""
+"""The laws of `toposcope.scaling.table.FORMULAS`, whose import takes longer than the help may."""
 
 
 def show_law(
@@ -33,7 +33,7 @@ def show_law(
         print_table(title, shown, [[None if v != v else v for v in row] for row in rows])
         click.echo(found.counted)
     if out is not None:
-        from toposcope.tabular import write_csv
+        from toposcope.core.tabular import write_csv
 
         out.mkdir(parents=True, exist_ok=True)
         write_csv(found.table, out / f"law-{law}.csv")
@@ -42,7 +42,7 @@ def show_law(
 
 
 def _named(columns: Sequence[str]) -> dict[str, str]:
-    from toposcope.analysis.scaling.table import COLUMNS
+    from toposcope.scaling.table import COLUMNS
 
     names = {}
     for text in columns:

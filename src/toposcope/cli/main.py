@@ -16,7 +16,7 @@ from typing import Any, TextIO, cast
 import click
 
 from toposcope import __version__
-from toposcope.errors import BrokenOffError, InputError, did_you_mean, typed_options
+from toposcope.core.errors import BrokenOffError, InputError, did_you_mean, typed_options
 
 COMMANDS: dict[str, str] = {
     "check": "Say whether runs are all right, and where they will end.",

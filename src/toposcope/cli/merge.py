@@ -21,8 +21,8 @@ def command(stores: tuple[Path, ...], out: Path, as_json: bool) -> int:
     """
     import pandas as pd
 
-    from toposcope.analysis.belonging import groups_of, said
-    from toposcope.progress import busy
+    from toposcope.core.progress import busy
+    from toposcope.sources.belonging import groups_of, said
     from toposcope.store import Store
     from toposcope.store.merge import merge
 

@@ -40,7 +40,7 @@ def print_json(payload: object) -> None:
 
 def print_table(title: str, columns: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
     """Print a table; numbers to four significant figures, None as an empty cell."""
-    from toposcope.tabular import of_cells
+    from toposcope.core.tabular import of_cells
 
     of_cells(title, columns, rows).show()
 

@@ -47,7 +47,7 @@ def command(
     not at all; a folder that holds anything but a report is left alone.
     """
     from toposcope.api import report
-    from toposcope.progress import busy
+    from toposcope.core.progress import busy
 
     with busy("writing the report"):
         made = report(stores, out, title=title, target=target, scores=targets, rename=renamed(rename))

@@ -10,7 +10,7 @@ import click
 
 from toposcope.cli.embedding_study import Seed003Call
 from toposcope.cli.output import json_option, print_json, print_table
-from toposcope.errors import InputError
+from toposcope.core.errors import InputError
 from toposcope.papers.sections import Section, markdown
 
 STUDIES = {
@@ -157,7 +157,7 @@ def _seed004(
     if runs is None:
         if out is None:
             raise InputError("without --runs the five models are trained first: name a folder with --out")
-        from toposcope.train import train
+        from toposcope.training import train
 
         train("seed004", folder / "runs", jobs=jobs, quiet=quiet)
         runs = str(folder / "runs")
@@ -170,7 +170,7 @@ def _pythia(uri: str, revisions: str | None, out: Path | None, quiet: bool) -> S
     store = None if out is None else out / "stores" / pythia14m.PROBE
     features = pythia14m.measure(uri, revisions=revisions, store=store, quiet=quiet)
     if out is not None:
-        from toposcope.figures.style import save
+        from toposcope.core.drawing.style import save
 
         for path in save(pythia14m.figure(features), out, "figure7"):
             click.echo(f"wrote {path}", err=True)
@@ -183,7 +183,7 @@ def _landscape(
     from toposcope.papers import landscape
 
     if runs is None:
-        from toposcope.train import train
+        from toposcope.training import train
 
         train("demo", folder / "runs", jobs=jobs or 1, quiet=quiet)
         runs = str(folder / "runs")
@@ -207,7 +207,7 @@ def _grokking(
     from toposcope.sources import open_series
 
     if runs is None:
-        from toposcope.train import train
+        from toposcope.training import train
 
         train("grokking", folder / "runs", jobs=jobs or 1, quiet=quiet)
         runs = str(folder / "runs")
@@ -215,7 +215,7 @@ def _grokking(
     measured = grokking.measure(open_series(runs), store, draws=grokking.DRAWS, jobs=jobs or 1, quiet=quiet)
     studied = [grokking.study_run(run) for run in measured]
     if out is not None:
-        from toposcope.figures.style import save
+        from toposcope.core.drawing.style import save
 
         for one in studied:
             for path in save(grokking.figure(one), out, f"grokking-{one.run.name}"):

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING
 import click
 
 from toposcope.cli.output import print_json, print_table
-from toposcope.commands import recommended
-from toposcope.errors import InputError
-from toposcope.repeats import Told, together
+from toposcope.core.commands import recommended
+from toposcope.core.errors import InputError
+from toposcope.core.repeats import Told, together
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -144,7 +144,7 @@ class Sweeping:
 
         Steps at powers of two if these are three quarters of them at most and take no day, else the last.
         """
-        from toposcope.progress import duration
+        from toposcope.core.progress import duration
         from toposcope.sweep.expect import must_ask
 
         choice, share = "log", self._share(series, "log")

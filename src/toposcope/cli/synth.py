@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING
 import click
 
 from toposcope.cli.output import json_option, print_json, print_table
-from toposcope.errors import InputError
+from toposcope.core.errors import InputError
 
 if TYPE_CHECKING:
-    from toposcope.analysis.synthetic import SyntheticRecipe, SyntheticRun
+    from toposcope.synthetic import SyntheticRecipe, SyntheticRun
 
 
 @click.command("synth")
@@ -64,7 +64,7 @@ def command(
     Every other command takes the folder. The exponents that these runs show are printed beside those of
     theory.
     """
-    from toposcope.analysis.synthetic import Spectrum, SyntheticRecipe, exponent_table, fitted_exponents
+    from toposcope.synthetic import Spectrum, SyntheticRecipe, exponent_table, fitted_exponents
 
     if not decay > 1:
         raise InputError(f"--b {decay:g}: the trace of the spectrum k^-b diverges; give one above 1")
@@ -104,8 +104,8 @@ def _written(
     """Simulate and write a run per amount of data, seed and width; return folders, runs and amounts."""
     from dataclasses import replace
 
-    from toposcope.analysis.synthetic import simulate, write_family
-    from toposcope.progress import Progress
+    from toposcope.core.progress import Progress
+    from toposcope.synthetic import simulate, write_family
 
     folders, runs, seen = [], [], []
     count = len(amounts) * len(recipe.widths) * len(recipe.seeds)
@@ -127,9 +127,9 @@ def _families(out: Path, recipe: SyntheticRecipe, count: int, as_json: bool) -> 
     """Write families whose a and b are drawn from [1.2, 2.4] and [0.9, 2.0]; print them."""
     from dataclasses import replace
 
-    from toposcope.analysis.synthetic import Spectrum, simulate, write_family
-    from toposcope.progress import Progress
-    from toposcope.seeding import rng
+    from toposcope.core.progress import Progress
+    from toposcope.core.seeding import rng
+    from toposcope.synthetic import Spectrum, simulate, write_family
 
     made = []
     with Progress("simulating", count, quiet=as_json) as progress:

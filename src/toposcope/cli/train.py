@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from toposcope.cli.output import json_option, print_json, print_table
-from toposcope.commands import recommended
-from toposcope.errors import RecipeError
+from toposcope.core.commands import recommended
+from toposcope.core.errors import RecipeError
 from toposcope.recipes import training_recipes
 from toposcope.recipes.training import parse_override
 
 if TYPE_CHECKING:
-    from toposcope.train import Trained
+    from toposcope.training import Trained
 
 
 @click.command("train")
@@ -82,7 +82,7 @@ def command(
     if plan:
         return _show_plan(recipe, overrides, as_json)
     assert out is not None
-    from toposcope.train.api import default_jobs, train
+    from toposcope.training.api import default_jobs, train
 
     if watch and jobs not in (None, 1):
         raise click.UsageError(f"--watch sees the runs of one process: --jobs is {jobs}, leave it out")
@@ -102,7 +102,7 @@ def _watched(out: Path | None) -> Iterator[Callable[[Any], object] | None]:
     if out is None:
         yield None
         return
-    from toposcope.monitor.training import TrainingWatch
+    from toposcope.watch.training import TrainingWatch
 
     place = out.resolve().with_name(f"{out.resolve().name}-watch")
     click.echo(f"watching into {place}; the page: {recommended('watch', place, port=8765)}", err=True)

@@ -14,15 +14,15 @@ import click
 
 from toposcope.cli.output import json_option, print_json, say
 from toposcope.cli.sweeping import renamed, step_pattern_option
-from toposcope.errors import InputError
+from toposcope.core.errors import InputError
 
 if TYPE_CHECKING:
-    from toposcope.monitor.journal import Event
-    from toposcope.monitor.losses import LossFile
-    from toposcope.monitor.sidecar import Budget, Sidecar
-    from toposcope.monitor.sight import Sight
-    from toposcope.monitor.sinks import Sink
     from toposcope.store import Store
+    from toposcope.watch.journal import Event
+    from toposcope.watch.losses import LossFile
+    from toposcope.watch.sidecar import Budget, Sidecar
+    from toposcope.watch.sight import Sight
+    from toposcope.watch.sinks import Sink
 
 PUBLISHED = "toposcope.papers.published:PUBLISHED"
 """What `toposcope.analyze` hands down; by name, since the page answers in a process of its own."""
@@ -105,10 +105,10 @@ def command(
     is looked at for alarms only. With --json every event is one JSON object on a line; with --once --json the
     answer is one object.
     """
-    from toposcope.monitor.losses import LossFile
-    from toposcope.monitor.sidecar import Budget, alone
-    from toposcope.monitor.sinks import open_sink
     from toposcope.sources.labels import step_pattern as stated
+    from toposcope.watch.losses import LossFile
+    from toposcope.watch.sidecar import Budget, alone
+    from toposcope.watch.sinks import open_sink
 
     budget = Budget(cpu_share=cpu_share, bytes_per_step=bytes_per_step)
     if not every > 0:
@@ -118,7 +118,7 @@ def command(
     if host is not None and port is None:
         raise InputError(f"--host {host} needs --port, the port of the page there")
     if port is not None:
-        from toposcope.monitor.page.serve import check_installed
+        from toposcope.watch.page.serve import check_installed
 
         check_installed()
     if rename and losses is None:
@@ -151,7 +151,7 @@ def _page(store: Path, port: int | None, host: str | None) -> Iterator[None]:
     if port is None:
         yield
         return
-    from toposcope.monitor.page.serve import HOST, beside
+    from toposcope.watch.page.serve import HOST, beside
 
     with beside(store, port, host=host or HOST, published=PUBLISHED) as address:
         click.echo(f"page: {address}", err=True)
@@ -160,7 +160,7 @@ def _page(store: Path, port: int | None, host: str | None) -> Iterator[None]:
 
 def _page_only(store: Path, port: int, host: str | None) -> int:
     """Serve the page of a store that another process, a training perhaps, watches into."""
-    from toposcope.monitor.page.serve import HOST, serve
+    from toposcope.watch.page.serve import HOST, serve
 
     click.echo(f"{store}: another process watches into it; this one shows the page only", err=True)
 
@@ -173,8 +173,8 @@ def _page_only(store: Path, port: int, host: str | None) -> int:
 
 def _places(target: Path, out: Path | None, *, wait: bool) -> tuple[Path | None, Path]:
     """Return the folder to follow, None for a store that nobody watched, and the store's place."""
-    from toposcope.monitor.journal import Journal
     from toposcope.store.manifest import MANIFEST
+    from toposcope.watch.journal import Journal
 
     if (target / MANIFEST).is_file():
         started = [event for event in Journal.of(target).read() if event.kind == "started"]
@@ -189,8 +189,8 @@ def _places(target: Path, out: Path | None, *, wait: bool) -> tuple[Path | None,
 
 
 def _store(place: Path, folder: Path | None) -> Store:
-    from toposcope.probes.weights.options import WeightOptions
     from toposcope.store import Store
+    from toposcope.subjects.weights.options import WeightOptions
 
     if folder is not None and (place.resolve() == folder or folder in place.resolve().parents):
         raise InputError(f"--out {place} lies in the folder that is watched; choose one outside it")
@@ -209,10 +209,10 @@ def _sidecar(
     *,
     diagrams: bool,
 ) -> Sidecar | None:
-    from toposcope.monitor.follow import Follower
-    from toposcope.monitor.sidecar import Sidecar
-    from toposcope.probes.registry import weight_probes
-    from toposcope.probes.weights.options import WeightOptions
+    from toposcope.subjects.registry import weight_probes
+    from toposcope.subjects.weights.options import WeightOptions
+    from toposcope.watch.follow import Follower
+    from toposcope.watch.sidecar import Sidecar
 
     if folder is None:
         return None
@@ -251,8 +251,8 @@ class _Watch:
     audited: set[str] = field(default_factory=set)
 
     def __post_init__(self) -> None:
-        from toposcope.monitor.alarms import Watchman
-        from toposcope.monitor.sinks.summaries import Forwarder
+        from toposcope.watch.alarms import Watchman
+        from toposcope.watch.sinks.summaries import Forwarder
 
         self.watchman = Watchman(self.store.path, target=self.target)
         self.forwarder = Forwarder(self.store.path, self.sinks)
@@ -272,9 +272,9 @@ class _Watch:
 
     def once(self) -> int:
         """Do one pass, after the files have had time to rest, and print the answer."""
-        from toposcope.analysis.symptoms import BROKEN
-        from toposcope.monitor.coverage import not_judged
-        from toposcope.monitor.spoken import symptoms_of, with_passed
+        from toposcope.forecasting.health.symptoms import BROKEN
+        from toposcope.watch.coverage import not_judged
+        from toposcope.watch.spoken import symptoms_of, with_passed
 
         events = self.pass_once()
         if self.sidecar is not None and self.sidecar.settling:
@@ -319,7 +319,7 @@ class _Watch:
 
     def _sight(self) -> Sight:
         """Return what was looked at and what was not."""
-        from toposcope.monitor.sight import Sight
+        from toposcope.watch.sight import Sight
 
         return Sight.of(self.store) if self.sidecar is None else self.sidecar.sight
 

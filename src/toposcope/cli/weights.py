@@ -65,7 +65,7 @@ def command(
     """
     from toposcope.api.measuring import of_weights
     from toposcope.papers.weight_presets import preset as preset_options
-    from toposcope.probes.registry import weight_probes
+    from toposcope.subjects.registry import weight_probes
 
     options = preset_options(preset, points=points, draws=draws, nulls=nulls)
     probes = weight_probes([name.strip() for name in features.split(",")], options)

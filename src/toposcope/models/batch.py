@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from toposcope.errors import InputError
+from toposcope.core.errors import InputError
 
 if TYPE_CHECKING:
     from toposcope.models.protocol import LanguageModel

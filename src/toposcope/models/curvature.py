@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
-from toposcope.errors import InputError
+from toposcope.core.errors import InputError
 from toposcope.models.protocol import widened
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from toposcope.errors import InputError, SourceError
+from toposcope.core.errors import InputError, SourceError
 from toposcope.models.protocol import module_digest, next_token_losses
 from toposcope.recipes import TrainingRecipe, load_training_recipe
 from toposcope.sources.layout import RunFolder
@@ -17,14 +17,14 @@ from toposcope.sources.layout import RunFolder
 if TYPE_CHECKING:
     import torch
 
-    from toposcope.train.fused.forward import SequenceLosses
-    from toposcope.train.model import GPT, Block
-    from toposcope.train.shapes import GPTShape
+    from toposcope.training.fused.forward import SequenceLosses
+    from toposcope.training.model import GPT, Block
+    from toposcope.training.shapes import GPTShape
 
 
 def recipe_shape(recipe: TrainingRecipe) -> GPTShape:
     """Return the shape of the model that a run's recipe trains."""
-    from toposcope.train.shapes import GPTShape
+    from toposcope.training.shapes import GPTShape
 
     return GPTShape.in_recipe(recipe.models[0], recipe)
 
@@ -58,7 +58,7 @@ class GPTModel:
         from safetensors import SafetensorError
         from safetensors.torch import load_file
 
-        from toposcope.train.model import GPT
+        from toposcope.training.model import GPT
 
         recipe = load_training_recipe(str(folder.recipe_file))
         module = GPT(recipe_shape(recipe))
@@ -83,8 +83,8 @@ class GPTModel:
         """
         import torch
 
-        from toposcope.train.model import GPT
-        from toposcope.train.shapes import HEAD, GPTShape, parameter_shapes
+        from toposcope.training.model import GPT
+        from toposcope.training.shapes import HEAD, GPTShape, parameter_shapes
 
         if recipe.tokenizer != "characters":
             raise SourceError(f"{label}: the recipe {recipe.name} reads subwords and brings no tokenizer")
@@ -150,7 +150,7 @@ class GPTModel:
 
     def compiled_losses(self, rows: Sequence[Sequence[int]]) -> SequenceLosses | None:
         """Return the losses of fixed sequences as one compiled call, for small float32 models on a CPU."""
-        from toposcope.train.fused.forward import SequenceLosses, supports_losses
+        from toposcope.training.fused.forward import SequenceLosses, supports_losses
 
         number = next(self._model.parameters())
         shape = self._model.shape
@@ -190,7 +190,7 @@ def _attention_of(block: Block, x: torch.Tensor) -> np.ndarray:
 
 
 def _characters(vocabulary: int) -> Callable[[str], list[int]]:
-    from toposcope.train.tokens import characters
+    from toposcope.training.tokens import characters
 
     return lambda text: characters(text, vocabulary).tolist()
 

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import cross_entropy, gelu, layer_norm, scaled_dot_product_attention
 
-from toposcope.train.shapes import TIED_TO, GPTShape
+from toposcope.training.shapes import TIED_TO, GPTShape
 
 
 def token_losses_at(shape: GPTShape, parameters: Mapping[str, Tensor], ids: Tensor) -> Tensor:

@@ -8,12 +8,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from toposcope.errors import InputError, SourceError
+from toposcope.core.errors import InputError, SourceError
+from toposcope.core.types import Checkpoint
 from toposcope.models.gpt import GPTModel, recipe_shape
 from toposcope.models.pretrained import TransformersModel, config_and_tokenizer
 from toposcope.recipes import TrainingRecipe, load_training_recipe
 from toposcope.sources.layout import RunFolder, is_run_folder
-from toposcope.types import Checkpoint
 
 if TYPE_CHECKING:
     import numpy as np
@@ -129,7 +129,7 @@ def model_of(module: object, *, tokenizer: Path | None = None, device: str = "cp
     """
     import copy
 
-    from toposcope.train.model import GPT
+    from toposcope.training.model import GPT
 
     if isinstance(module, GPT):
         return GPTModel(copy.deepcopy(module), device=device)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from toposcope.errors import InputError
+from toposcope.core.errors import InputError
 from toposcope.models.batch import Batch
 from toposcope.models.curvature import (
     KEEP_BYTES,
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     import torch
 
     from toposcope.models.protocol import LanguageModel
-    from toposcope.train.fused.forward import SequenceLosses
+    from toposcope.training.fused.forward import SequenceLosses
 
 _LOGIT_BYTES = 64 * 2**20
 _TOKENS = 8192

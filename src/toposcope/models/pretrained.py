@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from toposcope.errors import InputError, MissingExtraError, SourceError
+from toposcope.core.errors import InputError, MissingExtraError, SourceError
 from toposcope.models.protocol import mapped_token_losses, module_digest, next_token_losses
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     import numpy as np
     import torch
 
-    from toposcope.train.fused.forward import SequenceLosses
+    from toposcope.training.fused.forward import SequenceLosses
 
 
 class LanguageModel(Protocol):

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from toposcope.errors import InputError, MissingExtraError
+from toposcope.core.errors import InputError, MissingExtraError
 
 HUB_CORPORA = {
     "wikitext2": ("Salesforce/wikitext", "wikitext-2-raw-v1"),

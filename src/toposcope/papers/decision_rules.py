@@ -1,13 +1,13 @@
-"""When the weight-space paper would leave a run, as rules beside those of `toposcope.analysis.decision`."""
+"""When the weight-space paper would leave a run, as rules beside those of `toposcope.forecasting.decision`."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from toposcope.analysis.decision.advice import CONTINUE, RULES, SCALE, STOP, Option, Rule, by_loss
-from toposcope.analysis.forecast.curve import Curve
+from toposcope.forecasting.curve import Curve
+from toposcope.forecasting.decision.advice import CONTINUE, RULES, SCALE, STOP, Option, Rule, by_loss
 from toposcope.papers.phase_rules import met_diminishing_returns
-from toposcope.probes.weights.features import PERSISTENCE
+from toposcope.subjects.weights.features import PERSISTENCE
 
 
 def by_topology(options: Sequence[Option], seen: Curve) -> tuple[str, str]:

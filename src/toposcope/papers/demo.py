@@ -50,12 +50,12 @@ def run_demo(
     InputError
         When torch is missing, or `out` holds another study.
     """
-    from toposcope.analysis.analysis import analysis_of
+    from toposcope.core.progress import busy
+    from toposcope.page import write_studies
+    from toposcope.page.page import check_target
     from toposcope.papers.published import PUBLISHED
-    from toposcope.progress import busy
-    from toposcope.report import write_studies
-    from toposcope.report.page import check_target
-    from toposcope.train.api import train
+    from toposcope.study.analysis import analysis_of
+    from toposcope.training.api import train
 
     out = Path(out)
     runs, store, report = out / "runs", out / "store", out / "report"
@@ -75,9 +75,9 @@ def run_demo(
 
 def _measure(runs: Path, store: Path, *, jobs: int, quiet: bool) -> list[str]:
     from toposcope.papers.weight_presets import preset
-    from toposcope.probes.registry import weight_probes
     from toposcope.sources import open_series
     from toposcope.store import Store
+    from toposcope.subjects.registry import weight_probes
     from toposcope.sweep import Execution, sweep
 
     options = preset("default")

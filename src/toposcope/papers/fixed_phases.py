@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from toposcope.analysis.published import FixedPhase, FixedPhases
+from toposcope.study.published import FixedPhase, FixedPhases
 
 EMBEDDING_PHASES = FixedPhases(
     "the embedding report",

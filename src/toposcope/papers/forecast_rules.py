@@ -13,9 +13,9 @@ import numpy as np
 import pandas as pd
 from scipy.optimize import OptimizeWarning, curve_fit
 
-from toposcope.analysis.catalogue import column_key
-from toposcope.analysis.forms import too_few_checkpoints
-from toposcope.analysis.table import SeriesTable
+from toposcope.core.forms import too_few_checkpoints
+from toposcope.study.catalogue import column_key
+from toposcope.study.table import SeriesTable
 
 METHODS = ("loss-only", "TDA-only", "combined", "last-loss control")
 FRACTIONS = (0.2, 0.3, 0.5)

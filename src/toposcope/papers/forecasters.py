@@ -13,11 +13,11 @@ from typing import ClassVar, Self
 
 import numpy as np
 
-from toposcope.analysis.forecast.base import Forecaster, Point
-from toposcope.analysis.forecast.curve import Curve
-from toposcope.errors import InputError
+from toposcope.core.errors import InputError
+from toposcope.forecasting.base import Forecaster, Point
+from toposcope.forecasting.curve import Curve
 from toposcope.papers.forecast_rules import combine, loss_only, tda_only
-from toposcope.probes.weights.features import PERSISTENCE
+from toposcope.subjects.weights.features import PERSISTENCE
 
 _CHECKPOINTS = 51
 

@@ -8,14 +8,14 @@ from dataclasses import dataclass, field
 import numpy as np
 import pandas as pd
 
-from toposcope.errors import InputError
-from toposcope.probes.base import Cost, Measured, Probe
-from toposcope.probes.snapshot import Snapshot
-from toposcope.probes.weights.labels import Label
-from toposcope.seeding import rng
+from toposcope.core.errors import InputError
+from toposcope.core.seeding import rng
+from toposcope.core.types import Feature, Kind, Role, Scope
+from toposcope.subjects.base import Cost, Measured, Probe
+from toposcope.subjects.snapshot import Snapshot
+from toposcope.subjects.weights.labels import Label
 from toposcope.topology import rips
-from toposcope.train.grokking import fourier_plane, frequency_power
-from toposcope.types import Feature, Kind, Role, Scope
+from toposcope.training.grokking import fourier_plane, frequency_power
 
 KEYS = 5
 """Key frequencies whose planes are measured; Nanda et al. 2023 found five in their network."""

@@ -14,12 +14,8 @@ import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
 
-from toposcope.analysis.phases.bends import LEAST_POINTS
-from toposcope.analysis.phases.online import OnlineDetector
-from toposcope.analysis.phases.segments import COLUMNS as SEGMENT_COLUMNS
-from toposcope.analysis.phases.segments import gain_of, segments
-from toposcope.commands import free_place, recommended
-from toposcope.errors import InputError
+from toposcope.core.commands import free_place, recommended
+from toposcope.core.errors import InputError
 from toposcope.papers.fourier import (
     COLUMNS,
     CONTROL,
@@ -34,6 +30,10 @@ from toposcope.papers.fourier import (
 )
 from toposcope.papers.measuring import measured
 from toposcope.sources.series import Series
+from toposcope.statistics.phases.bends import LEAST_POINTS
+from toposcope.statistics.phases.online import OnlineDetector
+from toposcope.study.segments import COLUMNS as SEGMENT_COLUMNS
+from toposcope.study.segments import gain_of, segments
 
 DRAWS = 100
 P_VALUE = SEGMENT_COLUMNS.index("boundary_p") - 2
@@ -263,7 +263,7 @@ def study_run(run: GrokkingRun) -> StudiedRun:
 
 def figure(studied: StudiedRun) -> Figure:
     """Draw a run's losses and longest bars against the step, with the boundaries that were dated."""
-    from toposcope.figures.grokking import draw
+    from toposcope.papers.grokking_figure import draw
 
     run = studied.run
     bars = {f"chosen at {CHOICES[choice]}": table["scaled"] for choice, table in studied.bars.items()}

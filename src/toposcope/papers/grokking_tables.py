@@ -8,7 +8,6 @@ import numpy as np
 from scipy.stats import binomtest
 from scipy.stats import t as student
 
-from toposcope.analysis.phases.reference import FALSE_ALARMS
 from toposcope.papers.fourier import KEYS, circle_bar, key_frequencies
 from toposcope.papers.grokking import (
     CHOICES,
@@ -19,6 +18,7 @@ from toposcope.papers.grokking import (
     power_of,
 )
 from toposcope.papers.sections import Section
+from toposcope.statistics.phases.reference import FALSE_ALARMS
 
 HEADLINE = ("own", "scaled")
 """The series that decides: needs no hindsight, and does not move when the embedding merely grows."""

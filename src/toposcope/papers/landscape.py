@@ -7,19 +7,19 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from toposcope.analysis.analysis import analysis_of
-from toposcope.analysis.findings import words
-from toposcope.analysis.findings.surfaces import shares
-from toposcope.analysis.forms import interval
-from toposcope.analysis.lines import curve, select
-from toposcope.analysis.study import Study
-from toposcope.errors import InputError
+from toposcope.core.errors import InputError
+from toposcope.core.forms import interval
+from toposcope.core.lines import curve, select
+from toposcope.core.types import Scope
 from toposcope.papers.sections import Section
-from toposcope.probes.landscape.options import RULE, LandscapeOptions
-from toposcope.probes.landscape.study import study_of_texts
 from toposcope.sources import open_series
 from toposcope.store import Store
-from toposcope.types import Scope
+from toposcope.study.analysis import analysis_of
+from toposcope.study.findings import words
+from toposcope.study.findings.surfaces import shares
+from toposcope.study.study import Study
+from toposcope.subjects.landscape.options import RULE, LandscapeOptions
+from toposcope.subjects.landscape.study import study_of_texts
 
 OPTIONS = LandscapeOptions(batches=2, seeds=2, eigenvalues=1, products=40, vectors=4, steps=15, layers=False)
 """Two batches and two direction seeds: four surfaces of each range at every checkpoint."""

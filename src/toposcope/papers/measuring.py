@@ -8,13 +8,13 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from toposcope.errors import InputError
+from toposcope.core.errors import InputError
 from toposcope.store import Store
 from toposcope.sweep import Execution, SweepReport, sweep
 
 if TYPE_CHECKING:
-    from toposcope.probes.base import Probe
     from toposcope.sources.series import Series
+    from toposcope.subjects.base import Probe
 
 
 @contextmanager

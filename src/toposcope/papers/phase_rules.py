@@ -7,10 +7,10 @@ from collections.abc import Sequence
 import numpy as np
 import pandas as pd
 
-from toposcope.analysis.forms import too_few_checkpoints
-from toposcope.analysis.published import PHASES
-from toposcope.analysis.table import SeriesTable
-from toposcope.analysis.trends.verdicts import default_columns
+from toposcope.core.forms import too_few_checkpoints
+from toposcope.study.published import PHASES
+from toposcope.study.table import SeriesTable
+from toposcope.study.trends.verdicts import default_columns
 
 RULES = ("coded", "written")
 SMOOTHING = 5

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from toposcope.analysis.published import PublishedRules
 from toposcope.papers.fixed_phases import EMBEDDING_PHASES
 from toposcope.papers.forecasters import CONTROLS, CombinedRule, LossOnlyRule, published_rules
 from toposcope.papers.phase_rules import phase_table
+from toposcope.study.published import PublishedRules
 
 PUBLISHED = PublishedRules(
     published_rules, lambda table, columns: phase_table(table, columns=columns), EMBEDDING_PHASES,

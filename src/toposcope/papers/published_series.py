@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from importlib import resources
 from typing import Any
 
-from toposcope.errors import RecipeError
+from toposcope.core.errors import RecipeError
 
 SERIES = ("pythia", "olmo")
 _KEYS = frozenset(("address", "revision", "tokens_per_step", "models", "steps"))

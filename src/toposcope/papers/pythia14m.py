@@ -9,17 +9,17 @@ import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
 
-from toposcope.errors import InputError
+from toposcope.core.errors import InputError
+from toposcope.core.seeding import rng
+from toposcope.core.types import Feature, Kind, Matrix, Role
 from toposcope.papers.measuring import measured
 from toposcope.papers.sections import Section
 from toposcope.papers.seed004 import printed
-from toposcope.probes.base import Cost, Measured, Probe
-from toposcope.probes.snapshot import Snapshot
-from toposcope.probes.weights.labels import Label
-from toposcope.seeding import rng
 from toposcope.sources import open_series
+from toposcope.subjects.base import Cost, Measured, Probe
+from toposcope.subjects.snapshot import Snapshot
+from toposcope.subjects.weights.labels import Label
 from toposcope.topology import neural_persistence, pooled_rows, rips, summaries
-from toposcope.types import Feature, Kind, Matrix, Role
 
 ROWS, COLUMNS, POINTS, THRESH = 50, 64, 200, 2.0
 DRAWS = 20
@@ -124,7 +124,7 @@ def table(features: pd.DataFrame) -> Section:
 
 def figure(features: pd.DataFrame) -> Figure:
     """Draw Figure 7: neural persistence and H0 total persistence against the step."""
-    from toposcope.figures.trajectories import TrajectoryPanel, draw
+    from toposcope.subjects.representations.figures.trajectories import TrajectoryPanel, draw
 
     panels = (
         TrajectoryPanel("neural_persistence", "Mean neural persistence"),

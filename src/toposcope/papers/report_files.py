@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from toposcope.commands import free_place, recommended
-from toposcope.errors import StoreError
+from toposcope.core.commands import free_place, recommended
+from toposcope.core.errors import StoreError
+from toposcope.core.types import Scope
 from toposcope.store.export import records
 from toposcope.store.parts import slug
 from toposcope.store.store import Store
-from toposcope.types import Scope
 
 if TYPE_CHECKING:
     import pandas as pd

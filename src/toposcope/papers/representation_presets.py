@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from toposcope.errors import InputError
-from toposcope.probes.representations.options import RepresentationOptions
+from toposcope.core.errors import InputError
+from toposcope.subjects.representations.options import RepresentationOptions
 
 PRESETS = {
     "default": RepresentationOptions(),

@@ -15,9 +15,9 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from toposcope.analysis import from_frame, segment_table, trend_table
-from toposcope.errors import InputError
+from toposcope.core.errors import InputError
 from toposcope.papers.sections import Section
+from toposcope.study import from_frame, segment_table, trend_table
 
 TOPOLOGY = ("h1_persistence_entropy", "h1_n_features", "h1_max_persistence", "h1_total_persistence")
 SPECTRUM = ("effective_rank", "participation_ratio", "eigenspectrum_decay_alpha")
@@ -91,11 +91,11 @@ def write_rows_report(folder: Path, out: Path) -> Path:
     InputError
         When the rows cannot be read, or `out` holds something that is not a report.
     """
-    from toposcope.analysis.analysis import study_of_rows
-    from toposcope.analysis.subjects import REPRESENTATIONS
+    from toposcope.page import write_studies
     from toposcope.papers.report_files import tidy_rows
-    from toposcope.probes.catalogue import own_catalogue
-    from toposcope.report import write_studies
+    from toposcope.study.analysis import study_of_rows
+    from toposcope.subjects.catalogue import own_catalogue
+    from toposcope.subjects.subject import REPRESENTATIONS
 
     rows = read_rows(folder)
     runs = rows[["run"]].drop_duplicates()

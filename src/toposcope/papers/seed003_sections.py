@@ -9,8 +9,6 @@ import numpy as np
 import pandas as pd
 from scipy.stats import t as student
 
-from toposcope.analysis import from_frame, sensitivity_table, trend_table
-from toposcope.analysis.statistics import partial_correlation, ranks
 from toposcope.papers.report_files import results
 from toposcope.papers.sections import Section
 from toposcope.papers.seed003 import (
@@ -25,7 +23,9 @@ from toposcope.papers.seed003 import (
     printed,
     worth_section,
 )
-from toposcope.probes.representations.features import null_name
+from toposcope.statistics.correlations import partial_correlation, ranks
+from toposcope.study import from_frame, sensitivity_table, trend_table
+from toposcope.subjects.representations.features import null_name
 
 if TYPE_CHECKING:
     from toposcope.store import Store

@@ -13,7 +13,7 @@ from toposcope.papers.seed003 import printed
 if TYPE_CHECKING:
     from toposcope.sources.series import Series
     from toposcope.store import Store
-    from toposcope.train.neox import NeoxPlan
+    from toposcope.training.neox import NeoxPlan
 
 RECIPES = ("pythia",)
 
@@ -63,8 +63,8 @@ def train_stand_ins(
     InputError
         When the corpus cannot be read, or `out` holds models of another plan or corpus.
     """
-    from toposcope.train.corpus import load_corpus
-    from toposcope.train.neox import SHAPES, train_neox
+    from toposcope.training.corpus import load_corpus
+    from toposcope.training.neox import SHAPES, train_neox
 
     read = load_corpus(corpus)
     plans = [replace(plan, seed=seed) for seed in seeds]
@@ -85,11 +85,11 @@ def measure(series: Series, folder: Path, settings: StudySettings) -> Store:
     from toposcope.models.loading import ModelLoader
     from toposcope.papers.measuring import refuse_failures
     from toposcope.papers.representation_presets import preset
-    from toposcope.probes.representations.kept import keep_runs
-    from toposcope.probes.representations.linear_probe import load_labelled
-    from toposcope.probes.representations.sensitivity import SensitivityOptions
-    from toposcope.probes.representations.study import study_of_texts
     from toposcope.store import Store
+    from toposcope.subjects.representations.kept import keep_runs
+    from toposcope.subjects.representations.probes.linear_probe import load_labelled
+    from toposcope.subjects.representations.probes.sensitivity import SensitivityOptions
+    from toposcope.subjects.representations.study import study_of_texts
     from toposcope.sweep import Execution, sweep
 
     options = preset("seed003", {"layers": "all", "dimension": True, "attention": True})
@@ -120,9 +120,9 @@ def study(series: Series, folder: Path, settings: StudySettings) -> list[Section
 
 def write_page(store: Store, out: Path) -> None:
     """Write the study's report page."""
-    from toposcope.analysis.analysis import analysis_of
+    from toposcope.page import write_studies
     from toposcope.papers.published import PUBLISHED
-    from toposcope.report import write_studies
+    from toposcope.study.analysis import analysis_of
 
     studies = analysis_of(store, published=PUBLISHED).studies
     write_studies(studies, out, title="The topology of representations during training")

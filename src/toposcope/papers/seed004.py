@@ -14,12 +14,12 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from toposcope.analysis import series_table, trend_table
-from toposcope.analysis.catalogue import column_key
-from toposcope.analysis.table import SeriesTable
-from toposcope.errors import InputError
+from toposcope.core.errors import InputError
 from toposcope.papers.forecast_rules import NEURAL_PERSISTENCE
 from toposcope.papers.sections import Section
+from toposcope.study import series_table, trend_table
+from toposcope.study.catalogue import column_key
+from toposcope.study.table import SeriesTable
 
 H0 = column_key(probe="rips", filtration="euclidean", name="pooled", feature="h0_total")
 H1 = column_key(probe="rips", filtration="euclidean", name="pooled", feature="h1_total")
@@ -71,8 +71,8 @@ def reproduce(runs: str | Path, folder: str | Path, *, jobs: int = 1, quiet: boo
     InputError
         When a run has another size than the paper's models, or no losses.
     """
+    from toposcope.core.progress import busy
     from toposcope.papers import seed004_tables as tables
-    from toposcope.progress import busy
 
     measured = measure(runs, Path(folder), jobs=jobs, quiet=quiet)
     with busy("making the tables", quiet=quiet):
@@ -91,9 +91,9 @@ def reproduce(runs: str | Path, folder: str | Path, *, jobs: int = 1, quiet: boo
 
 def measure(runs: str | Path, folder: Path, *, jobs: int = 1, quiet: bool = False) -> MeasuredRuns:
     """Sweep the runs twice, by the preset and by the text's definitions, and join the losses."""
+    from toposcope.core.types import Normalization
     from toposcope.papers.weight_presets import preset as preset_options
-    from toposcope.probes.weights.options import WeightOptions
-    from toposcope.types import Normalization
+    from toposcope.subjects.weights.options import WeightOptions
 
     text = WeightOptions(
         preset="text",
@@ -121,9 +121,9 @@ def _swept(
     runs: str | Path, folder: Path, options: Any, jobs: int, quiet: bool
 ) -> tuple[Tables, tuple[str, ...]]:
     """Return the features, metrics and runs of a sweep, and what went wrong in it."""
-    from toposcope.probes.registry import weight_probes
     from toposcope.sources import open_series
     from toposcope.store import Store
+    from toposcope.subjects.registry import weight_probes
     from toposcope.sweep import Execution, sweep
 
     series = open_series(str(runs), split=options.split)

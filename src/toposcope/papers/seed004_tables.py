@@ -8,13 +8,13 @@ import numpy as np
 import pandas as pd
 from scipy.stats import spearmanr
 
-from toposcope.analysis.scaling import fit_power_law
-from toposcope.analysis.statistics import ranks
-from toposcope.analysis.trends.resampling import bootstrap_interval, iid_indices
 from toposcope.papers.forecast_rules import NEURAL_PERSISTENCE, rule_table
 from toposcope.papers.phase_rules import phase_table
 from toposcope.papers.sections import Section
 from toposcope.papers.seed004 import H0, H1, RIECK, TEXT_H0, TEXT_H1, MeasuredRuns, printed
+from toposcope.scaling import fit_power_law
+from toposcope.statistics.correlations import ranks
+from toposcope.statistics.trends.resampling import bootstrap_interval, iid_indices
 
 TEXT_COLUMN = {"h0": TEXT_H0, "h1": TEXT_H1}
 COLUMN = {"h0": H0, "h1": H1}

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from toposcope.errors import InputError
-from toposcope.probes.weights.options import WeightOptions
-from toposcope.types import Normalization
+from toposcope.core.errors import InputError
+from toposcope.core.types import Normalization
+from toposcope.subjects.weights.options import WeightOptions
 
 PRESETS = {
     "default": WeightOptions(),

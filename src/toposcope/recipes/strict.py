@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import MISSING, Field, fields
 from typing import Any, get_args, get_origin, get_type_hints
 
-from toposcope.errors import RecipeError
+from toposcope.core.errors import RecipeError
 
 
 def nearest(name: str, known: Iterable[str]) -> str:

@@ -11,7 +11,7 @@ from importlib import resources
 from pathlib import Path
 from typing import Any
 
-from toposcope.errors import RecipeError
+from toposcope.core.errors import RecipeError
 from toposcope.recipes import toml_text
 from toposcope.recipes.strict import build, nearest
 

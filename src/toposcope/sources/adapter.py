@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from toposcope.errors import SourceError
+from toposcope.core.errors import SourceError
 from toposcope.sources.blobs import Blob, Folder
 from toposcope.sources.reader import DTYPES, Facts, Reader, TensorInfo, check_rows, find, read_json
 

@@ -8,13 +8,13 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from toposcope.errors import SourceError
-from toposcope.progress import track
-from toposcope.repeats import AuditFinding, together
+from toposcope.core.errors import SourceError
+from toposcope.core.progress import track
+from toposcope.core.repeats import AuditFinding, together
+from toposcope.core.types import Checkpoint
 from toposcope.sources.audit_checks import CHECKS
 from toposcope.sources.audit_evidence import distance, gather
 from toposcope.sources.series import Series
-from toposcope.types import Checkpoint
 
 MAX_FOLLOWED = 64
 """How many findings about single tensors are looked into for what happened to them."""

@@ -9,11 +9,11 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from toposcope.errors import SourceError
+from toposcope.core.errors import SourceError
+from toposcope.core.types import Checkpoint
 from toposcope.sources.content import all_finite
 from toposcope.sources.reader import WEIGHT_DTYPES, Facts, Reader, TensorInfo
 from toposcope.sources.series import Series
-from toposcope.types import Checkpoint
 
 SAMPLE_BYTES = 1 << 16
 

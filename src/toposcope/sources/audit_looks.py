@@ -7,13 +7,13 @@ from collections.abc import Iterable, Sequence
 
 import numpy as np
 
+from toposcope.core.repeats import AuditFinding
+from toposcope.core.seeding import rng
+from toposcope.core.types import Checkpoint, Matrix
 from toposcope.kernels.sketch import sign_codes, signed_sums
-from toposcope.repeats import AuditFinding
-from toposcope.seeding import rng
 from toposcope.sources.audit_checks import identical, path
 from toposcope.sources.audit_evidence import StepEvidence, TensorEvidence, distance, sampled
 from toposcope.sources.reader import TensorInfo
-from toposcope.types import Checkpoint, Matrix
 
 SKETCH = 4096
 """Coordinates of a sketch: distances of checkpoints are off by about 2%, where a swap moves them by 30."""

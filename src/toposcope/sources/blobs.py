@@ -10,7 +10,7 @@ from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 
-from toposcope.errors import SourceError
+from toposcope.core.errors import SourceError
 
 MAX_SMALL_FILE = 256 * 2**20
 """Largest file (JSON, index, log) that is read whole into memory."""

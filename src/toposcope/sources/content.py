@@ -8,11 +8,11 @@ from dataclasses import replace
 
 import numpy as np
 
-from toposcope.errors import SourceError
+from toposcope.core.errors import SourceError
+from toposcope.core.types import Checkpoint, Role, Run
 from toposcope.sources.matrices import family_for
 from toposcope.sources.names import BUFFERS, place
 from toposcope.sources.reader import WEIGHT_DTYPES, Reader, TensorInfo
-from toposcope.types import Checkpoint, Role, Run
 
 Signature = frozenset[tuple[str, tuple[int, ...]]]
 

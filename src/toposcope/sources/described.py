@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import dataclasses
 
-from toposcope.errors import SourceError
+from toposcope.core.errors import SourceError
+from toposcope.core.types import Run
 from toposcope.sources.adapter import adapted
 from toposcope.sources.content import count_parameters, described_in_text
 from toposcope.sources.discover import Source
 from toposcope.sources.labels import seed_of
 from toposcope.sources.matrices import family_for
 from toposcope.sources.nanogpt import nanogpt_facts
-from toposcope.types import Run
 
 
 def described(source: Source) -> Run:

@@ -10,7 +10,8 @@ from typing import Any
 
 import pandas as pd
 
-from toposcope.errors import SourceError
+from toposcope.core.errors import SourceError
+from toposcope.core.types import Checkpoint, Run
 from toposcope.sources import history
 from toposcope.sources.blobs import Blob, Folder, LocalFolder, readable
 from toposcope.sources.entries import (
@@ -36,7 +37,6 @@ from toposcope.sources.trainer_state import (
     trainer_state,
     training_facts,
 )
-from toposcope.types import Checkpoint, Run
 
 __all__ = ["Entry", "Source", "Unread", "base_name", "discover", "open_folder", "rename"]
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from toposcope.errors import SourceError
+from toposcope.core.errors import SourceError
 from toposcope.sources.blobs import Blob, Folder, check_name, check_range
 from toposcope.sources.inert import Record, Symbol, brief
 from toposcope.sources.pickled import PickleData

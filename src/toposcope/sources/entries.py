@@ -10,13 +10,13 @@ from typing import Any
 
 import pandas as pd
 
-from toposcope.errors import SourceError
+from toposcope.core.errors import SourceError
+from toposcope.core.types import Checkpoint, Run
 from toposcope.sources.blobs import Folder, LocalFolder, readable
 from toposcope.sources.formats import folder_format, is_weights_file, open_checkpoint, open_file
 from toposcope.sources.labels import step_of, step_of_file, tokens_of
 from toposcope.sources.reader import Reader
 from toposcope.sources.sharded import is_shard
-from toposcope.types import Checkpoint, Run
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,7 @@ from typing import Any
 
 import pandas as pd
 
-from toposcope.errors import SourceError
+from toposcope.core.errors import SourceError
 from toposcope.sources.blobs import MAX_SMALL_FILE, Blob
 
 

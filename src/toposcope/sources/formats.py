@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from toposcope.errors import SourceError
+from toposcope.core.errors import SourceError
 from toposcope.sources.adapter import open_adapter
 from toposcope.sources.blobs import Blob, Folder
 from toposcope.sources.distributed import METADATA, DistributedReader

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from toposcope.errors import SourceError, did_you_mean
+from toposcope.core.errors import SourceError, did_you_mean
 from toposcope.sources.blobs import Blob, Folder
 from toposcope.sources.labels import MAX_STEP
 from toposcope.sources.logs import read_log

@@ -16,14 +16,14 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from toposcope.errors import MissingExtraError, SourceError
+from toposcope.core.errors import MissingExtraError, SourceError
+from toposcope.core.types import Checkpoint, Run
 from toposcope.sources import history
 from toposcope.sources.blobs import LocalFolder
 from toposcope.sources.discover import Entry, Source, open_folder
 from toposcope.sources.formats import is_weights_file
 from toposcope.sources.labels import step_of, tokens_of
 from toposcope.sources.reader import Reader
-from toposcope.types import Checkpoint, Run
 
 SCHEME = "hf://"
 DISK_VARIABLE = "TOPOSCOPE_HUB_DISK_GB"

@@ -9,7 +9,7 @@ from contextvars import ContextVar
 
 import numpy as np
 
-from toposcope.errors import SourceError
+from toposcope.core.errors import SourceError
 
 _STEP = re.compile(
     r"(?:^|[^a-z])(?:global[_-]?step|steps?|checkpoint|ckpt|iter|iteration)[_\-=]?(\d{1,15})(?!\d)", re.I

@@ -2,7 +2,7 @@
 
 | path | what it holds |
 | --- | --- |
-| `run.json` | the fields of `toposcope.types.Run` and the versions that trained it |
+| `run.json` | the fields of `toposcope.core.types.Run` and the versions that trained it |
 | `recipe.toml` | the resolved recipe of this one run |
 | `tokenizer.json` | the trained tokenizer (runs on subwords only) |
 | `heldout.safetensors` | the fixed held-out batches: `tokens`, (batches, batch size, context + 1) |
@@ -23,8 +23,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 
-from toposcope.errors import SourceError
-from toposcope.types import Run
+from toposcope.core.errors import SourceError
+from toposcope.core.types import Run
 
 _CHECKPOINT = re.compile(r"step_(\d+)\.safetensors")
 _METRICS = re.compile(r"steps_(\d+)_(\d+)\.parquet")

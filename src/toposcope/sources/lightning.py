@@ -6,7 +6,7 @@ from typing import Any
 
 import pandas as pd
 
-from toposcope.errors import SourceError
+from toposcope.core.errors import SourceError
 from toposcope.sources import history
 from toposcope.sources.blobs import Folder, read_text
 from toposcope.sources.losses import separated

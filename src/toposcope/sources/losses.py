@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pandas as pd
 
-from toposcope.errors import InputError
+from toposcope.core.errors import InputError
 
 ALIASES: Mapping[str, tuple[str, ...]] = {
     "run": ("run_name", "run_id"),

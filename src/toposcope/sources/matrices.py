@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from toposcope.errors import InputError
+from toposcope.core.errors import InputError
+from toposcope.core.types import Checkpoint, Matrix, Role
 from toposcope.sources.names import BUFFERS, HEADS, Fused, NamingScheme, Place, family_of, place
 from toposcope.sources.reader import WEIGHT_DTYPES, Reader, TensorInfo
-from toposcope.types import Checkpoint, Matrix, Role
 
 SPLITS = ("table", "whole", "parts", "heads")
 

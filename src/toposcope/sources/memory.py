@@ -8,12 +8,12 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 
-from toposcope.errors import SourceError
+from toposcope.core.errors import SourceError
+from toposcope.core.types import Checkpoint, Run
 from toposcope.sources import history
 from toposcope.sources.discover import Entry, Source
 from toposcope.sources.labels import seed_of
 from toposcope.sources.reader import DTYPES, Facts, TensorInfo, check_rows, find
-from toposcope.types import Checkpoint, Run
 
 _KNOWN = frozenset(DTYPES.values())
 

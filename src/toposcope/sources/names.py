@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cache, lru_cache
 
-from toposcope.types import Role
+from toposcope.core.types import Role
 
 PREFIXES = (
     "module.",

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from toposcope.errors import SourceError
+from toposcope.core.errors import SourceError
 from toposcope.sources.blobs import Folder
 from toposcope.sources.reader import Facts, TensorInfo, check_rows, check_shape, find, read_json
 from toposcope.sources.safetensors_file import SafetensorsFile

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from toposcope.errors import SourceError
+from toposcope.core.errors import SourceError
 from toposcope.sources.blobs import Blob, stream
 from toposcope.sources.reader import BROKEN_ARCHIVE, DTYPES, Facts, TensorInfo, check_rows, check_shape, find
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import pandas as pd
 
-from toposcope.errors import SourceError
+from toposcope.core.errors import SourceError
 from toposcope.sources import history
 from toposcope.sources.blobs import open_location
 from toposcope.sources.discover import Source, Unread, base_name, discover

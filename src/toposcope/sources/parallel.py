@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from toposcope.errors import SourceError
+from toposcope.core.errors import SourceError
 from toposcope.sources.blobs import Folder
 from toposcope.sources.reader import Facts, TensorInfo, check_rows, find
 from toposcope.sources.torch_reader import TorchReader

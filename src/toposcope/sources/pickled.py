@@ -11,7 +11,7 @@ import struct
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from toposcope.errors import SourceError
+from toposcope.core.errors import SourceError
 from toposcope.sources.inert import (
     BUILTINS,
     MAX_KEY,

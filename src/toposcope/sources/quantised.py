@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy as np
 
-from toposcope.errors import SourceError
+from toposcope.core.errors import SourceError
 from toposcope.sources.reader import (
     DTYPES,
     FLOAT8_DTYPES,

@@ -12,7 +12,7 @@ from typing import Any, Protocol
 import ml_dtypes
 import numpy as np
 
-from toposcope.errors import SourceError
+from toposcope.core.errors import SourceError
 from toposcope.sources.blobs import Blob, read_text
 
 MAX_DIMS = 16

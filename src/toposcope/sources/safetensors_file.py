@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from toposcope.errors import SourceError
+from toposcope.core.errors import SourceError
 from toposcope.sources.blobs import Blob
 from toposcope.sources.reader import (
     DTYPES,

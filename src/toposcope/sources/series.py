@@ -13,8 +13,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pandas as pd
 
-from toposcope.errors import SourceError, did_you_mean
-from toposcope.repeats import NOT_LOOKED_AT, AuditFinding
+from toposcope.core.errors import SourceError, did_you_mean
+from toposcope.core.repeats import NOT_LOOKED_AT, AuditFinding
+from toposcope.core.tabular import Tables, answered, counted
+from toposcope.core.types import Checkpoint, Matrix, Run
 from toposcope.sources import history
 from toposcope.sources.content import (
     Signature,
@@ -28,8 +30,6 @@ from toposcope.sources.discover import Entry, Source, Unread, base_name
 from toposcope.sources.matrices import is_vector, is_weight, stream_matrices, stream_vectors, why_skipped
 from toposcope.sources.memory import Tensors, derived_entry
 from toposcope.sources.reader import Reader
-from toposcope.tabular import Tables, answered, counted
-from toposcope.types import Checkpoint, Matrix, Run
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -135,7 +135,7 @@ class Series:
 
     def plot(self, ax: Axes | None = None) -> Axes:
         """Draw which checkpoints each run has, and the steps that it has twice; return the axes."""
-        from toposcope.figures.checkpoints import draw_checkpoints
+        from toposcope.core.drawing.checkpoints import draw_checkpoints
 
         return draw_checkpoints(self.steps, self.findings, ax)
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 
 import numpy as np
 
-from toposcope.errors import SourceError
+from toposcope.core.errors import SourceError
 from toposcope.sources.blobs import Blob, Folder, check_name
 from toposcope.sources.reader import Facts, Reader, TensorInfo, find, read_json
 

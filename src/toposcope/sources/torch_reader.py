@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from toposcope.errors import SourceError
+from toposcope.core.errors import SourceError
 from toposcope.sources.blobs import Blob
 from toposcope.sources.inert import Record
 from toposcope.sources.reader import Facts, TensorInfo, check_rows, find

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
-from toposcope.repeats import AuditFinding
+from toposcope.core.repeats import AuditFinding
+from toposcope.core.types import Feature, Run
 from toposcope.store import schema
 from toposcope.store.units import Result
-from toposcope.types import Feature, Run
 
 if TYPE_CHECKING:
     import pandas as pd

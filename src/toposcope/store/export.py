@@ -9,10 +9,10 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from toposcope.errors import MissingExtraError, StoreError
+from toposcope.core.errors import MissingExtraError, StoreError
+from toposcope.core.tabular import write_csv
+from toposcope.core.types import Scope, Status
 from toposcope.store.store import Store
-from toposcope.tabular import write_csv
-from toposcope.types import Scope, Status
 
 if TYPE_CHECKING:
     import pandas as pd

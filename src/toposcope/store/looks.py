@@ -8,8 +8,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from toposcope.core.types import Checkpoint
 from toposcope.store import parts
-from toposcope.types import Checkpoint
 
 FOLDER = "looks"
 

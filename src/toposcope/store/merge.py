@@ -15,9 +15,9 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from toposcope.commands import free_place, recommended
-from toposcope.errors import StoreError
-from toposcope.repeats import AuditFinding
+from toposcope.core.commands import free_place, recommended
+from toposcope.core.errors import StoreError
+from toposcope.core.repeats import AuditFinding
 from toposcope.store import parts
 from toposcope.store.manifest import MANIFEST, difference, kind_of
 from toposcope.store.newest import Slot, newest, slots
@@ -53,7 +53,7 @@ def merge(stores: Sequence[Store], out: str | Path) -> tuple[Store, tuple[Rename
     --------
     >>> import tempfile
     >>> from toposcope.store.units import Unit
-    >>> from toposcope.types import Row
+    >>> from toposcope.core.types import Row
     >>> made = [Store.create(tempfile.mkdtemp(), recipe={"points": 200}) for _ in "ab"]
     >>> for store, run in zip(made, "ab"):
     ...     unit = Unit(run=run, step=0, probe="baselines", version=1, content_hash=run)

@@ -29,7 +29,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from toposcope.errors import StoreError
+from toposcope.core.errors import StoreError
 from toposcope.store import ledger
 
 if TYPE_CHECKING:

@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from toposcope.repeats import AuditFinding
+from toposcope.core.repeats import AuditFinding
+from toposcope.core.tabular import Tables, answered, counted
+from toposcope.core.types import Status
 from toposcope.store import log, newest, parts
 from toposcope.store.reading import expression, steady
 from toposcope.store.schema import TABLES
-from toposcope.tabular import Tables, answered, counted
-from toposcope.types import Status
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -36,7 +36,7 @@ class StoreReader:
 
         Columns probe, feature, label, unit, kind, null_of, primary, description, scopes, filtrations,
         aggregate, excess_of, per_log_step_of, target, log_target, about and leads: the fields of
-        `toposcope.types.Feature`; a line of `leads` is a use and the place in it, such as "change=1".
+        `toposcope.core.types.Feature`; a line of `leads` is a use and the place in it, such as "change=1".
         """
         return self._whole("catalogue").to_pandas()
 
@@ -118,7 +118,7 @@ class StoreReader:
 
     def plot(self, ax: Axes | None = None) -> Axes:
         """Draw which checkpoints of each run are measured and where something is wrong; return the axes."""
-        from toposcope.figures.checkpoints import draw_checkpoints
+        from toposcope.core.drawing.checkpoints import draw_checkpoints
 
         return draw_checkpoints(self.measured_steps(), self.findings, ax)
 

@@ -13,16 +13,16 @@ from typing import TYPE_CHECKING, Self
 
 import pyarrow as pa
 
-from toposcope.commands import free_place, recommended
-from toposcope.errors import StoreError
-from toposcope.repeats import AuditFinding
+from toposcope.core.commands import free_place, recommended
+from toposcope.core.errors import StoreError
+from toposcope.core.repeats import AuditFinding
+from toposcope.core.types import WEIGHT_FILES, Checkpoint, Feature, Row, Run, Status
 from toposcope.store import columns, log, newest, parts
 from toposcope.store.manifest import MANIFEST, difference, kind_of, provenance, write_manifest
 from toposcope.store.reader import StoreReader
 from toposcope.store.reading import steady
 from toposcope.store.schema import METRICS, SCHEMA_VERSION, TABLES
 from toposcope.store.units import KeptDiagram, Result, Unit, recipe_hash
-from toposcope.types import WEIGHT_FILES, Checkpoint, Feature, Row, Run, Status
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -7,7 +7,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from toposcope.types import Diagram, Role, Row, Scope
+from toposcope.core.types import Diagram, Role, Row, Scope
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,8 +14,8 @@ from collections.abc import Callable, Sequence
 from contextlib import closing
 from typing import Any
 
-from toposcope.errors import BrokenOffError, InputError, MissingExtraError
-from toposcope.processes import LostProcessError, Message, spread
+from toposcope.core.errors import BrokenOffError, InputError, MissingExtraError
+from toposcope.core.processes import LostProcessError, Message, spread
 from toposcope.sweep.local import Tell, capped_threads, lost
 from toposcope.sweep.plan import Task
 from toposcope.sweep.worker import Job, Outcome, Worker

@@ -7,15 +7,15 @@ from collections.abc import Iterator
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING
 
-from toposcope.errors import InputError
-from toposcope.probes.snapshot import RunReader, SeriesLike
-from toposcope.probes.weights.baselines import Baselines
-from toposcope.probes.weights.distances import Distances
-from toposcope.probes.weights.neural_persistence import NeuralPersistence
-from toposcope.probes.weights.options import WeightOptions
-from toposcope.probes.weights.rips import Rips
+from toposcope.core.errors import InputError
+from toposcope.core.types import Checkpoint, Matrix, Row, Scope
 from toposcope.sources.adapter import PEFT
-from toposcope.types import Checkpoint, Matrix, Row, Scope
+from toposcope.subjects.snapshot import RunReader, SeriesLike
+from toposcope.subjects.weights.options import WeightOptions
+from toposcope.subjects.weights.probes.baselines import Baselines
+from toposcope.subjects.weights.probes.distances import Distances
+from toposcope.subjects.weights.probes.neural_persistence import NeuralPersistence
+from toposcope.subjects.weights.probes.rips import Rips
 
 if TYPE_CHECKING:
     import pandas as pd

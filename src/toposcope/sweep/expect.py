@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from toposcope.core.progress import duration
+from toposcope.core.types import Checkpoint
 from toposcope.kernels.threads import thread_count
-from toposcope.probes.base import Probe
-from toposcope.probes.snapshot import CACHE_BYTES, Filed, SeriesLike
-from toposcope.progress import duration
+from toposcope.subjects.base import Probe
+from toposcope.subjects.snapshot import CACHE_BYTES, Filed, SeriesLike
 from toposcope.sweep.plan import Shard
-from toposcope.types import Checkpoint
 
 PROCESS_BYTES = 300 * 2**20
 """What a process takes before it holds any weights: Python, numpy, numba and torch."""

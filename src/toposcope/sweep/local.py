@@ -7,7 +7,7 @@ import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
 
-from toposcope.processes import LostProcessError, Message, spread
+from toposcope.core.processes import LostProcessError, Message, spread
 from toposcope.sweep.plan import Task
 from toposcope.sweep.worker import Failure, Job, Outcome, Worker
 

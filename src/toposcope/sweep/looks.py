@@ -12,10 +12,10 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from toposcope.probes.snapshot import RunReader, unless_unreadable
-from toposcope.repeats import AuditFinding, together
+from toposcope.core.repeats import AuditFinding, together
+from toposcope.core.types import Checkpoint
 from toposcope.store.looks import look_file, read_look, write_look
-from toposcope.types import Checkpoint
+from toposcope.subjects.snapshot import RunReader, unless_unreadable
 
 if TYPE_CHECKING:
     import numpy as np

@@ -9,12 +9,13 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
 
-from toposcope.errors import InputError
-from toposcope.probes.base import Probe, Reads
-from toposcope.probes.snapshot import SeriesLike
-from toposcope.progress import Progress
-from toposcope.repeats import NOT_LOOKED_AT, AuditFinding, together
+from toposcope.core.errors import InputError
+from toposcope.core.progress import Progress
+from toposcope.core.repeats import NOT_LOOKED_AT, AuditFinding, together
+from toposcope.core.types import Checkpoint, Run
 from toposcope.store import Store, Unit
+from toposcope.subjects.base import Probe, Reads
+from toposcope.subjects.snapshot import SeriesLike
 from toposcope.sweep.expect import Expectation, expect
 from toposcope.sweep.local import in_processes, serially
 from toposcope.sweep.looks import judged
@@ -22,7 +23,6 @@ from toposcope.sweep.pace import Pace
 from toposcope.sweep.plan import Shard, Task, by_run, plan
 from toposcope.sweep.spoilt import known_spoilt
 from toposcope.sweep.worker import Failure, Job, Outcome
-from toposcope.types import Checkpoint, Run
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping, Sequence
 
-from toposcope.progress import Outlook
+from toposcope.core.progress import Outlook
 from toposcope.sweep.plan import Task
 from toposcope.sweep.worker import Outcome
 

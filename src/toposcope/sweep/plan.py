@@ -6,9 +6,9 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from toposcope.errors import InputError
-from toposcope.probes.base import Probe, Reads
-from toposcope.types import Checkpoint
+from toposcope.core.errors import InputError
+from toposcope.core.types import Checkpoint
+from toposcope.subjects.base import Probe, Reads
 
 _MOST_PER_TASK = 16
 

@@ -6,13 +6,13 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from toposcope.errors import SourceError
-from toposcope.probes.base import Measured, Probe, Reads
-from toposcope.probes.snapshot import Snapshot, Spoilt
-from toposcope.probes.weights.options import WeightOptions
-from toposcope.repeats import Told
+from toposcope.core.errors import SourceError
+from toposcope.core.repeats import Told
+from toposcope.core.types import Checkpoint, Role, Row, Scope, Status
 from toposcope.store import Store
-from toposcope.types import Checkpoint, Role, Row, Scope, Status
+from toposcope.subjects.base import Measured, Probe, Reads
+from toposcope.subjects.snapshot import Snapshot, Spoilt
+from toposcope.subjects.weights.options import WeightOptions
 
 _MARK = "failed"
 """The feature of the one row that a spoilt tensor has."""

@@ -11,17 +11,17 @@ from pathlib import Path
 
 import numpy as np
 
-from toposcope.errors import InputError
-from toposcope.probes.base import Measured, Probe, Reads, check_declared
-from toposcope.probes.snapshot import RunReader, SeriesLike, Snapshot
-from toposcope.progress import parts_heard_by
-from toposcope.repeats import Told, together
+from toposcope.core.errors import InputError
+from toposcope.core.progress import parts_heard_by
+from toposcope.core.repeats import Told, together
+from toposcope.core.types import Checkpoint
 from toposcope.store import Result, Store, Unit
 from toposcope.store.units import digest
+from toposcope.subjects.base import Measured, Probe, Reads, check_declared
+from toposcope.subjects.snapshot import RunReader, SeriesLike, Snapshot
 from toposcope.sweep.looks import keep_look
 from toposcope.sweep.plan import Task
 from toposcope.sweep.spoilt import mark_spoilt, with_status
-from toposcope.types import Checkpoint
 
 _SECONDS_UNWRITTEN = 2.0
 """After this long, finished units wait no more for others to share their file."""

@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from toposcope.errors import InputError
+from toposcope.core.errors import InputError
+from toposcope.core.seeding import rng
 from toposcope.kernels.blas import SMALL_PRODUCT, one_blas_thread
 from toposcope.kernels.distances import euclidean_distances
-from toposcope.seeding import rng
 from toposcope.topology.validation import check_distance_matrix, check_points
 
 METRICS = ("euclidean", "cosine", "precomputed")

@@ -7,10 +7,10 @@ from typing import Any, Literal
 
 import numpy as np
 
-from toposcope.errors import InputError
+from toposcope.core.errors import InputError
+from toposcope.core.types import Diagram
 from toposcope.kernels.euclidean_tree import tree_lengths
 from toposcope.topology.validation import check_points, check_tensor, on_device
-from toposcope.types import Diagram
 
 Metric = Literal["euclidean", "cosine"]
 

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 import numpy as np
 import scipy  # its parts load on first use: stats alone costs a quarter of a second
 
-from toposcope.errors import InputError
+from toposcope.core.errors import InputError
+from toposcope.core.seeding import rng
 from toposcope.kernels.euclidean_tree import dense_tree
-from toposcope.seeding import rng
 from toposcope.topology.clouds import distance_matrix
 from toposcope.topology.units import binary_exponent, scaled
 from toposcope.topology.validation import check_points

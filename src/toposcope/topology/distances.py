@@ -11,7 +11,8 @@ from typing import Any
 import numpy as np
 from scipy.optimize import linear_sum_assignment
 
-from toposcope.errors import InputError
+from toposcope.core.errors import InputError
+from toposcope.core.types import Diagram
 from toposcope.kernels.matching import (
     can_cover,
     distances_between,
@@ -20,7 +21,6 @@ from toposcope.kernels.matching import (
     savings,
 )
 from toposcope.topology.validation import check_diagram
-from toposcope.types import Diagram
 
 GROUNDS = ("l2", "linf")
 EXACT_POINTS = 2000

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from toposcope.errors import InputError
+from toposcope.core.errors import InputError
 
 
 def stopping_index(

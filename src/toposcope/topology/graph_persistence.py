@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from toposcope.errors import InputError
+from toposcope.core.errors import InputError
 from toposcope.kernels.max_min import max_min_product
 from toposcope.topology.neural_persistence import neural_persistence
 from toposcope.topology.validation import check_matrix

@@ -9,9 +9,9 @@ from typing import Literal
 
 import numpy as np
 
-from toposcope.errors import InputError
+from toposcope.core.errors import InputError
+from toposcope.core.types import Diagram
 from toposcope.kernels import merge_tree as kernel
-from toposcope.types import Diagram
 
 Graph = Literal["lattice", "kuhn"]
 """Neighbours on a lattice: the 2 d along the axes, or the 2 (2^d - 1) of Kuhn's triangulation."""

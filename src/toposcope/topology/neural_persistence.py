@@ -13,10 +13,10 @@ from typing import Any, Literal
 
 import numpy as np
 
-from toposcope.errors import InputError
+from toposcope.core.errors import InputError
+from toposcope.core.types import Diagram, Normalization
 from toposcope.kernels.bipartite_tree import spanning_tree, spanning_tree_keys
 from toposcope.topology.validation import check_diagram, check_matrix, check_tensor, on_device, require_finite
-from toposcope.types import Diagram, Normalization
 
 NormalizationName = Normalization | Literal["matrix", "network", "rieck", "seed004"]
 

@@ -9,7 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from toposcope.errors import InputError
+from toposcope.core.errors import InputError
+from toposcope.core.types import Diagram
 from toposcope.kernels.blas import one_blas_thread
 from toposcope.kernels.euclidean_tree import dense_tree
 from toposcope.kernels.threads import thread_count
@@ -17,7 +18,6 @@ from toposcope.topology import rips_backends
 from toposcope.topology.clouds import distance_matrix
 from toposcope.topology.components import components
 from toposcope.topology.units import binary_exponent, scaled
-from toposcope.types import Diagram
 
 MEMORY_LIMIT = 4 * 2**30
 """Bytes beyond the input above which `rips` refuses to start, unless told otherwise."""

@@ -12,7 +12,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from toposcope.errors import InputError
+from toposcope.core.errors import InputError
 from toposcope.kernels.rips_edges import MAX_POINTS, RipsEdges, ends_of
 from toposcope.kernels.rips_h1 import h1_pairs
 from toposcope.kernels.rips_h2 import h2_pairs

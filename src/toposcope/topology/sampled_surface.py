@@ -9,7 +9,8 @@ from typing import cast
 
 import numpy as np
 
-from toposcope.errors import InputError
+from toposcope.core.errors import InputError
+from toposcope.core.types import Diagram
 from toposcope.topology.merge_tree import (
     Graph,
     MergeTree,
@@ -19,7 +20,6 @@ from toposcope.topology.merge_tree import (
 )
 from toposcope.topology.surface_homology import surface_homology
 from toposcope.topology.surfaces import BranchIntervals, branch_intervals, mutual_neighbours
-from toposcope.types import Diagram
 
 _LEAST = 4
 """Sequences that a test of branches needs: two make the tree, two the interval."""

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
+from toposcope.core.types import Diagram
 from toposcope.topology.units import binary_exponent, scaled
 from toposcope.topology.validation import check_diagram
-from toposcope.types import Diagram
 
 SUMMARIES = (
     "count",

@@ -6,9 +6,9 @@ import itertools
 
 import numpy as np
 
-from toposcope.errors import InputError
+from toposcope.core.errors import InputError
+from toposcope.core.types import Diagram
 from toposcope.topology.merge_tree import Graph, check_surface, neighbours
-from toposcope.types import Diagram
 
 _MOST_SIMPLICES = 20_000_000
 

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.spatial import cKDTree
 
-from toposcope.distributions import student_quantile
-from toposcope.errors import InputError
+from toposcope.core.distributions import student_quantile
+from toposcope.core.errors import InputError
 from toposcope.topology.merge_tree import MergeTree
 from toposcope.topology.validation import check_points
 

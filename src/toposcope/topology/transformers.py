@@ -19,11 +19,11 @@ import numpy as np
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from toposcope.errors import InputError
+from toposcope.core.errors import InputError
+from toposcope.core.types import Diagram
 from toposcope.topology import vectors
 from toposcope.topology.summaries import SUMMARIES, summaries
 from toposcope.topology.validation import check_diagram
-from toposcope.types import Diagram
 
 
 class _DiagramTransformer(TransformerMixin, BaseEstimator):

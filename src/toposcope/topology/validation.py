@@ -12,9 +12,9 @@ from typing import Any
 
 import numpy as np
 
-from toposcope.errors import InputError
+from toposcope.core.errors import InputError
+from toposcope.core.types import Diagram
 from toposcope.kernels.selection import largest_magnitude
-from toposcope.types import Diagram
 
 _HALF_TYPES = ("float16", "bfloat16")
 _FLOAT_TYPES = (*_HALF_TYPES, "float32", "float64")

@@ -13,10 +13,10 @@ from typing import Any
 
 import numpy as np
 
-from toposcope.errors import InputError
+from toposcope.core.errors import InputError
+from toposcope.core.types import Diagram
 from toposcope.kernels.vectors import top_tents, weighted_tents
 from toposcope.topology.validation import check_diagram
-from toposcope.types import Diagram
 
 PIXELS = 20
 """Values on each side of a persistence image without grids, as in Adams et al. 2017."""

@@ -12,7 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from toposcope.errors import InputError
+from toposcope.core.errors import InputError
+from toposcope.core.types import Normalization
 from toposcope.kernels.bipartite_scan import SERIAL_BELOW
 from toposcope.kernels.bipartite_tree import magnitude_bits
 from toposcope.kernels.random_tree import merge_ranks
@@ -21,7 +22,6 @@ from toposcope.kernels.threads import run_blocks
 from toposcope.topology.neural_persistence import NormalizationName, diagram_of_tree, neural_persistence
 from toposcope.topology.units import binary_exponent, scaled
 from toposcope.topology.validation import check_matrix, require_finite
-from toposcope.types import Normalization
 
 Randomness = np.random.Generator | Sequence[np.random.Generator]
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import pandas as pd
 
-from toposcope.errors import SourceError
+from toposcope.core.errors import SourceError
 
 Record = Mapping[str, float]
 """What one line of a log says: names as they are printed, and numbers."""

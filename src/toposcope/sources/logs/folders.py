@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 import pandas as pd
 
-from toposcope.errors import SourceError
+from toposcope.core.errors import SourceError
 from toposcope.sources.blobs import Folder
 from toposcope.sources.events import read_events
 from toposcope.sources.logs.collect import RawRun, collected, number

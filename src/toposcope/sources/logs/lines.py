@@ -9,7 +9,7 @@ import re
 import zlib
 from collections.abc import Iterator
 
-from toposcope.errors import SourceError
+from toposcope.core.errors import SourceError
 from toposcope.sources.blobs import Blob, stream
 
 PIECE = 1 << 20

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from toposcope.errors import SourceError, did_you_mean
+from toposcope.core.errors import SourceError, did_you_mean
 from toposcope.sources.blobs import Blob, Folder, open_location
 from toposcope.sources.logs.collect import PLANNED, RawRun, collected, parts, replaced
 from toposcope.sources.logs.dialect import TextDialect

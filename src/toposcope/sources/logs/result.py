@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pandas as pd
 
-from toposcope.tabular import Tables, answered
+from toposcope.core.tabular import Tables, answered
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-    from toposcope.repeats import AuditFinding
+    from toposcope.core.repeats import AuditFinding
 
 _TABLES = ("table", "parquet")
 _SAID = ("step", "loss", "heldout_loss")
@@ -94,13 +94,13 @@ class RunLog:
     @property
     def findings(self) -> tuple[AuditFinding, ...]:
         """What was cut, replaced or left out."""
-        from toposcope.repeats import AuditFinding
+        from toposcope.core.repeats import AuditFinding
 
         return tuple(AuditFinding(self.path, None, "", note, fault="log") for note in self.notes)
 
     def plot(self, ax: Axes | None = None) -> Axes:
         """Draw the loss of every run, and return the axes."""
-        from toposcope.figures.loss_curves import draw_losses
+        from toposcope.core.drawing.loss_curves import draw_losses
 
         metrics = self.metrics
         runs = pd.DataFrame({"run": metrics["run"].unique(), "family": "", "parameters": 0})

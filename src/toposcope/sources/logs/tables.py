@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 import pandas as pd
 
-from toposcope.errors import SourceError
+from toposcope.core.errors import SourceError
 from toposcope.sources.blobs import Blob
 from toposcope.sources.logs.collect import RawRun, number
 from toposcope.sources.logs.dialect import FileDialect

@@ -10,7 +10,7 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 from urllib.parse import quote
 
-from toposcope.errors import SourceError
+from toposcope.core.errors import SourceError
 from toposcope.sources.blobs import Blob, LocalBlob, stream
 from toposcope.sources.logs.collect import RawRun, collected
 from toposcope.sources.logs.dialect import FileDialect

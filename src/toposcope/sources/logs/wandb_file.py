@@ -12,7 +12,7 @@ import json
 import struct
 from collections.abc import Iterator, Sequence
 
-from toposcope.errors import SourceError
+from toposcope.core.errors import SourceError
 from toposcope.sources.blobs import Blob, stream
 from toposcope.sources.events import fields_of
 from toposcope.sources.logs.collect import RawRun, collected

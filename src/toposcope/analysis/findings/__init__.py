@@ -1,8 +1,0 @@
-"""What may be said of a study, question by question, computed once; sentences are made of it elsewhere."""
-
-from __future__ import annotations
-
-from toposcope.analysis.findings.base import Finding, Findings
-from toposcope.analysis.findings.find import find
-
-__all__ = ["Finding", "Findings", "find"]

@@ -1,0 +1,82 @@
+"""Which checkpoints each run has, and where something is wrong with one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from matplotlib.axes import Axes
+
+from toposcope.core.drawing.style import MUTED, OKABE_ITO, on_axes, say_empty, step_axis
+from toposcope.core.repeats import AuditFinding
+
+MOST = 40
+"""Runs that have a line; of more, those with findings first."""
+_SIGNS = "osD^vP*X"
+_LARGEST = 9.0
+"""Size of the first kind's signs; those of later kinds are smaller and hide none at the same place."""
+
+
+def draw_checkpoints(
+    steps: Mapping[str, Sequence[int]], findings: Iterable[AuditFinding] = (), ax: Axes | None = None
+) -> Axes:
+    """Draw a tick for each checkpoint of every run, and a sign of its kind at each finding.
+
+    Parameters
+    ----------
+    steps
+        The optimiser steps of every run's checkpoints.
+    findings
+        What is wrong. One that concerns no single step stands at its run's first.
+    """
+    found = list(findings)
+    shown = _shown(steps, found)
+    with on_axes(ax, 0.24 * max(len(shown), 3) + 1.1) as ax:
+        _draw(ax, steps, shown, found)
+    return ax
+
+
+def _draw(
+    ax: Axes, steps: Mapping[str, Sequence[int]], shown: Sequence[str], found: Sequence[AuditFinding]
+) -> None:
+    if not shown:
+        say_empty(ax, "no checkpoint")
+        return
+    for place, run in enumerate(shown):
+        ax.plot(steps[run], [place] * len(steps[run]), "|", color=MUTED, markersize=9, gid=f"steps {run}")
+    drawn = [(run, at, one.fault) for one in found for run, at in _places(one, steps) if run in shown]
+    for number, fault in enumerate(dict.fromkeys(fault for *_, fault in drawn)):
+        ax.plot(
+            [at for _, at, its in drawn if its == fault],
+            [shown.index(run) for run, _, its in drawn if its == fault],
+            _SIGNS[number % len(_SIGNS)], color=OKABE_ITO[(number + 1) % len(OKABE_ITO)],
+            markersize=max(_LARGEST - 2.5 * number, 4.0),
+            markeredgecolor="white", markeredgewidth=0.6, label=fault, zorder=3, clip_on=False,
+        )  # fmt: skip
+    step_axis(ax, [*(step for run in shown for step in steps[run]), *(at for _, at, _ in drawn)])
+    ax.set_yticks(range(len(shown)), shown)
+    ax.set_ylim(len(shown) - 0.5, -0.5)
+    ax.grid(axis="y", visible=False)
+    ax.set_title(_title(len(shown), len(steps), sum(one.count for one in found)))
+    if drawn:
+        ax.legend(loc="upper left", bbox_to_anchor=(1.01, 1.0), borderaxespad=0.0, frameon=False)
+
+
+def _shown(steps: Mapping[str, Sequence[int]], found: Sequence[AuditFinding]) -> list[str]:
+    """Return at most `MOST` of the runs, in their order."""
+    ill = {run for one in found for run in one.runs or (one.run,)}
+    chosen = set(sorted(steps, key=lambda run: run not in ill)[:MOST])
+    return [run for run in steps if run in chosen]
+
+
+def _places(finding: AuditFinding, steps: Mapping[str, Sequence[int]]) -> list[tuple[str, int]]:
+    """Return the run and step of everything that a finding stands for, as far as it is known."""
+    runs = finding.runs or (finding.run,)
+    if finding.step is None:
+        return [(run, min(steps.get(run, ()), default=0)) for run in runs]
+    at = finding.steps or (finding.step,)
+    return [(run, step) for run in runs for step in at if len(runs) == 1 or step in steps.get(run, ())]
+
+
+def _title(shown: int, runs: int, findings: int) -> str:
+    cut = f" ({shown} of {runs} runs)" if shown < runs else ""
+    return (f"{findings} finding{'s' * (findings != 1)}" if findings else "Checkpoints") + cut

@@ -1,0 +1,33 @@
+"""One persistence diagram: death against birth."""
+
+from __future__ import annotations
+
+import numpy as np
+from matplotlib.axes import Axes
+
+from toposcope.core.drawing.style import INK, MUTED, house, say_empty, shown_axes
+from toposcope.core.types import Diagram
+
+
+def draw_diagram(diagram: Diagram, ax: Axes | None = None) -> Axes:
+    """Draw the pairs of one diagram; those that never die stand on the edge as triangles."""
+    if ax is None:
+        with house():
+            ax = shown_axes(3.4, 3.6)
+    birth, death = diagram.pairs.T
+    known = np.concatenate([birth, death[np.isfinite(death)]])
+    if not len(known):
+        say_empty(ax, "no pairs")
+        return ax
+    low, high = float(known.min()), float(known.max())
+    edge = 0.04 * (high - low) or 1.0
+    ax.plot([low, high], [low, high], color=MUTED, linewidth=0.8)
+    finite = np.isfinite(death)
+    ax.plot(birth[finite], death[finite], "o", color=INK, markersize=3, alpha=0.7)
+    up = death[~finite] > 0
+    ends = np.where(up, high + edge, low - edge)
+    ax.plot(birth[~finite], ends, "^" if up.all() else "v", color=INK, markersize=5)
+    ax.set_xlabel(f"birth{f' ({diagram.filtration})' if diagram.filtration else ''}")
+    ax.set_ylabel("death")
+    ax.set_title(f"H{diagram.dim}: {len(diagram)} pairs")
+    return ax

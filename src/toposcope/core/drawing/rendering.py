@@ -1,0 +1,151 @@
+"""Figures as bytes, half of them in a second process: drawing takes most of a page's time."""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+from collections import deque
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from multiprocessing.connection import Connection
+from pathlib import Path
+
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.image import imread
+
+from toposcope.core.drawing.style import WIDTH, on_axes, say_empty, thumbnail, to_png, to_svg
+from toposcope.core.processes import GoneError, launch, receive, send
+
+WORTH = 4
+"""Fewer figures than this are drawn before a second process has started."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rendered:
+    """One figure as SVG, as PNG at twice the screen's resolution, and as the PNG of a card."""
+
+    svg: bytes
+    png: bytes
+    thumbnail: bytes
+
+
+def render(figure: Figure) -> Rendered:
+    """Return the figure as bytes, the same for the same data; its layout is settled afterwards."""
+    svg = to_svg(figure)
+    figure.set_layout_engine(None)  # found for the SVG; finding it again takes most of the time
+    png = to_png(figure)
+    return Rendered(svg, png, thumbnail(png))
+
+
+def show_picture(path: Path | None, ax: Axes | None = None) -> Axes:
+    """Show a figure's PNG file on axes, as it is."""
+    image = None if path is None else imread(path)
+    height = 2.0 if image is None else WIDTH * image.shape[0] / image.shape[1]
+    with on_axes(ax, height) as ax:
+        if image is None:
+            say_empty(ax, "no figure was drawn")
+        else:
+            ax.imshow(image, interpolation="antialiased")
+            ax.set_axis_off()
+    return ax
+
+
+def render_all(figures: Iterable[Figure]) -> list[Rendered]:
+    """Return what `render` returns of each, made side by side where there is a second core.
+
+    >>> from toposcope.core.drawing.style import new_figure
+    >>> figure, _ = new_figure(2.0)
+    >>> render_all([figure])[0].png[1:4]
+    b'PNG'
+    """
+    return begin_rendering(figures)()
+
+
+def begin_rendering(figures: Iterable[Figure]) -> Callable[[], list[Rendered]]:
+    """Draw the figures, let a second process render them meanwhile and after, return how to get the bytes.
+
+    What is returned renders here what still waits then.
+
+    >>> from toposcope.core.drawing.style import new_figure
+    >>> finish = begin_rendering([new_figure(2.0)[0]])
+    >>> len(finish())
+    1
+    """
+    work = _Work()
+    for figure in figures:
+        work.add(figure)
+    return work.finished
+
+
+class _Work:
+    """The figures that wait, and the bytes of those that were rendered, in the order in which they came."""
+
+    def __init__(self) -> None:
+        self._waiting: deque[tuple[int, Figure]] = deque()
+        self._made: dict[int, Rendered] = {}
+        self._count = 0
+        self._change = threading.Condition()
+        self._complete = False
+        self._beside: threading.Thread | None = None
+
+    def add(self, figure: Figure) -> None:
+        """Put a figure behind those that wait; the `WORTH`-th starts the second process."""
+        with self._change:
+            self._waiting.append((self._count, figure))
+            self._count += 1
+            self._change.notify()
+        if self._count == WORTH and sys.executable and (os.cpu_count() or 1) > 1:
+            self._beside = threading.Thread(target=self._render_beside, daemon=True)
+            self._beside.start()
+
+    def finished(self) -> list[Rendered]:
+        """Render what waits, beside the second process, and return the bytes of all."""
+        with self._change:
+            self._complete = True
+            self._change.notify_all()
+        self._render_here()
+        if self._beside is not None:
+            self._beside.join()
+        self._render_here()  # what a second process that died has left
+        return [self._made[place] for place in range(self._count)]
+
+    def _render_here(self) -> None:
+        while (one := self._next()) is not None:
+            self._made[one[0]] = render(one[1])
+
+    def _next(self) -> tuple[int, Figure] | None:
+        with self._change:
+            return self._waiting.popleft() if self._waiting else None
+
+    def _next_beside(self) -> tuple[int, Figure] | None:
+        """Return the last figure that waits, or that is to come; None once there is no other."""
+        with self._change:
+            while not self._waiting and not self._complete:
+                self._change.wait()
+            return self._waiting.pop() if self._waiting else None
+
+    def _render_beside(self) -> None:
+        """Let a second process render the last figure that waits, until none does."""
+        try:
+            child = launch(serve)
+        except OSError:
+            return
+        try:
+            while (one := self._next_beside()) is not None:
+                try:
+                    send(child.channel, one[1])
+                    self._made[one[0]] = receive(child.channel)
+                except (Exception, GoneError):  # it died, or a figure cannot travel: it is drawn here
+                    with self._change:
+                        self._waiting.append(one)
+                    return
+        finally:
+            child.kill()  # it holds nothing that is waited for
+
+
+def serve(channel: Connection) -> None:
+    """Render the figures that come through a channel, until it ends."""
+    while True:
+        send(channel, render(receive(channel)))

@@ -1,0 +1,398 @@
+"""What a forecaster is: one small interface, and the interval that every one of them gets the same way."""
+
+from __future__ import annotations
+
+import abc
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import ClassVar, Self
+
+import numpy as np
+
+from toposcope.core.distributions import normal_quantile, student_quantile
+from toposcope.core.errors import InputError
+from toposcope.core.types import Estimate
+from toposcope.forecasting.band import curve_interval, path_errors
+from toposcope.forecasting.curve import FINAL_SHARE, Curve, level_and_slope, level_error
+from toposcope.forecasting.schedule import Schedule
+
+UNSURE = ("no plan", "ill")
+"""Statuses of a forecast under which its interval does not hold as often as it says."""
+LEVEL = 0.9
+
+ANNEALED = 0.2
+"""Share of its peak below which a learning rate has been annealed already."""
+
+ANNEALING_GAIN = (0.013, 0.028)
+"""Least and most by which annealing to a tenth lowered the final loss: cosine and warmup-stable-decay against
+constant, 24,000 and 72,000 steps, published runs of 25M and 100M parameters (Luo et al. 2025)."""
+
+DECAY = 0.04
+"""By how much the lower end for a run alone is lowered instead, set on half of parameter_golf's runs."""
+
+OWN_WIDTH = "its own slope, fit and noise"
+"""What the interval of a run alone is learnt from (`toposcope.forecasting.plain_law.half_width`)."""
+EARLIEST = 0.16
+"""Share of its steps from which on a run alone has an interval: before, 38 to 80% of them held."""
+
+_TOO_SHORT = (
+    "too few siblings and too short a run for an interval; give three finished siblings or log more losses"
+)
+
+LEAST_SEEN = 8
+"""Losses that a forecast has to have seen."""
+
+
+@dataclass(frozen=True, slots=True)
+class Point:
+    """A central forecast: the final loss, and the loss at future steps (empty when the method has none).
+
+    `used` are the methods that an average was made of, with their weights, the heaviest first. `half` is the
+    half-width of the log of a 90% interval where the method states its own, used without three siblings;
+    NaN where it says that there is none yet.
+    """
+
+    final: float
+    step: np.ndarray = field(default_factory=lambda: np.empty(0))
+    loss: np.ndarray = field(default_factory=lambda: np.empty(0))
+    used: tuple[tuple[str, float], ...] = ()
+    note: str = ""
+    half: float | None = None
+
+
+class Forecaster(abc.ABC):
+    """A way to forecast the final loss. Final classes set `name` and `needs` and fill in both methods.
+
+    `needs` is a subset of {"siblings", "schedule", "features"}. `fit` sees finished siblings and the share of
+    the horizon that will have been seen, and returns a fitted copy; `predict` sees the unfinished run.
+    Neither may look at a loss of the run beyond what it was given.
+    """
+
+    needs: ClassVar[frozenset[str]] = frozenset()
+    least_seen: ClassVar[int] = LEAST_SEEN
+    """Losses that the method has to have seen."""
+    least_siblings: ClassVar[int] = 2
+    """Finished siblings that it needs where it needs any."""
+
+    @property
+    @abc.abstractmethod
+    def name(self) -> str:
+        """What tables call the method."""
+
+    @abc.abstractmethod
+    def fit(self, siblings: Sequence[Curve], share: float) -> Self:
+        """Return a copy that has learnt from finished `siblings`, cut at `share` of their horizon."""
+
+    @abc.abstractmethod
+    def predict(self, seen: Curve) -> Point:
+        """Forecast the run of which `seen` is the beginning; raises InputError when it cannot."""
+
+
+@dataclass(frozen=True, slots=True)
+class Forecast:
+    """A forecast as a row: the final loss with its interval, or a status with its reason.
+
+    `errors` holds the log errors log(actual / predicted) that the interval was made from: one per sibling
+    held out, or one per earlier cut of the same run. `curve_low` and `curve_high` are the interval of `loss`
+    at every `step` (`toposcope.forecasting.band`); empty where there is no curve or no interval. `used`
+    are the methods that an average was made of, with their weights.
+
+    `status` is "ok"; "no plan" where the rest of the learning rate is unknown and no sibling tells of
+    it: `low` is lower by the most that an annealing gained in published runs, and nothing holds with
+    `level`; "ill" where the log shows what a forecast cannot know of (`toposcope.forecasting.health.assess`), and
+    nothing holds either; "degenerate" without an interval; "failed" without a forecast. `reason` says why.
+    """
+
+    run: str
+    method: str
+    share: float
+    final: float
+    low: float
+    high: float
+    level: float
+    step: np.ndarray
+    loss: np.ndarray
+    interval_from: str
+    errors: tuple[float, ...] = ()
+    status: str = "ok"
+    reason: str = ""
+    curve_low: np.ndarray = field(default_factory=lambda: np.empty(0))
+    curve_high: np.ndarray = field(default_factory=lambda: np.empty(0))
+    used: tuple[tuple[str, float], ...] = ()
+
+    @property
+    def estimate(self) -> Estimate:
+        """The final loss with its interval; n counts the left-out errors behind it."""
+        n = len(self.errors)
+        return Estimate(self.final, self.low, self.high, self.level, n, self.status, self.reason)
+
+
+@dataclass(frozen=True, slots=True)
+class Backtest:
+    """A forecast of what is known: log(actual / predicted) of the final loss, and along the curve."""
+
+    error: float
+    path: np.ndarray
+    level: float = math.nan
+    """Smoothed log loss at the cut."""
+
+
+def forecast(
+    method: Forecaster, seen: Curve, siblings: Sequence[Curve] = (), *, level: float = LEVEL
+) -> Forecast:
+    """Forecast the final loss of the run of which `seen` is the beginning, with an interval.
+
+    The interval comes from forecasting each sibling from the others at the same share of its horizon (k >= 3
+    siblings; `leverage_half_width`), else from what the method itself states (`Point.half`), else from k
+    earlier cuts of the same run that look as far ahead in log steps (`half_width`).
+
+    What a method cannot do is a row with status "failed" and its reason.
+    """
+    share = seen.last / seen.horizon
+    if seen.endless:
+        return _failed(method, seen, math.nan, level, seen.endless)
+    others = [curve for curve in siblings if curve.finished and curve.run != seen.run]
+    ended = [curve for curve in others if curve.akin(seen)]
+    strange = [curve.run for curve in others if not curve.akin(seen)]
+    finished = [curve for curve in ended if not curve.rose()]
+    risen = [curve.run for curve in ended if curve.rose()]
+    seen, lender = with_borrowed_plan(seen, finished)
+    borrowed = f"planned rate taken from {lender}" if lender and "schedule" in method.needs else ""
+    try:
+        _check(method, seen, finished)
+        point = method.fit(finished, share).predict(seen)
+        if not (math.isfinite(point.final) and point.final > 0):
+            raise InputError(
+                f"{method.name}: no finite final loss came out; use another method for {seen.run}"
+            )
+    except (InputError, np.linalg.LinAlgError) as error:
+        return _failed(method, seen, share, level, str(error))
+    tests, source = _sibling_backtests(method, finished, share), ""
+    if len(tests) >= 3:
+        source = f"{len(tests)} held-out siblings"
+        half = leverage_half_width(tests, level_and_slope(seen.step, seen.loss)[0], level)
+    elif point.half is not None:
+        tests, source = [], OWN_WIDTH
+        half = point.half * float(normal_quantile(0.5 + level / 2) / normal_quantile(0.5 + LEVEL / 2))
+    else:
+        tests = _own_backtests(method, seen, finished)
+        half = half_width([test.error for test in tests], level) if tests else math.nan
+    left = f"left out, as they ended above their first loss: {', '.join(risen)}" if risen else ""
+    apart = f"left out, as they do not belong with {seen.run}: {', '.join(strange)}" if strange else ""
+    said = [note for note in (borrowed, point.note, left, apart) if note]
+    return _with_interval(method, seen, point, tests, half, source, said, level)
+
+
+def _with_interval(
+    method: Forecaster, seen: Curve, point: Point, tests: Sequence[Backtest], half: float, source: str,
+    said: list[str], level: float,
+) -> Forecast:  # fmt: skip
+    """Return the forecast with final * exp(-+ half), or with the reason why nothing bounds it."""
+    errors, none = [test.error for test in tests], np.empty(0)
+    own = source == OWN_WIDTH
+    unplanned = (own or not source) and _may_anneal(seen)
+    source = source or "earlier cuts of the same run"
+    low, high = point.final * math.exp(-half), point.final * math.exp(half)
+    band, status = (none, none), "ok"
+    if math.isnan(half) or (len(errors) < 3 and not own):
+        planless = ["no plan of the learning rate is known (--schedule)"] if unplanned else []
+        early = f"a run alone has an interval from {EARLIEST:.0%} of its steps on: ask again at step "
+        early += f"{math.ceil(EARLIEST * seen.horizon)} or give three finished siblings"
+        begun = own and seen.last < EARLIEST * seen.horizon
+        said = [*said, early if begun else _TOO_SHORT, *planless]
+        source = "nothing"
+        low, high, status = math.nan, math.nan, "degenerate"
+    elif not own and not any(errors):
+        said = [f"{source} were forecast without any error, so that there is no interval"]
+        low, high, status = math.nan, math.nan, "degenerate"
+    else:
+        if len(point.step) and seen.horizon > seen.last > 0:
+            band = curve_interval(
+                point.step, point.loss, cut=seen.last, end=seen.horizon, paths=[t.path for t in tests],
+                half=half, noise=level_error(seen.step, seen.loss), level=level,
+            )  # fmt: skip
+        if unplanned:
+            said, status = [*said, *_unplanned(point.final, low, high, level, own)], "no plan"
+            low *= 1 - (DECAY if own else ANNEALING_GAIN[1])
+        if grave := [symptom.kind for symptom in seen.symptoms if symptom.grave]:
+            said, status = [f"{', '.join(grave)}: forecast as if it were well", *said], "ill"
+    return Forecast(
+        seen.run, method.name, seen.last / seen.horizon, point.final, low, high, level, point.step,
+        point.loss, source, tuple(errors), status, "; ".join(said), *band, point.used,
+    )  # fmt: skip
+
+
+def _may_anneal(seen: Curve) -> bool:
+    """Return whether the rest of the learning rate is unknown and may still fall."""
+    if seen.schedule is not None or seen.finished:
+        return False
+    known = seen.rate[np.isfinite(seen.rate)]
+    return not len(known) or bool(known[-1] > ANNEALED * known.max())
+
+
+def _unplanned(final: float, low: float, high: float, level: float, own: bool) -> tuple[str, ...]:
+    """Return what a row without a plan says: what every such row does first, its own numbers last."""
+    least, most = ANNEALING_GAIN
+    lowered = f"{DECAY:.1%}, what a decay to nothing" if own else f"{most:.1%}, the most that an annealing"
+    return (
+        f"no plan of the learning rate is known (--schedule), so the interval is none of {level:.0%}: its "
+        f"lower end is lowered by {lowered} gained in published runs",
+        f"{low:.4g} to {high:.4g} if the rate goes on as before, {final * (1 - most):.4g} to "
+        f"{final * (1 - least):.4g} expected after an annealing",
+    )
+
+
+def interval(final: float, errors: Sequence[float], level: float = LEVEL) -> tuple[float, float]:
+    """Return final * exp(-+ t_k(level) s sqrt(1 + 1/k)) from k log errors of root mean square s.
+
+    >>> low, high = interval(2.0, [0.01, -0.01, 0.01])
+    >>> round(low, 3), round(high, 3)
+    (1.946, 2.055)
+    """
+    half = half_width(errors, level)
+    return final * math.exp(-half), final * math.exp(half)
+
+
+def half_width(errors: Sequence[float], level: float = LEVEL) -> float:
+    """Return t_k(level) s sqrt(1 + 1/k) of k log errors of root mean square s."""
+    k = len(errors)
+    spread = math.sqrt(sum(e * e for e in errors) / k)
+    return float(student_quantile(0.5 + level / 2, k)) * spread * math.sqrt(1 + 1 / k)
+
+
+def leverage_half_width(tests: Sequence[Backtest], at: float, level: float = LEVEL) -> float:
+    """Return the half-width of log loss for a run whose log loss at the cut is `at`.
+
+    That of a regression line's prediction interval, t_(k-2) s sqrt(1 + h), with h = 1/k + (x - mean)^2
+    / Sxx the leverage of a run at x among its k siblings and s^2 the mean of (1 - h_i) e_i^2: a left-
+    out error at leverage h_i has variance s^2 / (1 - h_i). An end beyond all siblings' is less sure
+    than one between. It is never narrower than `half_width` of the same errors.
+    """
+    errors, x = np.array([t.error for t in tests]), np.array([t.level for t in tests])
+    k = len(errors)
+    spread = float(np.sum((x - x.mean()) ** 2))
+    reach = (lambda values: (values - x.mean()) ** 2 / spread) if spread > 1e-12 else np.zeros_like
+    s = math.sqrt(float(np.mean(errors**2 * (1 - 1 / k - reach(x)))))
+    h = 1 / k + float(reach(np.array(at)))
+    line = float(student_quantile(0.5 + level / 2, k - 2)) * s * math.sqrt(1 + h)
+    return max(line, half_width(list(errors), level))
+
+
+def sibling_errors(method: Forecaster, siblings: Sequence[Curve], share: float) -> list[float]:
+    """Forecast each sibling from the others at `share`; return log(actual / predicted) where it worked.
+
+    A sibling that logged too little by then is cut where it had logged enough for any forecast.
+    """
+    return [test.error for test in _sibling_backtests(method, siblings, share)]
+
+
+def _sibling_backtests(method: Forecaster, siblings: Sequence[Curve], share: float) -> list[Backtest]:
+    if "siblings" in method.needs and len(siblings) <= method.least_siblings:
+        return []
+    tests = []
+    for i, sibling in enumerate(siblings):
+        others = [curve for j, curve in enumerate(siblings) if j != i]
+        try:
+            enough = sibling.step[min(method.least_seen, len(sibling.step)) - 1]
+            seen = sibling.planned().seen(max(share * sibling.horizon, enough))
+            _check(method, seen, others)
+            tests.append(_backtest(sibling, seen.last, method.fit(others, share).predict(seen)))
+        except (InputError, ValueError, np.linalg.LinAlgError):
+            continue
+    return tests
+
+
+def _backtest(actual: Curve, cut: float, point: Point) -> Backtest:
+    error = math.log(actual.final_loss() / point.final)
+    seen = actual.seen(cut)
+    level = level_and_slope(seen.step, seen.loss)[0]
+    return Backtest(error, path_errors(actual, cut, point.step, point.loss), level)
+
+
+def own_errors(method: Forecaster, seen: Curve, siblings: Sequence[Curve]) -> list[float]:
+    """Backtest on the run itself: from steps c, forecast step c / share, for several c.
+
+    Each backtest looks as far ahead in log steps as the forecast does, on a run that "ended" earlier.
+    """
+    return [test.error for test in _own_backtests(method, seen, siblings)]
+
+
+def _own_backtests(method: Forecaster, seen: Curve, siblings: Sequence[Curve]) -> list[Backtest]:
+    if "siblings" in method.needs:
+        return []
+    ahead = seen.horizon / seen.last
+    tests = []
+    for end in np.linspace(0.5, 1.0, 4) * seen.last:
+        if np.sum(seen.step <= end / ahead) < LEAST_SEEN:
+            continue
+        shorter = _ended_at(seen, float(end))
+        begun = shorter.seen(end / ahead) if ahead > 1 else shorter
+        try:
+            _check(method, begun, siblings)
+            tests.append(_backtest(shorter, begun.last, method.fit(siblings, 1 / ahead).predict(begun)))
+        except (InputError, ValueError, np.linalg.LinAlgError):
+            continue
+    return tests
+
+
+def _ended_at(seen: Curve, end: float) -> Curve:
+    cut = seen.seen(end)
+    return Curve(
+        cut.run, cut.step, cut.loss, cut.rate, cut.last, cut.schedule, cut.parameters, cut.features,
+        cut.covariates,
+    )  # fmt: skip
+
+
+def _check(method: Forecaster, seen: Curve, siblings: Sequence[Curve]) -> None:
+    if len(seen.step) < method.least_seen:
+        raise InputError(
+            f"run {seen.run}: {len(seen.step)} losses seen; {method.name} needs at least {method.least_seen}"
+        )
+    if "siblings" in method.needs and len(siblings) < method.least_siblings:
+        raise InputError(
+            f"{method.name}: {len(siblings)} finished siblings; it needs at least {method.least_siblings}"
+        )
+    if "schedule" in method.needs and seen.plan() is None:
+        raise InputError(f"{method.name}: the learning rate of {seen.run} is unknown; give a schedule")
+    if "features" in method.needs and not len(seen.features):
+        raise InputError(f"{method.name}: no features of {seen.run} were measured")
+
+
+def with_borrowed_plan(seen: Curve, siblings: Sequence[Curve]) -> tuple[Curve, str]:
+    """Return the run with a sibling's schedule and that sibling's name, when the run has no plan of its own.
+
+    A run cut short knows only the part of its schedule that it logged. It takes the plan of a sibling as
+    long as itself whose rate its log follows; where such siblings differ later on, none is taken.
+    """
+    if seen.schedule is not None or not np.isfinite(seen.rate).any():
+        return seen, ""
+    lender: tuple[Schedule, str] | None = None
+    for sibling in siblings:
+        plan = sibling.plan()
+        if plan is None or sibling.horizon != seen.horizon or plan.mismatch(seen.step, seen.rate):
+            continue
+        if lender is not None and lender[0].mismatch(plan.step, plan.rate):
+            return seen, ""
+        lender = lender or (plan, sibling.run)
+    return (seen, "") if lender is None else (replace(seen, schedule=lender[0]), lender[1])
+
+
+def _failed(method: Forecaster, seen: Curve, share: float, level: float, reason: str) -> Forecast:
+    nan, none = math.nan, np.empty(0)
+    return Forecast(
+        seen.run, method.name, share, nan, nan, nan, level, none, none, "nothing", (), "failed", reason
+    )
+
+
+def future_steps(seen: Curve, points: int = 60) -> np.ndarray:
+    """Return steps from the last one seen to the horizon, with enough of them in the final window."""
+    ahead = np.linspace(seen.last, seen.horizon, points)
+    window = np.linspace(seen.horizon * (1 - FINAL_SHARE), seen.horizon, 11)[1:]
+    return np.unique(np.concatenate([ahead, window]))
+
+
+def point_from_curve(seen: Curve, step: np.ndarray, loss: np.ndarray) -> Point:
+    """Return the forecast whose final loss is the mean over the final window of a predicted curve."""
+    window = step > seen.horizon * (1 - FINAL_SHARE)
+    return Point(float(loss[window].mean()), step, loss)

@@ -1,0 +1,301 @@
+"""Loss curves as forecasts see them: finished runs, and the part of a run that has been seen."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Mapping
+from dataclasses import dataclass, field, replace
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from toposcope.core.errors import InputError, did_you_mean
+from toposcope.forecasting.glitches import glitches
+from toposcope.forecasting.health.assess import BROKEN, Symptom
+from toposcope.forecasting.schedule import Schedule, schedule_from_log
+
+FINAL_SHARE = 0.02
+"""The final loss is the mean over this last share of the planned steps (100 of 5,000)."""
+
+LEAST_LOSSES = 3
+"""Losses that a run has to have; what each method needs is `Forecaster.least_seen`."""
+
+MOST_BELOW = 0.05
+"""Share of losses below 0 above which a column is no loss that a forecast can take the logarithm of."""
+
+
+@dataclass(frozen=True, slots=True)
+class Curve:
+    """The loss of one run, finished or not.
+
+    `step` (n,) ascends without repeats; `loss` (n,) is in nats and finite; `rate` (n,) is the logged
+    learning rate or NaN. `horizon` is the step the run will end at, `schedule` the planned learning rate
+    (None when unknown). `features` holds one row per measured step: a `step` column and one per feature.
+    `covariates` are constants of the run (log parameters and such). `notes` say what was repaired.
+    `endless` says why the step at which the run will end is unknown; empty where it is known. `symptoms` are
+    what `toposcope.forecasting.health.assess` found in the log as it was written. `topology` names the features that
+    their probes declare as a forecast's topology. `facts` is what the run's files state of `belonging.FACTS`
+    and `SETTINGS`, and `group` the label of the runs that it belongs to ("" where all belong together).
+    """
+
+    run: str
+    step: np.ndarray
+    loss: np.ndarray
+    rate: np.ndarray
+    horizon: int
+    schedule: Schedule | None = None
+    parameters: int = 0
+    features: pd.DataFrame = field(default_factory=pd.DataFrame)
+    covariates: Mapping[str, float] = field(default_factory=dict)
+    notes: tuple[str, ...] = ()
+    endless: str = ""
+    symptoms: tuple[Symptom, ...] = ()
+    topology: tuple[str, ...] = ()
+    facts: Mapping[str, str] = field(default_factory=dict)
+    group: str = ""
+    _known: dict[Hashable, Any] = field(default_factory=dict, init=False, repr=False, compare=False)
+
+    def known(self, key: Hashable, make: Callable[[], Any]) -> Any:
+        """Return what `make` finds of this curve, asked once for each `key`: siblings are read many times."""
+        if key not in self._known:
+            self._known[key] = make()
+        return self._known[key]
+
+    def akin(self, other: Curve) -> bool:
+        """Return whether both belong together, by their groups.
+
+        >>> step = np.arange(1.0, 4.0)
+        >>> one = Curve("a", step, 1 / step, step, 3, group="bpe")
+        >>> one.akin(replace(one, run="b")), one.akin(replace(one, group="characters"))
+        (True, False)
+        """
+        return self.group == other.group
+
+    @property
+    def last(self) -> int:
+        """The last step with a loss."""
+        return int(self.step[-1])
+
+    @property
+    def finished(self) -> bool:
+        """Whether the log reaches the horizon (within the final-loss window)."""
+        return not self.endless and self.last >= self.horizon * (1 - FINAL_SHARE)
+
+    @property
+    def broke(self) -> bool:
+        """Whether the log diverges or is not finite; to stand still or end its rate breaks no run."""
+        return any(symptom.kind in BROKEN for symptom in self.symptoms)
+
+    def seen(self, cut: float) -> Curve:
+        """Return what was known at step `cut`: losses, rates and features up to it; the plan stays.
+
+        `symptoms` are of the whole log: they stay only where nothing is left out.
+        """
+        return self.known(("seen", float(cut)), lambda: self._seen(cut))
+
+    def _seen(self, cut: float) -> Curve:
+        keep = self.step <= cut
+        features = self.features
+        if len(features):
+            known = features["step"].to_numpy() <= cut
+            count = int(known.sum())  # a slice where steps ascend: thousands of these are taken
+            features = features.iloc[:count] if known[:count].all() else features[known]
+        return replace(
+            self, step=self.step[keep], loss=self.loss[keep], rate=self.rate[keep], features=features,
+            symptoms=self.symptoms if keep.all() else (),
+        )  # fmt: skip
+
+    def final_loss(self) -> float:
+        """Return the mean loss over the last `FINAL_SHARE` of the horizon; NaN when it was not reached."""
+        if not self.finished:
+            return float("nan")
+        return float(self.loss[self.step > self.horizon * (1 - FINAL_SHARE)].mean())
+
+    def rose(self) -> bool:
+        """Return whether a finished run ended above its first loss by more than 5%: it teaches no other."""
+        return self.finished and self.final_loss() > 1.05 * float(self.loss[0])
+
+    def planned(self) -> Curve:
+        """Return the curve with its plan fixed: what a finished run logged was its plan all along."""
+        return self.known("planned", lambda: replace(self, schedule=self.plan()))
+
+    def plan(self) -> Schedule | None:
+        """Return the planned schedule, or what the log shows."""
+        return self.schedule or schedule_from_log(self.step, self.rate)
+
+
+def curve_from_metrics(
+    run: str,
+    metrics: pd.DataFrame,
+    *,
+    horizon: int | None = None,
+    schedule: Schedule | None = None,
+    parameters: int = 0,
+    column: str = "loss",
+    features: pd.DataFrame | None = None,
+) -> Curve:
+    """Build a curve from a metrics table (columns step, loss, learning_rate).
+
+    Steps that repeat are averaged and rows without a finite, positive loss left out; both are noted.
+
+    Parameters
+    ----------
+    horizon : int, optional
+        The step at which the run will end; the schedule's end, or the last logged step, when not given.
+
+    Raises
+    ------
+    InputError
+        When fewer than three usable losses are left, more than 5% are below 0, or a schedule contradicts the
+        logged rate.
+    """
+    if column not in metrics or "step" not in metrics:
+        has = [
+            str(name) for name in metrics.columns.drop("run", errors="ignore") if metrics[name].notna().any()
+        ]
+        raise InputError(
+            f"run {run}: the metrics have no {column!r} by step (they have {', '.join(has[:12])}); "
+            f"choose one with --column NAME{did_you_mean(column, has)}"
+        )
+    table = pd.DataFrame({"step": metrics["step"].astype(float), "loss": metrics[column].astype(float)})
+    table["rate"] = metrics["learning_rate"].astype(float) if "learning_rate" in metrics else np.nan
+    usable = table[np.isfinite(table["loss"]) & (table["loss"] > 0) & (table["step"] >= 0)]
+    usable = usable[np.isfinite(usable["step"])]
+    notes = _left_out(run, table["loss"].to_numpy())
+    if usable["step"].duplicated().any():
+        notes.append(f"{int(usable['step'].duplicated().sum())} repeated steps averaged")
+        usable = usable.groupby("step", as_index=False).mean()
+    usable = usable.sort_values("step")
+    if len(usable) < LEAST_LOSSES:
+        why = f" ({'; '.join(notes)})" if notes else ""
+        raise InputError(
+            f"run {run}: {len(usable)} usable losses{why}; a forecast needs at least {LEAST_LOSSES}"
+        )
+    wrong = glitches(usable["loss"].to_numpy(float))
+    if wrong.any():
+        notes.append(_listed(usable[wrong]))
+        usable = usable[~wrong]
+    step, loss, rate = (usable[name].to_numpy(float) for name in ("step", "loss", "rate"))
+    end = horizon or (schedule.end if schedule is not None else int(step[-1]))
+    if schedule is not None and schedule.end < 0.999 * max(end, step[-1]):
+        raise InputError(
+            f"run {run}: its schedule ends at step {schedule.end}, the run at {int(max(end, step[-1]))}; "
+            "give the whole plan"
+        )
+    if schedule is not None and (why := schedule.mismatch(step, rate)):
+        raise InputError(f"run {run}: {why}; give the schedule that the run follows")
+    if end < step[-1]:
+        raise InputError(f"run {run}: horizon {end} is before its last logged step {int(step[-1])}")
+    return Curve(
+        run, step, loss, rate, int(end), schedule, parameters,
+        features if features is not None else pd.DataFrame(), {}, tuple(notes),
+    )  # fmt: skip
+
+
+def _left_out(run: str, loss: np.ndarray) -> list[str]:
+    """Return notes on losses that cannot be used; refuse a run whose losses go below 0 more than rarely."""
+    finite = np.isfinite(loss)
+    below, zero = int((loss[finite] < 0).sum()), int((loss[finite] == 0).sum())
+    if below > MOST_BELOW * finite.sum():
+        raise InputError(
+            f"run {run}: {below} of {int(finite.sum())} losses are below 0; a forecast takes their "
+            "logarithm: choose a loss above 0 with --column"
+        )
+    return [
+        f"{count} row{'s' * (count != 1)} {what} left out"
+        for count, what in (
+            (int((~finite).sum()), "without a finite loss"),
+            (below + zero, "with a loss not above 0"),
+        )
+        if count
+    ]
+
+
+def _listed(rows: pd.DataFrame, most: int = 5) -> str:
+    """Say which losses are left out as glitches."""
+    where = [f"{loss:.3g} at step {step:.0f}" for step, loss in zip(rows["step"], rows["loss"], strict=True)]
+    more = f" and {len(where) - most} more" if len(where) > most else ""
+    count = "1 glitch left out" if len(where) == 1 else f"{len(where)} losses left out as glitches"
+    return f"{count}: {', '.join(where[:most])}{more}"
+
+
+@dataclass(frozen=True, slots=True)
+class Binned:
+    """A curve averaged into equal runs of steps: mean step, mean loss, and how many losses each holds."""
+
+    step: np.ndarray
+    loss: np.ndarray
+    count: np.ndarray
+
+
+def binned(curve: Curve, points: int = 200, *, after: float = 0.0) -> Binned:
+    """Average the losses after step `after` into at most `points` groups of consecutive steps.
+
+    Half of the groups are equal in steps and half in log steps, so that the steep beginning is not blurred.
+    """
+    keep = curve.step > after
+    step, loss = curve.step[keep], curve.loss[keep]
+    if len(step) <= points:
+        return Binned(step, loss, np.ones(len(step)))
+    even, steep = np.linspace(0, len(step), points // 2), np.geomspace(1, len(step), points // 2)
+    edges = np.unique(np.concatenate([even, steep]).astype(int))
+    count = np.diff(edges)
+    return Binned(
+        np.add.reduceat(step, edges[:-1]) / count,
+        np.add.reduceat(loss, edges[:-1]) / count,
+        count.astype(float),
+    )
+
+
+def level_and_slope(step: np.ndarray, loss: np.ndarray) -> tuple[float, float]:
+    """Return the smoothed log-loss at the last step and its slope d log L / d log step.
+
+    The mean of straight and curved (quadratic) least-squares fits of log L on log step over the last 20, 30,
+    40 and 50% of the steps seen: one bandwidth chosen for a scored set would be tuned on it, so none is.
+    """
+    return _level_and_slope(np.asarray(step, float).tobytes(), np.asarray(loss, float).tobytes())
+
+
+@lru_cache(maxsize=4096)
+def _level_and_slope(steps: bytes, losses: bytes) -> tuple[float, float]:
+    """Do it once for every curve and cut: each method reads all siblings, each left out in turn."""
+    step, loss = np.frombuffer(steps), np.frombuffer(losses)
+    end = step[-1]
+    levels, slopes = [], []
+    for share in (0.2, 0.3, 0.4, 0.5):
+        near = step > end * (1 - share)
+        if near.sum() < 4:
+            continue
+        u, v = np.log(step[near] / end), np.log(loss[near])
+        for degree in (1, 2):
+            coefficients = np.polynomial.polynomial.polyfit(u, v, degree)
+            levels.append(coefficients[0])
+            slopes.append(coefficients[1])
+    if not levels:
+        return float(np.log(loss[-min(3, len(loss)) :].mean())), float("nan")
+    return float(np.mean(levels)), float(np.mean(slopes))
+
+
+def level_error(step: np.ndarray, loss: np.ndarray) -> float:
+    """Return the standard error of `level_and_slope`'s log level.
+
+    sqrt(mean of the fits' squared standard errors at the last step + variance of their levels): the noise of
+    the losses, taken as independent, and what the choice of bandwidth and degree leaves open.
+    """
+    levels, errors = [], []
+    for share in (0.2, 0.3, 0.4, 0.5):
+        near = step > step[-1] * (1 - share)
+        u, v = np.log(step[near] / step[-1]), np.log(loss[near])
+        for degree in (1, 2):
+            if len(u) < max(4, degree + 2):
+                continue
+            design = np.vander(u, degree + 1, increasing=True)
+            coefficients = np.linalg.lstsq(design, v, rcond=None)[0]
+            noise = float(np.sum((v - design @ coefficients) ** 2)) / (len(u) - degree - 1)
+            levels.append(coefficients[0])
+            errors.append(noise * np.linalg.pinv(design.T @ design)[0, 0])
+    if not levels:
+        last = np.log(loss[-min(3, len(loss)) :])
+        return float(last.std(ddof=1) / np.sqrt(len(last))) if len(last) > 1 else float("nan")
+    return float(np.sqrt(np.mean(errors) + np.var(levels)))

@@ -1,0 +1,282 @@
+"""Whether to continue, stop or scale up: where the next FLOP buys the most loss.
+
+Three things can be done with what is left of a compute budget: train this run on, stop it, or train a larger
+model of the family from the start. Each has an expected loss with an interval, and a cost: spending the whole
+budget is worth `price` of the loss. The default takes the least expected log cost, which is the least
+expected log regret; `toposcope.forecasting.decision.regret` holds it against the best in hindsight.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from toposcope.core.distributions import normal_below, normal_quantile, student_quantile
+from toposcope.forecasting.auto import Auto
+from toposcope.forecasting.base import LEVEL, Forecast, Forecaster, forecast
+from toposcope.forecasting.curve import Curve, level_and_slope, level_error
+
+PRICE = 0.01
+"""Spending the whole budget is worth this share of the loss."""
+
+CONFIDENCE = 0.9
+"""How sure `by_certainty` must be that something else is better before it leaves the run."""
+
+SAME_HORIZON = 0.02
+"""Siblings whose planned steps differ by less than this share from those bought followed that schedule."""
+
+LEAST_LOSSES = 8
+"""Losses that a larger model must have had before its level can be read."""
+
+CONTINUE, STOP, SCALE = "continue", "stop", "scale"
+
+LOOK = "look first"
+"""What is advised where something may be wrong that the losses do not settle."""
+
+
+@dataclass(frozen=True, slots=True)
+class Option:
+    """What one action is expected to give: loss with its interval, the budget it spends, and its utility.
+
+    `cost` = loss * (1 + price * spent share): lower is better. `sigma` is the sd of the log loss. An action
+    that cannot be judged has status "failed" and a reason; one whose loss nothing bounds has status
+    "degenerate", its loss and no interval.
+    """
+
+    action: str
+    loss: float
+    low: float
+    high: float
+    sigma: float
+    spent: float
+    cost: float
+    steps: float
+    status: str = "ok"
+    reason: str = ""
+    parameters: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Advice:
+    """The recommended action, why, and all options."""
+
+    run: str
+    action: str
+    why: str
+    options: tuple[Option, ...]
+
+
+def weigh(
+    seen: Curve,
+    siblings: Sequence[Curve],
+    *,
+    budget: float,
+    larger: int,
+    method: Forecaster | None = None,
+    level: float = LEVEL,
+    price: float = PRICE,
+) -> tuple[Option, ...]:
+    """Return the three options for a run, in units where one step costs its number of parameters.
+
+    Parameters
+    ----------
+    seen : the run so far; its `parameters` must be known.
+    siblings : finished runs of the family, any sizes, trained with the same tokens per step.
+    budget : what is left, in parameters x steps (FLOP / (6 x tokens per step)).
+    larger : parameters of the model that scaling up would train.
+    """
+    made = forecast(method or Auto(), seen, siblings, level=level)
+    return weigh_forecast(made, seen, siblings, budget=budget, larger=larger, price=price)
+
+
+def weigh_forecast(
+    made: Forecast,
+    seen: Curve,
+    siblings: Sequence[Curve],
+    *,
+    budget: float,
+    larger: int,
+    price: float = PRICE,
+) -> tuple[Option, ...]:
+    """Return the three options given the forecast of the run's own end; see `weigh`."""
+    on = _continue(made, seen, budget, price)
+    scaled = _scale(made, seen, siblings, budget, larger, price)
+    own = [replace(option, parameters=seen.parameters) for option in (on, _stop(seen, made.level))]
+    return own[0], own[1], replace(scaled, parameters=larger)
+
+
+def _continue(made: Forecast, seen: Curve, budget: float, price: float) -> Option:
+    steps = min(budget / max(seen.parameters, 1), seen.horizon - seen.last)
+    if made.status == "failed":
+        return _cannot(CONTINUE, made.reason)
+    loss = made.final
+    if seen.last + steps < (1 - SAME_HORIZON) * seen.horizon:
+        loss = _on_the_way(made, seen, seen.last + steps)
+    spent = steps * seen.parameters / budget
+    if not math.isfinite(made.high):
+        option = _option(CONTINUE, loss, math.nan, made.level, steps, spent, price)
+        return replace(option, status="degenerate", reason=made.reason)
+    option = _option(CONTINUE, loss, math.log(made.high / made.final), made.level, steps, spent, price)
+    return replace(option, low=loss * made.low / made.final)
+
+
+def _on_the_way(made: Forecast, seen: Curve, step: float) -> float:
+    """Return the forecast loss before the end: on a line in log-log where only the end is forecast."""
+    if len(made.step):
+        return float(np.interp(step, made.step, made.loss))
+    now = level_and_slope(seen.step, seen.loss)[0]
+    share = math.log(step / seen.last) / math.log(seen.horizon / seen.last)
+    return math.exp(now + share * (math.log(made.final) - now))
+
+
+def _stop(seen: Curve, level: float) -> Option:
+    """Read the smoothed loss of now, as sure as its noise and the bandwidth leave it."""
+    loss = math.exp(level_and_slope(seen.step, seen.loss)[0])
+    half = level_error(seen.step, seen.loss) * float(normal_quantile(0.5 + level / 2))
+    return _option(STOP, loss, half, level, 0.0, 0.0, 0.0)
+
+
+def _scale(
+    made: Forecast, seen: Curve, siblings: Sequence[Curve], budget: float, larger: int, price: float
+) -> Option:
+    """Read the law of log loss in log size at the step that the budget buys for the larger model."""
+    steps = min(budget / larger, seen.horizon)
+    size, loss, reason = _known_sizes(made, seen, siblings, steps)
+    if len(np.unique(size)) < 3:
+        known = len(np.unique(size))
+        said = "1 size reaches" if known == 1 else f"{known} sizes reach"
+        return _cannot(SCALE, f"{said} step {steps:.0f}; the size law needs at least 3")
+    if not np.isfinite(loss).all():
+        return _cannot(SCALE, f"the budget buys {steps:.0f} steps of the larger model: too few to be judged")
+    centred = size - size.mean()
+    slope = float(centred @ loss / (centred @ centred))
+    residual = loss - loss.mean() - slope * centred
+    free = len(size) - 2
+    reach = math.log(larger) - size.mean()
+    spread = math.sqrt(
+        float(residual @ residual) / free * (1 + 1 / len(size) + reach**2 / float(centred @ centred))
+    )
+    half = float(student_quantile(0.5 + made.level / 2, free)) * spread
+    expected = math.exp(loss.mean() + slope * reach)
+    option = _option(SCALE, expected, half, made.level, steps, steps * larger / budget, price)
+    return replace(option, reason=reason)
+
+
+def _known_sizes(
+    made: Forecast, seen: Curve, siblings: Sequence[Curve], steps: float
+) -> tuple[np.ndarray, np.ndarray, str]:
+    """Return log sizes, log losses at `steps` (NaN: too early to read), and a caveat.
+
+    Siblings that were planned for that many steps are read at their end; where fewer than three sizes were,
+    those planned like the run itself are read on the way, and so is the run: where it has not come that far
+    yet, in its forecast. Its size is the nearest to the larger one.
+    """
+    sized = [c for c in siblings if c.parameters > 0]
+    ended = [c for c in sized if c.finished and abs(c.horizon - steps) <= SAME_HORIZON * steps]
+    if len({c.parameters for c in ended}) >= 3:
+        ends = np.array([math.log(c.final_loss()) for c in ended])
+        return np.log([c.parameters for c in ended]), ends, ""
+    known = [c for c in sized if c.last >= steps and c.horizon == seen.horizon]
+    losses = [_early_level(c, steps) for c in known]
+    if seen.last >= steps:
+        known, losses = [*known, seen], [*losses, _early_level(seen, steps)]
+    elif made.status != "failed":
+        known, losses = [*known, seen], [*losses, math.log(_on_the_way(made, seen, steps))]
+    caveat = "read in mid-schedule: a schedule of its own would end lower"
+    return np.log([c.parameters for c in known]), np.array(losses), caveat
+
+
+def _early_level(curve: Curve, steps: float) -> float:
+    return level_at(curve, steps) if np.sum(curve.step <= steps) >= LEAST_LOSSES else math.nan
+
+
+def level_at(curve: Curve, steps: float) -> float:
+    """Return the smoothed log loss of a run at `steps`, from the losses up to there."""
+    cut = curve.seen(steps)
+    return level_and_slope(cut.step, cut.loss)[0]
+
+
+def _option(
+    action: str, loss: float, half: float, level: float, steps: float, spent: float, price: float
+) -> Option:
+    sigma = half / float(normal_quantile(0.5 + level / 2))
+    cost = loss * (1 + price * min(spent, 1.0))
+    return Option(action, loss, loss * math.exp(-half), loss * math.exp(half), sigma, spent, cost, steps)
+
+
+def _cannot(action: str, reason: str) -> Option:
+    nan = math.nan
+    return Option(action, nan, nan, nan, nan, nan, nan, nan, "failed", reason)
+
+
+def by_loss(options: Sequence[Option], seen: Curve) -> tuple[str, str]:
+    """Take the option of least expected log cost; where the run's own end cannot be judged, go on.
+
+    Regret is a ratio of costs, so its logarithm is a difference of log costs: this choice has the least
+    expected log regret. It needs no threshold. No run is left for an option that cannot be judged, nor where
+    nothing bounds its own forecast: that is known too little to be weighed.
+    """
+    usable = {option.action: option for option in options if option.status == "ok"}
+    if CONTINUE not in usable:
+        return CONTINUE, "its own end cannot be forecast with an interval, so nothing is weighed against it"
+    best = min(usable.values(), key=lambda option: option.cost)
+    if best.action == CONTINUE:
+        return CONTINUE, "nothing else is expected to cost less"
+    gain = 1.0 - best.cost / usable[CONTINUE].cost
+    chance = _chance(best, usable[CONTINUE])
+    return best.action, f"expected to cost {gain:.1%} less than going on, with probability {chance:.2f}"
+
+
+def by_certainty(
+    options: Sequence[Option], seen: Curve, *, confidence: float = CONFIDENCE
+) -> tuple[str, str]:
+    """Continue, unless another option is cheaper with probability `confidence` (normal log losses)."""
+    action, why = by_loss(options, seen)
+    usable = {option.action: option for option in options if option.status == "ok"}
+    if action == CONTINUE or CONTINUE not in usable:
+        return action, why
+    if _chance(usable[action], usable[CONTINUE]) < confidence:
+        return CONTINUE, f"nothing else is better with {confidence:.0%} confidence"
+    return action, why
+
+
+def _chance(option: Option, base: Option) -> float:
+    """Return the probability that an option costs less than another."""
+    spread = max(math.hypot(option.sigma, base.sigma), 1e-9)
+    return float(normal_below(math.log(base.cost / option.cost) / spread))
+
+
+def always_continue(options: Sequence[Option], seen: Curve) -> tuple[str, str]:
+    """Go on, whatever is known: what every rule has to beat."""
+    return CONTINUE, "always"
+
+
+Rule = Callable[[Sequence[Option], Curve], tuple[str, str]]
+
+RULES: dict[str, Rule] = {
+    "loss (default)": by_loss,
+    "loss, if 90% sure": by_certainty,
+    "always continue": always_continue,
+}
+
+
+def advise(
+    seen: Curve, siblings: Sequence[Curve], *, budget: float, larger: int, level: float = LEVEL
+) -> Advice:
+    """Recommend continue, stop or scale by the default rule; see `weigh` for the arguments."""
+    options = weigh(seen, siblings, budget=budget, larger=larger, level=level)
+    action, why = by_health(options, seen) or by_loss(options, seen)
+    if action == SCALE:
+        why = f"to {larger:,} parameters: {why}"
+    return Advice(seen.run, action, why, options)
+
+
+def by_health(options: Sequence[Option], seen: Curve) -> tuple[str, str] | None:
+    """Stop a run that is ill, look at one that spikes; None where its log shows nothing wrong."""
+    if not seen.symptoms:
+        return None
+    gravest = seen.symptoms[0]
+    return (STOP if gravest.grave else LOOK), str(gravest)

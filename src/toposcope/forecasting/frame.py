@@ -1,0 +1,171 @@
+"""Loss curves from a plain table: which of its columns is the step, the loss, the rate, and what is left."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pandas as pd
+
+from toposcope.core.errors import InputError, did_you_mean
+from toposcope.sources.belonging import DESCRIBES
+from toposcope.sources.logs.collect import PLANNED
+from toposcope.sources.losses import ALIASES, SCALES, meaning, meanings, plain
+
+if TYPE_CHECKING:
+    from toposcope.sources.logs import RunLog
+
+METRICS = ("step", "tokens", "loss", "heldout_loss", "learning_rate", "grad_norm", "weight_norm")
+
+
+@dataclass(frozen=True, slots=True)
+class Log:
+    """What is known of some runs: `metrics` and `runs` with a store's columns, and features.
+
+    `features` and `diagrams` are a store's long rows, `catalogue` what its probes declare, `wide` a table of
+    run, step and one column for each feature; None where nothing was measured. `notes` say how columns of a
+    plain table were understood, `said` what was read and what was taken as step and loss, in one line.
+    """
+
+    metrics: pd.DataFrame
+    runs: pd.DataFrame
+    wide: pd.DataFrame | None = None
+    features: pd.DataFrame | None = None
+    diagrams: pd.DataFrame | None = None
+    catalogue: pd.DataFrame | None = None
+    notes: tuple[str, ...] = ()
+    said: str = ""
+
+
+def log_from_frame(frame: pd.DataFrame, *, name: str, column: str = "loss", named: bool = False) -> Log:
+    """Read a wide table with a row per logged step as losses, run properties and features.
+
+    Columns: `step` and the loss called `column`; optionally `run` (else the whole table is the run `name`),
+    `learning_rate`, `tokens`, `parameters`, `heldout_loss`, `grad_norm`, `weight_norm`.
+    `sources.losses.ALIASES` has other names that are understood, of `column` too. Where no loss is called so,
+    the only column that ends in "loss" is it; where no size is, the only one that begins with "param".
+    Every other numeric column that changes within a run is a feature. `named` says that the columns have
+    their canonical names already, as those of a file that was read have.
+
+    Raises
+    ------
+    InputError
+        When the step or the loss cannot be found, two columns claim one meaning, or a size changes in a run.
+
+    Examples
+    --------
+    >>> table = pd.DataFrame({"step": [0, 100], "train_loss": [4.0, 3.0], "h0": [1.0, 2.0], "seed": 1})
+    >>> log = log_from_frame(table, name="a")
+    >>> log.metrics["loss"].tolist(), log.wide.columns.tolist()
+    ([4.0, 3.0], ['run', 'step', 'h0'])
+    >>> log.notes
+    ('left out, text or the same at every step: seed', 'taken as features: h0')
+    """
+    if not len(frame):
+        raise InputError(f"{name}: the table has no rows; give one row per logged step")
+    asked, column = column, column if meaning(column) not in ALIASES else meaning(column)
+    table, notes = _named(frame, name, column, asked, named=named)
+    if "run" in table and table["run"].isna().any():
+        raise InputError(
+            f"{name}: {int(table['run'].isna().sum())} rows have no run (empty, or a word such as nan that "
+            "stands for nothing); name it"
+        )
+    table["run"] = table["run"].astype(str) if "run" in table else name
+    numeric = [c for c in METRICS if c in table] + ([column] if column not in METRICS else [])
+    numeric += [str(c) for c in table if plain(c) in SCALES]
+    for known in numeric:
+        table[known] = pd.to_numeric(table[known], errors="coerce")
+    metrics = table[["run", *dict.fromkeys(numeric)]]
+    others = [str(c) for c in table if c not in {*metrics.columns, "parameters", *DESCRIBES}]
+    features = [c for c in others if pd.api.types.is_numeric_dtype(table[c])]
+    features = [c for c in features if (table.groupby("run")[c].nunique() > 1).any()]
+    if left := [c for c in others if c not in features]:
+        notes.append(f"left out, text or the same at every step: {', '.join(left)}")
+    if features:
+        notes.append(f"taken as features: {', '.join(features)}")
+    wide = None
+    if features:
+        wide = table[["run", "step", *features]].dropna(subset=["step"]).dropna(subset=features, how="all")
+        wide = wide.drop_duplicates(["run", "step"], keep="last")
+    runs, unsized = _runs(table, name)
+    return Log(metrics, runs.join(_kinds(table), on="run"), wide, notes=(*notes, *unsized))
+
+
+def log_of_read(read: RunLog, *, name: str, column: str = "loss") -> Log:
+    """Return what a log that was read says of its runs, and how many steps each plans; see `log_from_frame`.
+
+    Raises
+    ------
+    InputError
+        As `log_from_frame` does.
+    """
+    log = log_from_frame(read.table, name=name, column=column, named=True)
+    planned = {run.name if len(read.runs) > 1 else name: run.planned_steps for run in read.runs}
+    if not any(planned.values()):
+        return log
+    facts = [{PLANNED: steps} if (steps := planned.get(run)) else {} for run in log.runs["run"]]
+    return replace(log, runs=log.runs.assign(config=pd.Series(facts, log.runs.index, dtype=object)))
+
+
+def _kinds(table: pd.DataFrame) -> pd.DataFrame:
+    """Return what each run is of, by its first row, as far as the table says it: columns `DESCRIBES`."""
+    known = [name for name in DESCRIBES if name in table]
+    return table.groupby("run", sort=False)[known].first()
+
+
+def _named(
+    frame: pd.DataFrame, name: str, column: str, asked: str, *, named: bool
+) -> tuple[pd.DataFrame, list[str]]:
+    """Return a copy under canonical names, and notes on what was renamed by likeness.
+
+    `column` is the loss's canonical name, `asked` the one that was given for it.
+    """
+    renamed: dict[object, str] = {}
+    for found, known in ({} if named else meanings(list(frame.columns))).items():
+        if twin := next((c for c, other in renamed.items() if other == known), None):
+            raise InputError(f"{name}: columns {twin!r} and {found!r} both mean {known}; drop or rename one")
+        renamed[found] = known
+    free = {c: plain(c) for c in frame if c not in renamed}
+    epochs = [c for c, known in renamed.items() if known == "step" and plain(c) == "epoch"]
+    notes = [f"column {c!r} read as step: there is no other" for c in epochs]
+    for known, alike in (
+        ("loss", [c for c, text in free.items() if text.endswith("loss")]),
+        ("parameters", [c for c, text in free.items() if text.startswith("param")]),
+    ):
+        wanted = known not in renamed.values() and column not in [*frame, *renamed.values()]
+        if len(alike) == 1 and (wanted or (known == "parameters" and known not in renamed.values())):
+            renamed[alike[0]] = known
+            notes.append(f"column {alike[0]!r} read as {known}")
+    table = frame.rename(columns=renamed)
+    for needed in ("step", column):
+        if needed not in table:
+            listed = ", ".join(str(c) for c in frame.columns[:12])
+            other = f"--rename COLUMN={needed}"
+            remedy = other if needed == "step" else f"--column COLUMN, or {other}"
+            words = [needed if needed == "step" else asked, *ALIASES.get(needed, ())]
+            among = [str(c) for c in (free if needed in ALIASES else frame.columns)]
+            near = next(filter(None, (did_you_mean(word, among) for word in words)), "")
+            raise InputError(
+                f"{name}: no column {needed!r} among {listed}; say which one it is: {remedy}{near}"
+            )
+    return table, notes
+
+
+def _runs(table: pd.DataFrame, name: str) -> tuple[pd.DataFrame, list[str]]:
+    """Return run and parameters, 0 where unknown, and a note on sizes that cannot be."""
+    if "parameters" not in table:
+        return pd.DataFrame({"run": table["run"].unique(), "parameters": 0}), []
+    sizes = pd.to_numeric(table["parameters"], errors="coerce")
+    impossible = table.loc[(sizes <= 0) | np.isinf(sizes), "run"].unique()
+    sizes = sizes.where((sizes > 0) & np.isfinite(sizes))
+    for run, own in sizes.groupby(table["run"], sort=False):
+        if own.nunique() > 1:
+            raise InputError(
+                f"{name}: run {run} has parameters {own.min():g} and {own.max():g}; give one size"
+            )
+    first = sizes.groupby(table["run"], sort=False).first()
+    notes = [f"size unknown, parameters not above 0: {', '.join(impossible[:12])}"] if len(impossible) else []
+    return pd.DataFrame(
+        {"run": first.index, "parameters": np.nan_to_num(first.to_numpy()).astype(int)}
+    ), notes

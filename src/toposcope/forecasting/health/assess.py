@@ -1,0 +1,291 @@
+"""Whether a run is in a state to be forecast: what its loss log shows before any curve is fitted."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pandas as pd
+
+from toposcope.forecasting.health.excursions import outliers, spikes
+from toposcope.forecasting.health.overfitting import overfitting
+from toposcope.forecasting.health.rises import (
+    AGAIN,
+    DIVERGING,
+    FALLING,
+    FEWEST,
+    LEAST,
+    RESTART,
+    SHARES,
+    SHIFT,
+    WON,
+    Rise,
+    find,
+    scaled,
+)  # fmt: skip
+from toposcope.forecasting.health.symptoms import ACCURACY, BROKEN, GAP, KINDS, Symptom
+from toposcope.sources.losses import SCALES, chosen, meaning, plain
+
+__all__ = ["BROKEN", "GAP", "KINDS", "Symptom", "health", "trained"]
+
+FLAT = 0.005
+"""Share of the loss per doubling of steps: a run that surely falls by less is on a plateau."""
+ENDED = 1e-3
+"""Share of its peak below which a learning rate has ended."""
+_WINDOW_SHARE = SHARES[0]
+_HABIT = 3
+"""Gaps in a log from which on rows without a loss are its habit."""
+_SURE = 2.33
+_BESIDE = ("heldout_loss", "learning_rate")
+_BETTER = 0.1
+"""Share of its range, 0 to 1 or 0 to 100, by which an accuracy has risen."""
+
+
+def health(
+    metrics: pd.DataFrame,
+    *,
+    column: str = "loss",
+    horizon: float | None = None,
+    anneals: bool = False,
+    noticed: bool = False,
+) -> list[Symptom]:
+    """Return what is wrong with one run by its log, gravest first; empty where nothing is.
+
+    Grave, for going on as before is senseless:
+
+    - not finite: the last logged loss is NaN or infinite. A row that has a held-out loss and neither rate nor
+      gradient norm logs no training; rows that lack a loss by habit (rates logged apart) are none either.
+    - diverging: the loss is above its lowest level, and goes on rising or has lost 25% and a tenth of what
+      the run had won (its first level less its lowest). Above is the median of the last 5% or 1% of the
+      losses (7 at least), by 5% and six of its standard errors; of fewer than 200 the end of a line through
+      the last fifth, too; of the last two losses each, by 50%, or the last one, threefold. A rise of less
+      than 1% of what the run has won is none; nor is one of less than a tenth of it, where the loss came
+      below a twentieth of it (a solved task). Or swings that grow threefold, to 10%, over the last half.
+    - rate ended: the logged learning rate is below 1e-3 of its peak in the last 5% of the steps (or, with a
+      `horizon` ahead, in the last three logged ones).
+    - plateau: over the last half of the steps the loss falls by less than .5% per doubling of steps, with 99%
+      confidence from 20 medians of consecutive losses. Not said where the rate is to fall yet (`anneals`),
+      nor of a loss of less than 1% of what the run has won.
+
+    To be looked at:
+
+    - accuracy: the column rises from its start within 0 to 1, or 0 to 100: no loss.
+    - rate raised, falling again, rose before, higher level: rises that are no divergence (`rises.find`).
+    - overfitting: the held-out loss rose by 3% since its lowest while the training loss fell.
+    - not finite for a while: losses amid the log are NaN or infinite, and finite again after them.
+    - spikes: three or more excursions of two losses or more above the running median by 10% and ten robust
+      spreads, in the last half.
+
+    With `noticed` also what needs nothing done: outliers, single losses that stand out so and come back.
+
+    Fewer than 40 losses show only what is not finite, a rate that ended, an accuracy, overfitting, and, from
+    six on, that the median of the last three is above the lowest such median by over 35% and by six of its
+    standard errors.
+
+    Parameters
+    ----------
+    metrics
+        Columns `step`, `column` and, where known, the learning rate and the other loss by any of their names;
+        one run.
+    column
+        The loss.
+    horizon
+        The step at which the run is to end.
+    anneals
+        Whether its planned learning rate is still to fall.
+    noticed
+        Whether to count outliers, too.
+
+    Examples
+    --------
+    >>> step = np.arange(1, 401)
+    >>> loss = 1.6 + 3 / np.sqrt(step) + np.where(step > 300, (step - 300) * 0.03, 0.0)
+    >>> [symptom.kind for symptom in health(pd.DataFrame({"step": step, "loss": loss}))]
+    ['diverging']
+    """
+    rows = metrics[np.isfinite(metrics["step"].astype(float))].sort_values("step", kind="stable")
+    rows, column = _named(rows, column)
+    usable = _usable(rows, column)
+    found = [*_not_finite(rows, column)]
+    if (better := _accuracy(usable)) is not None:
+        return sorted([*found, better], key=lambda one: KINDS.index(one.kind))
+    over = _overfitting(rows, column, usable)
+    rise = None if over is not None and column == "heldout_loss" else _risen(usable)
+    found += [one for one in (_rate_ended(rows, horizon), over, rise) if one is not None]
+    found += _of_shape(usable, plateaus=not anneals and rise is None, noticed=noticed)
+    return sorted(found, key=lambda one: KINDS.index(one.kind))
+
+
+def trained(rows: pd.DataFrame, column: str = "loss") -> np.ndarray:
+    """Return which rows log training, bool of shape (n,): not those of a held-out loss alone."""
+
+    def known(*names: str) -> np.ndarray:
+        return rows.reindex(columns=list(names)).notna().any(axis=1).to_numpy()
+
+    other = "heldout_loss" if column == "loss" else "loss"
+    beside = ("learning_rate", "grad_norm") if column == "loss" else ()
+    return known(column, *beside) | ~known(other)
+
+
+def _of_shape(usable: pd.DataFrame, *, plateaus: bool, noticed: bool) -> list[Symptom]:
+    """Return plateau, spikes and outliers."""
+    if len(usable) < FEWEST:
+        return []
+    step, loss = usable["step"].to_numpy(float), usable["loss"].to_numpy(float)
+    scale = scaled(loss)
+    enough, unsolved = (
+        np.count_nonzero(loss) >= LEAST,
+        float(np.median(loss[-LEAST // 2 :])) >= WON * scale.won,
+    )
+    found = [
+        _plateau(step[loss > 0], np.log(loss[loss > 0])) if enough and plateaus and unsolved else None,
+        spikes(step, scale) if enough else None,
+        outliers(step, scale) if noticed else None,
+    ]
+    return [one for one in found if one is not None]
+
+
+def _named(rows: pd.DataFrame, column: str) -> tuple[pd.DataFrame, str]:
+    """Return the rows with losses and rate under the names that this module knows, and the column's name."""
+    names, taken = chosen(rows.columns), set(map(str, rows.columns))
+    if "learning_rate" not in names and (scales := [one for one in rows.columns if plain(one) in SCALES]):
+        names["learning_rate"] = scales[0]
+    wanted = {"loss", "heldout_loss", "learning_rate", "grad_norm"} - taken
+    if meaning(column) in ("loss", "heldout_loss") and meaning(column) in wanted and column in rows:
+        names[meaning(column)] = column
+    renamed = {names[one]: one for one in wanted if one in names}
+    rows = rows.rename(columns=renamed)
+    numbers = {one: pd.to_numeric(rows[one], errors="coerce") for one in ("loss", *_BESIDE) if one in rows}
+    return rows.assign(**numbers), renamed.get(column, column)
+
+
+def _usable(rows: pd.DataFrame, column: str) -> pd.DataFrame:
+    """Return step, loss and, where logged, rate of every row with a finite loss that is not below 0."""
+    loss = rows[column].astype(float)
+    table = pd.DataFrame({"step": rows["step"].astype(float), "loss": loss})
+    if "learning_rate" in rows and rows["learning_rate"].notna().any():
+        table["rate"] = rows["learning_rate"].astype(float).ffill()
+    return table[np.isfinite(loss) & (loss >= 0)].groupby("step", as_index=False).mean()
+
+
+def _accuracy(usable: pd.DataFrame) -> Symptom | None:
+    """Return that the column rises from its start, within 0 to 1 or, ever more slowly, within 0 to 100."""
+    loss, count = usable["loss"].to_numpy(float), len(usable)
+    if count < 2 * FEWEST:
+        return None
+    parts = np.array([np.mean(part) for part in np.array_split(loss, min(10, count // 3))])
+    top = 1.0 if loss.max() <= 1 else 100.0
+    risen = parts[-1] - parts[0]
+    falls = np.clip(-np.diff(parts), 0, None).sum()
+    if loss.max() > top or risen < _BETTER * top or falls > risen / 4 or parts.argmin() > 1:
+        return None
+    if top > 1 and parts[len(parts) // 2] - parts[0] < 0.6 * risen:
+        return None
+    step = usable["step"].to_numpy(float)
+    ground = (
+        f"this looks like an accuracy: it rises from {parts[0]:.3g} to {parts[-1]:.3g} within 0 to {top:.0f}"
+    )
+    return Symptom(ACCURACY, int(step[0]), ground, "give the column of the loss (--column)")
+
+
+def _overfitting(rows: pd.DataFrame, column: str, usable: pd.DataFrame) -> Symptom | None:
+    other = "loss" if column == "heldout_loss" else "heldout_loss"
+    if other not in rows or other == column:
+        return None
+    beside = _usable(rows, other)
+    return overfitting(beside, usable) if column == "heldout_loss" else overfitting(usable, beside)
+
+
+def _risen(usable: pd.DataFrame) -> Symptom | None:
+    """Return the rise in which a log ends, in words."""
+    if len(usable) < FEWEST:
+        return None
+    rate = usable["rate"].to_numpy(float) if "rate" in usable else None
+    rise = find(scaled(usable["loss"].to_numpy(float)), rate)
+    return None if rise is None else _said(rise, usable["step"].to_numpy(float), rate)
+
+
+def _said(rise: Rise, step: np.ndarray, rate: np.ndarray | None) -> Symptom:
+    at, last = int(step[rise.start]), int(step[-1])
+    went = f"the loss rose from {rise.low:.3g} at step {at} to {rise.now:.3g} at step {last}"
+    back = f"the loss rose from {rise.low:.3g} at step {at} to {rise.top:.3g} and is back at {rise.now:.3g}"
+    if rise.width:
+        went = f"the loss swings wider and wider since step {at}, by {rise.width:.0%} at step {last}"
+    again = f"look again after {max(1, last - at):,} more steps"
+    ground, remedy = {
+        DIVERGING: (went, f"go back to a checkpoint before step {at}, with a lower rate"),
+        RESTART: (f"{went}, after the learning rate went back up{_raised(rate, rise.start)}", again),
+        FALLING: (back, f"look at the data there; {again}"),
+        AGAIN: (f"{went}, no further than it rose and came back from before", again),
+        SHIFT: (f"{went} and rises no further", "look whether the data or the batch changed there"),
+    }[rise.kind]
+    return Symptom(rise.kind, at, ground, remedy)
+
+
+def _raised(rate: np.ndarray | None, start: int) -> str:
+    """Return from what to what the rate rose since a little before a rise."""
+    if rate is None:
+        return ""
+    near = pd.Series(rate).ffill().bfill().to_numpy()[max(0, start - max(3, len(rate) // 20)) :]
+    return f" from {near.min():.3g} to {near.max():.3g}"
+
+
+def _not_finite(rows: pd.DataFrame, column: str) -> list[Symptom]:
+    """Return what is said of losses that are not finite: at the end of the log, and amid it."""
+    rows = rows[trained(rows, column)]
+    step, bad = rows["step"].to_numpy(float), ~np.isfinite(rows[column].astype(float).to_numpy())
+    if bad.all():
+        return []
+    edges = np.flatnonzero(np.diff(np.r_[False, bad, False]))
+    first, stop = edges[::2], edges[1::2]
+    amid = (first > 0) & (stop < len(bad))
+    lengths = (stop - first)[amid]
+    habit = float(np.median(lengths)) if len(lengths) >= _HABIT else 0.0
+    found = []
+    if bad[-1] and (count := len(bad) - int(first[-1])) > 2 * habit:
+        at = int(step[first[-1]])
+        ground = f"the last {count} logged losses, from step {at} on, are not finite"
+        if count == 1:
+            ground = f"the last logged loss, at step {at}, is not finite"
+        found.append(Symptom("not finite", at, ground, f"go back to a checkpoint before step {at}"))
+    if 0 < len(lengths) < _HABIT:
+        at, until = int(step[first[amid][0]]), int(step[stop[amid][-1] - 1])
+        where = f"losses from step {at} to {until} are" if until > at else f"loss at step {at} is"
+        ground = f"{lengths.sum()} logged {where} not finite"
+        found.append(Symptom(GAP, at, ground, "look at the data and the gradient norm there"))
+    return found
+
+
+def _rate_ended(rows: pd.DataFrame, horizon: float | None) -> Symptom | None:
+    if "learning_rate" not in rows:
+        return None
+    known = rows.dropna(subset=["learning_rate"])
+    rate, step = known["learning_rate"].to_numpy(float), known["step"].to_numpy(float)
+    if len(rate) < 4 or not rate.max() > 0 or rate[-1] > ENDED * rate.max():
+        return None
+    first = int(np.flatnonzero(rate > ENDED * rate.max())[-1]) + 1
+    at, last = int(step[first]), float(step[-1])
+    ahead = horizon is not None and horizon > 1.02 * last
+    if len(rate) - first < 3 if ahead else last - at < _WINDOW_SHARE * last:
+        return None
+    if horizon is not None and not ahead:
+        return None
+    ground = f"the learning rate is {rate[-1]:.3g} since step {at}, of a peak of {rate.max():.3g}"
+    return Symptom("rate ended", at, ground, "nothing more is learnt; give it a new schedule or stop")
+
+
+def _plateau(step: np.ndarray, log: np.ndarray) -> Symptom | None:
+    late = step > step[-1] / 2
+    if late.sum() < LEAST:
+        return None
+    groups = np.array_split(np.arange(int(late.sum())), 20)
+    u = np.array([np.log2(step[late][g]).mean() for g in groups])
+    v = np.array([np.median(log[late][g]) for g in groups])
+    centred = u - u.mean()
+    slope = float(centred @ v / (centred @ centred))
+    error = math.sqrt(float(np.sum((v - v.mean() - slope * centred) ** 2)) / 18 / float(centred @ centred))
+    if -slope + _SURE * error >= FLAT or slope - _SURE * error > FLAT:
+        return None
+    at = int(step[late][0])
+    ground = f"since step {at} the loss falls by {-slope:.2%} +- {_SURE * error:.2%} per doubling of steps"
+    return Symptom("plateau", at, ground, "lower the learning rate, or stop")

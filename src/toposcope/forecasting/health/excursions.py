@@ -1,0 +1,66 @@
+"""Losses that stand out and come back: single ones, which are counted, and spikes of several."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pandas as pd
+
+from toposcope.forecasting.health.rises import Scale, noise
+from toposcope.forecasting.health.symptoms import OUTLIERS, Symptom
+
+SPIKES = 3
+"""Spikes within the last half of the log that make a finding."""
+_SPIKE = 0.1
+_AROUND = 51
+
+
+def spikes(step: np.ndarray, scale: Scale) -> Symptom | None:
+    """Return three or more excursions of two losses or more in the last half; None where there are fewer."""
+    above, first, stop = _excursions(scale)
+    late = (step[first] > step[-1] / 2) & (stop - first > 1)
+    first, stop = first[late], stop[late]
+    apart = np.r_[True, np.diff(first) > 10] if len(first) else np.zeros(0, bool)
+    if np.count_nonzero(apart) < SPIKES:
+        return None
+    at, highest = (
+        int(step[first[0]]),
+        max(_factor(scale, above, a, b) for a, b in zip(first, stop, strict=True)),
+    )
+    ground = f"{np.count_nonzero(apart)} spikes since step {at}, the highest {highest:.2g} x"
+    return Symptom("spikes", at, ground, "look at the data and the gradient norm there, or lower the rate")
+
+
+def outliers(step: np.ndarray, scale: Scale) -> Symptom | None:
+    """Return how many single losses stood out by 10% and ten robust spreads and were back at the next."""
+    above, first, stop = _excursions(scale)
+    single = (stop - first == 1) & (stop < len(step)) & (first > 1)
+    where = first[single]
+    if not len(where):
+        return None
+    worst = where[int(np.argmax([_factor(scale, above, a, a + 1) for a in where]))]
+    factor, at = _factor(scale, above, int(worst), int(worst) + 1), int(step[worst])
+    what = f"1 loss stood out, at step {at}, by {factor:.2f} x"
+    if len(where) > 1:
+        what = f"{len(where)} single losses stood out, the highest at step {at}, by {factor:.2f} x"
+    return Symptom(OUTLIERS, int(step[where[0]]), f"{what}, and the next was back", "nothing is to be done")
+
+
+def _excursions(scale: Scale) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return by how much each loss is above the running median, and where excursions begin and end."""
+    value = scale.value
+    around = min(_AROUND, len(value) // 2 * 2 - 1) if len(value) >= 3 else 1
+    middle = pd.Series(value).rolling(around, center=True, min_periods=(around + 1) // 2).median().to_numpy()
+    above = value - middle
+    enough = np.exp(value) - np.exp(middle) > scale.trifle * scale.won
+    out = (above > max(_SPIKE, 10 * noise(value) if len(value) > 3 else math.inf)) & enough
+    edges = np.flatnonzero(np.diff(np.r_[False, out, False].astype(int)))
+    return above, edges[::2], edges[1::2]
+
+
+def _factor(scale: Scale, above: np.ndarray, first: int, stop: int) -> float:
+    """Return how many times the running median the highest loss of an excursion is."""
+    at = first + int(np.argmax(above[first:stop]))
+    middle = scale.loss(float(scale.value[at] - above[at]))
+    return scale.loss(float(scale.value[at])) / max(middle, 1e-12)

@@ -1,0 +1,171 @@
+"""One judgement of a run, of three levels: what its health, its alarms and its audit say together."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from toposcope.core.repeats import AuditFinding
+from toposcope.forecasting.health.assess import BROKEN, GAP, Symptom
+from toposcope.forecasting.health.rises import FEWEST
+
+ALL_RIGHT, LOOK, STOP = "all right", "look", "stop"
+LEVELS = (ALL_RIGHT, LOOK, STOP)
+"""From best to worst."""
+
+LOSS_LOST = "loss not finite"
+"""The alarm that says what two symptoms of health say as well: it is told once."""
+_CHOICE = "plateau"
+"""A symptom that leaves a choice: a lower rate may still help, and one may be planned that no log states."""
+_NOT_FINITE = "non-finite"
+
+
+@dataclass(frozen=True, slots=True)
+class Alarmed:
+    """An alarm of a watch over a log: its test, step and sentence, and the step at which it had passed.
+
+    `passed` is None where the series is not back yet.
+    """
+
+    test: str
+    step: float
+    sentence: str
+    passed: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Ground:
+    """Why a run is judged as it is: the level that it asks for, what said so, the step, and what to do."""
+
+    level: str
+    kind: str
+    step: float | None
+    sentence: str
+    remedy: str = ""
+
+    def __str__(self) -> str:
+        """Return what is wrong, and what to do."""
+        return f"{self.sentence}; {self.remedy}" if self.remedy else self.sentence
+
+
+@dataclass(frozen=True, slots=True)
+class Judgement:
+    """What is to be done about a run, the grounds for it, worst first, and what was only noticed."""
+
+    grounds: tuple[Ground, ...] = ()
+    noticed: tuple[Ground, ...] = ()
+
+    @property
+    def level(self) -> str:
+        """The worst level that a ground asks for; "all right" without a ground."""
+        return max((ground.level for ground in self.grounds), key=LEVELS.index, default=ALL_RIGHT)
+
+
+def judge(
+    symptoms: Sequence[Symptom] = (),
+    alarms: Sequence[Alarmed] = (),
+    audit: Sequence[AuditFinding] = (),
+    *,
+    losses: int,
+    lost: int = 0,
+    ended: bool = False,
+    last_checkpoint: int | None = None,
+    wrong: Sequence[str] = (),
+) -> Judgement:
+    """Return what is to be done about a run by all that was found of it.
+
+    | found | level |
+    | --- | --- |
+    | the last losses are not finite, or none is; the loss diverges | stop |
+    | the learning rate has ended while steps are left | stop |
+    | the weights of the last checkpoint are not finite | stop |
+    | a plateau of a run that has not ended; three spikes or more | look |
+    | losses that were not finite for a while | look |
+    | an alarm that has not passed | look |
+    | any other finding of the audit; something wrong with the log | look |
+    | no loss, or fewer than six | look |
+    | an alarm that has passed; a plateau of a run that has ended | noticed |
+
+    Any other grave symptom means stop, any other one look.
+
+    Parameters
+    ----------
+    symptoms
+        What `health` says of the log.
+    alarms
+        What a watch over the log says (`monitor.replay`).
+    audit
+        What the audit of its checkpoints says.
+    losses
+        Finite losses in the log.
+    lost
+        Logged losses that are not finite.
+    ended
+        Whether the run has reached the end that was planned for it.
+    last_checkpoint
+        The step of its last checkpoint.
+    wrong
+        What else is wrong with its log.
+
+    Examples
+    --------
+    >>> judged = judge(alarms=[Alarmed("loss spike", 40, "loss is 9 where 3 was expected", 48)], losses=90)
+    >>> judged.level, [one.sentence for one in judged.noticed]
+    ('all right', ['loss spike at step 40 (loss is 9 where 3 was expected), back by step 48'])
+    """
+    found = [*_of_counts(losses, lost), *(_of_symptom(one, ended=ended) for one in symptoms)]
+    lost_known = any(one.kind in (BROKEN[0], GAP) for one in symptoms)
+    found += [_of_alarm(one) for one in alarms if not (lost_known and one.test == LOSS_LOST)]
+    found += [_of_audit(one, last_checkpoint) for one in audit]
+    found += [Ground(LOOK, "log", None, text) for text in wrong]
+    grounds = [one for one in found if one.level != ALL_RIGHT]
+    grounds.sort(key=lambda one: -LEVELS.index(one.level))
+    return Judgement(tuple(grounds), tuple(one for one in found if one.level == ALL_RIGHT))
+
+
+def written(step: float) -> str:
+    """Return a step as it is read.
+
+    >>> written(20000), written(0.25)
+    ('20,000', '0.25')
+    """
+    return f"{int(step):,}" if float(step).is_integer() else f"{step:.10g}"
+
+
+def _of_counts(losses: int, lost: int) -> list[Ground]:
+    if lost and not losses:
+        text = "the only logged loss is not finite" if lost == 1 else f"none of the {lost:,} losses is finite"
+        return [Ground(STOP, BROKEN[0], None, text, "start again, with a lower rate")]
+    if not losses:
+        return [Ground(LOOK, "no loss", None, "no finite loss is logged", "put its log into the folder")]
+    if losses < FEWEST:
+        count = "1 loss is" if losses == 1 else f"{losses} losses are"
+        return [Ground(LOOK, "too early", None, f"only {count} logged: too few to judge", "look again later")]
+    return []
+
+
+def _of_symptom(one: Symptom, *, ended: bool) -> Ground:
+    level = STOP if one.grave else LOOK
+    if one.kind == _CHOICE:
+        level = ALL_RIGHT if ended else LOOK
+    return Ground(level, one.kind, one.step, one.ground, "" if level == ALL_RIGHT else one.remedy)
+
+
+def _of_alarm(one: Alarmed) -> Ground:
+    said = f"{one.test} at step {written(one.step)} ({one.sentence})"
+    if one.passed is not None:
+        return Ground(ALL_RIGHT, one.test, one.step, f"{said}, back by step {written(one.passed)}")
+    remedy = "look at the data and the gradient norm there"
+    return Ground(LOOK, one.test, one.step, f"{said}, not back yet", remedy)
+
+
+def _of_audit(one: AuditFinding, last: int | None) -> Ground:
+    steps = one.steps or (() if one.step is None else (one.step,))
+    at_end = one.fault == _NOT_FINITE and last is not None and last in steps
+    at = "" if one.step is None else f" at step {one.step:,}"
+    tensor = f" {one.tensor}" if one.tensor else ""
+    what = "checkpoint" if steps else "audit"
+    sentence = f"{what}{at}:{tensor} {one.message}"
+    remedy = "go back to a checkpoint before it" if at_end else "do not resume from it before it is mended"
+    told = not steps or ("; " in one.message and not at_end)
+    return Ground(STOP if at_end else LOOK, one.fault, one.step, sentence, "" if told else remedy)

@@ -1,0 +1,54 @@
+"""A held-out loss that rises while the training loss falls."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pandas as pd
+
+from toposcope.forecasting.health.rises import levels, noise, scaled
+from toposcope.forecasting.health.symptoms import OVERFITTING, Symptom
+
+RISEN = 0.03
+"""Log loss by which each of the last three held-out losses must exceed the lowest level of three."""
+SPREADS = 4.0
+"""Standard errors of such a level by which they must exceed it as well."""
+FEWEST = 8
+"""Losses of either kind to judge."""
+_WINDOW = 3
+
+
+def overfitting(train: pd.DataFrame, held: pd.DataFrame) -> Symptom | None:
+    """Return that the held-out loss rises since its lowest while training goes on to win; else None.
+
+    Both tables have the columns step and loss, a row per logged loss, by step.
+    """
+    if len(held) < FEWEST or len(train) < FEWEST:
+        return None
+    step, scale = held["step"].to_numpy(float), scaled(held["loss"].to_numpy(float))
+    of = levels(scale.value, _WINDOW)
+    low = int(np.argmin(of))
+    level, now = float(of[low]), float(scale.value[-_WINDOW:].min())
+    error = 1.2533 * noise(scale.value) / math.sqrt(_WINDOW)
+    if now - level <= max(RISEN, SPREADS * error) or scale.share(level, now) < scale.trifle:
+        return None
+    at = step[low + _WINDOW // 2]
+    was, last = _level_at(train, at), _level_at(train, float(step[-1]))
+    if last >= was:
+        return None
+    held_now = scale.loss(float(of[-1]))
+    ground = (
+        f"the held-out loss rose from {scale.loss(level):.3g} at step {int(at)} to {held_now:.3g} at step "
+        f"{int(step[-1])}, while the training loss fell from {was:.3g} to {last:.3g}"
+    )
+    remedy = f"take a checkpoint near step {int(at)}, or use more data or regularization"
+    return Symptom(OVERFITTING, int(at), ground, remedy)
+
+
+def _level_at(train: pd.DataFrame, step: float) -> float:
+    """Return the median of the training losses up to a step: of the last 5%, three at least."""
+    seen = train.loc[train["step"] <= step, "loss"].to_numpy(float)
+    if not len(seen):
+        return math.inf
+    return float(np.median(seen[-max(_WINDOW, len(train) // 20) :]))

@@ -1,0 +1,208 @@
+"""Forecasts from laws of the learning-rate schedule: Tissue and multi-power, shared across siblings."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import ClassVar, Self
+
+import numpy as np
+
+from toposcope.core.errors import InputError
+from toposcope.forecasting.annealing import (
+    DEFAULT,
+    PUBLISHED,
+    LawFit,
+    Shape,
+    drive,
+    fit_multi_power,
+    fit_tissue,
+)
+from toposcope.forecasting.base import (
+    LEAST_SEEN,
+    Forecaster,
+    Point,
+    future_steps,
+    point_from_curve,
+)
+from toposcope.forecasting.curve import Binned, Curve, binned
+from toposcope.forecasting.families import warmup_end
+from toposcope.forecasting.schedule import Schedule
+
+_POINTS = 150
+_RECENT = 0.25
+"""The law is shifted to the mean log residual over this last share of the losses seen."""
+
+LENT_GAIN, LENT_PACE = 0.042, 0.015
+"""What annealing to nothing gains (B peak S^-kappa over the loss) and its pace per step (C peak^(1 - gamma)),
+geometric means over the nine published runs each of 25M and 100M parameters under the default shape."""
+
+LEAST_SHARED = 3
+"""Losses after warm-up that are enough where finished runs of the same size share the law's parameters."""
+
+_UNSEEN = 0.5
+"""A run whose rate has not yet fallen below this share of its peak says nothing of what annealing pays."""
+
+_LENT = np.array([0.0, 0.0, 0.0, 10.0, 10.0])
+_HELD = np.array([0.0, 0.0, 10.0, 10.0, 10.0])
+"""Pull of (L0, log A, alpha, log B, log C): the last three are as good as fixed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Tissue(Forecaster):
+    """L = L0 + A S1^-alpha - C S2, fitted to the run and to finished siblings of its size."""
+
+    name: ClassVar[str] = "tissue"
+    needs: ClassVar[frozenset[str]] = frozenset({"schedule"})
+    least_seen: ClassVar[int] = LEAST_SHARED
+    siblings: Sequence[Curve] = ()
+
+    def fit(self, siblings: Sequence[Curve], share: float) -> Self:
+        """Keep the siblings that have a schedule."""
+        return replace(self, siblings=tuple(s for s in siblings if s.plan() is not None))
+
+    def predict(self, seen: Curve) -> Point:
+        """Fit all together, then shift to the recent losses and follow the schedule."""
+        same = _same_size(seen, self.siblings)
+        if not same and _anneals_unseen(seen):
+            raise InputError(
+                f"{self.name}: no finished run of its size, and {seen.run} does not say what annealing pays"
+            )
+        return _follow(seen, fit_tissue([*same, _enough(seen, same)]))
+
+
+@dataclass(frozen=True, slots=True)
+class MultiPower(Forecaster):
+    """The multi-power law; siblings of the run's own size share every parameter, others lend a prior.
+
+    `shape` holds beta, gamma and kappa; `PUBLISHED` has no fading.
+    """
+
+    needs: ClassVar[frozenset[str]] = frozenset({"schedule"})
+    least_seen: ClassVar[int] = LEAST_SHARED
+    shape: Shape = DEFAULT
+    siblings: Sequence[Curve] = ()
+    prior: tuple[np.ndarray, np.ndarray] | None = field(default=None, repr=False)
+    known: dict[tuple[str, int, int], np.ndarray] = field(default_factory=dict, repr=False)
+    """Fits of single finished runs, kept so that leaving each out in turn does not repeat them."""
+
+    @property
+    def name(self) -> str:
+        """The method's name in tables."""
+        return "multi-power law (published)" if self.shape == PUBLISHED else "multi-power law"
+
+    def fit(self, siblings: Sequence[Curve], share: float) -> Self:
+        """Fit each sibling alone; runs of another size take their median alpha, B and C."""
+        usable = tuple(s for s in siblings if s.plan() is not None)
+        thetas = np.array([self._alone(s) for s in usable])
+        prior = None
+        if len(thetas) >= 2:
+            prior = (np.median(thetas, axis=0), _HELD)
+        return replace(self, siblings=usable, prior=prior)
+
+    def predict(self, seen: Curve) -> Point:
+        """Fit with siblings of the same size, else with the prior from the others; shift and follow."""
+        same = _same_size(seen, self.siblings)
+        prior = None if same else self.prior
+        note = ""
+        if not same and prior is None and _anneals_unseen(seen):
+            prior = _lent(seen, self.shape)
+            note = "no finished sibling tells what annealing pays: B and C lent by published runs (25M, 100M)"
+        point = _follow(seen, fit_multi_power([*same, _enough(seen, same)], shape=self.shape, prior=prior))
+        return replace(point, note=note)
+
+    def _alone(self, curve: Curve) -> np.ndarray:
+        key = (curve.run, curve.last, len(curve.step))
+        if key not in self.known:
+            self.known[key] = fit_multi_power([_data(curve)], shape=self.shape).theta
+        return self.known[key]
+
+
+def fit_law(curves: Sequence[Curve], *, shape: Shape | None = DEFAULT) -> LawFit:
+    """Fit one law of the learning rate to all `curves`, runs of one size under different schedules.
+
+    Each curve brings its planned or logged schedule; losses during warm-up are left out. `shape` None fits
+    the Tissue law, a `Shape` the multi-power law of that shape. `LawFit.along(schedule, step)` then has the
+    losses of any other schedule.
+
+    Raises
+    ------
+    InputError
+        When the learning rate of a curve is unknown, or the curves' sizes differ.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> from toposcope.forecasting import constant, cosine, curve_from_metrics
+    >>> step = np.arange(50, 2001, 50.0)
+    >>> def run(name, plan):
+    ...     loss = 2.0 + 0.5 * plan.area(step) ** -0.5 + 500.0 * plan.at(step)
+    ...     return curve_from_metrics(name, pd.DataFrame({"step": step, "loss": loss}), schedule=plan)
+    >>> plans = {"c": cosine(peak=1e-3, last=1e-4, steps=2000), "k": constant(peak=1e-3, steps=2000)}
+    >>> law = fit_law([run(name, plan) for name, plan in plans.items()])
+    >>> bool(law.along(plans["c"], step)[-1] < law.along(plans["k"], step)[-1])
+    True
+    """
+    sizes = sorted({curve.parameters for curve in curves})
+    if len(sizes) != 1:
+        raise InputError(f"curves: runs of {len(sizes)} sizes {sizes}; give runs of one size")
+    runs = [_data(curve) for curve in curves]
+    return fit_tissue(runs) if shape is None else fit_multi_power(runs, shape=shape)
+
+
+def _anneals_unseen(seen: Curve) -> bool:
+    """Return whether the plan falls further than the run has seen, and it has seen too little of a fall."""
+    plan = seen.plan()
+    if plan is None:
+        return False
+    after = plan.at(np.linspace(seen.last, seen.horizon, 50)).min()
+    peak = plan.at(np.linspace(0, seen.last, 200)).max()
+    return bool(plan.at(np.array([seen.last]))[0] > _UNSEEN * peak and after < 0.9 * peak)
+
+
+def _lent(seen: Curve, shape: Shape) -> tuple[np.ndarray, np.ndarray]:
+    """Return the prior of a run alone: its own L0, A and alpha, B and C of the published runs, rescaled."""
+    data, plan = _data(seen)
+    area = plan.area(np.array([float(seen.last)]))[0]
+    lowest, alpha = float(data.loss.min()), 0.4
+    log_b = np.log(LENT_GAIN * lowest / plan.peak) + shape.kappa * np.log(
+        plan.area(np.array([seen.horizon]))[0]
+    )
+    log_c = np.log(LENT_PACE) - (1 - shape.gamma) * np.log(plan.peak)
+    log_a = np.log(0.08 * lowest) + alpha * np.log(area)
+    return np.array([0.9 * lowest, log_a, alpha, log_b, log_c]), _LENT
+
+
+def _same_size(seen: Curve, siblings: Sequence[Curve]) -> list[tuple[Binned, Schedule]]:
+    return [_data(s) for s in siblings if s.parameters == seen.parameters]
+
+
+def _enough(seen: Curve, same: Sequence[object]) -> tuple[Binned, Schedule]:
+    """Return the run's losses after warm-up and its plan, where they are enough to place it on the law."""
+    losses, plan = _data(seen)
+    least = LEAST_SHARED if same else LEAST_SEEN
+    if len(losses.step) < least:
+        raise InputError(
+            f"run {seen.run}: {len(losses.step)} losses seen after warm-up; a law of the rate needs {least}"
+        )
+    return losses, plan
+
+
+def _data(curve: Curve) -> tuple[Binned, Schedule]:
+    plan = curve.plan()
+    if plan is None:
+        raise InputError(f"run {curve.run}: the learning rate is unknown; give a schedule")
+    return binned(curve, _POINTS, after=max(warmup_end(curve), 0.0)), plan
+
+
+def _follow(seen: Curve, fit: LawFit) -> Point:
+    """Return the law's curve along the plan, shifted to the losses seen last."""
+    data, plan = _data(seen)
+    if plan.end < seen.horizon * 0.999 and seen.schedule is None:
+        raise InputError(
+            f"run {seen.run}: the learning rate after step {plan.end} is unknown; give the planned schedule"
+        )
+    residual = np.log(data.loss) - np.log(np.maximum(fit.losses(drive(plan, data.step)), 1e-3))
+    shift = float(residual[-max(3, int(_RECENT * len(residual))) :].mean())
+    step = future_steps(seen)
+    return point_from_curve(seen, step, np.maximum(fit.losses(drive(plan, step)), 1e-3) * np.exp(shift))

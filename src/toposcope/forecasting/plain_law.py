@@ -1,0 +1,200 @@
+"""A run alone by a plain power law of the step, fitted so that neither its start nor a wrong loss decides."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import ClassVar, Self
+
+import numpy as np
+
+from toposcope.core.distributions import normal_quantile
+from toposcope.core.errors import InputError
+from toposcope.forecasting.base import EARLIEST, Forecaster, Point, future_steps, point_from_curve
+from toposcope.forecasting.curve import FINAL_SHARE, Curve
+from toposcope.forecasting.families import warmup_end
+
+START = 0.05
+"""Share of the planned steps whose losses are left out: warm-up, and the fall of the first steps."""
+
+_START_SEEN = 0.25
+"""Share of the steps seen that is left out at most: very early there would be nothing left."""
+
+BINS = 40
+"""Bins of equal width in log step, so that a dense log and a sparse one are fitted alike."""
+
+MISFIT = 0.01
+"""Log loss from which a deviation counts by its size and no longer by its square."""
+
+EXPONENT, SPREAD = 0.5, 0.2
+"""The exponent expected, and its standard deviation in logarithm: few losses leave it there."""
+
+LEAST_AFTER_START = 2
+"""Losses after the start that are needed: two tell floor and height at an exponent of 1/2."""
+
+SLOPE = 0.4
+"""Share of the fall by the slope of now that counts as uncertain. This and `base.DECAY` were set on half of
+parameter_golf's runs and the schedules of 25M (benchmarks.forecast_alone --calibrate)."""
+
+CHECKED = 0.7
+"""Share of the steps seen from which the law forecasts what is known by now, as a check."""
+
+NOISE = 0.03
+"""Noise of a log loss where fewer than three differences tell it: the median of parameter_golf's runs."""
+
+_RECENT, _GAPS = 0.9, 5
+
+_LOWEST, _EXPONENTS = -12.0, (0.01, 5.0)
+
+
+@dataclass(frozen=True, slots=True)
+class PlainLaw(Forecaster):
+    """L = E + A s^-b of the step s, with E, A > 0 and the exponent b drawn towards 1/2.
+
+    The form is the power law with a floor of Hestness et al. (2017) and Hoffmann et al. (2022), in steps of
+    one run as by Tissue et al. (2024), who find exponents about 1/2. The losses are averaged in 40 bins of
+    log step, without warm-up and the first 5% of the planned steps; with y the log of a bin's mean loss and
+    n the losses in it, the fit has the least
+
+        sum n / mean(n) soft(y - log L, .01) + ((log b - log .5) / .2)^2 / 2,
+
+    soft(r, c) = sqrt(1 + (r / c)^2) - 1: a square for small deviations, straight for large ones.
+
+    Raises
+    ------
+    InputError
+        When fewer than two losses after the start have been seen.
+
+    Examples
+    --------
+    >>> from toposcope.forecasting import curve_from_metrics
+    >>> import pandas as pd
+    >>> step = np.arange(10.0, 10_001.0, 10.0)
+    >>> table = pd.DataFrame({"step": step, "loss": 2.0 + 30.0 * step**-0.5})
+    >>> run = curve_from_metrics("a", table)
+    >>> round(PlainLaw().predict(run.seen(3000)).final, 2), round(run.final_loss(), 2)
+    (2.3, 2.3)
+    """
+
+    name: ClassVar[str] = "plain law"
+    least_seen: ClassVar[int] = 5
+
+    def fit(self, siblings: Sequence[Curve], share: float) -> Self:
+        """Return itself: only the run's own losses are used."""
+        return self
+
+    def predict(self, seen: Curve) -> Point:
+        """Fit the law to the losses after the start and read off the rest of the run."""
+        point: Point = seen.known(("fit of", self.name), lambda: _fitted(seen))
+        return point
+
+
+def after_start(seen: Curve) -> Curve:
+    """Return the run without warm-up and its first 5%, a quarter of the steps seen at most.
+
+    >>> step = np.arange(1.0, 101.0)
+    >>> run = Curve("a", step, 1 / step, np.full(100, np.nan), 1000)
+    >>> after_start(run).step[0], after_start(replace(run, horizon=200)).step[0]
+    (np.float64(26.0), np.float64(11.0))
+    """
+    start = max(min(START * seen.horizon, _START_SEEN * seen.last), warmup_end(seen), 0.0)
+    keep = seen.step > start
+    return replace(seen, step=seen.step[keep], loss=seen.loss[keep], rate=seen.rate[keep])
+
+
+def _fitted(seen: Curve) -> Point:
+    settled = after_start(seen)
+    if len(settled.step) < LEAST_AFTER_START:
+        raise InputError(
+            f"run {seen.run}: {len(settled.step)} losses seen after its start; "
+            f"plain law needs at least {LEAST_AFTER_START}"
+        )
+    floor, height, exponent = law = _law(settled, seen.last)
+    ahead = future_steps(seen)
+    point = point_from_curve(seen, ahead, floor + height * (ahead / seen.last) ** -exponent)
+    return replace(point, half=half_width(seen, settled, law))
+
+
+def half_width(seen: Curve, settled: Curve, law: tuple[float, float, float]) -> float:
+    """Return the half-width of a 90% interval of the log of the final loss of a run alone.
+
+    sqrt((.4 d r)^2 + e^2 r / log(1 / .7) + 1.645^2 (m^2 + n^2)): d the slope -d log L / d log s of the law
+    at the last step and r the log of the horizon over it; e the log error of the law fitted to 70% of the
+    steps seen for the last tenth of them, which grows as a random walk in log step does; m that of the law
+    itself for the last tenth; n the noise of the final loss. NaN before 16% of the steps were seen.
+    """
+    if seen.last < EARLIEST * seen.horizon:
+        return math.nan
+    floor, height, exponent = law
+    r = math.log(max(seen.horizon / seen.last, 1.0))
+    slope = exponent * height / (floor + height)
+    earlier = _without_last(settled, seen.last)
+    checked = _off(_law(earlier, seen.last), settled, seen.last) if earlier is not None else 0.0
+    here = float(normal_quantile(0.95)) * math.hypot(
+        _off(law, settled, seen.last), _final_noise(seen, settled)
+    )
+    return math.sqrt((SLOPE * slope * r) ** 2 + checked**2 * r / math.log(1 / CHECKED) + here**2)
+
+
+def _without_last(settled: Curve, last: float) -> Curve | None:
+    """Return the losses of the first 70% of the steps, None where they are too few for the law."""
+    early = settled.step <= CHECKED * last
+    if early.sum() < LEAST_AFTER_START:
+        return None
+    return replace(settled, step=settled.step[early], loss=settled.loss[early], rate=settled.rate[early])
+
+
+def _off(law: tuple[float, float, float], settled: Curve, last: float) -> float:
+    """Return the log error of a law for the mean loss of the last tenth of the steps."""
+    floor, height, exponent = law
+    late = settled.step > _RECENT * last
+    predicted = floor + height * (settled.step[late] / last) ** -exponent
+    return math.log(float(settled.loss[late].mean()) / float(predicted.mean()))
+
+
+def _final_noise(seen: Curve, settled: Curve) -> float:
+    """Return the standard error of the log final loss: robust noise over the root of its window's losses."""
+    change = np.diff(np.log(settled.loss))
+    noise = NOISE
+    if len(change) > 2:
+        noise = 1.4826 * float(np.median(np.abs(change - np.median(change)))) / math.sqrt(2)
+    gap = float(np.median(np.diff(settled.step[-_GAPS - 1 :])))
+    return noise / math.sqrt(max(1.0, FINAL_SHARE * seen.horizon / gap))
+
+
+def log_bins(
+    step: np.ndarray, loss: np.ndarray, bins: int = BINS
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return mean log step, log of the mean loss and count of every bin of log step that holds a loss."""
+    log = np.log(step)
+    width = max(log[-1] - log[0], 1e-12) / bins
+    index = np.minimum(((log - log[0]) / width).astype(int), bins - 1)
+    count = np.bincount(index, minlength=bins)
+    held = count > 0
+    n = count[held]
+    mean_step = np.bincount(index, log, minlength=bins)[held] / n
+    mean_loss = np.bincount(index, loss, minlength=bins)[held] / n
+    return np.exp(mean_step), np.log(mean_loss), n
+
+
+def _law(settled: Curve, last: float) -> tuple[float, float, float]:
+    """Return (E, A, b) of L = E + A (s / last)^-b, fitted to bins of log step."""
+    from scipy.optimize import least_squares
+
+    step, log_loss, count = log_bins(settled.step, settled.loss)
+    u = np.log(step / last)
+    root = np.sqrt(count / count.mean())
+    now = float(np.mean(log_loss[-3:]))
+
+    def residuals(theta: np.ndarray) -> np.ndarray:
+        law = math.exp(theta[0]) + np.exp(theta[1] - math.exp(theta[2]) * u)
+        off = root * (np.log(law) - log_loss) / MISFIT
+        pull = (theta[2] - math.log(EXPONENT)) / SPREAD
+        return np.append(np.sign(off) * np.sqrt(2 * (np.sqrt(1 + off**2) - 1)), pull)
+
+    begin = [now + math.log(0.8), now + math.log(0.2), math.log(EXPONENT)]
+    low = [now + _LOWEST, now + _LOWEST, math.log(_EXPONENTS[0])]
+    high = [now + 3.0, now + 8.0, math.log(_EXPONENTS[1])]
+    found = least_squares(residuals, begin, bounds=(low, high)).x
+    return math.exp(found[0]), math.exp(found[1]), math.exp(found[2])

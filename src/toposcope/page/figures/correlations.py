@@ -1,0 +1,168 @@
+"""Correlation of the features with the loss: raw, with the step taken out, and beyond the trend."""
+
+from __future__ import annotations
+
+import textwrap
+
+import numpy as np
+import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.cm import ScalarMappable
+from matplotlib.colors import Normalize
+from matplotlib.figure import Figure
+from matplotlib.patches import Rectangle
+
+from toposcope.core.drawing.series import DrawnSize, sizes
+from toposcope.core.drawing.style import INK, MUTED, house, new_figure, say_empty
+from toposcope.study.catalogue import is_baseline, label_of, leading
+
+BESIDE = (("departure_rho", "Departures from the trend"), ("partial_step", "Given log step"))
+"""What the middle panel shows: the first of these that the table has."""
+_MAP = "RdBu_r"
+
+
+def draw(
+    trends: pd.DataFrame, runs: pd.DataFrame, catalogue: pd.DataFrame, *, target: str = "loss", most: int = 16
+) -> Figure:
+    """Draw features against model sizes, coloured by their correlation with `target`, in three stages.
+
+    Parameters
+    ----------
+    trends
+        The trend table: columns run, target, column, spearman, partial_step, r, verdict.
+    runs
+        Columns run, family, parameters.
+    catalogue
+        What the columns are: `SeriesTable.catalogue`.
+    target
+        Which target's rows to draw.
+    most
+        Most features drawn.
+
+    Returns
+    -------
+    Figure
+        Left to right: Spearman's rho; the same for the departures from each one's smooth trend (given log
+        step, where the table lacks them); the correlation of what neither series' own past predicts. Cells
+        are means over the seeds of a size. Outlined on the right: the verdict "adds" in every seed of the
+        size. Dash: not computable; a stage without a number is left out. Below the line: norms and spectra.
+    """
+    mine = trends[trends["target"] == target]
+    numbers = [name for name in ("spearman", *(stage for stage, _ in BESIDE), "r") if name in mine]
+    known = mine.loc[mine[numbers].notna().any(axis=1), "column"]  # a row of dashes alone says nothing
+    columns = leading(known, catalogue, most=most)
+    groups = [group for group in sizes(runs) if mine["run"].isin(group.runs).any()]
+    shown = stages_of(mine[mine["column"].isin(columns)])
+    with house():
+        figure, axes = new_figure(0.25 * max(len(columns), 4) + 1.5, columns=max(len(shown), 1), sharey=True)
+        if not columns or not groups or not shown:
+            say_empty(axes[0, 0], f"no correlation with {target} could be computed")
+            return figure
+        topology = sum(not is_baseline(column, catalogue) for column in columns)
+        for ax, (stage, title) in zip(axes[0], shown, strict=True):
+            grid = matrix(mine, columns, groups, stage)
+            panel(
+                ax,
+                grid,
+                title=title,
+                groups=groups,
+                outlined=_adds(mine, columns, groups, stage),
+                first_baseline=topology,
+            )
+        axes[0, 0].set_yticks(range(len(columns)), [label_of(column, catalogue) for column in columns])
+        bar = figure.colorbar(
+            ScalarMappable(Normalize(-1, 1), _MAP), ax=axes, pad=0.012, fraction=0.02, aspect=40, shrink=0.7
+        )
+        bar.set_ticks([-1, -0.5, 0, 0.5, 1])
+        bar.set_label(f"correlation with {label_of(target, catalogue)}")
+        bar.outline.set_visible(False)
+        _fit_numbers(figure, list(axes[0]), len(groups))
+    return figure
+
+
+def stages_of(trends: pd.DataFrame) -> list[tuple[str, str]]:
+    """Return the columns that have a number, and the titles of their panels."""
+    known = [name for name in trends.columns if trends[name].notna().any()]
+    beside = [stage for stage in BESIDE if stage[0] in known][:1]
+    every = [("spearman", "Raw rho"), *beside, ("r", "Innovations")]
+    return [stage for stage in every if stage[0] in known]
+
+
+def _fit_numbers(figure: Figure, panels: list[Axes], columns: int) -> None:
+    """Set the cells' numbers as large as their cells allow, once the layout has settled."""
+    figure.draw_without_rendering()
+    for ax in panels:
+        width = 72.0 / figure.dpi * ax.get_window_extent().width / columns
+        for text in ax.texts:
+            text.set_fontsize(float(np.clip(width / 2.8, 3.5, 7.5)))
+
+
+def matrix(trends: pd.DataFrame, columns: list[str], groups: list[DrawnSize], stage: str) -> np.ndarray:
+    """Return the (features, sizes) matrix of one stage: means over the seeds, NaN where one has no value."""
+    out = np.full((len(columns), len(groups)), np.nan)
+    for j, group in enumerate(groups):
+        mine = trends[trends["run"].isin(group.runs)]
+        of_run = mine.pivot_table(index="column", columns="run", values=stage, dropna=False)
+        means = of_run.mean(axis=1, skipna=False)
+        out[:, j] = means.reindex(columns).to_numpy(dtype=np.float64)
+    return out
+
+
+def _adds(trends: pd.DataFrame, columns: list[str], groups: list[DrawnSize], stage: str) -> np.ndarray:
+    marked = np.zeros((len(columns), len(groups)), dtype=bool)
+    if stage != "r":
+        return marked
+    for j, group in enumerate(groups):
+        of_size = trends[trends["run"].isin(group.runs)]
+        every = (of_size["verdict"] == "adds").groupby(of_size["column"]).all()
+        marked[:, j] = every.reindex(columns, fill_value=False).to_numpy(dtype=bool)
+    return marked
+
+
+def panel(
+    ax: Axes,
+    grid: np.ndarray,
+    *,
+    title: str,
+    groups: list[DrawnSize],
+    outlined: np.ndarray,
+    first_baseline: int = 0,
+) -> None:
+    """Draw one matrix as coloured cells with their numbers on `ax`, a line above row `first_baseline`."""
+    ax.set_title(textwrap.fill(title, 16))  # three panels: longer ones run into each other
+    ax.imshow(grid, cmap=_MAP, vmin=-1, vmax=1, aspect="auto")
+    ax.set_xticks(
+        range(len(groups)), [group.label for group in groups], rotation=35, ha="right", rotation_mode="anchor"
+    )
+    ax.tick_params(length=0)
+    ax.grid(False)
+    for side in ("left", "bottom"):
+        ax.spines[side].set_visible(False)
+    for (i, j), value in np.ndenumerate(grid):
+        if np.isnan(value):
+            ax.text(j, i, "–", ha="center", va="center", color=MUTED)
+            continue
+        ax.text(
+            j,
+            i,
+            cell(value),
+            ha="center",
+            va="center",
+            color="white" if abs(value) > 0.6 else INK,
+        )
+    if 0 < first_baseline < len(grid):
+        ax.axhline(first_baseline - 0.5, color=INK, linewidth=1.6)
+    for i, j in np.argwhere(outlined):
+        ax.add_patch(Rectangle((j - 0.46, i - 0.44), 0.92, 0.88, fill=False, edgecolor=INK, linewidth=1.4))
+
+
+def cell(value: float) -> str:
+    """Return a correlation in few characters.
+
+    >>> cell(-0.907), cell(0.66), cell(-0.001), cell(-1.0)
+    ('−.91', '+.66', '0', '−1')
+    """
+    if abs(value) < 0.005:
+        return "0"
+    text = f"{abs(value):.2f}".removeprefix("0") if abs(value) < 0.995 else "1"
+    return ("−" if value < 0 else "+") + text

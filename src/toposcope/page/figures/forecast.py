@@ -1,0 +1,91 @@
+"""How far the forecasts of the final loss are off, by method and by the part of the run they saw."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
+
+from toposcope.core.drawing.style import INK, MUTED, NULL, OKABE_ITO, house, new_figure, say_empty
+
+FLOOR = 1e-4
+"""Errors below it are drawn at it: the axis is logarithmic."""
+
+
+def draw(forecasts: pd.DataFrame) -> Figure:
+    """Draw the absolute error of every run's forecast, one panel per cut, one line per method.
+
+    Parameters
+    ----------
+    forecasts
+        One row per run, cut and method: columns run, cut (share of the run that was seen), method,
+        error (predicted minus actual final loss, or its absolute value). A method whose
+        name contains "control" is the control: grey, with a line through all others.
+
+    Returns
+    -------
+    Figure
+        Dots are runs, diamonds the mean absolute error over runs.
+    """
+    usable = (
+        forecasts[np.isfinite(forecasts["error"].to_numpy(dtype=np.float64))] if len(forecasts) else forecasts
+    )
+    cuts = sorted(usable["cut"].unique()) if len(usable) else []
+    drawn = set(usable["method"]) if len(usable) else set()
+    methods = [method for method in dict.fromkeys(forecasts["method"]) if method in drawn]
+    with house():
+        figure, axes = new_figure(
+            0.34 * max(len(methods), 3) + 1.0, columns=max(len(cuts), 1), sharey=True, sharex=True
+        )
+        if not cuts:
+            say_empty(axes[0, 0], "no forecast could be made from these runs")
+        else:
+            size = usable["error"].abs().clip(lower=FLOOR)
+            axes[0, 0].set_xscale("log")
+            axes[0, 0].set_xlim(0.6 * size.min(), 1.7 * size.max())
+        for ax, cut in zip(axes[0], cuts, strict=False):
+            panel(ax, usable[usable["cut"] == cut], methods)
+            ax.set_title(f"first {100 * cut:.0f}% seen")
+        if cuts:
+            axes[0, 0].set_yticks(range(len(methods)), methods)
+            axes[0, 0].invert_yaxis()
+    return figure
+
+
+def panel(ax: Axes, forecasts: pd.DataFrame, methods: list[str]) -> None:
+    """Draw the errors at one cut on `ax`."""
+    for row, method in enumerate(methods):
+        errors = forecasts.loc[forecasts["method"] == method, "error"].abs().to_numpy(dtype=np.float64)
+        if not len(errors):
+            continue
+        control = "control" in method
+        colour = NULL if control else OKABE_ITO[row % len(OKABE_ITO)]
+        mean = float(errors.mean())
+        if control:
+            ax.axvline(max(mean, FLOOR), color=NULL, linewidth=1.0, linestyle=(0, (3, 2)), zorder=1)
+        ax.scatter(
+            np.maximum(errors, FLOOR), np.full(len(errors), row), s=13, color=colour, alpha=0.55, linewidths=0
+        )
+        ax.scatter(
+            [max(mean, FLOOR)],
+            [row],
+            s=44,
+            marker="D",
+            facecolor=colour,
+            edgecolor=INK,
+            linewidths=0.7,
+            zorder=3,
+        )
+        ax.annotate(
+            f"{mean:.3f}", (max(mean, FLOOR), row), xytext=(0, 6), textcoords="offset points",
+            ha="center", fontsize=7, color=MUTED if control else INK,
+            bbox={"facecolor": "white", "alpha": 0.85, "linewidth": 0, "pad": 0.6},
+        )  # fmt: skip
+    ax.xaxis.set_major_locator(LogLocator(10.0, numticks=6))
+    ax.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+    ax.xaxis.set_minor_formatter(NullFormatter())
+    ax.grid(axis="y", visible=False)
+    ax.set_ylim(-0.6, len(methods) - 0.5)
+    ax.set_xlabel("absolute error (log)")

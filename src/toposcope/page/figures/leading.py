@@ -1,0 +1,49 @@
+"""What leads a study and was measured by probes from elsewhere: a curve for each, beside its null."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pandas as pd
+from matplotlib.figure import Figure
+
+from toposcope.core.drawing.lines import draw_null, draw_sizes
+from toposcope.core.drawing.series import sizes
+from toposcope.core.drawing.style import house, new_panels
+from toposcope.core.lines import of_column
+
+
+def draw(
+    features: pd.DataFrame, runs: pd.DataFrame, columns: Sequence[str], catalogue: pd.DataFrame
+) -> Figure:
+    """Draw a panel for each column against the step, one line a size; grey bands are nulls.
+
+    Parameters
+    ----------
+    features
+        The store's features table.
+    runs
+        Columns run, family, parameters.
+    columns
+        What to draw, in reading order: at least one.
+    catalogue
+        What the columns are: `SeriesTable.catalogue`. Labels, units and nulls are read from it.
+
+    Returns
+    -------
+    Figure
+        Lines are means over the draws, bands their 95% interval; with seeds, over the seeds. Grey: where one
+        more value of the null would fall with 95% probability.
+    """
+    lines = {str(line["column"]): line for line in catalogue.to_dict("records")}
+    nulls = {str(line["null_of"]): line for line in lines.values()}
+    groups = sizes(runs)
+    with house():
+        figure, axes = new_panels(len(columns), each=2.5, more=0.4)
+        for ax, column in zip(axes, columns, strict=False):
+            ax.set_title(str(lines[column]["label"]))
+            if column in nulls:
+                draw_null(ax, of_column(features, nulls[column]), groups)
+            rows = of_column(features, lines[column])
+            draw_sizes(ax, rows, groups, unit=str(lines[column]["unit"]))
+    return figure

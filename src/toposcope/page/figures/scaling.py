@@ -1,0 +1,170 @@
+"""Final loss and final features against model size, on log-log axes with the fitted power law."""
+
+from __future__ import annotations
+
+import textwrap
+
+import numpy as np
+import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
+
+from toposcope.core.drawing.series import DrawnSize, sizes
+from toposcope.core.drawing.style import INK, MUTED, OKABE_ITO, house, new_panels, say_empty
+from toposcope.core.groups import short
+from toposcope.core.lines import LEVEL
+from toposcope.scaling.band import law_band
+from toposcope.scaling.table import predicted
+from toposcope.study.catalogue import label_of
+
+_APART_X, _APART_Y = 0.16, 0.1
+"""Share of an axis that a tick's text takes here: about .3 of 2 inches across, .15 of 1.7 up."""
+
+
+def draw(finals: pd.DataFrame, fits: pd.DataFrame, runs: pd.DataFrame, catalogue: pd.DataFrame) -> Figure:
+    """Draw each quantity at the last checkpoint against the number of parameters, with its power law.
+
+    Parameters
+    ----------
+    finals
+        One row per run and quantity: columns run, parameters, quantity (a column key), value, low, high
+        (interval over draws; NaN where there is none).
+    fits
+        One row per quantity: columns quantity, scale, exponent, offset (NaN or 0 for a law without a floor),
+        low, high (95% interval of the exponent), r2, sigma, n_sizes, status, reason.
+    runs
+        Columns run, family, parameters.
+    catalogue
+        What the columns are: `SeriesTable.catalogue`.
+
+    Returns
+    -------
+    Figure
+        The line is the law that `fits` states, with its floor; the band its 95% confidence band, from one
+        mean per size. Hollow points are of runs that did not finish: no law is fitted to them.
+    """
+    quantities = list(dict.fromkeys(finals["quantity"]))
+    with house():
+        figure, axes = new_panels(len(quantities), each=2.5, more=0.2, most=3)
+        if not quantities:
+            say_empty(axes[0], "no quantity is known at the end of these runs")
+        for ax, quantity in zip(axes, quantities, strict=False):
+            mine = finals[finals["quantity"] == quantity]
+            panel(ax, mine, fits[fits["quantity"] == quantity], sizes(runs), catalogue)
+    return figure
+
+
+def panel(
+    ax: Axes, finals: pd.DataFrame, fits: pd.DataFrame, groups: list[DrawnSize], catalogue: pd.DataFrame
+) -> None:
+    """Draw one quantity on `ax`; `fits` has its one row, or none."""
+    ax.set_title(textwrap.fill(label_of(str(finals["quantity"].iloc[0]), catalogue), 26))
+    colour_of = {run: group.colour for group in groups for run in group.runs}
+    known = finals[(finals["parameters"] > 0) & np.isfinite(finals["value"])]
+    if known.empty:
+        say_empty(ax, "model sizes or values unknown")
+        return
+    if len(fits) and np.isfinite(fits["exponent"].iloc[0]):
+        _line(ax, known, fits.iloc[0])
+    elif len(fits):
+        _note(ax, "no law: the table says why")
+    done = known["finished"].astype(bool) if "finished" in known else pd.Series(True, known.index)
+    cells = known.assign(done=done)[["run", "parameters", "value", "low", "high", "done"]]
+    for run, n, value, low, high, ended in cells.itertuples(index=False):
+        colour = colour_of.get(run, OKABE_ITO[0])
+        if np.isfinite(low) and np.isfinite(high):
+            ax.vlines(n, low, high, color=colour, linewidth=1.2)
+        face, edge = (colour, "white") if ended else ("white", colour)
+        ax.scatter(
+            [n], [value], s=22, facecolor=face, edgecolor=edge, linewidths=0.5 + 0.5 * (not ended), zorder=3
+        )
+    _axes(ax, known)
+
+
+def _line(ax: Axes, known: pd.DataFrame, fit: pd.Series) -> None:
+    """Draw the law that the table states, with its floor where it has one, and its confidence band."""
+    fitted = known[known["finished"].astype(bool)] if "finished" in known else known
+    means = fitted.groupby("parameters")["value"].mean()
+    sizes = means.index.to_numpy(np.float64)
+    grid = np.geomspace(sizes.min() / 1.3, sizes.max() * 1.3, 60)
+    law, numbers = law_of(fit)
+    at = pd.DataFrame({"size": grid})
+    ax.plot(grid, predicted(law, numbers, at), color=MUTED, linewidth=1.0, zorder=1, gid="law")
+    points = pd.DataFrame({"size": sizes, "loss": means.to_numpy(np.float64)})
+    low, high = law_band(law, numbers, points, at, level=LEVEL, sigma=float(fit["sigma"]))
+    if np.isfinite(low).all():
+        ax.fill_between(grid, low, high, color=MUTED, alpha=0.15, linewidth=0)
+    interval = f" [{fit['low']:+.2f}, {fit['high']:+.2f}]" if np.isfinite(fit["low"]) else ""
+    floor = f", floor {numbers['value'].iloc[2]:.3g}" if law == "offset" else ""
+    note = (
+        f"exponent {fit['exponent']:+.3f}{interval}{floor}\nR² {fit['r2']:.2f}, {int(fit['n_sizes'])} sizes"
+    )
+    _note(ax, note)
+
+
+def _note(ax: Axes, text: str) -> None:
+    ax.text(
+        0.03, 0.03, text.replace("-", "−"), transform=ax.transAxes, fontsize=7, color=INK, va="bottom",
+        bbox={"facecolor": "white", "alpha": 0.8, "linewidth": 0, "pad": 1.5},
+    )  # fmt: skip
+
+
+def law_of(fit: pd.Series) -> tuple[str, pd.DataFrame]:
+    """Return which law a row of `fits` is, and its numbers as `law_table` has them.
+
+    >>> law_of(pd.Series({"scale": 8.0, "exponent": -0.5, "offset": 1.5}))[0]
+    'offset'
+    """
+    floor = float(fit.get("offset", np.nan))
+    names = ["scale", "exponent", *(["offset"] if np.isfinite(floor) and floor != 0 else [])]
+    values = [float(fit["scale"]), float(fit["exponent"]), floor][: len(names)]
+    bounded = "E" in str(fit.get("law", "")) or len(names) == 3
+    if bounded and len(names) == 2:  # a floor at its bound, 0
+        names, values = [*names, "offset"], [*values, 0.0]
+    return ("offset" if bounded else "power"), pd.DataFrame({"parameter": names, "value": values})
+
+
+def _axes(ax: Axes, known: pd.DataFrame) -> None:
+    ax.set_xscale("log")
+    values = known["value"].to_numpy(dtype=np.float64)
+    if (values > 0).all():
+        ax.set_yscale("log")
+        low, high = ax.get_ylim()
+        ax.set_ylim(low / (high / low) ** 0.28, high)  # room for the note below the points
+        ticks = _round_ticks(values.min(), values.max())
+        ax.yaxis.set_major_locator(FixedLocator(spaced(ticks, ax.get_ylim(), _APART_Y)))
+        ax.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:.3g}"))
+        ax.yaxis.set_minor_locator(NullLocator())
+    ticks = [float(size) for size in sorted(known["parameters"].unique())]
+    ax.xaxis.set_major_locator(FixedLocator(spaced(ticks, ax.get_xlim(), _APART_X)))
+    ax.xaxis.set_major_formatter(FuncFormatter(lambda value, _: short(value)))
+    ax.xaxis.set_minor_locator(NullLocator())
+    ax.set_xlabel("parameters (log)")
+
+
+def spaced(ticks: list[float], limits: tuple[float, float], least: float) -> list[float]:
+    """Return those of some ticks of a log axis that stand this share of it apart, both ends first.
+
+    >>> spaced([1.0, 2.0, 50.0, 90.0, 100.0], (1.0, 100.0), 0.2)
+    [1.0, 100.0]
+    """
+    span = abs(np.log(limits[1] / limits[0])) or 1.0
+    kept: list[float] = []
+    for tick in [*ticks[:1], *ticks[-1:], *ticks[1:-1]]:
+        if all(abs(np.log(tick / other)) >= least * span for other in kept):
+            kept.append(tick)
+    return sorted(kept)
+
+
+def _round_ticks(low: float, high: float) -> list[float]:
+    """Return three or four round values over [low, high] and a little beyond."""
+    ratio = high / low
+    mantissas = (
+        (1, 2, 5) if ratio > 4 else (1, 1.5, 2, 3, 5, 7) if ratio > 1.6 else tuple(np.arange(1, 10, 0.5))
+    )
+    if ratio <= 1.15:
+        return [float(f"{tick:.3g}") for tick in np.linspace(low, high, 3)]
+    decades = 10.0 ** np.arange(np.floor(np.log10(low)) - 1, np.ceil(np.log10(high)) + 1)
+    ticks = [float(m * decade) for decade in decades for m in mantissas]
+    return [tick for tick in ticks if low / 1.25 <= tick <= high * 1.25]

@@ -1,0 +1,61 @@
+"""The picture of the training logs, which one part of a page shows, and what stands under it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from matplotlib.figure import Figure
+
+from toposcope.core.drawing import loss_curves
+from toposcope.page.notes import alarmed, of_seeds
+from toposcope.page.parts import Caption, log_name
+from toposcope.study.study import Study
+
+
+def figures(study: Study) -> Iterator[tuple[str, Figure]]:
+    """Draw the loss curves of the study's runs, where a loss was logged."""
+    if len(study.metrics) and study.metrics[["loss", "heldout_loss"]].notna().any(axis=None):
+        drawn = loss_curves.draw(study.metrics, study.runs, symptoms=symptoms_of(study))
+        yield log_name(study.subject), drawn
+
+
+def captions(study: Study) -> dict[str, Caption]:
+    """Return the caption of the loss curves by the figure's name."""
+    held = study.metrics["heldout_loss"].notna().any() if len(study.metrics) else False
+    can = "How fast and how far each run learned, up to the noise of a minibatch."
+    cannot = (
+        "Generalisation: no held-out loss was recorded, and the training loss is measured on what is "
+        "learned from."
+    )
+    if held:
+        can = "How fast and how far each run learned, and how far training and held-out loss are apart."
+        cannot = "How the runs would go on: the learning-rate schedule has shaped the end of every curve."
+    caption = Caption(
+        "Loss",
+        "Training loss of every step, averaged within log-spaced bins with their 5% to 95% range"
+        + (", and the loss on fixed held-out batches at each checkpoint." if held else ".")
+        + (" Dashed lines: where a log falls ill, and how." if ill_logs(study) else "")
+        + alarmed(study),
+        can,
+        cannot + " Also, " + of_seeds(study) + ".",
+        "Loss, in the unit it was logged in, against the optimiser step on a log axis, for "
+        f"{len(study.sizes)} model size{'s' * (len(study.sizes) != 1)}.",
+    )
+    return {log_name(study.subject): caption}
+
+
+def symptoms_of(study: Study) -> dict[str, list[tuple[str, float]]]:
+    """Return where the training log of each run falls ill or a watch raised an alarm: kind and step."""
+    ill = ill_logs(study)
+    names = [str(run) for run in study.metrics["run"].unique()]
+    found = {run: [*ill.get(run, ()), *study.alarms.get(run, ())] for run in names}
+    return {run: marks for run, marks in found.items() if marks}
+
+
+def ill_logs(study: Study) -> dict[str, list[tuple[str, float]]]:
+    """Return where the training log of each run falls ill, by the finding on going on: kind and step."""
+    found: dict[str, list[tuple[str, float]]] = {}
+    on = study.findings.get("on")
+    for one in on.numbers["ill"] if on is not None else ():
+        found.setdefault(one["run"], []).append((one["kind"], float(one["step"])))
+    return found

@@ -1,0 +1,197 @@
+"""Clauses and captions that several parts share, from the findings."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import pandas as pd
+
+from toposcope.core.drawing.marks import bends_of
+from toposcope.core.forms import capital
+from toposcope.core.lines import left_out_of_means
+from toposcope.page.figures import correlations
+from toposcope.page.parts import Caption
+from toposcope.study.catalogue import column_of
+from toposcope.study.findings import words
+from toposcope.study.study import Study
+from toposcope.study.verdicts import judged
+
+_NAMED = 4
+"""Runs that a caption names for ending before others of their size."""
+
+
+def changepoints(study: Study, probe: str, features: Iterable[str]) -> dict[str, pd.DataFrame]:
+    """Return the changepoints of a probe's features, by feature: what figures mark on their curves."""
+    known = study.series.catalogue
+    return {name: bends_of(study.bends, column_of(known, probe, name)) for name in features}
+
+
+def marked(study: Study, probe: str, features: Iterable[str]) -> str:
+    """Return what a caption says on the changepoints that its curves carry."""
+    if not sum(map(len, changepoints(study, probe, features).values())):
+        return ""
+    return (
+        " A triangle marks a changepoint, where the slope on log step leaves every smooth trend; the line "
+        "through it is its 95% interval."
+    )
+
+
+def alarmed(study: Study) -> str:
+    """Return what a caption says on the alarms that its curves carry."""
+    return " Dashed lines: where a watch raised an alarm, and by which test." if study.alarms else ""
+
+
+def drawn_run(study: Study) -> str:
+    """Return the run whose bars are drawn: the largest model that kept them."""
+    kept = set(study.diagrams["run"])
+    return [run for run in study.ordered if run in kept][-1]
+
+
+def barcode_caption(study: Study, cloud: str, points: str) -> Caption:
+    """Return the words under a persistence diagram and its barcode; `points` are those of the cloud."""
+    at = "at the last checkpoint and at the first" if study.has_curves else "at this checkpoint"
+    return Caption(
+        f"Bars of the {cloud}: diagram and barcode",
+        f"Every component (H0) and loop (H1) of one cloud of one run's {points}: where it appears and where "
+        f"it ends, {at}. Far from the diagonal, or long: it lasts.",
+        f"At which distances the {points} join, and whether any loop lasts much longer than the others.",
+        "That a long bar is structure: a cloud without any has some as well. And it is one cloud of one run.",
+        "Persistence diagrams, death against birth, beside barcodes with a line for each bar.",
+    )
+
+
+def of_seeds(study: Study) -> str:
+    """Say what the number of seeds allows."""
+    least, most = study.findings["changed"].numbers["seeds"]
+    if len(study.runs) == 1:
+        return "this is one run: another seed would give other curves, and how far off is not known"
+    if most == 1:
+        return "each size was trained once, so differences between sizes cannot be told from luck of the seed"
+    if least < 3:
+        return f"some sizes have fewer than three seeds ({least}), too few for an interval over seeds"
+    seeds = str(most) if least == most else f"{least} to {most}"
+    return f"with {seeds} seeds per size, intervals over seeds are meant for these recipes only"
+
+
+def of_means(study: Study) -> str:
+    """Say what is drawn of seeds: a line for each run, and their mean where all of them are."""
+    sizes = [group for group in study.sizes if len(group.runs) > 1]
+    if not sizes:
+        return ""
+    rows = study.series.values[["run", "step"]]
+    short = {run: step for group in sizes for run, step in left_out_of_means(rows, group.runs).items()}
+    ends = "; ".join(f"{run} ends at step {step:,}" for run, step in list(short.items())[:_NAMED])
+    more = (
+        f"; so do {len(short) - _NAMED} more runs before others of their size" if len(short) > _NAMED else ""
+    )
+    where = f" ({ends}{more})" if short else ""
+    return (
+        " A thin line is one run. A thick one is the mean over a size's runs, drawn only at the steps that "
+        f"all of them have{where}."
+    )
+
+
+def of_draws(study: Study, drawn_from: str) -> str:
+    """Say whether random subsamples make a band; `drawn_from` is what was subsampled."""
+    draws = study.findings["changed"].numbers["draws"]
+    if draws > 1:
+        return (
+            f"bands are 95% intervals of the mean over {draws} random subsamples of the {drawn_from} (none "
+            "where all were used)"
+        )
+    return f"the whole of the {drawn_from} was used, so there is no sampling noise"
+
+
+def scaling_caption(study: Study) -> Caption:
+    """Return the words under the power laws in the number of parameters."""
+    found = study.findings.get("scale")
+    n = found.numbers["sizes"] if found else 0
+    apart = found is not None and found.strength == "apart"
+    can = words.said(study.findings, found).act if found else "Nothing: no size is known."
+    law = "" if apart else ", with the fitted law (a loss has a floor in it) and its 95% confidence band"
+    limit = f"The law beyond the sizes shown: {n} sizes carry it, width and depth change together"
+    if apart:
+        limit = "How one family scales: width and depth change together"
+    return Caption(
+        "Scaling with model size",
+        f"Quantities at the last checkpoint against the number of parameters, on log-log axes{law}; bars are "
+        "intervals over random subsamples. Hollow points are runs that did not finish; no law is fitted to "
+        "them.",
+        can,
+        f"{limit}, and clouds of larger models have more dimensions, which alone changes H0. Also, "
+        + of_seeds(study)
+        + ".",
+        "Final loss and final topological features against the number of parameters on log-log axes with "
+        "fitted lines.",
+    )
+
+
+def beside_null(study: Study) -> str:
+    """Say of how many sizes the last values leave the band of their null."""
+    if len(study.sizes) == 1:
+        nulls = study.findings["changed"].numbers["nulls"]
+        sides = ["above" if null["above"] else "below" if null["below"] else "inside" for null in nulls]
+        return "; ".join(
+            f"{null['label']} is {side} the band" for null, side in zip(nulls, sides, strict=True)
+        )
+    return "; ".join(
+        f"{null['label']} is above the band in {null['above']}, below it in {null['below']} and inside it in "
+        f"{null['sizes'] - null['above'] - null['below']} of {null['sizes']} sizes"
+        for null in study.findings["changed"].numbers["nulls"]
+    )
+
+
+def outlined(study: Study) -> str:
+    """Say how many of what the verdict judges pass their test, or that this design can tell of none."""
+    numbers = study.findings["beyond"].numbers
+    if "tested" not in numbers:
+        return "none"
+    return passing(numbers["found"], numbers["tested"], f"{study.judged}s")
+
+
+def passing(found: int, tested: int, of: str) -> str:
+    """Say how many of the tested pass; none is tested where the design cannot tell.
+
+    >>> passing(2, 12, "primary features"), passing(0, 0, "primary features")
+    ('2 of 12 primary features', 'no test was possible for any of the primary features')
+    """
+    return f"{found} of {tested} {of}" if tested else f"no test was possible for any of the {of}"
+
+
+def correlations_caption(study: Study) -> Caption:
+    """Return the words under the heat maps of correlations, of the panels that are drawn."""
+    target = study.labels.label(study.target)
+    trends = judged(study)
+    shown = [stage for stage, _ in correlations.stages_of(trends[trends["target"] == study.target])]
+    tested = "r" in shown
+    panels = [_PANELS[stage] for stage in shown]
+    can = (
+        f"Only the outlined rows of the innovations ({outlined(study)}) speak of a relation beyond a shared "
+        "trend: it is the only panel whose error rate holds for drifting curves."
+        if tested
+        else "Which quantities rise and fall in step order. No test was possible: see the table of verdicts."
+    )
+    cannot = "Nothing from a dark cell of the raw correlations alone. Nothing about cause."
+    if tested:
+        cannot += (
+            " A row without outline is not evidence of no relation: small effects stay unseen with this many "
+            "checkpoints."
+        )
+    return Caption(
+        f"Correlation with the {target}" + ("" if len(shown) < 3 else ": raw, beside the trend, and beyond"),
+        f"{capital('; '.join(panels))}. A dash: not computable." if panels else "Nothing could be computed.",
+        can,
+        cannot,
+        f"Heat maps of features against model sizes: {'; '.join(panels)}.",
+    )
+
+
+_PANELS = {
+    "spearman": "Spearman's rho over checkpoints",
+    "departure_rho": "the same for the departures from each one's own smooth trend, without a test",
+    "partial_step": "the same given log step",
+    "r": "the correlation of innovations, that is of what a smooth trend and its own past do not explain of "
+    "either series, where outlined rows passed the test over all runs, after correction for the number of "
+    "tests",
+}
+"""What each panel of the heat maps shows, from left to right."""

@@ -1,0 +1,129 @@
+"""Write a page: one self-contained HTML file, its Markdown twin, and every figure and table as a file."""
+
+from __future__ import annotations
+
+import base64
+import os
+import shutil
+import uuid
+from collections.abc import Callable
+from pathlib import Path
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+
+from toposcope.core.errors import InputError
+from toposcope.core.tabular import escape_markdown
+from toposcope.page.cited import cited
+from toposcope.page.glossary import FirstUses, anchor, defined
+from toposcope.page.parts import Page, Picture
+
+PAGE = "index.html"
+TWIN = "report.md"
+_MARK = "<!-- toposcope report -->"
+
+
+def write_page(page: Page, out: Path) -> Path:
+    """Write `page` into the folder `out`, whole or not at all, and return the path of its HTML file.
+
+    Raises
+    ------
+    InputError
+        When `out` holds something that is not a report.
+    """
+    check_target(out)
+    _replace(out, lambda folder: _write_files(folder, page))
+    return out / PAGE
+
+
+def check_target(out: Path) -> None:
+    """Refuse a target that is not free and not a report.
+
+    Raises
+    ------
+    InputError
+        When `out` is a file, or a folder with something else in it.
+    """
+    if out.is_dir():
+        page = out / PAGE
+        if not any(out.iterdir()) or (
+            page.is_file() and _MARK in page.read_text(encoding="utf-8", errors="replace")
+        ):
+            return
+        raise InputError(f"--out {out} holds files that are not a report; choose a new or empty folder")
+    if out.exists():
+        raise InputError(f"--out {out} is a file; choose a new or empty folder")
+
+
+def _write_files(folder: Path, page: Page) -> None:
+    figures, csvs = folder / "figures", folder / "tables"
+    figures.mkdir()
+    csvs.mkdir()
+    for part in page.parts:
+        for picture in part.pictures:
+            (figures / f"{picture.name}.svg").write_bytes(picture.svg)
+            (figures / f"{picture.name}.png").write_bytes(picture.png)
+        for table in part.tables.values():
+            table.csv(csvs / f"{table.name}.csv")
+    context = {"page": page, "mark": _MARK, "one": len(page.parts) == 1}
+    (folder / TWIN).write_text(_markdown().get_template("report.md").render(context), encoding="utf-8")
+    context |= {"mark_words": FirstUses()}
+    (folder / PAGE).write_text(_html().get_template("page.html").render(context), encoding="utf-8")
+
+
+def _replace(out: Path, write: Callable[[Path], None]) -> None:
+    """Let `write` fill a folder beside `out`, then put it in the place of `out`."""
+    out.parent.mkdir(parents=True, exist_ok=True)
+    tag = uuid.uuid4().hex[:8]
+    aside, old = out.parent / f".{out.name}.{tag}.partial", out.parent / f".{out.name}.{tag}.old"
+    aside.mkdir()
+    try:
+        write(aside)
+        if out.exists():
+            os.replace(out, old)
+        os.replace(aside, out)
+    finally:
+        shutil.rmtree(aside, ignore_errors=True)
+        if old.exists() and not out.exists():
+            os.replace(old, out)
+        shutil.rmtree(old, ignore_errors=True)
+
+
+def _html() -> Environment:
+    environment = Environment(
+        loader=PackageLoader("toposcope.page"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters |= {"data_url": data_url, "thumbnail_url": thumbnail_url, "anchor": anchor}
+    environment.filters |= {"defined": defined, "cited": cited}
+    return environment
+
+
+def _markdown() -> Environment:
+    environment = Environment(
+        loader=PackageLoader("toposcope.page"),
+        autoescape=False,  # Markdown: every value goes through escape_markdown instead
+        finalize=_escaped,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
+    )
+    environment.filters |= {"defined": defined, "cited": cited}
+    return environment
+
+
+def data_url(picture: Picture) -> str:
+    """Return the picture's SVG as a data URL."""
+    return "data:image/svg+xml;base64," + base64.b64encode(picture.svg).decode()
+
+
+def thumbnail_url(picture: Picture) -> str:
+    """Return the picture's thumbnail as a data URL."""
+    return "data:image/png;base64," + base64.b64encode(picture.thumbnail).decode()
+
+
+def _escaped(value: object) -> object:
+    return escape_markdown(value) if isinstance(value, str) else value

@@ -1,0 +1,211 @@
+"""The tables that every part of the page and the terminal share: verdicts, correlations, replicates, ends."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from toposcope.core.forms import NONE, interval, number, trend_cell, whole
+from toposcope.core.tabular import Table
+from toposcope.store.parts import slug
+from toposcope.study.findings.rivals import worth
+from toposcope.study.study import Study
+
+Spec = tuple[str, str, str]
+_FAMILY: tuple[Spec, ...] = (
+    ("n", "n", "{:.0f}"),
+    ("r", "r of innovations", "{:+.2f}"),
+    ("r_low r_high", "95%", "{:+.2f}"),
+    ("lag", "lag", ""),
+    ("p_holm", "p, Holm", "{:.2g}"),
+    ("detectable_r", "r seen 4 in 5 times", "{:.2f}"),
+    ("departure_rho", "ρ of departures", "{:+.2f}"),
+)
+_FAMILY_NOTES = (
+    ("lag", " The lag says how many checkpoints before or after the target the feature moves."),
+    ("p_holm", " p is adjusted by Holm's method over {size} rows."),
+    ("detectable_r", " The next column is the correlation that this design finds four times in five."),
+    ("departure_rho", " Departures from the smooth trend are correlated without a test."),
+)
+"""What the caption says of a column, where it is shown."""
+_TREND: tuple[Spec, ...] = (
+    ("n", "n", "{:.0f}"),
+    ("spearman", "ρ", "{:+.2f}"),
+    ("naive_p", "p", "{:.1g}"),
+    ("block_low block_high", "block 95%", "{:+.2f}"),
+    ("departure_rho", "departures", "{:+.2f}"),
+    ("partial_step", "log step", "{:+.2f}"),
+    ("given_top", "top eigenvalue", "{:+.2f}"),
+    ("given_count", "H1 count", "{:+.2f}"),
+    ("r", "r of innovations", "{:+.2f}"),
+    ("r_low r_high", "95%", "{:+.2f}"),
+    ("lag", "lag", ""),
+    ("p", "p", "{:.2g}"),
+)
+_GROUPS = (
+    ("", ""), ("n naive_p", "as if checkpoints were independent"),
+    ("block_low departure_rho", "what drift leaves of it"),
+    ("partial_step given_count", "ρ given"),
+    ("r p", "the verdict's test, this run alone"),
+)  # fmt: skip
+
+
+def shown(specs: tuple[Spec, ...], frame: pd.DataFrame) -> list[Spec]:
+    """Return the columns that the frame has a value for."""
+    present = set(frame.columns[frame.notna().any()]) if len(frame) else set()
+    return [spec for spec in specs if all(part in present for part in spec[0].split())]
+
+
+def families_table(study: Study) -> Table:
+    """Return the verdict of every primary feature, or column of a table: one test each over all runs."""
+    mine = study.families[study.families["target"] == study.target]
+    mine = mine[mine["confirmatory"].astype(bool)]
+    specs = shown(_FAMILY, mine)
+    rows = [
+        (
+            study.labels.label(str(line["column"])),
+            *(trend_cell(line, spec, form) for spec, _, form in specs),
+            str(line["verdict"]),
+            str(line["reason"] or ""),
+        )
+        for line in mine.to_dict("records")
+    ]
+    size = int(np.nan_to_num(mine["family_size"].astype(float).max())) if len(mine) else 0
+    told = [text.format(size=size) for column, text in _FAMILY_NOTES if column in {spec[0] for spec in specs}]
+    return Table(
+        "families",
+        f"The verdict on every {study.judged}, with the {study.labels.label(study.target)}",
+        f"One test for each {study.judged.split()[-1]} over all runs: do its innovations, what a smooth "
+        f"trend and its own past do not explain, move with the target's?{''.join(told)}{_beside(study)}",
+        (study.judged.split()[-1], *(heading for _, heading, _ in specs), "verdict", "why"),
+        tuple(rows),
+        frame=study.families,
+    )
+
+
+def _beside(study: Study) -> str:
+    """Say what the table of verdicts does not show: exploratory features, or columns that were left out."""
+    if study.judged != "column":
+        return " The exploratory features are in the CSV file."
+    named = ", ".join(f"{column} ({why})" for column, why in study.series.left_out.items())
+    return f" Left out: {named}." if named else ""
+
+
+def correlation_table(study: Study, target: str, name: str) -> Table:
+    """Return the correlation of every leading feature with `target` in every run, and what it is worth."""
+    every = study.leading[study.leading["target"] == target]
+    mine = worth(study, every)
+    order = list(dict.fromkeys(study.leading["column"]))
+    places = {run: i for i, run in enumerate(study.ordered)}
+    if len(mine):
+        mine = mine.iloc[np.lexsort((mine["run"].map(places), mine["column"].map(order.index)))]
+    specs = shown(_TREND, mine)
+    rows = [
+        (
+            study.labels.label(str(line["column"])),
+            str(line["run"]),
+            *(trend_cell(line, spec, form) for spec, _, form in specs),
+        )
+        for line in mine.to_dict("records")
+    ]
+    return Table(
+        name + ("" if target == study.target else f"_{slug(target)}"),
+        f"Correlation with the {study.labels.label(target)}, run by run",
+        "Spearman's rho over the checkpoints of a run, as it is usually reported, and what remains of it. "
+        "Only the last group tests for more than a shared drift; the verdict is over all runs together. "
+        "Every other column is in the CSV file.",
+        ("feature", "run", *(heading for _, heading, _ in specs)),
+        tuple(rows),
+        _groups(specs),
+        every,
+        folded=True,
+        grouped=True,
+    )
+
+
+def _groups(specs: list[Spec]) -> tuple[tuple[str, int], ...]:
+    """Return the headings over the columns that are there; the first stands over the run."""
+    every = [spec[0].split()[0] for spec in _TREND]
+    here = [spec[0].split()[0] for spec in specs]
+    found = [("", 1)]
+    for span, text in _GROUPS[1:]:
+        first, last = (every.index(name) for name in span.split())
+        count = sum(first <= every.index(name) <= last for name in here)
+        found += [(text, count)] if count else []
+    return tuple(found)
+
+
+def replicates_table(study: Study) -> Table:
+    """Return what holds across seeds, where a size was trained more than once."""
+    mine = study.replicates
+    mine = mine[mine["target"] == study.target] if len(mine) else mine
+    rows = [
+        (
+            study.labels.label(column),
+            str(line["family"]),
+            whole(line["seeds"]),
+            number(line["mean_rho"], "{:+.2f}"),
+            interval(line, "low", "high", "{:+.2f}"),
+            number(line.get("own_minus_other"), "{:+.3f}"),
+            number(line["pairing_p"], "{:.2g}"),
+            number(line.get("pairing_holm"), "{:.2g}"),
+            number(line.get("smallest_p"), "{:.2g}"),
+        )
+        for column in (study.labels.leading(mine["column"]) if len(mine) else [])
+        for line in mine[mine["column"] == column].to_dict("records")
+    ]
+    return Table(
+        "replicates",
+        "Across seeds",
+        f"Mean rank correlation with the {study.labels.label(study.target)} over the seeds of a size, with "
+        "Student's interval over seeds: how reproducible the drift is. The pairing test asks whether a run's "
+        "feature goes with its own values more than with another seed's; seeds that differ in speed pass it, "
+        "too. The last column is the smallest p that this many seeds can give, sizes pooled where several "
+        "have seeds.",
+        (
+            "feature", "sizes", "seeds", "mean ρ", "95%", "own minus other", "p, pairing", "p, Holm",
+            "smallest p",
+        ),
+        tuple(rows),
+        frame=study.replicates,
+        folded=True,
+        grouped=True,
+    )  # fmt: skip
+
+
+def forecasts_table(study: Study) -> Table:
+    """Return mean errors by cut and method, each paired by run with its control where it has one."""
+    scores = study.forecasts
+    pairs = {(line["cut"], line["method"]): line for line in study.forecast_effects.to_dict("records")}
+    grouped: Any = scores.groupby(["cut", "method"], sort=False) if len(scores) else ()
+    rows = [_scored(cut, method, mine, pairs.get((cut, method))) for (cut, method), mine in grouped]
+    whole_runs = scores[scores["cut"].isna()] if len(scores) else scores
+    for run, reason in zip(whole_runs["run"], whole_runs["reason"], strict=True) if len(whole_runs) else ():
+        rows.append((NONE, str(run), NONE, NONE, NONE, NONE, "0", str(reason)))
+    return Table(
+        "forecasts",
+        "Forecasts of the final loss",
+        "Every finished run forecast from the others: mean absolute error (MAE, in units of the loss) by "
+        "the part of the run that was seen, and how many intervals of 90% held; auto is what "
+        "`toposcope forecast` uses. Minus its control: the change of the error against the same forecast "
+        "without topology (for the published rules: with the last loss in its place), paired by run, with "
+        "Student's 95% interval, not corrected for how many stand here (the answer in words is); negative is "
+        "better.",
+        ("seen", "method", "MAE", "mean error", "held", "minus its control", "runs", "note"),
+        tuple(rows),
+        frame=scores,
+    )
+
+
+def _scored(cut: float, method: str, mine: pd.DataFrame, pair: dict | None) -> tuple[str, ...]:
+    good = mine[np.isfinite(mine["error"].to_numpy(float))]
+    effect = NONE
+    if pair is not None and pair["status"] == "ok":
+        effect = f"{number(pair['effect'], '{:+.4f}')} {interval(pair, 'low', 'high', '{:+.4f}')}"
+    held = good["covered"].dropna()
+    covered = f"{int(held.sum())} of {len(held)}" if len(held) else NONE
+    mae, bias = number(good["error"].abs().mean(), "{:.4f}"), number(good["error"].mean(), "{:+.4f}")
+    why = next(iter(mine.loc[mine["status"] == "failed", "reason"]), "")
+    return (f"{100 * cut:.0f}%", str(method), mae, bias, covered, effect, str(len(good)), str(why))

@@ -1,0 +1,71 @@
+"""From an analysis to a page: what it holds decides which parts the page has."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import pandas as pd
+
+from toposcope.page.closing import failures, findings, provenance, unmeasured, versions
+from toposcope.page.page import check_target, write_page
+from toposcope.page.parts import Page, PagePart, of_group
+from toposcope.sources.belonging import said
+from toposcope.study.study import Study, groups_among, problems_of
+from toposcope.subjects.landscape.page.part import landscape_part
+from toposcope.subjects.representations.page.part import representations_part
+from toposcope.subjects.subject import GRADIENTS, LANDSCAPE, REPRESENTATIONS, TABLE, WEIGHTS
+from toposcope.subjects.weights.page.part import gradients_part, table_part, weights_part
+
+TITLE = "The topology of these training runs"
+_PARTS = {
+    WEIGHTS.name: weights_part,
+    GRADIENTS.name: gradients_part,
+    REPRESENTATIONS.name: representations_part,
+    LANDSCAPE.name: landscape_part,
+    TABLE.name: table_part,
+}
+
+
+def write_studies(studies: Sequence[Study], out: str | Path, *, title: str = TITLE) -> Path:
+    """Write the report of studies into the folder `out`, a part for each, and return the page's path.
+
+    Measurements of weights, of gradients, of representations and of the loss surface each get a part of
+    the page. The folder appears whole or not at all: it is written aside and renamed. It holds
+    `index.html` (self-contained), `report.md`, `figures/NAME.png`, `figures/NAME.svg` and
+    `tables/NAME.csv`. A report that is there already is replaced; a folder that holds anything else is
+    left alone.
+
+    Raises
+    ------
+    InputError
+        When `out` holds something that is not a report.
+    """
+    out = Path(out)
+    check_target(out)
+    for study in studies:
+        study.begin()
+    audits = [study.audit for study in studies if study.audit is not None]
+    audit = pd.concat(audits, ignore_index=True) if audits else pd.DataFrame()
+    lines = [line for study in studies for line in provenance(study.provenance, study.runs)]
+    groups = groups_among(studies)
+    parts: list[PagePart] = []
+    shown: set[str] = set()
+    for study in studies:
+        runs = set(map(str, study.runs["run"]))
+        part = _PARTS[study.subject.name](study, logs=not runs <= shown)
+        if study.group is not None:
+            part = of_group(part, study.group.label, groups.index(study.group) + 1)
+        parts.append(part)
+        shown |= runs
+    broken = [unmeasured(study.features) for study in studies if len(study.features)]
+    page = Page(
+        title=title,
+        parts=tuple(parts),
+        findings=findings(audit),
+        problems=problems_of(studies),
+        failures=failures(pd.concat(broken, ignore_index=True)) if broken else (),
+        provenance=tuple(dict.fromkeys((*lines, *versions()))),
+        apart=said(groups),
+    )
+    return write_page(page, out)

@@ -1,0 +1,316 @@
+"""Where a series leaves every gentle curve: the statistic behind segments and the online detector.
+
+A series v at steps s > 0 is a smooth trend plus gentle waves plus noise, and perhaps a change: a bend at
+tau, from which its slope on log(step) differs, max(log s - log tau, 0); or a ramp, a logistic move to
+another level within a stretch of steps. Everything is done on the changes between checkpoints.
+
+1. Noise. Which persistence it has is not known, and a slow ramp looks like a walk. So nothing is estimated
+   and then believed: every model of `phases.noise` counts by its likelihood. A single wild step is cut, for
+   a walk with heavy tails makes the same as a jump.
+2. Trend. A line in the step and so many of the leading principal functions of falling curves (powers,
+   exponentials, moving means of powers) that what they leave of one with the range of the series adds at
+   most the noise of one value to the squares. The noise is judged for this by what trends and waves of
+   twelve checkpoints and more leave.
+3. Waves. Up to three periods over the checkpoints, any phase, normal before the data, of seven amplitudes
+   from none to 1,024 standard deviations of one change. Both hypotheses have them, so a wave is no change.
+4. Gain. T = log (sum over noises, amplitudes and changes of the likelihood / sum over noises and amplitudes
+   of that without a change), with the trend and the scale of the noise integrated out, all noises,
+   amplitudes and changes alike before the data, what a change rises by normal with sixty standard
+   deviations of one step. Of all tests of this mixture against that one, T has the most power on average
+   (Neyman and Pearson 1933).
+5. Twice. A sharp change looks like a burst of noise. So the likeliest change is found, once for noise of
+   one size and once for the sizes that the series suggests; the sizes, the wild steps and the trend are
+   judged beside each; T is computed anew, with more changes near that one; and the larger T counts. The
+   noise then no longer depends on how large the change is. A move within fewer than five changes is judged
+   once: beside it a single wild step would be none.
+
+What T would be without a change is simulated: `phases.reference`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numba import njit
+
+from toposcope.kernels.threads import row_blocks, run_blocks
+from toposcope.statistics.phases.curves import LEAST_SEGMENT, Design, Span, shape_rows
+from toposcope.statistics.phases.noise import (
+    PERSISTENCE,
+    VARIANCE,
+    calmed,
+    orthonormal,
+    rest,
+    sizes,
+    subtract,
+    weights,
+    whitened,
+)
+
+LEAST_POINTS = 16
+AMPLITUDES = np.array([0.0, 1.0, 4.0, 16.0, 64.0, 256.0, 1024.0])
+"""Of gentle waves, in standard deviations of one change; the first is none."""
+_FIRST_TRENDS, _FIRST_WAVES = 4, 6
+"""What is taken out before the sizes of the noise are judged; more leaves too little near the ends."""
+_ONCE = 5
+"""Moves within fewer changes are judged once."""
+_RISE = 60.0
+"""Standard deviations of one change."""
+_HIDDEN = 1.0
+_TOO_MUCH = 10.0
+"""What all trends together may leave of a falling curve before a series is too smooth to test."""
+_LIKELY = 7.0
+"""Models of the noise so far below the best in log likelihood, with a change and without, are left out."""
+_EVEN = np.array([0, 3, 7, 10])
+"""Models of the noise, a few of each sort, by which a change is placed first."""
+_MOST_STILL = 0.8
+_TINY, _LEAST = 1e-12, 1e-14
+
+
+@dataclass(frozen=True, slots=True)
+class Scan:
+    """What a series says of changes: its `gain` T, and the log likelihood of each, `profile` (d,).
+
+    `span` is the likeliest of the design's, or `place` of the given rows. `bare` is T with no wave of any
+    amplitude. `persistence` is the correlation of neighbouring changes under the models of the noise, by
+    their weight; `trends` how many the series needs, `hidden` what they leave of a falling curve, in
+    variances of the noise; `sigma` (n,) the sizes, `model` the likeliest noise beside that change,
+    `variance` its variance.
+    """
+
+    gain: float
+    bare: float
+    span: Span
+    place: int
+    persistence: float
+    trends: int
+    hidden: float
+    sigma: np.ndarray
+    model: int
+    variance: float
+    profile: np.ndarray
+
+    @property
+    def unevenness(self) -> float:
+        """The standard deviation of the logarithm of the sizes."""
+        return float(np.log(self.sigma).std())
+
+
+def scan(
+    grid: Design,
+    change: np.ndarray,
+    given: Sequence[Span] = (),
+    rows: np.ndarray | None = None,
+    beside: Sequence[Span] = (),
+) -> Scan:
+    """Return what a series' changes (n,) say of the design's spans, beside `given` ones that it has.
+
+    `rows` (d, n) are judged in place of the spans, the noise as it is beside those of `beside`.
+    """
+    change = np.ascontiguousarray(change, float)
+    if rows is None:
+        found = _scan(change, grid.rows(given), *grid.given)
+    else:
+        _, parts, noise = grid.given
+        own = grid.rows(given), grid.rows(beside), np.ascontiguousarray(rows)
+        found = ((0, 0), *_judged(change, *own, parts, noise))
+    (first, end), gain, bare, place, persistence, trends, hidden, sigma, model, variance, profile = found
+    return Scan(
+        float(gain), float(bare), (int(first), int(end)), int(place), float(persistence), int(trends),
+        float(hidden), sigma, int(model), float(variance), profile,
+    )  # fmt: skip
+
+
+def why_not_short(count: int) -> str:
+    """Return why so few checkpoints cannot be tested."""
+    return f"{count} checkpoints after step 0: at least {LEAST_POINTS + 1} are needed"
+
+
+def why_not(change: np.ndarray, found: Scan) -> str:
+    """Return why a series with these changes (n,) cannot be tested, or nothing.
+
+    A trend that noise hardly hides is no member of any finite family: what the basis leaves of a noiseless
+    power law looks like a bend. Up to noise of .01% of the range it does not (docs/statistics.md).
+    """
+    if np.mean(change == 0) > _MOST_STILL:
+        return "the feature hardly ever changes: no noise level to judge by"
+    if found.hidden > _TOO_MUCH:
+        return "too smooth to test: its noise is so small that no family of trends leaves less"
+    return ""
+
+
+def scans(grid: Design, changes: np.ndarray) -> np.ndarray:
+    """Return gain, persistence and unevenness of many series' changes (series, n): (series, 3)."""
+    changes = np.ascontiguousarray(changes, float)
+    blocks = [changes[start:stop] for start, stop in row_blocks(len(changes))]
+    return np.concatenate(run_blocks(lambda block: _scans(block, *grid.given), blocks))
+
+
+@njit(cache=True, nogil=True)
+def _scans(changes, spans, grid, noise):  # type: ignore[no-untyped-def]
+    out, nothing = np.empty((len(changes), 3)), np.empty((0, changes.shape[1]))
+    for d in range(len(changes)):
+        found = _scan(changes[d], nothing, spans, grid, noise)
+        out[d, 0], out[d, 1], out[d, 2] = found[1], found[4], np.std(np.log(found[7]))
+    return out
+
+
+@njit(cache=True, nogil=True)
+def _scan(change, given, spans, grid, noise):  # type: ignore[no-untyped-def]
+    """Return the likeliest span, and what `_judged` says beside it or, of a jump, beside none."""
+    n, shapes = len(change), grid[4]
+    best = _judged(change, given, shapes[:0], shapes, grid, noise)
+    chosen = (spans[best[2], 0], spans[best[2], 1])
+    places = np.array([_placed_evenly(change, given, shapes, grid, noise), best[2]])
+    judged_once = True
+    for i in range(1 if places[0] == places[1] else 2):
+        first, end = spans[places[i]]
+        if end < n and end - first < _ONCE:
+            continue
+        near = near_spans(first, end, n)
+        beside = shapes[places[i] : places[i] + 1].copy()
+        more = np.concatenate((shapes, shape_rows(near, grid[5], grid[6])))
+        found = _judged(change, given, beside, more, grid, noise)
+        if judged_once or found[0] > best[0]:
+            judged_once, best, place = False, found, found[2]
+            known = place < len(spans)
+            first, end = spans[place] if known else near[place - len(spans)]
+            chosen = (first, end)
+    return chosen, *best
+
+
+@njit(cache=True)
+def _placed_evenly(change, given, shapes, grid, noise):  # type: ignore[no-untyped-def]
+    """Return the likeliest shape for noise of one size of which nothing is cut, beside all trends."""
+    trend, gentle, (factor, log_det) = grid[0], grid[2], noise
+    mean = np.concatenate((given, trend))
+    without = np.full((len(factor), len(AMPLITUDES)), -np.inf)
+    table = np.full((len(factor), len(AMPLITUDES), len(shapes)), -np.inf)
+    for g in _EVEN:
+        _beside(change, mean, gentle, shapes, factor[g], log_det[g], VARIANCE[g], without[g], table[g])
+    top, profile = table.max(), np.empty(len(shapes))
+    for d in range(len(shapes)):
+        profile[d] = np.sum(np.exp(table[:, :, d] - top))
+    return np.argmax(profile)
+
+
+@njit(cache=True)
+def near_spans(first, end, n):  # type: ignore[no-untyped-def]
+    """Return the spans around one, (k, 2): bends, or ramps of other lengths and places."""
+    reach = 3 if end >= n else max((end - first) // 4, 1)
+    stride = max(reach // 3, 1)
+    out = np.empty(((2 * reach + 1) ** 2, 2), np.int64)
+    count = 0
+    for a in range(first - reach, first + reach + 1, stride):
+        for b in range(end - reach, end + reach + 1, stride):
+            ramp = end < n and b <= n - LEAST_SEGMENT and b - a >= LEAST_SEGMENT
+            if LEAST_SEGMENT <= a <= n - LEAST_SEGMENT and (ramp or (end >= n and b == end)):
+                out[count, 0], out[count, 1] = a, b
+                count += 1
+    return out[:count]
+
+
+@njit(cache=True, nogil=True)
+def _judged(change, given, beside, shapes, grid, noise):  # type: ignore[no-untyped-def]
+    """Return what `Scan` holds, but for the span; the noise is judged beside the rows `beside`."""
+    trend, waves, gentle, curves, _, clock, _, logs = grid
+    factor, log_det = noise
+    first = np.concatenate((trend[:_FIRST_TRENDS], gentle[:_FIRST_WAVES], given, beside))
+    sigma = sizes(change, first, clock, logs)
+    z, level = change / sigma, np.cumsum(change)
+    reach = max(level.max(), 0.0) - min(level.min(), 0.0)
+    trend, given, shapes = trend / sigma, given / sigma, shapes / sigma
+    smooth = np.concatenate((trend, given, waves / sigma, beside / sigma))
+    rough = weights(z, smooth, factor, log_det)
+    best = factor[np.argmax(rough)]
+    left, variance = _left(z, smooth, best)
+    z = calmed(z, left, best)
+    count, hidden = _needed(whitened(trend, best), whitened(curves / sigma * reach, best), _HIDDEN * variance)
+    mean = np.concatenate((given, trend[:count]))
+    plain = weights(z, mean, factor, log_det)
+    wanted = (plain > plain.max() - _LIKELY) | (rough > rough.max() - _LIKELY)
+    without = np.full((len(factor), len(AMPLITUDES)), -np.inf)
+    table = np.full((len(factor), len(AMPLITUDES), len(shapes)), -np.inf)
+    for g in range(len(factor)):
+        if wanted[g]:
+            _beside(z, mean, gentle / sigma, shapes, factor[g], log_det[g], VARIANCE[g], without[g], table[g])
+    gain = _log_sum(table) - np.log(len(shapes)) - _log_sum(without)
+    bare = _log_sum(table[:, :1]) - np.log(len(shapes)) - _log_sum(without[:, :1])
+    top = table.max()
+    likely, profile = np.zeros(len(factor)), np.empty(len(shapes))
+    for g in range(len(factor)):
+        likely[g] = np.sum(np.exp(table[g] - top))
+    for d in range(len(shapes)):
+        profile[d] = top + np.log(np.sum(np.exp(table[:, :, d] - top)))
+    likely /= np.sum(likely)
+    place, model = np.argmax(profile), np.argmax(likely)
+    beyond = np.concatenate((mean, gentle[:_FIRST_WAVES] / sigma, shapes[place : place + 1]))
+    _, spread = _left(z, beyond, factor[model])
+    persistence = np.sum(likely * PERSISTENCE)
+    return gain, bare, place, persistence, count, hidden / variance, sigma, model, spread, profile
+
+
+@njit(cache=True)
+def _log_sum(table):  # type: ignore[no-untyped-def]
+    top = table.max()
+    return top + np.log(np.sum(np.exp(table - top)))
+
+
+@njit(cache=True)
+def _left(z, rows, factor):  # type: ignore[no-untyped-def]
+    """Return what rows leave of z, both whitened, and its variance."""
+    basis = whitened(rows, factor)
+    free = len(z) - orthonormal(basis)[0]
+    left = rest(whitened(z.reshape(1, -1), factor)[0], basis)
+    return left, max(np.dot(left, left) / max(free, 1), 1e-300)
+
+
+@njit(cache=True)
+def _beside(z, mean, gentle, shapes, factor, log_det, variance, plain, out):  # type: ignore[no-untyped-def]
+    """Write the log of the likelihood of one model of the noise beside the means, and beside each shape too.
+
+    Both once for each of the `AMPLITUDES` of gentle waves, (amplitudes,) and (amplitudes, d). What a shape
+    rises by is normal before the data, with `_RISE` standard deviations of a change.
+    """
+    made = whitened(np.concatenate((mean, z[None])), factor)
+    basis = made[:-1]
+    count, volume = orthonormal(basis)
+    left = rest(made[-1], basis)
+    both = whitened(np.concatenate((gentle, shapes)), factor)
+    both -= (both @ basis.T) @ basis
+    waves, rows = both[: len(gentle)], both[len(gentle) :]
+    power, turn = np.linalg.eigh(waves @ waves.T)
+    power = np.maximum(power, _TINY)
+    unit = (turn.T @ waves) / np.sqrt(power).reshape(-1, 1)
+    whole, free, along = np.dot(left, left), len(z) - count, unit @ left
+    room, dot, part = (rows * rows).sum(axis=1), rows @ left, rows @ unit.T
+    for k in range(len(AMPLITUDES)):
+        size = 1.0 + AMPLITUDES[k] ** 2 * variance * power
+        taken = 1.0 - 1.0 / size
+        base = log_det + volume + np.sum(np.log(size))
+        less = max(whole - np.sum(taken * along * along), _LEAST * whole)
+        plain[k] = -0.5 * (base + free * np.log(max(less, 1e-300)))
+        own, towards = room - (part * part) @ taken, dot - part @ (taken * along)
+        for d in range(len(rows)):
+            known = _RISE * _RISE * variance * max(own[d], 0.0)
+            gone = towards[d] * towards[d] / max(own[d], 1e-300) * known / (1.0 + known)
+            squares = max(less - gone, _LEAST * whole)
+            out[k, d] = -0.5 * (base + np.log(1.0 + known) + free * np.log(max(squares, 1e-300)))
+
+
+@njit(cache=True)
+def _needed(trend, powers, hidden):  # type: ignore[no-untyped-def]
+    """Return how many trends leave no power law more than `hidden`, at least two, and what they leave."""
+    basis, left = trend.copy(), powers.copy()
+    orthonormal(basis)
+    count, most = 0, 0.0
+    for j in range(len(basis)):
+        count, most = j + 1, 0.0
+        for p in range(len(left)):
+            subtract(basis[j], left[p])
+            most = max(most, np.dot(left[p], left[p]))
+        if most <= hidden and count > 1:
+            break
+    return count, most

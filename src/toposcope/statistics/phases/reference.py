@@ -1,0 +1,175 @@
+"""What the gain of a change is where there is none: series of known noise, simulated at the steps at hand.
+
+1,500 series without a change: walks whose steps are an autoregression of order 1 (coefficient from 0 to .95,
+more of them large), and walks measured with error (from a tenth of a step to twenty steps, or nothing but
+error). In two thirds the noise wanes or grows like a power of the step, with a wave on it, and in half of
+these by a step of its own; a third has the tails of Student's t with 4 degrees of freedom. A series is
+compared with the fifth nearest to it in persistence and in how uneven its sizes are (by ranks), so that white
+noise is judged by noise like white and a smooth drift by drifts as smooth. p is the share of those with as
+large a gain; beyond the largest 5% their exponential tail.
+
+The same against 1,000 series of unkind noise: sizes that jump after a stretch at the start, cluster, wane
+or grow, steps of one sign, drifts measured with error; and against 1,000 gentle series: power laws and
+lines, up to three waves of up to three periods on them, in noise from .3% to 100% that is white, persists
+or wanders, three in ten of them smoothed by a moving mean. The p-value of a change is the largest of the
+three. Even steps take the packaged reference of the nearest number of steps; uneven ones have 1,000, 700 and
+700 series of their own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from importlib.resources import files
+
+import numpy as np
+
+from toposcope.statistics.phases.bends import Scan, scans
+from toposcope.statistics.phases.curves import design
+from toposcope.statistics.phases.simulated import curves, gentle_series, plain_series, unkind_series
+
+FALSE_ALARMS = 0.05
+UNEVEN_LEVEL = 0.02
+"""At uneven steps p is too small by a factor of two or more for some noises: p above this is no bend."""
+PACKAGED = "reference.npz"
+"""Made by `python benchmarks/analysis_segments.py --package`."""
+COUNTS = (1500, 1000, 1000)
+"""Series of kind noise, of unkind noise, and gentle ones, of the packaged references."""
+COUNTS_AT_ONCE = (1000, 700, 700)
+"""The same where steps have no packaged reference."""
+SIZES = (20, 25, 30, 35, 40, 50, 60, 75, 90, 110, 135)
+"""Numbers of even steps whose references are packaged."""
+_NEAR = 1.13
+"""Another number of steps may be so many times one of `SIZES`: half of the widest gap between two of them."""
+ALIKE = 5
+"""One in so many of the simulated series are those a series is compared with."""
+JUDGED, JUDGED_AT_ONCE = 1000, 200
+"""Series of each of the `curves` that the stated rate of false alarms is counted over: packaged, and not."""
+_TAIL = 0.05
+
+
+@dataclass(frozen=True, slots=True)
+class Reference:
+    """What simulated series without a change gain, `scanned` by `bends.scans` (series, 3)."""
+
+    scanned: np.ndarray
+    known: np.ndarray
+    """Persistence and unevenness, each in its order: (2, series)."""
+    ranks: np.ndarray
+    """Of every series in these: (2, series)."""
+    others: tuple[Reference, ...] = ()
+    """Those of unkind noise and of gentle series."""
+
+    @staticmethod
+    def of(scanned: np.ndarray, *others: np.ndarray) -> Reference:
+        """Return the reference of simulated series, scanned by `bends.scans`, and of the others."""
+        known = np.sort(scanned[:, 1:].T, axis=1)
+        ranks = np.stack([_rank(known[i], scanned[:, 1 + i]) for i in range(2)])
+        return Reference(scanned, known, ranks, tuple(Reference.of(other) for other in others))
+
+    def p_value(self, gain: float, persistence: float, unevenness: float) -> float:
+        """Return how often a series without a change gains as much: the largest p of all references."""
+        return max(known.kindly(gain, persistence, unevenness) for known in (self, *self.others))
+
+    def kindly(self, gain: float, persistence: float, unevenness: float) -> float:
+        """Return the share of the series alike in persistence and unevenness that gain as much."""
+        apart = np.zeros(len(self.scanned))
+        for ranks, known, value in zip(self.ranks, self.known, (persistence, unevenness), strict=True):
+            apart += (ranks - np.clip(_rank(known, value), ranks.min(), ranks.max())) ** 2
+        like = self.scanned[np.argpartition(apart, len(apart) // ALIKE)[: len(apart) // ALIKE], 0]
+        share = (1.0 + float(np.sum(like >= gain))) / (len(like) + 1.0)
+        start = float(np.quantile(like, 1.0 - _TAIL))
+        if gain <= start:
+            return share
+        return _TAIL * float(np.exp(-(gain - start) / np.mean(like[like > start] - start)))
+
+    def of_scan(self, found: Scan) -> float:
+        """Return the p-value of a series."""
+        return self.p_value(found.gain, found.persistence, found.unevenness)
+
+    def p_values(self, scanned: np.ndarray) -> np.ndarray:
+        """Return the p-values of many series, scanned by `bends.scans`."""
+        return np.array([self.p_value(*row) for row in scanned])
+
+
+def level_of(steps: np.ndarray) -> float:
+    """Return the p up to which a series bends: 5% at even steps, `UNEVEN_LEVEL` at others.
+
+    >>> level_of(np.arange(100.0, 2000.0, 100.0)), level_of(2.0 ** np.arange(20))
+    (0.05, 0.02)
+    """
+    gaps = np.diff(steps)
+    return FALSE_ALARMS if np.allclose(gaps, gaps[0], rtol=1e-6) else UNEVEN_LEVEL
+
+
+def steps_even(steps: Sequence[float]) -> int:
+    """Return n where the steps are the first n multiples of one number, else 0: only their ratios matter."""
+    n = len(steps)
+    return n if n and np.allclose(np.array(steps) / steps[0], np.arange(1, n + 1), rtol=1e-9) else 0
+
+
+@lru_cache(maxsize=1)
+def packaged() -> dict[int, tuple[Reference, float]]:
+    """Return references and false-alarm rates that are at hand, by the number of even steps."""
+    with (files(__package__) / PACKAGED).open("rb") as file, np.load(file) as held:
+        return {
+            int(name): (
+                Reference.of(*np.split(held[name][:-1].astype(float), np.cumsum(COUNTS)[:-1])),
+                float(held[name][-1, 0]),
+            )
+            for name in held.files
+        }
+
+
+def nearest(steps: Sequence[float]) -> tuple[Reference, float] | None:
+    """Return the packaged reference and rate of even steps of about the same number, None where none is.
+
+    >>> nearest([1.0, 2.0, 4.0]) is None
+    True
+    """
+    n = steps_even(steps)
+    if not n:
+        return None
+    near = min(packaged(), key=lambda size: abs(np.log(size / n)))
+    return packaged()[near] if max(near / n, n / near) <= _NEAR else None
+
+
+def _rank(known: np.ndarray, values: np.ndarray | float) -> np.ndarray:
+    """Return the middle rank of values among `known` ones in their order."""
+    return (np.searchsorted(known, values, "left") + np.searchsorted(known, values, "right")) / 2.0
+
+
+def reference(steps: np.ndarray) -> Reference:
+    """Return the reference of rising positive `steps` (cached)."""
+    return _reference(tuple(float(step) for step in steps))
+
+
+@lru_cache(maxsize=64)
+def _reference(steps: tuple[float, ...]) -> Reference:
+    known = nearest(steps)
+    return simulated(np.array(steps)) if known is None else known[0]
+
+
+def simulated(steps: np.ndarray, counts: tuple[int, int, int] = COUNTS_AT_ONCE) -> Reference:
+    """Return the reference of `steps`, simulated anew."""
+    grid = design(steps)
+    kinds = zip((plain_series, unkind_series, gentle_series), counts, strict=True)
+    return Reference.of(*(scans(grid, np.diff(make(grid.steps, count), axis=1)) for make, count in kinds))
+
+
+@lru_cache(maxsize=64)
+def _false_alarms(steps: tuple[float, ...]) -> float:
+    ready = nearest(steps)
+    if ready is not None:
+        return ready[1]
+    grid, known = design(np.array(steps)), _reference(steps)
+    return max(
+        float(np.mean(known.p_values(scans(grid, np.diff(series, axis=1))) <= level_of(grid.steps)))
+        for series in curves(grid.steps, JUDGED_AT_ONCE).values()
+    )
+
+
+def false_alarms(steps: np.ndarray) -> float:
+    """Return the highest share of `curves` at these steps in which a change is found (cached)."""
+    return _false_alarms(tuple(float(step) for step in steps))

@@ -1,0 +1,188 @@
+"""What two whitened series share beyond their trends and their own persistence: the pairs of one run.
+
+`whitening` makes the innovations of the two series, each alone; e and f are their normal scores, which keep
+sign and rank, so that a few large ones do not decide alone, less their mean: skewed noise, such as spikes
+that only go up, has more signs of one kind, and two such series would share them. `joint` tests the sum of
+their products, at lags of up to two checkpoints, against random signs and random orders.
+
+Sign flips take one of the two to be white. Persistence that both have kept multiplies the variance of
+sum e f by 1 + 2 sum_k rho_e(k) rho_f(k) (Bartlett 1935); where that exceeds what white series make by more
+than its standard error, the sum is shortened by its root.
+
+Which pairs are not tested is said in `refusals`; what is one coincidence is left out first (`coincidences`).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from toposcope.core.distributions import normal_quantile
+from toposcope.statistics import correlations as stat
+from toposcope.statistics.trends.alignment import scales, standardised
+from toposcope.statistics.trends.coincidences import freed
+from toposcope.statistics.trends.joint import RunInnovations, joint_test
+from toposcope.statistics.trends.refusals import SAME, SWINGS, differing, untestable
+from toposcope.statistics.trends.signs import ALPHA
+from toposcope.statistics.trends.swings import swinging
+from toposcope.statistics.trends.whitening import SHORT, Whitened
+
+LEAST_LENGTH = 12
+WANING = 5.0
+
+
+@dataclass(frozen=True, slots=True)
+class Innovations:
+    """Per pair: `r`, its interval [`low`, `high`] and the two-sided `p`, all at `lag`.
+
+    A positive lag says that the first of the pair moves that many checkpoints before the second. `least` is
+    the p that innovations of these sizes can reach. `why` says why a pair is not tested (p is then NaN),
+    `note` what was left out of it; both are empty elsewhere. `spikes`: only the alignment finds it.
+    `doubt` says why a p below the level carries no verdict, or is empty. `turned`: a turn that both make was
+    left out, and a step of the learning rate, which is not known, could be its cause.
+    """
+
+    r: np.ndarray
+    low: np.ndarray
+    high: np.ndarray
+    p: np.ndarray
+    least: np.ndarray
+    lag: np.ndarray
+    why: np.ndarray
+    note: np.ndarray
+    spikes: np.ndarray
+    doubt: np.ndarray
+    turned: np.ndarray
+
+    @property
+    def silent(self) -> np.ndarray:
+        """Whether a pair has no verdict, whatever its p."""
+        return np.asarray((self.why != "") | (self.doubt != "") | self.turned)
+
+    @property
+    def found(self) -> np.ndarray:
+        """Whether a pair on its own adds, at 5%."""
+        return np.asarray((self.p <= ALPHA) & ~self.silent)
+
+
+def innovation_test(
+    x: Whitened, y: Whitened, *, intervals: bool = True, rate_known: bool = False
+) -> Innovations:
+    """Test each pair of whitened columns for correlation; the interval of r inverts the test.
+
+    Examples
+    --------
+    >>> from toposcope.statistics.trends.whitening import whiten
+    >>> steps = np.arange(51) * 100.0
+    >>> noise = np.random.default_rng(0).standard_normal((51, 2))
+    >>> x = (steps + 100) ** -0.5 + 0.01 * noise[:, 0]
+    >>> y = -((steps + 100) ** -0.3) + 0.01 * (noise[:, 0] + noise[:, 1])
+    >>> result = innovation_test(whiten(x[:, None], steps), whiten(y[:, None], steps))
+    >>> bool(result.p[0] < 0.001), bool(result.low[0] > 0.3), int(result.lag[0])
+    (True, True, 0)
+    """
+    pairs = pair_innovations(x, y, rate_known=rate_known)
+    count = len(pairs)
+    r, low, high, p, least = np.full((5, count), np.nan)
+    out = Innovations(
+        r=r,
+        low=low,
+        high=high,
+        p=p,
+        least=least,
+        lag=np.zeros(count, int),
+        why=np.array([pair.why for pair in pairs], dtype=object),
+        note=np.array(["" if pair.why else pair.note for pair in pairs], dtype=object),
+        spikes=np.zeros(count, bool),
+        doubt=np.full(count, "", dtype=object),
+        turned=np.array([pair.turned for pair in pairs], bool),
+    )
+    for j, pair in enumerate(pairs):
+        if not np.isfinite(pair.e).all() or not np.isfinite(pair.f).all():
+            continue
+        test = joint_test([pair], intervals=intervals)
+        out.r[j] = test.r
+        if pair.why:
+            continue
+        out.low[j], out.high[j], out.p[j], out.least[j] = test.low, test.high, test.p, test.least
+        out.lag[j], out.spikes[j], out.doubt[j] = test.lag, test.spikes, test.doubt
+    return out
+
+
+def pair_innovations(x: Whitened, y: Whitened, *, rate_known: bool) -> list[RunInnovations]:
+    """Return what `joint_test` takes of each pair in one run, and why it is not tested."""
+    why = untestable(x, y)
+    x, y, notes, turned = freed(x, y, rate_known=rate_known)
+    e, f, steady = compared(x, y)
+    swing = swinging(e) & swinging(f) & differing(x, y) & ~turned & (why == "")
+    why = np.where(swing, SWINGS, why)
+    excess = persistence_left(e, f, x.trace * y.trace)
+    scaled = [np.where(steady, standardised(z.e), np.nan) for z in (x, y)]
+    persist = persisting(x, y)
+    return [
+        RunInnovations(
+            steps=x.steps, why=str(why[j]), note=str(notes[j]), turned=bool(turned[j]),
+            e=e[:, j], f=f[:, j], left=(x.left[:, j], y.left[:, j]),
+            scaled=(scaled[0][:, j], scaled[1][:, j]),
+            excess=float(excess[j]), persists=bool(persist[j]),
+        )
+        for j in range(len(why))
+    ]  # fmt: skip
+
+
+def persisting(x: Whitened, y: Whitened) -> np.ndarray:
+    """Say of each pair whether both persist, or are too short for that to be told."""
+    return ((x.order > 0) & (y.order > 0)) | (x.count < SHORT)
+
+
+def persistence_left(e: np.ndarray, f: np.ndarray, trace: np.ndarray) -> np.ndarray:
+    """Return by how much persistence kept by both columns (n, pairs) multiplies the variance of sum e f.
+
+    1 + 2 sum_k (rho_e(k) rho_f(k) - trace_k - (1 - k/n) r^2 / n), k up to the largest order of autoregression
+    tried; 1 where it does not exceed 1 by 2 sqrt(lags) / n, the standard error for white series. `trace`
+    (lags, pairs) is the part of rho_e rho_f that the two projections make: h has seen to it. Innovations that
+    are the same have no excess: what persists in both is then what they share.
+
+    >>> walks = np.cumsum(np.random.default_rng(0).standard_normal((50, 2)), axis=0)
+    >>> bool(persistence_left(walks[:, :1], walks[:, 1:], np.zeros((10, 1)))[0] > 2.0)
+    True
+    """
+    n, lags = len(e), len(trace)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        e, f = (z / np.sqrt(np.sum(z * z, axis=0)) for z in (e, f))
+        own = np.sum(e * f, axis=0) ** 2 / n
+        excess = np.zeros(e.shape[1])
+        for k in range(1, lags + 1):
+            both = np.sum(e[k:] * e[:-k], axis=0) * np.sum(f[k:] * f[:-k], axis=0)
+            excess += 2.0 * (both - trace[k - 1] - (1.0 - k / n) * own)
+        kept = (excess > 2.0 * np.sqrt(lags) / n) & (own * n < SAME**2)
+        return np.where(kept, 1.0 + excess, 1.0)
+
+
+def scores(e: np.ndarray) -> np.ndarray:
+    """Return the normal scores of each column, by the rank of |e|, with the sign of e, less their mean.
+
+    A missing checkpoint has no innovation and no score.
+
+    >>> scores(np.array([[9.0], [-0.1], [0.2]])).round(2).ravel().tolist()
+    [0.65, -0.82, 0.17]
+    """
+    with np.errstate(invalid="ignore"):
+        known = np.abs(e) > 1e-9 * np.abs(e).max(axis=0)
+        z = np.sign(e) * normal_quantile(0.5 + stat.ranks(np.abs(e)) / (len(e) + 1) / 2.0)
+        mean = np.sum(np.where(known, z, 0.0), axis=0) / np.maximum(known.sum(axis=0), 1)
+    return np.where(known, z - mean, np.where(np.isfinite(e), 0.0, np.nan))
+
+
+def compared(x: Whitened, y: Whitened) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return e and f of each pair, and whether they are `steady`: scores, or what is as it is.
+
+    Where both sizes vary more than `WANING`-fold along the run, a few large innovations leave their mark on
+    the others of both series; those then stand as they are, and are not put in other orders.
+    """
+    with np.errstate(invalid="ignore"):
+        folds = np.minimum(*(np.ptp(np.log(scales(z.e)), axis=0) for z in (x, y)))
+        steady = ~((folds > np.log(WANING)) & differing(x, y))
+    e, f = (np.where(steady, scores(z.e), z.e) for z in (x, y))
+    return e, f, steady

@@ -1,0 +1,183 @@
+"""The test behind the verdict: one test of a pair over its runs, at lags of up to two checkpoints.
+
+Under independence the sign of every product e_t f_t is arbitrary, so the null distribution of sum e_t f_t is
+that of sum s_t q_t over random signs s_t, with q_t = e_t f_t / h_t^(3/8), where h_t, the part that the
+projections left of place t, undoes what they took from the products. Its tail is the saddlepoint
+approximation of Lugannani and Rice (1980) with the exact cumulant function K(u) = sum log cosh(q_t u).
+Because the products stand for themselves, noise whose size changes along training needs no model. Several
+runs are one test: their products are added checkpoint by checkpoint, and one sign flips all runs of a
+checkpoint, so that runs which saw the same batches need not be independent of one another.
+
+The level of 5% is divided: 68% of it to products of the same checkpoint, 3% to each of the lags 1, -1, 2
+and -2, 20% to shared spikes (`alignment`). p is the least of the six, each divided by its part.
+r, its interval and the lag are those of the best lag where that is below the level, and of lag 0 elsewhere.
+So an interval excludes 0 where p is at most 5%, and only there.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from toposcope.statistics.trends.alignment import alignment_interval, alignment_tail
+from toposcope.statistics.trends.signs import (
+    ALPHA,
+    LAG_SHARE,
+    LAGS,
+    OWN_SHARE,
+    SPIKE_SHARE,
+    SignTest,
+    pair_products,
+    sign_tail,
+    sign_test,
+)
+
+WIDER = 1.5
+"""Where both series persist, or are too short to tell, the interval reaches so many times as far away from 0:
+a misjudged persistence pulls a strong r towards 0. Set on autoregressions and walks with r up to .85."""
+STRETCH, MOST = 3, 0.5
+"""p rests on so many neighbours where this part of the sum lies in them, and the others do not reach 5%."""
+
+
+@dataclass(slots=True)
+class RunInnovations:
+    """The innovations e and f (n,) of one pair in one run; `why` says why they are not tested.
+
+    `left` is what the projections left of each, `scaled` are the innovations over their scales (NaN where
+    they have none), `excess` is what `persistence_left` returns, `note` says what was left out, `turned`
+    whether a turn that both make was.
+    """
+
+    steps: np.ndarray
+    e: np.ndarray
+    f: np.ndarray
+    left: tuple[np.ndarray, np.ndarray]
+    scaled: tuple[np.ndarray, np.ndarray]
+    why: str = ""
+    note: str = ""
+    turned: bool = False
+    excess: float = 1.0
+    persists: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Joint:
+    """`r` at `lag`, its interval, p, the `least` p within reach; `spikes`: only the alignment finds it.
+
+    `doubt` says why a p below the level carries no verdict, or is empty.
+    """
+
+    r: float
+    low: float
+    high: float
+    p: float
+    least: float
+    lag: int = 0
+    spikes: bool = False
+    doubt: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class _StepSums:
+    """Per step, added over the runs: e f, (e^2 + f^2) / 2, and the mean weight."""
+
+    steps: np.ndarray
+    product: np.ndarray
+    square: np.ndarray
+    weight: np.ndarray
+
+
+def joint_test(runs: list[RunInnovations], *, intervals: bool = True) -> Joint:
+    """Test sum e f of all runs at every lag; the interval of r inverts the part that is reported."""
+    short = 1.0 / float(np.sqrt(np.mean([run.excess for run in runs])))
+    pair = _alignable(runs)
+    shares = {lag: LAG_SHARE if lag else OWN_SHARE + SPIKE_SHARE * (pair is None) for lag in LAGS}
+    sums = {lag: _sums(runs, lag) for lag in LAGS}
+    tests = {lag: _signs(sums[lag], short) for lag in LAGS}
+    parts = {lag: tests[lag].p / shares[lag] for lag in LAGS}
+    lag = min(parts, key=parts.__getitem__)
+    aligned, least = alignment_tail(*pair) if pair else (np.nan, np.nan)
+    reach = np.nanmin([tests[0].least / shares[0], least / SPIKE_SHARE, 1.0])
+    p = min(1.0, float(np.nanmin([parts[lag], aligned / SPIKE_SHARE])))
+    lag = lag if parts[lag] <= ALPHA else 0
+    spikes = bool(aligned <= SPIKE_SHARE * ALPHA and parts[lag] > ALPHA)
+    if spikes and pair:
+        ends = alignment_interval(*pair, SPIKE_SHARE * ALPHA) if intervals else (np.nan,) * 3
+        doubt = _rest_of_spikes(sums[0].steps, *pair)
+    else:
+        test = _signs(sums[lag], short, shares[lag] * ALPHA) if intervals else tests[lag]
+        ends = test.r, test.low, test.high
+        doubt = _rest(sums[lag], short, shares[lag]) if p <= ALPHA else ""
+    found = Joint(*ends, p=p, least=float(reach), lag=lag, spikes=spikes, doubt=doubt)
+    return _widened(found) if np.mean([run.persists for run in runs]) > 0.5 else found
+
+
+def _signs(sums: _StepSums, short: float, alpha: float = 0.0) -> SignTest:
+    return sign_test(sums.product, sums.square, sums.weight, short=short, alpha=alpha, intervals=alpha > 0.0)
+
+
+def _sums(runs: list[RunInnovations], lag: int) -> _StepSums:
+    """Return the products of e and of f `lag` places later, at the steps of e."""
+    steps = np.unique(np.concatenate([run.steps for run in runs]))
+    sums = np.zeros((4, len(steps)))
+    for run in runs:
+        n = len(run.e)
+        a, b = slice(max(-lag, 0), n - max(lag, 0)), slice(max(lag, 0), n - max(-lag, 0))
+        left = np.sqrt(run.left[0][a] * run.left[1][b])
+        at = np.searchsorted(steps, run.steps[a])
+        sums[:, at] += *pair_products(run.e, run.f, a, b, left), np.ones(len(at))
+    known = sums[3] > 0
+    return _StepSums(steps[known], sums[0, known], sums[1, known], sums[2, known] / sums[3, known])
+
+
+def _rest(sums: _StepSums, short: float, share: float) -> str:
+    """Return the stretch that p rests on, or an empty string."""
+    total = float(sums.product.sum())
+    first = _heaviest(sums.product * np.sign(total))
+    there = np.zeros(len(sums.product), bool)
+    there[first : first + STRETCH] = True
+    part = float(sums.product[there].sum())
+    if not part / total > MOST:
+        return ""
+    q = np.ascontiguousarray((sums.product * sums.weight)[~there])
+    return "" if sign_tail(q, (total - part) * short) <= share * ALPHA else _named(sums.steps[there])
+
+
+def _rest_of_spikes(steps: np.ndarray, e: np.ndarray, f: np.ndarray, left: float) -> str:
+    products = np.sum(e * f, axis=0)
+    total = float(products.sum())
+    first = _heaviest(products * np.sign(total))
+    there = slice(first, first + STRETCH)
+    if not products[there].sum() / total > MOST:
+        return ""
+    e, f = e.copy(), f.copy()
+    e[:, there], f[:, there] = 0.0, 0.0
+    return "" if alignment_tail(e, f, left)[0] <= SPIKE_SHARE * ALPHA else _named(steps[there])
+
+
+def _heaviest(products: np.ndarray) -> int:
+    return int(np.convolve(products, np.ones(STRETCH), "valid").argmax())
+
+
+def _named(steps: np.ndarray) -> str:
+    return f"rests on one stretch of {len(steps)} checkpoints, steps {steps[0]:g} to {steps[-1]:g}"
+
+
+def _alignable(runs: list[RunInnovations]) -> tuple[np.ndarray, np.ndarray, float] | None:
+    """Return what the alignment takes, e and f (runs, n); None where runs differ in steps, or one wanes."""
+    if any(not np.array_equal(run.steps, runs[0].steps) or np.isnan(run.scaled).any() for run in runs):
+        return None
+    e, f = (np.stack([run.scaled[side] for run in runs]) for side in (0, 1))
+    left = [float(np.sqrt(run.left[0] * run.left[1]).mean()) / run.excess for run in runs]
+    return e, f, float(np.mean(left))
+
+
+def _widened(found: Joint) -> Joint:
+    """Move the end of the interval that is further from 0 `WIDER` times as far out.
+
+    What the interval says of 0 stays as it is.
+    """
+    high = min(found.r + WIDER * (found.high - found.r), 1.0) if found.r > 0 else found.high
+    low = max(found.r - WIDER * (found.r - found.low), -1.0) if found.r < 0 else found.low
+    return replace(found, low=low, high=high)

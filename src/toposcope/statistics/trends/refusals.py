@@ -1,0 +1,142 @@
+"""Which pairs of whitened series are not tested, and why.
+
+Where both series take as many trend functions as there are, what is left of them may still be trend ("too
+smooth to test"). Where checkpoints are missing, a persistence of order two or more is not estimated well
+enough beside another, and the signs of two waves of one period do not flip apart ("too uneven to test").
+Where steps are uneven, both may turn within one stretch of checkpoints that the trend does not follow: that
+is one coincidence, however many checkpoints it takes, and early in training a likely one. Below 40
+checkpoints jumps and cycles leave rests that agree by chance.
+
+Two waves whose period drifts agree by chance as two of one period do: a steady drift is taken out
+(`sweeps`), others are refused (`swings`).
+
+Innovations that are the same within 1% (|r| at least `SAME`) are tested all the same. Leftovers of two smooth
+curves can agree so well, but at a few checkpoints: "too smooth" gives way only where eight innovations, and a
+quarter of them, carry the products.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from toposcope.statistics.trends.whitening import CYCLIC, SHORT, Whitened, uneven_steps
+
+TOO_FEW = "too few checkpoints"
+FEW_DECIDE = f"{TOO_FEW}: a few of them carry nearly all that the test weighs"
+TOO_SMOOTH, TOO_UNEVEN = "too smooth to test", "too uneven to test"
+ONE_PERIOD = f"{TOO_UNEVEN}: checkpoints are missing and both keep a wave of one period"
+ONE_STRETCH = f"{TOO_UNEVEN}: steps are uneven and both turn within one stretch of checkpoints"
+JUMPY = "too few checkpoints for series that jump, each at another one"
+SWINGS = "both swing with a period that drifts: two such series agree by chance"
+CYCLES = "too few checkpoints for series that cycle"
+LINE = 0.05
+"""How often the spectrum of white noise has a line beyond the bar (Fisher 1929)."""
+STRETCH, MOST_OF = 8, 0.5
+"""One in so many checkpoints are a stretch; a series turns there that has so much of its power in one."""
+OUTLIER = 3.5
+"""Robust standard deviations beyond which an innovation is a jump."""
+SAME = 0.99
+"""An |r| that no refusal stands against: the largest of 90,000 refused pairs of the setting nulls is .985."""
+EFFECTIVE, EFFECTIVE_PART = 8.0, 0.25
+"""Too smooth a pair is the same only where so many innovations, and this part of them, carry its products.
+
+Of two power laws without noise the leftovers are one function: |r| >= .99 in 14 to 50% of pairs at 48 to 154
+checkpoints, all of them with fewer."""
+
+
+def untestable(x: Whitened, y: Whitened) -> np.ndarray:
+    """Return for each pair why it is not tested, or an empty string."""
+    if x.choices == 1:
+        return np.full(len(x.order), f"{TOO_FEW} to choose a trend", dtype=object)
+    differ = differing(x, y)
+    smooth = x.exhausted & y.exhausted
+    uneven = (x.uneven & (y.order > 0)) | (y.uneven & (x.order > 0))
+    jumps = (x.count < SHORT) & _apart(x.e, y.e)
+    cycles = (x.count < SHORT) & (x.order >= CYCLIC) & (y.order >= CYCLIC)
+    why = [smooth, uneven, _one_line(x, y), _one_stretch(x, y), jumps, cycles]
+    reasons = [TOO_SMOOTH, TOO_UNEVEN, ONE_PERIOD, ONE_STRETCH, JUMPY, CYCLES]
+    refused = [mine & differ for mine in why]
+    refused[0] |= smooth & ~rich(x, y)
+    return np.select(refused, reasons, "").astype(object)
+
+
+def rich(x: Whitened, y: Whitened) -> np.ndarray:
+    """Say of each pair whether enough checkpoints carry its products: (sum q)^2 / sum q^2 of q = |e f|.
+
+    White noise and its copy have a third of the checkpoints, the leftovers of two smooth curves a few.
+    """
+    with np.errstate(invalid="ignore", divide="ignore"):
+        q = np.abs(x.e * y.e)
+        effective = np.sum(q, axis=0) ** 2 / np.sum(q * q, axis=0)
+        return np.asarray(effective >= max(EFFECTIVE, len(q) * EFFECTIVE_PART))
+
+
+def differing(x: Whitened, y: Whitened) -> np.ndarray:
+    """Say of each pair whether its innovations are not the same within 1%."""
+    with np.errstate(invalid="ignore"):
+        sizes = np.sum(x.e**2, axis=0) * np.sum(y.e**2, axis=0)
+        return np.asarray(~(np.abs(np.sum(x.e * y.e, axis=0)) >= SAME * np.sqrt(sizes)))
+
+
+def spectrum(x: Whitened) -> np.ndarray:
+    """Return the periodogram of each column at half steps of frequency, of mean 1 in white noise."""
+    n = len(x.e)
+    waves = np.fft.rfft(x.e, 2 * n, axis=0)[1:n]
+    with np.errstate(invalid="ignore", divide="ignore"):
+        return np.asarray(np.abs(waves) ** 2 / np.sum(x.e**2, axis=0))
+
+
+def line_bar(count: int, level: float) -> float:
+    """Return what the highest of the spectrum of `count` white values exceeds with probability `level`.
+
+    >>> round(line_bar(50, 0.05), 2)
+    6.21
+    """
+    return float(np.log(count / 2.0 / level))
+
+
+def _one_line(x: Whitened, y: Whitened) -> np.ndarray:
+    """Say of each pair, where checkpoints are missing, whether both have a line at one frequency."""
+    if x.count == len(x.steps):
+        return np.zeros(len(x.order), bool)
+    return np.asarray((np.minimum(spectrum(x), spectrum(y)) > line_bar(x.count, LINE)).any(axis=0))
+
+
+def _one_stretch(x: Whitened, y: Whitened) -> np.ndarray:
+    """Say of each pair, where steps are uneven, whether both have their power in stretches that touch."""
+    if not uneven_steps(x.steps):
+        return np.zeros(len(x.order), bool)
+    width = max(len(x.e) // STRETCH, 3)
+    (much, at), (more, there) = (_densest(z.e, width) for z in (x, y))
+    return np.asarray((np.minimum(much, more) > MOST_OF) & (np.abs(at - there) <= width))
+
+
+def _densest(e: np.ndarray, width: int) -> tuple[np.ndarray, np.ndarray]:
+    """Return the largest share of each column's power within `width` neighbours, and where they begin."""
+    total = np.cumsum(np.vstack([np.zeros((1, e.shape[1])), e * e]), axis=0)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        shares = (total[width:] - total[:-width]) / total[-1]
+    return shares.max(axis=0), np.where(np.isfinite(shares).all(axis=0), shares.argmax(axis=0), 0)
+
+
+def _apart(e: np.ndarray, f: np.ndarray) -> np.ndarray:
+    """Say of each pair whether both have outliers, and none at the same checkpoint."""
+    with np.errstate(invalid="ignore"):
+        far, near = (np.abs(z) > OUTLIER * robust_size(z) for z in (e, f))
+    return np.asarray(far.any(axis=0) & near.any(axis=0) & ~(far & near).any(axis=0))
+
+
+def robust_size(z: np.ndarray) -> np.ndarray:
+    """Return the standard deviation of each column by its median size, missing checkpoints left out.
+
+    >>> robust_size(np.array([[3.0], [-1.0], [1.0], [0.0]])).round(2).tolist()
+    [1.48]
+    """
+    sizes = np.abs(z)
+    with np.errstate(invalid="ignore"):
+        known = sizes > 1e-9 * sizes.max(axis=0)  # a missing checkpoint has no innovation
+    count = known.sum(axis=0)
+    ranked = np.sort(np.where(known, sizes, np.inf), axis=0)
+    places = np.stack([np.maximum(count - 1, 0) // 2, count // 2 * (count > 0)])
+    usual = np.take_along_axis(ranked, places, axis=0).sum(axis=0) / 2.0
+    return np.where(count > 0, usual, np.nan) / 0.6745

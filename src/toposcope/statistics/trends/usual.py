@@ -1,0 +1,142 @@
+"""The statistics that are usually reported for two series over checkpoints, and how the departures correlate.
+
+All but `departure_rho` have intervals or p-values that are wrong under drift; `calibration` says how wrong.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+
+from toposcope.core.forms import too_few_checkpoints
+from toposcope.statistics import correlations as stat
+from toposcope.statistics.trends import resampling as res
+from toposcope.statistics.trends.basis import core_trends
+
+LEAST_POINTS = 4
+DEFAULT = ("spearman", "naive_p", "block_low", "block_high", "departure_rho")
+EVERY = (
+    "spearman", "pearson", "naive_p", "naive_low", "naive_high", "effective_n", "effective_p",
+    "block_length", "block_low", "block_high", "partial_step", "partial_step_p", "partial_norm",
+    "partial_norm_p", "walk_p", "ar_p", "departure_rho",
+)  # fmt: skip
+COLLINEAR_STEP = "the series ranks the checkpoints exactly as the step does: nothing is left given the step"
+_SAME_NORM = "the weight norm ranks the checkpoints as the step does: as a control it adds nothing"
+
+
+@dataclass(frozen=True, slots=True)
+class Draws:
+    """How many resamples and simulations a trend table uses; without `block` draws it has no intervals."""
+
+    iid: int = 1000
+    block: int = 10_000
+    null: int = 10_000
+
+
+DEFAULT_DRAWS = Draws()
+
+
+def pair_statistics(
+    x: np.ndarray,
+    y: np.ndarray,
+    steps: np.ndarray,
+    norm: np.ndarray | None = None,
+    draws: Draws = DEFAULT_DRAWS,
+    *,
+    every: bool = False,
+) -> pd.DataFrame:
+    """Return the statistics of the columns of `x` (n, p) against `y` (n,) or (n, p), one row each.
+
+    `steps` (n,) are distinct and rising; `norm` (n,) is the weight norm, or None. `every` adds those of
+    `EVERY` that are not in `DEFAULT`.
+    """
+    n, p = x.shape
+    y = np.broadcast_to(y[:, None] if y.ndim == 1 else y, x.shape)
+    out = pd.DataFrame({name: np.full(p, np.nan) for name in (EVERY if every else DEFAULT)})
+    out.insert(0, "n", n)
+    out["status"], out["reason"] = "ok", ""
+    if n < LEAST_POINTS:
+        out["status"], out["reason"] = "failed", too_few_checkpoints(n, LEAST_POINTS)
+        return out
+    flat = (np.ptp(x, axis=0) == 0) | (np.ptp(y, axis=0) == 0)
+    out.loc[flat, ["status", "reason"]] = ["degenerate", "constant series: no correlation is defined"]
+    good = np.flatnonzero(~flat)
+    if len(good):
+        x, y = x[:, good], np.ascontiguousarray(y[:, good])
+        default = _default(x, y, steps, draws)
+        found: dict[str, np.ndarray | float] = {**default}
+        if every:
+            more, notes = _others(x, y, steps, norm, draws, default["spearman"])
+            found |= more
+            out.loc[good, "reason"] = notes
+            out.loc[good, "status"] = np.where(notes == COLLINEAR_STEP, "partial", "ok")
+        for name, values in found.items():
+            out.loc[good, name] = values
+    return out
+
+
+def _default(x: np.ndarray, y: np.ndarray, steps: np.ndarray, draws: Draws) -> dict[str, np.ndarray]:
+    n = len(x)
+    rho = stat.correlation(stat.ranks(x), stat.ranks(y))
+    found = {"spearman": rho, "naive_p": stat.t_p_value(rho, n - 2.0)}
+    if draws.block:
+        blocks = res.block_indices(n, draws.block, res.block_length(n))
+        found["block_low"], found["block_high"] = res.bootstrap_interval(x, y, blocks)
+    return found | {"departure_rho": departure_correlation(x, y, steps)}
+
+
+def departure_correlation(x: np.ndarray, y: np.ndarray, steps: np.ndarray) -> np.ndarray:
+    """Return the rank correlation of what the core trends leave of each pair of columns, without a p.
+
+    NaN where the trends leave fewer than three degrees of freedom, or only rounding of a series.
+
+    >>> steps = np.arange(20.0)
+    >>> noise = np.random.default_rng(0).standard_normal((20, 1))
+    >>> float(departure_correlation(steps[:, None] + noise, noise - steps[:, None], steps)[0].round(2))
+    1.0
+    """
+    trends = core_trends(np.asarray(steps, float))
+    if len(steps) - trends.shape[1] < 3:
+        return np.full(x.shape[1], np.nan)
+    x, y = x - x.mean(axis=0), y - y.mean(axis=0)
+    rest_x, rest_y = (z - trends @ (trends.T @ z) for z in (x, y))
+    dust = [
+        np.linalg.norm(rest, axis=0) <= stat.COLLINEAR * np.linalg.norm(z, axis=0)
+        for rest, z in ((rest_x, x), (rest_y, y))
+    ]
+    return np.where(dust[0] | dust[1], np.nan, stat.correlation(stat.ranks(rest_x), stat.ranks(rest_y)))
+
+
+def _others(
+    x: np.ndarray, y: np.ndarray, steps: np.ndarray, norm: np.ndarray | None, draws: Draws, rho: np.ndarray
+) -> tuple[dict[str, np.ndarray | float], np.ndarray]:
+    n = len(x)
+    rank_x, rank_y = stat.ranks(x), stat.ranks(y)
+    found: dict[str, np.ndarray | float] = {"pearson": stat.correlation(x, y)}
+    found["naive_low"], found["naive_high"] = res.bootstrap_interval(x, y, res.iid_indices(n, draws.iid))
+    size = stat.effective_size(rank_x, rank_y)
+    found["effective_n"], found["effective_p"] = size, stat.t_p_value(rho, np.maximum(size - 2.0, 1e-3))
+    found["block_length"] = float(res.block_length(n))
+    found["walk_p"] = res.walk_p_value(rho, n, draws.null)
+    found["ar_p"] = res.surrogate_p_value(x, y, rho, draws.null)
+    return found, _partials(found, rank_x, rank_y, steps, norm)
+
+
+def _partials(
+    found: dict, rank_x: np.ndarray, rank_y: np.ndarray, steps: np.ndarray, norm: np.ndarray | None
+) -> np.ndarray:
+    """Add the partial correlations given log-step (in ranks: given the step), and given the norm too."""
+    clock = stat.ranks(steps[:, None])
+    r, degrees = stat.partial_correlation(rank_x, rank_y, clock)
+    found["partial_step"], found["partial_step_p"] = r, stat.t_p_value(r, degrees)
+    notes = np.where(np.isfinite(r), "", COLLINEAR_STEP).astype(object)
+    if norm is None or not np.isfinite(norm).all():
+        return notes
+    both = np.column_stack([clock, stat.ranks(norm[:, None])])
+    r, degrees = stat.partial_correlation(rank_x, rank_y, both)
+    found["partial_norm"], found["partial_norm_p"] = r, stat.t_p_value(r, degrees)
+    if np.array_equal(both[:, 0], both[:, 1]):
+        notes = np.where(notes == "", _SAME_NORM, notes)
+    return notes

@@ -1,0 +1,316 @@
+"""The analysis of a store, a table or a CSV file: read once, every table and finding from one place."""
+
+from __future__ import annotations
+
+import html
+import textwrap
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property, partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pandas as pd
+
+from toposcope.core.errors import InputError
+from toposcope.core.tabular import Tables
+from toposcope.sources.belonging import Group, said
+from toposcope.store import Store
+from toposcope.study.findings import words
+from toposcope.study.joined import Source, apart, joined
+from toposcope.study.published import NOTHING, PublishedRules
+from toposcope.study.studies import Asked, studies_of, study_of_rows
+from toposcope.study.study import Study, groups_among, problems_of, why_nothing
+from toposcope.study.targets import read_targets
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+    from toposcope.study.findings import Findings
+
+__all__ = ["PARTS", "USUAL", "Analysis", "analysis_of", "study_of_rows"]
+
+PARTS = (
+    "families", "trends", "replicates", "lags", "phases", "segments", "saturation", "scaling", "exponents",
+    "forecasts", "forecast_effects",
+)  # fmt: skip
+"""Tables that an analysis has by name; `problems` and `findings` stand beside them."""
+USUAL = ("families", "trends", "replicates", "phases", "scaling", "forecasts", "forecast_effects")
+_OVER_FAMILIES = ("exponents",)
+"""Tables that are about the difference of families: they read all runs."""
+_BY_COST = (
+    "families", "forecasts", "forecast_effects", "scaling", "replicates", "phases", "exponents",
+    "saturation", "segments", "lags", "trends",
+)  # fmt: skip
+"""The tables of `PARTS` in the order in which they are asked whether they hold a result."""
+
+
+@dataclass(frozen=True)
+class Analysis:
+    """What a series' features tell beyond its losses: tables, findings, figures, all computed on demand.
+
+    `studies` holds one study for each kind of measurement: weights, gradients, representations, or a table.
+    Runs that do not belong together have a study each (`apart` says which). Every table of `PARTS` is an
+    attribute, the rows of all studies below one another, with a column `group` where runs are apart;
+    `findings` are those of the first study, `all_findings` of every one. `whole` holds the studies of all
+    runs, for the tables that compare families.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> step = np.arange(0, 2000, 50)
+    >>> frame = pd.DataFrame({"step": step, "loss": 5 * (step + 100.0) ** -0.3, "mine": np.log(step + 50.0)})
+    >>> analysis = analysis_of(frame)
+    >>> analysis.trends[["column", "target"]].drop_duplicates().iloc[0].tolist()
+    ['mine', 'loss']
+    """
+
+    studies: tuple[Study, ...]
+    whole: tuple[Study, ...] = ()
+
+    @property
+    def groups(self) -> tuple[Group, ...]:
+        """The groups of runs that do not belong together; empty where all do."""
+        return groups_among(self.studies)
+
+    @property
+    def apart(self) -> str:
+        """The line that says which runs do not belong together; "" where all do."""
+        return said(self.groups)
+
+    def table(self, name: str) -> pd.DataFrame:
+        """Return the table called `name`, one of `PARTS`.
+
+        Raises
+        ------
+        InputError
+            When there is no such table.
+        """
+        if name not in PARTS:
+            raise InputError(f"no table {name!r}; there are {', '.join(PARTS)}")
+        if name in _OVER_FAMILIES and self.whole:
+            made = [getattr(study, name) for study in self.whole]
+        else:
+            made = [_of_group(getattr(study, name), study.group) for study in self.studies]
+        filled = [part for part in made if len(part)]
+        return pd.concat(filled, ignore_index=True) if len(filled) > 1 else (filled or made)[0]
+
+    @property
+    def tables(self) -> Tables:
+        """Every table of `PARTS` by name, computed when it is asked for."""
+        return Tables(**{name: partial(self.table, name) for name in PARTS})
+
+    @property
+    def families(self) -> pd.DataFrame:
+        """One test for each target and feature over all runs: what the verdict rests on."""
+        return self.table("families")
+
+    @property
+    def trends(self) -> pd.DataFrame:
+        """Every run, target and feature: correlations and what drift leaves of them."""
+        return self.table("trends")
+
+    @property
+    def replicates(self) -> pd.DataFrame:
+        """Every feature across training replicates."""
+        return self.table("replicates")
+
+    @property
+    def lags(self) -> pd.DataFrame:
+        """Leads and lags of innovations."""
+        return self.table("lags")
+
+    @property
+    def phases(self) -> pd.DataFrame:
+        """Where the published rules see phases begin."""
+        return self.table("phases")
+
+    @property
+    def segments(self) -> pd.DataFrame:
+        """Stretches of constant slope on log step."""
+        return self.table("segments")
+
+    @property
+    def saturation(self) -> pd.DataFrame:
+        """Saturating fits."""
+        return self.table("saturation")
+
+    @property
+    def scaling(self) -> pd.DataFrame:
+        """Power laws of last values with model size."""
+        return self.table("scaling")
+
+    @property
+    def exponents(self) -> pd.DataFrame:
+        """Exponents predicted from features."""
+        return self.table("exponents")
+
+    @property
+    def forecasts(self) -> pd.DataFrame:
+        """Every finished run's final loss, forecast from the others."""
+        return self.table("forecasts")
+
+    @property
+    def forecast_effects(self) -> pd.DataFrame:
+        """What features add to a forecast, paired by run."""
+        return self.table("forecast_effects")
+
+    @cached_property
+    def problems(self) -> tuple[str, ...]:
+        """What of the logs and targets was left out, merged or missing, and which runs failed."""
+        return problems_of(self.studies)
+
+    @property
+    def read(self) -> tuple[str, ...]:
+        """What was taken as step and loss of every log that was read, a line each."""
+        return tuple(line for study in self.studies for line in study.read)
+
+    @property
+    def findings(self) -> Findings:
+        """What may be said on the first study, question by question."""
+        return self.studies[0].findings
+
+    @property
+    def all_findings(self) -> tuple[Findings, ...]:
+        """What may be said on every study."""
+        return tuple(study.findings for study in self.studies)
+
+    def longest_grid(self) -> np.ndarray:
+        """Return the steps of the run with most checkpoints."""
+        grids = [
+            rows["step"].to_numpy(float) for s in self.studies for _, rows in s.series.values.groupby("run")
+        ]
+        return max(grids, key=len)
+
+    def nearest_grid(self) -> str:
+        """Return the packaged grid of steps whose error rates are known: the nearest to the longest run's."""
+        from toposcope.statistics.trends.calibration import nearest_grid
+
+        return nearest_grid(self.longest_grid())
+
+    def calibrated(self, *, draws: int = 10_000, quiet: bool = True) -> pd.DataFrame:
+        """Simulate the nulls at the longest run's steps: how often each test is wrong there.
+
+        Each test's rate of rejection (`rate`, with its standard `error`) in every case (`kind` "null",
+        "blind", "fresh" or "planted"): see `toposcope.study.calibration_matrix`. 10,000 draws take
+        minutes.
+
+        Raises
+        ------
+        InputError
+            With fewer than 12 checkpoints.
+
+        Examples
+        --------
+        >>> frame = pd.DataFrame({"step": range(12), "loss": range(12, 0, -1), "mine": range(12)})
+        >>> rates = analysis_of(frame).calibrated(draws=100)
+        >>> sorted(set(rates["kind"])), bool(rates["rate"].between(0, 1).all())
+        (['blind', 'fresh', 'null', 'planted'], True)
+        """
+        from toposcope.statistics.trends.calibration import calibration_matrix
+
+        return calibration_matrix(self.longest_grid(), draws=draws, quiet=quiet)
+
+    def refuse_nothing(self, parts: Sequence[str]) -> None:
+        """Raise InputError where none of these tables holds a result."""
+        if "trends" in parts and any(_holds_something(study.strengths) for study in self.studies):
+            return  # a part of the trends: the whole of them takes most of an analysis' time
+        cheapest = [name for name in _BY_COST if name in parts]
+        if not any(_holds_something(self.table(name)) for name in cheapest):
+            raise InputError(f"nothing could be computed: {why_nothing(self.studies[0])}")
+
+    def to_json(self, parts: Sequence[str] = USUAL) -> dict[str, object]:
+        """Return the findings, these tables as records, and the problems, as plain data."""
+        told = [found.as_data() for found in self.all_findings]
+        made = {name: self.table(name).to_dict("records") for name in parts}
+        groups = [{"label": one.label, "runs": list(one.runs)} for one in self.groups]
+        told_too = {"problems": list(self.problems), "read": list(self.read)}
+        return {"groups": groups, "findings": told, **made, **told_too}
+
+    def plot(self, ax: Axes | None = None) -> Axes:
+        """Draw the correlation of innovations of what the verdict judges, and return the axes."""
+        from toposcope.study.figure import draw_verdict
+
+        return draw_verdict(self.studies[0], ax)
+
+    def __repr__(self) -> str:
+        """Return the answer in words, at most 15 lines of 80 columns for each study."""
+        first = [textwrap.fill(self.apart, words.WIDTH)] if self.apart else []
+        return "\n\n".join([*first, *(words.as_text(found) for found in self.all_findings)])
+
+    def _repr_html_(self) -> str:
+        first = f"<p><strong>{html.escape(self.apart)}</strong></p>" if self.apart else ""
+        return first + "".join(words.as_html(found) for found in self.all_findings)
+
+
+def analysis_of(
+    source: Source | Sequence[Source],
+    *,
+    targets: str | Sequence[str] = (),
+    columns: Sequence[str] = (),
+    scores: str | Path | pd.DataFrame | None = None,
+    rename: Mapping[str, str] | None = None,
+    published: PublishedRules = NOTHING,
+    alarms: Mapping[str, Sequence[tuple[str, float]]] | None = None,
+) -> Analysis:
+    """Read what `toposcope.analyze` is given; `published` are the rules of papers that stand beside the rest.
+
+    `alarms` are those of a watch: tests and steps by run, as figures mark them.
+
+    Raises
+    ------
+    InputError
+        When there is nothing measured, a target or a column is not there, or two stores hold the same
+        kind of measurement by different recipes.
+    """
+    named = (targets,) if isinstance(targets, str) else tuple(targets)
+    read = read_targets(Path(scores)) if isinstance(scores, str | Path) else scores
+    given = [source] if isinstance(source, Store | str | Path | pd.DataFrame) else list(source)
+    asked = Asked(named, tuple(columns), read, rename or {})
+    with joined(given) as sources:
+        made = [studies_of(one, asked) for one in sources]
+    names = [study.subject.name for _, wholes in made for study in wholes]
+    if len(set(names)) < len(names):
+        listed = ", ".join(str(one.path if isinstance(one, Store) else one) for one in given)
+        how = f" ({differ})" if (differ := apart(given)) else ""
+        raise InputError(
+            f"{listed}: two hold the same kind of measurement, made otherwise{how}; report them apart"
+        )
+    studies, wholes = (
+        tuple(
+            replace(
+                study,
+                published=published,
+                alarms=alarms or {},
+                places=_places(given),
+                renamed=dict(rename or {}),
+            )
+            for of_source in made
+            for study in of_source[place]
+        )
+        for place in (0, 1)
+    )
+    return Analysis(studies, wholes if len(wholes) < len(studies) else ())
+
+
+def _places(given: Sequence[Source]) -> tuple[str, ...]:
+    """Return what was read as a command names it; empty where any of it has no name."""
+    if any(isinstance(one, pd.DataFrame) for one in given):
+        return ()
+    return tuple(str(one.path if isinstance(one, Store) else one) for one in given)
+
+
+def _of_group(table: pd.DataFrame, group: Group | None) -> pd.DataFrame:
+    """Return a table with the group that its rows are of, in its first column; as it is where all is one."""
+    if group is None or not len(table):
+        return table
+    return pd.concat([pd.Series(group.label, index=table.index, name="group"), table], axis=1)
+
+
+def _holds_something(part: pd.DataFrame) -> bool:
+    if "cut" in part and not part["cut"].notna().any():
+        return False
+    if "verdict" in part and "confirmatory" in part:
+        return bool((part["verdict"] != "cannot tell").any())
+    return bool((part["status"] != "failed").any()) if "status" in part else len(part) > 0

@@ -1,0 +1,330 @@
+"""What the columns of a series table are: the probes' declarations, brought to every column."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable, Mapping
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from toposcope.core.types import About, Kind, Normalization, Scope, Use
+from toposcope.study.targets import TARGET_LABELS
+from toposcope.subjects.catalogue import completed
+
+CATALOGUE = (
+    "column", "probe", "filtration", "scope", "name", "role", "layer", "feature", "draws", "status",
+    "label", "unit", "kind", "null_of", "primary", "about", "leads",
+)  # fmt: skip
+DECLARED = (
+    "probe", "feature", "label", "unit", "kind", "null_of", "primary", "description", "scopes", "filtrations",
+    "aggregate", "excess_of", "per_log_step_of",
+)  # fmt: skip
+"""The columns of the store's catalogue, a line for each feature that a probe declares."""
+
+_WIDE = (Scope.MODEL, Scope.POOLED, Scope.TRAJECTORY)
+_STATUS = ("ok", "subsampled", "truncated", "unconverged", "degenerate", "failed")
+_BASELINES_SHOWN = 3
+"""One of so many columns that lead is a baseline, where there are enough."""
+_ORDER = {"model": 0, "role": 1, "matrix": 2}
+
+
+def column_key(
+    *,
+    probe: str,
+    feature: str,
+    filtration: str = "",
+    scope: str = Scope.MODEL,
+    name: str = "model",
+    role: str = "model",
+) -> str:
+    """Return the column key of a feature (see the package's documentation).
+
+    >>> column_key(probe="rips", filtration="euclidean", scope="pooled", name="pooled", feature="h0_total")
+    'rips/euclidean/pooled/h0_total'
+    >>> column_key(probe="baselines", scope="role", role="mlp", feature="stable_rank")
+    'baselines/role=mlp/stable_rank'
+    """
+    where = f"role={role}" if scope == Scope.ROLE else ("" if name == "model" else name)
+    return "/".join(part for part in (probe, filtration, where, feature) if part)
+
+
+def label_of(column: str, catalogue: pd.DataFrame) -> str:
+    """Return what a feature's column, or a target, is called in figures and tables.
+
+    `catalogue` is `SeriesTable.catalogue`.
+
+    >>> about = pd.DataFrame({"column": ["rips/euclidean/pooled/h0_total"], "label": ["H0 total (pooled)"]})
+    >>> label_of("rips/euclidean/pooled/h0_total", about), label_of("heldout_loss", about)
+    ('H0 total (pooled)', 'held-out loss')
+    """
+    if column in TARGET_LABELS:
+        return TARGET_LABELS[column]
+    found = catalogue.loc[catalogue["column"] == column, "label"]
+    if not len(found) and "feature" in catalogue:  # a target that goes by the name of its feature
+        found = catalogue.loc[catalogue["feature"] == column, "label"]
+    return min(map(str, found), key=len) if len(found) else column.replace("_", " ")
+
+
+def leading(columns: Iterable[str], catalogue: pd.DataFrame, most: int = 16) -> list[str]:
+    """Return at most `most` of the columns: the confirmatory family first, topology before baselines.
+
+    What fills the rest stands for the whole model: every feature's first column before its second, the
+    probes in turn, each in the order of its declarations. No column is chosen for what its numbers say.
+
+    >>> about = pd.DataFrame({"column": ["b", "a", "n"], "kind": ["baseline", "topology", "null"],
+    ...                       "primary": [False, True, False], "scope": ["model", "model", "null"],
+    ...                       "probe": "p", "feature": ["b", "a", "n"]})
+    >>> leading(["n", "b", "a"], about)
+    ['a', 'b']
+    """
+    lines = catalogue[catalogue["column"].isin(list(columns))].drop_duplicates("column")
+    lines = lines[lines["kind"].isin([Kind.TOPOLOGY, Kind.BASELINE])]
+    whole = lines["primary"].astype(bool) | (lines["scope"] == "model")
+    lines = lines[whole] if whole.any() else lines
+    baseline = lines["kind"] == Kind.BASELINE
+    topology = lines[~baseline]
+    again = topology.groupby(["probe", "feature"], sort=False).cumcount()
+    turn = again.groupby([topology["probe"], again], sort=False).cumcount()
+    primary = topology["primary"].astype(bool)
+    rest = pd.DataFrame({"again": again, "turn": turn})[~primary].sort_values(
+        ["again", "turn"], kind="stable"
+    )
+    topology = topology.loc[[*topology.index[primary], *rest.index]]
+    kept = min(int(baseline.sum()), max(most // _BASELINES_SHOWN, most - len(topology)))
+    return [*topology["column"].head(most - kept), *lines.loc[baseline, "column"].head(kept)]
+
+
+def leads_in(catalogue: pd.DataFrame, use: Use, about: str | None = None) -> list[str]:
+    """Return the columns that lead in a use, in the order of their places; `about` one kind of study.
+
+    >>> table = pd.DataFrame({"column": ["a", "b"], "about": "weights", "leads": [{"end": 2}, {"end": 1}]})
+    >>> leads_in(table, Use.END), leads_in(table, Use.END, "gradients")
+    (['b', 'a'], [])
+    """
+    lines = catalogue if about is None else catalogue[catalogue["about"] == about]
+    chosen = [
+        (leads[use], place, column)
+        for place, (column, leads) in enumerate(zip(lines["column"], lines["leads"], strict=True))
+        if use in leads
+    ]
+    return [str(column) for _, _, column in sorted(chosen)]
+
+
+def leading_features(declared: pd.DataFrame, use: Use) -> list[dict[Hashable, Any]]:
+    """Return those lines of a store's catalogue that lead in a use, in the order of their places."""
+    lines = declared[[any(_lead(said)[0] == use for said in leads) for leads in declared["leads"]]]
+    return sorted(lines.to_dict("records"), key=lambda line: dict(map(_lead, line["leads"]))[use])
+
+
+def column_of(catalogue: pd.DataFrame, probe: str, feature: str) -> str:
+    """Return the column in which a feature of a probe speaks for the model; "" where it was not measured.
+
+    >>> table = pd.DataFrame({"column": ["r/a/x", "r/b/x"], "probe": "r", "feature": "x", "scope": "model"})
+    >>> column_of(table.assign(leads=[{}, {"end": 1}]), "r", "x"), column_of(table.assign(leads=""), "r", "y")
+    ('r/b/x', '')
+    """
+    mine = (catalogue["probe"] == probe) & (catalogue["feature"] == feature) & (catalogue["scope"] == "model")
+    lines = catalogue[mine]
+    first = lines[lines["leads"].map(bool)]
+    lines = first if len(first) else lines
+    return str(lines["column"].iloc[0]) if len(lines) else ""
+
+
+def is_baseline(column: str, catalogue: pd.DataFrame) -> bool:
+    """Return whether a column is a norm, spectral or other baseline and no topology."""
+    return bool((catalogue.loc[catalogue["column"] == column, "kind"] == Kind.BASELINE).any())
+
+
+def nulls_by_feature(catalogue: pd.DataFrame, probe: str) -> dict[str, str]:
+    """Return what the null of each feature of a probe is called, for those whose null was measured.
+
+    >>> about = pd.DataFrame({"column": ["p/x", "p/y"], "feature": ["x", "y"], "null_of": ["", "p/x"]})
+    >>> nulls_by_feature(about.assign(probe="p"), "p")
+    {'x': 'y'}
+    """
+    of = dict(zip(catalogue["column"], catalogue["feature"], strict=True))
+    mine = catalogue[(catalogue["probe"] == probe) & (catalogue["null_of"] != "")]
+    return {of[column]: null for column, null in zip(mine["null_of"], mine["feature"], strict=True)}
+
+
+def describe(rows: pd.DataFrame, declared: pd.DataFrame | None) -> pd.DataFrame:
+    """Return the catalogue of the columns of some rows (with `column`, `part` and `inner`), the widest first.
+
+    `scope` is "model" for everything that stands for the whole model (a pooled cloud, the trajectory, a run's
+    last layer), else "role", "layer" (the inner ones), "matrix" or "head"; the kinds that are not tested have
+    their own: "null", "quality", "noise". A feature that no probe declares is called as it is written and
+    counts as topology. Where nothing is declared at all (`declared` None), every column of the whole model is
+    primary: who brings a table chose its columns.
+    """
+    found = _with_declarations(_gathered(rows), declared)
+    found["label"] = _labels(found)
+    found["primary"] = found["column"].isin(_confirmatory(found, declared))
+    found["about"], found["leads"] = _led(found, declared)
+    found["scope"] = _scope(found)
+    found["null_of"] = _null_columns(found)
+    rank = found["scope"].map(_ORDER).fillna(3)
+    found = found.iloc[np.argsort(rank.to_numpy(), kind="stable")].reset_index(drop=True)
+    return found[list(CATALOGUE)]
+
+
+def _gathered(rows: pd.DataFrame) -> pd.DataFrame:
+    """Return one line for each column: where it comes from, its draws and its worst status."""
+    rows = rows.assign(
+        _draw=rows["draw"].fillna(-1),
+        _worst=rows["status"].map({s: i for i, s in enumerate(_STATUS)}).fillna(len(_STATUS) - 1),
+    )
+    found = rows.drop_duplicates("part").drop_duplicates("column")
+    found = found[["column", "probe", "filtration", "scope", "name", "role", "feature"]]
+    counted = rows.groupby("column", sort=False, observed=True).agg(
+        layer=("layer", "first"),
+        inner=("inner", "first"),
+        draws=("_draw", "nunique"),
+        _worst=("_worst", "max"),
+    )
+    found = found.join(counted, on="column").reset_index(drop=True)
+    found["column"] = found["column"].astype(str)
+    found["status"] = [_STATUS[int(i)] for i in found.pop("_worst")]
+    return found
+
+
+def _with_declarations(found: pd.DataFrame, declared: pd.DataFrame | None) -> pd.DataFrame:
+    lines = pd.DataFrame(columns=list(DECLARED)) if declared is None else declared[list(DECLARED)]
+    lines = lines.assign(_place=range(len(lines)))
+    found = found.merge(lines, on=["probe", "feature"], how="left", validate="many_to_one")
+    known = found["label"].notna()
+    found["label"] = found["label"].where(known, found["feature"].astype(str).str.replace("_", " "))
+    for name, value in (("unit", ""), ("kind", str(Kind.TOPOLOGY)), ("null_of", ""), ("aggregate", "")):
+        found[name] = found[name].astype(object).where(known, value)
+    found["primary"] = found["primary"].astype(object).where(known, False).astype(bool)
+    for name in ("scopes", "filtrations"):
+        found[name] = [tuple(given) if one else () for given, one in zip(found[name], known, strict=True)]
+    # in the order of the declarations, the undeclared last: what a probe puts first is shown first
+    places = [
+        (place, _place(scopes, scope), _place(filtrations, filtration))
+        for place, scopes, scope, filtrations, filtration in zip(
+            found["_place"].fillna(len(lines)), found["scopes"], found["scope"], found["filtrations"],
+            found["filtration"], strict=True,
+        )
+    ]  # fmt: skip
+    return found.iloc[sorted(range(len(found)), key=places.__getitem__)].reset_index(drop=True)
+
+
+SPELT: Mapping[str, str] = {Normalization.MATRIX: "by matrix", Normalization.NETWORK: "by network"}
+"""Filtrations whose name in a store is a paper's code name, as labels say them."""
+
+
+def _led(found: pd.DataFrame, declared: pd.DataFrame | None) -> tuple[pd.Series, pd.Series]:
+    """Return what each column is about, and where it leads: of a feature's columns the one that speaks."""
+    lines = completed(declared)[["probe", "feature", "scopes", "filtrations", "about", "leads"]]
+    at = ["probe", "feature", "scope", "filtration", "inner"]
+    both = found[at].merge(lines, on=["probe", "feature"], how="left")
+    leading = both[~both["inner"] & (both["leads"].str.len() > 0)]
+    places = {
+        place: (_place(tuple(scopes), scope), _place(tuple(filtrations), filtration))
+        for place, scopes, scope, filtrations, filtration in leading[
+            ["scopes", "scope", "filtrations", "filtration"]
+        ].itertuples(name=None)
+    }
+    first = both.loc[sorted(places, key=places.__getitem__)].drop_duplicates(["probe", "feature"])
+    said = first["leads"].map(lambda lines: dict(map(_lead, lines)))
+    leads = said.reindex(both.index).map(lambda one: one if isinstance(one, dict) else {})
+    about = both["about"].fillna(str(About.WEIGHTS))
+    return about.set_axis(found.index), leads.set_axis(found.index)
+
+
+def named_leads(names: Iterable[str]) -> pd.Series:
+    """Return where columns lead that bear the names of the package's own features, measured elsewhere.
+
+    >>> named_leads(["h0_total", "mine"])[1]
+    {}
+    """
+    lines = completed(None).drop_duplicates("feature")
+    known = {
+        feature: dict(map(_lead, leads))
+        for feature, leads in zip(lines["feature"], lines["leads"], strict=True)
+    }
+    return pd.Series([known.get(name, {}) for name in names], dtype=object)
+
+
+def _lead(said: str) -> tuple[str, int]:
+    use, _, place = said.partition("=")
+    return use, int(place)
+
+
+def _labels(found: pd.DataFrame) -> list[str]:
+    """Return each column's label: the feature's, and in brackets what tells it from its other columns."""
+    several = found.groupby(["probe", "feature"])["filtration"].transform("nunique") > 1
+    labels = []
+    for line, ambiguous in zip(found.to_dict("records"), several, strict=True):
+        spelt = SPELT.get(line["filtration"], line["filtration"])
+        said = [spelt] if ambiguous or len(line["filtrations"]) > 1 else []
+        said += _where(line)
+        labels.append(f"{line['label']} ({', '.join(said)})" if said else str(line["label"]))
+    return labels
+
+
+def _where(line: dict) -> list[str]:
+    if line["scope"] == Scope.ROLE:
+        return ["mean of heads"] if Scope.HEAD in line["scopes"] else [str(line["role"])]
+    if line["scope"] == Scope.LAYER:
+        return [f"layer {int(line['layer'])}"] if line["inner"] else []
+    if line["name"] == "model":
+        return []
+    if line["scope"] == Scope.MODEL:
+        return [f"{line['aggregate']} of {line['name']}".removeprefix(" of ")]
+    return [str(line["name"])]
+
+
+def _confirmatory(found: pd.DataFrame, declared: pd.DataFrame | None) -> set[str]:
+    """Return the columns of the confirmatory family: what speaks for each primary feature.
+
+    Of its scopes and filtrations that is the first that was measured. Where no null of an excess was
+    measured, the feature itself takes the excess's place.
+    """
+    if declared is None:
+        return set(found.loc[(_scope(found) == "model"), "column"])
+    outer = found[~found["inner"]]
+    by_feature = dict(iter(outer.groupby(["probe", "feature"], sort=False)))
+    chosen: set[str] = set()
+    for line in declared[declared["primary"].astype(bool)].to_dict("records"):
+        mine = by_feature.get((line["probe"], line["feature"]))
+        if mine is None:
+            mine = by_feature.get((line["probe"], line["excess_of"]))
+        if mine is None:
+            continue
+        mine = _first(mine, "scope", tuple(line["scopes"]) or tuple(Scope))
+        mine = _first(mine, "filtration", tuple(line["filtrations"]))
+        chosen |= set(mine["column"])
+    return chosen
+
+
+def _first(lines: pd.DataFrame, name: str, order: tuple[str, ...]) -> pd.DataFrame:
+    """Return the lines whose `name` comes first in the order, what is not in it last."""
+    best = min(lines[name], key=lambda value: (_place(order, value), value))
+    return lines[lines[name] == best]
+
+
+def _place(order: tuple[str, ...], value: str) -> int:
+    return order.index(value) if value in order else len(order)
+
+
+def _scope(found: pd.DataFrame) -> np.ndarray:
+    scope = found["scope"].astype(str).to_numpy(object)
+    scope = np.where(found["scope"].isin([*map(str, _WIDE)]), "model", scope)
+    scope = np.where((found["scope"] == Scope.LAYER) & ~found["inner"], "model", scope)
+    apart = found["kind"].isin([Kind.NULL, Kind.QUALITY, Kind.NOISE])
+    return np.where(apart, found["kind"], scope)
+
+
+def _null_columns(found: pd.DataFrame) -> list[str]:
+    """Return the column that each null stands beside; "" where it is no null or that was not measured."""
+    at = ["probe", "filtration", "name", "role"]
+    columns = {
+        (*place, feature): column
+        for *place, feature, column in found[[*at, "feature", "column"]].itertuples(index=False)
+    }
+    return [
+        columns.get((*place, null_of), "") if null_of else ""
+        for *place, null_of in found[[*at, "null_of"]].itertuples(index=False)
+    ]

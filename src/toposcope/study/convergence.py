@@ -1,0 +1,55 @@
+"""Rows of iterations that did not converge: nothing is drawn, tested or fitted on them."""
+
+from __future__ import annotations
+
+import pandas as pd
+
+from toposcope.core.types import Scope, Status
+
+_PLACE = ["run", "step", "probe", "filtration", "scope", "name", "role", "layer", "head", "feature"]
+"""What draws of one number have alike."""
+
+_EARLIER = "not converged"
+"""How the notes of earlier versions said so, under the status `truncated`."""
+
+
+def without_unconverged(features: pd.DataFrame) -> tuple[pd.DataFrame, tuple[str, ...]]:
+    """Return long rows whose unconverged numbers are NaN, and in words how many checkpoints that leaves out.
+
+    Where one draw of a number did not converge at a checkpoint, the number is NaN there in all draws: a mean
+    over those that are left would jump from one checkpoint to the next.
+
+    >>> rows = pd.DataFrame({"run": "a", "step": [0, 0, 5], "probe": "curvature", "feature": "top",
+    ...     "draw": [0, 1, 0], "value": [1.0, 9.0, 2.0], "status": ["ok", "unconverged", "ok"]})
+    >>> found, said = without_unconverged(rows)
+    >>> found["value"].tolist(), said
+    ([nan, nan, 2.0], ('top: 1 of 2 checkpoints left out, where it did not converge',))
+    """
+    if "status" not in features:
+        return features, ()
+    bad = features["status"] == Status.UNCONVERGED
+    earlier = features["status"] == Status.TRUNCATED
+    if "note" in features and earlier.any():
+        bad[earlier] = features.loc[earlier, "note"].astype(str).str.contains(_EARLIER, regex=False)
+    if not bad.any():
+        return features, ()
+    keys = [key for key in _PLACE if key in features]
+    places = features[keys].astype(object).fillna("")
+    out = places.merge(places[bad].drop_duplicates().assign(_out=True), on=keys, how="left")["_out"].notna()
+    out.index = features.index
+    status = features["status"].astype(object).mask(bad, str(Status.UNCONVERGED))
+    kept = features.assign(value=features["value"].mask(out), status=status)
+    return kept, tuple(_told(features, out))
+
+
+def _told(features: pd.DataFrame, out: pd.Series) -> list[str]:
+    """Return a line for each number of the whole model, and one for all layers."""
+    shown = features["scope"] != Scope.SETTING if "scope" in features else pd.Series(True, features.index)
+    found = []
+    for feature, rows in features[shown].groupby("feature", sort=False):
+        lost = rows.loc[out[rows.index], ["run", "step"]].drop_duplicates()
+        if len(lost):
+            every = len(rows[["run", "step"]].drop_duplicates())
+            name = str(feature).replace("_", " ")
+            found.append(f"{name}: {len(lost)} of {every} checkpoints left out, where it did not converge")
+    return found

@@ -1,0 +1,59 @@
+"""First and last values of every run, half-way steps, and whether a change is more than its draws' noise."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+
+from toposcope.study.table import SeriesTable
+
+_NET = 0.5
+"""Share of its range that a curve's ends lie apart where half of its way means anything."""
+
+
+def first_last(series: SeriesTable, column: str) -> pd.DataFrame:
+    """Return run, first_step, first, last_step, last of every run with at least two values of `column`."""
+    rows = []
+    for run in series.run_names:
+        mine = series.of_run(run)
+        known = mine[["step", column]].dropna() if column in mine else mine.iloc[:0]
+        if len(known) >= 2:
+            a, b = known.iloc[0], known.iloc[-1]
+            rows.append((run, int(a["step"]), float(a[column]), int(b["step"]), float(b[column])))
+    return pd.DataFrame(rows, columns=["run", "first_step", "first", "last_step", "last"])
+
+
+def half_steps(series: SeriesTable, column: str) -> pd.Series:
+    """Return for each run the first step by which half of the way from first to last value was done.
+
+    A run is left out whose ends are nearer to each other than half of the range of its values: it came back.
+    """
+    out = {}
+    for run in series.run_names:
+        mine = series.of_run(run)
+        if column not in mine:
+            continue
+        known = mine[["step", column]].dropna()
+        if len(known) < 3:
+            continue
+        first, last = known[column].iloc[0], known[column].iloc[-1]
+        if abs(last - first) < _NET * np.ptp(known[column].to_numpy(float)) or first == last:
+            continue
+        out[run] = int(known["step"][(known[column] - first) / (last - first) >= 0.5].iloc[0])
+    return pd.Series(out, dtype=float)
+
+
+def draw_noise(series: SeriesTable, column: str, ends: pd.DataFrame) -> np.ndarray:
+    """Return the standard error of last minus first over the draws; 0 where nothing was drawn.
+
+    `ends` is what `first_last` returns.
+    """
+    draws = dict(zip(series.catalogue["column"], series.catalogue["draws"], strict=True)).get(column, 1)
+    if column not in series.spread:
+        return np.zeros(len(ends))
+    spread = series.spread.set_index(["run", "step"])[column]
+    out = []
+    for run, first, last in ends[["run", "first_step", "last_step"]].itertuples(index=False):
+        sd = spread.reindex([(run, first), (run, last)]).fillna(0.0).to_numpy(dtype=np.float64)
+        out.append(float(np.sqrt((sd**2).sum() / max(int(draws), 1))))
+    return np.array(out)

@@ -1,0 +1,8 @@
+"""What may be said of a study, question by question, computed once; sentences are made of it elsewhere."""
+
+from __future__ import annotations
+
+from toposcope.study.findings.base import Finding, Findings
+from toposcope.study.findings.find import find
+
+__all__ = ["Finding", "Findings", "find"]

@@ -1,0 +1,137 @@
+"""A finding: the numbers behind one answer, how strong it is, on what test, and what was left out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+QUESTIONS = {
+    "sound": "Are the measurements sound?",
+    "changed": "What changed?",
+    "when": "When?",
+    "beyond": "Does {asked} add anything to the {target}?",
+    "rivals": "Does topology follow the {target} more closely than plain numbers?",
+    "end": "Where will it end?",
+    "on": "Go on?",
+    "scale": "Does it scale?",
+    "layers": "What happens from layer to layer?",
+    "surfaces": "What is on the surfaces?",
+    "settings": "How far do the settings move it?",
+}
+"""Every question in reading order, with its words."""
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """The answer to one question, in numbers.
+
+    `strength` is one of a closed set for each question (the templates' names): it says how far the answer
+    goes, and which sentence may be said. `numbers` holds plain data: estimates with their intervals as
+    [low, high], counts, names. `test` names the test that the strength rests on, `left_out` what was not
+    taken into it and why.
+    """
+
+    question: str
+    strength: str
+    numbers: Mapping[str, Any]
+    test: str = ""
+    left_out: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Findings:
+    """All findings on one subject, in reading order.
+
+    `topology` is what is judged, in words, and `asked` in one word. `group` says which runs these are where
+    others of the same source do not belong to them; "" where all do.
+
+    Examples
+    --------
+    >>> found = Findings("weights", "the topology of the weights", "loss", (Finding("when", "too few", {}),))
+    >>> found["when"].strength, "scale" in found
+    ('too few', False)
+    """
+
+    subject: str
+    topology: str
+    target: str
+    answers: tuple[Finding, ...]
+    asked: str = "topology"
+    group: str = ""
+
+    def __getitem__(self, question: str) -> Finding:
+        """Return the finding on one of `QUESTIONS`; KeyError where nothing could be asked."""
+        found = self.get(question)
+        if found is None:
+            raise KeyError(question)
+        return found
+
+    def __contains__(self, question: object) -> bool:
+        """Return whether there is a finding on this question."""
+        return any(finding.question == question for finding in self.answers)
+
+    def get(self, question: str) -> Finding | None:
+        """Return the finding on a question, None where nothing could be asked."""
+        return next((finding for finding in self.answers if finding.question == question), None)
+
+    def __iter__(self) -> Iterator[Finding]:
+        """Iterate over the findings in reading order."""
+        return iter(self.answers)
+
+    def title(self, finding: Finding) -> str:
+        """Return the question in words."""
+        return QUESTIONS[finding.question].format(target=self.target or "loss", asked=self.asked)
+
+    @property
+    def lead(self) -> Finding:
+        """The finding that stands first: soundness or health where something is wrong, else the verdict."""
+        for question, wrong in (("sound", "faults"), ("on", "broken")):
+            found = self.get(question)
+            if found is not None and found.strength == wrong:
+                return found
+        return self["beyond"]
+
+    @property
+    def headline(self) -> str:
+        """The one line that a busy person can act on."""
+        from toposcope.study.findings.words import headline
+
+        return headline(self)
+
+    def as_data(self) -> dict[str, object]:
+        """Return the findings as plain data, with their words."""
+        from toposcope.study.findings.words import said
+
+        return {
+            "subject": self.subject,
+            "group": self.group,
+            "target": self.target,
+            "headline": self.headline,
+            "answers": [
+                {
+                    "question": finding.question,
+                    "strength": finding.strength,
+                    "numbers": dict(finding.numbers),
+                    "test": finding.test,
+                    "left_out": list(finding.left_out),
+                    "words": said(self, finding).text,
+                }
+                for finding in self
+            ],
+        }
+
+    def as_text(self, *, width: int = 80) -> str:
+        """Return the answer in words, wrapped for a terminal."""
+        from toposcope.study.findings.words import as_text
+
+        return as_text(self, width=width)
+
+    def __repr__(self) -> str:
+        """Return the answer in words."""
+        return self.as_text()
+
+    def _repr_html_(self) -> str:
+        from toposcope.study.findings.words import as_html
+
+        return as_html(self)

@@ -1,0 +1,138 @@
+"""Does topology add anything: one test for each primary feature, or column of a table, over all runs."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pandas as pd
+
+from toposcope.core.forms import extent
+from toposcope.core.types import Use
+from toposcope.study.findings.base import Finding
+from toposcope.study.findings.end import forecasts_of
+from toposcope.study.trends.replicates import POOLED
+from toposcope.study.trends.verdicts import lag_words
+
+if TYPE_CHECKING:
+    from toposcope.study.study import Study
+
+ADDS, TREND, CANNOT = "adds", "trend only", "cannot tell"
+TEST = "correlation of innovations, one test for each feature over all runs"
+LEAST_VALUES = 4
+"""Fewer points than this put into the same order say nothing: three do so by chance in one case of three."""
+
+
+def beyond(study: Study) -> Finding:
+    """Strength: "adds", "trend only", "cannot tell" (this design cannot), or "no target"."""
+    if not study.target:
+        return Finding("beyond", "no target", {"target": ""})
+    mine = study.families[study.families["target"] == study.target]
+    chosen = mine[mine["confirmatory"].astype(bool)]
+    chosen = chosen if len(chosen) else mine  # a table made elsewhere declares nothing: all its columns count
+    plain = chosen["column"].map(study.labels.baseline).astype(bool)
+    if len(chosen) and plain.all():
+        plain = ~plain
+    topology, other = chosen[~plain], chosen[plain]
+    tested = topology[topology["verdict"] != CANNOT]
+    found = tested[tested["verdict"] == ADDS]
+    explored = mine[~mine["confirmatory"].astype(bool)] if len(topology) < len(mine) else mine.iloc[:0]
+    detectable = tested["detectable_r"].astype(float)
+    numbers = {
+        "judged": study.judged, "columns": len(mine),
+        "left_out_columns": [{"column": c, "why": why} for c, why in study.series.left_out.items()],
+        "tested": len(tested), "found": len(found), "cannot": len(topology) - len(tested),
+        "names": [study.labels.label(str(c)) for c in found["column"]],
+        "r": [_estimate(study, line) for line in found.to_dict("records")],
+        "baselines_tested": int((other["verdict"] != CANNOT).sum()),
+        "baselines_found": int((other["verdict"] == ADDS).sum()),
+        "family_size": _largest(chosen["family_size"]), "checkpoints": _largest(mine["n"]),
+        "detectable_r": extent(detectable.dropna()), "reasons": _reasons(topology),
+        "runs": len(study.runs), "seeds": max(len(g) for _, g in study.runs.groupby("parameters")),
+        "ahead": int((found["first"] == "feature").sum()), "behind": int((found["first"] == "target").sum()),
+        "rate_known": bool(chosen["rate_known"].astype(bool).all()),
+        "explored": len(explored), "explored_found": int((explored["q"].astype(float) <= 0.05).sum()),
+        "forecast": _forecast(study), "lead": _lead(study), "across": _across(study), "clock": _clock(study),
+    }  # fmt: skip
+    strength = CANNOT if not len(tested) else ADDS if len(found) else TREND
+    left = tuple(f"{n} {study.judged}s: {why}" for why, n in _reasons(topology))
+    left += tuple(f"{column} ({why})" for column, why in study.series.left_out.items())
+    return Finding("beyond", strength, numbers, TEST, left)
+
+
+def _estimate(study: Study, line: dict) -> dict[str, object]:
+    low, high = (float(line[name]) for name in ("r_low", "r_high"))
+    interval = [low, high] if np.isfinite(low) and np.isfinite(high) else []
+    p = float(line["p_holm"]) if np.isfinite(line["p_holm"]) else None
+    return {
+        "label": study.labels.label(str(line["column"])), "r": float(line["r"]), "interval": interval,
+        "p_holm": p, "lag": int(line["lag"]), "first": str(line["first"]),
+        "lag_words": lag_words(int(line["lag"]), float(line["lag_steps"])) if line["first"] else "",
+    }  # fmt: skip
+
+
+def _largest(values: pd.Series) -> int:
+    known = values.astype(float).dropna()
+    return int(known.max()) if len(known) else 0
+
+
+def _reasons(topology: pd.DataFrame) -> list[tuple[str, int]]:
+    untold = topology[topology["verdict"] == CANNOT]
+    counted = untold["reason"].replace("", "no test could be made").value_counts()
+    return [(str(why), int(n)) for why, n in counted.items()]
+
+
+def _forecast(study: Study) -> str:
+    """Return whether forecasts with topology beat their control: better, no better, or unknown."""
+    found = forecasts_of(study)
+    return "unknown" if found is None else "better" if found.clear else "no better"
+
+
+def _lead(study: Study) -> dict[str, object]:
+    """Return the raw correlation of the feature that leads, and what is left of it, over the runs."""
+    known = study.strengths
+    mine = known[known["target"] == study.target] if len(known) else known
+    for column in study.leads(Use.CHANGE):
+        rows = mine[mine["column"] == column]
+        raw = extent(rows["spearman"].astype(float)) if len(rows) else []
+        if raw:
+            departures = study.families
+            rho = departures.loc[
+                (departures["target"] == study.target) & (departures["column"] == column), "departure_rho"
+            ]
+            return {
+                "label": study.labels.label(column), "raw": raw, "departures": extent(rho.astype(float)),
+            }  # fmt: skip
+    return {}
+
+
+def _clock(study: Study) -> dict[str, object]:
+    """Return how closely the step itself ranks the target: the rank correlation over the runs."""
+    from toposcope.study.findings.rivals import spearman
+
+    if study.target not in study.series.values:
+        return {"known": 0, "rho": []}
+    values = study.series.values[["run", "step", study.target]].replace([np.inf, -np.inf], np.nan).dropna()
+    counts = values.groupby("run")["step"].count()
+    enough = counts.index[counts >= LEAST_VALUES]
+    rho = [spearman(rows["step"], rows[study.target]) for run, rows in values.groupby("run") if run in enough]
+    return {"known": int(counts.max()) if len(counts) else 0, "rho": extent(rho)}
+
+
+def _across(study: Study) -> dict[str, object] | None:
+    """Return whether a run's features go with its own target more than with another seed's."""
+    rows = study.replicates
+    if not len(rows) or "pairing_holm" not in rows:
+        return None
+    mine = rows[(rows["target"] == study.target) & (rows["status"] == "ok")]
+    mine = mine[mine["column"].isin(study.labels.primary())]
+    mine = mine[~mine["column"].map(study.labels.baseline).astype(bool)]
+    if mine.empty:
+        return None
+    pooled = mine[mine["family"] == POOLED]
+    shown = pooled if len(pooled) else mine
+    found = shown[shown["pairing_holm"] < 0.05]
+    return {
+        "tested": len(shown), "found": len(found), "smallest_p": float(shown["smallest_p"].min()),
+        "names": [study.labels.label(str(column)) for column in found["column"].head(4)],
+    }  # fmt: skip

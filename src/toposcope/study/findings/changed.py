@@ -1,0 +1,172 @@
+"""What changed: first and last values of the loss and the leading features, and what their nulls show."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pandas as pd
+
+from toposcope.core.forms import extent
+from toposcope.core.groups import families_of, short
+from toposcope.core.lines import LEAST, curve, null_band, of_column
+from toposcope.core.types import Use
+from toposcope.study.ends import draw_noise, first_last
+from toposcope.study.findings.base import Finding
+
+if TYPE_CHECKING:
+    from toposcope.study.study import Study
+
+
+def changed(study: Study) -> Finding:
+    """Strength: "moved" (a leading quantity left the noise of its draws), else "still"."""
+    moves = [move for column in _moved(study) if (move := _move(study, column))]
+    quality = _quality(study)
+    nulls = nulls_of(study)
+    numbers = {
+        **_who(study), "quality": quality, "known": _known(study), "moves": moves,
+        "nulls": [asdict(null) for null in nulls],
+        "null_draws": _null_draws(study), "least_draws": LEAST,
+        "null": study.subject.null,
+    }  # fmt: skip
+    moved = bool(quality) or any(move["rose"] or move["fell"] for move in moves)
+    return Finding("changed", "moved" if moved else "still", numbers, "last minus first, twice its noise")
+
+
+def _moved(study: Study) -> list[str]:
+    return (
+        study.leads(Use.CHANGE)
+        or [column for column in study.labels.primary() if column in study.series.values][:4]
+    )
+
+
+def _who(study: Study) -> dict[str, object]:
+    groups = study.sizes
+    known = [group.parameters for group in groups if group.parameters > 0]
+    counts = study.series.values.groupby("run")["step"].agg(["count", "min", "max"])
+    seeds = [len(group.runs) for group in groups] or [1]
+    return {
+        "runs": len(study.runs), "sizes": [short(n) for n in dict.fromkeys(known)],
+        "seeds": [min(seeds), max(seeds)],
+        "draws": _draws(study),
+        "checkpoints": extent(counts["count"]), "steps": [int(counts["min"].min()), int(counts["max"].max())],
+    }  # fmt: skip
+
+
+def _draws(study: Study) -> int:
+    """Return how many random subsamples the leading columns are means over; 1 where nothing was drawn."""
+    known = study.series.catalogue.set_index("column")["draws"]
+    return max((int(known[column]) for column in _moved(study) if column in known), default=1)
+
+
+def _known(study: Study) -> bool:
+    """Return whether the target has a value at any measured checkpoint."""
+    values = study.series.values
+    return study.target in values and bool(values[study.target].notna().any())
+
+
+def _quality(study: Study) -> dict[str, object] | None:
+    column = study.target
+    if not column or column not in study.series.values:
+        return None
+    ends = first_last(study.series, column)
+    if ends.empty:
+        return None
+    first, last, label, unit = ends["first"], ends["last"], study.labels.label(column), ""
+    if column in study.series.losses:
+        first, last, (label, unit) = np.exp(first), np.exp(last), study.series.losses[column]
+    rose = int((ends["last"] >= ends["first"]).sum())
+    return {
+        "label": label, "unit": unit, "ranges": _ranges(study, ends.assign(first=first, last=last)),
+        "rose": rose, "of": len(ends),
+    }  # fmt: skip
+
+
+def _move(study: Study, column: str) -> dict[str, object] | None:
+    ends = first_last(study.series, column)
+    if ends.empty:
+        return None
+    noise, change = draw_noise(study.series, column, ends), ends["last"] - ends["first"]
+    clear = change.abs() > 2 * noise
+    rose, fell = int((clear & (change > 0)).sum()), int((clear & (change < 0)).sum())
+    return {
+        "column": column, "label": study.labels.label(column), "of": len(ends), "rose": rose, "fell": fell,
+        "still": len(ends) - rose - fell, "ranges": _ranges(study, ends),
+    }  # fmt: skip
+
+
+def _ranges(study: Study, ends: pd.DataFrame) -> list[dict[str, object]]:
+    """Return where the runs began and ended, of each family apart: one range over several says nothing."""
+    families = families_of(study.series.runs)
+    family = ends["run"].map(lambda run: families.get(run) or "unnamed")
+    return [
+        {"family": name, "first": extent(its["first"]), "last": extent(its["last"])}
+        for name, its in ends.groupby(family, sort=True)
+    ]
+
+
+@dataclass(frozen=True, slots=True)
+class BesideNull:
+    """In how many sizes a feature's last value lies above and below the band of its null."""
+
+    feature: str
+    label: str
+    above: int
+    below: int
+    sizes: int
+    ratio: float
+    """Median over sizes of the measured value over the null's mean."""
+
+
+def nulls_of(study: Study) -> list[BesideNull]:
+    """Return the comparison of every leading feature with its null, at the last checkpoint."""
+    found = [_beside(study, label, own, null) for label, own, null in _beside_their_nulls(study)]
+    return [one for one in found if one is not None]
+
+
+def _null_draws(study: Study) -> int:
+    """Return how many draws the leading nulls have at most; a band takes `LEAST` of them."""
+    return max(
+        (
+            int(null_band(null, group.runs)["draws"].max())
+            for _, _, null in _beside_their_nulls(study)
+            for group in study.sizes
+            if null["run"].isin(group.runs).any()
+        ),
+        default=0,
+    )
+
+
+def _beside_their_nulls(study: Study) -> list[tuple[str, pd.DataFrame, pd.DataFrame]]:
+    """Return the column, the measured rows and the rows of the null of every leading feature that has one."""
+    if "probe" not in study.features:
+        return []
+    lines = {str(line["column"]): line for line in study.series.catalogue.to_dict("records")}
+    of = {str(line["null_of"]): column for column, line in lines.items()}
+    leading = [(column, of[column]) for column in study.leads(Use.NULL) if column in of]
+    return [
+        (column, of_column(study.whole, lines[column]), of_column(study.whole, lines[null]))
+        for column, null in leading
+    ]
+
+
+def _beside(study: Study, column: str, measured: pd.DataFrame, nulls: pd.DataFrame) -> BesideNull | None:
+    above = below = n = 0
+    ratios = []
+    for group in study.sizes:
+        line, null = curve(measured, group.runs), null_band(nulls, group.runs)
+        both = line.merge(null, on="step", suffixes=("", "_null")).dropna(subset=["low_null", "high_null"])
+        if both.empty:
+            continue
+        last = both.iloc[-1]
+        n += 1
+        above += bool(last["mean"] > last["high_null"])
+        below += bool(last["mean"] < last["low_null"])
+        ratios.append(float(last["mean"] / last["mean_null"]) if last["mean_null"] else np.nan)
+    if not n:
+        return None
+    feature = column.rpartition("/")[2]
+    known = [ratio for ratio in ratios if np.isfinite(ratio)]
+    ratio = float(np.median(known)) if known else float("nan")
+    return BesideNull(feature, study.labels.label(column), above, below, n, ratio)

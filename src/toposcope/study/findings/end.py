@@ -1,0 +1,192 @@
+"""Where will it end: how far forecasts of the final loss are off, and whether topology makes them better."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pandas as pd
+
+from toposcope.core.commands import recommended
+from toposcope.forecasting import Curve
+from toposcope.forecasting.base import UNSURE
+from toposcope.forecasting.health.assess import BROKEN, KINDS, health
+from toposcope.study.findings.base import Finding
+from toposcope.study.forecasts.ahead import ahead
+from toposcope.study.forecasts.compare import BY_SIBLINGS, NOT_FINISHED, worth_of_features
+from toposcope.study.forecasts.gather import gather_curves, split_runs
+
+if TYPE_CHECKING:
+    from toposcope.study.study import Study
+
+TOPOLOGY = (f"{BY_SIBLINGS} + topology", f"{BY_SIBLINGS} + saturating topology")
+ALPHA = 0.05
+MOST_AHEAD = 2
+"""Unfinished runs that are forecast here; `toposcope forecast` takes all."""
+
+
+@dataclass(frozen=True, slots=True)
+class ForecastCounts:
+    """The forecasts in numbers, each over the cuts in `cuts`: what the words and captions need.
+
+    `mae` maps a method to its mean absolute error at each cut. `worth` is the table of paired effects.
+    `clear` lists (method, cut) where topology lowers the error with a t-test's p below .05 after Holm's
+    correction over all rows of `worth`; `harmful` likewise where it raises it.
+    """
+
+    cuts: tuple[float, ...]
+    runs: int
+    mae: dict[str, list[float]]
+    covered: int
+    bounded: int
+    worth: pd.DataFrame
+    clear: tuple[tuple[str, float], ...]
+    harmful: tuple[tuple[str, float], ...]
+
+
+def forecasts_of(study: Study) -> ForecastCounts | None:
+    """Count what a study's table of forecasts says; None where it has no forecast."""
+    scores = study.forecasts
+    good = scores[scores["status"] != "failed"] if len(scores) else scores
+    good = good[np.isfinite(good["error"].to_numpy(float))] if len(good) else good
+    if not len(good):
+        return None
+    cuts = tuple(sorted(good["cut"].unique()))
+    means = good.assign(size=good["error"].abs()).pivot_table(index="method", columns="cut", values="size")
+    worth = worth_of_features(good, controls=study.published.controls)
+    topology = worth[worth["method"].isin(TOPOLOGY) & (worth["status"] == "ok")]
+    small = topology[topology["t_holm"] < ALPHA]
+    named = [(str(m), float(c), float(e)) for m, c, e in small[["method", "cut", "effect"]].to_numpy()]
+    default = good[good["method"].str.startswith("auto")]
+    held = default["covered"].dropna()
+    return ForecastCounts(
+        cuts,
+        int(good["run"].nunique()),
+        {str(m): [float(row.get(c, np.nan)) for c in cuts] for m, row in means.iterrows()},
+        int(held.sum()),
+        len(held),
+        worth,
+        tuple((m, c) for m, c, effect in named if effect < 0),
+        tuple((m, c) for m, c, effect in named if effect > 0),
+    )
+
+
+def end(study: Study) -> Finding | None:
+    """Strength: "better" or "no better" with topology, "unscored" where no forecast could be compared."""
+    scores = study.forecasts
+    if not len(scores):
+        return None
+    found = forecasts_of(study)
+    if found is None:
+        scored = scores.loc[~scores["reason"].astype(str).str.startswith(NOT_FINISHED), "reason"]
+        told = scored if len(scored) else scores["reason"]
+        return Finding("end", "unscored", {"reason": str(next(iter(told), ""))})
+    auto = next((m for m in found.mae if m.startswith("auto")), BY_SIBLINGS)
+    if auto not in found.mae:
+        why = scores.loc[scores["method"].str.startswith("auto") & (scores["status"] == "failed"), "reason"]
+        return Finding("end", "unscored", {"reason": str(next(iter(why), ""))})
+    tested = found.worth[found.worth["method"].isin(TOPOLOGY) & (found.worth["status"] == "ok")]
+    of_topology = tested[tested["method"] == TOPOLOGY[0]]
+    rule, of_loss = study.published.leading
+    control = study.published.controls.get(rule, "")
+    numbers = {
+        "cuts": list(found.cuts), "cuts_said": " / ".join(f"{100 * cut:.0f}%" for cut in found.cuts),
+        "runs": found.runs, "auto": found.mae.get(auto, []),
+        "last_value": found.mae.get("last value", []), "covered": found.covered, "bounded": found.bounded,
+        "compared": int(found.worth["t_p"].notna().sum()) if len(tested) else 0,
+        "effects": of_topology[["effect", "low", "high"]].to_numpy(float).tolist(),
+        "clear": [list(pair) for pair in found.clear], "harmful": len(found.harmful),
+        "rule": found.mae.get(rule, []) if control in found.mae else [],
+        "rule_control": found.mae.get(control, []), "rule_loss": found.mae.get(of_loss, []),
+        "smallest_p": 2.0 ** (1 - found.runs),
+    }  # fmt: skip
+    left = tuple(dict.fromkeys(scores.loc[scores["status"] == "failed", "reason"].astype(str)))
+    strength = "better" if found.clear else "no better"
+    return Finding("end", strength, numbers, "paired t-test over runs, Holm over cuts and methods", left)
+
+
+def go_on(study: Study) -> Finding | None:
+    """Strength: "broken" or "ill" (a log shows what overrides any forecast), "finished", "begun".
+
+    Broken is a run that diverges or whose losses are no longer finite. None without a loss.
+    """
+    column, curves = _logged(study)
+    ill = _symptoms(study, column, curves)
+    finished, going = split_runs(curves)
+    if not curves and not ill:
+        return None
+    broken = any(one["kind"] in BROKEN for one in ill)
+    strength = "broken" if broken else "ill" if ill else "begun" if going else "finished"
+    numbers = {
+        "begun": [curve.run for curve in going], "runs": len(study.runs), "ill": ill,
+        "finished": len(finished), "ahead": _ahead(curves) if strength == "begun" else [],
+        "endless": [{"run": curve.run, "reason": curve.endless} for curve in going if curve.endless],
+        "command": "" if strength == "finished" else _command(study, column, going, advise=not ill),
+    }  # fmt: skip
+    return Finding("on", strength, numbers, "health of the logs")
+
+
+def _command(study: Study, column: str, going: Sequence[Curve], *, advise: bool) -> str:
+    """Return the command that says more of runs that go on or are ill; "" for a table in memory.
+
+    Going on is weighed against a larger model where the size and the tokens of every run are known: by twice
+    the FLOP that its end is away, so that both can be paid.
+    """
+    if not study.places or not column:
+        return ""
+    read = {"column": column if column != "loss" else None,
+            "rename": [f"{old}={new}" for old, new in study.renamed.items()]}  # fmt: skip
+    flop = [_flop_left(curve) for curve in going]
+    if not advise or not flop or not np.isfinite(flop).all():
+        return recommended("forecast", *study.places, **read)
+    return recommended("forecast", *study.places, **read, advise=True, budget=f"{2 * max(flop):.2g}")
+
+
+def _flop_left(curve: Curve) -> float:
+    """Return the FLOP until a run's end, 6 for each parameter and token; NaN where one is unknown."""
+    tokens = curve.covariates.get("tokens_per_step", 0.0)
+    if curve.endless or curve.parameters <= 0 or not tokens > 0:
+        return float("nan")
+    return 6.0 * curve.parameters * tokens * (curve.horizon - curve.last)
+
+
+def _ahead(curves: Sequence[Curve]) -> list[dict[str, object]]:
+    """Return where the first runs that are not finished will end, as `toposcope forecast` has it."""
+    return [
+        {
+            "run": one.run, "step": curve.last, "horizon": curve.horizon, "final": one.final,
+            "interval": [one.low, one.high] if np.isfinite([one.low, one.high]).all() else [],
+            "level": one.level, "sure": one.status not in UNSURE, "reason": one.reason,
+        }
+        for curve, one in ahead(curves, MOST_AHEAD)
+        if np.isfinite(one.final)
+    ]  # fmt: skip
+
+
+def _logged(study: Study) -> tuple[str, list[Curve]]:
+    """Return which loss is logged, the training loss where there is one, and its curves; "" without any."""
+    if study.log is None:
+        return "", []
+    metrics = study.log.metrics
+    known = [name for name in ("loss", "heldout_loss") if name in metrics and metrics[name].notna().any()]
+    if not known:
+        return "", []
+    return known[0], gather_curves(metrics, study.log.runs, column=known[0])[0]
+
+
+def _symptoms(study: Study, column: str, curves: Sequence[Curve]) -> list[dict[str, object]]:
+    """Return what the logs show to be wrong, a line for each run and symptom, the gravest first."""
+    if study.log is None or not column:
+        return []
+    found = [(curve.run, symptom) for curve in curves for symptom in curve.symptoms]
+    read = {curve.run for curve in curves}  # of others a plan contradicts the log: they have a health, too
+    for run, rows in study.log.metrics.groupby("run", sort=False):
+        if str(run) not in read:
+            found += [(str(run), symptom) for symptom in health(rows, column=column)]
+    found.sort(key=lambda one: KINDS.index(one[1].kind))
+    return [
+        {"run": run, "kind": s.kind, "step": s.step, "ground": s.ground, "remedy": s.remedy}
+        for run, s in found
+    ]

@@ -1,0 +1,31 @@
+"""Every finding of a study, in reading order."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from toposcope.study.findings.base import Finding, Findings
+from toposcope.study.findings.beyond import beyond
+from toposcope.study.findings.changed import changed
+from toposcope.study.findings.end import end, go_on
+from toposcope.study.findings.layers import layers, settings
+from toposcope.study.findings.rivals import rivals
+from toposcope.study.findings.scale import scale
+from toposcope.study.findings.sound import sound
+from toposcope.study.findings.surfaces import surfaces
+from toposcope.study.findings.when import when
+
+if TYPE_CHECKING:
+    from toposcope.study.study import Study
+
+_ASKED = (sound, changed, when, beyond, rivals, end, go_on, scale, layers, surfaces, settings)
+
+
+def find(study: Study) -> Findings:
+    """Return what may be said of `study`; a question that it holds nothing for is left out."""
+    answers: list[Finding] = [finding for ask in _ASKED if (finding := ask(study)) is not None]
+    target = study.labels.label(study.target) if study.target else ""
+    subject, group = study.subject, study.group.label if study.group is not None else ""
+    if subject.size and study.labels.plain:
+        return Findings(subject.name, subject.size, target, tuple(answers), asked="size", group=group)
+    return Findings(subject.name, subject.topology, target, tuple(answers), group=group)

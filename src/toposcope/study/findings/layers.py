@@ -1,0 +1,66 @@
+"""What happens from layer to layer, and how far the settings move the numbers: hidden states alone."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pandas as pd
+
+from toposcope.core.forms import extent
+from toposcope.study.findings.base import Finding
+from toposcope.study.findings.rivals import spearman
+from toposcope.study.hidden import PROBE, pairs
+from toposcope.subjects.representations.features import CARRIED_H1
+
+if TYPE_CHECKING:
+    from toposcope.study.study import Study
+
+
+def layers(study: Study) -> Finding | None:
+    """Strength: "described"; None where fewer than two layers were measured."""
+    table = pairs(study.features) if study.has(CARRIED_H1.name) else pd.DataFrame()
+    if table.empty:
+        return None
+    last = table[table["step"] == table.groupby("run")["step"].transform("max")]
+    first = table[table["step"] == table.groupby("run")["step"].transform("min")]
+    rho = np.array(
+        [spearman(rows["cka"], rows["carried"]) for _, rows in table.groupby(["run", "layer"])], dtype=float
+    )
+    known = rho[np.isfinite(rho)]
+    numbers = {
+        "carried_first": extent(first["carried"]), "carried_last": extent(last["carried"]),
+        "cka_first": extent(first["cka"]), "cka_last": extent(last["cka"]), "pairs": len(known),
+        "median_rho": float(np.median(known)) if len(known) else None,
+    }  # fmt: skip
+    return Finding("layers", "described", numbers, "optimal matching of H1; Spearman's rho, no test")
+
+
+def leading_settings(study: Study) -> pd.DataFrame:
+    """Return the sensitivity table's rows of the leading features, in their order."""
+    table = study.sensitivity
+    if table.empty:
+        return table
+    catalogue = study.series.catalogue
+    own = catalogue[catalogue["probe"] == PROBE].set_index("column")["feature"]
+    known = list(own[study.labels.leading(own.index, most=60)])
+    places = table["feature"].map({name: i for i, name in reversed(list(enumerate(known)))})
+    kept = table[places.notna()].assign(place=places)
+    return kept.sort_values("place", kind="stable").drop(columns="place")
+
+
+def settings(study: Study) -> Finding | None:
+    """Strength: "moves" where settings move some number more than training does, else "steady"."""
+    table = leading_settings(study)
+    known = table.dropna(subset=["settings_spread"]) if len(table) else table
+    if known.empty:
+        return None
+    more = int((known["settings_spread"] > 1).sum())
+    turned = int(((known["rho_low"] < 0) & (known["rho_high"] > 0)).sum()) if "rho_low" in known else 0
+    orders = known.drop_duplicates("feature")
+    unstable = None
+    if "orders" in orders and orders["orders"].notna().any():
+        unstable = int((orders["orders"] > 1).sum())
+    numbers = {"pairs": len(known), "more": more, "turned": turned, "unstable": unstable,
+               "features": len(orders)}  # fmt: skip
+    return Finding("settings", "moves" if more else "steady", numbers, "spread over settings, no test")

@@ -1,0 +1,27 @@
+"""Are the measurements sound? What the audit of the checkpoints found, and what could not be measured."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from toposcope.study.findings.base import Finding
+
+if TYPE_CHECKING:
+    from toposcope.study.study import Study
+
+
+def sound(study: Study) -> Finding:
+    """Strength: "faults" (the audit found some), "gaps" (numbers are missing), "clean" (neither)."""
+    audit, features = study.audit, study.features
+    faults = 0 if audit is None else len(audit)
+    gaps = features[features["status"] == "failed"] if "status" in features else features
+    units = len(gaps.drop_duplicates(["run", "step", "probe"])) if len(gaps) else 0
+    numbers: dict[str, object] = {"faults": faults, "gaps": units, "audited": audit is not None}
+    if faults and audit is not None:
+        numbers["kinds"] = [[str(kind), int(n)] for kind, n in audit["fault"].value_counts().items()]
+        numbers["runs"] = [str(run) for run in audit["run"].dropna().unique()]
+        first = audit.iloc[0]
+        numbers["first"] = f"{first['run']} step {first['step']}: {first['message']}"
+    strength = "faults" if faults else "gaps" if units else "clean"
+    left = tuple(line for line in study.series.problems)
+    return Finding("sound", strength, numbers, "audit of the checkpoints", left)

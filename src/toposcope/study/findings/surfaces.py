@@ -1,0 +1,63 @@
+"""What is on the sampled surfaces: how many have one minimum, and how many branches stand above noise."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pandas as pd
+
+from toposcope.core.types import About
+from toposcope.study.findings.base import Finding
+from toposcope.subjects.landscape.features import CONFIRMED, FOUND, MASKED, MINIMA, SURFACE, TRIVIAL
+
+if TYPE_CHECKING:
+    from toposcope.study.study import Study
+
+PLACES = {
+    "model": "full range", "full, every second place": "full range, every second place",
+    "quarter": "a quarter of it", "quarter, every second place": "a quarter of it, every second place",
+}  # fmt: skip
+"""Name of the rows -> range and resolution in words."""
+
+
+def shares(features: pd.DataFrame) -> pd.DataFrame:
+    """Return, for each range and resolution, what its surfaces hold.
+
+    Columns name, surfaces, trivial (share with one minimum), low and high (that share of the run with fewest
+    and with most: checkpoints of one run are no replicates), minima (mean), most (largest number of minima),
+    found and confirmed (branches of half the sequences, and those that the other half confirms), masked.
+    """
+    rows = features[features["probe"] == SURFACE]
+    rows = rows[np.isfinite(rows["value"].to_numpy(float))]
+    made = []
+    for name in PLACES:
+        mine = rows[rows["name"] == name]
+        values = {feature: part["value"].to_numpy(float) for feature, part in mine.groupby("feature")}
+        if TRIVIAL.name not in values:
+            continue
+        found, confirmed = (values.get(one, np.zeros(0)) for one in (FOUND.name, CONFIRMED.name))
+        by_run = mine[mine["feature"] == TRIVIAL.name].groupby("run")["value"].mean()
+        made.append({
+            "name": PLACES[name],
+            "surfaces": len(values[TRIVIAL.name]), "trivial": values[TRIVIAL.name].mean(),
+            "low": by_run.min(), "high": by_run.max(),
+            "minima": values[MINIMA.name].mean(), "most": values[MINIMA.name].max(),
+            "found": int(found.sum()), "confirmed": int(confirmed.sum()),
+            "masked": values[MASKED.name].mean(),
+        })  # fmt: skip
+    return pd.DataFrame(made)
+
+
+def surfaces(study: Study) -> Finding | None:
+    """Strength: "trivial" (more than half of all surfaces have one minimum), "rugged"; None without any."""
+    if study.subject.name != About.LANDSCAPE:
+        return None
+    table = shares(study.features)
+    if table.empty:
+        return None
+    rows = table.to_dict("records")
+    lead = rows[0]
+    numbers = {"lead": lead, "others": rows[1:], "of_saddles": "minima - 1"}
+    strength = "trivial" if lead["trivial"] > 0.5 else "rugged"
+    return Finding("surfaces", strength, numbers, "counts, no test")

@@ -1,0 +1,16 @@
+"""Where runs that are not finished will end, by the default method, from the finished ones beside them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from toposcope.forecasting.auto import Auto
+from toposcope.forecasting.base import Forecast, forecast
+from toposcope.forecasting.curve import Curve
+from toposcope.study.forecasts.gather import split_runs
+
+
+def ahead(curves: Sequence[Curve], most: int | None = None) -> list[tuple[Curve, Forecast]]:
+    """Return each unfinished run, or the first `most` of them, with its forecast."""
+    finished, begun = split_runs(curves)
+    return [(curve, forecast(Auto(), curve, finished)) for curve in begun[:most]]

@@ -1,0 +1,121 @@
+"""Every forecast of a set of finished runs, side by side: the table behind `analyze` and the report."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+
+import numpy as np
+import pandas as pd
+
+from toposcope.forecasting.auto import Auto, one_schedule
+from toposcope.forecasting.base import Forecaster
+from toposcope.forecasting.curve import Curve
+from toposcope.forecasting.evaluate import ablate, score_forecasts
+from toposcope.forecasting.families import LastValue
+from toposcope.forecasting.frame import Log
+from toposcope.forecasting.siblings import SiblingTransfer
+from toposcope.statistics.correlations import holm
+from toposcope.study.forecasts.gather import gather_curves, split_runs, topological_methods
+
+CUTS = (0.2, 0.3, 0.5)
+LEAST_RUNS = 3
+MOST_RUNS = 8
+NOT_FINISHED = "not finished"
+"""How the reason begins why a run is not among those that forecasts are scored on: it goes on."""
+
+"""Runs that are compared, evenly over sizes: leaving each out in turn, twice, grows with their cube."""
+
+COLUMNS = (
+    "method", "run", "cut", "parameters", "predicted", "low", "high", "actual", "error", "relative",
+    "covered", "interval_from", "status", "reason",
+)  # fmt: skip
+WORTH = (
+    "cut", "method", "base", "n", "effect", "low", "high", "t_p", "t_holm", "wilcoxon_p",
+    "smallest_wilcoxon_p", "status", "reason",
+)  # fmt: skip
+BY_SIBLINGS = SiblingTransfer().name
+
+
+def forecast_table(
+    log: Log,
+    *,
+    cuts: Sequence[float] = CUTS,
+    published: Callable[[Collection[str]], Sequence[Forecaster]] = lambda columns: (),
+) -> pd.DataFrame:
+    """Forecast every finished run from the others at each of `cuts` of its training, by every method.
+
+    The methods: `auto`, sibling transfer, the same with topology and with norms beside the loss, the last
+    value, and what `published` returns for the features that were measured. What cannot be forecast is a
+    row with status "failed" and its reason: a run without usable losses, an unfinished one, all where fewer
+    than three are finished, and those beyond `MOST_RUNS`.
+
+    Returns
+    -------
+    DataFrame
+        Columns `COLUMNS`: those of `score_forecasts`.
+    """
+    curves, problems = gather_curves(
+        log.metrics,
+        log.runs,
+        features=log.features,
+        diagrams=log.diagrams,
+        wide=log.wide,
+        catalogue=log.catalogue,
+    )
+    finished, begun = split_runs(curves)
+    failed = [_failed(problem.run, problem.reason) for problem in problems if problem.left_out]
+    for curve in begun:
+        ends = f"{NOT_FINISHED}, seen to step {curve.last} of {curve.horizon}"
+        failed.append(_failed(curve.run, curve.endless or ends, curve))
+    if len(finished) < LEAST_RUNS:
+        known = f"{len(finished)} finished run{'s' * (len(finished) != 1)}"
+        reason = f"{known}; forecasts are compared over at least {LEAST_RUNS}"
+        failed += [_failed(curve.run, reason, curve) for curve in finished]
+        return pd.DataFrame(failed or [_failed("", reason)], columns=list(COLUMNS))
+    by_size = sorted(finished, key=lambda curve: curve.parameters)
+    kept = [by_size[i] for i in np.unique(np.linspace(0, len(by_size) - 1, MOST_RUNS).round().astype(int))]
+    reason = (
+        f"left out: {MOST_RUNS} of {len(finished)} runs are compared here, `toposcope forecast` takes all"
+    )
+    failed += [_failed(curve.run, reason, curve) for curve in finished if curve not in kept]
+    scores = score_forecasts(kept, _methods(kept, published), cuts)
+    return pd.concat([scores, pd.DataFrame(failed, columns=list(COLUMNS))]) if failed else scores
+
+
+def worth_of_features(
+    scores: pd.DataFrame, *, controls: Mapping[str, str] | None = None, level: float = 0.95
+) -> pd.DataFrame:
+    """Return what features add to a forecast: its |error| minus its control's, paired by run.
+
+    The control of sibling transfer with features is sibling transfer; `controls` maps further methods with
+    features, such as published rules, to theirs. Negative effects favour the features.
+    Columns `WORTH`; see `ablate`. `t_holm` is the t-test's p after Holm's correction for all rows of the
+    table: each is one more look at the same question.
+    """
+    sides = [(scores["method"].str.startswith((BY_SIBLINGS + " + ",)), BY_SIBLINGS)]
+    for base in dict.fromkeys((controls or {}).values()):
+        sides.append((scores["method"].map(controls or {}) == base, base))
+    tables = [
+        ablate(scores[chosen | (scores["method"] == base)], base, level=level)
+        for chosen, base in sides
+        if chosen.any() and (scores["method"] == base).any()
+    ]
+    if not tables:
+        return pd.DataFrame(columns=list(WORTH))
+    worth = pd.concat(tables, ignore_index=True)
+    return worth.assign(t_holm=holm(worth["t_p"].to_numpy(float)))[list(WORTH)]
+
+
+def _methods(
+    finished: Sequence[Curve], published: Callable[[Collection[str]], Sequence[Forecaster]]
+) -> list[Forecaster]:
+    auto = Auto() if one_schedule(finished) else Auto.without_laws()
+    return [auto, SiblingTransfer(), *topological_methods(list(finished), published), LastValue()]
+
+
+def _failed(run: str, reason: str, curve: Curve | None = None) -> dict[str, object]:
+    missing = dict.fromkeys(("cut", "predicted", "low", "high", "actual", "error", "relative"), np.nan)
+    return {
+        "run": run, **missing, "method": "auto", "parameters": curve.parameters if curve else 0,
+        "covered": None, "interval_from": "nothing", "status": "failed", "reason": reason,
+    }  # fmt: skip

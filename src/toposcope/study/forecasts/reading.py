@@ -1,0 +1,240 @@
+"""Loss curves: from stores, run folders, and plain tables."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from toposcope.core.errors import InputError, SourceError, did_you_mean
+from toposcope.core.types import WEIGHT_FILES
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from toposcope.forecasting import Curve, Schedule
+    from toposcope.forecasting.frame import Log
+    from toposcope.store import Store
+    from toposcope.study.forecasts.gather import Problem
+
+    Given = str | Path | Store | pd.DataFrame
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """How runs are read: the loss column, columns renamed before that, and what files leave open.
+
+    A renamed column has to be in some table, not in each: `met` gathers which were found, `seen` all columns.
+    """
+
+    column: str = "loss"
+    rename: Mapping[str, str] = field(default_factory=dict)
+    horizon: int | None = None
+    plan: Schedule | None = None
+    parameters: int = 0
+    step_pattern: str | None = None
+    met: set[str] = field(default_factory=set, compare=False)
+    seen: set[str] = field(default_factory=set, compare=False)
+
+    def refuse_unmet(self) -> None:
+        """Raise InputError when a column to be renamed was in none of the tables that were read."""
+        if absent := [old for old in self.rename if old not in self.met]:
+            near = did_you_mean(absent[0], sorted(self.seen))
+            raise InputError(f"--rename {absent[0]}=...: no such column in any of the tables{near}")
+
+
+def listed(given: Given | Sequence[Given]) -> list[str | pd.DataFrame]:
+    """Return what is given, one source or several, as paths and tables."""
+    import pandas as pd
+
+    from toposcope.store import Store
+
+    several = [given] if isinstance(given, str | Path | Store | pd.DataFrame) else list(given)
+    stores = [one.path if isinstance(one, Store) else one for one in several]
+    return [one if isinstance(one, pd.DataFrame) else str(one) for one in stores]
+
+
+def read_curves(
+    sources: Sequence[str | pd.DataFrame], reading: Reading
+) -> tuple[list[Curve], list[Problem], list[str]]:
+    """Return the curves of every source, runs that could not be used, and notes on how tables were read."""
+    curves: list[Curve] = []
+    problems: list[Problem] = []
+    notes: list[str] = []
+    names = table_names([source for source in sources if isinstance(source, str)])
+    for source in sources:
+        path = source if isinstance(source, str) else "the table"
+        log = log_of(source, names.get(path, path), reading)
+        if log.metrics.empty:
+            raise InputError(
+                f"{path} has no losses; give its log (a CSV with step,loss), or a store or run folder with "
+                "metrics"
+            )
+        found, bad = curves_of(log, reading)
+        curves += found
+        problems += bad
+        notes += [f"{path}: {note}" for note in log.notes]
+    return curves, problems, notes
+
+
+def log_of(source: str | pd.DataFrame, name: str, reading: Reading) -> Log:
+    """Return what a source says of its runs; `name` names a run alone whose file does not name it."""
+    if isinstance(source, str):
+        return read_source(source, name, reading)
+    return _log_of_table(source, "the table", "run", reading)
+
+
+def curves_of(log: Log, reading: Reading) -> tuple[list[Curve], list[Problem]]:
+    """Return the curve of every run of a log, and the runs that could not be used."""
+    from toposcope.sources.losses import ALIASES, meaning
+    from toposcope.study.forecasts.gather import gather_curves
+
+    column = meaning(reading.column) if meaning(reading.column) in ALIASES else reading.column
+    known, plan = log.metrics["run"].unique(), reading.plan
+    found, bad = gather_curves(
+        log.metrics, log.runs, features=log.features, diagrams=log.diagrams, wide=log.wide,
+        catalogue=log.catalogue,
+        horizon=reading.horizon, column=column,
+        schedules=dict.fromkeys(map(str, known), plan) if plan is not None else None,
+    )  # fmt: skip
+    return [c if c.parameters else replace(c, parameters=reading.parameters) for c in found], bad
+
+
+def refuse_twins(curves: Sequence[Curve]) -> None:
+    """Raise InputError when two runs have one name: a run must not be its own sibling."""
+    seen: set[str] = set()
+    for curve in curves:
+        if curve.run in seen:
+            raise InputError(f"run {curve.run} is given twice; leave one out")
+        seen.add(curve.run)
+
+
+def table_names(paths: Sequence[str]) -> dict[str, str]:
+    """Name a table without a run column by its file, with the folder where two files are called the same."""
+    files = [Path(path) for path in paths if Path(path).is_file()]
+    stems = [file.stem for file in files]
+    return {
+        str(file): file.stem if stems.count(file.stem) == 1 else f"{file.parent.name}/{file.stem}"
+        for file in files
+    }
+
+
+def _log_of_table(table: pd.DataFrame, path: str, name: str, reading: Reading) -> Log:
+    """Return what a table says of its runs, its columns renamed first; `path` is what it is called."""
+    from toposcope.forecasting.frame import log_from_frame
+
+    known = {old: new for old, new in reading.rename.items() if old in table}
+    reading.met.update(known)
+    reading.seen.update(map(str, table.columns))
+    try:
+        return log_from_frame(table.rename(columns=known), name=name, column=reading.column)
+    except InputError as error:
+        raise _with_unmet(error, path, [str(column) for column in table], reading) from error
+
+
+def _with_unmet(error: InputError, path: str, columns: Sequence[str], reading: Reading) -> InputError:
+    """Return an error of a table that names first, where it is so, a column to be renamed that it lacks."""
+    if not (absent := [old for old in reading.rename if old not in columns]):
+        return error
+    near = did_you_mean(absent[0], columns)
+    why = f"{path}: --rename {absent[0]}=...: no such column among {', '.join(columns[:12])}{near}"
+    return InputError(f"{why}; {error}")
+
+
+def read_source(path: str, name: str, reading: Reading) -> Log:
+    """Return what a store, a log, or the series that `open_series` opens says of its runs.
+
+    A file is a log unless its name says that it holds weights. A folder is a store, a series of checkpoints
+    with the log beside them, a logger's folder, or the folder that holds Lightning's metrics.csv or
+    transformers' trainer_state.json and no checkpoint. Beside a table of one run, Lightning's hparams.yaml
+    and nanoGPT's ckpt.pt say how many steps are planned.
+    """
+    import pandas as pd
+
+    from toposcope.forecasting.frame import Log
+    from toposcope.sources.lightning import METRICS
+    from toposcope.sources.logs import is_log
+    from toposcope.sources.trainer_state import TRAINER_STATE
+    from toposcope.subjects.weights.features import RIPS
+
+    place = Path(path)
+    if place.is_file() and place.suffix.lower() not in WEIGHT_FILES:
+        return _planned_beside(log_at(path, name, reading), place)
+    if (place / "store.json").is_file():
+        from toposcope.store import Store
+
+        store = Store.open(path)
+        return Log(
+            store.metrics(), store.runs(), features=store.features(), diagrams=store.diagrams(probe=RIPS),
+            catalogue=store.catalogue(),
+        )  # fmt: skip
+    from toposcope.sources import open_series
+
+    try:
+        series = open_series(path, step_pattern=reading.step_pattern)
+    except SourceError:
+        beside = [file for file in (METRICS, TRAINER_STATE) if (place / file).is_file()]
+        if beside:
+            return read_source(str(place / beside[0]), place.name, reading)
+        if not is_log(path):
+            raise
+        return log_at(path, place.resolve().name, reading)
+    frames = [series.metrics(run.run) for run in series.runs]
+    rows = [
+        {
+            "run": r.run, "parameters": r.parameters, "family": r.family, "corpus": r.corpus,
+            "config": dict(r.config),
+        }
+        for r in series.runs
+    ]  # fmt: skip
+    filled = [frame for frame in frames if len(frame)]
+    metrics = pd.concat(filled, ignore_index=True) if filled else pd.DataFrame(columns=["run"])
+    return Log(metrics, pd.DataFrame(rows))
+
+
+def log_at(path: str, name: str, reading: Reading) -> Log:
+    """Return what a log says of its runs, and what was taken as step and loss; `name` names a run alone."""
+    from toposcope.forecasting.frame import log_of_read
+    from toposcope.sources.labels import step_of
+    from toposcope.sources.logs import log_of_runs, raw_log
+    from toposcope.sources.losses import ALIASES, meaning
+    from toposcope.sources.trainer_state import TRAINER_STATE
+
+    dialect, raw = raw_log(path)
+    columns = list(dict.fromkeys(str(column) for run in raw for column in run.table))
+    known = {old: new for old, new in reading.rename.items() if old in columns}
+    reading.met.update(known)
+    reading.seen.update(columns)
+    own = () if meaning(reading.column) in ALIASES else (reading.column,)  # an alias gets its canonical name
+    read = log_of_runs(raw, path, dialect, known, keep=own, strict=False)
+    if Path(path).name == TRAINER_STATE:  # the folder is named after the run
+        folder = Path(path).resolve().parent
+        name = folder.parent.name if step_of(folder.name) is not None else folder.name
+    elif len(raw) == 1 and raw[0].name:
+        name = raw[0].name
+    try:
+        log = log_of_read(read, name=name, column=reading.column)
+    except InputError as error:
+        raise _with_unmet(error, path, columns, reading) from error
+    return replace(log, said=read.said, notes=log.notes if read.plain else (read.said, *log.notes))
+
+
+def _planned_beside(log: Log, path: Path) -> Log:
+    """Add to a table's runs what the trainer's own files beside it say of them."""
+    import pandas as pd
+
+    from toposcope.sources.blobs import LocalFolder
+    from toposcope.sources.lightning import METRICS, lightning_facts
+    from toposcope.sources.nanogpt import CHECKPOINT, facts_beside
+
+    folder = LocalFolder(path.resolve().parent)
+    facts = lightning_facts(folder) if path.name == METRICS else {}
+    if not facts and len(log.runs) == 1:
+        try:
+            facts = facts_beside(folder)
+        except SourceError as error:
+            return replace(log, notes=(*log.notes, f"{CHECKPOINT} beside it says no plan: {error}"))
+    if not facts:
+        return log
+    return replace(log, runs=log.runs.assign(config=pd.Series([facts] * len(log.runs), log.runs.index)))

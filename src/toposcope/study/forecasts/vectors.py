@@ -1,0 +1,81 @@
+"""Persistence images and landscapes of a run's diagrams, as columns of a feature table.
+
+Bars are divided by the diagram's longest one, so no range has to be chosen and none can leak from later
+steps; the length itself goes into one more column, its logarithm.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import pandas as pd
+
+from toposcope.core.types import Scope
+from toposcope.subjects.weights.features import RIPS
+
+IMAGE_BINS = 6
+LANDSCAPE_POINTS = 12
+LANDSCAPE_LAYERS = 3
+_BLUR = 0.12
+
+
+def persistence_image(birth: np.ndarray, death: np.ndarray, bins: int = IMAGE_BINS) -> np.ndarray:
+    """Return the image (bins**2,) on births and persistences in [0, 1], weight = persistence, Gaussian blur.
+
+    >>> image = persistence_image(np.array([0.0]), np.array([1.0]), bins=3)
+    >>> image.shape, int(image.argmax())
+    ((9,), 2)
+    """
+    centres = (np.arange(bins) + 0.5) / bins
+    length = death - birth
+    by_birth = np.exp(-0.5 * ((birth[:, None] - centres) / _BLUR) ** 2)
+    by_length = np.exp(-0.5 * ((length[:, None] - centres) / _BLUR) ** 2)
+    return np.einsum("n,ni,nj->ij", length, by_birth, by_length).ravel()
+
+
+def landscape(
+    birth: np.ndarray, death: np.ndarray, points: int = LANDSCAPE_POINTS, layers: int = LANDSCAPE_LAYERS
+) -> np.ndarray:
+    """Return lambda_1..lambda_layers on a grid of [0, 1], shape (layers * points,).
+
+    >>> landscape(np.array([0.0]), np.array([1.0]), points=3, layers=1).tolist()
+    [0.0, 0.5, 0.0]
+    """
+    grid = np.linspace(0.0, 1.0, points)
+    tents = np.maximum(np.minimum(grid - birth[:, None], death[:, None] - grid), 0.0)
+    tents = -np.sort(-tents, axis=0)[:layers]
+    out = np.zeros((layers, points))
+    out[: len(tents)] = tents
+    return out.ravel()
+
+
+VECTORS: dict[str, Callable[[np.ndarray, np.ndarray], np.ndarray]] = {
+    "image": persistence_image,
+    "landscape": landscape,
+}
+
+
+def vector_table(diagrams: pd.DataFrame, kind: str, *, scope: str = Scope.POOLED) -> pd.DataFrame:
+    """Return one row per (run, step) with the columns `kind`_0, `kind`_1, .. of all dimensions side by side.
+
+    `diagrams` has the store's columns (run, step, probe, scope, draw, dim, birth, death); only the Rips
+    diagrams of this `scope` are used, draws are averaged, essential and empty classes left out.
+    """
+    rows = diagrams[(diagrams["probe"] == RIPS) & (diagrams["scope"] == scope)]
+    if rows.empty:
+        return pd.DataFrame(columns=["run", "step"])
+    vectorise = VECTORS[kind]
+    records = []
+    for run, step, dim, birth, death in rows[["run", "step", "dim", "birth", "death"]].itertuples(
+        index=False
+    ):
+        b, d = np.asarray(birth, float), np.asarray(death, float)
+        finite = np.isfinite(b) & np.isfinite(d) & (d > b)
+        longest = float((d - b)[finite].max()) if finite.any() else 1.0
+        top = float(d[finite].max()) if finite.any() else 1.0
+        values = np.r_[vectorise(b[finite] / top, d[finite] / top), np.log(longest)]
+        columns = {f"{kind}_h{dim}_{i}": value for i, value in enumerate(values)}
+        records.append({"run": run, "step": step, **columns})
+    frame = pd.DataFrame(records)
+    return frame.groupby(["run", "step"], as_index=False).mean()

@@ -1,0 +1,73 @@
+"""Stores that were measured apart by one recipe, read as one."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from itertools import combinations
+from pathlib import Path
+
+import pandas as pd
+
+from toposcope.core.commands import free_place, recommended
+from toposcope.core.errors import StoreError
+from toposcope.sources.logs import is_log
+from toposcope.store import Store
+from toposcope.store.manifest import difference, kind_of
+from toposcope.store.merge import merge
+
+Source = Store | str | Path | pd.DataFrame
+
+
+@contextmanager
+def joined(sources: Sequence[Source]) -> Iterator[list[Source]]:
+    """Yield the sources with stores of one recipe merged into one, which is gone after the block.
+
+    Raises
+    ------
+    StoreError
+        When a store is given twice, or two stores of one recipe hold sampled surfaces, which have to stay on
+        the disk to be drawn.
+    """
+    stores = [_opened(one) for one in sources]
+    groups: dict[str, list[Store]] = {}
+    seen: set[Path] = set()
+    for store in stores:
+        if store is not None:
+            if (place := store.path.resolve()) in seen:
+                raise StoreError(f"{store.path} is given twice: leave one out")
+            seen.add(place)
+            groups.setdefault(store.recipe_hash, []).append(store)
+    several = {key: group for key, group in groups.items() if len(group) > 1}
+    if not several:
+        yield list(sources)
+        return
+    with tempfile.TemporaryDirectory() as folder:
+        read: list[Source] = []
+        for one, store in zip(sources, stores, strict=True):
+            if store is None or store.recipe_hash not in several:
+                read.append(one)
+            elif store is several[store.recipe_hash][0]:
+                group = several[store.recipe_hash]
+                if any((member.path / "landscapes").is_dir() for member in group):
+                    places = [member.path for member in group]
+                    one = recommended("merge", *places, out=free_place(f"{places[0]}-merged"))
+                    raise StoreError(f"stores with sampled surfaces are merged before: {one}")
+                read.append(merge(group, Path(folder) / str(len(read)))[0])
+        yield read
+
+
+def apart(sources: Sequence[Source]) -> str:
+    """Return in words how the recipes of the first two stores of one kind differ; "" where none do."""
+    recipes = [store.recipe for one in sources if (store := _opened(one)) is not None]
+    pairs = ((a, b) for a, b in combinations(recipes, 2) if kind_of(a) == kind_of(b) and a != b)
+    return next((difference(a, b) for a, b in pairs), "")
+
+
+def _opened(source: Source) -> Store | None:
+    if isinstance(source, Store):
+        return source
+    if isinstance(source, pd.DataFrame) or is_log(source):
+        return None
+    return Store.open(source)

@@ -1,0 +1,38 @@
+"""What the columns of a series table are called and what kind they are, as their probes declared it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from toposcope.core.types import Kind
+from toposcope.study.catalogue import leading
+from toposcope.study.table import SeriesTable
+
+
+class Labels:
+    """Label, kind and place of every feature column of one series table."""
+
+    def __init__(self, series: SeriesTable) -> None:
+        self._series = series
+        known = series.catalogue.drop_duplicates("column")
+        self._baselines = frozenset(known.loc[known["kind"] == Kind.BASELINE, "column"])
+        self.plain = len(known) > 0 and self._baselines.issuperset(known["column"])
+        """Whether there are columns, and no topology among them."""
+        chosen = list(known.loc[known["primary"].astype(bool), "column"])
+        self._primary = leading(chosen, known, most=len(chosen))
+
+    def label(self, column: str) -> str:
+        """Return what a feature or a target is called."""
+        return self._series.label(column)
+
+    def baseline(self, column: str) -> bool:
+        """Return whether a column is a norm, a spectrum or a size, and no topology."""
+        return column in self._baselines
+
+    def primary(self) -> list[str]:
+        """Return the columns that were declared primary before any run was looked at, topology first."""
+        return self._primary
+
+    def leading(self, columns: Iterable[str], most: int = 16) -> list[str]:
+        """Return at most `most` of the columns: the primary ones, then what fills the rest."""
+        return leading(columns, self._series.catalogue, most=most)

@@ -1,0 +1,119 @@
+"""Plain tables made elsewhere: what describes their runs, and the targets that can be worked out."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+import numpy as np
+import pandas as pd
+
+from toposcope.core.errors import InputError
+from toposcope.sources import belonging
+from toposcope.sources.losses import canonical
+from toposcope.study.copies import copies
+from toposcope.study.efficiency import SMOOTH, TARGETS, targets_of_run
+from toposcope.study.table import SeriesTable, from_frame, with_targets
+
+DESCRIBES = tuple(dict.fromkeys(("family", "parameters", "seed", "schedule", "corpus", *belonging.DESCRIBES)))
+"""Columns that describe a run: constant along it, never features."""
+WORKED_OUT = ("gap", "efficiency", "efficiency_flop")
+"""Targets that follow from the losses, as they do in a store."""
+_LOGGED = ("tokens", "weight_norm", "loss", "heldout_loss")
+
+
+def plain_table(
+    frame: pd.DataFrame, targets: Sequence[str] = (), scores: pd.DataFrame | None = None
+) -> SeriesTable:
+    """Return the series table of a plain one: columns step, features and targets, run and what describes it.
+
+    Columns are also known by the names in `toposcope.sources.losses.ALIASES`, but for named targets.
+    The named targets and the known ones among the columns become targets, the others features, but for those
+    that are functions of a target or of the step (`analysis.copies`), which `left_out` names. Where
+    `gap`, `efficiency` and `efficiency_flop` are absent they are worked out as in a store: held-out
+    minus smoothed training loss; -dL/dlog tokens (log steps without tokens); the same per FLOP, 6 N per
+    token. `scores`, as `read_targets` returns them, become targets too.
+
+    Raises
+    ------
+    InputError
+        If `step` or a target is absent and cannot be worked out, or a value is refused by `from_frame`.
+
+    Examples
+    --------
+    >>> step = np.arange(1.0, 40.0)
+    >>> frame = pd.DataFrame({"step": step, "loss": 5 - 0.3 * np.log(step), "epoch": step / 9, "seed": 1})
+    >>> frame["mine"] = np.random.default_rng(0).standard_normal(39)
+    >>> table = plain_table(frame, ("efficiency",))
+    >>> table.targets, table.columns(), round(float(table.values["efficiency"].iloc[20]), 6)
+    (('loss', 'efficiency'), ['mine'], 0.3)
+    >>> table.left_out
+    {'epoch': 'a function of the step'}
+    """
+    given, frame = frame, canonical(frame, keep=targets)
+    written = {str(new): str(old) for new, old in zip(frame, given, strict=True)}
+    if "run" not in frame:
+        frame["run"] = "run"
+    described = [name for name in DESCRIBES if name in frame and name not in targets]
+    runs = frame[["run", *described]].drop_duplicates("run").reset_index(drop=True)
+    if "parameters" in described:
+        runs["parameters"] = _sizes(runs["parameters"])
+    known = [name for name in ("loss", "heldout_loss", *TARGETS) if name in frame]
+    later = [name for name in WORKED_OUT if name not in frame] if "loss" in frame else []
+    wanted = list(dict.fromkeys([*known, *(name for name in targets if name not in later)]))
+    table = from_frame(frame.drop(columns=described), targets=wanted or ["loss"], runs=runs)
+    table = _without_copies(_worked_out(table, later), written)
+    absent = [name for name in targets if name not in table.values]
+    if absent:
+        raise InputError(
+            f"the table: column {absent[0]!r} is missing and cannot be worked out (gap needs heldout_loss, "
+            "efficiency_flop needs tokens and parameters); add it"
+        )
+    return table if scores is None else _without_copies(with_targets(table, scores), written)
+
+
+def _without_copies(table: SeriesTable, written: Mapping[str, str]) -> SeriesTable:
+    """Return the table without the columns that are functions of a target or of the step.
+
+    `left_out` has them by the names that are `written` in the file.
+    """
+    found = copies(table.values, table.targets, table.columns())
+    if not found:
+        return table
+    catalogue = table.catalogue[~table.catalogue["column"].isin(list(found))].reset_index(drop=True)
+    return replace(
+        table,
+        values=table.values.drop(columns=list(found)),
+        catalogue=catalogue,
+        left_out={**table.left_out, **{written.get(column, column): why for column, why in found.items()}},
+    )
+
+
+def _sizes(given: pd.Series) -> pd.Series:
+    sizes = pd.to_numeric(given, errors="coerce")
+    text = given[sizes.isna() & given.notna()]
+    if len(text):
+        raise InputError(
+            f"the table: column 'parameters' has {text.iloc[0]!r}, which is no number; give the model's size"
+        )
+    return sizes.where(np.isfinite(sizes))
+
+
+def _worked_out(table: SeriesTable, names: Sequence[str]) -> SeriesTable:
+    """Return the table with those of the targets that its losses determine."""
+    sizes = table.parameters()
+    log = table.values.reindex(columns=["run", "step", *_LOGGED]).astype(dict.fromkeys(_LOGGED, float))
+    pieces, errors = [], []
+    for run, rows in log.groupby("run", sort=False):
+        steps = rows["step"].to_numpy(float)
+        piece, error = targets_of_run(rows, steps, sizes.get(str(run), np.nan), SMOOTH)
+        pieces.append(piece.set_index(rows.index))
+        errors.append(error.set_index(rows.index))
+    found, error = pd.concat(pieces), pd.concat(errors)
+    have = [name for name in names if found[name].notna().any()]
+    values, spread = table.values.copy(), table.spread.copy()
+    for name in have:
+        values.insert(list(values.columns).index("loss") + 1, name, found[name])
+        if name in error:
+            spread[name] = error[name]
+    return replace(table, values=values, spread=spread, targets=(*table.targets, *have))

@@ -1,0 +1,77 @@
+"""What published rules add to an analysis; whoever knows a paper hands them down, nothing here does."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+
+import pandas as pd
+
+from toposcope.forecasting.base import Forecaster
+from toposcope.study.table import SeriesTable
+
+PHASES = (
+    "run", "column", "rule", "peak_step", "diminishing_step", "peak_fraction", "diminishing_fraction",
+    "status", "reason",
+)  # fmt: skip
+"""The columns of a table of phases: one row for each run, feature and rule."""
+
+
+def _no_forecasters(columns: Collection[str]) -> Sequence[Forecaster]:
+    return ()
+
+
+def _no_phases(table: SeriesTable, columns: Sequence[str]) -> pd.DataFrame:
+    return pd.DataFrame(columns=list(PHASES))
+
+
+@dataclass(frozen=True, slots=True)
+class FixedPhase:
+    """A phase from step `low` to `high` (None: the end); `sign` of the change that its name claims, 0 any."""
+
+    name: str
+    low: int
+    high: int | None
+    sign: int
+
+
+@dataclass(frozen=True, slots=True)
+class FixedPhases:
+    """Phases whose steps a publication fixed for every run; `source` is what sentences call it."""
+
+    source: str = ""
+    phases: tuple[FixedPhase, ...] = ()
+
+    def sentence(self) -> str:
+        """Return the phases with their steps.
+
+        >>> FixedPhases("a", (FixedPhase("rise", 0, 9, 1), FixedPhase("rest", 9, None, 0))).sentence()
+        'rise (steps 0 to 9) and rest (from 9)'
+        """
+        said = [
+            f"{one.name} ({f'from {one.low:,}' if one.high is None else _span(one.low, one.high)})"
+            for one in self.phases
+        ]
+        return " and ".join([", ".join(said[:-1]), said[-1]] if len(said) > 1 else said)
+
+
+def _span(low: int, high: int) -> str:
+    return f"{'' if low else 'steps '}{low:,} to {high:,}"
+
+
+@dataclass(frozen=True, slots=True)
+class PublishedRules:
+    """Rules from elsewhere: forecasters by the features that they may read, and where phases begin."""
+
+    forecasters: Callable[[Collection[str]], Sequence[Forecaster]] = _no_forecasters
+    phases: Callable[[SeriesTable, Sequence[str]], pd.DataFrame] = _no_phases
+    fixed: FixedPhases = FixedPhases()
+    controls: Mapping[str, str] = field(default_factory=dict)
+    """Rule that reads features -> the same rule without them, by the names of the forecasters."""
+    leading: tuple[str, str] = ("", "")
+    """The rule that a sentence quotes, and its part from the loss alone."""
+    source: str = ""
+    """What sentences call where the rules are from."""
+
+
+NOTHING = PublishedRules()

@@ -1,0 +1,206 @@
+"""The studies of one source: of each kind of measurement, and of each group of runs that belong together."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import pandas as pd
+
+from toposcope.core.errors import InputError, did_you_mean
+from toposcope.core.types import Scope
+from toposcope.forecasting.frame import Log, log_from_frame, log_of_read
+from toposcope.sources.belonging import Group, groups_of
+from toposcope.sources.history import renamed
+from toposcope.sources.logs import RunLog, is_log, log_of_runs, raw_log
+from toposcope.store import Store
+from toposcope.store.reader import REMEASURE
+from toposcope.study.convergence import without_unconverged
+from toposcope.study.derived import with_derived
+from toposcope.study.hidden import PROBE
+from toposcope.study.joined import Source
+from toposcope.study.plain import plain_table
+from toposcope.study.study import Study, chosen_targets
+from toposcope.study.table import SeriesTable, series_table
+from toposcope.study.target import chosen_target
+from toposcope.subjects.subject import LANDSCAPE, REPRESENTATIONS, TABLE, WEIGHTS, Subject, rows_of
+from toposcope.subjects.weights.features import RIPS
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What an analysis is asked for: targets, columns, further scores, and what columns are called."""
+
+    targets: tuple[str, ...]
+    columns: tuple[str, ...]
+    scores: pd.DataFrame | None
+    rename: Mapping[str, str]
+
+    def of(self, group: Group | None) -> Asked:
+        """Return the same with the scores of a group's runs."""
+        if group is None or self.scores is None or "run" not in self.scores:
+            return self
+        mine = self.scores["run"].isna() | self.scores["run"].isin(group.runs)
+        return replace(self, scores=self.scores[mine] if mine.any() else None)
+
+
+def studies_of(source: Source, asked: Asked) -> tuple[list[Study], list[Study]]:
+    """Return the studies of a source, runs that do not belong together apart, and those of all its runs."""
+    if isinstance(source, pd.DataFrame):
+        return _split_table(renamed(source, asked.rename, "source"), "run", asked)
+    if isinstance(source, str | Path) and is_log(source):
+        dialect, raw = raw_log(source)
+        keep = (*asked.targets, *asked.columns)
+        log = log_of_runs(raw, str(source), dialect, asked.rename, keep=keep, strict=False)
+        return _split_table(log.table, log.runs[0].name, asked, log)
+    store = source if isinstance(source, Store) else Store.open(source)
+    features = store.features().drop(columns=["content_hash", "recipe_hash"])
+    if features.empty:
+        raise InputError(
+            f"{store.path} has no measured features: nothing was measured into it yet, or all of it failed; "
+            "repeat the command that made it"
+        )
+    whole = _of_store(store, features, asked, None)
+    names = pd.DataFrame({"run": features["run"].unique()})
+    runs = names.merge(store.runs(), on="run", how="left")
+    groups = groups_of(runs, store.metrics())
+    if len(groups) < 2:
+        return whole, whole
+    split = [_of_store(store, features, asked.of(group), group) for group in groups]
+    order = [study.subject.name for study in whole]
+    return sorted((s for part in split for s in part), key=lambda s: order.index(s.subject.name)), whole
+
+
+def _of_store(store: Store, features: pd.DataFrame, asked: Asked, group: Group | None) -> list[Study]:
+    """Return a study of each kind of measurement on the runs of a group; of all without one."""
+
+    def mine(table: pd.DataFrame) -> pd.DataFrame:
+        if group is None or "run" not in table:
+            return table
+        return table[table["run"].isin(group.runs)].reset_index(drop=True)
+
+    declared = store.catalogue()
+    stated = dict(json.loads((store.path / "store.json").read_text()))
+    gone = tuple(f"{store.path / name} was written and is gone; {REMEASURE}" for name in store.missing())
+    found = []
+    for subject, rows in rows_of(mine(features), declared):
+        diagrams = _diagrams(store, subject)
+        made = study_of_rows(
+            subject, rows, mine(store.metrics()), mine(store.runs()), catalogue=declared,
+            diagrams=None if diagrams is None else mine(diagrams), audit=mine(store.audit()),
+            provenance=stated,
+            targets=asked.targets, columns=asked.columns, scores=asked.scores,
+            kept=store.path / "landscapes" if subject is LANDSCAPE else None, gone=gone,
+        )  # fmt: skip
+        found.append(replace(made, group=group))
+    return found
+
+
+def _split_table(
+    frame: pd.DataFrame, name: str, asked: Asked, read: RunLog | None = None
+) -> tuple[list[Study], list[Study]]:
+    """Return the studies of a plain table's groups of runs, and the one of all its runs."""
+    whole = _of_table(frame, name, asked, read)
+    losses = whole.log.metrics if whole.log is not None else None
+    groups = groups_of(whole.series.runs, losses)
+    if len(groups) < 2 or "run" not in frame:
+        return [whole], [whole]
+    split = []
+    for group in groups:
+        mine = frame[frame["run"].astype(str).isin(group.runs)]
+        kept = mine[[c for c in mine if mine[c].notna().any() or c in asked.columns]]
+        split.append(replace(_of_table(kept, name, asked.of(group)), group=group, read=whole.read))
+    return split, [whole]
+
+
+def _diagrams(store: Store, subject: Subject) -> pd.DataFrame | None:
+    """Return the kept diagrams that the page of a subject draws."""
+    if subject is REPRESENTATIONS:
+        return store.diagrams(probe=PROBE)
+    return store.diagrams(probe=RIPS, scope=Scope.POOLED) if subject is WEIGHTS else None
+
+
+def study_of_rows(
+    subject: Subject,
+    features: pd.DataFrame,
+    metrics: pd.DataFrame | None,
+    runs: pd.DataFrame,
+    *,
+    catalogue: pd.DataFrame | None = None,
+    diagrams: pd.DataFrame | None = None,
+    audit: pd.DataFrame | None = None,
+    provenance: dict[str, object] | None = None,
+    targets: tuple[str, ...] = (),
+    columns: tuple[str, ...] = (),
+    scores: pd.DataFrame | None = None,
+    kept: Path | None = None,
+    gone: tuple[str, ...] = (),
+) -> Study:
+    """Return the study of long rows with a store's columns; `catalogue` is what their probes declare."""
+    features, unconverged = without_unconverged(features)
+    rows = with_derived(features, catalogue)
+    series = series_table(rows, metrics, runs, targets=scores, catalogue=catalogue)
+    series = replace(series, problems=(*gone, *series.problems, *unconverged))
+    brought = () if scores is None else tuple(dict.fromkeys(scores["target"]))
+    logged = pd.DataFrame() if metrics is None else metrics
+    if not len(logged) and subject.by_itself:  # states are read for themselves: no loss is missed
+        series = _without(series, "no metrics")
+    log = Log(logged, runs, features=features, catalogue=catalogue) if len(logged) else None
+    return _study(
+        subject, series, targets, columns, brought, features=rows, metrics=logged, audit=audit,
+        provenance=provenance or {}, log=log, kept=kept,
+        **({} if diagrams is None else {"diagrams": diagrams}),
+    )  # fmt: skip
+
+
+def _of_table(frame: pd.DataFrame, name: str, asked: Asked, read: RunLog | None = None) -> Study:
+    brought = () if asked.scores is None else tuple(dict.fromkeys(asked.scores["target"]))
+    series = plain_table(frame, [target for target in asked.targets if target not in brought], asked.scores)
+    try:
+        log = log_from_frame(frame, name=name) if read is None else log_of_read(read, name=name)
+    except InputError:  # no loss to forecast
+        log = None
+    told = {} if read is None or read.plain else {"read": (read.said,)}
+    return _study(TABLE, series, asked.targets, asked.columns, brought, log=log, **told)
+
+
+def _study(
+    subject: Subject, series: SeriesTable, targets: tuple[str, ...], columns: tuple[str, ...],
+    brought: tuple[str, ...], **tables: object,
+) -> Study:  # fmt: skip
+    absent = [column for column in columns if column not in series.values]
+    if absent and absent[0] in series.left_out:
+        raise InputError(
+            f"column {absent[0]!r} is {series.left_out[absent[0]]}: it says nothing of its own; name another "
+            f"column ({', '.join(series.columns()[:6]) or 'there is none'}), or test it as a target"
+        )
+    if absent:
+        raise InputError(
+            f"{absent[0]!r} is not in the table; targets: {', '.join(series.targets) or 'none'}; "
+            f"features: {', '.join(series.columns(scope='model')[:6])}, ..."
+            + did_you_mean(absent[0], [*series.targets, *series.columns()])
+        )
+    asked = tuple(chosen_target(series, name, preferred=()) for name in targets)
+    preferred = (*series.losses, *subject.targets) if subject.by_itself else subject.targets
+    target = asked[0] if asked else chosen_target(series, None, preferred=preferred)
+    chosen, further = chosen_targets(series, subject, target, asked, brought)
+    return Study(
+        subject, series, complete_runs(series), target, targets=chosen, further=further, wanted=columns,
+        **tables,  # type: ignore[arg-type]
+    )  # fmt: skip
+
+
+def complete_runs(series: SeriesTable) -> pd.DataFrame:
+    """Return the runs table with a line for every run that has features, in the order of their size."""
+    wanted = ["run", "family", "parameters", "seed", "schedule", "corpus", "uri"]
+    known = series.runs.reindex(columns=wanted).drop_duplicates("run").set_index("run")
+    known = known.reindex(series.run_names).reset_index()
+    known["family"] = known["family"].astype(object).where(known["family"].notna(), "").astype(str)
+    known["parameters"] = known["parameters"].fillna(0).astype(int)
+    return known
+
+
+def _without(series: SeriesTable, words: str) -> SeriesTable:
+    return replace(series, problems=tuple(line for line in series.problems if words not in line))

@@ -1,0 +1,385 @@
+"""The wide series table: from long feature rows and per-step metrics to one row per checkpoint."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+
+import numpy as np
+import pandas as pd
+
+from toposcope.core.errors import InputError, did_you_mean
+from toposcope.core.types import Kind, Scope, Use
+from toposcope.study.catalogue import CATALOGUE, column_key, describe, label_of, leads_in, named_leads
+from toposcope.study.derived import with_derived
+from toposcope.study.efficiency import add_targets, averaged
+from toposcope.study.targets import join_targets, own_losses, own_targets
+
+KEYS = ("run", "step")
+LOGGED = ("loss", "heldout_loss", "gap", "efficiency", "efficiency_flop")
+"""Targets that a log gives."""
+_GOOD = ("ok", "subsampled", "truncated")
+_READ = (
+    "run", "step", "probe", "scope", "name", "role", "layer", "filtration", "draw", "feature", "value",
+    "status",
+)  # fmt: skip
+"""What is read of long rows: notes, times and hashes would be copied time and again."""
+
+
+@dataclass(frozen=True)
+class SeriesTable:
+    """Features and targets of every checkpoint, side by side.
+
+    `values` and `spread` have one row per (run, step), sorted; `catalogue` says what each feature column
+    is; `targets` names the target columns present; `runs` has the columns of the store's runs table
+    (possibly empty); `problems` lists what was merged or left out, in words; `repeated` says how many rows
+    of each run repeated a step and were averaged; `own` are the targets that the feature rows gave, and
+    `losses` those of them that are the logarithm of a quality, each with the quality's label and unit;
+    `left_out` are the columns of a table made elsewhere that are functions of another, and of which.
+    """
+
+    values: pd.DataFrame
+    spread: pd.DataFrame
+    catalogue: pd.DataFrame
+    targets: tuple[str, ...]
+    runs: pd.DataFrame = field(default_factory=lambda: pd.DataFrame(columns=["run"]))
+    problems: tuple[str, ...] = ()
+    repeated: dict[str, int] = field(default_factory=dict)
+    own: tuple[str, ...] = ()
+    losses: Mapping[str, tuple[str, str]] = field(default_factory=dict)
+    left_out: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def usual_targets(self) -> list[str]:
+        """The targets that are tested unless others are named: those of a log, and the rows' own losses."""
+        return [name for name in (*LOGGED, *self.losses) if name in self.targets]
+
+    @property
+    def run_names(self) -> list[str]:
+        """The runs, smallest model first where sizes are known."""
+        names = list(dict.fromkeys(self.values["run"]))
+        size = self.parameters()
+        return sorted(names, key=lambda run: size.get(run, 0))
+
+    def columns(self, *, scope: str | None = None, probe: str | None = None) -> list[str]:
+        """Return the feature columns, optionally of one scope (see `series_table`) or one probe."""
+        keep = self.catalogue
+        if scope is not None:
+            keep = keep[keep["scope"] == scope]
+        if probe is not None:
+            keep = keep[keep["probe"] == probe]
+        return list(keep["column"])
+
+    def leads(self, use: Use, about: str | None = None) -> list[str]:
+        """Return the feature columns that lead in a use, the first first: of one kind of study, or of all."""
+        return [column for column in leads_in(self.catalogue, use, about) if column in self.values]
+
+    def label(self, column: str) -> str:
+        """Return what a feature's or a target's column is called in figures and tables."""
+        return label_of(column, self.catalogue)
+
+    def feature_label(self, probe: str, feature: str) -> str:
+        """Return what a feature is called where it stands for the whole model."""
+        mine = (self.catalogue["probe"] == probe) & (self.catalogue["feature"] == feature)
+        found = self.catalogue.loc[mine, "column"]
+        return self.label(str(found.iloc[0]) if len(found) else feature)
+
+    def of_run(self, run: str) -> pd.DataFrame:
+        """Return the rows of one run, by step."""
+        return self._by_run.get(run, self.values.iloc[:0])
+
+    @cached_property
+    def _by_run(self) -> dict[str, pd.DataFrame]:
+        return {str(run): rows.reset_index(drop=True) for run, rows in self.values.groupby("run", sort=False)}
+
+    def parameters(self) -> dict[str, int]:
+        """Return run -> number of trainable parameters, for the runs that state it."""
+        if "parameters" not in self.runs:
+            return {}
+        known = self.runs.dropna(subset=["parameters"])
+        return {run: int(n) for run, n in zip(known["run"], known["parameters"], strict=True) if n > 0}
+
+
+def series_table(
+    features: pd.DataFrame,
+    metrics: pd.DataFrame | None = None,
+    runs: pd.DataFrame | None = None,
+    *,
+    smooth: int = 100,
+    targets: pd.DataFrame | None = None,
+    catalogue: pd.DataFrame | None = None,
+) -> SeriesTable:
+    """Join long feature rows with metrics into one row per (run, step).
+
+    A store of representations brings targets of its own, `log_perplexity` and `probe_accuracy`; the rows they
+    come from have the scope "quality" and nulls the scope "null", so that neither is tested as a feature. Of
+    several layers a run's last one keeps its name, such as "hidden", and stands for the model; the others are
+    "hidden.0", ... of scope "layer". Rows under other settings (scope "setting") stay outside.
+
+    Parameters
+    ----------
+    features
+        Long rows with at least run, step, probe, feature, value; name, role, layer, filtration, draw and
+        status as in the store. Draws are averaged, their sample standard deviation kept in `spread`;
+        failed and degenerate rows count as missing. A role mean is added where a probe has matrices of
+        that role but wrote no mean itself.
+    metrics
+        Per-step loss, held-out loss, weight norm (the store's metrics table); joined at the exact step.
+    runs
+        The store's runs table; its `parameters` are needed for the per-FLOP efficiency.
+    smooth
+        Logged steps averaged for `loss_smooth`.
+    targets
+        Further targets, as `read_targets` returns them.
+    catalogue
+        What the probes declare, as `Store.catalogue` returns it: labels, units, kinds, nulls, and what is
+        derived from the rows. Without it every feature is called as it is written and counts as topology.
+
+    Raises
+    ------
+    InputError
+        If a needed column is absent, no row is left, or no target fits a checkpoint.
+
+    Examples
+    --------
+    >>> rows = pd.DataFrame({"run": "a", "step": [0, 0, 100], "probe": "rips", "name": "pooled",
+    ...     "role": "model", "feature": "h0_total", "value": [1.0, 3.0, 4.0], "draw": [0, 1, 0]})
+    >>> table = series_table(rows)
+    >>> table.values["rips/pooled/h0_total"].tolist()
+    [2.0, 4.0]
+    """
+    rows = _checked(features)
+    rows = with_derived(rows[~rows["scope"].isin([Scope.SETTING, Scope.TENSOR])], catalogue)
+    rows = _named_by_layer(rows)
+    infinite = rows[np.isinf(rows["value"])]
+    rows["value"] = rows["value"].mask(np.isinf(rows["value"]))
+    rows = _with_role_means(_with_columns(rows))
+    columns = describe(rows, catalogue)
+    good = rows.loc[rows["status"].isin(_GOOD) & np.isfinite(rows["value"]), [*KEYS, "column", "value"]]
+    if good.empty:
+        raise InputError("features: no finite value is left; look at the rows' status and note")
+    keys = good["column"].cat
+    grouped = good.assign(column=keys.codes).groupby([*KEYS, "column"], sort=False)["value"]
+    means = grouped.agg(["mean", "std"]).rename(index=dict(enumerate(keys.categories)), level="column")
+    order = list(columns["column"])
+    values = means["mean"].unstack("column").reindex(columns=order).sort_index().reset_index()
+    spread = means["std"].unstack("column").reindex(columns=order).sort_index().reset_index()
+    runs = pd.DataFrame(columns=["run"]) if runs is None else runs.reset_index(drop=True)
+    values, spread, names, problems = add_targets(values, spread, metrics, runs, smooth=smooth)
+    odd = infinite.groupby(["probe", "feature"], sort=True).size()
+    problems += tuple(f"{p}/{f}: {n} infinite values count as missing" for (p, f), n in odd.items())
+    table = with_targets(
+        SeriesTable(values, spread, columns, names, runs, problems), own_targets(rows, catalogue)
+    )
+    own = table.targets[len(names) :]
+    table = replace(table, own=own, losses=own_losses(own, catalogue))
+    return table if targets is None else with_targets(table, targets)
+
+
+def with_targets(table: SeriesTable, targets: pd.DataFrame) -> SeriesTable:
+    """Return the table with further targets, as `read_targets` returns them; what does not fit is a problem.
+
+    Raises
+    ------
+    InputError
+        When no row fits a checkpoint, or a target has the name of another column.
+    """
+    values, names, problems = join_targets(table.values, targets, table.targets)
+    return replace(
+        table,
+        values=values,
+        targets=(*table.targets, *names),
+        problems=(*table.problems, *problems),
+    )
+
+
+def from_frame(
+    frame: pd.DataFrame,
+    *,
+    features: Sequence[str] | None = None,
+    targets: Sequence[str] = ("loss",),
+    runs: pd.DataFrame | None = None,
+) -> SeriesTable:
+    """Wrap a wide table that was not made here: columns run, step, features and targets.
+
+    A repeated (run, step) is averaged and an infinite value counts as missing; `problems` lists both. A
+    missing `run` column means one run. `features` defaults to every numeric column that is neither a key nor
+    a target.
+
+    Raises
+    ------
+    InputError
+        If the table has no rows, `step`, a named feature or a named target is absent or no number, or a step
+        is missing or negative.
+
+    Examples
+    --------
+    >>> frame = pd.DataFrame({"step": [0, 1, 2], "loss": [3.0, 2.0, 1.5], "my_feature": [0.1, 0.2, 0.4]})
+    >>> from_frame(frame).columns()
+    ['my_feature']
+    """
+    frame = frame.copy()
+    if "run" not in frame:
+        frame["run"] = "run"
+    _need(frame, ("run", "step", *targets, *(features or ())), "the table")
+    if features is None:
+        other = {"run", "step", "tokens", "weight_norm", "learning_rate", *targets}
+        numeric = frame.select_dtypes("number").columns
+        features = [str(column) for column in numeric if column not in other]
+    extra = [
+        name for name in ("tokens", "weight_norm", "learning_rate") if name in frame and name not in features
+    ]
+    lead = list(dict.fromkeys([*extra, *targets]))
+    frame, problems = _numbers(frame, list(dict.fromkeys([*lead, *features])))
+    frame, repeated = averaged(frame)
+    problems += [f"run {run}: {n} repeated rows of a step, averaged" for run, n in repeated.items()]
+    catalogue = pd.DataFrame({"column": list(features)})
+    for name, value in (
+        ("probe", "table"),
+        ("filtration", ""),
+        ("scope", "model"),
+        ("name", "model"),
+        ("role", "model"),
+        ("layer", pd.NA),
+        ("draws", 1),
+        ("status", "ok"),
+        ("unit", ""),
+        ("kind", str(Kind.TOPOLOGY)),
+        ("null_of", ""),
+        ("primary", True),  # the user named them
+    ):
+        catalogue[name] = value
+    catalogue["feature"] = catalogue["label"] = catalogue["column"]
+    catalogue["about"], catalogue["leads"] = "", named_leads(features)
+    values = frame[[*KEYS, *lead, *features]]
+    spread = values[list(KEYS)].copy()
+    runs = pd.DataFrame(columns=["run"]) if runs is None else runs
+    keys = catalogue[list(CATALOGUE)]
+    return SeriesTable(values, spread, keys, tuple(targets), runs, tuple(problems), repeated)
+
+
+def _numbers(frame: pd.DataFrame, columns: Sequence[str]) -> tuple[pd.DataFrame, list[str]]:
+    """Return run, step and these columns as numbers, infinite ones as missing; say how many were."""
+    if frame.empty:
+        raise InputError("the table has no rows; give one row per checkpoint")
+    numbers = frame[["run"]].reset_index(drop=True)
+    for name in ("step", *columns):
+        given = frame[name].reset_index(drop=True)
+        numbers[name] = pd.to_numeric(given, errors="coerce")
+        text = given[numbers[name].isna() & given.notna()]
+        if len(text):
+            raise InputError(
+                f"the table: column {name!r} has {text.iloc[0]!r} in row {text.index[0] + 1}, which is no "
+                "number; correct it or leave it empty"
+            )
+    bad = ~(np.isfinite(numbers["step"]) & (numbers["step"] >= 0))
+    if bad.any():
+        row = int(np.flatnonzero(bad)[0])
+        raise InputError(
+            f"the table: step {numbers['step'][row]} in row {row + 1} is missing, infinite or negative; give "
+            "every row the step of its checkpoint, 0 or more"
+        )
+    problems = []
+    for name in columns:
+        infinite = np.isinf(numbers[name].to_numpy(float, na_value=np.nan))
+        if infinite.any():
+            problems.append(f"column {name}: {int(infinite.sum())} infinite values count as missing")
+            numbers[name] = numbers[name].astype(float).mask(infinite)
+    return numbers, problems
+
+
+def _checked(features: pd.DataFrame) -> pd.DataFrame:
+    _need(features, ("run", "step", "probe", "feature", "value"), "features")
+    rows = features[[column for column in _READ if column in features]].copy()
+    for column, default in (("name", "model"), ("role", "model"), ("filtration", ""), ("status", "ok")):
+        rows[column] = rows[column].fillna(default) if column in rows else default
+    rows.loc[rows["name"] == "", "name"] = "model"
+    for column in ("layer", "draw"):
+        if column not in rows:
+            rows[column] = np.nan
+    rows["scope"] = rows["scope"].fillna(str(Scope.MODEL)) if "scope" in rows else _scopes(rows)
+    rows["value"] = pd.to_numeric(rows["value"], errors="coerce").astype(float)
+    return rows
+
+
+def _scopes(rows: pd.DataFrame) -> pd.Series:
+    """Return the scopes of rows that were not read from a store and do not state them."""
+    scope = pd.Series(str(Scope.MODEL), index=rows.index, dtype=object)
+    scope[rows["name"] == str(Scope.POOLED)] = str(Scope.POOLED)
+    scope[rows["layer"].notna()] = str(Scope.LAYER)
+    scope[rows["role"] != "model"] = str(Scope.MATRIX)
+    scope[rows["name"] == str(Scope.ROLE)] = str(Scope.ROLE)
+    return scope
+
+
+def _named_by_layer(rows: pd.DataFrame) -> pd.DataFrame:
+    """Give every layer but a run's last a name of its own, or layers would be averaged; mark the inner."""
+    rows = rows.assign(inner=False)
+    layers = (rows["scope"] == Scope.LAYER) & rows["layer"].notna()
+    if not layers.any():
+        return rows
+    last = rows.loc[layers].groupby(["run", "probe", "name"])["layer"].transform("max")
+    inner = layers & (rows["layer"] < last.reindex(rows.index))
+    rows["inner"] = inner
+    numbers = rows.loc[inner, "layer"].astype(int).astype(str)
+    rows.loc[inner, "name"] = rows.loc[inner, "name"].astype(str) + "." + numbers
+    return rows
+
+
+def _need(frame: pd.DataFrame, columns: Sequence[str], what: str) -> None:
+    missing = [column for column in columns if column not in frame]
+    if missing:
+        have = ", ".join(map(str, list(frame.columns)[:12]))
+        near = did_you_mean(missing[0], frame.columns)
+        raise InputError(
+            f"{what}: column {missing[0]!r} is missing (it has {have}); add it, or say which one it is: "
+            f"--rename COLUMN={missing[0]}{near}"
+        )
+
+
+def _with_columns(rows: pd.DataFrame) -> pd.DataFrame:
+    """Return long rows with the key of their column, a category, and the number of what they are of."""
+    fields = ["probe", "filtration", "scope", "name", "role", "feature"]
+    places = rows.groupby(fields, sort=False, dropna=False).ngroup().to_numpy()
+    parts = rows[fields].iloc[np.unique(places, return_index=True)[1]]
+    keys = [column_key(**{str(k): v for k, v in part.items()}) for part in parts.to_dict("records")]
+    names = list(dict.fromkeys(keys))
+    number = {name: i for i, name in enumerate(names)}
+    codes = np.array([number[key] for key in keys], dtype=np.int64)[places]
+    return rows.assign(column=pd.Categorical.from_codes(codes, categories=pd.Index(names)), part=places)
+
+
+def _with_role_means(rows: pd.DataFrame) -> pd.DataFrame:
+    means = _role_means(rows)
+    if means.empty:
+        return rows
+    known, further = rows["column"].cat.categories, means["column"].cat.categories
+    names = known.append(further.difference(known, sort=False))
+    both = [one.assign(column=one["column"].cat.set_categories(names)) for one in (rows, means)]
+    both[1]["part"] += int(rows["part"].max()) + 1
+    return pd.concat(both, ignore_index=True)
+
+
+def _role_means(rows: pd.DataFrame) -> pd.DataFrame:
+    """Return a mean over matrices for every (probe, role, feature) that has none yet."""
+    cell = ["probe", "filtration", "role", "feature"]
+    parts = rows.drop_duplicates("part")[[*cell, "scope", "name", "part"]].set_index("part")
+    have = set(parts.loc[parts["scope"] == Scope.ROLE, cell].itertuples(index=False, name=None))
+    single = parts["scope"].isin([Scope.MATRIX, Scope.HEAD])
+    lacking = np.array([one not in have for one in parts[cell].itertuples(index=False, name=None)], bool)
+    parts = parts[single & lacking]
+    matrices = rows.loc[rows["part"].isin(parts.index) & rows["status"].isin(_GOOD), [*KEYS, "part", "value"]]
+    if matrices.empty:
+        return rows.iloc[:0]
+    same, of = (parts.groupby(names, sort=False).ngroup() for names in ([*cell, "name"], cell))
+    matrices = matrices.assign(matrix=same[matrices["part"]].to_numpy())
+    per_matrix = matrices.groupby([*KEYS, "matrix"], sort=False)["value"].mean().reset_index()
+    cells = dict(zip(same, of, strict=True))
+    per_matrix["cell"] = per_matrix["matrix"].map(cells)
+    means = per_matrix.groupby([*KEYS, "cell"], sort=False)["value"].mean().reset_index()
+    described = parts[cell].assign(cell=of).drop_duplicates("cell").set_index("cell")
+    means = means.join(described, on="cell").drop(columns="cell")
+    return _with_columns(
+        means.assign(scope=str(Scope.ROLE), name="role", layer=np.nan, draw=np.nan, status="ok", inner=False)
+    )

@@ -1,0 +1,40 @@
+"""Which target correlations are taken with."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from toposcope.core.errors import InputError, did_you_mean
+from toposcope.study.table import SeriesTable
+
+
+def chosen_target(series: SeriesTable, wanted: str | None, *, preferred: Sequence[str]) -> str:
+    """Return the column of `series` that is the target; "" where nothing was asked for and nothing is there.
+
+    A target that is asked for is a target of the table, one of its columns, or the name of a feature
+    that only one column has. Otherwise it is the first of `preferred` that most checkpoints of every run
+    know, else the one that most checkpoints know.
+
+    Raises
+    ------
+    InputError
+        When the wanted target is not there.
+    """
+    if wanted is not None:
+        columns = [column for column in series.columns() if column in series.values]
+        found = [name for name in (*series.targets, *columns) if name == wanted]
+        found = found or [column for column in columns if column.endswith(f"/{wanted}")]
+        if len(found) != 1:
+            usable = [name for name in series.targets if series.values[name].notna().any()]
+            have = ", ".join(usable) or "none"
+            near = did_you_mean(wanted, [*usable, *columns])
+            raise InputError(
+                f"--target {wanted}: no such target; this store has {have}, and its features{near}"
+            )
+        return found[0]
+    there = [name for name in preferred if name in series.targets]
+    for name in there:
+        known = series.values.groupby("run")[name].apply(lambda values: values.notna().mean())
+        if (known > 0.5).all():
+            return name
+    return max(there, key=lambda name: series.values[name].notna().mean(), default="")

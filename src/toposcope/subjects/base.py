@@ -1,0 +1,118 @@
+"""What a probe is: a small object that turns one checkpoint into rows and diagrams."""
+
+from __future__ import annotations
+
+import abc
+import enum
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import ClassVar
+
+from toposcope.core.errors import InputError
+from toposcope.core.types import Feature, Row
+from toposcope.store import KeptDiagram
+from toposcope.subjects.snapshot import Snapshot
+
+
+class Cost(enum.StrEnum):
+    """What a probe costs: `cheap` ones are measured unless told otherwise, `costly` ones when named."""
+
+    CHEAP = "cheap"
+    COSTLY = "costly"
+
+
+class Reads(enum.StrEnum):
+    """Which checkpoints of its run a probe reads to measure one of them."""
+
+    ONE = "one"
+    PREVIOUS = "previous"
+    """That checkpoint and the one before it."""
+    PREFIX = "prefix"
+    """Every checkpoint up to that one."""
+
+
+@dataclass(slots=True)
+class Measured:
+    """What a probe found at one checkpoint. `diagrams` may be empty.
+
+    `alone` says that the previous checkpoint could not be read, so that what compares the two is missing: it
+    is kept, and the next sweep measures the checkpoint again.
+    """
+
+    rows: list[Row] = field(default_factory=list)
+    diagrams: list[KeptDiagram] = field(default_factory=list)
+    alone: bool = False
+
+
+class Probe(abc.ABC):
+    """The base of every probe; implementations are frozen dataclasses, so that they can be sent.
+
+    A probe names itself (`name`, the store's column `probe`), declares its `features` and has `measure`; the
+    rest has defaults. What its numbers are measured on, and where one of them speaks for its study, the
+    features say (`about`, `leads`). `version` numbers the measure: raise it when the same weights would give
+    other numbers, and stored results of the old version are measured again. A measurement must not depend on
+    anything but the checkpoints that it `reads`, the probe's own fields and generators of
+    `toposcope.core.seeding`.
+
+    >>> from toposcope import measure
+    >>> @dataclass(frozen=True)
+    ... class Largest(Probe):
+    ...     name = "largest"
+    ...     features = (Feature("largest", "largest weight", unit="weight"),)
+    ...
+    ...     def measure(self, snapshot):
+    ...         at = snapshot.checkpoint
+    ...         found = max(abs(one.values).max() for one in snapshot.matrices())
+    ...         return Measured([Row(at.run, at.step, self.name, "largest", float(found))])
+    >>> import tempfile
+    >>> import numpy as np
+    >>> from toposcope import open_series
+    >>> series = open_series({0: {"fc.weight": np.eye(3)}, 10: {"fc.weight": 2 * np.eye(3)}})
+    >>> measure(series, tempfile.mkdtemp(), features=[Largest()]).features()["value"].tolist()
+    [1.0, 2.0]
+    """
+
+    name: str
+    version: ClassVar[int] = 1
+    cost: ClassVar[Cost] = Cost.CHEAP
+    reads: ClassVar[Reads] = Reads.ONE
+    features: tuple[Feature, ...] = ()
+
+    @abc.abstractmethod
+    def measure(self, snapshot: Snapshot) -> Measured:
+        """Return the rows and diagrams of one checkpoint."""
+
+    def measure_together(self, snapshots: Sequence[Snapshot]) -> list[Measured] | None:
+        """Return what `measure` gives for each of some small checkpoints; None when that is no faster."""
+        return None
+
+    def expected_seconds(self, shapes: Sequence[tuple[int, int]]) -> float | None:
+        """Return the rough cost of a checkpoint whose matrices have these shapes; None when not known.
+
+        It is said before a sweep starts.
+        """
+        return None
+
+    def expected_bytes(self, shapes: Sequence[tuple[int, int]]) -> int:
+        """Return the memory that measuring needs beyond the matrices; it is said before a sweep starts."""
+        return 0
+
+    def warm_up(self) -> None:  # noqa: B027 - a probe without compiled kernels has nothing to load
+        """Load what is loaded once in a process, so that no unit's seconds hold it."""
+
+
+def check_declared(probe: Probe, rows: Iterable[Row]) -> None:
+    """Refuse rows of features that the probe does not declare: nobody could say what they are.
+
+    Raises
+    ------
+    InputError
+        Naming the first such feature.
+    """
+    known = {feature.name for feature in probe.features}
+    unknown = sorted({row.feature for row in rows} - known)
+    if unknown:
+        raise InputError(
+            f"probe {probe.name!r} measured {unknown[0]!r} without declaring it; add a Feature of this name "
+            "to its features"
+        )

@@ -1,0 +1,42 @@
+"""What a measurement of the loss surface costs, from the shapes of the matrices alone."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from toposcope.subjects.landscape.geometry.cost import FORWARDS, ComputeCost
+from toposcope.subjects.landscape.options import LandscapeOptions
+
+_FLOP_PER_SECOND = 4e9
+_SECONDS_PER_PASS = 2e-3
+
+
+def cost_of_shapes(
+    shapes: Sequence[tuple[int, int]], options: LandscapeOptions, forwards: float
+) -> ComputeCost:
+    """Return so many forward passes of one batch: 2 FLOP per matrix entry and token.
+
+    >>> cost_of_shapes([(10, 10)], LandscapeOptions(sequences=4, length=8), 3)
+    ComputeCost(forwards=3, flop=19200.0)
+    """
+    entries = sum(rows * columns for rows, columns in shapes)
+    return ComputeCost(forwards, 2.0 * entries * options.tokens * forwards)
+
+
+def seconds_of(cost: ComputeCost) -> float:
+    """Return a rough time on two cores; good to a factor of three."""
+    return cost.forwards * _SECONDS_PER_PASS + cost.flop / _FLOP_PER_SECOND
+
+
+def seconds_with_products(
+    shapes: Sequence[tuple[int, int]],
+    options: LandscapeOptions,
+    cost: ComputeCost,
+    products: int,
+    each: float | None,
+) -> float:
+    """Return the rough time of work with so many products with the Hessian, `each` timed or as usual."""
+    usual = seconds_of(cost)
+    if each is None:
+        return usual
+    return usual + products * (each - seconds_of(cost_of_shapes(shapes, options, FORWARDS["hessian"])))

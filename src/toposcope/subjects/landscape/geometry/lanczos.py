@@ -1,0 +1,187 @@
+"""Lanczos with full reorthogonalisation: eigenvalues of either end, each with its residual; no ghosts."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from toposcope.core.errors import InputError
+from toposcope.core.progress import Progress
+from toposcope.core.seeding import rng
+
+if TYPE_CHECKING:
+    import torch
+
+Matvec = Callable[["torch.Tensor"], "torch.Tensor"]
+BASIS_BYTES = 4 * 2**30
+"""The vectors that are kept for reorthogonalising may take up to this much memory."""
+_CHECK_EVERY = 5
+
+
+@dataclass(frozen=True, slots=True)
+class Eigenpairs:
+    r"""Eigenvalues of largest magnitude, by magnitude, with unit vectors (k, n).
+
+    `residuals` are :math:`\|A v - \lambda v\|`; `converged` says which are at most `tolerance` times the
+    largest |eigenvalue|. `products` counts the products with the matrix.
+    """
+
+    values: np.ndarray
+    vectors: torch.Tensor
+    residuals: np.ndarray
+    converged: np.ndarray
+    tolerance: float
+    products: int
+
+    def rows(self) -> list[dict[str, object]]:
+        """Return a dictionary for each eigenvalue: rank, value, residual over the largest, converged."""
+        scale = max(float(np.abs(self.values).max(initial=0.0)), np.finfo(float).tiny)
+        return [
+            {"rank": i, "eigenvalue": float(v), "residual": float(r) / scale, "converged": bool(c)}
+            for i, (v, r, c) in enumerate(zip(self.values, self.residuals, self.converged, strict=True))
+        ]
+
+
+class Basis:
+    """A growing orthonormal Krylov basis and its tridiagonal matrix; every vector is kept.
+
+    Each new vector is orthogonalised against all earlier ones twice: without that, copies of an eigenvalue
+    that converged early come back as "ghosts". Where the Krylov space ends, it goes on with a fresh random
+    vector, so that further copies of a multiple eigenvalue are found.
+    """
+
+    def __init__(
+        self, matvec: Matvec, start: torch.Tensor, size: int, generator: np.random.Generator
+    ) -> None:
+        import torch
+
+        self._matvec, self._generator = matvec, generator
+        n = len(start)
+        _check_memory(n, size)
+        self.vectors = torch.zeros(size + 1, n, dtype=torch.float64, device=start.device)
+        self.vectors[0] = start.double() / start.double().norm()
+        self._dtype, self._rounding = start.dtype, torch.finfo(start.dtype).eps
+        self.diagonal: list[float] = []
+        self.off: list[float] = []
+        self._steps = Progress("Lanczos steps", size, quiet=True)
+
+    def __len__(self) -> int:
+        """Return how many steps were done."""
+        return len(self.diagonal)
+
+    def extend(self) -> None:
+        """Do one step: one product with the matrix."""
+        import torch
+
+        k = len(self)
+        known = self.vectors[: k + 1]
+        image = self._matvec(known[k].to(self._dtype)).double()
+        self.diagonal.append(float(known[k] @ image))
+        rest = _orthogonal(image, known)
+        length = float(rest.norm())
+        scale = max(map(abs, (*self.diagonal, *self.off)), default=0.0)
+        ended = length <= 16 * self._rounding * max(scale, float(image.norm()))
+        if ended:
+            fresh = torch.from_numpy(self._generator.standard_normal(known.shape[1])).to(known.device)
+            rest = _orthogonal(fresh, known)
+        self.off.append(0.0 if ended else length)
+        norm = float(rest.norm())
+        if norm > 1e-8:  # else the basis spans everything, and there is no next vector
+            self.vectors[k + 1] = rest / norm
+        self._steps.advance()
+
+    def ritz(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Return the Ritz values, their residuals, and their coordinates (steps, steps) in the basis.
+
+        A residual is never below the rounding of the products, in units of the largest value.
+        """
+        from scipy.linalg import eigh_tridiagonal
+
+        values, coordinates = eigh_tridiagonal(np.array(self.diagonal), np.array(self.off[:-1]))
+        residuals = abs(self.off[-1]) * np.abs(coordinates[-1])
+        return values, np.maximum(residuals, self._rounding * np.abs(values).max()), coordinates
+
+
+def _orthogonal(vector: torch.Tensor, basis: torch.Tensor) -> torch.Tensor:
+    for _ in range(2):
+        vector = vector - basis.T @ (basis @ vector)
+    return vector
+
+
+def top_eigenpairs(
+    matvec: Matvec,
+    start: torch.Tensor,
+    *,
+    k: int = 5,
+    tolerance: float = 1e-4,
+    most: int = 200,
+    axes: Mapping[str, int | str] | None = None,
+) -> Eigenpairs:
+    r"""Return the k eigenvalues of largest magnitude of a symmetric matrix, of either sign.
+
+    Parameters
+    ----------
+    matvec : callable
+        Multiplies a flat tensor by the matrix; see `Objective.hessian`.
+    start : tensor of shape (n,)
+        Where the Krylov space starts; see `random_start`.
+    k : int
+        How many.
+    tolerance : float
+        An eigenvalue has converged when its residual :math:`\|A v - \lambda v\|` is at most this times the
+        largest |eigenvalue|.
+    most : int
+        The largest number of products; what has not converged by then says so.
+    axes : mapping, optional
+        Names the random vectors that continue a Krylov space that ended.
+
+    Raises
+    ------
+    InputError
+        When k is not between 1 and n, or the basis would need more than 4 GiB.
+
+    Examples
+    --------
+    >>> import torch
+    >>> matrix = torch.diag(torch.tensor([1.0, -9.0, 4.0, 0.5], dtype=torch.float64))
+    >>> top_eigenpairs(lambda v: matrix @ v, random_start(4, torch.float64), k=2).values.round(6).tolist()
+    [-9.0, 4.0]
+    """
+    n = len(start)
+    if not 1 <= k <= n:
+        raise InputError(f"k is {k}; a matrix of {n} rows has 1 to {n} eigenvalues")
+    steps = min(n, max(most, k))
+    basis = Basis(matvec, start, steps, rng(name="lanczos restart", **(axes or {})))
+    while True:
+        basis.extend()
+        if len(basis) == steps or (len(basis) > k and len(basis) % _CHECK_EVERY == 0):
+            values, residuals, coordinates = basis.ritz()
+            order = np.argsort(-np.abs(values), kind="stable")[:k]
+            good = residuals[order] <= tolerance * np.abs(values).max()
+            if len(basis) == steps or bool(good.all()):
+                break
+    import torch
+
+    chosen = torch.from_numpy(coordinates[:, order].copy()).to(start.device)
+    vectors = chosen.T @ basis.vectors[: len(basis)]
+    return Eigenpairs(values[order], vectors, residuals[order], good, tolerance, len(basis))
+
+
+def random_start(n: int, dtype: torch.dtype, **axes: int | str) -> torch.Tensor:
+    """Return a Gaussian vector, the same for the same named axes."""
+    import torch
+
+    return torch.from_numpy(rng(name="lanczos start", **axes).standard_normal(n)).to(dtype)
+
+
+def _check_memory(n: int, steps: int) -> None:
+    needed = 8 * n * (steps + 1)
+    if needed > BASIS_BYTES:
+        raise InputError(
+            f"{steps} Lanczos steps on {n} parameters keep {needed / 2**30:.1f} GiB, the limit is "
+            f"{BASIS_BYTES / 2**30:.0f}: take fewer steps, one layer's block, or the critical sharpness, "
+            "which needs forward passes alone"
+        )

@@ -1,0 +1,99 @@
+"""How the loss surface is measured: one frozen dataclass, which is also the store's recipe."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import asdict, dataclass
+
+from toposcope.core.errors import InputError
+
+KINDS = ("random", "hessian", "trajectory")
+GRAPHS = ("lattice", "kuhn", "knn")
+RISE = 0.1
+"""The surface reaches at least this far above its centre, in nats per token."""
+RULE = (
+    "each axis reaches until the mean loss of its two ends is that of the run's first measured checkpoint, "
+    f"or {RISE} nats above the centre where that is more; and a quarter of it"
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LandscapeOptions:
+    """What is measured around a checkpoint.
+
+    `batches` disjoint sets of `sequences` texts of at most `length` tokens, and `seeds` sets of random
+    directions, are the draws. `resolution` is the number of places along each of `n` axes, 4 k + 1 so that
+    every second place is the coarser lattice, centre included. `reach` is None for the rule, or a number in
+    the directions' unit. `eigenvalues` of largest magnitude come from at most `products` Hessian-vector
+    products, trace and density from `vectors` random vectors, the density with `steps` Lanczos steps.
+    `nulls` random directions of the update's length stand beside the critical sharpness. `layers` adds each
+    layer's own top eigenvalue. `updates` is how long jump-and-retrain trains after each jump.
+    """
+
+    directions: str = "random"
+    n: int = 2
+    resolution: int = 21
+    reach: float | None = None
+    graph: str = "lattice"
+    batches: int = 2
+    sequences: int = 8
+    length: int = 64
+    seeds: int = 2
+    eigenvalues: int = 5
+    products: int = 100
+    vectors: int = 8
+    steps: int = 30
+    nulls: int = 2
+    layers: bool = True
+    updates: int = 40
+
+    def __post_init__(self) -> None:
+        if self.directions not in KINDS:
+            raise InputError(f"directions is {self.directions!r}; choose {', '.join(KINDS)}")
+        if self.graph not in GRAPHS:
+            raise InputError(f"graph is {self.graph!r}; choose {', '.join(GRAPHS)}")
+        if self.n not in (1, 2, 3):
+            raise InputError(f"n is {self.n}; a surface has 1, 2 or 3 directions")
+        if self.resolution < 5 or self.resolution % 4 != 1:
+            raise InputError(
+                f"resolution is {self.resolution}; give 4 k + 1 (9, 13, 17, 21, ... 41), so that every "
+                "second place makes the coarser lattice with the same centre"
+            )
+        if self.reach is not None and not (math.isfinite(self.reach) and self.reach > 0):
+            raise InputError(f"range is {self.reach}; give a positive finite number, or leave it to the rule")
+        least = {
+            "batches": 1, "sequences": 4, "length": 2, "seeds": 1, "eigenvalues": 1, "vectors": 2,
+            "updates": 5,
+        }  # fmt: skip
+        for name, lowest in least.items():
+            if getattr(self, name) < lowest:
+                raise InputError(f"{name} is {getattr(self, name)}; give at least {lowest}")
+        if self.directions == "hessian" and self.eigenvalues < self.n:
+            raise InputError(f"eigenvalues is {self.eigenvalues}; {self.n} directions need as many")
+
+    @property
+    def texts(self) -> int:
+        """How many texts all batches take together."""
+        return self.batches * self.sequences
+
+    @property
+    def first(self) -> int:
+        """The number, from 0, of the first checkpoint of a run that has a surface.
+
+        Two directions of the trajectory need the two checkpoints before.
+        """
+        return self.n if self.directions == "trajectory" else 0
+
+    @property
+    def surfaces(self) -> int:
+        """How many surfaces of each range are sampled at a checkpoint."""
+        return self.batches * (self.seeds if self.directions == "random" else 1)
+
+    @property
+    def tokens(self) -> int:
+        """The most tokens of one batch."""
+        return self.sequences * self.length
+
+    def recipe(self, texts_digest: str) -> dict[str, object]:
+        """Return the settings and the texts as the store's recipe: plain JSON values."""
+        return {"probe": "landscape", "texts": texts_digest, **asdict(self)}

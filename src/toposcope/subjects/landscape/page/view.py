@@ -1,0 +1,55 @@
+"""The surfaces of a run as numbers for the turning view on the page."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from toposcope.page.parts import Caption
+from toposcope.subjects.landscape.kept import KeptSurface
+from toposcope.subjects.landscape.page.captions import view_caption
+from toposcope.subjects.landscape.page.pictures import ShownSurfaces
+from toposcope.topology.merge_tree import MergeTree
+from toposcope.topology.sampled_surface import SurfaceTopology
+
+
+@dataclass(frozen=True, slots=True)
+class SurfaceView:
+    """What the script draws: a frame for each checkpoint, as plain lists.
+
+    A frame has `step`, `values` (rows of losses; None where masked), `branches` and `confirmed`: the places
+    of each minimum, then, where its branch ends, of the saddle and of the minimum that survives there. The
+    confirmed ones are those of half of the sequences.
+    """
+
+    caption: Caption
+    frames: list[dict[str, object]]
+
+
+def surface_view(shown: ShownSurfaces) -> SurfaceView | None:
+    """Return the view of surfaces on two directions; None where there is none."""
+    if not shown.flat:
+        return None
+    return SurfaceView(view_caption(shown), [_frame(one, found) for one, found in shown])
+
+
+def _frame(one: KeptSurface, found: SurfaceTopology) -> dict[str, object]:
+    values = np.round(one.surface.mean, 5)
+    rows = [[float(v) if np.isfinite(v) else None for v in row] for row in values]
+    half = found.branches
+    confirmed = [] if half is None else _places(half.tree, np.flatnonzero(half.confirmed))
+    real = np.flatnonzero(found.tree.persistence > 0)
+    return {
+        "step": one.step, "values": rows, "branches": _places(found.tree, real), "confirmed": confirmed,
+    }  # fmt: skip
+
+
+def _places(tree: MergeTree, branches: np.ndarray) -> list[list[list[int]]]:
+    found = []
+    for branch in branches:
+        places = [int(tree.minimum[branch])]
+        if tree.saddle[branch] >= 0:
+            places += [int(tree.saddle[branch]), int(tree.minimum[tree.parent[branch]])]
+        found.append([[int(part) for part in np.unravel_index(place, tree.shape)] for place in places])
+    return found

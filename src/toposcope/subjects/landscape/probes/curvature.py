@@ -1,0 +1,161 @@
+"""The Hessian at every checkpoint: top and lowest eigenvalue, trace, density, Gauss-Newton, layers."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from toposcope.core.types import Feature, Role, Row, Scope, Status
+from toposcope.subjects.base import Cost, Measured, Probe
+from toposcope.subjects.landscape.cost import cost_of_shapes, seconds_with_products
+from toposcope.subjects.landscape.features import CURVATURE, DECLARED
+from toposcope.subjects.landscape.geometry.cost import FORWARDS, ComputeCost, refuse_above
+from toposcope.subjects.landscape.geometry.lanczos import Eigenpairs, random_start, top_eigenpairs
+from toposcope.subjects.landscape.geometry.trace import hutchinson, spectral_density
+from toposcope.subjects.landscape.kept import keep_density, place
+from toposcope.subjects.landscape.options import LandscapeOptions
+from toposcope.subjects.landscape.source import ObjectiveSource
+from toposcope.subjects.snapshot import Snapshot
+from toposcope.subjects.weights.labels import Label
+
+if TYPE_CHECKING:
+    from toposcope.models import Objective
+    from toposcope.subjects.landscape.geometry.lanczos import Matvec
+
+_TOLERANCE = 1e-3
+MODEL = Label("model")
+Axes = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Curvature(Probe):
+    """Eigenvalues of either sign with residual and `converged` in the note, the trace with its interval.
+
+    One draw a batch. The curvature along random directions is the null of the top eigenvalue. What has not
+    converged has the status "unconverged", and no analysis reads it. With `folder` the spectral density of
+    the first batch is kept there. `product_seconds` is what a product takes where that was timed.
+    """
+
+    options: LandscapeOptions
+    source: ObjectiveSource
+    folder: Path | None = None
+    product_seconds: float | None = None
+    name: str = CURVATURE
+    features: tuple[Feature, ...] = field(default=DECLARED[CURVATURE], repr=False)
+    cost = Cost.COSTLY
+
+    def work(self, shapes: Sequence[tuple[int, int]]) -> ComputeCost:
+        """Return the products of one checkpoint at most, as forward passes, and their arithmetic."""
+        return cost_of_shapes(shapes, self.options, FORWARDS["hessian"] * self._products)
+
+    @property
+    def _products(self) -> int:
+        chosen = self.options
+        return chosen.batches * (4 * chosen.products + chosen.vectors) + chosen.vectors * chosen.steps
+
+    def expected_seconds(self, shapes: Sequence[tuple[int, int]]) -> float:
+        """Return the rough time of one checkpoint on two cores."""
+        cost = self.work(shapes)
+        return seconds_with_products(shapes, self.options, cost, self._products, self.product_seconds)
+
+    def measure(self, snapshot: Snapshot) -> Measured:
+        """Return the rows of one checkpoint."""
+        rows: list[Row] = []
+        with self.source.objectives(snapshot, self.options) as objectives:
+            refuse_above(self.work([(1, objectives[0].n_parameters)]))
+            for draw, objective in enumerate(objectives):
+                rows += self._of_batch(snapshot, objective, draw)
+            self._keep_density(snapshot, objectives[0])
+        return Measured(rows)
+
+    def _of_batch(self, snapshot: Snapshot, objective: Objective, draw: int) -> list[Row]:
+        axes: Axes = {"run": snapshot.checkpoint.run, "step": snapshot.checkpoint.step, "batch": draw}
+        hessian = objective.hessian()
+        pairs = self._top(hessian, objective, self.options.eigenvalues, axes)
+        note = f"{hessian.method}, {pairs.products} products"
+        rows = self._eigenvalue(snapshot, MODEL, "top_eigenvalue", pairs, draw, note)
+        for rank, line in enumerate(pairs.rows(), 1):
+            label = Label(f"rank {rank}", scope=Scope.SETTING)
+            rows += self._rows(snapshot, label, "eigenvalue", float(pairs.values[rank - 1]), draw,
+                               note=_words(line), ok=bool(line["converged"]))  # fmt: skip
+        top = float(pairs.values[0])
+        low = self._top(lambda v: hessian(v) - max(top, 0.0) * v, objective, 1, {**axes, "end": "low"})
+        note = f"{hessian.method}, {low.products} products"
+        rows += self._eigenvalue(snapshot, MODEL, "bottom_eigenvalue", low, draw, note, shift=max(top, 0.0))
+        matrix = objective.gauss_newton()
+        gauss = self._top(matrix, objective, 1, {**axes, "matrix": "gauss-newton"})
+        note = f"{matrix.method}, {gauss.products} products"
+        rows += self._eigenvalue(snapshot, MODEL, "gauss_newton_top", gauss, draw, note)
+        rows += self._trace(snapshot, objective, hessian, draw, axes)
+        return rows + self._layers(snapshot, objective, draw, axes)
+
+    def _top(self, matrix: Matvec, objective: Objective, k: int, axes: Axes) -> Eigenpairs:
+        here = objective.parameters
+        start = random_start(len(here), here.dtype, **axes).to(here.device)
+        return top_eigenpairs(
+            matrix, start, k=min(k, len(here)), tolerance=_TOLERANCE, most=self.options.products, axes=axes
+        )
+
+    def _eigenvalue(
+        self, snapshot: Snapshot, label: Label, feature: str, pairs: Eigenpairs, draw: int, note: str,
+        *, shift: float = 0.0,
+    ) -> list[Row]:  # fmt: skip
+        line = pairs.rows()[0]
+        value, of = float(pairs.values[0]) + shift, "of the largest"
+        if shift:  # the largest of the shifted matrix
+            of = f"({float(pairs.residuals[0]):.2g}) of the distance to the top one"
+        said = f"{_words(line, of)}; {note}"
+        return self._rows(snapshot, label, feature, value, draw, note=said, ok=bool(line["converged"]))
+
+    def _trace(
+        self, snapshot: Snapshot, objective: Objective, hessian: Matvec, draw: int, axes: Axes
+    ) -> list[Row]:
+        here = objective.parameters
+        found = hutchinson(hessian, here, vectors=self.options.vectors, **axes)
+        note = f"{found.level:.0%} [{found.low:.4g}, {found.high:.4g}] over {len(found.samples)} vectors"
+        rows = self._rows(snapshot, MODEL, "hessian_trace", found.value, draw, note=note)
+        for number, sample in enumerate(found.samples):
+            rows += self._rows(
+                snapshot, MODEL, "top_eigenvalue_null", float(sample) / len(here),
+                draw * len(found.samples) + number,
+            )  # fmt: skip
+        return rows
+
+    def _layers(self, snapshot: Snapshot, objective: Objective, draw: int, axes: Axes) -> list[Row]:
+        """Return each layer's own top eigenvalue, of the first batch alone: a layer costs as much as all."""
+        if draw or not self.options.layers:
+            return []
+        rows = []
+        for name, block in objective.layer_blocks().items():
+            pairs = self._top(block.hessian(), block, 1, {**axes, "block": name})
+            layer = int(name.removeprefix("layer ")) if name.startswith("layer ") else None
+            label = Label(name, Role.MODEL, layer, scope=Scope.SETTING if layer is None else Scope.LAYER)
+            note = f"{pairs.products} products"
+            rows += self._eigenvalue(snapshot, label, "layer_top_eigenvalue", pairs, draw, note)
+        return rows
+
+    def _keep_density(self, snapshot: Snapshot, objective: Objective) -> None:
+        if self.folder is None:
+            return
+        at = snapshot.checkpoint
+        density = spectral_density(
+            objective.hessian(), objective.parameters, vectors=self.options.vectors, steps=self.options.steps,
+            run=at.run, step=at.step,
+        )  # fmt: skip
+        keep_density(place(self.folder, at, "density", 0), density)
+
+    def _rows(
+        self, snapshot: Snapshot, label: Label, feature: str, value: float, draw: int, *, note: str = "",
+        ok: bool = True,
+    ) -> list[Row]:  # fmt: skip
+        status = Status.OK if ok else Status.UNCONVERGED
+        return label.rows(
+            snapshot.checkpoint, self.name, {feature: value}, draw=draw, note=note, status=status
+        )
+
+
+def _words(line: dict[str, object], of: str = "of the largest") -> str:
+    converged = "converged" if line["converged"] else "not converged"
+    return f"residual {line['residual']:.1e} {of}, {converged}"

@@ -1,0 +1,111 @@
+"""The objectives of a checkpoint: its model on several disjoint batches of the same texts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from toposcope.core.errors import InputError
+from toposcope.core.types import Checkpoint
+from toposcope.kernels.threads import steady_threads
+from toposcope.models import Batch, LanguageModel, ModelLoader, Objective, Texts
+from toposcope.models.loading import run_folder_of
+from toposcope.models.protocol import full_precision
+from toposcope.subjects.gradients.probe import held_out_tokens
+from toposcope.subjects.landscape.options import LandscapeOptions
+from toposcope.subjects.snapshot import Snapshot
+
+if TYPE_CHECKING:
+    import torch
+
+
+@dataclass(frozen=True)
+class ObjectiveSource:
+    """Opens the model of a checkpoint and lets it read the batches.
+
+    Without texts, a checkpoint of a run folder reads the sequences that its training held out.
+    """
+
+    texts: Texts | None
+    loader: ModelLoader = field(default_factory=ModelLoader)
+
+    @contextmanager
+    def objectives(self, snapshot: Snapshot, options: LandscapeOptions) -> Iterator[list[Objective]]:
+        """Yield an objective for each batch.
+
+        Raises
+        ------
+        InputError
+            When a batch keeps fewer than four sequences of two tokens or more, or there are no texts.
+        """
+        with steady_threads(), snapshot.model(self.loader) as model:
+            rows = self._rows(model, snapshot.checkpoint, options)
+            model = full_precision(model)  # once for all batches
+            size, found = options.sequences, []
+            for number in range(options.batches):
+                batch = Batch.of(rows[number * size : (number + 1) * size], last_only=model.last_only)
+                if len(batch) < 4:
+                    raise InputError(
+                        f"batch {number} has {len(batch)} sequences of two tokens or more, at least 4 are "
+                        "needed for an interval: give more or longer texts"
+                    )
+                found.append(Objective(model, batch))
+            yield found
+
+    @property
+    def digest(self) -> str:
+        """What names the texts."""
+        return "held out" if self.texts is None else self.texts.digest
+
+    def _rows(
+        self, model: LanguageModel, at: Checkpoint, options: LandscapeOptions
+    ) -> Sequence[Sequence[int]]:
+        """Return the token ids of all batches, one after the other."""
+        if self.texts is not None:
+            return model.encode(self.texts.items[: options.texts], options.length)
+        folder = run_folder_of(at)
+        if folder is None:
+            raise InputError(f"{at.uri}: the loss surface of this model needs texts; give --texts FILE")
+        held = held_out_tokens(folder)
+        if len(held) < options.texts:
+            raise InputError(
+                f"{folder.heldout_file} has {len(held)} sequences, {options.texts} were asked for: take "
+                "fewer --batches or --sequences, or give --texts"
+            )
+        length = held.shape[1] if model.last_only else options.length
+        return [row[:length] for row in held[: options.texts].tolist()]
+
+    def parameters(self, snapshot: Snapshot, like: Objective) -> torch.Tensor:
+        """Return the flat parameters of another checkpoint of the run, remembered while it is at hand.
+
+        Raises
+        ------
+        InputError
+            When its parameters have other shapes.
+        """
+
+        def read() -> tuple[dict[str, tuple[int, ...]], torch.Tensor]:
+            with snapshot.model(self.loader) as model:
+                objective = Objective(model, like.batch)
+                return objective.shapes, objective.parameters.cpu()
+
+        shapes, values = snapshot.remember("parameters", read)
+        if shapes != like.shapes:
+            differs = sorted(set(shapes.items()) ^ set(like.shapes.items()))[0][0]
+            raise InputError(
+                f"step {snapshot.checkpoint.step} is no checkpoint of the same model: parameter {differs!r} "
+                "has another shape or is missing; leave it out"
+            )
+        return values
+
+    def first_loss(self, snapshot: Snapshot, options: LandscapeOptions) -> list[float]:
+        """Return each batch's loss at the run's first checkpoint, computed once in a run."""
+        first = snapshot.prefix[0]
+
+        def read() -> list[float]:
+            with self.objectives(first, options) as objectives:
+                return [objective.loss() for objective in objectives]
+
+        return first.remember_for_run(("first loss", self.digest, options), read)

@@ -1,0 +1,200 @@
+"""A whole measurement of the loss surface: which texts, which probes, the recipe, and what it costs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from toposcope.core.errors import InputError, did_you_mean
+from toposcope.core.types import Checkpoint
+from toposcope.models import ModelLoader, load_texts
+from toposcope.subjects.base import Probe
+from toposcope.subjects.landscape.features import SURFACE
+from toposcope.subjects.landscape.geometry.cost import ComputeCost, refuse_above
+from toposcope.subjects.landscape.kept import FOLDER
+from toposcope.subjects.landscape.options import RULE, LandscapeOptions
+from toposcope.subjects.landscape.probes.curvature import Curvature
+from toposcope.subjects.landscape.probes.paths import Partners, Paths, partners_of
+from toposcope.subjects.landscape.probes.retrain import Retrain
+from toposcope.subjects.landscape.probes.sharpness import Sharpness
+from toposcope.subjects.landscape.probes.surface import Surfaces
+from toposcope.subjects.landscape.source import ObjectiveSource
+from toposcope.subjects.landscape.timed import HessianProducts, timed_products
+
+if TYPE_CHECKING:
+    from toposcope.sources.series import Series
+
+NAMES = ("sharpness", "curvature", SURFACE, "paths", "retrain")
+CHEAP = ("sharpness",)
+_NAMED = 3
+"""Runs that are named in a sentence; the others are counted."""
+BY_NAME = ("retrain",)
+"""Measured when named, not with "all": it trains, and only runs of `toposcope train` can be trained."""
+
+
+@dataclass(frozen=True)
+class LandscapeStudy:
+    """What a sweep over the loss surface measures; `store` is the folder that keeps the surfaces."""
+
+    options: LandscapeOptions
+    source: ObjectiveSource
+    store: Path
+    names: tuple[str, ...] = field(default=NAMES)
+    partners: Partners = field(default_factory=dict, repr=False)
+    products: HessianProducts = field(default_factory=HessianProducts)
+
+    def recipe(self) -> dict[str, object]:
+        """Return the settings and the texts as the store's recipe: plain JSON values."""
+        return self.options.recipe(self.source.digest)
+
+    def probes(self) -> list[Probe]:
+        """Return the chosen probes."""
+        kept = self.store.resolve() / FOLDER
+        made: dict[str, Probe] = {
+            "sharpness": Sharpness(self.options, self.source),
+            "curvature": Curvature(self.options, self.source, kept, self.products.seconds),
+            "surface": Surfaces(self.options, self.source, kept, self.products.seconds),
+            "paths": Paths(self.options, self.source, self.partners),
+            "retrain": Retrain(self.options, self.source),
+        }
+        return [made[name] for name in NAMES if name in self.names]
+
+    def of(self, series: Series) -> LandscapeStudy:
+        """Return the study of this series: its seeds side by side, and what its Hessian costs.
+
+        Paths lead from one seed to another.
+
+        Raises
+        ------
+        InputError
+            When nothing but surfaces is asked for, and no run has the checkpoints that their directions need.
+        """
+        self._check_trajectory(series)
+        found = replace(self, partners=partners_of(series.runs, list(series)))
+        if not self._multiplies:
+            return found
+        found.cost(series)  # what is refused need not be timed
+        shapes = _shapes(series, series.names[0])
+        return replace(found, products=timed_products(series, self.source, self.options, shapes))
+
+    def _check_trajectory(self, series: Series) -> None:
+        lengths = {run: len(series.of_run(run)) for run in series.names}
+        longest = max(lengths, key=lambda run: lengths[run])
+        if self.names != (SURFACE,) or lengths[longest] > self.options.first:
+            return
+        n, has = self.options.n, lengths[longest]
+        raise InputError(
+            f"--directions trajectory: {n} direction{'s' * (n != 1)} need{'s' * (n == 1)} {n + 1} "
+            f"checkpoints of a run, and {longest} has {has}: measure more, or take --directions random"
+        )
+
+    def without_surface(self, series: Series) -> str:
+        """Return in words at which checkpoints no surface can be made, and why; empty where all have one."""
+        first = self.options.first
+        if SURFACE not in self.names or not first:
+            return ""
+        early = [f"{run} at {_steps(series.of_run(run)[:first])}" for run in series.names]
+        named = ", ".join(early[:_NAMED]) + f" and {len(early) - _NAMED} more runs" * (len(early) > _NAMED)
+        return (
+            f"No surface of {named}: directions of the trajectory need {first + 1} checkpoints of the run, "
+            "this one counted."
+        )
+
+    @property
+    def _multiplies(self) -> bool:
+        """Whether many products with the Hessian are asked for."""
+        return "curvature" in self.names or self.options.directions == "hessian"
+
+    def cost(self, series: Series) -> ComputeCost:
+        """Return what the dearest checkpoint costs, from the headers of every run's first one.
+
+        Raises
+        ------
+        InputError
+            When it is above the limit; the refusal names the cheap way.
+        """
+        most = ComputeCost(0.0, 0.0)
+        for run in series.names:
+            shapes = _shapes(series, run)
+            for probe in self.probes():
+                cost = probe.work(shapes)  # type: ignore[attr-defined]
+                if probe.name not in CHEAP:
+                    refuse_above(cost)
+                most = max(most, cost, key=lambda one: one.flop)
+        return most
+
+    def announcement(self, series: Series) -> str:
+        """Return in words what will be done and what it costs; said before it starts."""
+        fixed = self.options.reach
+        said = RULE if fixed is None else f"each axis reaches {fixed:g} of its unit, and a quarter of it"
+        ranges = f" Range: {said}." if "surface" in self.names else ""
+        ranges += f" {early}" if (early := self.without_surface(series)) else ""
+        products = f" {self.products.sentence()}" if self._multiplies else ""
+        said = f"The dearest probe takes {self.cost(series).sentence()} at each checkpoint.{products}"
+        return said.rstrip() + ranges
+
+
+def study_of_texts(
+    options: LandscapeOptions,
+    texts: str | None,
+    store: Path,
+    *,
+    features: Sequence[str] = ("all",),
+    loader: ModelLoader | None = None,
+    min_chars: int = 1,
+    split: str = "validation",
+) -> LandscapeStudy:
+    """Return the study of the first texts of a source; `features` are cheap, all, or names of probes.
+
+    Without texts, run folders read what their training held out.
+
+    Raises
+    ------
+    InputError
+        When a name is unknown, or there are too few texts.
+    """
+    names = _chosen(features)
+    read = None
+    if texts is not None:
+        read = load_texts(texts, limit=options.texts, min_chars=min_chars, split=split)
+    return LandscapeStudy(options, ObjectiveSource(read, loader or ModelLoader()), store, names)
+
+
+def _chosen(features: Sequence[str]) -> tuple[str, ...]:
+    wanted: set[str] = set()
+    for name in (feature.strip() for feature in features):
+        if name not in ("all", "landscape", "cheap", *NAMES):
+            known = ("cheap", "all", *NAMES)
+            raise InputError(
+                f"--features {name}: no such probe of the loss surface; use {', '.join(known)}"
+                f"{did_you_mean(name, known)}"
+            )
+        wanted |= {"cheap": set(CHEAP)}.get(name, {name} if name in NAMES else set(NAMES) - set(BY_NAME))
+    return tuple(name for name in NAMES if name in wanted)
+
+
+def _shapes(series: Series, run: str) -> list[tuple[int, int]]:
+    """Return rows and columns of the matrices of a run's first checkpoint, from its header."""
+    with series.reading(series.of_run(run)[0]) as reader:
+        infos = [info for info in reader.infos().values() if len(info.shape) > 1]
+    return [(_product(info.shape[:-1]), int(info.shape[-1])) for info in infos]
+
+
+def _steps(checkpoints: Sequence[Checkpoint]) -> str:
+    """Return the steps of some checkpoints in words.
+
+    >>> _steps([Checkpoint("a", 0, None, ""), Checkpoint("a", 5, None, "")])
+    'steps 0 and 5'
+    """
+    steps = [str(at.step) for at in checkpoints]
+    listed = " and ".join([", ".join(steps[:-1]), steps[-1]] if len(steps) > 1 else steps)
+    return f"step{'s' * (len(steps) != 1)} {listed}"
+
+
+def _product(values: Sequence[int]) -> int:
+    result = 1
+    for value in values:
+        result *= int(value)
+    return result

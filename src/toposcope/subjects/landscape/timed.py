@@ -1,0 +1,73 @@
+"""What a product with the Hessian takes where it is none of the usual ones, timed before the plan."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from toposcope.core.errors import InputError
+from toposcope.models.curvature import TWICE
+from toposcope.models.loading import local_path, run_folder_of
+from toposcope.subjects.landscape.cost import cost_of_shapes, seconds_of
+from toposcope.subjects.landscape.geometry.cost import FORWARDS
+from toposcope.subjects.landscape.geometry.lanczos import random_start
+from toposcope.subjects.snapshot import RunReader
+
+if TYPE_CHECKING:
+    from toposcope.sources.series import Series
+    from toposcope.subjects.landscape.options import LandscapeOptions
+    from toposcope.subjects.landscape.source import ObjectiveSource
+
+
+_MOST_SECONDS = 10.0
+
+
+@dataclass(frozen=True, slots=True)
+class HessianProducts:
+    """Whether the models of a series were `looked` at, and the seconds of a product that is a difference."""
+
+    looked: bool = False
+    seconds: float | None = None
+
+    def sentence(self) -> str:
+        """Return in words what products cost where that is not what is announced anyway; it may be empty."""
+        if not self.looked:
+            return "Where a module has no second derivative, curvature takes up to five times as long."
+        if self.seconds is None:
+            return ""
+        return (
+            f"The model has no second derivative: a product with the Hessian takes {self.seconds:.2g} s, "
+            "timed here and counted."
+        )
+
+
+def timed_products(
+    series: Series, source: ObjectiveSource, options: LandscapeOptions, shapes: Sequence[tuple[int, int]]
+) -> HessianProducts:
+    """Return what products with the Hessian of a series' models take, from the first checkpoint's model.
+
+    The project's own models can be differentiated twice and are not opened. Not looked at are those of the
+    hub, of which nothing is fetched for it, those where two products take more than some seconds by their
+    `shapes`, and those that do not open, of which the sweep tells.
+    """
+    first = next(iter(series))
+    if run_folder_of(first) is not None:
+        return HessianProducts(looked=True)
+    expected = seconds_of(cost_of_shapes(shapes, options, 2 * FORWARDS["hessian"]))
+    if expected > _MOST_SECONDS or not local_path(first).is_dir():
+        return HessianProducts()
+    snapshot = RunReader(series, series.of_run(first.run))[0]
+    try:
+        with source.objectives(snapshot, replace(options, batches=1)) as (objective,):
+            here, product = objective.parameters, objective.hessian()
+            vector = random_start(len(here), here.dtype, purpose="timed product").to(here.device)
+            product(vector)  # the first one finds out how, and compiles what there is to compile
+            if product.method == TWICE:
+                return HessianProducts(looked=True)
+            start = time.perf_counter()
+            product(vector)
+            return HessianProducts(looked=True, seconds=time.perf_counter() - start)
+    except (InputError, OSError):
+        return HessianProducts()

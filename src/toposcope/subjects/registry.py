@@ -1,0 +1,119 @@
+"""The probes by name: what `--features` chooses from, those of installed packages among them."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import re
+import sys
+from collections.abc import Callable, Iterable, Sequence
+from importlib.metadata import entry_points
+
+from toposcope.core.errors import InputError, did_you_mean
+from toposcope.subjects.base import Cost, Probe
+from toposcope.subjects.weights.options import WeightOptions
+from toposcope.subjects.weights.probes.baselines import Baselines
+from toposcope.subjects.weights.probes.distances import Distances
+from toposcope.subjects.weights.probes.neural_persistence import NeuralPersistence
+from toposcope.subjects.weights.probes.rips import Rips
+from toposcope.subjects.weights.probes.trajectory import Trajectory
+from toposcope.subjects.weights.probes.updates import Updates
+
+GROUP = "toposcope.probes"
+"""The entry points under which a package offers probes: NAME = "module:Class"."""
+
+WEIGHT_PROBES: dict[str, Callable[[WeightOptions], Probe]] = {
+    "neural_persistence": NeuralPersistence,
+    "rips": Rips,
+    "baselines": Baselines,
+    "trajectory": Trajectory,
+    "distances": Distances,
+    "updates": Updates,
+}
+ON_REQUEST = frozenset({"updates"})
+"""What `all` leaves out: the comparison of neighbours that `watch` makes to name a culprit."""
+
+
+def weight_probes(features: Sequence[str], options: WeightOptions) -> list[Probe]:
+    """Return the probes that `features` names: probe names, `cheap`, `all`, or MODULE:CLASS.
+
+    A name that is not one of ours is looked for among the installed packages' entry points.
+
+    >>> [probe.name for probe in weight_probes(["cheap"], WeightOptions())]
+    ['neural_persistence', 'rips', 'baselines', 'trajectory']
+
+    Raises
+    ------
+    InputError
+        When a name is unknown, or what it names is no probe.
+    """
+    probes = {name: make(options) for name, make in WEIGHT_PROBES.items()}
+    wanted: set[str] = set()
+    others: list[str] = []
+    for feature in features:
+        if feature == "all":
+            wanted |= set(probes) - ON_REQUEST
+        elif feature == "cheap":
+            wanted |= {name for name, probe in probes.items() if probe.cost == Cost.CHEAP}
+        elif feature in probes:
+            wanted.add(feature)
+        else:
+            others.append(feature)
+    ours = [probe for name, probe in probes.items() if name in wanted]
+    further = further_probes(others, known=("cheap", "all", *probes))
+    taken = [probe.name for probe in further if probe.name in probes]
+    if taken:
+        raise InputError(
+            f"--features: {taken[0]!r} is the name of one of our probes; give yours another name"
+        )
+    return [*ours, *further]
+
+
+def further_probes(names: Iterable[str], *, known: Sequence[str]) -> list[Probe]:
+    """Return probes that do not come with the package: entry points by name, or MODULE:CLASS.
+
+    `known` are the other names that could have been given. A module is looked for in the working folder, too.
+
+    Raises
+    ------
+    InputError
+        When a name is unknown, a module cannot be imported, or what it names is no probe.
+    """
+    found = [_imported(name) if ":" in name else _installed(name, known) for name in names]
+    return list({probe.name: probe for probe in found}.values())
+
+
+def _installed(name: str, known: Sequence[str]) -> Probe:
+    found = entry_points(group=GROUP)
+    for point in found:
+        if point.name == name:
+            return _imported(point.value)
+    offered = ", ".join([*known, *sorted(point.name for point in found)])
+    near = did_you_mean(name, [*known, *(point.name for point in found)])
+    raise InputError(f"--features {name}: no such probe; use {offered}, or MODULE:CLASS{near}")
+
+
+def _imported(spec: str) -> Probe:
+    module_name, _, attribute = spec.partition(":")
+    if os.getcwd() not in sys.path:
+        sys.path.append(os.getcwd())
+    try:
+        made = getattr(importlib.import_module(module_name), attribute)
+    except (ImportError, AttributeError, ValueError, TypeError) as error:
+        raise InputError(f"--features {spec}: {error}; give MODULE:CLASS of a module on the path") from error
+    if isinstance(made, type) and issubclass(made, Probe):
+        try:
+            made = made()
+        except TypeError as error:
+            raise InputError(
+                f"--features {spec}: {error}; give every field of the probe a default"
+            ) from error
+    if not isinstance(made, Probe):
+        raise InputError(f"--features {spec} is no probe; derive it from toposcope.Probe")
+    if not re.fullmatch(r"[A-Za-z0-9_-]+", made.name):
+        raise InputError(
+            f"--features {spec}: the name {made.name!r} has more than letters, digits, - and _; change it"
+        )
+    if not made.features:
+        raise InputError(f"--features {spec} declares no feature; list them in its `features`")
+    return made

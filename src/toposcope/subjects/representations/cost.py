@@ -1,0 +1,54 @@
+"""What a measurement of representations costs, from the shapes of the matrices alone."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from toposcope.subjects.representations.options import RepresentationOptions
+from toposcope.subjects.representations.source import StateSource
+
+_ON_CPU, _ELSEWHERE = 5e10, 2e13
+"""FLOP in a second: of one core, and of a device of another kind."""
+_PER_CHECKPOINT, _PER_LAYER = 0.01, 0.03
+_PER_CLOUD, _POINTS, _POWER = 1.5e-3, 200, 2.2
+"""Seconds for the bars of a cloud of so many points, and how they grow with the points."""
+_BLOCK = 4
+"""Matrices of a layer, at least."""
+
+
+def seconds_of(
+    shapes: Sequence[tuple[int, int]], options: RepresentationOptions, source: StateSource, labelled: int = 0
+) -> float:
+    """Return a rough time of one checkpoint on one core; good to a factor of three.
+
+    Two FLOP per matrix entry and token for the texts' states, the perplexity and `labelled` texts, then the
+    clouds of every chosen layer with their nulls. Kept states cost no pass.
+    """
+    texts = 0 if source.texts is None else len(source.texts.items)
+    tokens = (texts + labelled) * options.length
+    tokens += min(texts, options.perplexity_texts) * options.perplexity_length
+    tokens += min(texts, options.attention_texts) * options.length * options.attention
+    entries = sum(rows * columns for rows, columns in shapes)
+    device = "cpu" if source.loader is None else source.loader.device
+    rate = _ON_CPU if device == "cpu" else _ELSEWHERE
+    passes = 2.0 * entries * tokens / rate if source.loader is not None else 0.0
+    layers = _layers(options, len(shapes))
+    known = options.max_tokens if options.pooling == "token" else options.cloud_texts or texts
+    clouds = (1 if known <= options.points else options.draws) + options.nulls
+    points = min(known or options.points, options.points)
+    return passes + _PER_CHECKPOINT + layers * (_PER_LAYER + clouds * seconds_of_cloud(points))
+
+
+def seconds_of_cloud(points: int) -> float:
+    """Return the rough time that the bars of one cloud take.
+
+    >>> round(seconds_of_cloud(400) / seconds_of_cloud(200), 1)
+    4.6
+    """
+    return _PER_CLOUD * (points / _POINTS) ** _POWER
+
+
+def _layers(options: RepresentationOptions, matrices: int) -> int:
+    if options.layers == "all":
+        return 1 + matrices // _BLOCK
+    return 1 + options.layers.count(",")

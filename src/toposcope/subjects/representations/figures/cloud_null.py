@@ -1,0 +1,82 @@
+"""Topology of hidden states beside clouds that have only their covariance."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from toposcope.core.drawing.lines import draw_group
+from toposcope.core.drawing.series import DrawnSize, sizes
+from toposcope.core.drawing.style import NULL, house, new_figure, say_empty, size_title, step_axis
+from toposcope.core.lines import null_band, select
+from toposcope.study.hidden import of_layer
+from toposcope.subjects.representations import features as of
+from toposcope.subjects.representations.figures.trajectories import TrajectoryPanel
+
+PANELS = (
+    TrajectoryPanel(of.H1_TOTAL.name, "H1 total"),
+    TrajectoryPanel(of.H1_COUNT.name, "H1 bars"),
+    TrajectoryPanel(of.H1_ENTROPY.name, "H1 entropy"),
+)
+
+
+def draw(
+    features: pd.DataFrame,
+    runs: pd.DataFrame,
+    nulls: Mapping[str, str],
+    panels: Sequence[TrajectoryPanel] = PANELS,
+    *,
+    probe: str = of.REPRESENTATIONS,
+) -> Figure:
+    """Draw each feature (a row) of each model (a column) beside its null.
+
+    Parameters
+    ----------
+    features
+        The store's features table; features and their nulls (a row per draw), of each run's last layer.
+    runs
+        Columns run, family, parameters.
+    nulls
+        What each feature's null is called: `toposcope.study.catalogue.nulls_by_feature`.
+
+    Returns
+    -------
+    Figure
+        Grey: where one more Gaussian cloud of the same covariance would fall, with 95% probability.
+    """
+    shown = [panel for panel in panels if panel.feature in nulls]
+    rows = of_layer(features[features["probe"] == probe], None)
+    groups = [group for group in sizes(runs) if rows["run"].isin(group.runs).any()]
+    with house():
+        figure, axes = new_figure(
+            1.9 * max(len(shown), 1) + 0.5, rows=max(len(shown), 1), columns=max(len(groups), 1),
+            sharey="row", sharex=True,
+        )  # fmt: skip
+        if not shown or not groups:
+            say_empty(axes[0, 0], "no null was measured")
+            return figure
+        for line, panel in zip(axes, shown, strict=True):
+            for ax, group in zip(line, groups, strict=True):
+                _panel(
+                    ax,
+                    select(rows, panel.feature, probe=probe),
+                    select(rows, nulls[panel.feature], probe=probe),
+                    group,
+                )
+            line[0].set_ylabel(panel.title)
+        for ax, group in zip(axes[0], groups, strict=True):
+            size_title(ax, group.label, group.colour)
+        for ax in axes[-1]:
+            ax.set_xlabel("step (log)")
+    return figure
+
+
+def _panel(ax: Axes, measured: pd.DataFrame, nulls: pd.DataFrame, group: DrawnSize) -> None:
+    null = null_band(nulls, group.runs)
+    ax.fill_between(null["step"], null["low"], null["high"], color=NULL, alpha=0.35, linewidth=0)
+    ax.plot(null["step"], null["mean"], color=NULL, linewidth=1.0, label="Gaussian cloud")
+    draw_group(ax, measured, group, label="measured")
+    step_axis(ax, measured.loc[measured["run"].isin(group.runs), "step"].unique(), label=False)

@@ -1,0 +1,93 @@
+"""One checkpoint, hidden state by hidden state: topology beside clouds that have only their covariance."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from toposcope.core.drawing.series import DrawnSize, sizes
+from toposcope.core.drawing.style import NULL, house, new_figure
+from toposcope.core.lines import null_band, select
+from toposcope.core.types import Scope
+from toposcope.subjects.representations import features as of
+from toposcope.subjects.representations.figures.cloud_null import PANELS
+from toposcope.subjects.representations.figures.trajectories import TrajectoryPanel
+
+MOST = 40
+"""Most hidden states drawn one by one; of more, as many spread evenly are."""
+
+
+def measured(features: pd.DataFrame, *, probe: str = of.REPRESENTATIONS) -> list[TrajectoryPanel]:
+    """Return the panels that some rows have values for."""
+    return [one for one in PANELS if len(select(features, one.feature, probe=probe, scope=Scope.LAYER))]
+
+
+def draw(
+    features: pd.DataFrame,
+    runs: pd.DataFrame,
+    nulls: Mapping[str, str],
+    *,
+    probe: str = of.REPRESENTATIONS,
+) -> Figure:
+    """Draw each feature (a panel) of every hidden state at the last checkpoint of each size's first run.
+
+    Parameters
+    ----------
+    features
+        The store's features table; features and their nulls (a row per draw), of every layer.
+    runs
+        Columns run, family, parameters.
+    nulls
+        What each feature's null is called: `toposcope.study.catalogue.nulls_by_feature`.
+
+    Returns
+    -------
+    Figure
+        Coloured dots: the mean over the subsamples. Grey: where one more Gaussian cloud would fall,
+        with 95% probability.
+    """
+    panels = measured(features, probe=probe)
+    rows = features[features["probe"] == probe]
+    places = _places(rows, sizes(runs))
+    with house():
+        height = 1.0 + 0.17 * max(len(places), 4)
+        figure, axes = new_figure(height, columns=max(len(panels), 1), sharey=True)
+        for ax, panel in zip(axes[0], panels, strict=False):
+            null = nulls.get(panel.feature, "")
+            _panel(ax, rows, places, (panel.feature, null))
+            ax.set_title(panel.title)
+        several = len({group.label for group, _, _ in places}) > 1
+        names = [f"{group.label}, {layer}" if several else f"{layer}" for group, _, layer in places]
+        axes[0, 0].set_yticks(np.arange(len(places))[::-1], names, fontsize=7)
+        axes[0, 0].set_ylabel("hidden state")
+    return figure
+
+
+def _places(rows: pd.DataFrame, groups: Sequence[DrawnSize]) -> list[tuple[DrawnSize, int, int]]:
+    """Return the size, its last step and the layer of every hidden state that is drawn, from the top down."""
+    hidden = rows[rows["scope"] == Scope.LAYER]
+    found = []
+    for group in groups:
+        mine = hidden[hidden["run"] == group.runs[0]]
+        last = mine[mine["step"] == mine["step"].max()]
+        found += [(group, int(last["step"].iloc[0]), int(layer)) for layer in sorted(last["layer"].unique())]
+    kept = np.unique(np.linspace(0, max(len(found) - 1, 0), MOST).round().astype(int))
+    return [found[i] for i in kept] if len(found) > MOST else found
+
+
+def _panel(
+    ax: Axes, rows: pd.DataFrame, places: list[tuple[DrawnSize, int, int]], names: tuple[str, str]
+) -> None:
+    """Draw a feature of every place and, where `names` has a second, the band of its null."""
+    for y, (group, step, layer) in zip(range(len(places))[::-1], places, strict=True):
+        mine = rows[(rows["run"] == group.runs[0]) & (rows["step"] == step) & (rows["layer"] == layer)]
+        value, null = (mine[mine["feature"] == name].dropna(subset="value") for name in names)
+        if len(null):
+            band = null_band(null, group.runs[:1])
+            ax.hlines(y, band["low"], band["high"], color=NULL, linewidth=4, alpha=0.6)
+        if len(value):
+            ax.plot(value["value"].astype(float).mean(), y, "o", color=group.colour, markersize=4)

@@ -1,0 +1,70 @@
+"""Intrinsic dimension of the hidden states against the step: three estimators, each with its band."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from toposcope.core.drawing.lines import runs_are_named
+from toposcope.core.drawing.series import DrawnSize, sizes
+from toposcope.core.drawing.style import end_labels, house, new_figure, say_empty, step_axis
+from toposcope.core.lines import select
+from toposcope.study.hidden import noted_interval, of_layer
+from toposcope.subjects.representations.features import REPRESENTATIONS
+from toposcope.subjects.representations.figures.trajectories import DIMENSION, TrajectoryPanel
+
+
+def draw(
+    features: pd.DataFrame,
+    runs: pd.DataFrame,
+    panels: Sequence[TrajectoryPanel] = DIMENSION,
+    *,
+    probe: str = REPRESENTATIONS,
+) -> Figure:
+    """Draw each estimator in a panel, one line per run, of each run's last layer.
+
+    Parameters
+    ----------
+    features
+        The store's features table; the column `note` states the band of each estimate.
+    runs
+        Columns run, family, parameters.
+    """
+    groups = sizes(runs)
+    rows = of_layer(features[features["probe"] == probe], None)
+    with house():
+        figure, axes = new_figure(2.7, columns=len(panels))
+        for ax, panel in zip(axes[0], panels, strict=True):
+            ax.set_title(panel.title)
+            found = select(rows, panel.feature, probe=probe)
+            if found.empty:
+                say_empty(ax, "not measured")
+                continue
+            _panel(ax, found, groups)
+        axes[0, 0].set_ylabel("dimensions")
+    return figure
+
+
+def _panel(ax: Axes, rows: pd.DataFrame, groups: list[DrawnSize]) -> None:
+    labels = []
+    named = runs_are_named(rows, groups)
+    for group in groups:
+        for run in group.runs:
+            line = rows[rows["run"] == run].sort_values("step")
+            if line.empty:
+                continue
+            bounds = np.array([noted_interval(note) for note in line["note"]], dtype=np.float64)
+            ax.fill_between(
+                line["step"], bounds[:, 0], bounds[:, 1], color=group.colour, alpha=0.18, linewidth=0
+            )
+            ax.plot(line["step"], line["value"], color=group.colour, marker="o", markersize=2.5)
+            if named or run == group.runs[0]:
+                text = run if named and len(group.runs) > 1 else group.label
+                labels.append((float(line["value"].iloc[-1]), text, group.colour))
+    step_axis(ax, rows["step"].unique(), label=False)
+    ax.set_xlabel("step (log)")
+    end_labels(ax, labels)

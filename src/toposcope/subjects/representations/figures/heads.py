@@ -1,0 +1,51 @@
+"""Attention graphs: H0 of every head's graph against the step, one panel for each run."""
+
+from __future__ import annotations
+
+import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+
+from toposcope.core.drawing.series import layer_colours, runs_of
+from toposcope.core.drawing.style import INK, house, new_figure, say_empty, step_axis
+from toposcope.core.lines import select
+from toposcope.subjects.representations.features import ATTENTION_H0, REPRESENTATIONS
+
+
+def draw(features: pd.DataFrame, runs: pd.DataFrame, *, probe: str = REPRESENTATIONS) -> Figure:
+    """Draw each head's mean bar length of H0 (thin) and the mean of each layer's heads (thick).
+
+    Parameters
+    ----------
+    features
+        The store's features table; "attention_h0" with layer and head.
+    runs
+        Columns run, family, parameters.
+    """
+    rows = select(features, ATTENTION_H0.name, probe=probe)
+    names, colours = runs_of(rows, runs), layer_colours(rows)
+    with house():
+        figure, axes = new_figure(2.9, columns=max(len(names), 1), sharey=True)
+        if not names:
+            say_empty(axes[0, 0], "attention graphs were not measured")
+            return figure
+        for ax, run in zip(axes[0], names, strict=True):
+            _panel(ax, rows[rows["run"] == run], run, colours)
+        axes[0, 0].set_ylabel("H0 bar length (0: tied, 1: spread thin)")
+        handles = [
+            Line2D([], [], color=colours[layer], label=f"layer {layer:.0f}") for layer in list(colours)[:8]
+        ]
+        figure.legend(handles=handles, loc="outside lower center", ncols=max(len(handles), 1), labelcolor=INK)
+    return figure
+
+
+def _panel(ax: Axes, rows: pd.DataFrame, run: str, colours: dict[object, str]) -> None:
+    ax.set_title(run)
+    for (layer, _), line in rows.sort_values("step").groupby(["layer", "head"]):
+        ax.plot(line["step"], line["value"], color=colours[layer], linewidth=0.6, alpha=0.45)
+    for layer, line in rows.groupby("layer"):
+        mean = line.groupby("step")["value"].mean()
+        ax.plot(mean.index, mean, color=colours[layer], linewidth=2.0)
+    step_axis(ax, rows["step"].unique(), label=False)
+    ax.set_xlabel("step (log)")

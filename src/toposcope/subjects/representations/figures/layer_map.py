@@ -1,0 +1,80 @@
+"""Layer by step: one heat map for each run, of one feature of the hidden states."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.cm import ScalarMappable
+from matplotlib.colors import Normalize
+from matplotlib.figure import Figure
+
+from toposcope.core.drawing.series import sizes
+from toposcope.core.drawing.style import house, new_figure, say_empty
+from toposcope.core.groups import short
+from toposcope.core.lines import select
+from toposcope.core.types import Scope
+from toposcope.subjects.representations.features import REPRESENTATIONS
+
+_MAP = "viridis"
+
+
+def draw(
+    features: pd.DataFrame, runs: pd.DataFrame, feature: str, *, title: str, probe: str = REPRESENTATIONS
+) -> Figure:
+    """Draw `feature` as colour over checkpoints (columns) and hidden states (rows), a panel for each run.
+
+    Parameters
+    ----------
+    features
+        The store's features table; rows of the scope "layer".
+    runs
+        Columns run, family, parameters.
+    feature, title
+        Which feature, and how the colour bar is called.
+
+    Returns
+    -------
+    Figure
+        All panels share one colour scale. Draws are averaged. Checkpoints are evenly spaced, and named.
+    """
+    rows = select(features, feature, probe=probe, scope=Scope.LAYER)
+    names = [run for size in sizes(runs) for run in size.runs if (rows["run"] == run).any()]
+    with house():
+        figure, axes = new_figure(
+            1.1 + 0.16 * _most_layers(rows) + 0.5, columns=max(len(names), 1), sharey=False
+        )
+        if not names:
+            say_empty(axes[0, 0], f"{feature} was not measured")
+            return figure
+        scale = Normalize(float(rows["value"].quantile(0.01)), float(rows["value"].quantile(0.99)))
+        for ax, run in zip(axes[0], names, strict=True):
+            _panel(ax, matrix(rows, run), run, scale)
+        axes[0, 0].set_ylabel("hidden state (0: embedding)")
+        bar = figure.colorbar(ScalarMappable(scale, _MAP), ax=axes, pad=0.012, fraction=0.025, aspect=25)
+        bar.set_label(title)
+        bar.outline.set_visible(False)
+    return figure
+
+
+def matrix(rows: pd.DataFrame, run: str) -> pd.DataFrame:
+    """Return one run's values, layers down and steps across, averaged over draws."""
+    mine = rows[rows["run"] == run]
+    return mine.pivot_table(index="layer", columns="step", values="value", aggfunc="mean").sort_index()
+
+
+def _most_layers(rows: pd.DataFrame) -> int:
+    return max(int(rows["layer"].nunique()), 4) if len(rows) else 4
+
+
+def _panel(ax: Axes, grid: pd.DataFrame, run: str, scale: Normalize) -> None:
+    ax.set_title(run)
+    ax.imshow(grid.to_numpy(), cmap=_MAP, norm=scale, aspect="auto", origin="lower", interpolation="nearest")
+    steps, layers = list(grid.columns), list(grid.index)
+    places = np.unique(np.linspace(0, len(steps) - 1, min(len(steps), 6)).round().astype(int))
+    ax.set_xticks(places, [short(steps[i]) for i in places])
+    shown = np.unique(np.linspace(0, len(layers) - 1, min(len(layers), 8)).round().astype(int))
+    ax.set_yticks(shown, [str(int(layers[i])) for i in shown])
+    ax.set_xlabel("checkpoint (step)")
+    ax.grid(False)
+    ax.tick_params(length=0)

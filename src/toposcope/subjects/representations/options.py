@@ -1,0 +1,111 @@
+"""The settings of the representation probe, and the presets by name."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+
+from toposcope.core.errors import InputError
+from toposcope.subjects.representations.features import REPRESENTATIONS
+from toposcope.subjects.representations.forward import Pooling, StateReading
+from toposcope.subjects.representations.probes.reduce import Reduction
+
+_LOWEST = {
+    "length": 1,
+    "perplexity_length": 2,
+    "perplexity_texts": 0,
+    "components": 1,
+    "points": 4,
+    "draws": 1,
+    "max_tokens": 4,
+    "attention_texts": 1,
+    "nulls": 0,
+}
+
+
+_PASS = ("layers", "pooling", "length", "max_tokens", "perplexity_texts", "perplexity_length", "half")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RepresentationOptions:
+    """The settings that change numbers; together with the texts they are a store's recipe.
+
+    Parameters
+    ----------
+    layers : str
+        "last", "all", or hidden-state numbers such as "0,6,12"; 0 is the embedding.
+    pooling : "mean", "last" or "token"
+        How a text becomes a point; "token" makes every position one, at most `max_tokens` of them.
+    length : int
+        Tokens of a text that are read for its point.
+    perplexity_texts, perplexity_length : int
+        The first texts, and how much of each, that the perplexity is taken over.
+    reduction, components : str, int
+        "pca" or "random" to `components` dimensions, or "none".
+    maxdim : int
+        Highest homology dimension, 1 or 2.
+    points, draws : int
+        Clouds with more points are subsampled to `points`, `draws` times.
+    nulls : int
+        Gaussian clouds of the same mean and covariance that are measured beside each cloud.
+    cloud_texts : int or None
+        Only the first so many texts become points, though more may be read; None takes them all.
+    dimension : bool
+        Measure the TwoNN, MLE and persistent-homology dimensions.
+    attention : bool
+        Measure H0 of every head's attention graph, on the first `attention_texts` texts.
+    half : bool
+        Read in float16 where the device has it; overflowing states are read again in float32.
+    """
+
+    preset: str = "default"
+    layers: str = "last"
+    pooling: Pooling = "mean"
+    length: int = 128
+    max_tokens: int = 2000
+    perplexity_texts: int = 100
+    perplexity_length: int = 256
+    reduction: Reduction = "pca"
+    components: int = 50
+    maxdim: int = 1
+    points: int = 500
+    draws: int = 5
+    nulls: int = 5
+    cloud_texts: int | None = None
+    dimension: bool = True
+    attention: bool = False
+    attention_texts: int = 20
+    half: bool = False
+
+    def __post_init__(self) -> None:
+        """Refuse settings that cannot be measured."""
+        for name, lowest in _LOWEST.items():
+            if getattr(self, name) < lowest:
+                raise InputError(f"{name} is {getattr(self, name)}; it must be at least {lowest}")
+        if self.maxdim not in (0, 1, 2):
+            raise InputError(f"maxdim is {self.maxdim}; it must be 0, 1 or 2")
+        if self.pooling not in ("mean", "last", "token"):
+            raise InputError(f"pooling is {self.pooling!r}; use mean, last or token")
+        if self.cloud_texts is not None and self.pooling == "token":
+            raise InputError(
+                "pooling is 'token', where a point is no text: a choice of texts needs mean or last"
+            )
+
+    def recipe(self, texts_digest: str, labelled_digest: str = "") -> dict[str, object]:
+        """Return the settings and the texts as the store's recipe: plain JSON values."""
+        texts = {"texts": texts_digest, "labelled": labelled_digest}
+        return {"probe": REPRESENTATIONS, **texts, **asdict(self)}
+
+    def pass_settings(self) -> dict[str, str | int | bool]:
+        """Return the settings of the forward pass: states read with others are other states."""
+        return {name: getattr(self, name) for name in _PASS}
+
+    def reading(self, layers: tuple[int, ...]) -> StateReading:
+        """Return what one forward pass has to bring."""
+        return StateReading(
+            layers=layers,
+            pooling=self.pooling,
+            length=self.length,
+            perplexity_texts=self.perplexity_texts,
+            perplexity_length=self.perplexity_length,
+            max_tokens=self.max_tokens,
+        )

@@ -1,0 +1,102 @@
+"""One layer's cloud: its diagrams under replicated subsamples and under the null, spectrum and dimension."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from toposcope.core.errors import InputError
+from toposcope.core.seeding import rng
+from toposcope.core.types import Checkpoint
+from toposcope.kernels.blas import SMALL_PRODUCT, one_blas_thread
+from toposcope.subjects.representations.options import RepresentationOptions
+from toposcope.subjects.representations.probes.null import gaussian_twins
+from toposcope.subjects.representations.probes.reduce import reduce_cloud
+from toposcope.subjects.shapes import FILTRATION, CloudShape, measure_shapes
+from toposcope.topology import baselines, mle_dimension, ph_dimension, twonn
+from toposcope.topology.clouds import distance_matrix
+
+SPECTRAL_RANGE = (1, 50)
+"""The eigenvalues, counted from 1, that the power law of the spectrum is fitted to."""
+
+
+@dataclass(frozen=True, slots=True)
+class LayerCloud:
+    """What is kept of one layer: the spectrum before reduction, the shapes and the nulls after it."""
+
+    shapes: tuple[CloudShape, ...]
+    nulls: tuple[CloudShape, ...]
+    scalars: dict[str, float]
+    notes: dict[str, str]
+    states: np.ndarray
+
+
+def measure_layer(
+    states: np.ndarray, layer: int, at: Checkpoint, options: RepresentationOptions
+) -> LayerCloud:
+    """Return the shapes and scalars of one layer's states, float32 of shape (n, width)."""
+    with one_blas_thread(2.0 * min(states.shape) * states.size < SMALL_PRODUCT):
+        return _measure(states, layer, at, options)
+
+
+def _measure(states: np.ndarray, layer: int, at: Checkpoint, options: RepresentationOptions) -> LayerCloud:
+    reduced = reduce_cloud(states, options.reduction, options.components)
+    scalars = {"explained": reduced.explained} | baselines(
+        states, alpha_range=SPECTRAL_RANGE, name=f"layer {layer}"
+    )
+    notes: dict[str, str] = {}
+    if options.dimension:
+        for name, value, note in _dimensions(reduced.points):
+            scalars[name] = value
+            notes[name] = note
+    draws, clouds = zip(*_draws(reduced.points, layer, at, options), strict=True)
+    shapes = measure_shapes([_distances(cloud) for cloud in clouds], draws, maxdim=options.maxdim)
+    nulls = _nulls(clouds, layer, at, options)
+    return LayerCloud(tuple(shapes), tuple(nulls), scalars, notes, states)
+
+
+def _nulls(
+    clouds: Sequence[np.ndarray], layer: int, at: Checkpoint, options: RepresentationOptions
+) -> list[CloudShape]:
+    """Return the shapes of the Gaussian twins; several subsamples share them out."""
+    found: dict[int, np.ndarray] = {}
+    for place, cloud in enumerate(clouds):
+        draws = range(options.nulls)[place :: len(clouds)]
+        twins = gaussian_twins(cloud, run=at.run, layer=layer, draws=draws)
+        found |= dict(zip(draws, map(_distances, twins), strict=True))
+    numbers = sorted(found)
+    return measure_shapes([found[draw] for draw in numbers], numbers, maxdim=options.maxdim)
+
+
+def _draws(
+    points: np.ndarray, layer: int, at: Checkpoint, options: RepresentationOptions
+) -> Iterator[tuple[int | None, np.ndarray]]:
+    """Yield the cloud, or its subsamples with their numbers."""
+    if len(points) <= options.points:
+        yield None, points
+        return
+    for draw in range(options.draws):
+        # The same texts at every checkpoint, so that a draw's series moves with the model alone.
+        generator = rng(purpose="texts", run=at.run, layer=layer, draw=draw)
+        yield draw, points[np.sort(generator.choice(len(points), options.points, replace=False))]
+
+
+def _distances(points: np.ndarray) -> np.ndarray:
+    return distance_matrix(points, FILTRATION)
+
+
+def _dimensions(points: np.ndarray) -> Iterator[tuple[str, float, str]]:
+    """Yield each estimate with its band; nan, with the reason, where the cloud does not allow one."""
+    for name, estimate in (
+        ("twonn", twonn),
+        ("mle_dimension", mle_dimension),
+        ("ph_dimension", ph_dimension),
+    ):
+        try:
+            found = estimate(points)
+            yield name, found.value, f"band {found.low:.3g} to {found.high:.3g}"
+        except InputError as error:
+            yield name, math.nan, str(error)

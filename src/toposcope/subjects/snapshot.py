@@ -1,0 +1,274 @@
+"""A checkpoint as probes see it: its matrices as a stream, its past, and a memory to share work in."""
+
+from __future__ import annotations
+
+import errno
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar, runtime_checkable
+
+from toposcope.core.errors import InputError, SourceError
+from toposcope.core.types import Checkpoint, Matrix, Role
+from toposcope.sources.content import NOT_FINITE, all_finite
+
+if TYPE_CHECKING:
+    from toposcope.models import LanguageModel, ModelLoader
+    from toposcope.sources.reader import Reader
+
+K = TypeVar("K")
+T = TypeVar("T")
+
+_FULL = (errno.ENOSPC, errno.EDQUOT)
+
+CACHE_BYTES = 64 * 2**20
+"""A checkpoint whose matrices fit into this many bytes is read once for all probes, a larger one streams."""
+
+
+BATCH_BYTES = 16 * 2**20
+"""Small matrices are measured together, up to this many bytes."""
+
+
+@dataclass(frozen=True, slots=True)
+class Spoilt:
+    """A matrix that holds NaN, infinity or what float32 cannot hold, and the sentence that says so."""
+
+    name: str
+    role: Role
+    layer: int | None
+    head: int | None
+    note: str
+
+
+class SeriesLike(Protocol):
+    """The part of a series that probes and the sweep need."""
+
+    def matrices(self, checkpoint: Checkpoint) -> Iterator[Matrix]:
+        """Stream the 2-D weights."""
+
+    def content_hash(self, checkpoint: Checkpoint) -> str:
+        """Return the hash of the checkpoint's content."""
+
+    def model(
+        self, checkpoint: Checkpoint, loader: ModelLoader | None = None
+    ) -> AbstractContextManager[LanguageModel]:
+        """Open the checkpoint's language model."""
+
+
+@runtime_checkable
+class Stored(Protocol):
+    """A series that streams its weights without refusing a checkpoint for a matrix that is not finite.
+
+    One such matrix then does not cost the rest of its checkpoint.
+    """
+
+    def stored_matrices(self, checkpoint: Checkpoint) -> Iterator[Matrix]:
+        """Stream the 2-D weights as they are stored."""
+
+
+@runtime_checkable
+class Whole(Protocol):
+    """A series that has parameters of fewer than two dimensions, too, and names everything that it has."""
+
+    def vectors(self, checkpoint: Checkpoint) -> Iterator[Matrix]:
+        """Stream the parameters of fewer than two dimensions, each as one row."""
+
+    def weight_names(self, checkpoint: Checkpoint) -> tuple[str, ...]:
+        """Return the names of all parameters."""
+
+
+@runtime_checkable
+class Filed(Protocol):
+    """A series of files, which tells shapes from headers and what it had to leave out."""
+
+    def reading(self, checkpoint: Checkpoint) -> AbstractContextManager[Reader]:
+        """Open the files of a checkpoint."""
+
+    def left_out(self) -> str:
+        """Return in words what of the files was left out; empty where nothing was."""
+
+
+def batches(
+    matrices: Iterable[tuple[K, Matrix]], limit: int = BATCH_BYTES
+) -> Iterator[list[tuple[K, Matrix]]]:
+    """Yield consecutive matrices that stay under `limit` bytes together; a larger one comes alone."""
+    batch: list[tuple[K, Matrix]] = []
+    size = 0
+    for key, matrix in matrices:
+        if batch and size + matrix.values.nbytes > limit:
+            yield batch
+            batch, size = [], 0
+        batch.append((key, matrix))
+        size += matrix.values.nbytes
+        del matrix  # or it would be held while the next one is read
+    if batch:
+        yield batch
+
+
+def unless_unreadable(compute: Callable[[], T]) -> T | None:
+    """Return what `compute` gives of another checkpoint, None when that one cannot be read or measured."""
+    try:
+        return compute()
+    except (InputError, OSError) as error:
+        if isinstance(error, OSError) and error.errno in _FULL:
+            raise
+        return None
+
+
+class RunReader:
+    """The checkpoints of one run, opened one after the other.
+
+    Snapshots left behind drop their matrices; what they remember for the run stays.
+    """
+
+    def __init__(self, series: SeriesLike, checkpoints: Sequence[Checkpoint]) -> None:
+        self.series = series
+        self._snapshots = [Snapshot(self, checkpoint, index) for index, checkpoint in enumerate(checkpoints)]
+        self._hashes: dict[int, str] = {}
+
+    def __getitem__(self, index: int) -> Snapshot:
+        """Return the snapshot at `index`."""
+        return self._snapshots[index]
+
+    def __len__(self) -> int:
+        """Return the number of checkpoints of the run."""
+        return len(self._snapshots)
+
+    def content_hash(self, index: int) -> str:
+        """Return the hash of a checkpoint's content, computed once."""
+        if index not in self._hashes:
+            self._hashes[index] = self.series.content_hash(self[index].checkpoint)
+        return self._hashes[index]
+
+    def leave_behind(self, before: int) -> None:
+        """Drop the weights of every checkpoint earlier than `before`."""
+        for snapshot in self._snapshots[:before]:
+            snapshot.forget()
+
+
+class Snapshot:
+    """One checkpoint of a run."""
+
+    def __init__(self, reader: RunReader, checkpoint: Checkpoint, index: int) -> None:
+        self.checkpoint = checkpoint
+        self.index = index
+        self._reader = reader
+        self.spoilt: tuple[Spoilt, ...] = ()
+        """The matrices that are not finite, as far as any were read."""
+        self.left_out: tuple[Spoilt, ...] = ()
+        """Those that `matrices` has left out since this was last emptied."""
+        self._matrices: tuple[Matrix, ...] | None = None
+        self._memory: dict[Hashable, Any] = {}
+        self._kept: dict[Hashable, Any] = {}
+
+    @property
+    def previous(self) -> Snapshot | None:
+        """Return the checkpoint before this one, None at the first."""
+        return self._reader[self.index - 1] if self.index else None
+
+    @property
+    def without_previous(self) -> str:
+        """Return the note of what is missing because the previous checkpoint is unreadable."""
+        return f"previous checkpoint {self._reader[self.index - 1].checkpoint.step} could not be read"
+
+    @property
+    def prefix(self) -> list[Snapshot]:
+        """Return the checkpoints of the run up to this one, oldest first."""
+        return [self._reader[index] for index in range(self.index + 1)]
+
+    @property
+    def content_hash(self) -> str:
+        """Return the hash of the checkpoint's content."""
+        return self._reader.content_hash(self.index)
+
+    def load(self) -> None:
+        """Read the matrices now, if they are small enough to be kept."""
+        if self._matrices is None:
+            for _ in self.matrices():
+                pass
+
+    def matrices(self) -> Iterator[Matrix]:
+        """Stream the 2-D weights that are finite; read from disk once when they are small together.
+
+        Raises
+        ------
+        SourceError
+            When the checkpoint cannot be read, or no weight matrix of it is finite.
+        """
+        if self._matrices is not None:
+            self.left_out = self.spoilt
+            yield from self._matrices
+            return
+        cached: list[Matrix] | None = []
+        spoilt: list[Spoilt] = []
+        size = 0
+        for matrix in self._stored():
+            size += matrix.values.nbytes
+            if size > CACHE_BYTES:
+                cached = None
+            if matrix.fault or not all_finite(matrix.values):
+                spoilt.append(_spoilt(self.checkpoint, matrix))
+                continue
+            if cached is not None:
+                cached.append(matrix)
+            yield matrix
+            del matrix  # or the next one would be read while this one is still held
+        self.spoilt = self.left_out = tuple(spoilt)
+        if cached is not None:
+            if spoilt and not cached:
+                raise SourceError(spoilt[0].note)
+            self._matrices = tuple(cached)
+
+    def vectors(self) -> tuple[Matrix, ...]:
+        """Return the parameters of fewer than two dimensions, each as one row; none where none are known."""
+        series = self._reader.series
+        if not isinstance(series, Whole):
+            return ()
+        return self.remember(("vectors",), lambda: tuple(series.vectors(self.checkpoint)))
+
+    def weight_names(self) -> frozenset[str]:
+        """Return the names of all parameters, of matrices and of others; none where they are not known."""
+        series = self._reader.series
+        return frozenset(series.weight_names(self.checkpoint)) if isinstance(series, Whole) else frozenset()
+
+    def model(self, loader: ModelLoader | None = None) -> AbstractContextManager[LanguageModel]:
+        """Open the checkpoint's language model; to be entered with `with`."""
+        return self._reader.series.model(self.checkpoint, loader)
+
+    @property
+    def config(self) -> Mapping[str, Any]:
+        """Return the configuration of the run's model; empty where the series knows none."""
+        known = getattr(self._reader.series, "config", None)
+        return known(self.checkpoint.run) if callable(known) else {}
+
+    def _stored(self) -> Iterator[Matrix]:
+        series = self._reader.series
+        stream = series.stored_matrices if isinstance(series, Stored) else series.matrices
+        return stream(self.checkpoint)
+
+    def remembers(self, key: Hashable) -> bool:
+        """Return whether `remember` has been called with `key` already."""
+        return key in self._memory
+
+    def remember(self, key: Hashable, compute: Callable[[], T]) -> T:
+        """Return what `compute` gives, computed once while this checkpoint is at hand."""
+        if key not in self._memory:
+            self._memory[key] = compute()
+        return self._memory[key]
+
+    def remember_for_run(self, key: Hashable, compute: Callable[[], T]) -> T:
+        """Return what `compute` gives, computed once and kept as long as the run: keep it small."""
+        if key not in self._kept:
+            self._kept[key] = compute()
+        return self._kept[key]
+
+    def forget(self) -> None:
+        """Drop the matrices and what was remembered with them."""
+        self._matrices = None
+        self._memory.clear()
+
+
+def _spoilt(at: Checkpoint, matrix: Matrix) -> Spoilt:
+    fault = matrix.fault or (f"{NOT_FINITE}; the run diverged or the file is damaged: leave this step out")
+    note = f"run {at.run!r} step {at.step}: tensor {matrix.name!r} {fault}"
+    return Spoilt(matrix.name, matrix.role, matrix.layer, matrix.head, note)

@@ -1,0 +1,86 @@
+"""Two checkpoints side by side: what differs in each matrix, beside the noise of the draw."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from toposcope.core.drawing.style import MUTED, OKABE_ITO, house, new_figure, on_axes, say_empty
+from toposcope.core.types import Normalization, Scope
+from toposcope.subjects.weights.features import H0_SCALED, PERSISTENCE, WEIGHTS_MOVED
+
+PANELS = (
+    (PERSISTENCE.name, Normalization.MATRIX, "neural persistence"),
+    (H0_SCALED.name, "euclidean", "H0 / median distance"),
+    (WEIGHTS_MOVED.name, "weights", "W1 of weights"),
+)
+"""Feature, filtration and title of the panels: two differences and one distance."""
+MOST = 32
+"""Matrices that have a line; of more, those with the largest distances between their weights."""
+
+
+def comparison(table: pd.DataFrame, *, first: str, second: str) -> Figure:
+    """Return the figure of a table of `toposcope.sweep.compare`.
+
+    Every matrix is a line; a bar is twice the standard error of the paired difference over the draws, and
+    its absence says that nothing was drawn, not that there is no noise.
+    """
+    matrices = table[(table["scope"] == Scope.MATRIX) & (table["status"] == "ok")]
+    every = list(dict.fromkeys(matrices["name"]))
+    names = _most_different(matrices, every)
+    with house():
+        figure, axes = new_figure(_height(names), columns=len(PANELS), sharey=True)
+        for ax, (feature, filtration, title) in zip(axes[0], PANELS, strict=True):
+            panel = matrices[(matrices["feature"] == feature) & (matrices["filtration"] == filtration)]
+            _panel(ax, panel.set_index("name"), names)
+            ax.set_title(title)
+        axes[0, 0].set_yticks(range(len(names)), names)
+        axes[0, 0].invert_yaxis()
+        cut = f" ({len(names)} of {len(every)} matrices)" if len(names) < len(every) else ""
+        figure.suptitle(f"{second} minus {first}{cut}", x=0.01, ha="left", fontsize=9.5)
+    return figure
+
+
+def draw_distances(table: pd.DataFrame, ax: Axes | None = None) -> Axes:
+    """Draw the last panel of `comparison` alone: how far each matrix's weights moved."""
+    matrices = table[(table["scope"] == Scope.MATRIX) & (table["status"] == "ok")]
+    names = _most_different(matrices, list(dict.fromkeys(matrices["name"])))
+    feature, filtration, title = PANELS[-1]
+    chosen = (matrices["feature"] == feature) & (matrices["filtration"] == filtration)
+    with on_axes(ax, _height(names)) as ax:
+        _panel(ax, matrices[chosen].set_index("name"), names)
+        ax.set_title(title)
+        ax.set_yticks(range(len(names)), names)
+        ax.set_ylim(len(names) - 0.5, -0.5)
+    return ax
+
+
+def _height(names: Sequence[str]) -> float:
+    return max(2.4, 0.24 * len(names) + 1.2)
+
+
+def _most_different(matrices: pd.DataFrame, names: list[str]) -> list[str]:
+    """Return at most `MOST` of the names, in their order: those whose weights moved farthest."""
+    if len(names) <= MOST:
+        return names
+    feature, filtration, _ = PANELS[-1]
+    moved = matrices[(matrices["feature"] == feature) & (matrices["filtration"] == filtration)]
+    size = moved.set_index("name")["difference"].abs().reindex(names).fillna(0.0)
+    chosen = set(size.sort_values(ascending=False, kind="stable").index[:MOST])
+    return [name for name in names if name in chosen]
+
+
+def _panel(ax: Axes, panel: pd.DataFrame, names: Sequence[str]) -> None:
+    places = [place for place, name in enumerate(names) if name in panel.index]
+    if not places:
+        say_empty(ax, "not measured")
+        return
+    shown = panel.loc[[names[place] for place in places]]
+    noise = 2 * shown["standard_error"].to_numpy(dtype=np.float64, na_value=0.0)
+    values = shown["difference"].to_numpy(dtype=np.float64)
+    ax.axvline(0.0, color=MUTED, linewidth=0.8)
+    ax.errorbar(values, places, xerr=noise, fmt="o", color=OKABE_ITO[0], markersize=4, elinewidth=1.2)

@@ -1,0 +1,110 @@
+"""Neural persistence of every matrix, layer by layer and role by role."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+
+from toposcope.core.drawing.series import DrawnSize, binned
+from toposcope.core.drawing.style import (
+    INK,
+    NULL,
+    OKABE_ITO,
+    house,
+    new_figure,
+    say_empty,
+    sequential,
+    size_title,
+    step_axis,
+)
+from toposcope.core.lines import at_shared_steps
+from toposcope.core.types import Scope
+from toposcope.subjects.weights.figures.neural_persistence import Persistences
+
+ROLES = ("attention", "mlp", "head", "embedding", "other")
+PANELS = 5
+POINTS = 120
+"""Points of a line; longer series are averaged in log-spaced bins."""
+MOST_DRAWN = 40
+"""Matrices of a role that are drawn as lines; more are painted, so that the page stays small."""
+_OUTSIDE = OKABE_ITO[1]
+"""Colour of matrices that belong to no layer (head, embedding)."""
+
+
+def draw(rows: Persistences) -> Figure:
+    """Draw each matrix's neural persistence against the step: a row per role, a column per size.
+
+    Of `rows` those of the scope "matrix" are drawn: coloured by layer, averaged over seeds at the
+    steps that all of them have; dotted grey, the null's mean over draws and matrices of the role.
+    """
+    matrices, shuffled = rows.measured(Scope.MATRIX), rows.shuffled(Scope.MATRIX)
+    groups = rows.sizes(PANELS)
+    roles = [role for role in ROLES if (matrices["role"] == role).any()]
+    depth = int(matrices["layer"].max()) + 1 if matrices["layer"].notna().any() else 0
+    colours = sequential(depth)
+    with house():
+        figure, axes = new_figure(
+            1.55 * max(len(roles), 1) + 0.7,
+            rows=max(len(roles), 1),
+            columns=max(len(groups), 1),
+            sharey="row",
+            sharex=True,
+        )
+        if not roles:
+            say_empty(axes[0, 0], "neural persistence per matrix was not measured")
+        for place, role in enumerate(roles):
+            mine, null_rows = matrices[matrices["role"] == role], shuffled[shuffled["role"] == role]
+            for ax, group in zip(axes[place], groups, strict=True):
+                panel(ax, mine, null_rows, group, colours)
+            axes[place, 0].set_ylabel(role, fontweight="bold")
+        for ax, group in zip(axes[0], groups, strict=True):
+            size_title(ax, group.label, group.colour)
+        for ax in axes[-1]:
+            step_axis(ax, matrices["step"].unique(), label=False)
+            ax.set_xlabel("step (log)")
+        if roles:
+            _key(figure, colours, outside=bool(matrices["layer"].isna().any()))
+    return figure
+
+
+def panel(
+    ax: Axes, matrices: pd.DataFrame, shuffled: pd.DataFrame, group: DrawnSize, colours: list[str]
+) -> None:
+    """Draw the matrices of one role in one size on `ax`."""
+    mine = matrices[matrices["run"].isin(group.runs)]
+    null = shuffled[shuffled["run"].isin(group.runs)]
+    if len(null):
+        mean = at_shared_steps(null, []).set_index("step")["value"]
+        ax.plot(
+            mean.index, mean, color=NULL, linewidth=1.1, linestyle=(0, (1.5, 1.2)), label="shuffled", zorder=3
+        )
+    painted = matrices["name"].nunique() > MOST_DRAWN
+    once = mine.drop_duplicates("name")
+    layers: dict[str, float] = dict(zip(once["name"], once["layer"], strict=True))
+    means = at_shared_steps(mine, ["name"])
+    for name, line in means.groupby("name", sort=True):
+        layer = layers[str(name)]
+        colour = _OUTSIDE if pd.isna(layer) else colours[int(layer)]
+        shown = binned(line["step"].to_numpy(), line["value"].to_numpy(float), bins=POINTS, spread=False)
+        ax.plot(
+            shown["step"], shown["mean"], color=colour, linewidth=1.0, label=str(name), rasterized=painted
+        )
+    if mine.empty:
+        ax.text(
+            0.5, 0.5, "no matrix", transform=ax.transAxes, ha="center", va="center", fontsize=7, color=NULL
+        )
+
+
+def _key(figure: Figure, colours: list[str], *, outside: bool) -> None:
+    depth = len(colours) if len(colours) > 1 else 1
+    shown = np.unique(np.linspace(0, depth - 1, min(depth, 6)).round().astype(int))
+    handles = [Line2D([], [], color=colours[i], label=f"layer {i}") for i in shown if i < len(colours)]
+    if outside:
+        handles.append(Line2D([], [], color=_OUTSIDE, label="outside the layers"))
+    handles.append(Line2D([], [], color=NULL, linestyle=(0, (1.5, 1.2)), label="shuffled weights, role mean"))
+    figure.legend(
+        handles=handles, loc="outside lower center", ncols=len(handles), labelcolor=INK, handlelength=1.6
+    )

@@ -1,0 +1,155 @@
+"""Loss against H0 total persistence, with the step as colour: the picture behind the correlation."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.cm import ScalarMappable
+from matplotlib.colors import Normalize, SymLogNorm
+from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator
+
+from toposcope.core.drawing.lines import runs_are_named
+from toposcope.core.drawing.series import DrawnSize, loss_at_checkpoints, sizes
+from toposcope.core.drawing.style import MUTED, end_labels, house, new_figure, say_empty, size_title
+from toposcope.core.groups import short
+from toposcope.core.lines import curve, select
+from toposcope.core.types import Scope
+from toposcope.subjects.weights.features import H0_TOTAL, RIPS
+from toposcope.subjects.weights.figures.neural_persistence import PANELS, thin
+
+
+def draw(
+    features: pd.DataFrame,
+    metrics: pd.DataFrame,
+    runs: pd.DataFrame,
+    *,
+    scope: str = Scope.POOLED,
+    notes: pd.DataFrame | None = None,
+) -> Figure:
+    """Draw each checkpoint's loss against its H0 total persistence, one panel per size, coloured by step.
+
+    Parameters
+    ----------
+    features
+        The store's features table. Used: probe "rips", role "model", feature "h0_total".
+    metrics
+        Columns run, step, loss, heldout_loss.
+    runs
+        Columns run, family, parameters.
+    scope
+        `Scope.POOLED` (the rows of all matrices in one cloud) or `Scope.MODEL` (the sum over matrices).
+    notes
+        Optional, columns run and text: what to write into a run's panel, such as its correlations.
+
+    Returns
+    -------
+    Figure
+        Points are means over the draws; horizontal bars are their 95% interval.
+    """
+    rows = select(features, H0_TOTAL.name, probe=RIPS, scope=scope)
+    losses, kind = loss_at_checkpoints(metrics, rows)
+    groups = thin(sizes(runs), PANELS)
+    n_rows = max(int(np.ceil(len(groups) / 5)), 1)
+    columns = max(int(np.ceil(len(groups) / n_rows)), 1)
+    norm = step_norm(losses["step"])
+    with house():
+        figure, axes = new_figure(2.6 * n_rows + 0.2, rows=n_rows, columns=columns, sharey=True)
+        for ax, group in zip(axes.flat, groups, strict=False):
+            panel(ax, rows, losses, group, norm, notes)
+        for ax in axes.flat[len(groups) :]:
+            ax.set_axis_off()
+        axes[0, 0].set_ylabel(kind)
+        bar = figure.colorbar(ScalarMappable(norm, "viridis"), ax=axes, pad=0.015, fraction=0.03, aspect=28)
+        ticks = _bar_ticks(losses["step"])
+        bar.set_ticks(ticks, labels=[short(tick) for tick in ticks])
+        bar.ax.minorticks_off()
+        bar.set_label("step (log)")
+        bar.outline.set_visible(False)
+    return figure
+
+
+def panel(
+    ax: Axes,
+    rows: pd.DataFrame,
+    losses: pd.DataFrame,
+    group: DrawnSize,
+    norm: Normalize,
+    notes: pd.DataFrame | None = None,
+) -> None:
+    """Draw the checkpoints of one size on `ax`."""
+    size_title(ax, group.label, group.colour)
+    drawn = 0
+    for run in group.runs:
+        line = curve(rows, (run,)).merge(losses[losses["run"] == run], on="step")
+        if line.empty:
+            continue
+        drawn += len(line)
+        ax.plot(line["mean"], line["loss"], color=MUTED, linewidth=0.4, zorder=1)
+        ax.hlines(line["loss"], line["low"], line["high"], color=MUTED, linewidth=0.5, alpha=0.6, zorder=1)
+        ax.scatter(
+            line["mean"],
+            line["loss"],
+            c=line["step"],
+            norm=norm,
+            cmap="viridis",
+            s=11,
+            zorder=2,
+            linewidths=0,
+        )
+    if not drawn:
+        say_empty(ax, "H0 or loss\nnot measured")
+        return
+    ax.set_xlabel("H0 total")
+    ax.xaxis.set_major_locator(MaxNLocator(4))
+    if notes is not None:
+        text = "\n".join(notes.loc[notes["run"].isin(group.runs), "text"])
+        ax.text(0.97, 0.97, text, transform=ax.transAxes, ha="right", va="top", fontsize=7, color=MUTED)
+
+
+def together(
+    ax: Axes,
+    features: pd.DataFrame,
+    metrics: pd.DataFrame,
+    groups: list[DrawnSize],
+    *,
+    scope: str = Scope.POOLED,
+) -> None:
+    """Draw all sizes on one pair of axes, coloured by size."""
+    rows = select(features, H0_TOTAL.name, probe=RIPS, scope=scope)
+    losses, kind = loss_at_checkpoints(metrics, rows)
+    ax.set_title("Loss against H0 total persistence")
+    if losses.empty:
+        say_empty(ax, "H0 or loss was not measured")
+        return
+    labels = []
+    named = runs_are_named(rows, groups)
+    for group in groups:
+        for run in group.runs:
+            line = curve(rows, (run,)).merge(losses[losses["run"] == run], on="step")
+            ax.plot(line["mean"], line["loss"], color=group.colour, marker="o", markersize=2.2, linewidth=0.6)
+            if len(line) and (named or run == group.runs[0]):
+                text = run if named and len(group.runs) > 1 else group.label
+                labels.append((float(line["loss"].iloc[-1]), text, group.colour))
+    ax.set_xlabel("H0 total persistence of the weight cloud")
+    ax.set_ylabel(kind.replace(" (", "\n("))
+    end_labels(ax, labels, leaders=False)
+
+
+def step_norm(steps: pd.Series) -> Normalize:
+    """Return the colour scale of the step: logarithmic above the first positive step, linear below."""
+    positive = steps[steps > 0]
+    if positive.empty:
+        return Normalize(0, 1)
+    return SymLogNorm(float(positive.min()), linscale=0.3, vmin=float(steps.min()), vmax=float(steps.max()))
+
+
+def _bar_ticks(steps: pd.Series) -> list[float]:
+    positive = steps[steps > 0]
+    if positive.empty:
+        return [0.0]
+    first, last = float(positive.min()), float(positive.max())
+    decades = [10.0**k for k in range(int(np.ceil(np.log10(first))), int(np.floor(np.log10(last))) + 1)]
+    ticks = [0.0] if (steps == 0).any() else []
+    return ticks + [tick for tick in dict.fromkeys([first, *decades]) if tick < last / 2] + [last]

@@ -1,0 +1,65 @@
+"""One checkpoint, matrix by matrix: neural persistence beside the same entries in random order."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from toposcope.core.drawing.series import DrawnSize
+from toposcope.core.drawing.style import NULL, house, new_figure, say_empty, size_title
+from toposcope.core.types import Scope
+from toposcope.subjects.weights.figures.neural_persistence import Persistences
+
+MOST = 40
+"""Most matrices drawn one by one; of more, the roles' means are."""
+
+
+def draw(rows: Persistences) -> Figure:
+    """Draw each matrix's neural persistence at the last checkpoint of a run of every size.
+
+    Of `rows` those of the scope "matrix" are drawn; of more than forty matrices those of "role".
+
+    Returns
+    -------
+    Figure
+        Coloured dots: the measurement. Grey: lowest to highest of the shuffled draws.
+    """
+    groups = rows.sizes(4)
+    tables = [at_the_end(rows, group.runs[0]) for group in groups]
+    most = max((len(table) for table in tables), default=1)
+    with house():
+        figure, axes = new_figure(0.9 + 0.17 * max(most, 4), columns=max(len(groups), 1))
+        for ax, group, table in zip(axes[0], groups, tables, strict=False):
+            panel(ax, table, group)
+    return figure
+
+
+def at_the_end(rows: Persistences, run: str) -> pd.DataFrame:
+    """Return the last checkpoint of a run: columns name, value, low, high (of the null; NaN without)."""
+    mine = rows.features[rows.features["run"] == run]
+    last = replace(rows, features=mine[mine["step"] == mine["step"].max()])
+    many = len(last.measured(Scope.MATRIX)) > MOST
+    scope, named = (Scope.ROLE, "role") if many else (Scope.MATRIX, "name")
+    table = last.measured(scope).groupby(named, sort=False)["value"].mean().rename("value").to_frame()
+    if rows.null is None:
+        return table.assign(low=np.nan, high=np.nan).rename_axis("name").reset_index()
+    band = last.shuffled(scope).groupby(named)["value"].agg(low="min", high="max")
+    return table.join(band).rename_axis("name").reset_index()
+
+
+def panel(ax: Axes, table: pd.DataFrame, group: DrawnSize) -> None:
+    """Draw one size's matrices from the top down."""
+    size_title(ax, group.label, group.colour)
+    if table.empty:
+        say_empty(ax, "not measured")
+        return
+    y = np.arange(len(table))[::-1]
+    ax.hlines(y, table["low"], table["high"], color=NULL, linewidth=4, alpha=0.6, label="shuffled")
+    ax.plot(table["value"], y, "o", color=group.colour, markersize=4, label="measured")
+    ax.set_yticks(y, [str(name).removesuffix(".weight") for name in table["name"]], fontsize=7)
+    ax.set_xlabel("neural persistence")
+    ax.legend(loc="best", fontsize=7)

@@ -1,0 +1,71 @@
+"""The settings of the weight probes, and the presets by name."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+
+from toposcope.core.errors import InputError
+from toposcope.core.types import Normalization
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WeightOptions:
+    """The settings that change numbers; together they are a store's recipe.
+
+    Parameters
+    ----------
+    preset : str
+        The name under which the settings are known; `default` unless a paper's.
+    points : int
+        Clouds with more rows than this are subsampled to it.
+    draws : int
+        Replicates of a subsample.
+    nulls : int
+        Permutations of the weight-shuffle null of neural persistence.
+    confounds : bool
+        Whether to measure the clipped neural persistence and the variance of the weights, too.
+    thresh : float or None
+        Rips filtration value beyond which nothing is computed.
+    conventions : tuple of Normalization
+        Normalizations of neural persistence.
+    clouds : tuple of str
+        "matrix" for the rows of every matrix, "pooled" for those of all matrices together.
+    without : tuple of str
+        Matrices whose name contains one of these are left out.
+    split : str
+        How fused matrices are read, as in `toposcope.open_series`.
+    """
+
+    preset: str = "default"
+    points: int = 200
+    draws: int = 5
+    nulls: int = 5
+    confounds: bool = True
+    thresh: float | None = None
+    conventions: tuple[Normalization, ...] = (Normalization.NETWORK, Normalization.MATRIX)
+    clouds: tuple[str, ...] = ("matrix", "pooled")
+    without: tuple[str, ...] = ()
+    split: str = "table"
+
+    def __post_init__(self) -> None:
+        """Refuse settings that cannot be measured."""
+        for name, lowest in (("points", 3), ("draws", 1), ("nulls", 0)):
+            if getattr(self, name) < lowest:
+                raise InputError(f"{name} is {getattr(self, name)}; it must be at least {lowest}")
+        if self.thresh is not None and not self.thresh > 0:
+            raise InputError(f"thresh is {self.thresh}; it must be positive, or None for no threshold")
+
+    def recipe(self) -> dict[str, object]:
+        """Return the settings as the store's recipe: plain JSON values."""
+        return {
+            key: list(value) if isinstance(value, tuple) else value for key, value in asdict(self).items()
+        }
+
+    def keeps(self, name: str) -> bool:
+        """Return whether a matrix of this name is measured.
+
+        >>> bare = WeightOptions(without=("emb",))
+        >>> bare.keeps("token_emb.weight"), bare.keeps("head.weight")
+        (False, True)
+        """
+        return not any(part in name for part in self.without)

@@ -1,0 +1,183 @@
+"""The tables on weights: what was measured, phases, segments, power laws."""
+
+from __future__ import annotations
+
+from itertools import chain
+
+import pandas as pd
+
+from toposcope.core.forms import NONE, interval, number, step_and_part, whole
+from toposcope.core.tabular import Table
+from toposcope.core.types import Use
+from toposcope.study.ends import first_last
+from toposcope.study.study import Study
+from toposcope.subjects.weights.features import H0_TOTAL, H1_TOTAL, NEURAL_PERSISTENCE, PERSISTENCE, RIPS
+
+_MOST_OPEN = 24
+"""A table with more lines than this starts closed."""
+
+
+def runs_table(study: Study) -> Table:
+    """Return what was measured: a line per run with its first and last values."""
+    forms = {
+        study.target: "{:.3f}",
+        study.column(NEURAL_PERSISTENCE, PERSISTENCE): "{:.4f}",
+        study.column(RIPS, H0_TOTAL): "{:.1f}",
+        study.column(RIPS, H1_TOTAL): "{:.2f}",
+    }
+    forms |= dict.fromkeys(study.brought(Use.END), "{:.4g}")
+    forms = {column: form for column, form in forms.items() if _values(study, column).notna().any()}
+    counts = study.series.values.groupby("run")["step"].agg(["count", "max"])
+    frame = study.runs[["run", "parameters", "seed"]].set_index("run").join(counts)
+    frame = frame.rename(columns={"count": "checkpoints", "max": "last step"})
+    for column in forms:
+        ends = first_last(study.series, column).set_index("run")[["first", "last"]]
+        frame = frame.join(ends.rename(columns={end: f"{column} {end}" for end in ends}))
+    frame = frame.loc[study.ordered]
+    rows = []
+    for run, line in frame.iterrows():
+        moved = [
+            _moved(line, column, form, _values(study, column, str(run))) for column, form in forms.items()
+        ]
+        size = f"{int(line['parameters']):,}" if line["parameters"] else "unknown"
+        steps = number(line["last step"], "{:,.0f}")
+        rows.append((str(run), size, whole(line["seed"]), whole(line["checkpoints"]), steps, *moved))
+    return Table(
+        "runs",
+        "What was measured",
+        "First and last checkpoint of every run." if study.has_curves else "The checkpoint of every run.",
+        (
+            "run",
+            "parameters",
+            "seed",
+            "checkpoints",
+            "last step",
+            *(study.labels.label(name) for name in forms),
+        ),
+        tuple(rows),
+        frame=frame.reset_index(),
+    )
+
+
+def _led(study: Study) -> list[str]:
+    """Return the columns whose phases and segments are told: two of ours, and those of further probes."""
+    ours = (study.column(NEURAL_PERSISTENCE, PERSISTENCE), study.column(RIPS, H0_TOTAL))
+    return [*filter(None, ours), *study.brought(Use.CHANGE)]
+
+
+def _values(study: Study, column: str, run: str | None = None) -> pd.Series:
+    """Return the values of a column, of one run or of all."""
+    table = study.series.values if run is None else study.series.of_run(run)
+    return table[column] if column in table else pd.Series(dtype=float)
+
+
+def _moved(line: pd.Series, column: str, form: str, values: pd.Series) -> str:
+    """Return the first and last value of a run, or the only one."""
+    if pd.isna(line[f"{column} first"]):
+        return number(values.dropna().iloc[0] if values.notna().any() else None, form)
+    return f"{number(line[f'{column} first'], form)} → {number(line[f'{column} last'], form)}"
+
+
+def phases_table(study: Study) -> Table:
+    """Return what published rules see of phases in neural persistence and H0."""
+    wanted = _led(study)
+    rows = [
+        (
+            study.labels.label(str(line["column"])),
+            str(line["run"]),
+            str(line["rule"]),
+            step_and_part(line, "peak"),
+            step_and_part(line, "diminishing"),
+        )
+        for column in wanted
+        for line in study.phases[study.phases["column"] == column].to_dict("records")
+    ]
+    return Table(
+        "phases",
+        f"Phases by {study.published.source}'s rules",
+        "Step of the largest change and of diminishing returns, by the rule as its code has it (moving "
+        "average) and as its text has it. Neither rule has an error rate: on noise they name a step as "
+        "well. Roles are in the CSV file.",
+        ("feature", "run", "rule", "largest change", "diminishing returns"),
+        tuple(rows),
+        frame=study.phases,
+        grouped=True,
+        folded=len(rows) > _MOST_OPEN,
+    )
+
+
+def segments_table(study: Study) -> Table:
+    """Return the segments between changepoints of neural persistence and H0."""
+    wanted = _led(study)
+    rows = []
+    told = (study.bends[study.bends["column"] == column].to_dict("records") for column in wanted)
+    for line in chain.from_iterable(told):
+        start = (
+            f"{number(line['start_step'], '{:,.0f}')} {interval(line, 'start_low', 'start_high', '{:,.0f}')}"
+        )
+        slope = (
+            f"{number(line.get('slope'), '{:+.3g}')} {interval(line, 'slope_low', 'slope_high', '{:+.2g}')}"
+        )
+        rows.append(
+            (
+                study.labels.label(str(line["column"])),
+                str(line["run"]),
+                whole(line["segment"]),
+                start.strip(),
+                number(line["end_step"], "{:,.0f}"),
+                slope.strip(),
+                "; ".join(str(line[name]) for name in ("direction", "reason") if line.get(name)),
+                number(line.get("false_alarm_rate"), "{:.2f}"),
+            )
+        )
+    return Table(
+        "segments",
+        "Segments between changepoints",
+        "Bends: where the slope on log step leaves every smooth trend, with the interval of each. False "
+        "alarms are simulated for these steps: the highest share in which one of five kinds of plain curve "
+        "shows a bend. Where noise of uneven size makes as much of one, the row says that it cannot be told.",
+        (
+            "feature",
+            "run",
+            "segment",
+            "from step",
+            "to step",
+            "slope per ln step",
+            "direction",
+            "false alarms",
+        ),
+        tuple(rows),
+        frame=study.bends,
+        folded=True,
+        grouped=True,
+    )
+
+
+def scaling_table(study: Study) -> Table:
+    """Return the power laws in the number of parameters."""
+    rows = []
+    for line in study.fits.to_dict("records"):
+        rho, p = number(line["spearman"], "{:+.2f}"), number(line["spearman_p"], "{:.2g}")
+        rows.append(
+            (
+                study.labels.label(str(line["quantity"])),
+                number(line["exponent"], "{:+.3f}"),
+                interval(line, "low", "high", "{:+.3f}"),
+                number(line["r2"], "{:.3f}"),
+                rho if rho == NONE else f"{rho} ({p})",
+                whole(line["n_sizes"]),
+                str(line["reason"]) or "ok",
+            )
+        )
+    return Table(
+        "scaling",
+        "Power laws in the number of parameters",
+        "Each size's mean at the last checkpoint. A loss has a floor E, so its law is a N^b + E with a "
+        "profile interval of b; where the sizes cannot tell E there is no exponent, and the note says which "
+        "go with it. A feature's law is a N^b, by least squares in log-log with Student's interval. The "
+        "p-value of rho is exact up to eight points, Student's approximation beyond. Sizes is how many "
+        "distinct model sizes carry it.",
+        ("quantity", "exponent", "95%", "R²", "ρ (p)", "sizes", "note"),
+        tuple(rows),
+        frame=study.fits,
+    )

@@ -1,0 +1,241 @@
+"""Train every model of a recipe with every seed: check all first, then train what is not finished."""
+
+from __future__ import annotations
+
+import os
+import platform
+from collections.abc import Callable, Mapping, Sequence
+from importlib import metadata
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import toposcope
+from toposcope.core.errors import InputError, MissingExtraError
+from toposcope.core.processes import is_hopeless
+from toposcope.core.progress import Progress
+from toposcope.recipes import TrainingRecipe, load_training_recipe
+from toposcope.sources.layout import RunFolder, read_run
+from toposcope.training import files
+from toposcope.training.corpus import load_corpus
+from toposcope.training.files import Metric
+from toposcope.training.grokking import modular_addition
+from toposcope.training.outcome import Trained, TrainedRun
+from toposcope.training.pool import Outcome, TrainingJob, run_jobs
+from toposcope.training.shapes import GPTShape
+from toposcope.training.tokens import TokenData, read_tokenizer, tokenize
+
+if TYPE_CHECKING:
+    from toposcope.training.loop import Callback
+
+
+_COST = 0.75
+"""How a step's time grows with the parameters, as seen from 2,936 to 97,200: between the products, which are
+proportional to them, and all else, which goes with the width."""
+
+
+def train(
+    recipe: str | TrainingRecipe,
+    out: str | Path,
+    *,
+    models: Sequence[str] | None = None,
+    seeds: Sequence[int] | None = None,
+    corpus: str | None = None,
+    overrides: Mapping[str, object] | None = None,
+    device: str = "cpu",
+    jobs: int = 1,
+    quiet: bool = True,
+    on_step: Callback | None = None,
+    on_checkpoint: Callback | None = None,
+) -> Trained:
+    """Train the models of `recipe` into run folders `out`/MODEL-seedS and return what became of each.
+
+    A finished run is skipped, an interrupted one goes on from its last checkpoint, to the same weights
+    and metrics as if it had never stopped. With `jobs` > 1 the runs train in that many processes.
+
+    Parameters
+    ----------
+    recipe
+        A recipe's name ("seed004", "seed001", "demo"), a TOML file, or the recipe itself.
+    out
+        The folder that receives one folder per run.
+    models, seeds, corpus, overrides
+        What differs from the recipe: some of its models, other seeds, another corpus, any other value.
+    device
+        "cpu" or "cuda".
+    jobs
+        Processes that train side by side, a run in each.
+    quiet
+        Show no progress.
+    on_step, on_checkpoint
+        Called with a `TrainingStep` before each update, or before the updates at checkpoints only;
+        in this process, so `jobs` must be 1.
+
+    Returns
+    -------
+    Trained
+        A sequence of `TrainedRun`, in the order of the seeds and models; losses are in nats per token.
+
+    Raises
+    ------
+    InputError
+        When the recipe, the corpus or the device is wrong, or a folder holds another recipe's run.
+    OSError
+        When the disk is full; finished checkpoints are kept.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> import toposcope as ts
+    >>> made = ts.train("demo", tempfile.mkdtemp(), models=["tiny-3k"], seeds=[1], overrides={"steps": 2})
+    >>> made[0].run.run, made[0].status, made.tables["runs"].shape
+    ('tiny-3k-seed1', 'trained', (1, 8))
+    """
+    changes = _changes(overrides, models=models, seeds=seeds, corpus=corpus)
+    if isinstance(recipe, TrainingRecipe):
+        if changes:
+            raise InputError(f"recipe {recipe.name} is given as an object; make the changes in it: {changes}")
+    else:
+        recipe = load_training_recipe(recipe, changes)
+    if jobs < 1:
+        raise InputError(f"jobs is {jobs}; at least 1 is wanted")
+    if jobs > 1 and (on_step is not None or on_checkpoint is not None):
+        raise InputError(f"callbacks see one run at a time in this process: jobs is {jobs}, 1 is wanted")
+    _check_device(device)
+    planned = _plan(recipe, Path(out), device)
+    data = _data(recipe, planned)
+    for job in planned:
+        files.check_same(job.folder, files.identity(job.recipe, corpus_sha256=data.sha256))
+    todo = [job for job in planned if not files.is_finished(job.folder, job.recipe.steps)]
+    for job in todo:
+        _start(job, data)
+    outcomes = _train(todo, data, jobs=jobs, quiet=quiet, callbacks=(on_step, on_checkpoint))
+    return Trained(tuple(_result(job, outcomes.get(job.run)) for job in planned))
+
+
+def default_jobs() -> int:
+    """Return how many runs train side by side unless told otherwise: one per core."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def _changes(overrides: Mapping[str, object] | None, **named: object) -> dict[str, object]:
+    return {**(overrides or {}), **{key: value for key, value in named.items() if value is not None}}
+
+
+def _check_device(device: str) -> None:
+    try:
+        import torch
+    except ImportError:
+        raise MissingExtraError("torch", "train") from None
+    try:
+        kind = torch.device(device).type
+    except RuntimeError:
+        raise InputError(f"device {device!r} is unknown; use cpu, cuda or cuda:1") from None
+    if kind not in ("cpu", "cuda"):
+        raise InputError(f"device {device!r} cannot train reproducibly here; use cpu or cuda")
+    if kind == "cuda" and not torch.cuda.is_available():
+        raise InputError(f"device {device!r} is not available on this machine; use --device cpu")
+
+
+def _plan(recipe: TrainingRecipe, out: Path, device: str) -> list[TrainingJob]:
+    planned = []
+    for seed in recipe.seeds:
+        for shape in recipe.models:
+            run = f"{shape.name}-seed{seed}"
+            gpt = GPTShape.in_recipe(shape, recipe)
+            of_run = recipe.of_run(shape.name, seed)
+            planned.append(TrainingJob(run, of_run, RunFolder(out / run), gpt.parameters, device))
+    return planned
+
+
+def _data(recipe: TrainingRecipe, planned: Sequence[TrainingJob]) -> TokenData:
+    if recipe.task == "modular-addition":
+        return modular_addition(recipe)
+    corpus = load_corpus(recipe.corpus, heldout_fraction=recipe.heldout_fraction)
+    kept = (read_tokenizer(job.folder.tokenizer_file) for job in planned)
+    return tokenize(corpus, recipe, tokenizer=next((text for text in kept if text), ""))
+
+
+def _start(job: TrainingJob, data: TokenData) -> None:
+    if job.folder.state_file.is_file():
+        return
+    names = ("torch", "numpy", "tokenizers") if data.tokenizer else ("torch", "numpy")
+    versions = {name: metadata.version(name) for name in names}
+    versions |= {
+        "toposcope": toposcope.__version__,
+        "python": platform.python_version(),
+        "device": job.device,
+    }
+    files.start_folder(
+        job.folder, job.recipe, data, run=job.run, parameters=job.parameters, versions=versions
+    )
+
+
+def _train(
+    todo: Sequence[TrainingJob],
+    data: TokenData,
+    *,
+    jobs: int,
+    quiet: bool,
+    callbacks: tuple[Callback | None, Callback | None],
+) -> dict[str, Outcome]:
+    total = sum(job.recipe.steps + 1 for job in todo)
+    weights = {job.run: job.parameters**_COST for job in todo}
+    work = sum((job.recipe.steps + 1) * weights[job.run] for job in todo)
+    with Progress("training steps", total, quiet=quiet, warms_up=True, work=work) as progress:
+
+        def note(run: str, steps: int) -> None:
+            progress.advance(steps, note=run, weight=weights[run])
+
+        workers = min(jobs, len(todo))
+        if workers > 1:
+            outcomes = run_jobs(todo, data, workers=workers, progress=note)
+        else:
+            outcomes = _one_by_one(todo, data, note, callbacks)
+    for outcome in outcomes.values():
+        if isinstance(outcome, OSError) and is_hopeless(outcome):
+            raise outcome
+    return outcomes
+
+
+def _one_by_one(
+    todo: Sequence[TrainingJob],
+    data: TokenData,
+    note: Callable[[str, int], object],
+    callbacks: tuple[Callback | None, Callback | None],
+) -> dict[str, Outcome]:
+    from toposcope.training.files import BusyError
+    from toposcope.training.loop import DivergedError, train_run
+
+    outcomes: dict[str, Outcome] = {}
+    for job in todo:
+        try:
+            outcomes[job.run] = train_run(
+                job.recipe,
+                data,
+                job.folder,
+                run=job.run,
+                device=job.device,
+                on_step=callbacks[0],
+                on_checkpoint=callbacks[1],
+                progress=lambda steps, run=job.run: note(run, steps),  # type: ignore[misc]
+            )
+        except (DivergedError, BusyError, OSError) as error:
+            outcomes[job.run] = error
+            if isinstance(error, OSError):
+                break
+    return outcomes
+
+
+def _result(job: TrainingJob, outcome: Outcome | None) -> TrainedRun:
+    run, path = read_run(job.folder), job.folder.path
+    if isinstance(outcome, Exception):
+        return TrainedRun(run, path, "failed", problem=str(outcome))
+    if outcome is None and not files.is_finished(job.folder, job.recipe.steps):
+        return TrainedRun(run, path, "failed", problem="not begun: an earlier run could not be written")
+    row: Metric = outcome if outcome is not None else files.last_row(job.folder, job.recipe.steps)
+    status = "trained" if outcome is not None else "skipped"
+    return TrainedRun(run, path, status, loss=_number(row["loss"]), heldout_loss=_number(row["heldout_loss"]))
+
+
+def _number(value: float | int | str | None) -> float | None:
+    return float(value) if isinstance(value, float | int) else None

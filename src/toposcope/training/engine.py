@@ -1,0 +1,142 @@
+"""One model on flat buffers: its losses, its gradients, and AdamW."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+import numpy as np
+import torch
+from torch.nn.attention import SDPBackend, sdpa_kernel
+
+from toposcope.core.errors import InputError
+from toposcope.recipes import TrainingRecipe
+from toposcope.training.model import GPT, bind
+from toposcope.training.shapes import GPTShape
+
+
+class Compute(Protocol):
+    """A way to compute the mean loss of a model on tokens (batch, context + 1) and its gradients."""
+
+    def gradients(self, tokens: np.ndarray) -> float:
+        """Add the gradients to those the parameters hold; return the loss."""
+
+    def loss(self, tokens: np.ndarray) -> float:
+        """Return the loss; gradients stay as they are."""
+
+
+class Autograd:
+    """The reference model and torch's autograd, on any device."""
+
+    def __init__(self, model: GPT, device: torch.device) -> None:
+        self._model, self._device = model, device
+
+    def gradients(self, tokens: np.ndarray) -> float:
+        """Add the gradients to those the parameters hold; return the loss."""
+        loss = self._loss(tokens)
+        loss.backward()
+        return float(loss.detach())
+
+    def loss(self, tokens: np.ndarray) -> float:
+        """Return the loss."""
+        with torch.no_grad():
+            return float(self._loss(tokens))
+
+    def _loss(self, tokens: np.ndarray) -> torch.Tensor:
+        batch = torch.from_numpy(tokens).to(self._device)
+        if self._device.type == "cpu":
+            return self._model.loss(batch)
+        with sdpa_kernel(SDPBackend.MATH):  # the fused backward passes on GPUs add in any order
+            return self._model.loss(batch)
+
+
+def make_compute(model: GPT, recipe: TrainingRecipe, device: torch.device) -> Compute:
+    """Return what the recipe asks for; "auto" is the fastest that fits the model and the device.
+
+    Raises
+    ------
+    InputError
+        When the recipe asks for "fused" where it does not fit.
+    """
+    if recipe.compute == "autograd" or (recipe.compute == "auto" and device.type != "cpu"):
+        return Autograd(model, device)
+    from toposcope.training.fused.compute import FusedCompute, supports
+
+    if supports(model.shape, device=device.type):
+        return FusedCompute(model)
+    if recipe.compute == "fused":
+        raise InputError(
+            f"compute is 'fused', but vocabulary {model.shape.vocabulary}, context {model.shape.context}, "
+            f"device {device} or this build of torch does not allow it; use --set compute=auto"
+        )
+    return Autograd(model, device)
+
+
+class Engine:
+    """A model whose parameters and gradients are views of two flat buffers, and its optimiser.
+
+    `model` is live: it always shows the current parameters and gradients.
+    """
+
+    def __init__(self, shape: GPTShape, recipe: TrainingRecipe, values: np.ndarray, *, device: str) -> None:
+        self._device = torch.device(device)
+        self._clip = recipe.gradient_clip
+        self._values = torch.nn.Parameter(torch.from_numpy(values.copy()).to(self._device))
+        self._grads = torch.zeros_like(self._values, requires_grad=False)
+        self._values.grad = self._grads
+        self.model = GPT(shape).to(self._device)
+        bind(self.model, self._values.data, self._grads)
+        self._compute = make_compute(self.model, recipe, self._device)
+        self._adam = torch.optim.AdamW(
+            [self._values],
+            lr=recipe.learning_rate,
+            betas=(recipe.beta1, recipe.beta2),
+            weight_decay=recipe.weight_decay,
+            fused=True,
+        )
+
+    def gradients(self, tokens: np.ndarray) -> float:
+        """Set the gradients to those of the mean loss on `tokens`; return the loss."""
+        self._grads.zero_()
+        return self._compute.gradients(tokens)
+
+    def loss(self, tokens: np.ndarray) -> float:
+        """Return the mean loss on `tokens`."""
+        return self._compute.loss(tokens)
+
+    def norms(self) -> tuple[float, float]:
+        """Return the Euclidean norms of the gradients and of the parameters."""
+        grad_norm, weight_norm = torch.stack([self._grads.norm(), self._values.detach().norm()]).tolist()
+        return grad_norm, weight_norm
+
+    def update(self, learning_rate: float, *, grad_norm: float) -> None:
+        """Clip the gradients, whose norm is given, and take one AdamW step."""
+        scale = self._clip / (grad_norm + 1e-6)
+        if scale < 1.0:
+            self._grads.mul_(scale)
+        self._adam.param_groups[0]["lr"] = learning_rate
+        self._adam.step()
+
+    def state(self) -> dict[str, np.ndarray]:
+        """Return copies of `values`, `first_moment` and `second_moment`, flat float32."""
+        moments = self._adam.state.get(self._values)
+        zero = torch.zeros_like(self._grads)
+        tensors = {
+            "values": self._values.detach(),
+            "first_moment": moments["exp_avg"] if moments else zero,
+            "second_moment": moments["exp_avg_sq"] if moments else zero,
+        }
+        return {name: tensor.cpu().numpy().copy() for name, tensor in tensors.items()}
+
+    def restore(self, state: dict[str, np.ndarray], *, step: int) -> None:
+        """Set what `state` returned, after `step` updates."""
+        tensors = {name: torch.from_numpy(array.copy()).to(self._device) for name, array in state.items()}
+        self._values.data.copy_(tensors["values"])
+        self._adam.state[self._values] = {
+            "step": torch.tensor(float(step), device=self._device),
+            "exp_avg": tensors["first_moment"],
+            "exp_avg_sq": tensors["second_moment"],
+        }
+
+    def gradient_values(self) -> np.ndarray:
+        """Return a copy of the gradients, flat float32."""
+        return self._grads.cpu().numpy().copy()

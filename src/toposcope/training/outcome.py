@@ -1,0 +1,119 @@
+"""What became of the runs of a recipe."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from toposcope.core.repeats import AuditFinding
+from toposcope.core.tabular import Tables, answered
+from toposcope.core.types import Run
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from matplotlib.axes import Axes
+
+
+@dataclass(frozen=True, slots=True)
+class TrainedRun:
+    """What became of one run: `status` is "trained", "skipped" (it was finished already) or "failed".
+
+    `loss` and `heldout_loss` are those of the last step, None when it failed; `problem` says why.
+    """
+
+    run: Run
+    folder: Path
+    status: str
+    loss: float | None = None
+    heldout_loss: float | None = None
+    problem: str = ""
+
+
+@dataclass(frozen=True)
+class Trained:
+    """The runs of a recipe, in order: a sequence of `TrainedRun`, printed as a line for each.
+
+    >>> run = Run("tiny-seed1", family="gpt", parameters=2936, seed=1)
+    >>> made = Trained((TrainedRun(run, Path("runs/tiny-seed1"), "trained", 2.5, 2.75),))
+    >>> len(made), made[0].status, made
+    (1, 'trained', 1 run: 1 trained
+    tiny-seed1: trained, loss 2.5, held-out loss 2.75, in runs/tiny-seed1)
+    """
+
+    runs: tuple[TrainedRun, ...]
+
+    def __len__(self) -> int:
+        """Return the number of runs."""
+        return len(self.runs)
+
+    def __getitem__(self, place: int) -> TrainedRun:
+        """Return one of the runs."""
+        return self.runs[place]
+
+    def __iter__(self) -> Iterator[TrainedRun]:
+        """Iterate over the runs."""
+        return iter(self.runs)
+
+    @property
+    def tables(self) -> Tables:
+        """The runs, a line each, and the metrics of all their steps, with a store's columns."""
+        return Tables(runs=self._lines, metrics=self._metrics)
+
+    @property
+    def findings(self) -> tuple[AuditFinding, ...]:
+        """The runs that failed, and why."""
+        return tuple(
+            AuditFinding(one.run.run, None, "", one.problem, fault="failed")
+            for one in self.runs
+            if one.status == "failed"
+        )
+
+    def plot(self, ax: Axes | None = None) -> Axes:
+        """Draw the training loss of every run, and return the axes."""
+        from toposcope.core.drawing.loss_curves import draw_losses
+
+        return draw_losses(self._metrics(), self._lines(), ax)
+
+    def __repr__(self) -> str:
+        """Return how many runs are trained, then a line for each."""
+        counts = {status: sum(one.status == status for one in self) for status in _STATUSES}
+        counted = ", ".join(f"{n} {status}" for status, n in counts.items() if n)
+        first = f"{len(self)} run{'s' * (len(self) != 1)}: {counted or 'nothing asked for'}"
+        return "\n".join([first, *(_line(one) for one in self)])
+
+    def _repr_html_(self) -> str:
+        return answered(repr(self).splitlines()[0], self._lines())
+
+    def _lines(self) -> pd.DataFrame:
+        import pandas as pd
+
+        rows = [
+            (one.run.run, one.run.family, one.run.parameters, one.run.seed, one.status, one.loss,
+             one.heldout_loss, one.problem or str(one.folder))
+            for one in self
+        ]  # fmt: skip
+        return pd.DataFrame(rows, columns=_COLUMNS)
+
+    def _metrics(self) -> pd.DataFrame:
+        import pandas as pd
+
+        from toposcope.sources.layout import RunFolder
+        from toposcope.store.schema import METRICS
+
+        parts = [path for one in self for *_, path in RunFolder(one.folder).metrics_parts()]
+        made = [pd.read_parquet(path) for path in parts]
+        return pd.concat(made, ignore_index=True) if made else pd.DataFrame(columns=METRICS.names)
+
+
+_STATUSES = ("failed", "trained", "skipped")
+_COLUMNS = ("run", "family", "parameters", "seed", "status", "loss", "heldout_loss", "folder_or_problem")
+
+
+def _line(one: TrainedRun) -> str:
+    if one.status == "failed":
+        return f"{one.run.run}: failed: {one.problem}"
+    named = (("loss", one.loss), ("held-out loss", one.heldout_loss))
+    known = [f", {name} {value:.4g}" for name, value in named if value is not None]
+    return f"{one.run.run}: {one.status}{''.join(known)}, in {one.folder}"

@@ -1,0 +1,135 @@
+"""Text to token numbers, and token numbers to batches that depend on nothing but seed and step."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from toposcope.core.errors import InputError, MissingExtraError
+from toposcope.core.seeding import rng
+from toposcope.recipes import TrainingRecipe
+from toposcope.training.corpus import Corpus
+
+if TYPE_CHECKING:
+    from tokenizers import Tokenizer
+
+_UNKNOWN = "[UNK]"
+
+
+@dataclass(frozen=True, slots=True)
+class TokenData:
+    """Two parts, int64, and the tokenizer that made them (as JSON; empty for characters).
+
+    A part is a stream (tokens,), from which windows are drawn, or a table (rows, context + 1), of which
+    every row is in every batch.
+    """
+
+    corpus: str
+    sha256: str
+    train: np.ndarray
+    heldout: np.ndarray
+    tokenizer: str = ""
+
+
+def tokenize(corpus: Corpus, recipe: TrainingRecipe, *, tokenizer: str = "") -> TokenData:
+    """Return both parts of `corpus` as tokens; a trained `tokenizer` (JSON) is used again if given.
+
+    Raises
+    ------
+    InputError
+        When either part is shorter than one context.
+    """
+    if recipe.tokenizer == "characters":
+        parts = [characters(text, recipe.vocabulary) for text in (corpus.train, corpus.heldout)]
+    else:
+        trained = _load(tokenizer) if tokenizer else _train_bpe(corpus.train, recipe.vocabulary)
+        parts = [
+            np.array(trained.encode(text).ids, dtype=np.int64) for text in (corpus.train, corpus.heldout)
+        ]
+        tokenizer = trained.to_str()
+    for part, tokens in zip(("training", "held-out"), parts, strict=True):
+        if len(tokens) <= recipe.context:
+            raise InputError(
+                f"corpus {corpus.name} is too small: its {part} part has {len(tokens)} tokens, "
+                f"more than {recipe.context} (one context) are needed"
+            )
+    return TokenData(corpus.name, corpus.sha256, parts[0], parts[1], tokenizer)
+
+
+def characters(text: str, vocabulary: int) -> np.ndarray:
+    """Return the code points of `text` modulo `vocabulary`, int64, (characters,).
+
+    >>> characters("a\u2013", 128).tolist()
+    [97, 19]
+    """
+    points = np.frombuffer(text.encode("utf-32-le", "surrogatepass"), dtype="<u4")
+    return (points % vocabulary).astype(np.int64)
+
+
+def batch(tokens: np.ndarray, *, seed: int, step: int, size: int, context: int) -> np.ndarray:
+    """Return `size` random windows of `context` + 1 tokens: a pure function of `seed` and `step`.
+
+    Inputs are the first `context` columns, targets the last. Models of one family with the same seed
+    see the same batches.
+    """
+    starts = rng(name="batch", seed=seed, step=step).integers(0, len(tokens) - context, size=size)
+    return tokens[starts[:, None] + np.arange(context + 1)]
+
+
+def training_batch(data: TokenData, recipe: TrainingRecipe, step: int) -> np.ndarray:
+    """Return the batch of `step`, (batch, context + 1): windows of a stream, or the whole table."""
+    if data.train.ndim == 2:
+        return data.train
+    return batch(data.train, seed=recipe.seeds[0], step=step, size=recipe.batch_size, context=recipe.context)
+
+
+def fixed_batches(data: TokenData, recipe: TrainingRecipe) -> np.ndarray:
+    """Return the batches of the held-out loss, (count, batch, context + 1)."""
+    if data.heldout.ndim == 2:
+        return data.heldout[None]
+    return heldout_batches(
+        data.heldout, count=recipe.heldout_batches, size=recipe.batch_size, context=recipe.context
+    )
+
+
+def heldout_batches(tokens: np.ndarray, *, count: int, size: int, context: int) -> np.ndarray:
+    """Return evenly spaced windows, (count, size, context + 1): the same ones at every checkpoint.
+
+    Windows overlap where the held-out part is shorter than they are together.
+    """
+    starts = np.linspace(0, len(tokens) - context - 1, count * size).astype(np.int64)
+    return tokens[starts[:, None] + np.arange(context + 1)].reshape(count, size, context + 1)
+
+
+def read_tokenizer(path: Path) -> str:
+    """Return the tokenizer that an earlier start of the same run trained; empty if there is none."""
+    return path.read_text(encoding="utf-8") if path.is_file() else ""
+
+
+def _load(tokenizer: str) -> Tokenizer:
+    return _library().Tokenizer.from_str(tokenizer)
+
+
+def _train_bpe(text: str, vocabulary: int) -> Tokenizer:
+    library = _library()
+    tokenizer = library.Tokenizer(library.models.BPE(unk_token=_UNKNOWN))
+    tokenizer.pre_tokenizer = library.pre_tokenizers.Split(library.Regex(r" ?\w+|\s|[^\w\s]"), "isolated")
+    trainer = library.trainers.BpeTrainer(
+        vocab_size=vocabulary,
+        limit_alphabet=max(1, vocabulary // 2),  # half the vocabulary is left for merges
+        special_tokens=[_UNKNOWN],
+        show_progress=False,
+    )
+    tokenizer.train_from_iterator(text.splitlines(keepends=True), trainer)
+    return tokenizer
+
+
+def _library():
+    try:
+        import tokenizers
+    except ImportError:
+        raise MissingExtraError("tokenizers", "train") from None
+    return tokenizers

@@ -1,0 +1,37 @@
+"""One sidecar for a store: a lock that the system gives back however the process ends."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+from toposcope.core.errors import InputError
+from toposcope.watch.journal import FOLDER
+
+
+@contextlib.contextmanager
+def alone(store: Path) -> Iterator[None]:
+    """Be the only sidecar of a store; the system gives the place back however the process ends.
+
+    Raises
+    ------
+    InputError
+        When another process watches into this store.
+    """
+    folder = store / FOLDER
+    folder.mkdir(parents=True, exist_ok=True)
+    handle = os.open(folder / "lock", os.O_RDWR | os.O_CREAT, 0o644)
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        os.close(handle)
+        raise InputError(
+            f"{store}: another process watches into it; end that one, or choose another --out"
+        ) from None
+    try:
+        yield
+    finally:
+        os.close(handle)

@@ -1,0 +1,88 @@
+"""The audit of a folder that is watched: the cheap one, of what is complete, again while the run grows."""
+
+from __future__ import annotations
+
+import dataclasses
+import time
+from collections.abc import Callable, Collection
+from pathlib import Path
+
+from toposcope.core.errors import InputError
+from toposcope.core.repeats import AuditFinding, together
+from toposcope.sources.audit import audit
+from toposcope.sources.series import Series
+from toposcope.store import Store
+from toposcope.watch.follow import Follower
+
+REST = 20.0
+"""An audit rests so many times as long as it took: it reads a sample of every checkpoint that is there."""
+
+
+class FolderAudit:
+    """Keeps the store's findings of an audit up to what lies in the watched folder.
+
+    Parameters
+    ----------
+    follower
+        What knows the runs of the folder and where they are.
+    store
+        Where the findings go.
+    clock
+        Seconds from any start, never going back.
+    """
+
+    def __init__(
+        self, follower: Follower, store: Store, *, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._follower, self._store, self._clock = follower, store, clock
+        self._uri = str(follower.folder.resolve())
+        self._audited: frozenset[str] = frozenset()
+        self._ready_at = -float("inf")
+
+    def look(self, complete: Collection[str]) -> None:
+        """Audit the complete checkpoints, given by their places, when there are new ones and time for it."""
+        began = self._clock()
+        if set(complete) <= self._audited or began < self._ready_at:
+            return
+        series = self._series(complete)
+        try:
+            found = audit(series, cheap=True)
+        except (InputError, OSError):
+            return  # rotated away meanwhile: the next look audits what is left
+        new = [one for one in found if _is_there(series, one)]
+        every = together([*self._kept(series), *new], lambda one: one.fault)
+        self._store.write_audit(self._uri, every)
+        self._audited = frozenset(complete)
+        self._ready_at = self._clock() + REST * (self._clock() - began)
+
+    def _series(self, complete: Collection[str]) -> Series:
+        sources = [
+            dataclasses.replace(source, entries=entries)
+            for source in self._follower.sources.values()
+            if (entries := tuple(one for one in source.entries if one.checkpoint.uri in complete))
+        ]
+        return Series(self._uri, sources)
+
+    def _kept(self, series: Series) -> list[AuditFinding]:
+        """Return the earlier findings about checkpoints that are no longer in the folder."""
+        present = {(at.run, at.step) for at in series}
+        known = (one for one in self._store.audited(self._uri) if one.step is not None)
+        return [found for one in known if (found := _gone(one, present))]
+
+
+def _gone(finding: AuditFinding, present: Collection[tuple[str, int | None]]) -> AuditFinding | None:
+    """Return a finding as far as its checkpoints are gone; None when they are all there."""
+    runs, steps = finding.runs or (finding.run,), finding.steps or (finding.step,)
+    gone = tuple(step for step in steps if any((run, step) not in present for run in runs))
+    if not gone:
+        return None
+    count = max(1, round(finding.count * len(gone) / len(steps)))
+    held = tuple(step for step in gone if step is not None) if finding.steps else ()
+    return dataclasses.replace(finding, step=gone[0], steps=held, count=count)
+
+
+def _is_there(series: Series, finding: AuditFinding) -> bool:
+    """Say whether what a finding is about is still in the folder, or is the run as a whole."""
+    if finding.fault != "unreadable":
+        return True
+    return any(Path(at.uri).exists() for at in series if (at.run, at.step) == (finding.run, finding.step))

@@ -1,0 +1,117 @@
+"""A `Monitor` as a callback of transformers' Trainer or of Lightning, each imported when it is asked for."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from toposcope.core.errors import MissingExtraError
+from toposcope.watch.inside import Monitor
+
+_NAMES = {
+    "loss": "loss",
+    "eval_loss": "heldout_loss",
+    "learning_rate": "learning_rate",
+    "grad_norm": "grad_norm",
+}
+
+
+def transformers_callback(monitor: Monitor) -> Any:
+    """Return a `TrainerCallback` that gives every step, and what the trainer logs, to `monitor`.
+
+    Raises
+    ------
+    MissingExtraError
+        When transformers is not installed.
+    """
+    try:
+        from transformers import TrainerCallback
+    except ImportError:
+        raise MissingExtraError("transformers", "hf") from None
+
+    class TransformersWatch(TrainerCallback):
+        def on_train_begin(self, args: Any, state: Any, control: Any, model: Any = None, **_: Any) -> None:
+            self.on_step_end(args, state, control, model)
+
+        def on_step_end(self, args: Any, state: Any, control: Any, model: Any = None, **_: Any) -> None:
+            if state.is_world_process_zero:
+                monitor.observe(model, state.global_step)
+
+        def on_log(self, args: Any, state: Any, control: Any, logs: Any = None, **_: Any) -> None:
+            known = {_NAMES[key]: value for key, value in (logs or {}).items() if key in _NAMES}
+            if known and state.is_world_process_zero:
+                monitor.record(state.global_step, **known)
+
+        def on_train_end(self, args: Any, state: Any, control: Any, **_: Any) -> None:
+            monitor.close()
+
+    return TransformersWatch()
+
+
+def lightning_callback(monitor: Monitor) -> Any:
+    """Return a Lightning `Callback` that gives every step, and the metrics logged with it, to `monitor`.
+
+    Raises
+    ------
+    MissingExtraError
+        When lightning is not installed.
+    """
+    try:
+        from lightning.pytorch.callbacks import Callback
+    except ImportError:
+        raise MissingExtraError("lightning", "dev") from None
+
+    class LightningWatch(Callback):
+        _norm: float | None = None
+
+        def on_train_start(self, trainer: Any, pl_module: Any) -> None:
+            if trainer.is_global_zero:
+                monitor.observe(pl_module, trainer.global_step)
+
+        def on_before_optimizer_step(self, trainer: Any, pl_module: Any, optimizer: Any) -> None:
+            if trainer.is_global_zero and (trainer.global_step + 1) % trainer.log_every_n_steps == 0:
+                self._norm = gradient_norm(pl_module)  # before the trainer clips it
+
+        def on_train_batch_end(
+            self, trainer: Any, pl_module: Any, outputs: Any, batch: Any, batch_idx: int
+        ) -> None:
+            if not trainer.is_global_zero:
+                return
+            monitor.observe(pl_module, trainer.global_step)
+            if trainer.global_step % trainer.log_every_n_steps == 0:  # reading a metric waits for the device
+                known = _lightning_metrics(trainer, outputs)
+                if self._norm is not None:
+                    known.setdefault("grad_norm", self._norm)
+                if known:
+                    monitor.record(trainer.global_step, **known)
+
+        def on_train_end(self, trainer: Any, pl_module: Any) -> None:
+            monitor.close()
+
+    return LightningWatch()
+
+
+_LIGHTNING = {"loss": "loss", "train_loss": "loss", "val_loss": "heldout_loss", "grad_norm": "grad_norm"}
+
+
+def gradient_norm(model: Any) -> float | None:
+    """Return the Euclidean norm of a module's gradients together; None where it has none.
+
+    >>> gradient_norm(None) is None
+    True
+    """
+    parameters = getattr(model, "parameters", tuple)
+    squares = [one.grad.detach().float().square().sum() for one in parameters() if one.grad is not None]
+    return float(sum(squares)) ** 0.5 if squares else None
+
+
+def _lightning_metrics(trainer: Any, outputs: Any) -> dict[str, float]:
+    """Return what was logged, by the store's names, with the first optimiser's rate and the step's loss."""
+    logged = trainer.callback_metrics
+    known = {name: float(logged[key]) for key, name in _LIGHTNING.items() if key in logged}
+    groups = [group for optimizer in trainer.optimizers[:1] for group in optimizer.param_groups[:1]]
+    if groups:
+        known.setdefault("learning_rate", float(groups[0]["lr"]))
+    step_loss = outputs.get("loss") if hasattr(outputs, "get") else None
+    if "loss" not in known and step_loss is not None:
+        known["loss"] = float(step_loss)
+    return known

@@ -1,0 +1,183 @@
+"""Checks of content: what no update does to a matrix, and a fault of memory or of a file does.
+
+Each compares a matrix with itself at the checkpoint before, so that next to no history is needed, and is
+silent on healthy runs by its construction and not by a level: docs/watch.md has how often it was wrong.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import deque
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from toposcope.sources.content import NOT_FINITE
+from toposcope.subjects.weights import features as of
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+FEWEST = 2
+"""Earlier values of a check before it speaks: the first updates of a run are like no others."""
+
+SCALED, PURE, JUMP = 0.2, 0.85, 3.0
+"""A part was scaled when it grew or shrank along itself by a fifth, by three times the most of lately, and
+the cosine of its change and its weights is at least .85; healthy runs had up to .64 at such jumps."""
+
+STRETCHED = 0.5
+"""As `SCALED`, of a norm's gain, a bias or a scalar: a few numbers move more freely than a matrix."""
+
+RENEWED, USUAL, ROWS = 1 / 8, 1 / 32, 4
+"""Share of rows that became unlike themselves, the most that there may have been lately, and their number at
+least: one or two rows of a small matrix turn by the noise of small batches alone."""
+
+LATELY = 4
+
+Key = tuple[str, int, str]
+"""Name of the matrix, head (-1: none), feature."""
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """One check that failed: of which matrix and head, and what is wrong with it."""
+
+    key: Key
+    before: float
+    now: float
+    what: str
+
+    @property
+    def sentence(self) -> str:
+        """Say it of the matrix or head by name."""
+        name, head, _ = self.key
+        return f"{name}{'' if head < 0 else f' head {head}'} {self.what}"
+
+    def line(self) -> dict[str, object]:
+        """Return the line of a culprit table."""
+        name, head, feature = self.key
+        what = self.what if head < 0 else f"head {head} {self.what}"
+        return {
+            "name": name, "head": None if head < 0 else head, "feature": feature, "before": self.before,
+            "now": self.now, "sentence": what,
+        }  # fmt: skip
+
+
+Check = Callable[[float, Sequence[float], str], str]
+"""From a value, the ones before it and the matrix's role to what is wrong; empty when nothing is."""
+
+
+def _zero(now: float, past: Sequence[float], role: str) -> str:
+    return f"has rows that died: {now:.0%} are zero" if now > past[-1] and role != "embedding" else ""
+
+
+def _still(now: float, past: Sequence[float], role: str) -> str:
+    return "did not change at all" if now == 1 and past[-1] < 1 else ""
+
+
+def _exchanged(now: float, past: Sequence[float], role: str) -> str:
+    return f"has {now:.0f} rows that took one another's places" if now >= 2 else ""
+
+
+def _repeated(now: float, past: Sequence[float], role: str) -> str:
+    return f"has rows that are copies of others: {now:.0%}" if now > max(past) else ""
+
+
+def _renewed(now: float, past: Sequence[float], role: str) -> str:
+    if len(past) < LATELY or now < RENEWED or max(past) > USUAL:
+        return ""
+    return f"has rows that have nothing to do with what they were: {now:.0%}"
+
+
+def _scaled(part: str) -> Check:
+    def check(now: float, past: Sequence[float], role: str) -> str:
+        if len(past) < LATELY or abs(now) < max(SCALED, JUMP * max(map(abs, past))):
+            return ""
+        return f"was multiplied by {1 + now:.3g}" + (f" in its {part.upper()}" if part else "")
+
+    return check
+
+
+def _finite(now: float, past: Sequence[float], role: str) -> str:
+    return NOT_FINITE if now < 1 and (not past or past[-1] == 1) else ""
+
+
+def _present(now: float, past: Sequence[float], role: str) -> str:
+    return "came: the checkpoint before lacks it" if now else "is gone: the checkpoint before has it"
+
+
+def _emptied(now: float, past: Sequence[float], role: str) -> str:
+    return "is zero throughout" if past and now == 1 and past[-1] < 1 else ""
+
+
+def _stretched(now: float, past: Sequence[float], role: str) -> str:
+    if len(past) < LATELY or abs(now) < max(STRETCHED, JUMP * max(map(abs, past))):
+        return ""
+    return f"was multiplied by {1 + now:.3g}"
+
+
+CHECKS: dict[str, Check] = {
+    of.FINITE.name: _finite,
+    of.PRESENT.name: _present,
+    of.ZERO.name: _emptied,
+    of.ALONG.name: _stretched,
+    of.ZERO_ROWS.name: _zero,
+    of.UNCHANGED_ROWS.name: _still,
+    of.EXCHANGED_ROWS.name: _exchanged,
+    of.REPEATED_ROWS.name: _repeated,
+    of.RENEWED_ROWS.name: _renewed,
+    of.GROWTH.name: _scaled(""),
+    **{f"{of.GROWTH.name}_{part}": _scaled(part) for part in "qkvo"},
+}
+"""Feature of the update probe -> its check."""
+
+
+AT_ONCE = (of.FINITE.name, of.PRESENT.name, of.ZERO.name)
+"""Checks that need no history."""
+
+_BESIDE: dict[str, tuple[str, float]] = {
+    **{
+        name: (name.replace(of.GROWTH.name, of.GROWTH_PURITY.name), PURE)
+        for name in CHECKS
+        if name.startswith(of.GROWTH.name)
+    },
+    of.RENEWED_ROWS.name: (of.RENEWED_COUNT.name, ROWS),
+}
+"""Check -> the feature that has to be at least so large, whatever its sign, for the check to count."""
+
+
+@dataclass(slots=True)
+class Content:
+    """Checks every matrix and head of one run, one checkpoint after the other."""
+
+    past: dict[Key, deque[float]] = field(default_factory=dict)
+
+    def update(self, rows: pd.DataFrame) -> list[Fault]:
+        """Take the features of one checkpoint; return what fails, in the order of the checks."""
+        others = [name for name, _ in _BESIDE.values()]
+        part = rows[rows["feature"].isin([*CHECKS, *others]) & rows["value"].notna()]
+        found, beside = [], _values(part[part["feature"].isin(others)])
+        part = part[part["feature"].isin(list(CHECKS))]
+        columns = [
+            part["name"],
+            part["head"].fillna(-1).astype(int),
+            part["feature"],
+            part["value"],
+            part["role"],
+        ]
+        for name, head, feature, value, role in zip(*columns, strict=True):
+            past = self.past.setdefault((name, head, feature), deque(maxlen=LATELY))
+            what = CHECKS[feature](value, past, role) if len(past) >= FEWEST or feature in AT_ONCE else ""
+            if what and feature in _BESIDE:
+                other, least = _BESIDE[feature]
+                what = what if abs(beside.get((name, head, other), 0.0)) >= least else ""
+            if what:
+                found.append(Fault((name, head, feature), past[-1] if past else math.nan, value, what))
+            past.append(value)
+        order = list(CHECKS)
+        return sorted(found, key=lambda fault: order.index(fault.key[2]))
+
+
+def _values(rows: pd.DataFrame) -> dict[Key, float]:
+    heads = rows["head"].fillna(-1).astype(int)
+    return dict(zip(zip(rows["name"], heads, rows["feature"], strict=True), rows["value"], strict=True))

@@ -1,0 +1,95 @@
+"""What no alarm can speak of yet: too few checkpoints or losses, heads or tensors that were not read."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from toposcope.core.types import Role, Scope
+from toposcope.statistics.alarms.panel import FEWEST
+from toposcope.statistics.alarms.residuals import FEWEST as RESIDUALS
+from toposcope.statistics.alarms.residuals import LEVEL_WINDOW
+from toposcope.store import Store
+from toposcope.subjects.weights import features as of
+from toposcope.watch.journal import Event
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+HEADS = (
+    "attention heads were not measured, since no file says how many there are: put a config.json with "
+    "num_attention_heads beside the weights"
+)
+LOSSES = LEVEL_WINDOW + RESIDUALS + 1
+"""Values of a log from which on a spike can be judged."""
+
+
+def not_judged(store: Store, journal: Sequence[Event], target: float | None = None) -> list[str]:
+    """Return, a sentence each, what no alarm can speak of yet, and how to give what is missing."""
+    steps = {run: len(measured) for run, measured in store.measured_steps().items()}
+    features = store.features(feature=[of.UPDATE_NORM.name, of.QK_NORM.name])
+    if not steps:
+        return ["no checkpoint is measured yet"]
+    found = []
+    short = {run: n for run, n in steps.items() if n <= FEWEST + 2}
+    if short:
+        run, n = next(iter(short.items()))
+        more = f" (and {len(short) - 1} more runs)" if len(short) > 1 else ""
+        found.append(
+            f"{run}{more} has {_many(n, 'checkpoint')}: how matrices move is judged from {FEWEST + 3} on"
+        )
+    if not len(features) and max(steps.values()) > 1:  # a first checkpoint has no update
+        found.append("updates were not measured: add updates to --features")
+    elif len(features) and _headless(store, features):
+        found.append(HEADS)
+    found += _logs(store, list(steps))
+    found += _aimless(store, journal, target)
+    parts = [event for event in journal if event.kind == "measured" and event.data.get("sampled")]
+    if parts:
+        found.append(
+            f"at {_many(len(parts), 'checkpoint')} a part of the matrices was read: --bytes-per-step"
+        )
+    left = sorted({str(one) for event in journal for one in event.data.get("unread") or ()})
+    if left:
+        more = f" and {len(left) - 3} more" if len(left) > 3 else ""
+        found.append(f"tensors that are no weights were not read: {', '.join(left[:3])}{more}")
+    return found
+
+
+def _aimless(store: Store, journal: Sequence[Event], target: float | None) -> list[str]:
+    """Return which runs were never held against the target: their end is behind them, or not known."""
+    looked = {event.run for event in journal if event.kind == "look" and event.data.get("target") == target}
+    runs = sorted(set(store.metrics()["run"].astype(str)) - looked)
+    if target is None or not runs:
+        return []
+    more = f" (and {len(runs) - 1} more runs)" if len(runs) > 1 else ""
+    why = "no step is known to which it will go on; its trainer's own state has to say how many are planned"
+    return [f"the target of {target:g} was not judged of {runs[0]}{more}: {why}"]
+
+
+def _headless(store: Store, features: pd.DataFrame) -> bool:
+    """Say whether there are attention matrices and no head of any."""
+    if (features["scope"] == Scope.HEAD).any():
+        return False
+    return bool((features["role"] == Role.ATTENTION).any())
+
+
+def _logs(store: Store, runs: Sequence[str]) -> list[str]:
+    """Return which runs have too few losses, or none, and whether learning rates are known."""
+    metrics, found = store.metrics(), []
+    counts = {run: int(metrics.loc[metrics["run"] == run, "loss"].notna().sum()) for run in runs}
+    without = [run for run, n in counts.items() if not n]
+    few = [run for run, n in counts.items() if 0 < n < LOSSES]
+    if without:
+        more = f" and {len(without) - 1} more runs" if len(without) > 1 else ""
+        found.append(f"no loss of {without[0]}{more} is known: give --losses FILE")
+    if few:
+        found.append(f"{few[0]} has {counts[few[0]]} logged losses: spikes are judged from {LOSSES} on")
+    rates = metrics["learning_rate"].notna() if len(metrics) else None
+    if not without and rates is not None and not rates.any():
+        found.append("no learning rate is logged: the level of all updates together was not judged")
+    return found
+
+
+def _many(n: int, what: str, plural: str = "s") -> str:
+    return f"{n:,} {what}{plural if n != 1 else ''}"

@@ -1,0 +1,280 @@
+"""Find the checkpoints of a folder that another program is writing, each once it is complete.
+
+Saving is not over when the first file appears, nor when a tracker file moves. A checkpoint counts as complete
+when all of this holds:
+
+1. its tracker file has reached its step; one with a file per rank waits `lag` seconds for a tracker to
+   appear, since those trainers write one;
+2. it has as many files of every kind as all earlier complete checkpoints of its run have, or nothing has come
+   for `patience` seconds, `lag` for files of ranks;
+3. names, sizes and times of its files have been the same for `rest` seconds, and its name is not that of a
+   file that is being written;
+4. its reader opens it: index and shards, archive directory and header agree with the sizes, and the files of
+   a distributed checkpoint reach as far as its `.metadata` says.
+
+What is not complete is waited for. It is *stuck* once its files are old: then it is a problem, by name, and
+is still measured when it is completed after all. Nothing that can be seen is passed over without a word.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections import Counter
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from toposcope.core.errors import InputError
+from toposcope.core.types import Checkpoint
+from toposcope.sources.blobs import open_location
+from toposcope.sources.discover import Entry, Source, Unread, discover
+from toposcope.sources.labels import step_of, step_of_file
+from toposcope.watch.files import (
+    Stamp,
+    changed_at,
+    is_unfinished,
+    kinds_of,
+    short_of,
+    stamps,
+    tracker_step,
+    weights_alone,
+)
+
+__all__ = ["LAG", "FolderLook", "Follower", "Sighting", "kinds_of", "stamps", "tracker_step"]
+
+RANKED = ("mp_rank_#", "layer_#-model_#", "checkpoint_metadata.json")
+"""How files begin whose trainers (Megatron-LM, DeepSpeed, GPT-NeoX, nanotron) move a tracker when all are."""
+
+LAG = 600.0
+"""Seconds for which a rank may lag behind the others, and after which what is not complete is stuck.
+
+torch.distributed gives up on a rank of a group by NCCL after so long."""
+
+
+@dataclass(frozen=True, slots=True)
+class Sighting:
+    """One checkpoint on the disk: who it is, and its files as they were seen."""
+
+    checkpoint: Checkpoint
+    files: tuple[Stamp, ...]
+
+    @property
+    def path(self) -> Path:
+        """The checkpoint's file or folder."""
+        return Path(self.checkpoint.uri)
+
+    @property
+    def bytes(self) -> int:
+        """The size of its files together."""
+        return sum(size for _, size, _, _ in self.files)
+
+    @property
+    def written(self) -> int:
+        """When its newest file was last changed, in nanoseconds."""
+        return max((at for _, _, at, _ in self.files), default=0)
+
+
+@dataclass(slots=True)
+class FolderLook:
+    """What one look at the folder found: complete checkpoints by run and step, and what is waited for."""
+
+    ready: list[Sighting] = field(default_factory=list)
+    waiting: dict[str, str] = field(default_factory=dict)
+    """Checkpoint -> why it does not count as complete yet."""
+    complete: set[str] = field(default_factory=set)
+    """Every checkpoint that is there and complete, reported now or before."""
+    vanished: list[Checkpoint] = field(default_factory=list)
+    """Checkpoints that were there at an earlier look, were never complete, and are gone."""
+    stuck: set[str] = field(default_factory=set)
+    """Those of `waiting` whose files are old."""
+    unread: list[Unread] = field(default_factory=list)
+    """Files and folders that cannot be looked at, and why."""
+    settling: bool = False
+    """Whether something has not rested yet, so that one more look after `rest` seconds says more."""
+
+
+class Follower:
+    """Looks at a folder again and again; every complete checkpoint is reported once per version of its files.
+
+    Parameters
+    ----------
+    folder
+        Anything that `toposcope.open_series` opens, on this machine; it may be empty or absent at first.
+    rest
+        Seconds for which the files must not change.
+    patience
+        Seconds after which a checkpoint at rest counts although kinds of files that others have are missing.
+    lag
+        The same for files of ranks; and the age of files at which what is not complete is stuck.
+    clock
+        Seconds from any start, never going back.
+    now
+        Seconds since 1970, by which the age of files is told.
+    """
+
+    def __init__(
+        self,
+        folder: Path,
+        *,
+        rest: float = 5.0,
+        patience: float = 60.0,
+        lag: float = LAG,
+        clock: Callable[[], float] = time.monotonic,
+        now: Callable[[], float] = time.time,
+    ) -> None:
+        if rest < 0 or patience < rest:
+            raise InputError(f"rest is {rest} and patience {patience} s; give 0 <= rest <= patience")
+        self.folder = folder
+        self._rest, self._patience, self._lag = rest, patience, max(lag, rest)
+        self._clock, self._now = clock, now
+        self._since: dict[str, tuple[tuple[Stamp, ...], float]] = {}
+        self._reported: dict[str, Sighting] = {}
+        self._open: dict[str, Checkpoint] = {}
+        self._odd: dict[Unread, float] = {}
+        self._kinds: dict[str, Counter[str]] = {}
+        self.sources: dict[str, Source] = {}
+        """The runs of the latest look, by name."""
+
+    def restore(self, checkpoint: Checkpoint, files: tuple[Stamp, ...]) -> None:
+        """Take a checkpoint as reported, with the files that it had then: after a restart."""
+        self._report(checkpoint, files, FolderLook())
+        self.expect(checkpoint, gone=True)
+
+    def expect(self, checkpoint: Checkpoint, *, gone: bool = False) -> None:
+        """Take a checkpoint as waited for, or no longer, under whatever name: after a restart."""
+        at = (checkpoint.run, checkpoint.step)
+        self._open = {uri: one for uri, one in self._open.items() if (one.run, one.step) != at}
+        if not gone:
+            self._open[checkpoint.uri] = checkpoint
+
+    @property
+    def awaited(self) -> Mapping[str, Checkpoint]:
+        """The checkpoints that are waited for, by place."""
+        return self._open
+
+    def look(self) -> FolderLook:
+        """List the folder once and return what is new, what is waited for and what cannot be looked at."""
+        found = FolderLook()
+        present: dict[str, Checkpoint] = {}
+        for entry in self._entries(found):
+            checkpoint = entry.checkpoint
+            present[checkpoint.uri] = checkpoint
+            files = _files(checkpoint)
+            reported = self._reported.get(checkpoint.uri)
+            if reported is not None and files == reported.files:
+                found.complete.add(checkpoint.uri)
+                continue
+            why = self._why_not(entry, files, found)
+            if why is None:
+                self._report(checkpoint, files, found)
+                found.complete.add(checkpoint.uri)
+            else:
+                self._open[checkpoint.uri] = checkpoint
+                found.waiting[checkpoint.uri] = why
+                if self._is_stuck(checkpoint, files):
+                    found.stuck.add(checkpoint.uri)
+        self._let_go(present, found)
+        # By step: what lies there at one moment is one series, whatever order a copy wrote it in.
+        found.ready.sort(key=lambda sighting: (sighting.checkpoint.run, sighting.checkpoint.step))
+        return found
+
+    def _let_go(self, present: dict[str, Checkpoint], found: FolderLook) -> None:
+        """Forget what is no longer there; what never was complete is lost, unless it has another name now."""
+        here = {(at.run, at.step) for at in present.values()}
+        for uri, at in [(uri, at) for uri, at in self._open.items() if uri not in present]:
+            if os.path.lexists(uri):
+                continue  # its folder cannot be read, and is told
+            del self._open[uri]
+            left, _ = self._since.pop(uri, ((), 0.0))
+            # rotation deletes what was measured file by file
+            known = self._reported.get(uri)
+            rotated = known and (known.checkpoint.step == at.step or set(left) <= set(known.files))
+            if not rotated and (at.run, at.step) not in here and self.folder.exists():
+                found.vanished.append(at)
+        for uri in self._reported.keys() - present.keys() if present else ():
+            if not os.path.lexists(uri):
+                del self._reported[uri]  # what a trainer has rotated away is no longer known
+
+    def _entries(self, found: FolderLook) -> list[Entry]:
+        unread: list[Unread] = []
+        try:
+            sources = discover(open_location(str(self.folder)), unread)
+        except (InputError, OSError) as error:
+            sources = []  # nothing there yet, or nothing that can be told apart yet
+            if not unread and self.folder.exists() and _holds_something(self.folder):
+                unread = [Unread(str(self.folder), str(error))]
+        self._tell_odd(unread, found)
+        if sources:
+            self.sources = {source.run.run: source for source in sources}
+        return [entry for source in sources for entry in source.entries]
+
+    def _tell_odd(self, unread: list[Unread], found: FolderLook) -> None:
+        """Tell what cannot be read once it has been so for `rest` seconds: it may be on its way."""
+        now = self._clock()
+        self._odd = {one: self._odd.get(one, now) for one in unread}
+        found.unread = [one for one, since in self._odd.items() if now - since >= self._rest]
+        found.settling |= len(found.unread) < len(self._odd)
+
+    def _report(self, checkpoint: Checkpoint, files: tuple[Stamp, ...], found: FolderLook) -> None:
+        self._reported[checkpoint.uri] = sighting = Sighting(checkpoint, files)
+        self._open.pop(checkpoint.uri, None)
+        self._since.pop(checkpoint.uri, None)
+        kinds = kinds_of(files)
+        self._kinds[checkpoint.run] = self._kinds.get(checkpoint.run, kinds) & kinds
+        found.ready.append(sighting)
+
+    def _why_not(self, entry: Entry, files: tuple[Stamp, ...], found: FolderLook) -> str | None:
+        """Return why a checkpoint is not complete; None when it is."""
+        uri, now = entry.checkpoint.uri, self._clock()
+        known, since = self._since.get(uri, (None, now))
+        if known != files:
+            self._since[uri] = (files, now)
+            since = now
+        if is_unfinished(Path(uri).name):
+            return "its name says that it is being written"
+        if uri in self._reported and set(files) < set(self._reported[uri].files):
+            return "it is being removed"
+        tracked = tracker_step(Path(uri).parent)
+        if tracked is not None and tracked < entry.checkpoint.step:
+            return f"the tracker says step {tracked}"
+        if now - since < self._rest:
+            found.settling = True
+            return f"changed less than {self._rest:g} s ago"
+        quiet = max(now - since, self._now() - changed_at(Path(uri), files))
+        kinds = kinds_of(files)
+        missing = self._kinds.get(entry.checkpoint.run, Counter()) - kinds
+        ranked = any(kind.startswith(RANKED) for kind in kinds)
+        if missing and quiet < (self._lag if ranked else self._patience):
+            return f"lacks {min(missing)}, which earlier checkpoints have"
+        if tracked is None and ranked and quiet < self._lag:
+            return "no tracker file says that it is whole"
+        try:
+            entry.open().infos()
+            return short_of(Path(uri), files)
+        except (InputError, OSError) as error:
+            return " ".join(str(error).split())
+
+    def _is_stuck(self, checkpoint: Checkpoint, files: tuple[Stamp, ...]) -> bool:
+        """Return whether what is not complete is old; a folder of other files than checkpoints is none."""
+        known, uri = self._kinds.get(checkpoint.run), Path(checkpoint.uri)
+        if files and known and not known & kinds_of(files):
+            return False
+        written = max((at for _, _, at, _ in files), default=0) / 1e9 or changed_at(uri, files)
+        return self._now() - written >= self._lag
+
+
+def _files(checkpoint: Checkpoint) -> tuple[Stamp, ...]:
+    """Return the stamps of a checkpoint's files; of a folder that is no step's, those of its weights."""
+    path = Path(checkpoint.uri)
+    found = stamps(path)
+    stated = step_of(path.name) if path.is_dir() else step_of_file(path.stem)
+    return found if stated is not None or not path.is_dir() else weights_alone(found)
+
+
+def _holds_something(folder: Path) -> bool:
+    """Return whether anything but hidden files lies in a folder."""
+    try:
+        return any(not name.startswith(".") for name in os.listdir(folder))
+    except OSError:
+        return True

@@ -1,0 +1,118 @@
+"""Keep a checkpoint against rotation, and against a trainer that writes in place, for the next one."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import fcntl
+import os
+import shutil
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from toposcope.watch.files import Stamp, stamps
+from toposcope.watch.follow import Sighting
+
+_FICLONE = 0x40049409
+"""Linux: share the bytes of a file until one of the two changes (btrfs, xfs)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """A checkpoint that is kept: where to read it, and its files as they were.
+
+    `linked` says whether the place is our own, by links or a copy; else it is the trainer's.
+    """
+
+    path: Path
+    linked: bool
+    files: tuple[Stamp, ...] = ()
+
+    def is_whole(self) -> bool:
+        """Return whether the files are still those that were held."""
+        return _named(stamps(self.path), self.files) == self.files
+
+    def release(self) -> None:
+        """Remove the links or the copy; the trainer's files stay."""
+        if not self.linked:
+            return
+        if self.path.is_dir():
+            shutil.rmtree(self.path, ignore_errors=True)
+        else:
+            self.path.unlink(missing_ok=True)
+        parent = self.path.parent
+        with contextlib.suppress(OSError):  # another one is in it, or it is gone
+            parent.rmdir()
+
+    def noted(self) -> dict[str, Any]:
+        """Return what a journal notes of it."""
+        return {"path": str(self.path), "own": self.linked, "files": self.files}
+
+    @classmethod
+    def of(cls, noted: Mapping[str, Any] | str | None, files: tuple[Stamp, ...]) -> Held | None:
+        """Return what a journal noted; older ones note links by their path, of the trainer's `files`."""
+        if isinstance(noted, str):
+            return cls(Path(noted), linked=True, files=files)
+        if noted is None:
+            return None
+        return cls(Path(noted["path"]), bool(noted["own"]), as_stamps(noted["files"]))
+
+
+def as_stamps(files: Sequence[Sequence[Any]]) -> tuple[Stamp, ...]:
+    """Return the stamps that a line of JSON holds."""
+    return tuple((str(a), int(b), int(c), int(d)) for a, b, c, d in files)
+
+
+def hold(sighting: Sighting, folder: Path, *, copy: bool = False) -> Held | None:
+    """Link every file of a checkpoint under `folder/NAME-WRITTEN/NAME` and return it.
+
+    With `copy` the files are copied: a link does not hold against a trainer that writes over them in place.
+    Where this cannot be done (another file system, no permission, a full disk) the trainer's own are read,
+    and may vanish. Returns None when they have changed or are gone since they were seen.
+    """
+    source = sighting.path
+    place = folder / f"{source.name}-{sighting.written}" / source.name
+    taking = _copy if copy else _link
+    shutil.rmtree(place.parent, ignore_errors=True)  # left by an interrupted start
+    try:
+        for name, *_ in sighting.files:
+            target = place / name if source.is_dir() else place
+            target.parent.mkdir(parents=True, exist_ok=True)
+            taking(source / name if source.is_dir() else source, target)
+    except FileNotFoundError:
+        shutil.rmtree(place.parent, ignore_errors=True)
+        return None
+    except OSError:
+        shutil.rmtree(place.parent, ignore_errors=True)
+        own = Held(source, linked=False, files=sighting.files)
+        return own if own.is_whole() else None
+    held = _named(stamps(place), sighting.files)
+    seen = _named(stamps(source), sighting.files) if copy else held
+    if seen == sighting.files:
+        return Held(place, linked=True, files=held)
+    shutil.rmtree(place.parent, ignore_errors=True)
+    return None
+
+
+def _named(found: tuple[Stamp, ...], wanted: tuple[Stamp, ...]) -> tuple[Stamp, ...]:
+    """Return the stamps of the files that are `wanted`: others beside them do not count."""
+    names = {name for name, *_ in wanted}
+    return tuple(one for one in found if one[0] in names)
+
+
+def _link(source: Path, target: Path) -> None:
+    os.link(source, target)
+
+
+def _copy(source: Path, target: Path) -> None:
+    """Copy a file, by shared bytes where the file system can."""
+    with open(source, "rb") as old, open(target, "wb") as new:
+        try:
+            fcntl.ioctl(new.fileno(), _FICLONE, old.fileno())
+            return
+        except OSError as error:
+            if error.errno == errno.ENOSPC:
+                raise
+        shutil.copyfileobj(old, new, 1 << 20)

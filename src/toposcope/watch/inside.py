@@ -1,0 +1,418 @@
+"""Watch from inside a training loop: copy weights now and then, measure them in the background."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import json
+import logging
+import os
+import queue
+import sys
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from toposcope.core.commands import recommended
+from toposcope.core.errors import InputError
+from toposcope.core.types import Checkpoint, Run
+from toposcope.sources import history
+from toposcope.sources.discover import Source
+from toposcope.sources.memory import in_memory
+from toposcope.store import Store
+from toposcope.subjects.base import Probe
+from toposcope.subjects.registry import weight_probes
+from toposcope.subjects.weights.features import BASELINES, UPDATES
+from toposcope.subjects.weights.options import WeightOptions
+from toposcope.watch.alarms import Watchman
+from toposcope.watch.growing import GrowingSeries, Measurer, Turn, take_turn
+from toposcope.watch.journal import FOLDER, Journal
+from toposcope.watch.losses import LossCopy
+from toposcope.watch.sidecar import alone
+
+_LOG = logging.getLogger("toposcope")
+_SHARDED = ("FullyShardedDataParallel", "FSDPModule", "DeepSpeedEngine")
+
+
+class Monitor:
+    """Watches a model that is being trained in this process.
+
+    `observe` costs microseconds at most steps; every `every` steps it copies the weights, at most
+    `bytes_per_step` of them (tensors take turns above that), for a background thread to measure. A copy
+    that comes while the last one is still being measured is skipped, and the skip recorded. Nothing is
+    ever raised into the training loop: what goes wrong is logged once and written to the journal.
+
+    Parameters
+    ----------
+    out : path
+        The store; `toposcope watch` and `toposcope report` open it.
+    run : str or Run
+        The run's name, or what is known of it.
+    every : int
+        Steps between two copies of the weights.
+    bytes_per_step : int
+        The most that is copied at once.
+    features : sequence of str
+        Names of probes, as for `toposcope weights`; those that read all earlier checkpoints are left out.
+    options : WeightOptions, optional
+        Settings of the probes.
+
+    In a distributed training the process of rank 0 watches; on the others every method returns at once.
+
+    Raises
+    ------
+    InputError
+        When a setting is impossible or `out` is something else.
+
+    Examples
+    --------
+    >>> import tempfile, numpy as np
+    >>> with Monitor(tempfile.mkdtemp() + "/store", every=10, features=["baselines"]) as monitor:
+    ...     for step in range(11):
+    ...         monitor.observe({"layers.0.mlp.fc1.weight": np.eye(4, dtype=np.float32)}, step, loss=2.0)
+    ...         _ = monitor.wait() if step == 0 else None
+    >>> monitor.counts["measured"], monitor.counts["observed"]
+    (2, 11)
+    """
+
+    def __init__(
+        self,
+        out: str | Path,
+        *,
+        run: str | Run = "run",
+        every: int = 100,
+        bytes_per_step: int = 64 * 2**20,
+        features: Sequence[str] = (BASELINES, UPDATES),
+        options: WeightOptions | None = None,
+    ) -> None:
+        for name, value in (("every", every), ("bytes_per_step", bytes_per_step)):
+            if value < 1:
+                raise InputError(f"{name} is {value}; give at least 1")
+        options = options or WeightOptions()
+        self.counts = {"observed": 0, "measured": 0, "skipped": 0}
+        self.rank = rank_here()
+        """This process's rank in a distributed training; all but 0 watch nothing and write nothing."""
+        if self.rank:
+            return
+        self.run = run if isinstance(run, Run) else Run(run)
+        self.store = Store.create(out, recipe=options.recipe())
+        self.journal = Journal.of(self.store.path)
+        self.refused = ""
+        """Why nothing is measured in this process; empty while it is."""
+        self._every, self._budget = every, bytes_per_step
+        self._turn = ""
+        self._history = _History(self.store.path / FOLDER / f"{self.run.run}.metrics.jsonl")
+        self._work: queue.Queue[_Copy | None] = queue.Queue(maxsize=1)
+        self._lock = threading.Lock()
+        self._background = _Background(
+            self, weight_probes(list(features), options), options.split, self._history
+        )
+        self._thread = threading.Thread(target=self._background.run, name="toposcope", daemon=True)
+        self._thread.start()
+        self._place = contextlib.ExitStack()
+        self._begun = False
+
+    def observe(self, model: Any, step: int, **metrics: float) -> None:
+        """Record the metrics of one step and, every so often, copy the model's weights.
+
+        `model` is a module or a mapping of arrays; `metrics` are those of the store (loss, heldout_loss,
+        learning_rate, grad_norm, tokens, ...), numbers or tensors of one.
+        """
+        if self._elsewhere():
+            return
+        try:
+            self._begin()
+            self.counts["observed"] += 1
+            if metrics:
+                self._history.add(step, metrics)
+            if step % self._every == 0 and not self.refused:
+                self._copy(model, step)
+        except Exception as error:
+            self._complain(f"step {step}: {type(error).__name__}: {error}")
+
+    def record(self, step: int, **metrics: float) -> None:
+        """Record metrics of a step on their own."""
+        if self._elsewhere():
+            return
+        try:
+            self._begin()
+            self._history.add(step, metrics)
+        except Exception as error:
+            self._complain(f"step {step}: {type(error).__name__}: {error}")
+
+    def wait(self, timeout: float = 60.0) -> bool:
+        """Wait until everything copied so far is measured; return whether it is."""
+        if self.rank:
+            return True
+        limit = time.monotonic() + timeout
+        while self._work.unfinished_tasks and time.monotonic() < limit:
+            time.sleep(0.005)
+        return not self._work.unfinished_tasks
+
+    def close(self, timeout: float = 60.0) -> None:
+        """Measure what was copied, write the metrics, and end the background thread."""
+        if not self.rank and self._thread.is_alive():
+            self.wait(timeout)
+            self._work.put(None)
+            self._thread.join(timeout)
+            self._place.close()
+            self._history.close()
+
+    def _begin(self) -> None:
+        """Take the store at the first step: only then is it known whether the training is distributed."""
+        if self._begun:
+            return
+        self._begun = True
+        with contextlib.suppress(InputError):  # a second monitor of a store goes on without
+            self._place.enter_context(alone(self.store.path))
+        self.journal.append("started", self.run.run, process=os.getpid(), inside=True)
+
+    def _elsewhere(self) -> bool:
+        """Say whether another rank watches; the training may have become distributed since the start."""
+        if not self.rank and (rank := rank_here()):
+            self.close()
+            self.rank = rank
+        return self.rank > 0
+
+    def __enter__(self) -> Monitor:
+        """Return the monitor."""
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Close it."""
+        self.close()
+
+    def skip(self, step: int, why: str) -> None:
+        """Record that the weights of a step are not measured."""
+        with self._lock:
+            self.counts["skipped"] += 1
+            self.journal.append("skipped", self.run.run, step, why=why, inside=True)
+
+    def tell(self, kind: str, step: int, **data: Any) -> None:
+        """Write an event of this run to the journal."""
+        with self._lock:
+            self.journal.append(kind, self.run.run, step, **data)
+
+    def _copy(self, model: Any, step: int) -> None:
+        why = why_refused(model)
+        if why:
+            self.refused = f"{why}; watch from beside: {recommended('watch', 'CHECKPOINT_FOLDER')}"
+            self._complain(self.refused)
+            return
+        if self._work.full() or self._work.unfinished_tasks:
+            self.skip(step, "the copy before is still being measured")
+            return
+        tensors = tensors_of(model)
+        sizes = [(name, _bytes(one)) for name, one in tensors.items() if len(one.shape) > 1]
+        turn = take_turn(sizes, self._budget, self._turn)
+        self._turn = turn.start
+        held = {
+            name: _copied(one) if _read_now(turn, name, one) else _placeholder(one)
+            for name, one in tensors.items()
+        }
+        config: dict[str, Any] = getattr(getattr(model, "config", None), "to_dict", dict)()
+        self._work.put_nowait(_Copy(step, held, turn, config))
+
+    def _complain(self, what: str) -> None:
+        """Log once what went wrong; a disk that is full must not stop the training either."""
+        if not getattr(self, "_complained", False):
+            self._complained = True
+            _LOG.warning("toposcope.Monitor: %s", what)
+        try:
+            self.tell("notice", -1, test="inside", sentence=what)
+        except OSError:
+            return
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class _Copy:
+    step: int
+    tensors: Mapping[str, Any]
+    turn: Turn
+    config: Mapping[str, Any]
+
+
+class _History:
+    """Metrics of each step, on disk with one write before `observe` returns."""
+
+    def __init__(self, path: Path) -> None:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        self.path = path
+        self._handle = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
+        if path.stat().st_size and not path.read_bytes().endswith(b"\n"):
+            os.write(self._handle, b"\n")  # a kill left a torn line
+        self._taken = 0
+        """Bytes whose lines the store has."""
+
+    def add(self, step: int, metrics: Mapping[str, Any]) -> None:
+        """Append one line; nothing after the end."""
+        if self._handle < 0:
+            return
+        row = {"step": int(step)} | {name: float(value) for name, value in metrics.items()}
+        os.write(self._handle, (json.dumps(row) + "\n").encode())
+
+    def close(self) -> None:
+        """Give the file back."""
+        if self._handle >= 0:
+            os.close(self._handle)
+            self._handle = -1
+
+    def new(self, run: str) -> tuple[Any, int]:
+        """Return the whole lines that were not taken as the store's metrics, and the byte they end at."""
+        with self.path.open("rb") as file:
+            file.seek(self._taken)
+            content = file.read()
+        content = content[: content.rfind(b"\n") + 1]
+        rows = []
+        for line in content.splitlines():
+            try:
+                rows.append(json.loads(line))
+            except ValueError:
+                continue  # torn by a kill
+        return history.tidy(rows, run), self._taken + len(content)
+
+    def take(self, end: int) -> None:
+        """Count the lines up to a byte as taken."""
+        self._taken = end
+
+
+class _Background:
+    """What the thread does: measure copies, copy the metrics, judge."""
+
+    def __init__(self, monitor: Monitor, probes: Sequence[Probe], split: str, known: _History) -> None:
+        self._monitor, self._history = monitor, known
+        self._series = GrowingSeries(split=split)
+        self._measurer = Measurer(monitor.store, probes)
+        self._losses = LossCopy(monitor.store)
+        self._watchman = Watchman(monitor.store.path)
+        self._last: Checkpoint | None = None
+        self._begun = False
+
+    def run(self) -> None:
+        """Work until None comes."""
+        while True:
+            copy = self._monitor._work.get()
+            try:
+                if copy is not None:
+                    self._measure(copy)
+                self._judge(copy)
+            except Exception as error:
+                self._monitor._complain(f"{type(error).__name__}: {error}")
+            finally:
+                self._monitor._work.task_done()
+            if copy is None:
+                return
+
+    def _measure(self, copy: _Copy) -> None:
+        run, turn = self._monitor.run, copy.turn
+        source = _source(run, copy)
+        at = source.entries[0].checkpoint
+        self._series.add(at, source, source.entries[0])
+        if not self._begun:
+            described = dataclasses.replace(self._series.describe(at), run=run.run)
+            self._monitor.store.write_runs([described])
+            self._begun = True
+        before = self._last if turn.names is None else None
+        self._series.only = turn.names
+        outcome = self._measurer.measure(
+            self._series, at, before, first=self._last is None, partly=turn.names is not None
+        )
+        self._series.only = None
+        if self._last is not None:
+            self._series.drop(self._last)
+        self._last = at
+        self._monitor.counts["measured"] += 1
+        self._monitor.tell(
+            "measured", at.step, units=outcome.done, inside=True, sampled=turn.names,
+            problems=[*outcome.told(), *(failure.note for failure in outcome.failures)],
+        )  # fmt: skip
+
+    def _judge(self, copy: _Copy | None) -> None:
+        run = self._monitor.run.run
+        table, end = self._history.new(run)
+        span = self._losses.copy(table, run, after=-1)
+        self._history.take(end)
+        if span is not None:
+            self._monitor.tell("metrics", span[1], first=span[0], last=span[1])
+        with self._monitor._lock:
+            self._watchman.journal = self._monitor.journal
+            self._watchman.judge()
+
+
+def _source(run: Run, copy: _Copy) -> Source:
+    made = in_memory({run.run: {copy.step: dict(copy.tensors)}})[0]
+    entry = made.entries[0]
+    if copy.turn.names is not None:  # a part cannot be hashed as a whole: who it is stands in
+        identity = {"inside": f"{run.run} {copy.step} {time.time_ns()}"}
+        entry = dataclasses.replace(entry, identity=lambda: identity)
+    known = dataclasses.replace(run, config=run.config or copy.config)
+    return dataclasses.replace(made, run=known, entries=(entry,), config=known.config)
+
+
+def tensors_of(model: Any) -> dict[str, Any]:
+    """Return a model's tensors by name, of tied ones the first; what wrappers add to a name stays."""
+    if isinstance(model, Mapping):
+        return dict(model)
+    found, seen = {}, set()
+    for name, value in model.state_dict(keep_vars=True).items():
+        if id(value) not in seen and hasattr(value, "detach"):
+            found[name] = value
+        seen.add(id(value))
+    return found
+
+
+def rank_here() -> int:
+    """Return this process's rank in a distributed training; 0 where there is none.
+
+    torch.distributed says it once it runs, before that what launchers set: RANK with WORLD_SIZE (torchrun,
+    accelerate, DeepSpeed), or OMPI_COMM_WORLD_RANK (mpirun).
+    """
+    distributed = sys.modules.get("torch.distributed")
+    if distributed is not None and distributed.is_available() and distributed.is_initialized():
+        return int(distributed.get_rank())
+    name = "RANK" if "WORLD_SIZE" in os.environ else "OMPI_COMM_WORLD_RANK"
+    text = os.environ.get(name, "")
+    return int(text) if text.isdecimal() else 0
+
+
+def _read_now(turn: Turn, name: str, tensor: Any) -> bool:
+    """Say whether a tensor is copied at this step: matrices take turns, norms and biases are small."""
+    return turn.names is None or name in turn.names or len(tensor.shape) < 2
+
+
+def why_refused(model: Any) -> str:
+    """Return why the weights of a model are not in this process as a whole; empty when they are."""
+    modules: Callable[[], Any] = getattr(model, "modules", tuple)
+    for module in modules():
+        names = {one.__name__ for one in type(module).__mro__}
+        wrapper = next((name for name in _SHARDED if name in names), "")
+        if wrapper:
+            return f"the model is sharded ({wrapper})"
+    parameters: Callable[[], Any] = getattr(model, "parameters", tuple)
+    for parameter in parameters():
+        if hasattr(parameter, "ds_id"):
+            return "the parameters are sharded by ZeRO"
+        if type(parameter).__name__ == "DTensor" or type(getattr(parameter, "data", 0)).__name__ == "DTensor":
+            return "the parameters are sharded (DTensor)"
+    return ""
+
+
+def _bytes(tensor: Any) -> int:
+    return int(tensor.nbytes)
+
+
+def _copied(tensor: Any) -> Any:
+    if isinstance(tensor, np.ndarray):
+        return tensor.copy()
+    import torch
+
+    return tensor.detach().to("cpu", copy=True, memory_format=torch.contiguous_format)
+
+
+def _placeholder(tensor: Any) -> np.ndarray:
+    """Return an array of the tensor's shape that takes no memory: it says what there is, and is not read."""
+    return np.broadcast_to(np.float32(0), tuple(tensor.shape))

@@ -1,0 +1,114 @@
+"""Copy a growing loss history into the store: what is there stays, what is new is added."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from toposcope.core.errors import InputError
+from toposcope.sources import history
+from toposcope.store import Store
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+class LossFile:
+    """A loss history beside the checkpoints that grows while it is followed; it may come later than they.
+
+    Parameters
+    ----------
+    path
+        What `toposcope.open_series` takes as `losses`.
+    rename
+        Columns of the file under other names: {"their name": "loss"}.
+
+    Raises
+    ------
+    InputError
+        When the file is there and is no loss history.
+    """
+
+    def __init__(self, path: Path, rename: Mapping[str, str] | None = None) -> None:
+        self._path, self._rename = path, dict(rename or {})
+        self._mark: tuple[int, int] | None = None
+        self._table: pd.DataFrame | None = None
+        if path.exists():
+            self._read()
+
+    def joined(self, own: pd.DataFrame, run: str) -> pd.DataFrame:
+        """Return the history that a run has of its own, filled in from the file as it is now."""
+        with contextlib.suppress(InputError, OSError):  # its last line is being written
+            self._read()
+        return own if self._table is None else history.join(own, self._table, run)
+
+    def _read(self) -> None:
+        if not self._path.exists():
+            return
+        mark = last_written(self._path)
+        if mark != self._mark:
+            self._table = history.read_losses(str(self._path), self._rename)
+            self._mark = mark
+
+
+def last_written(path: Path) -> tuple[int, int]:
+    """Return what changes when a file, or one in a folder, is written to: bytes, and when the last came."""
+    inside = [one for one in path.rglob("*") if one.is_file()] if path.is_dir() else [path]
+    found = [os.stat(one) for one in inside]
+    return sum(one.st_size for one in found), max((one.st_mtime_ns for one in found), default=0)
+
+
+class LossCopy:
+    """Keeps the store's metrics of each segment up to what the trainer has written.
+
+    A row that was copied is never changed, so that a run which rolls back keeps the history of the segment
+    that it left; only cells that were empty are filled.
+    """
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._seen: dict[str, tuple[int, int]] = {}
+
+    def copy(self, history: pd.DataFrame, segment: str, *, after: int) -> tuple[int, int] | None:
+        """Add the rows of `history` with steps above `after`; return the first and last step that changed."""
+        history = history[history["step"] > after]
+        if history.empty:
+            return None
+        mark = (len(history), int(history["step"].iloc[-1]))
+        if self._seen.get(segment) == mark:
+            return None
+        self._seen[segment] = mark
+        first, last = history["step"].min(), history["step"].max()
+        joined, new = _filled(self._store.metrics(segment, first=first, last=last), history)
+        if not new.any():
+            return None
+        self._store.write_metrics(joined[new].assign(run=segment), add=True)
+        changed = joined["step"].to_numpy()[new]
+        return int(changed[0]), int(changed[-1])
+
+
+def _filled(known: pd.DataFrame, history: pd.DataFrame) -> tuple[pd.DataFrame, np.ndarray]:
+    """Return what is known with its empty cells filled in from `history`, and which rows that changed."""
+    import pandas as pd
+
+    steps = np.union1d(known["step"].to_numpy(), history["step"].to_numpy())
+    filled, new = {"step": steps.astype(np.int64)}, ~np.isin(steps, known["step"].to_numpy())
+    for name in [column for column in known.columns if column not in ("run", "step")]:
+        old, more = _by_step(known, name, steps), _by_step(history, name, steps)
+        came = np.isnan(old) & ~np.isnan(more)
+        filled[name] = np.where(came, more, old)
+        new |= came
+    return pd.DataFrame(filled).astype({"tokens": "Int64"}), new
+
+
+def _by_step(table: pd.DataFrame, name: str, steps: np.ndarray) -> np.ndarray:
+    """Return a column at `steps`, NaN where the table has none of it."""
+    found = np.full(len(steps), np.nan)
+    at = np.searchsorted(steps, table["step"].to_numpy())
+    found[at] = table[name].to_numpy(dtype=float, na_value=np.nan)
+    return found

@@ -1,0 +1,114 @@
+"""The answer to a store, computed in a process of its own: findings, forecasts, problems, as JSON.
+
+    python -m toposcope.watch.page.answers STORE [PUBLISHED [NICE]]
+
+PUBLISHED names the rules of papers that stand beside the rest, MODULE:NAME of `PublishedRules`.
+
+Two lines: the findings, and then the forecasts with them. The page never waits for it. It runs on one thread,
+at the lowest priority but for the first answer: on a busy machine that would never come.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import pkgutil
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from toposcope.core.errors import InputError
+from toposcope.store import Store
+
+if TYPE_CHECKING:
+    from toposcope.study.published import PublishedRules
+
+
+def forecasts(store: Path) -> list[dict[str, Any]]:
+    """Return the forecast of every run that is not finished, with its cone where the method has one."""
+    from toposcope.study.forecasts.ahead import ahead
+    from toposcope.study.forecasts.reading import Reading, read_curves
+
+    curves, _, _ = read_curves([str(store)], Reading())
+    made = []
+    for curve, one in ahead(curves):
+        made.append(
+            {
+                "run": one.run, "status": one.status, "reason": one.reason, "method": one.method,
+                "final": _number(one.final), "low": _number(one.low), "high": _number(one.high),
+                "level": one.level, "share": _number(one.share), "horizon": int(curve.horizon),
+                "endless": curve.endless, "step": _listed(one.step), "loss": _listed(one.loss),
+                "curve_low": _listed(one.curve_low), "curve_high": _listed(one.curve_high),
+            }
+        )  # fmt: skip
+    return made
+
+
+def answers(store: Path, published: PublishedRules) -> dict[str, Any]:
+    """Return headline, answers question by question and problems of a store, in the report's own words."""
+    from toposcope.study.analysis import analysis_of
+    from toposcope.study.findings import words
+
+    analysis = analysis_of(store, published=published)
+    parts = []
+    for found in analysis.all_findings:
+        lead = words.said(found, found.lead)
+        parts.append(
+            {
+                "subject": words.of_group(found.group, found.subject),
+                "said": {"act": lead.act, "ground": lead.ground, "limits": lead.limits, "next": lead.next},
+                "answers": words.paragraphs(found),
+            }
+        )
+    return {"apart": analysis.apart, "parts": parts, "problems": list(analysis.problems)}
+
+
+def named_rules(name: str) -> PublishedRules:
+    """Return the rules called MODULE:NAME, which a process is told by name; those of no paper for "".
+
+    >>> named_rules("").phases is named_rules("toposcope.study.published:NOTHING").phases
+    True
+    """
+    from toposcope.study.published import NOTHING
+
+    found: PublishedRules = pkgutil.resolve_name(name) if name else NOTHING
+    return found
+
+
+def stages(store: Path, published: PublishedRules) -> Iterator[dict[str, Any]]:
+    """Yield the findings, then the forecasts beside them; what could not be computed is a line of `trouble`.
+
+    `seen` is the number of checkpoints that it was computed of: the page tells an answer that is behind.
+    """
+    seen = sum(map(len, Store.open(store).measured_steps().values()))
+    made: dict[str, Any] = {"seen": seen, "trouble": []}
+    if seen:
+        try:
+            made |= answers(store, published)
+        except InputError as error:
+            made["trouble"].append(f"no findings yet: {error}")
+    yield made
+    try:
+        made["forecasts"] = forecasts(store)
+    except InputError as error:
+        made["forecasts"] = []
+        if seen:
+            made["trouble"].append(f"no forecast: {error}")
+    yield made
+
+
+def _number(value: float) -> float | None:
+    return float(value) if np.isfinite(value) else None
+
+
+def _listed(values: np.ndarray) -> list[float | None]:
+    return [_number(value) for value in np.asarray(values, dtype=float).tolist()]
+
+
+if __name__ == "__main__":
+    os.nice(int("".join(sys.argv[3:4]) or 19))
+    for stage in stages(Path(sys.argv[1]), named_rules("".join(sys.argv[2:3]))):
+        print(json.dumps(stage), flush=True)

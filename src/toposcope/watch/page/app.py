@@ -1,0 +1,247 @@
+"""The application: one page, its panels as JSON and CSV, its fragments, and the stream of what is new."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import math
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, JSONResponse, Response, StreamingResponse
+from starlette.routing import Route
+
+from toposcope.watch.page import panels
+from toposcope.watch.page.background import Background
+from toposcope.watch.page.kept import Cloud
+from toposcope.watch.page.live import Live
+from toposcope.watch.page.security import Guard
+from toposcope.watch.page.show import FRAGMENTS, fragment, page
+
+VIEWERS = 64
+"""Streams that are open at once, at most."""
+
+_HEARTBEAT = 15.0
+_SHOWN_IN = {"events": ("alarms", "answer"), "audit": ("audit",), "diagrams": ()}
+_TYPES = {".js": "text/javascript", ".css": "text/css"}
+
+
+def application(
+    store: Path,
+    *,
+    host: str = "127.0.0.1",
+    token: str | None = None,
+    every: float = 1.0,
+    answer_every: float = 60.0,
+    published: str = "",
+) -> Application:
+    """Return the guarded application that shows one store."""
+    background = Background(Live(store), every=every, answer_every=answer_every, published=published)
+    routes: Any = Pages(background).starlette()  # its types say Mapping where ASGI has dict
+    return Application(background, Guard(routes, host=host, token=token))
+
+
+class _Stream(StreamingResponse):
+    """A stream of events that counts as a viewer from its admission to its end."""
+
+    def __init__(
+        self, content: AsyncIterator[bytes], viewers: set[asyncio.Event], own: asyncio.Event
+    ) -> None:
+        super().__init__(content, media_type="text/event-stream", headers={"x-accel-buffering": "no"})
+        self._viewers, self._own = viewers, own
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        """Send it; a viewer who left before the first event is one less as well."""
+        try:
+            await super().__call__(scope, receive, send)
+        finally:
+            self._viewers.discard(self._own)
+
+
+@dataclass(frozen=True)
+class Application:
+    """The guarded routes, and what goes on behind them."""
+
+    background: Background
+    guard: Guard
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        """Answer a request."""
+        await self.guard(scope, receive, send)
+
+
+class Pages:
+    """The routes; nothing in a request ever names a file: what is asked for is looked up in memory."""
+
+    def __init__(self, background: Background) -> None:
+        self.background, self.live = background, background.live
+        here = files("toposcope.watch.page") / "static"
+        self._static = {
+            one.name: (one.read_bytes(), _TYPES[Path(one.name).suffix])
+            for one in here.iterdir()
+            if Path(one.name).suffix in _TYPES
+        }
+        self._new: dict[tuple[tuple[str, ...], int, int], bytes] = {}
+
+    def starlette(self) -> Starlette:
+        """Return the application without its guard."""
+        routes = [
+            Route("/", self.first), Route("/static/{name}", self.static), Route("/panel/index", self.index),
+            Route("/panel/curves", self.curves), Route("/panel/heat", self.heat),
+            Route("/panel/clouds", self.clouds), Route("/panel/diagram", self.diagram),
+            Route("/fragment/{name}", self.part), Route("/csv", self.csv), Route("/events", self.events),
+        ]  # fmt: skip
+        return Starlette(routes=routes, lifespan=self._lifespan)
+
+    @asynccontextmanager
+    async def _lifespan(self, app: Starlette) -> AsyncIterator[None]:
+        task = asyncio.create_task(self.background.run())
+        yield
+        task.cancel()
+        with suppress(asyncio.CancelledError):
+            await task
+
+    def first(self, request: Request) -> Response:
+        """Return the whole page, painted without a script."""
+        return HTMLResponse(
+            page(self.live, self.background.answer, self.background.answered, self.background.work)
+        )
+
+    def part(self, request: Request) -> Response:
+        """Return a part of the page, painted again."""
+        name = request.path_params["name"]
+        if name not in FRAGMENTS:
+            raise HTTPException(404, "no such part")
+        return HTMLResponse(fragment(name, self.live, self.background.answer, self.background.work))
+
+    def static(self, request: Request) -> Response:
+        """Return a script or the style sheet."""
+        found = self._static.get(request.path_params["name"])
+        if found is None:
+            raise HTTPException(404, "no such file")
+        return Response(found[0], media_type=found[1])
+
+    def index(self, request: Request) -> Response:
+        """Return what can be opened."""
+        return JSONResponse(panels.index(self.live))
+
+    def curves(self, request: Request) -> Response:
+        """Return a measure in every run."""
+        ask = request.query_params
+        start, end = _number(ask.get("from"), -math.inf), _number(ask.get("to"), math.inf)
+        key = ask.get("key", panels.LOSS)
+        found = panels.curves(self.live, key, start=start, end=end, log=ask.get("log") == "1")
+        if found is not None and key == panels.LOSS:
+            found["cones"] = list((self.background.answer or {}).get("forecasts", []))
+        return _found(found)
+
+    def heat(self, request: Request) -> Response:
+        """Return a heat map of one run."""
+        ask = request.query_params
+        return _found(panels.heat(self.live, ask.get("run", ""), ask.get("key", "")))
+
+    def clouds(self, request: Request) -> Response:
+        """Return which diagrams are kept of one run."""
+        with self.live.lock:
+            return JSONResponse(self.live.kept.listed(request.query_params.get("run", "")))
+
+    def diagram(self, request: Request) -> Response:
+        """Return one kept diagram."""
+        ask = request.query_params
+        cloud = Cloud(*(ask.get(name, "") for name in ("run", "probe", "filtration", "name")))
+        step = _number(ask.get("step"), -1)
+        return _found(self.live.kept.diagram(cloud, int(step)) if math.isfinite(step) else None)
+
+    def csv(self, request: Request) -> Response:
+        """Return every point of a measure."""
+        key = request.query_params.get("key", panels.LOSS)
+        if key not in self.live.traces.measures:
+            raise HTTPException(404, "no such measure")
+        return StreamingResponse(
+            panels.table(self.live, key), media_type="text/csv",
+            headers={"content-disposition": 'attachment; filename="panel.csv"'},
+        )  # fmt: skip
+
+    async def events(self, request: Request) -> Response:
+        """Stream points that are new since a version, and which parts of the page are."""
+        if len(self.background.news) >= VIEWERS:
+            raise HTTPException(503, "too many viewers")
+        asked = tuple(dict.fromkeys(request.query_params.getlist("panel")))[:32]
+        given = request.headers.get("last-event-id") or request.query_params.get("since")
+        since = _number(given, 0)
+        known = int(since) if self.live.first <= since <= self.live.version else -1
+        answered = int(min(_number(request.query_params.get("answered"), -1), 1e9))
+        news = asyncio.Event()
+        self.background.news.add(news)  # before anything is awaited: those who come together count, too
+        return _Stream(self._stream(asked, known, answered, news), self.background.news, news)
+
+    async def _stream(
+        self, asked: tuple[str, ...], since: int, answered: int, news: asyncio.Event
+    ) -> AsyncIterator[bytes]:
+        """Yield events; a cursor of another server's counting starts with the request to load anew."""
+        try:
+            if since < 0:
+                since = self.live.version
+                yield _event("reload", {}, since)
+            begun = False
+            news.set()
+            while not self.background.closing:
+                if news.is_set():
+                    news.clear()
+                    made, reached = self._points(asked, since)
+                    names = self._parts(since, answered)
+                    if not begun or reached != since or names:
+                        yield made
+                    if names:
+                        answered = self.background.answered
+                        yield _event("parts", {"names": names, "answered": answered}, reached)
+                    begun, since = True, reached
+                else:
+                    yield b": still here\n\n"
+                with suppress(TimeoutError):
+                    await asyncio.wait_for(news.wait(), _HEARTBEAT)
+        finally:
+            self.background.news.discard(news)
+
+    def _parts(self, since: int, answered: int) -> list[str]:
+        """Return which parts of the page are others than at a version and after so many answers."""
+        if answered != self.background.answered:
+            return list(FRAGMENTS)
+        kinds = [kind for kind, at in self.live.changed.items() if at > since]
+        return sorted({name for kind in kinds for name in _SHOWN_IN.get(kind, ("answer",))})
+
+    def _points(self, asked: tuple[str, ...], since: int) -> tuple[bytes, int]:
+        """Return the event of new points; viewers of the same panels share one."""
+        at = (asked, since, self.live.version)
+        if at not in self._new:
+            made = panels.newer(self.live, asked, since)
+            self._new = {} if len(self._new) > 32 else self._new
+            at = (asked, since, made["version"])
+            self._new[at] = _event("points", made, made["version"])
+        return self._new[at], at[2]
+
+
+def _event(name: str, content: dict[str, Any], number: int) -> bytes:
+    text = json.dumps(content, allow_nan=False, separators=(",", ":"))
+    return f"id: {number}\nevent: {name}\ndata: {text}\n\n".encode()
+
+
+def _found(content: Any) -> Response:
+    if content is None:
+        raise HTTPException(404, "not measured, or not kept")
+    return JSONResponse(content)
+
+
+def _number(text: str | None, default: float) -> float:
+    try:
+        value = float(text) if text else default
+    except ValueError:
+        return default
+    return default if math.isnan(value) else value

@@ -1,0 +1,131 @@
+"""What the page says of its own work: what is being done, on how much, and when an answer will come."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from toposcope.watch.page.live import Live
+
+USUAL = 30.0
+"""Seconds that a first answer takes on an idle machine of two cores: most of it is starting Python."""
+
+
+@dataclass
+class Work:
+    """When the answer was begun, how long the last one took, and when the next may begin; seconds since 1970.
+
+    Times are told by the clock: the page stands while they pass.
+    """
+
+    clock: Callable[[], float] = time.time
+    began: float | None = None
+    took: float | None = None
+    next_at: float | None = None
+
+    def begin(self) -> None:
+        """Note that an answer is being computed now."""
+        self.began, self.next_at = self.clock(), None
+
+    def end(self) -> float:
+        """Note that it has ended, and return the seconds that it took."""
+        self.took = 0.0 if self.began is None else max(self.clock() - self.began, 0.0)
+        self.began = None
+        return self.took
+
+    def sentence(self) -> str:
+        """Return what is going on, with its times.
+
+        >>> work = Work(clock=lambda: 100.0)
+        >>> work.begin()
+        >>> work.sentence().partition(", ")[2]
+        'and take about 30 s, longer on a busy machine.'
+        """
+        if self.began is not None:
+            usual = USUAL if self.took is None else max(self.took, 1.0)
+            return (
+                f"The findings are being computed since {_at(self.began)}, "
+                f"and take about {usual:.0f} s, longer on a busy machine."
+            )
+        if self.next_at is not None and self.next_at > self.clock():
+            return f"The next findings are computed at {_at(self.next_at)}, if there is something new."
+        return "The next findings are computed when there is something new."
+
+
+def _at(seconds: float) -> str:
+    return time.strftime("%H:%M:%S", time.localtime(seconds))
+
+
+def going(live: Live) -> list[tuple[str, int, int]]:
+    """Return the runs that stand before the end that they plan: name, last known step, planned last step."""
+    last: dict[str, int] = {}
+    for runs in live.traces.by_measure.values():
+        for run, trace in runs.items():
+            if len(trace):
+                last[run] = max(last.get(run, 0), int(trace.step[-1]))
+    found = []
+    for run, config in zip(live.runs.get("run", ()), live.runs.get("config", ()), strict=True):
+        planned = _planned(config)
+        if run in last and planned is not None and last[run] < planned:
+            found.append((str(run), last[run], planned))
+    return found
+
+
+def _planned(config: object) -> int | None:
+    try:
+        known = json.loads(str(config or "{}"))
+        steps = known.get("planned_steps") or known.get("steps")
+    except (ValueError, AttributeError):
+        return None
+    return steps if type(steps) is int else None
+
+
+def so_far(checkpoints: int, runs: int, live: Live) -> str:
+    """Return what was looked at without an alarm, and what is waited for where that is nothing."""
+    if checkpoints:
+        many = f"{checkpoints:,} checkpoint{'s' * (checkpoints != 1)} of {runs} run{'s' * (runs != 1)}"
+        return f"No alarm so far in {many}.{unseen(live)}"
+    folder = f" in {live.folder}" if live.folder else ""
+    if live.traces.by_measure:
+        logged = f"The losses of {runs} run{'s' * (runs != 1)} are here"
+        return f"{logged}; the first checkpoint{folder} is not measured yet.{unseen(live)}"
+    return f"Nothing is measured yet: a checkpoint{folder} is measured once it is complete.{unseen(live)}"
+
+
+def unseen(live: Live) -> str:
+    """Return what no sentence about alarms speaks of."""
+    if not live.unseen:
+        return ""
+    return f" {len(live.unseen)} not looked at: {next(iter(live.unseen.values()))}"
+
+
+def outdated(answer: Mapping[str, Any], checkpoints: int) -> bool:
+    """Return whether an answer was computed before the checkpoints that are here now."""
+    seen = answer.get("seen")
+    return isinstance(seen, int) and seen < checkpoints
+
+
+def why_no_forecast(live: Live, answer: Mapping[str, Any], work: Work) -> str:
+    """Return in words why no forecast is shown, and when one will be."""
+    if live.ready and not live.logged("loss") and not live.logged("heldout_loss"):
+        return "No loss is logged yet, so nothing is forecast."
+    if "forecasts" not in answer:
+        return f"No forecast yet: it comes after the findings. {work.sentence()}"
+    if begun := going(live):
+        run, last, planned = begun[0]
+        more = f" and {len(begun) - 1} more" if len(begun) > 1 else ""
+        return f"No forecast yet of {run} (step {last:,} of {planned:,}){more}. {work.sentence()}"
+    said = "No run is known to be unfinished, so nothing is forecast."
+    if unplanned := _without_checkpoint(live):
+        more = f" and {len(unplanned) - 1} more" if len(unplanned) > 1 else ""
+        said = f"No forecast yet: the plan of {unplanned[0]}{more} is read with the first checkpoint."
+    return f"{said} A run that states no plan counts as ended where its log ends."
+
+
+def _without_checkpoint(live: Live) -> list[str]:
+    """Return the runs whose losses are here before a checkpoint of them is."""
+    logged = {run for runs in live.traces.by_measure.values() for run, trace in runs.items() if len(trace)}
+    return sorted(str(run) for run in logged - set(live.runs.get("run", ())))

@@ -1,0 +1,217 @@
+"""The store behind the page: looked at in the background, held in memory, with a version for what is new."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import deque
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+
+from toposcope.core.groups import sizes
+from toposcope.store import parts
+from toposcope.store.schema import METRICS
+from toposcope.watch.journal import Event
+from toposcope.watch.page.kept import Kept
+from toposcope.watch.page.traces import LiveTrace, Measure, Traces
+from toposcope.watch.session import LiveStore
+
+if TYPE_CHECKING:
+    from collections.abc import Hashable
+
+_SMALL = ("runs", "catalogue", "audit")
+
+
+@dataclass(frozen=True, slots=True)
+class Alarm:
+    """An alarm of the journal, with the culprits that were named for it then or later."""
+
+    run: str
+    step: int | None
+    at: float
+    test: str
+    sentence: str
+    last_good: int | None
+    culprits: tuple[Mapping[str, Any], ...]
+    next: str = ""
+    """What to do, in one clause."""
+    quiet: str = ""
+    """That nothing stands above its noise, where that is so."""
+
+
+@dataclass
+class Live:
+    """What the page knows of a store. `look` takes in what is new; everything else only reads.
+
+    `version` rises with every look that found something, from the time of the start in milliseconds, so that
+    the numbers of two servers are never mistaken for each other; readers hold `lock` while they read traces.
+    """
+
+    path: Path
+    traces: Traces = field(default_factory=Traces)
+    version: int = field(default_factory=lambda: int(time.time() * 1000))
+    ready: bool = False
+    trouble: str = ""
+
+    def __post_init__(self) -> None:
+        self.first = self.version
+        self.live = LiveStore(self.path)
+        self.lock = threading.RLock()
+        self.kept = Kept(self.live.store.path)
+        self.events: list[Event] = []
+        """The alarms and notices."""
+        self.lost: deque[Event] = deque(maxlen=20)
+        """The latest checkpoints that vanished or were skipped."""
+        self.runs, self.catalogue, self.audit = pd.DataFrame(), pd.DataFrame(), pd.DataFrame()
+        self.audited: float | None = None
+        """When the checkpoints were last audited, in seconds since 1970."""
+        self.unseen: dict[str, str] = {}
+        """What the watch cannot look at, by place, and why."""
+        self.folder = ""
+        """The folder that a watch follows."""
+        self.changed: dict[str, int] = {}
+        """The version at which something of each kind was last new."""
+        self._number = 0
+        self._marks: dict[str, Hashable] = {}
+        self._files: dict[str, Hashable] = {}
+
+    def look(self) -> set[str]:
+        """Take in what is new, and return of what kind it is: points, events, runs, audit, diagrams."""
+        changed = set()
+        for name in _SMALL:
+            if self._moved(name, self.path / name):
+                setattr(self, name, getattr(self.live.store, name)())
+                changed.add(name)
+        if "audit" in changed:
+            times = [at for path in (self.path / "audit").glob("[!.]*.parquet") if (at := _mark(path))]
+            self.audited = max((at[0] / 1e9 for at in times), default=None)
+        if self._moved("metrics", self.path / "metrics") | self._touched():
+            changed |= {"points"} if self._metrics() else set()
+        features = self._moved("features", self.path / "features")
+        if features | self._moved("journal", self.live.journal.path):
+            changed |= self._appended()
+        if self._moved("diagrams", self.path / "diagrams"):
+            self.kept.look()
+            changed.add("diagrams")
+        if changed:
+            self.changed |= dict.fromkeys(changed, self.version + 1)
+            self.version += 1
+        self.ready = True
+        return changed
+
+    def alarms(self) -> list[Alarm]:
+        """Return the alarms, the latest first."""
+        later = {
+            (event.run, event.step, str(event.data.get("test", "")).removeprefix("culprits of ")): event
+            for event in self.events
+            if event.kind == "notice" and event.data.get("culprits")
+        }
+        found = []
+        for event in self.events:
+            if event.kind != "alarm":
+                continue
+            test = str(event.data.get("test", "alarm"))
+            told = event if event.data.get("culprits") else later.get((event.run, event.step, test), event)
+            culprits = tuple(c for c in told.data.get("culprits") or () if isinstance(c, Mapping))
+            sentence = str(event.data.get("sentence", ""))
+            good = told.data.get("last_good")
+            more = str(event.data.get("next", "")), str(event.data.get("quiet", ""))
+            found.append(Alarm(event.run, event.step, event.at, test, sentence, good, culprits, *more))
+        return found[::-1]
+
+    def groups(self) -> dict[str, tuple[int, str]]:
+        """Return for every run the number and the name of its group: seeds of a size are one."""
+        known = self.runs if len(self.runs) else pd.DataFrame(columns=["run", "family", "parameters"])
+        names = {run for runs in self.traces.by_measure.values() for run in runs} - set(known["run"])
+        more = pd.DataFrame({"run": sorted(names), "family": "", "parameters": 0})
+        table = pd.concat([known[["run", "family", "parameters"]], more], ignore_index=True)
+        return {
+            run: (i, size.label)
+            for i, size in enumerate(sizes(table.fillna({"family": ""})))
+            for run in size.runs
+        }
+
+    def logged(self, column: str) -> dict[str, LiveTrace]:
+        """Return the traces of a column of the metrics, by run."""
+        return self.traces.by_measure.get(Measure("metrics", "", "model", "", column).key, {})
+
+    def _moved(self, name: str, path: Path) -> bool:
+        """Return whether a folder or file is another than at the last look."""
+        try:
+            at = path.stat()
+            mark: Hashable = (at.st_mtime_ns, at.st_size, at.st_ino)
+        except FileNotFoundError:
+            mark = None
+        before, self._marks[name] = self._marks.get(name), mark
+        return before != mark
+
+    def _touched(self) -> bool:
+        """Return whether a file of the metrics is another: a rename may keep the folder's time."""
+        found = {path.name: _mark(path) for path in (self.path / "metrics").glob("[!.]*.parquet")}
+        return any(self._files.get(name) != mark for name, mark in found.items())
+
+    def _metrics(self) -> bool:
+        changed = False
+        for path in sorted((self.path / "metrics").glob("[!.]*.parquet")):
+            mark = _mark(path)
+            if mark is None or self._files.get(path.name) == mark:
+                continue
+            part = parts.Part(path, path.name, "metrics", pack=True)
+            try:
+                table = parts.read([part], METRICS).to_pandas()
+            except FileNotFoundError:  # replaced this moment: the next look reads it
+                continue
+            self._files[path.name] = mark
+            with self.lock:
+                changed |= self.traces.take_metrics(table, self.version + 1)
+        return changed
+
+    def _appended(self) -> set[str]:
+        new = self.live.snapshot(self._number)
+        self._number = new.number
+        with self.lock:
+            points = self.traces.take_features(new.features, self.version + 1)
+            self.events += [event for event in new.events if event.kind in ("alarm", "notice")]
+            self.lost.extend(event for event in new.events if event.kind in ("vanished", "skipped"))
+            for event in new.events:
+                self.folder = str(event.data.get("folder") or self.folder)
+                self._see(event)
+        return ({"points"} if points else set()) | ({"events"} if new.events else set())
+
+    def _see(self, event: Event) -> None:
+        """Take in what could not be looked at, or can be again; a watch that starts tells it anew."""
+        if event.kind == "started":
+            self.unseen.clear()
+        elif event.kind == "unseen":
+            place, why = str(event.data.get("place", "")), str(event.data.get("why", ""))
+            self.unseen.pop(place, None)
+            if why:
+                self.unseen[place] = why
+
+
+def points_of(trace: LiveTrace, chosen: np.ndarray, *, banded: bool = False) -> dict[str, list[float | None]]:
+    """Return chosen points of a trace as plain lists; what is not finite becomes None, a gap."""
+    made: dict[str, list[float | None]] = {
+        "x": trace.step[chosen].tolist(), "y": plain(trace.value[chosen]),
+    }  # fmt: skip
+    if banded:
+        made |= {"low": plain(trace.low[chosen]), "high": plain(trace.high[chosen])}
+    return made
+
+
+def plain(values: np.ndarray) -> list[float | None]:
+    """Return values of six significant digits, which is more than a screen has."""
+    return [float(f"{value:.6g}") if np.isfinite(value) else None for value in values.tolist()]
+
+
+def _mark(path: Path) -> tuple[int, int, int] | None:
+    try:
+        at = path.stat()
+    except FileNotFoundError:
+        return None
+    return at.st_mtime_ns, at.st_size, at.st_ino

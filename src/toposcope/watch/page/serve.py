@@ -1,0 +1,165 @@
+"""Start the page: in this process, or in one beside it."""
+
+from __future__ import annotations
+
+import secrets
+import socket
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from importlib.util import find_spec
+from multiprocessing.connection import Connection
+from pathlib import Path
+from subprocess import TimeoutExpired
+from typing import TYPE_CHECKING
+
+from toposcope.core.errors import InputError, MissingExtraError
+from toposcope.core.processes import GoneError, launch, receive, send
+from toposcope.watch.page.security import is_loopback
+
+if TYPE_CHECKING:
+    import uvicorn
+
+HOST = "127.0.0.1"
+
+
+def check_installed() -> None:
+    """Refuse at once, before anything is written, where a page cannot be served.
+
+    Raises
+    ------
+    MissingExtraError
+        When starlette or uvicorn is not installed.
+    """
+    for module in ("uvicorn", "starlette"):
+        if find_spec(module) is None:
+            raise MissingExtraError(module, "dashboard")
+
+
+def server(
+    store: str | Path, *, host: str = HOST, token: str | None = None, every: float = 1.0,
+    answer_every: float = 60.0, published: str = "",
+) -> uvicorn.Server:  # fmt: skip
+    """Return a server of the page of `store` that is not bound to a port yet.
+
+    `published` names the rules of papers that the answers have beside the rest, MODULE:NAME.
+
+    Raises
+    ------
+    StoreError
+        When `store` is none.
+    InputError
+        When `host` is reached from other machines and there is no `token`.
+    MissingExtraError
+        When starlette or uvicorn is not installed.
+    """
+    check_installed()
+    import uvicorn
+
+    from toposcope.watch.page.app import application
+    from toposcope.watch.page.patience import ImpatientProtocol
+
+    if not is_loopback(host) and not token:
+        raise InputError(f"host {host} is reached from other machines; it needs a token")
+    app = application(
+        Path(store), host=host, token=token, every=every, answer_every=answer_every, published=published
+    )
+    config = uvicorn.Config(
+        app, host=host, log_level="warning", access_log=False, server_header=False,
+        timeout_graceful_shutdown=1, lifespan="on", interface="asgi3", limit_concurrency=256,
+        http=ImpatientProtocol,
+    )  # fmt: skip
+
+    class Server(uvicorn.Server):
+        """Ends the streams first, so that none holds up the end."""
+
+        async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+            app.background.close()
+            await super().shutdown(sockets)
+
+    return Server(config)
+
+
+def bound(host: str, port: int) -> socket.socket:
+    """Return a socket that listens at an address; port 0 takes a free one.
+
+    Raises
+    ------
+    InputError
+        When the port is taken or the address is not this machine's.
+    """
+    if not 0 <= port < 65536:
+        raise InputError(f"port {port} is none; give a number from 0 to 65535")
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    made = socket.socket(family, socket.SOCK_STREAM)
+    made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        made.bind((host, port))
+        made.listen(128)  # who follows the address before the server runs waits and is not refused
+    except OSError as error:
+        made.close()
+        why = error.strerror or str(error)
+        raise InputError(
+            f"the page cannot listen at {host} port {port}: {why}; try another --port"
+        ) from error
+    return made
+
+
+def address(host: str, port: int, token: str | None) -> str:
+    """Return the address to open.
+
+    >>> address("127.0.0.1", 8080, None), address("::1", 8080, "abc")
+    ('http://127.0.0.1:8080/', 'http://[::1]:8080/?token=abc')
+    """
+    name = f"[{host}]" if ":" in host else host
+    return f"http://{name}:{port}/" + (f"?token={token}" if token else "")
+
+
+def new_token(host: str) -> str | None:
+    """Return a token for an address that other machines reach, None for this machine's own."""
+    return None if is_loopback(host) else secrets.token_urlsafe(24)
+
+
+def serve(
+    store: str | Path,
+    port: int = 8765,
+    *,
+    host: str = HOST,
+    published: str = "",
+    say: Callable[[str], object] = print,
+) -> None:
+    """Serve the page of a store until interrupted; `say` is told the address; `published` as in `server`."""
+    token = new_token(host)
+    serving = server(store, host=host, token=token, published=published)
+    listening = bound(host, port)
+    say(address(host, listening.getsockname()[1], token))
+    with suppress(KeyboardInterrupt):
+        serving.run(sockets=[listening])
+
+
+@contextmanager
+def beside(store: str | Path, port: int, *, host: str = HOST, published: str = "") -> Iterator[str]:
+    """Serve the page from a process of its own while the block runs, and yield the address.
+
+    The watch's work does not slow the page down then, nor the page the watch.
+    """
+    token = new_token(host)
+    server(store, host=host, token=token)  # what is wrong is said before a process starts
+    listening = bound(host, port)
+    child = launch(_serve_child, keep=(listening.fileno(),))
+    try:
+        with suppress(GoneError):  # a page that ended at once is no reason to end the watch
+            send(child.channel, (str(store), host, token, published, listening.fileno()))
+        yield address(host, listening.getsockname()[1], token)
+    finally:
+        listening.close()
+        child.process.terminate()
+        with suppress(TimeoutExpired):
+            child.process.wait(5)
+        child.kill()
+
+
+def _serve_child(channel: Connection) -> None:
+    store, host, token, published, listening = receive(channel)
+    serving = server(store, host=host, token=token, published=published)
+    with suppress(KeyboardInterrupt):
+        serving.run(sockets=[socket.socket(fileno=listening)])

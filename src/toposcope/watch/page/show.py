@@ -1,0 +1,176 @@
+"""From what the page knows to HTML: the first paint, and the parts that are painted again."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from functools import cache
+from typing import Any
+
+from jinja2 import Environment, PackageLoader, PrefixLoader, StrictUndefined
+
+from toposcope.core.commands import recommended
+from toposcope.core.forms import number
+from toposcope.page import closing
+from toposcope.watch.page import panels, picture
+from toposcope.watch.page.doing import Work, outdated, so_far, unseen, why_no_forecast
+from toposcope.watch.page.live import Alarm, Live
+
+FRAGMENTS = ("answer", "alarms", "forecasts", "findings", "audit")
+"""Parts of the page that are painted again when there is news."""
+
+_ALARMS = 50
+_FIRST = 300
+"""Points of a trace in the first paint."""
+
+Answer = Mapping[str, Any] | None
+
+
+def page(live: Live, answer: Answer, answered: int = 0, work: Work | None = None) -> str:
+    """Return the whole page; `answered` counts the answers so far, `work` says when the next comes."""
+    shown = panels.curves(live, panels.LOSS, most=_FIRST)
+    drawing = picture.lines(shown or {"title": "loss", "traces": []})
+    context = _context(live, answer, work or Work())
+    return _environment().get_template("page/page.html").render(**context, drawing=drawing, answered=answered)
+
+
+def fragment(name: str, live: Live, answer: Answer, work: Work | None = None) -> str:
+    """Return one part of the page, of `FRAGMENTS`."""
+    return _environment().get_template(f"page/{name}.html").render(**_context(live, answer, work or Work()))
+
+
+def _context(live: Live, answer: Answer, work: Work) -> dict[str, Any]:
+    answer = answer or {}
+    with live.lock:
+        alarms = live.alarms()
+        counts = {"runs": len(live.groups()), "checkpoints": _checkpoints(live), "alarms": len(alarms)}
+        forecasts = [_forecast(live, one) for one in answer.get("forecasts", ())]
+        return {
+            "title": live.path.resolve().name, "live": live, "counts": counts, "alarms": alarms[:_ALARMS],
+            "headline": _headline(live, alarms, answer, counts), "doing": _doing(live, answer, work, counts),
+            "no_forecast": why_no_forecast(live, answer, work), "answer": answer, "forecasts": forecasts,
+            "audit": closing.findings(live.audit), "version": live.version, "gone": _gone(live),
+            "notices": _notices(live), "audited": live.audited, "audit_command": _audit_command(live),
+        }  # fmt: skip
+
+
+def _headline(live: Live, alarms: list[Alarm], answer: Mapping[str, Any], counts: Mapping[str, int]) -> str:
+    """Return the one line to act on: the latest alarm, else what is in trouble, else the findings' lead.
+
+    Before there are findings it says what was looked at: this needs nothing that has to be computed.
+    """
+    if alarms:
+        first = alarms[0]
+        where = first.run + (f", step {first.step:,}" if first.step is not None else "")
+        more = f" ({len(alarms) - 1} more below)" if len(alarms) > 1 else ""
+        return f"Alarm in {where}: {first.sentence}{more}"
+    if live.trouble:
+        return f"The store cannot be read: {live.trouble}"
+    if not live.ready:
+        return "The store is being read."
+    if answer.get("apart"):
+        return str(answer["apart"])
+    if answer.get("parts"):
+        return str(answer["parts"][0]["said"]["act"]) + unseen(live)
+    return so_far(counts["checkpoints"], counts["runs"], live)
+
+
+def _doing(live: Live, answer: Mapping[str, Any], work: Work, counts: Mapping[str, int]) -> str:
+    """Return what is going on behind the page, and on what the findings that are shown were computed."""
+    if not live.ready or not counts["runs"]:
+        return ""
+    behind = outdated(answer, counts["checkpoints"])
+    if answer.get("parts"):
+        since = counts["checkpoints"] - answer["seen"] if behind else 0
+        more = f"; {since:,} came since" if since else ""
+        of = f"The findings are of {answer['seen']:,} checkpoints{more}. " if "seen" in answer else ""
+        return of + (work.sentence() if since or work.began is not None else "")
+    trouble = () if behind else answer.get("trouble") or ()
+    return " ".join([*(f"Last answer: {one}." for one in trouble), work.sentence()])
+
+
+def _forecast(live: Live, one: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the cells of a forecast's line: the loss with its interval, and the time left."""
+    left = None if one["endless"] else panels.time_left(live, one["run"], one["horizon"])
+    coverage = f"{one['level']:.0%}" if one["status"] == "ok" else "none"
+    final = "none"
+    if one["final"] is not None:
+        final = number(one["final"], "{:.3f}")
+        if one["low"] is not None and one["high"] is not None:
+            final += f" [{number(one['low'], '{:.3f}')}, {number(one['high'], '{:.3f}')}]"
+    return {
+        "run": one["run"], "final": final, "level": coverage, "status": one["status"],
+        "reason": one["reason"], "end": "unknown" if one["endless"] else f"{one['horizon']:,}",
+        "left": "" if left is None else f"{duration(left[0])} ({duration(left[1])} to {duration(left[2])})",
+    }  # fmt: skip
+
+
+def duration(seconds: float) -> str:
+    """Return a time in words.
+
+    >>> duration(45), duration(5400), duration(200_000)
+    ('45 s', '1.5 h', '2.3 d')
+    """
+    for size, unit in ((86_400, "d"), (3_600, "h"), (60, "min")):
+        if seconds >= size:
+            return f"{seconds / size:.1f} {unit}"
+    return f"{seconds:.0f} s"
+
+
+def _audit_command(live: Live) -> str:
+    """Return the command that reads every value of what the page shows."""
+    known = list(live.runs["uri"].dropna().unique()) if "uri" in live.runs else []
+    places = [live.folder] if live.folder else [str(uri) for uri in known if uri][:3]
+    return recommended("audit", *(places or ["FOLDER"]))
+
+
+def _checkpoints(live: Live) -> int:
+    """Return how many checkpoints were measured: steps of the fullest trace of each run, summed."""
+    most: dict[str, int] = {}
+    for key, runs in live.traces.by_measure.items():
+        if not key.startswith("metrics/"):
+            for run, trace in runs.items():
+                most[run] = max(most.get(run, 0), trace.seen)
+    return sum(most.values())
+
+
+def _gone(live: Live) -> list[tuple[str, str, str]]:
+    """Return the latest checkpoints that were lost or left out, and why."""
+    not_seen = [("not looked at", place, why) for place, why in live.unseen.items()]
+    return not_seen + [
+        (event.kind, f"{event.run} step {event.step}", str(event.data.get("why", ""))) for event in live.lost
+    ]
+
+
+def _notices(live: Live) -> list[tuple[str, str]]:
+    """Return what is worth knowing and is no alarm: bends, plateaus, a target in reach; the latest first."""
+    told = [
+        event for event in live.events
+        if event.kind == "notice" and event.data.get("sentence") and not event.data.get("culprits")
+    ]  # fmt: skip
+    return [
+        (
+            event.run + (f", step {event.step:,}" if (event.step or -1) >= 0 else ""),
+            str(event.data["sentence"]),
+        )
+        for event in told[:-21:-1]
+    ]
+
+
+def _clock(at: float) -> str:
+    return time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(at))
+
+
+@cache
+def _environment() -> Environment:
+    made = Environment(
+        loader=PrefixLoader(
+            {"page": PackageLoader("toposcope.watch.page"), "report": PackageLoader("toposcope.page")}
+        ),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    made.filters["clock"] = _clock
+    return made

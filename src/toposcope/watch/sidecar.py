@@ -1,0 +1,402 @@
+"""The sidecar: follows a folder that a trainer writes and measures each checkpoint; touches no file of it.
+
+One pass is `Sidecar.look`. What it did is in the store before it is in the journal, and in the journal
+before a link is removed, so that it may be killed at any moment: a new one goes on from the journal.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import errno
+import os
+import re
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from toposcope.core.errors import InputError
+from toposcope.core.types import Checkpoint
+from toposcope.sources.discover import Entry, Source
+from toposcope.sources.labels import step_of, step_of_file
+from toposcope.store import Store
+from toposcope.subjects.base import Probe
+from toposcope.watch.alone import alone
+from toposcope.watch.audits import FolderAudit
+from toposcope.watch.follow import FolderLook, Follower, Sighting
+from toposcope.watch.growing import GrowingSeries, Measurer, Turn, opened, take_turn
+from toposcope.watch.hold import Held, as_stamps, hold
+from toposcope.watch.journal import FOLDER, Event, Journal
+from toposcope.watch.losses import LossCopy, LossFile
+from toposcope.watch.segments import Segments
+from toposcope.watch.sight import Sight, Unseeing
+
+__all__ = ["Budget", "Sidecar", "alone"]
+
+_LOOSE, _PACKED = 64, 256
+"""Checkpoints after which the store's files are joined, and units of a file that is then left alone."""
+_FULL = (errno.ENOSPC, errno.EDQUOT)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Budget:
+    """What a sidecar may take: a share of one core, and bytes of weights at each step (None: all)."""
+
+    cpu_share: float = 0.25
+    bytes_per_step: int | None = None
+
+    def __post_init__(self) -> None:
+        """Refuse a budget that nothing could keep."""
+        if not 0 < self.cpu_share <= 1:
+            raise InputError(f"cpu-share is {self.cpu_share:g}; give a share of one core above 0, at most 1")
+        if self.bytes_per_step is not None and self.bytes_per_step < 1:
+            raise InputError(f"bytes per step is {self.bytes_per_step}; give at least 1")
+
+    def pause(self, used: float, spent: float, every: float) -> float:
+        """Return how long to sleep after `used` seconds of CPU in `spent` seconds of time.
+
+        >>> Budget(cpu_share=0.1).pause(2.0, 3.0, every=5.0)
+        17.0
+        """
+        return max(every, used / self.cpu_share - spent)
+
+
+@dataclass(slots=True)
+class _Last:
+    """The latest checkpoint of a segment, with what is held of it for the next one."""
+
+    checkpoint: Checkpoint
+    content: str
+    held: Held | None = None
+
+
+@dataclass(slots=True)
+class _State:
+    """What a restart brings back from the journal."""
+
+    segments: Segments = field(default_factory=Segments)
+    last: dict[str, _Last] = field(default_factory=dict)
+    starts: dict[str, int] = field(default_factory=dict)
+    """Segment -> the step after which its loss history begins."""
+    turn: dict[str, str] = field(default_factory=dict)
+
+
+class Sidecar:
+    """Follows one folder into one store.
+
+    Parameters
+    ----------
+    follower
+        Finds complete checkpoints.
+    store
+        Where everything goes; its folder `watch` has the journal and the links.
+    probes
+        What is measured; those that read all earlier checkpoints are left to `toposcope weights`.
+    budget
+        What it may take of the machine.
+    losses
+        A loss history that the checkpoints' own is filled in from.
+    keep_diagrams
+        Whether the persistence diagrams go into the store, too.
+    """
+
+    def __init__(
+        self,
+        follower: Follower,
+        store: Store,
+        probes: Sequence[Probe],
+        *,
+        budget: Budget | None = None,
+        split: str = "table",
+        losses: LossFile | None = None,
+        keep_diagrams: bool = False,
+    ) -> None:
+        self.store, self.journal = store, Journal.of(store.path)
+        self._loss_file = losses
+        self._follower, self._budget = follower, budget or Budget()
+        self._series, self._measurer = (
+            GrowingSeries(split=split),
+            Measurer(store, probes, keep_diagrams=keep_diagrams),
+        )
+        self._losses = LossCopy(store)
+        self._audit = FolderAudit(follower, store)
+        self._held_in = store.path / FOLDER / "held"
+        self._unseen = Unseeing()
+        self._settling, self._newest = False, True
+        self._loose = 0
+        self._state = _State()
+        for event in self.journal.read():
+            self._replay(event)
+        self._drop_links()
+        self.journal.append("started", folder=str(follower.folder.resolve()), process=os.getpid())
+
+    def look(self) -> list[Event]:
+        """Look once, measure what is new, and return what happened."""
+        found = self._follower.look()
+        self._settling = found.settling
+        early = self._copy_losses(begun=False)
+        events = self._tell_waiting(found)
+        events += [
+            self.journal.append("vanished", at.run, at.step, why="gone before it was complete")
+            for at in found.vanished
+        ]
+        ready = [(sighting, self._hold(sighting)) for sighting in found.ready]
+        for number, (sighting, held) in enumerate(ready, 1):
+            events += self._take_or_tell(sighting, held, newest=number == len(ready))
+        events += early + self._copy_losses()
+        self._unseen.faulty = {uri: why for uri, why in self._unseen.faulty.items() if uri in found.complete}
+        self._unseen.take({one.place: one.why for one in found.unread}, found.waiting, frozenset(found.stuck))
+        events += [self.journal.append("unseen", place=one.place, why=one.why) for one in self._unseen.new()]
+        self._audit.look(found.complete)
+        self._compact()
+        return events
+
+    @property
+    def settling(self) -> bool:
+        """Whether the latest look saw something that had not rested yet."""
+        return self._settling
+
+    @property
+    def sight(self) -> Sight:
+        """What was looked at up to now, and what the latest look could not look at."""
+        return Sight.of(self.store, self._unseen.now)
+
+    def _tell_waiting(self, found: FolderLook) -> list[Event]:
+        """Record why a checkpoint is not complete, once for each reason, unless it settles or is stuck."""
+        new = {
+            uri: why
+            for uri, why in found.waiting.items()
+            if uri not in found.stuck and not why.startswith("changed less")
+        }
+        changed = {uri: why for uri, why in new.items() if self._unseen.waiting.get(uri) != why}
+        self._unseen.waiting = new
+        at = self._follower.awaited
+        return [
+            self.journal.append("waiting", at[uri].run, at[uri].step, uri=uri, why=why)
+            for uri, why in changed.items()
+        ]
+
+    def _hold(self, sighting: Sighting) -> Held | None:
+        """Keep a checkpoint: a copy where its name states no step, since the next one is written over it."""
+        name = sighting.path.name
+        stated = step_of(name) if sighting.path.is_dir() else step_of_file(sighting.path.stem)
+        return hold(sighting, self._held_in, copy=stated is None)
+
+    def _take_or_tell(self, sighting: Sighting, held: Held | None, *, newest: bool) -> list[Event]:
+        """Measure one checkpoint; what goes wrong with it ends no watch of the others."""
+        at = sighting.checkpoint
+        if held is None:
+            if sighting.path.exists():  # written again this moment: it comes again
+                self._settling = True
+                return []
+            if self._state.segments.of(at.run).has(at.step):
+                return []  # measured before, and being deleted
+            return [self.journal.append("vanished", at.run, at.step, why="gone before it was held")]
+        try:
+            self._newest = newest
+            events = self._take(sighting, held)
+        except Exception as error:
+            if isinstance(error, OSError) and error.errno in _FULL:
+                raise
+            held.release()
+            self._series.only = None
+            return [self._skip(sighting, _line(error) or type(error).__name__)]
+        return events
+
+    def _skip(self, sighting: Sighting, why: str) -> Event:
+        """Record a checkpoint that cannot be measured: a problem for as long as its files lie there."""
+        at = sighting.checkpoint
+        self._unseen.faulty[at.uri] = why
+        return self.journal.append("skipped", at.run, at.step, why=why, fault=True, **_files(sighting))
+
+    def _take(self, sighting: Sighting, held: Held) -> list[Event]:
+        """Measure one checkpoint that is held."""
+        own = sighting.checkpoint
+        source = self._follower.sources[own.run]
+        entry = Entry(own, opened(held.path))
+        self._series.add(own, source, entry)
+        try:
+            content = self._series.whole_hash(own)
+        except (InputError, OSError) as error:
+            held.release()
+            return [self._skip(sighting, _line(error))]
+        finally:
+            self._series.drop(own)
+        self._unseen.faulty.pop(own.uri, None)
+        at = self._state.segments.name(own, content=content, written=sighting.written)
+        if at is None:
+            held.release()
+            why = "its weights are in the store already"
+            return [self.journal.append("skipped", own.run, own.step, why=why, **_files(sighting))]
+        self._series.add(at, source, entry)
+        events = self._begin(own, at)
+        events.append(self._measure(sighting, at, held, content))
+        return events
+
+    def _begin(self, own: Checkpoint, at: Checkpoint) -> list[Event]:
+        """Record a segment that begins with this checkpoint, and the run itself."""
+        if at.run in self._state.starts:
+            return []
+        after = self._state.starts[at.run] = self._state.segments.of(own.run).left_at(at.run, at.step)
+        run = self._series.describe(at)
+        self.store.write_runs([dataclasses.replace(run, run=at.run)])
+        if at.run == own.run:
+            return []
+        return [self.journal.append("segment", at.run, at.step, of=own.run, after=after)]
+
+    def _measure(self, sighting: Sighting, at: Checkpoint, held: Held, content: str) -> Event:
+        last = self._state.last.get(at.run)
+        before, lost = self._before(at, last, self._follower.sources[sighting.checkpoint.run])
+        turn = self._turn(at)
+        self._series.only = turn.names
+        began = time.perf_counter()
+        outcome = self._measurer.measure(
+            self._series, at, before, first=last is None, partly=turn.names is not None
+        )
+        self._series.only = None
+        if self._newest and not held.linked:  # no link can be made there: the next one needs a copy
+            held = hold(sighting, self._held_in, copy=True) or held
+        event = self.journal.append(
+            "measured",
+            at.run,
+            at.step,
+            of=sighting.checkpoint.run,
+            tokens=at.tokens,
+            content=content,
+            written=sighting.written,
+            units=outcome.done,
+            seconds=round(time.perf_counter() - began, 3),
+            sampled=turn.names,
+            unread=self._series.unread(at),
+            turn=turn.start,
+            after=self._state.starts[at.run],
+            held=held.noted(),
+            problems=[*lost, *outcome.told(), *(f.note for f in outcome.failures)],
+            **_files(sighting),
+        )
+        self._loose += 1
+        self._keep(at, content, held)
+        return event
+
+    def _before(
+        self, at: Checkpoint, last: _Last | None, source: Source
+    ) -> tuple[Checkpoint | None, list[str]]:
+        """Return the checkpoint before this one, if it is still what was measured; else say that not."""
+        if last is None or last.checkpoint.step > at.step:
+            return None, []
+        before = last.checkpoint
+        if last.held is not None and last.held.path.exists():
+            self._series.add(before, source, Entry(before, opened(last.held.path)))
+            if last.held.is_whole() or self._holds(before, last.content):
+                return before, []
+        self._series.drop(before)
+        why = "its files were changed or removed before they could be kept"
+        return None, [f"not compared with step {before.step}: {why}"]
+
+    def _holds(self, at: Checkpoint, content: str) -> bool:
+        """Return whether files with other stamps, as after `touch`, hold the same weights."""
+        try:
+            return self._series.whole_hash(at) == content
+        except (InputError, OSError):
+            return False
+
+    def _turn(self, at: Checkpoint) -> Turn:
+        turn = take_turn(
+            self._series.sizes(at), self._budget.bytes_per_step, self._state.turn.get(at.run, "")
+        )
+        self._state.turn[at.run] = turn.start
+        return turn
+
+    def _keep(self, at: Checkpoint, content: str, held: Held) -> None:
+        """Keep the newest checkpoint of a segment for the next one, and let the one before it go."""
+        last = self._state.last.get(at.run)
+        if last is not None and last.checkpoint.step > at.step:
+            self._series.drop(at)
+            held.release()
+            return
+        if last is not None:
+            self._series.drop(last.checkpoint)
+            if last.held is not None:
+                last.held.release()
+        for run in [run for run in self._state.last if run != at.run and _base(run) == _base(at.run)]:
+            other = self._state.last[run]  # a segment that the run has left gets no further checkpoint
+            self._series.drop(other.checkpoint)
+            if other.held is not None:
+                other.held.release()
+                other.held = None
+        self._state.last[at.run] = _Last(at, content, held)
+
+    def _copy_losses(self, *, begun: bool = True) -> list[Event]:
+        """Copy what the logs have new; first, before what lies there is measured, of new runs alone."""
+        events = []
+        unreadable: dict[str, str] = {}
+        for name, source in self._follower.sources.items():
+            past = self._state.segments.of(name)
+            if len(past) and not begun:
+                continue  # a rollback is known when its checkpoint is taken in
+            segment = past.newest if len(past) else name
+            try:
+                history = source.metrics()
+            except (InputError, OSError) as error:
+                unreadable[name] = _line(error)  # or being written
+                continue
+            if self._loss_file is not None:
+                history = self._loss_file.joined(history, name)
+            span = self._losses.copy(history, segment, after=self._state.starts.get(segment, -1))
+            if span is not None:
+                events.append(self.journal.append("metrics", segment, first=span[0], last=span[1]))
+        if begun:
+            self._unseen.losses = unreadable
+        return events
+
+    def _compact(self) -> None:
+        """Join the store's parts now and then; what that costs does not grow with the run."""
+        if self._loose >= _LOOSE:
+            self.store.compact(_PACKED)
+            self._loose = 0
+
+    def _replay(self, event: Event) -> None:
+        """Take back in what an earlier process did."""
+        data = event.data
+        if event.kind not in ("measured", "skipped", "waiting", "vanished") or event.step is None:
+            return
+        own = Checkpoint(str(data.get("of", event.run)), event.step, uri=str(data.get("uri", "")))
+        if event.kind in ("waiting", "vanished"):
+            self._follower.expect(own, gone=event.kind == "vanished")
+            return
+        files = as_stamps(data["files"])
+        self._follower.restore(own, files)
+        if event.kind == "skipped" and data.get("fault"):
+            self._unseen.faulty[own.uri] = str(data["why"])
+        else:
+            self._unseen.faulty.pop(own.uri, None)
+        if event.kind == "skipped":
+            return
+        past = self._state.segments.of(own.run)
+        past.add(event.run, event.step, content=data["content"], written=data["written"])
+        self._state.starts[event.run] = data["after"]
+        self._state.turn[event.run] = data["turn"]
+        at = dataclasses.replace(own, run=event.run, tokens=data["tokens"])
+        last = self._state.last.get(event.run)
+        if last is not None and last.checkpoint.step > event.step:
+            return
+        held = Held.of(data["held"], files)
+        self._state.last[event.run] = _Last(at, data["content"], held)
+
+    def _drop_links(self) -> None:
+        """Remove links that a killed process left, but for the latest checkpoint of each segment."""
+        kept = {str(one.held.path) for one in self._state.last.values() if one.held is not None}
+        for place in self._held_in.glob("*/*"):
+            if str(place) not in kept:
+                Held(place, linked=True).release()
+
+
+def _files(sighting: Sighting) -> dict[str, object]:
+    return {"uri": sighting.checkpoint.uri, "files": sighting.files}
+
+
+def _line(error: Exception) -> str:
+    return " ".join(str(error).split())
+
+
+def _base(run: str) -> str:
+    return re.sub(r"~\d+$", "", run)

@@ -1,0 +1,112 @@
+"""What a watch has looked at and what it has not: "no alarm" is said of the first alone."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from toposcope.core.tabular import counted
+from toposcope.store import Store
+from toposcope.watch.journal import Event
+
+
+@dataclass(frozen=True, slots=True)
+class Unseen:
+    """A file or folder that was not looked at, and why; a `problem` unless it may still come by itself."""
+
+    place: str
+    why: str
+    problem: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Sight:
+    """The checkpoints that were measured, the runs whose losses are known, and what was not looked at.
+
+    >>> Sight({"a": [10, 20]}).answer([], [])
+    'no alarm in 2 checkpoints of 1 run'
+    >>> Sight({}, unseen=(Unseen("runs", "holds no checkpoint"),)).answer([], [])
+    'nothing was looked at: runs: holds no checkpoint'
+    """
+
+    measured: Mapping[str, Sequence[int]]
+    logged: tuple[str, ...] = ()
+    unseen: tuple[Unseen, ...] = ()
+
+    @classmethod
+    def of(cls, store: Store, unseen: Sequence[Unseen] = ()) -> Sight:
+        """Return what a store holds, beside what was not looked at."""
+        losses = store.metrics()
+        logged = losses.loc[losses["loss"].notna() | losses["heldout_loss"].notna(), "run"]
+        return cls(store.measured_steps(), tuple(sorted(set(logged.astype(str)))), tuple(unseen))
+
+    @property
+    def problems(self) -> list[str]:
+        """What was not looked at and will not come by itself, each named."""
+        told = [
+            one.why if one.place in one.why else f"{one.place}: {one.why}"
+            for one in self.unseen
+            if one.problem
+        ]
+        if not self.measured and not self.logged and not told:
+            return ["there is no checkpoint that is complete"]
+        return told
+
+    def answer(self, alarms: Sequence[Event], problems: Sequence[str]) -> str:
+        """Return the one line to act on; `problems` are all that there are."""
+        waiting = sum(not one.problem for one in self.unseen)
+        later = f"; {waiting} not complete yet" if waiting else ""
+        if alarms:
+            more = f", and {len(alarms) - 1} earlier" if len(alarms) > 1 else ""
+            then = f"; next: {alarms[-1].data['next']}" if alarms[-1].data.get("next") else ""
+            return f"alarm: {alarms[-1].data['sentence']}{more}{then}"
+        if not self.measured and not self.logged:
+            return f"nothing was looked at: {(problems or self.problems)[0]}{later}"
+        of = counted(sum(map(len, self.measured.values())), len(self.measured))
+        of = of if self.measured else f"the losses of {len(self.logged)} run{'s' * (len(self.logged) > 1)}"
+        if problems:
+            many = f"{len(problems)} problem{'s' * (len(problems) > 1)}"
+            return f"no alarm in {of}, but {many}: {problems[0]}{later}"
+        return f"no alarm in {of}{later}"
+
+    def told(self) -> dict[str, Any]:
+        """Return both halves as plain JSON."""
+        runs = sorted({*self.measured, *self.logged})
+        return {
+            "looked_at": {
+                run: {"steps": list(self.measured.get(run, ())), "losses": run in self.logged} for run in runs
+            },
+            "not_looked_at": [
+                {"place": one.place, "why": one.why, "problem": one.problem} for one in self.unseen
+            ],
+        }
+
+
+@dataclass(slots=True)
+class Unseeing:
+    """Keeps what a sidecar could not look at, over its looks; `new` tells each reason once."""
+
+    waiting: dict[str, str] = field(default_factory=dict)
+    told: dict[str, str] = field(default_factory=dict)
+    faulty: dict[str, str] = field(default_factory=dict)
+    """Checkpoints that are there and could not be measured, and why."""
+    losses: dict[str, str] = field(default_factory=dict)
+    """Runs whose loss history cannot be read, and why."""
+    now: tuple[Unseen, ...] = ()
+
+    def take(self, unread: Mapping[str, str], waiting: Mapping[str, str], stuck: frozenset[str]) -> None:
+        """Take in what the latest look found."""
+        found = [Unseen(place, why) for place, why in unread.items()]
+        found += [Unseen(f"{run} losses", why) for run, why in self.losses.items()]
+        found += [Unseen(uri, why) for uri, why in self.faulty.items()]
+        found += [Unseen(uri, why, uri in stuck) for uri, why in waiting.items() if uri not in self.faulty]
+        self.now = tuple(found)
+
+    def new(self) -> list[Unseen]:
+        """Return the problems that are new, or others than they were; those that are gone have no why."""
+        now = {one.place: one.why for one in self.now if one.problem}
+        fresh = [one for one in self.now if one.problem and self.told.get(one.place) != one.why]
+        fresh += [Unseen(place, "", problem=False) for place in self.told if place not in now]
+        self.told = now
+        return fresh

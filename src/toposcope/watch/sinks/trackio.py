@@ -1,0 +1,29 @@
+"""Summaries as runs of trackio, which keeps them on this machine."""
+
+from __future__ import annotations
+
+from toposcope.core.errors import MissingExtraError
+from toposcope.watch.sinks import Summary
+
+
+class TrackioSink:
+    """Logs to one run of `project` for each run; each summary is finished, so that a kill loses none."""
+
+    def __init__(self, project: str) -> None:
+        try:
+            import trackio as _  # noqa: F401
+        except ImportError:
+            raise MissingExtraError("trackio", "trackio") from None
+        self._project = project
+
+    def send(self, summary: Summary) -> None:
+        """Log one summary, and its alarms as alerts."""
+        import trackio
+
+        run = trackio.init(project=self._project, name=summary.run, resume="allow", embed=False)
+        try:
+            run.log(dict(summary.values), step=summary.step)
+            for alarm in summary.alarms:
+                trackio.alert(title=f"toposcope: {summary.run}", text=f"step {summary.step}: {alarm}")
+        finally:
+            trackio.finish()

@@ -1,0 +1,77 @@
+"""An unfinished run's end stands where people look: in the answer, as `toposcope forecast` has it."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import toposcope as ts
+from toposcope.study.findings import words
+
+STEP = np.arange(10, 2001, 10)
+
+
+def log(run: str, rise: float, until: int) -> pd.DataFrame:
+    loss = rise + 4 * STEP**-0.4
+    table = pd.DataFrame({"run": run, "step": STEP, "loss": loss * np.exp(0.002 * np.sin(STEP * rise))})
+    return table[table["step"] <= until].assign(mine=lambda rows: np.sqrt(rows["step"]))
+
+
+@pytest.fixture(scope="module")
+def family() -> pd.DataFrame:
+    ended = [log(f"run{i}", 1.0 + 0.2 * i, 2000) for i in range(4)]
+    return pd.concat([*ended, log("young", 1.5, 1000)])
+
+
+def test_an_unfinished_run_has_its_forecast_in_the_answer(family):
+    found = ts.analyze(family).findings
+    one = ts.forecast(family).table.set_index("run").loc["young"]
+    (ahead,) = found["on"].numbers["ahead"]
+    assert ahead["final"] == pytest.approx(one["final_loss"])
+    assert ahead["interval"] == pytest.approx([one["low"], one["high"]])
+    said = words.said(found, found["on"])
+    band = f"{one['final_loss']:.4g} [{one['low']:.4g}, {one['high']:.4g}]"
+    assert said.act.startswith(f"Run young, at step 1,000 of 2,000, is expected to end at a loss of {band} (")
+    assert f"{100 * ahead['level']:.0f}% interval" in said.act
+    assert ("not verified" in said.act) == (not ahead["sure"])
+    assert said.next == ""  # a table in memory has no name that a command could take
+    assert "1 of 5 runs is not finished: young." in said.limits
+    text = " ".join(words.as_text(found).split())
+    assert f"Forecast: Run young, at step 1,000 of 2,000, is expected to end at a loss of {band}" in text
+
+
+def test_a_finished_family_has_none(family):
+    found = ts.analyze(family[family["run"] != "young"]).findings
+    assert (found["on"].strength, found["on"].numbers["ahead"]) == ("finished", [])
+
+
+def test_runs_of_another_family_lend_nothing(family):
+    apart = family.assign(family=np.where(family["run"].isin(["run0", "young"]), "gpt2", "llama"))
+    table = ts.forecast(apart, horizon=2000).table.set_index("run")
+    alone = family[family["run"].isin(["run0", "young"])]
+    expected = ts.forecast(alone, horizon=2000).table.set_index("run")
+    assert table.loc["young", "final_loss"] == pytest.approx(expected.loc["young", "final_loss"])
+    assert "left out" in table.loc["young", "reason"]
+    assert ": run1, run2, run3" in table.loc["young", "reason"]
+    assert "left out" not in expected.loc["young", "reason"]
+
+
+def test_a_run_without_a_known_end_is_not_finished(family):
+    """Its rate follows no sibling's: no card may say that every run is finished."""
+    rate = 1e-3 * (0.55 + 0.45 * np.cos(np.pi * family["step"] / 2000))
+    own = family.assign(lr=np.where(family["run"] == "young", 1e-3 * 1.001 ** -family["step"], rate))
+    found = ts.analyze(own).findings
+    on = found["on"]
+    assert (on.strength, on.numbers["begun"], on.numbers["finished"]) == ("begun", ["young"], 4)
+    assert [one["run"] for one in on.numbers["endless"]] == ["young"]
+    assert "end unknown" in words.said(found, on).act
+
+
+@pytest.mark.parametrize("until", [1000, 1500])
+def test_the_cards_of_a_run_that_goes_on_agree(family, until):
+    """The one that forecasts its end stands beside one on how well that could be scored, not on whether."""
+    few = family[family["run"].isin(["run0"])]
+    found = ts.analyze(pd.concat([few, log("young", 1.5, until)])).findings
+    assert found["on"].strength == "begun"
+    assert "not finished" not in words.said(found, found["end"]).text

@@ -1,0 +1,366 @@
+"""The words follow the numbers: each state of the findings has its sentence, and none is fixed."""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from toposcope.page.notes import correlations_caption, of_means
+from toposcope.page.parts import _of_adapters, _with_means
+from toposcope.study.ends import half_steps
+from toposcope.study.findings import words
+from toposcope.study.findings.changed import changed
+from toposcope.subjects.weights.page.captions import captions
+
+H0 = "rips/euclidean/pooled/h0_total"
+NP = "neural_persistence/seed004/neural_persistence"
+NORM = "baselines/weight_norm"
+
+
+def said(study, question="beyond"):
+    return words.said(study.findings, study.findings[question])
+
+
+def test_nothing_found_is_said_with_what_would_have_been_missed(study):
+    found = said(study)
+    assert found.act == (
+        "Nothing shows that the topology of the weights tells more than the minibatch loss: none of 2 "
+        "primary features was found to move with it more than two unrelated drifting curves do."
+    )
+    assert (
+        "nothing beyond the trend in any of the 2 (one test each over 3 runs, Holm over 3 rows)"
+        in found.ground
+    )
+    assert found.limits.startswith(
+        "A correlation of innovations below r = 0.40 would have been missed more often than one time in five."
+    )
+
+
+def test_a_finding_is_named_and_counted_beside_the_baselines(make_study):
+    found = said(make_study(verdicts={H0: "adds"}))
+    assert found.act.startswith(
+        "Some of the topology of the weights moves with the minibatch loss beyond their shared trend "
+        "(1 of 2 primary features), and plain norms and spectra do not"
+    )
+    assert "H0 total (pooled): r = +0.10 [−0.30, +0.50]." in found.ground
+
+
+def test_a_finding_that_plain_norms_share_is_not_credited_to_topology_alone(make_study):
+    found = said(make_study(verdicts={H0: "adds", NORM: "adds"}))
+    assert "and so do plain norms and spectra (1 of 1)" in found.act
+
+
+@pytest.mark.parametrize("trends", [True, False])
+def test_without_a_usable_test_this_design_cannot_tell(make_study, trends):
+    untested = dict.fromkeys((H0, NP, NORM), "cannot tell")
+    study = make_study(verdicts=untested, trends=trends, steps=(0, 100, 200))
+    found = said(study)
+    assert found.act.startswith(
+        "This design cannot tell whether the topology of the weights says more than the minibatch loss"
+    )
+    assert "trend only" not in study.findings.as_text()
+    assert "nothing" not in found.text.lower()
+    if trends:
+        assert found.act.endswith(": too few checkpoints.")
+    caption = correlations_caption(study)
+    assert "0 of 0" not in caption.can
+    untested = "(no test was possible for any of the primary features)"
+    assert (untested if trends else "No test was possible") in caption.can
+
+
+def test_untested_features_do_not_count_as_tests(make_study):
+    study = make_study(verdicts={H0: "cannot tell"})
+    numbers = study.findings["beyond"].numbers
+    assert (numbers["tested"], numbers["found"], numbers["cannot"]) == (1, 0, 1)
+    assert "For 1 other primary feature no test was possible: too few checkpoints." in said(study).limits
+
+
+def test_faults_of_the_checkpoints_lead(make_study):
+    audit = pd.DataFrame(
+        {"run": ["small"], "step": [300], "fault": ["identical"], "tensor": ["head"], "message": ["same"]}
+    )
+    found = make_study(audit=audit).findings
+    assert found.lead.question == "sound"
+    assert words.headline(found).startswith("Look at the checkpoints first: the audit found 1 fault in 1 run")
+    assert make_study().findings.lead.question == "beyond"
+
+
+@pytest.mark.parametrize("verdict", ["adds", "trend only", "cannot tell"])
+def test_every_answer_begins_with_a_line_and_the_terminal_holds_it(make_study, verdict):
+    study = make_study(verdicts=dict.fromkeys((H0, NP, NORM), verdict))
+    for finding in study.findings:
+        assert 0 < len(words.said(study.findings, finding).act.split()) <= 45
+    lines = study.findings.as_text().splitlines()
+    assert len(lines) <= 15
+    assert max(map(len, lines)) <= 80
+    assert study.findings.as_data()["headline"] == words.headline(study.findings)
+
+
+def test_an_answer_that_is_too_long_for_a_terminal_loses_its_brackets_first(make_study, monkeypatch):
+    found = make_study(verdicts={H0: "cannot tell"}).findings
+    assert len(found.as_text().splitlines()) <= 15
+    monkeypatch.setattr(words, "MOST", 99)
+    whole = found.as_text().splitlines()
+    assert "(one test each over" in " ".join(found.as_text().split())
+    monkeypatch.setattr(words, "MOST", len(whole) - 1)
+    shorter = found.as_text().splitlines()
+    assert len(shorter) < len(whole)
+    assert "(one test each over" not in " ".join(found.as_text().split())
+    marks = [*(line.split()[0] for line in whole if not line.startswith(" ")), "…:"]
+    assert [line.split()[0] for line in shorter if not line.startswith(" ")] == marks
+    assert "(…)" in " ".join(shorter)
+    assert "--json" in " ".join(shorter[-2:])
+    monkeypatch.setattr(words, "MOST", 0)
+    least = found.as_text().splitlines()
+    assert [line.split()[0] for line in least if not line.startswith(" ")] == marks
+    assert found["beyond"].numbers["reasons"]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("verdict", ["adds", "trend only", "cannot tell"])
+def test_a_blank_stands_between_two_sentences(make_study, verdict):
+    for steps in ((0, 100, 200), tuple(range(0, 2000, 50))):
+        made = make_study(verdicts=dict.fromkeys((H0, NP, NORM), verdict), steps=steps)
+        text = " ".join(answer for _, answer in words.paragraphs(made.findings))
+        assert not re.search(r"\w[.:;,][A-Z]", text), text
+
+
+def test_what_changed_counts_runs_and_gives_ranges(study):
+    text = said(study, "changed").text
+    assert "3 runs of 3 model sizes (1K to 100K parameters) with 13 checkpoints each were measured" in text
+    assert "The minibatch loss went from 5.00 to 2.00; H0 total (pooled) rose in 3 of 3" in text
+    assert "H0 total (pooled) rose in 3 of 3 runs (from 10.01–12.01 to 20.01–24.01)" in text
+    assert "H0 total / median distance (pooled) fell in 3 of 3 runs" in text
+
+
+@pytest.mark.parametrize(
+    ("column", "named"), [("family", ["a", "b", "c"]), ("corpus", ["gpt on a", "gpt on b"])]
+)
+def test_families_and_corpora_share_no_range(study, column, named):
+    values = ["a", "b", "c"] if column == "family" else ["a", "a", "b"]
+    mixed = dataclasses.replace(study, series=dataclasses.replace(
+        study.series, runs=study.series.runs.assign(**{column: values})
+    ))  # fmt: skip
+    finding = changed(mixed)
+    assert [one["family"] for one in finding.numbers["quality"]["ranges"]] == named
+    act = words.said(study.findings, finding).act
+    assert f"from 5.00 to 2.00 in {named[0]}, from 5.00 to 2.00 in {named[1]}" in act
+    assert ("and 1 more family" in act) == (len(named) == 3)
+    assert "10.01–12.01" not in act
+    assert len(act.split()) <= 45
+
+
+def test_a_change_within_the_noise_of_the_draws_is_no_change(make_study):
+    study = make_study()
+    noisy = study.series.spread.copy()
+    noisy[H0] = 1e6
+    object.__setattr__(study.series, "spread", noisy)
+    assert "did not move beyond the noise of its random subsamples in 3" in said(study, "changed").text
+
+
+@pytest.mark.parametrize(("above", "where"), [(True, "above it in 3 of 3"), (False, "inside it in 3 of 3")])
+def test_the_null_decides_whether_arrangement_counts(make_study, above, where):
+    study = make_study(above_null=above)
+    (null,) = study.findings["changed"].numbers["nulls"]
+    assert (null["above"], null["below"], null["sizes"]) == ((3, 0, 3) if above else (0, 0, 3))
+    assert where in said(study, "changed").text
+
+
+@pytest.mark.parametrize(
+    ("draws", "said_of_it"), [(2, "had 2 draws, and a band takes 3 or more"), (0, "No null")]
+)
+def test_a_null_of_two_draws_is_measured_and_makes_no_band(make_study, draws, said_of_it):
+    study = make_study()
+    features = study.features
+    fewer = (features["feature"] == "neural_persistence_shuffled") & ~(features["draw"] < draws)
+    few = dataclasses.replace(study, features=features[~fewer].reset_index(drop=True))
+    assert few.findings["changed"].numbers["nulls"] == []
+    text = said(few, "changed").text
+    assert said_of_it in text
+    assert ("No null was measured" in text) == (draws == 0)
+
+
+def test_a_rising_loss_is_not_called_a_fall(make_study):
+    study = make_study()
+    study.series.values["loss"] = study.series.values["loss"].to_numpy()[::-1]
+    assert "(it did not fall in 3 of 3 runs)" in said(study, "changed").text
+
+
+def test_when_gives_half_way_steps_and_how_closely_they_are_known(study):
+    assert half_steps(study.series, "loss").tolist() == [300.0] * 3
+    assert half_steps(study.series, H0).tolist() == [900.0] * 3
+    text = said(study, "when").text
+    assert "Half of the minibatch loss's change was done by step 300, half of H0 total (pooled)'s by" in text
+    assert "by step 900. H0 total (pooled) was later than the minibatch loss in 3 and earlier" in text
+    assert "Checkpoints are 100 steps apart" in text
+
+
+def test_a_curve_that_came_back_has_no_half_way_step(study):
+    values = study.series.values.copy()
+    step = values["step"] / values["step"].max()
+    values["loss"] = 4.0 - 2.0 * np.sin(np.pi * step) - 0.1 * step
+    series = dataclasses.replace(study.series, values=values)
+    assert half_steps(series, "loss").empty
+    back = dataclasses.replace(study, series=series)
+    assert "loss's change was done" not in said(back, "when").act
+    series = dataclasses.replace(series, values=values.assign(**{H0: values["loss"]}))
+    neither = said(dataclasses.replace(study, series=series), "when")
+    assert neither.act == "No curve went from one level to another, so there is no half-way step."
+
+
+def test_two_checkpoints_say_nothing_about_when(make_study):
+    assert "nothing can be said about when" in said(make_study(steps=(0, 100)), "when").text
+
+
+def test_a_forecast_that_loses_to_its_control_needs_no_topology(study):
+    text = said(study, "end").text
+    assert "is off by 0.030 / 0.030 on average, against 0.400 / 0.400" in text
+    assert "6 of 6 intervals of 90% held" in text
+    assert (
+        "change the error by +0.010 [+0.010, +0.010] / +0.010 [+0.010, +0.010]: topology adds nothing" in text
+    )
+    assert "off by 0.100 / 0.100, with the last loss in its place by 0.050 / 0.050" in text
+    assert "A rank test over 3 runs cannot reach p < .05 (its smallest p is 0.25)" in text
+
+
+def test_a_forecast_that_topology_makes_better_is_said_to(make_study):
+    better = make_study(errors={"sibling transfer + topology": 0.01}, verdicts={H0: "adds"})
+    text = said(better, "end").text
+    assert "−0.040 [−0.040, −0.040]" in text
+    clear = "clear of zero after Holm's correction for all 4 comparisons"
+    assert f"{clear}, at 20% (sibling transfer + topology), 50%" in text
+    assert words.headline(better.findings).endswith("; forecasts with topology beat their control.")
+
+
+def test_no_forecasts_no_comparison(make_study):
+    study = make_study()
+    none = study.forecasts.assign(error=np.nan, status="failed", reason="2 finished runs").iloc[:1]
+    without = study.with_tables(forecasts=none)
+    text = said(without, "end").act
+    assert text == (
+        "How well the final loss can be forecast could not be scored on these runs: 2 finished runs."
+    )
+    assert "end" not in study.with_tables(forecasts=none.iloc[:0]).findings
+    assert captions(without)["forecast"].can == "Nothing: no forecast could be made."
+
+
+def test_single_seeds_are_named_as_a_limit_and_several_are_not(make_study):
+    assert "Every size was trained once" in said(make_study()).more
+    assert "Every size was trained once" not in said(make_study(seeds=2)).text
+
+
+def test_a_store_without_losses_relates_nothing(make_study):
+    study = make_study()
+    study.series.values["loss"] = float("nan")
+    assert "No loss is recorded" in said(study, "changed").text
+    assert words.headline(study.findings)
+
+
+def test_a_gain_that_may_be_chance_is_not_called_a_win(make_study):
+    study = make_study(errors={"sibling transfer + topology": 0.04}, verdicts={H0: "adds"})
+    rows = study.forecasts["method"] == "sibling transfer + topology"
+    study.forecasts.loc[rows & (study.forecasts["run"] == "large"), "error"] = 0.055
+    found = said(study, "end").text
+    assert (
+        "topology adds nothing to the forecast that these runs could show, by Holm's method over all" in found
+    )
+    assert words.headline(study.findings).endswith("; forecasts do not profit from it.")
+
+
+def test_a_run_that_diverges_is_said_first(make_study):
+    study = make_study()
+    sick = study.log.metrics.copy()
+    late = sick["run"].eq("small") & (sick["step"] > 900)
+    sick.loc[late, "loss"] += 0.01 * (sick.loc[late, "step"] - 900)
+    found = dataclasses.replace(study, log=dataclasses.replace(study.log, metrics=sick)).findings
+    assert found["on"].strength == "broken"
+    assert words.headline(found).startswith("Run small: diverging: the loss rose from")
+    assert found.as_text().startswith("Run small: diverging: the loss rose from")
+    assert "Verdict:" in found.as_text()
+    assert "Forecast:" not in found.as_text()
+    assert len(found.as_text().splitlines()) <= 15
+    assert study.findings["on"].strength == "finished"
+
+
+def test_models_of_several_families_are_said_to_share_no_law(make_study):
+    study = make_study()
+    families = ["llama", *["gpt2"] * (len(study.runs) - 1)]
+    mixed = dataclasses.replace(study, runs=study.runs.assign(family=families))
+    found = mixed.findings["scale"]
+    assert found.strength == "apart"
+    assert words.said(mixed.findings, found).text == (
+        "Models of 2 families (gpt2 and llama) share no law of their size: measure or analyse each apart."
+    )
+    assert captions(mixed)["scaling"].cannot.startswith("How one family scales: ")
+
+
+def test_norms_and_spectra_alone_are_not_called_topology(make_study):
+    study = make_study()
+    known = study.series.catalogue
+    plain = known[known["kind"] == "baseline"]
+    left = [c for c in study.series.values if c not in set(known["column"]) - set(plain["column"])]
+    series = dataclasses.replace(study.series, catalogue=plain, values=study.series.values[left])
+    bare = dataclasses.replace(study, series=series).findings
+    assert words.said(bare, bare["beyond"]).act.startswith(
+        (
+            "Nothing shows that the size of the weights (norms and",
+            "This design cannot tell whether the size of",
+        )
+    )
+    assert bare.title(bare["beyond"]) == "Does size add anything to the minibatch loss?"
+    assert "topology" in study.findings.title(study.findings["beyond"])
+
+
+def test_an_adapters_page_says_its_base(make_study):
+    study = make_study()
+    tuned = dataclasses.replace(study, runs=study.runs.assign(family="LoRA r=8 on org/base"))
+    assert _of_adapters(tuned) == " The weights are an adapter's changes of its base: LoRA r=8 on org/base."
+    assert _of_adapters(study) == ""
+
+
+def test_a_run_on_a_plateau_is_told_where_the_forecast_stood(make_study):
+    study = make_study()
+    still = study.log.metrics.copy()
+    flat = still["run"].eq("small")
+    noise = np.random.default_rng(0).normal(0, 0.002, int(flat.sum()))
+    still.loc[flat, "loss"] = 2.5 * np.exp(noise)
+    found = dataclasses.replace(study, log=dataclasses.replace(study.log, metrics=still)).findings
+    assert found["on"].strength == "ill"
+    assert found.lead.question == "beyond"
+    assert "Health:   Run small: plateau" in found.as_text()
+
+
+def test_a_forecast_without_the_default_method_is_unscored_with_its_reason(make_study):
+    study = make_study()
+    scores = study.forecasts.copy()
+    default = scores["method"].isin(["auto", "sibling transfer"])
+    scores.loc[default, "error"] = float("nan")
+    scores.loc[default, ["status", "reason"]] = ["failed", "too few siblings"]
+    found = study.with_tables(forecasts=scores).findings["end"]
+    assert (found.strength, found.numbers["reason"]) == ("unscored", "too few siblings")
+
+
+def test_words_need_no_bootstrap(study):
+    rows = dataclasses.replace(study, given={}).strengths
+    assert "spearman" in rows
+    assert rows["block_low"].isna().all()
+    assert set(rows["target"]) == {"loss"}
+
+
+def test_captions_say_what_a_mean_over_seeds_is_taken_over(make_study):
+    study = make_study(seeds=2)
+    assert of_means(make_study()) == ""
+    assert "all of them have." in of_means(study)
+    values, last = study.series.values, int(study.series.values["step"].max())
+    first = study.series.run_names[0]
+    cut = values[(values["run"] != first) | (values["step"] < last)]
+    ragged = dataclasses.replace(study, series=dataclasses.replace(study.series, values=cut))
+    ends = int(cut.loc[cut["run"] == first, "step"].max())
+    assert f"({first} ends at step {ends:,})" in of_means(ragged)
+    told = _with_means(ragged, captions(ragged))
+    assert of_means(ragged) in told["vietoris_rips"].shows
+    assert of_means(ragged) not in told["correlations"].shows

@@ -1,0 +1,108 @@
+"""What the page says before there is an answer: what was looked at, what is being done, when more comes."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.watch.page.conftest import Growing
+from toposcope.watch.page.answers import named_rules, stages
+from toposcope.watch.page.doing import Work, going
+from toposcope.watch.page.live import Live
+from toposcope.watch.page.show import fragment, page
+
+
+@pytest.fixture
+def young(tmp_path):
+    made = Growing(tmp_path / "study")
+    made.journal.append("started", folder="/runs/here")
+    return made
+
+
+def _live(store):
+    live = Live(store.path)
+    live.look()
+    return live
+
+
+def test_an_empty_store_says_what_is_waited_for(young):
+    text = page(Live(young.path), None)
+    assert "The store is being read" in text
+    assert "0 runs" not in text
+    text = page(_live(young), None)
+    assert "Nothing is measured yet: a checkpoint in /runs/here is measured once it is complete." in text
+    assert "No loss is logged yet" in text
+    assert "0 measured checkpoints" in text
+
+
+def test_the_first_answer_needs_no_computing(young):
+    young.runs("a", steps=400)
+    young.losses("a", 200)
+    for step in (100, 200):
+        young.checkpoint("a", step)
+    live, work = _live(young), Work()
+    work.begin()
+    text = fragment("answer", live, None, work)
+    assert "No alarm so far in 2 checkpoints of 1 run." in text
+    assert "being computed since" in text
+    assert going(live) == [("a", 200, 400)]
+    assert "no run is" not in fragment("forecasts", live, None, work).lower()
+
+
+def test_what_was_true_of_fewer_checkpoints_is_not_said_of_more(young):
+    (first, second) = stages(young.path, named_rules(""))
+    assert (first["seen"], first["trouble"]) == (0, [])
+    young.runs("a", steps=400)
+    young.losses("a", 200)
+    for step in range(0, 201, 20):
+        young.checkpoint("a", step)
+    live = _live(young)
+    for name in ("answer", "findings", "forecasts"):
+        text = fragment(name, live, second)
+        assert "no measured features" not in text
+        assert "No run is known to be unfinished" not in text
+    assert "step 200 of 400" in fragment("forecasts", live, second)
+    stale = {"seen": 1, "trouble": ["no findings yet: the store has no measured features"]}
+    assert "no measured features" not in fragment("answer", live, stale)
+
+
+def test_a_run_whose_losses_come_first_does_not_count_as_ended(young):
+    *_, second = stages(young.path, named_rules(""))
+    young.losses("b", 200)
+    text = fragment("forecasts", _live(young), second)
+    assert "No forecast yet: the plan of b is read with the first checkpoint." in text
+    assert "No run is known to be unfinished" not in text
+
+
+def test_the_findings_come_before_the_forecasts_and_say_of_what_they_are(young):
+    young.runs("a", steps=400)
+    young.losses("a", 200)
+    for step in range(0, 201, 20):
+        young.checkpoint("a", step)
+    first, second = (dict(one) for one in stages(young.path, named_rules("")))
+    assert first["seen"] == 11
+    assert first["parts"]
+    assert second["forecasts"]
+    young.checkpoint("a", 220)
+    text = fragment("answer", _live(young), second)
+    assert "The findings are of 11 checkpoints; 1 came since." in text
+
+
+def test_a_run_without_a_plan_is_not_said_to_have_ended(young):
+    young.store.write_runs([])
+    young.losses("b", 200)
+    live = _live(young)
+    assert going(live) == []
+    text = fragment("forecasts", live, {"seen": 0, "trouble": [], "forecasts": []})
+    assert "A run that states no plan counts as ended" in text
+
+
+def test_what_the_watch_cannot_look_at_stands_in_the_first_line_until_it_can(young):
+    young.runs("a")
+    young.checkpoint("a", 100)
+    young.journal.append("unseen", place="/runs/here/b", why="/runs/here/b: is a link that leads nowhere")
+    live = _live(young)
+    assert "1 not looked at: /runs/here/b: is a link" in fragment("answer", live, None)
+    assert "/runs/here/b: not looked at" in fragment("alarms", live, None)
+    young.journal.append("unseen", place="/runs/here/b", why="")
+    live.look()
+    assert "not looked at" not in fragment("answer", live, None)

@@ -1,0 +1,126 @@
+"""The sinks against the real packages where they are installed; they skip where they are not."""
+
+import numpy as np
+import pytest
+
+from tests.patience import PATIENCE
+from toposcope.core.errors import InputError
+from toposcope.sources import open_series
+from toposcope.store import Store
+from toposcope.subjects.registry import weight_probes
+from toposcope.subjects.weights.options import WeightOptions
+from toposcope.sweep import Execution, sweep
+from toposcope.watch.journal import Journal
+from toposcope.watch.sinks import Collected, Summary, open_sink
+from toposcope.watch.sinks.summaries import MOST, Forwarder
+
+SENT = [Summary("a/b", 10, {"toposcope/x": 1.5}), Summary("a/b", 20, {"toposcope/x": 2.5}, ("it broke",))]
+
+
+def _send(where):
+    sink = open_sink(where)
+    for summary in SENT:
+        sink.send(summary)
+    return sink
+
+
+def test_a_sink_that_is_none_is_refused():
+    with pytest.raises(InputError, match="sink 'holes:x' is no KIND:WHERE"):
+        open_sink("holes:x")
+    with pytest.raises(InputError, match="tensorboard:logs"):
+        open_sink("wandb")
+
+
+def test_every_checkpoint_is_one_summary_and_comes_once(tmp_path):
+    options = WeightOptions()
+    store = Store.create(tmp_path / "store", recipe=options.recipe())
+    probes = weight_probes(["baselines", "neural_persistence", "updates"], options)
+    states = {s: {f"layers.{i}.mlp.fc1.weight": np.eye(6) * (s + i) for i in range(4)} for s in (1, 2, 3)}
+    sink = Collected()
+    forwarder = Forwarder(store.path, [sink], begin=0)
+    sweep(open_series({"r": states}), probes, store, execution=Execution(quiet=True, audit=False))
+    Journal.of(store.path).append("alarm", "r", 3, test="content", sentence="it broke")
+    assert forwarder.forward() == 3
+    assert forwarder.forward() == 0
+    assert [(one.run, one.step, one.alarms) for one in sink.sent] == [
+        ("r", 1, ()), ("r", 2, ()), ("r", 3, ("it broke",)),
+    ]  # fmt: skip
+    names = list(sink.sent[1].values)
+    assert len(names) <= MOST
+    assert sink.sent[1].values["toposcope/updates/update_norm"] == pytest.approx(np.sqrt(4 * 6))
+    norm = np.sqrt(sum(6 * (2 + i) ** 2 for i in range(4)))
+    assert sink.sent[1].values["toposcope/baselines/weight_norm"] == pytest.approx(norm)
+    assert not any("null" in name or "shuffled" in name for name in names)
+
+
+def test_a_new_forwarder_begins_with_what_comes_next(tmp_path):
+    store = Store.create(tmp_path / "store", recipe={})
+    Journal.of(store.path).append("alarm", "r", 3, test="content", sentence="old")
+    sink = Collected()
+    forwarder = Forwarder(store.path, [sink])
+    Journal.of(store.path).append("alarm", "r", 4, test="content", sentence="new")
+    forwarder.forward()
+    assert [one.alarms for one in sink.sent] == [("new",)]
+
+
+def test_tensorboard_reads_its_scalars_and_texts(tmp_path):
+    pytest.importorskip("tensorboard", reason="tensorboard is not installed: pip install tensorboard")
+    from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+
+    _send(f"tensorboard:{tmp_path}")
+    (folder,) = tmp_path.iterdir()
+    read = EventAccumulator(str(folder)).Reload()
+    assert folder.name == "a_b"
+    assert [(one.step, one.value) for one in read.Scalars("toposcope/x")] == [(10, 1.5), (20, 2.5)]
+    assert read.Tensors("toposcope/alarm")[0].tensor_proto.string_val == [b"it broke"]
+
+
+def test_wandb_keeps_its_lines_offline(tmp_path, monkeypatch):
+    wandb = pytest.importorskip("wandb", reason="wandb is not installed: pip install wandb")
+    for name, value in {"WANDB_MODE": "offline", "WANDB_DIR": str(tmp_path), "WANDB_SILENT": "true"}.items():
+        monkeypatch.setenv(name, value)
+    sink = _send("wandb:project")
+    run = sink._runs["a/b"]
+    assert run.settings.mode == "offline"
+    assert dict(run.summary)["toposcope/x"] == 2.5
+    assert run.summary["toposcope/alarm"] == "step 20: it broke"
+    run.finish()
+    wandb.teardown()  # its service has written everything when it has ended
+    (written,) = tmp_path.glob("wandb/offline-run-*/run-*.wandb")
+    assert b"toposcope/x" in written.read_bytes()
+
+
+def test_mlflow_answers_with_the_metrics_and_tags(tmp_path, monkeypatch):
+    monkeypatch.setenv("MLFLOW_ALLOW_FILE_STORE", "true")  # a database needs more than mlflow-skinny
+    pytest.importorskip("mlflow", reason="mlflow is not installed: pip install mlflow-skinny")
+    from mlflow.tracking import MlflowClient
+
+    address = (tmp_path / "runs").as_uri()
+    _send(f"mlflow:{address}")
+    client = MlflowClient(tracking_uri=address)
+    (run,) = client.search_runs([client.get_experiment_by_name("toposcope").experiment_id])
+    history = client.get_metric_history(run.info.run_id, "toposcope/x")
+    assert [(one.step, one.value) for one in history] == [(10, 1.5), (20, 2.5)]
+    assert run.data.tags["toposcope.alarm.20.0"] == "it broke"
+
+
+def test_trackio_keeps_its_metrics_on_this_machine(tmp_path):
+    pytest.importorskip("trackio", reason="trackio is not installed: pip install trackio")
+    import os
+    import subprocess
+    import sys
+
+    code = (
+        "from toposcope.watch.sinks import Summary, open_sink\n"
+        "from trackio.sqlite_storage import SQLiteStorage\n"
+        "sink = open_sink('trackio:project')\n"
+        "sink.send(Summary('a', 10, {'toposcope/x': 1.5}))\n"
+        "sink.send(Summary('a', 20, {'toposcope/x': 2.5}, ('it broke',)))\n"
+        "logs = SQLiteStorage.get_logs('project', 'a')\n"
+        "print([(one['step'], one['toposcope/x']) for one in logs])\n"
+    )  # its folder is read from the environment when it is imported
+    made = subprocess.run(
+        [sys.executable, "-c", code], env=os.environ | {"TRACKIO_DIR": str(tmp_path)}, capture_output=True,
+        text=True, timeout=PATIENCE, check=False,
+    )  # fmt: skip
+    assert made.stdout.splitlines()[-1:] == ["[(10, 1.5), (20, 2.5)]"], made.stderr

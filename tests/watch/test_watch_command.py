@@ -1,0 +1,291 @@
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pytest
+from safetensors.numpy import save_file
+
+from tests.check.written import falling, jsonl, spiked
+from tests.patience import PATIENCE
+from toposcope.cli import watch as watch_command
+from toposcope.cli.main import main
+from toposcope.sources.history import empty
+from toposcope.store import Store
+from toposcope.watch.journal import Journal
+from toposcope.watch.losses import LossFile
+
+NAMES = [f"layers.{i}.mlp.fc{j}.weight" for i in range(3) for j in (1, 2)]
+
+
+def _save(run, step, fault=False):
+    path = run / f"checkpoint-{step}"
+    path.mkdir(parents=True)
+    random = np.random.default_rng(0)
+    state = {name: random.normal(size=(12, 10)) for name in NAMES}
+    for _ in range(step // 10):
+        state = {name: value + 0.01 * random.normal(size=value.shape) for name, value in state.items()}
+    if fault:
+        state[NAMES[3]][0] = np.nan
+    save_file({name: value.astype(np.float32) for name, value in state.items()}, path / "model.safetensors")
+
+
+def _watch(capsys, *words):
+    with pytest.raises(SystemExit) as ended:
+        main(["watch", *map(str, words)])
+    return ended.value.code, capsys.readouterr()
+
+
+def _options(tmp_path):
+    return ["--out", tmp_path / "store", "--once", "--rest", "0", "--features", "updates"]
+
+
+def test_once_answers_first_and_goes_on_from_the_store(tmp_path, capsys):
+    for step in (10, 20):
+        _save(tmp_path / "run", step)
+    code, printed = _watch(capsys, tmp_path / "run", *_options(tmp_path))
+    assert code == 0
+    assert printed.out.splitlines()[0] == "no alarm in 2 checkpoints of 1 run"
+    assert "measured: run step 20" in printed.out
+    _save(tmp_path / "run", 30)
+    code, printed = _watch(
+        capsys, tmp_path / "store", "--once", "--rest", 0, "--json", "--features", "updates"
+    )
+    told = json.loads(printed.out)
+    assert (code, told["answer"], told["alarms"]) == (0, "no alarm in 3 checkpoints of 1 run", [])
+    assert [event["step"] for event in told["events"] if event["kind"] == "measured"] == [30]
+
+
+@pytest.mark.parametrize(("share", "nice"), [((), [10]), (("--cpu-share", "1"), [])])
+def test_one_look_never_sleeps_and_gives_way_unless_it_has_a_whole_core(
+    tmp_path, capsys, monkeypatch, share, nice
+):
+    asked, slept = [], []
+    monkeypatch.setattr(watch_command.os, "nice", asked.append)
+    monkeypatch.setattr(watch_command.time, "sleep", slept.append)
+    _save(tmp_path / "run", 10)
+    code, _ = _watch(capsys, tmp_path / "run", *_options(tmp_path), *share)
+    assert (code, asked, [seconds for seconds in slept if seconds > 0]) == (0, nice, [])
+
+
+def test_a_checkpoint_without_a_finite_tensor_is_an_alarm(tmp_path, capsys):
+    for step in (10, 20):
+        _save(tmp_path / "run", step)
+    assert _watch(capsys, tmp_path / "run", *_options(tmp_path))[0] == 0
+    _save(tmp_path / "run", 30)
+    path = tmp_path / "run" / "checkpoint-30" / "model.safetensors"
+    save_file({name: np.full((12, 10), np.nan, np.float32) for name in NAMES}, path)
+    code, printed = _watch(capsys, tmp_path / "run", *_options(tmp_path), "--json")
+    told = json.loads(printed.out)
+    assert code == 1
+    assert told["answer"].startswith("alarm: layers.0.mlp.fc1.weight holds NaN or infinite weights")
+    (alarm,) = told["alarms"]
+    assert (alarm["run"], alarm["step"], alarm["last_good"]) == ("run", 30, 20)
+    _, printed = _watch(capsys, tmp_path / "run", *_options(tmp_path), "--json")
+    assert json.loads(printed.out)["alarms"] == told["alarms"]  # written once
+
+
+def test_spoilt_tensors_of_a_watched_checkpoint_are_told_together(tmp_path, capsys):
+    _save(tmp_path / "run", 10, fault=True)
+    path = tmp_path / "run" / "checkpoint-10" / "model.safetensors"
+    wide = {f"layers.{i}.mlp.fc1.weight": np.full((8, 6), np.nan, np.float32) for i in range(12)}
+    save_file(wide | {"layers.12.mlp.fc1.weight": np.ones((8, 6), np.float32)}, path)
+    code, printed = _watch(capsys, tmp_path / "run", *_options(tmp_path)[:-1], "baselines", "--json")
+    (measured,) = [one for one in json.loads(printed.out)["events"] if one["kind"] == "measured"]
+    assert code == 1
+    (problem,) = measured["problems"]
+    assert "tensor 'layers.0.mlp.fc1.weight' holds NaN" in problem
+    assert problem.endswith(
+        "; so in 12 tensors (layers.0.mlp.fc1.weight, layers.1.mlp.fc1.weight, "
+        "layers.10.mlp.fc1.weight and 9 more)"
+    )
+
+
+def test_an_alarm_is_the_exit_code_and_names_its_culprit(tmp_path, capsys):
+    for step in (10, 20, 30):
+        _save(tmp_path / "run", step, fault=step == 30)
+    code, printed = _watch(capsys, tmp_path / "run", *_options(tmp_path), "--json")
+    told = json.loads(printed.out)
+    assert code == 1
+    assert told["alarms"][0]["culprits"][0]["name"] == NAMES[3]
+    assert told["alarms"][0]["last_good"] == 20
+    assert told["answer"].startswith(f"alarm: {NAMES[3]} holds NaN")
+
+
+@pytest.mark.parametrize(
+    ("words", "match"),
+    [
+        (["--cpu-share", "2"], "cpu-share is 2"),
+        (["--every", "0"], "every is 0"),
+        (["--rest", "-1"], "rest is -1"),
+        (["--out", "RUN/inside"], "lies in the folder that is watched"),
+        (["--features", "holes"], "no such probe"),
+    ],
+)
+def test_bad_options_are_one_line(tmp_path, capsys, words, match):
+    _save(tmp_path / "run", 10)
+    words = [word.replace("RUN", str(tmp_path / "run")) for word in words]
+    code, printed = _watch(capsys, tmp_path / "run", *words, "--once")
+    assert code == 2
+    assert match in printed.err
+    assert len(printed.err.splitlines()) == 1
+
+
+def test_a_file_is_no_folder_to_watch(tmp_path, capsys):
+    (tmp_path / "file").write_text("x")
+    code, printed = _watch(capsys, tmp_path / "file", "--once")
+    assert code == 2
+    assert "is a file" in printed.err
+
+
+@pytest.mark.slow
+def test_killed_again_and_again_it_ends_with_the_same_store(tmp_path, capsys):
+    run = tmp_path / "run"
+    command = [
+        sys.executable, "-c", "from toposcope.cli.main import main; main()",
+        "watch", str(run), "--out", str(tmp_path / "store"), "--rest", "0",
+        "--every", "0.01", "--cpu-share", "1", "--features", "updates",
+    ]  # fmt: skip
+    for step in (10, 20, 30):
+        _save(run, step)
+        process = subprocess.Popen(command, env=dict(os.environ), stderr=subprocess.DEVNULL)
+        limit = time.monotonic() + PATIENCE
+        journal = Journal.of(tmp_path / "store")
+        while not any(event.kind == "measured" and event.step == step for event in journal.read()):
+            assert process.poll() is None
+            assert time.monotonic() < limit
+            time.sleep(0.02)
+        process.send_signal(signal.SIGKILL)
+        process.wait()
+        if step > 10:
+            shutil.rmtree(run / f"checkpoint-{step - 10}")
+    table = Store.open(tmp_path / "store").features("updates", "update_norm")
+    model = table[table["scope"] == "model"]
+    assert model["step"].tolist() == [20, 30]
+    assert (table["status"] == "ok").all()
+    code, _ = _watch(capsys, run, *_options(tmp_path))
+    assert code == 0
+
+
+def test_a_loss_file_that_grows_and_names_of_ones_own_are_followed(tmp_path, capsys):
+    run, log = tmp_path / "run", tmp_path / "log.jsonl"
+    for step in (10, 20):
+        _save(run, step)
+        (run / f"checkpoint-{step}").rename(run / f"at{step}of900")
+    words = [
+        *_options(tmp_path),
+        "--losses",
+        log,
+        "--rename",
+        "val=heldout_loss",
+        "--step-pattern",
+        r"at(\d+)of",
+    ]
+    code, _ = _watch(capsys, run, *words)  # the file may come later than the checkpoints
+    store = Store.open(tmp_path / "store")
+    assert (code, sorted(set(store.features()["step"]))) == (0, [10, 20])
+    lines = [json.dumps({"step": step, "loss": 3.0, "val": 3.5}) for step in (10, 20)]
+    log.write_text("\n".join(lines) + "\n")
+    assert _watch(capsys, run, *words)[0] == 0
+    table = store.metrics()
+    assert table["heldout_loss"].tolist() == [3.5, 3.5]
+    assert table["run"].unique().tolist() == ["run"]
+    with log.open("a") as file:
+        file.write('{"step": 30, "lo')  # the trainer is at it
+    code, printed = _watch(capsys, run, *words)
+    assert (code, len(store.metrics())) == (0, 2), printed.err  # the line counts once it is whole
+
+
+def test_a_loss_file_is_read_again_only_when_it_is_whole(tmp_path):
+    log = tmp_path / "log.jsonl"
+    log.write_text('{"step": 1, "loss": 3.0}\n')
+    followed = LossFile(log)
+    assert followed.joined(empty(), "r")["loss"].tolist() == [3.0]
+    with log.open("a") as file:
+        file.write('{"step": 2, "lo')
+    assert followed.joined(empty(), "r")["loss"].tolist() == [3.0]
+    with log.open("a") as file:
+        file.write('ss": 2.5}\n')
+    assert followed.joined(empty(), "r")["loss"].tolist() == [3.0, 2.5]
+
+
+@pytest.mark.parametrize(
+    ("words", "match"),
+    [
+        (["--rename", "val=loss"], "--rename says what a column of --losses is; give --losses FILE as well"),
+        (["--losses", "LOG", "--rename", "other=loss"], "--rename other=...: no such column"),
+        (["--step-pattern", "step"], "has 0 groups; put one around the step"),
+    ],
+)
+def test_what_cannot_be_read_off_names_and_columns_is_one_line(tmp_path, capsys, words, match):
+    _save(tmp_path / "run", 10)
+    (tmp_path / "log.csv").write_text("step,val\n1,2\n")
+    words = [word.replace("LOG", str(tmp_path / "log.csv")) for word in words]
+    code, printed = _watch(capsys, tmp_path / "run", *_options(tmp_path), *words)
+    assert code == 2
+    assert match in printed.err
+    assert len(printed.err.splitlines()) == 1
+    assert not (tmp_path / "store").exists()
+
+
+def test_a_page_that_cannot_be_served_is_refused_before_anything_is_written(tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr("toposcope.watch.page.serve.find_spec", lambda name: None)
+    _save(tmp_path / "run", 10)
+    code, printed = _watch(capsys, tmp_path / "run", "--out", tmp_path / "store", "--port", "0")
+    assert (code, len(printed.err.splitlines())) == (2, 1)
+    assert "uvicorn is not installed; install it with: " in printed.err
+    assert not (tmp_path / "store").exists()
+
+
+@pytest.mark.parametrize("planned", [None, 400])
+def test_a_target_that_no_forecast_is_held_against_is_named_as_not_judged(tmp_path, capsys, planned):
+    loss = 2 + 5 * np.arange(1, 201) ** -0.5
+    for last in (100, 200):
+        _save(tmp_path / "run", last)
+        rows = [{"step": step, "loss": loss[step - 1]} for step in range(1, last + 1)]
+        state = {"global_step": last, "log_history": rows} | ({"max_steps": planned} if planned else {})
+        (tmp_path / "run" / f"checkpoint-{last}" / "trainer_state.json").write_text(json.dumps(state))
+    _, printed = _watch(capsys, tmp_path / "run", *_options(tmp_path), "--target-loss", "2.3", "--json")
+    unjudged = [one for one in json.loads(printed.out)["not_judged"] if "target" in one]
+    looks = [event for event in Journal.of(tmp_path / "store").read() if event.kind == "look"]
+    assert (len(unjudged), len(looks)) == ((0, 1) if planned else (1, 0))
+
+
+CLIMB = np.concatenate([falling()[:200], falling()[200:] + np.linspace(0, 1.2, 200)])
+
+
+@pytest.mark.parametrize(
+    ("loss", "code", "answer"),
+    [
+        (falling(), 0, "no alarm in 2 checkpoints of 1 run"),
+        (spiked(), 1, "alarm: loss is 5.865 where 2.357 was expected, back by step 209"),
+        (CLIMB, 1, "no alarm in 2 checkpoints of 1 run, but 1 problem: run: diverging: the loss rose from"),
+    ],
+)
+def test_one_look_says_of_the_losses_what_a_check_says(tmp_path, capsys, monkeypatch, loss, code, answer):
+    monkeypatch.delenv("COLUMNS", raising=False)  # lines as long as they are, as in a file
+    for step in (10, 20):
+        _save(tmp_path / "run", step)
+    (tmp_path / "log.jsonl").write_text(jsonl(loss))
+    words = [*_options(tmp_path), "--losses", tmp_path / "log.jsonl"]
+    ended, printed = _watch(capsys, tmp_path / "run", *words)
+    assert (ended, printed.out.splitlines()[0][: len(answer)]) == (code, answer)
+    assert "next:" not in printed.out
+    with pytest.raises(SystemExit) as checked:
+        main(["check", str(tmp_path / "log.jsonl")])
+    assert ("stop" in capsys.readouterr().out.split(":")[0]) == (loss is CLIMB)
+    assert bool(checked.value.code) == (loss is CLIMB)
+
+
+@pytest.mark.parametrize("feature", ["updates", "baselines"])
+def test_updates_are_asked_for_only_where_they_were_left_out(tmp_path, capsys, feature):
+    asked = []
+    for step in (10, 20):
+        _save(tmp_path / "run", step)
+        words = ["--out", tmp_path / "store", "--once", "--rest", "0", "--features", feature]
+        asked.append("add updates to --features" in _watch(capsys, tmp_path / "run", *words)[1].out)
+    assert asked == [False, feature == "baselines"]
