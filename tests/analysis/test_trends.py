@@ -10,6 +10,8 @@ import pandas as pd
 import pytest
 from scipy import stats
 
+from benchmarks.repeating_nulls import REPEATING_SETTING
+from benchmarks.setting_nulls import SETTING_NULLS
 from toposcope.analysis import from_frame, trend_table
 from toposcope.analysis import statistics as stat
 from toposcope.analysis.trends import resampling as res
@@ -34,8 +36,6 @@ from toposcope.analysis.trends.refusals import (
     rich,
     untestable,
 )
-from toposcope.analysis.trends.repeating import REPEATING_SETTING
-from toposcope.analysis.trends.setting import SETTING_NULLS
 from toposcope.analysis.trends.signs import (
     OWN_SHARE,
     SignTest,

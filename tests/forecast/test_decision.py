@@ -7,24 +7,23 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from benchmarks.decision_rules import WITH_TOPOLOGY, by_both, by_certainty, by_topology, diminishing_returns
+from benchmarks.regret import regret_summary, regret_table
 from toposcope.analysis.decision.advice import (
     CONTINUE,
     SCALE,
     STOP,
     Option,
     advise,
-    by_certainty,
     by_loss,
     weigh,
 )
-from toposcope.analysis.decision.regret import regret_summary, regret_table
 from toposcope.analysis.forecast import curve_from_metrics, forecast
 from toposcope.analysis.forecast.auto import Auto
 from toposcope.analysis.forecast.curve import level_and_slope, level_error
 from toposcope.analysis.forecast.families import LastValue
 from toposcope.analysis.synthetic import Spectrum, SyntheticRecipe, simulate
 from toposcope.cli.main import main
-from toposcope.papers.decision_rules import WITH_TOPOLOGY, by_both, by_topology, diminishing_returns
 
 
 @pytest.fixture(scope="module")

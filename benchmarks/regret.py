@@ -8,15 +8,14 @@ from collections.abc import Callable, Mapping, Sequence
 import numpy as np
 import pandas as pd
 
+from benchmarks.decision_rules import RULES, Rule
 from toposcope.analysis.decision.advice import (
     CONTINUE,
     LEAST_LOSSES,
     PRICE,
-    RULES,
     SAME_HORIZON,
     SCALE,
     STOP,
-    Rule,
     level_at,
     weigh_forecast,
 )
