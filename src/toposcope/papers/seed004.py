@@ -27,7 +27,7 @@ TEXT_H0 = column_key(probe="rips", filtration="euclidean", name="layers", featur
 TEXT_H1 = column_key(probe="rips", filtration="euclidean", name="layers", feature="h1_total")
 RIECK = column_key(probe="neural_persistence", filtration="rieck", feature="neural_persistence")
 _FEATURES = ("neural_persistence", "rips")
-_PACKAGES = ("toposcope", "numpy", "scipy", "numba", "pandas", "gudhi", "ripser", "torch")
+_PACKAGES = ("toposcope", "numpy", "scipy", "numba", "pandas", "gudhi", "torch")
 
 
 @dataclass(frozen=True)
