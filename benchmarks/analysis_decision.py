@@ -1,4 +1,4 @@
-"""Regret of continue, stop or scale: python benchmarks/analysis_decision.py [DATA] [--store DIR] [--json F].
+"""Regret of continue, stop or scale: python -m benchmarks.analysis_decision [DATA] [--store DIR] [--json F].
 
 DATA holds seed_runs/ and curves/gemstones/; DIR is `toposcope weights DATA/seed_runs --preset seed004 --out
 DIR`. Synthetic families are simulated here, written as run folders, and swept through a store, so that the
@@ -19,13 +19,13 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
+from benchmarks.decision_rules import WITH_TOPOLOGY
+from benchmarks.regret import MULTIPLES, read_loss, regret_summary, regret_table
 from toposcope.core.progress import track
 from toposcope.core.seeding import rng
 from toposcope.forecasting import Curve, curve_from_metrics, forecast
 from toposcope.forecasting.auto import Auto
 from toposcope.forecasting.decision.advice import weigh_forecast
-from toposcope.forecasting.decision.regret import MULTIPLES, read_loss, regret_summary, regret_table
-from toposcope.papers.decision_rules import WITH_TOPOLOGY
 from toposcope.papers.weight_presets import preset
 from toposcope.sources import open_series
 from toposcope.store import Store

@@ -1,6 +1,6 @@
 """Simulate the packaged error rates.
 
-Run: python benchmarks/analysis_rates.py [--write | --verdict | --setting | --repeating] [--only G].
+Run: python -m benchmarks.analysis_rates [--write | --verdict | --setting | --repeating] [--only G].
 
 --out DIR keeps every cell (a null or a planted effect on a grid) as soon as it is done: what was broken off
 goes on where it stopped. Every cell has random numbers of its own, so that cells made one by one, in any
@@ -8,7 +8,7 @@ order or by several processes (one GRID each), are those of one run. --write pac
 with --only that grid beside the others as they were.
 --verdict prints the rates of the verdict's test alone on all nulls, which takes a fraction of the time.
 --setting prints the rates on the nulls that the constants were set on instead, --repeating those on shapes
-that repeat, which no packaged grid has (trends/repeating.py).
+that repeat, which no packaged grid has (repeating_nulls.py).
 """
 
 from __future__ import annotations
@@ -24,12 +24,10 @@ import toposcope.statistics.trends
 from toposcope.core.seeding import rng
 from toposcope.statistics.trends import simulators as sim
 from toposcope.statistics.trends.blind import BLIND_NULLS
-from toposcope.statistics.trends.calibration import COLUMNS, VERDICT, case_rates, packed, simulated_cases
+from toposcope.statistics.trends.calibration import COLUMNS, TESTS, VERDICT, case_rates, simulated_cases
 from toposcope.statistics.trends.fresh import FRESH_NULLS
 from toposcope.statistics.trends.innovations import innovation_test
 from toposcope.statistics.trends.nulls import NULLS
-from toposcope.statistics.trends.repeating import REPEATING_BLIND, REPEATING_JUDGES, REPEATING_SETTING
-from toposcope.statistics.trends.setting import SETTING_NULLS
 from toposcope.statistics.trends.whitening import whiten
 
 
@@ -83,6 +81,19 @@ def simulate(name: str, draws: int, out: Path) -> pd.DataFrame:
     )
 
 
+def packed(grids: dict[str, tuple[np.ndarray, pd.DataFrame]]) -> str:
+    """Return the text of the packaged rates: name -> steps and what `calibration_matrix` gave for them."""
+    out = {}
+    for name, (steps, table) in grids.items():
+        cases = list(dict.fromkeys(zip(table["kind"], table["case"], strict=True)))
+        rates = table["rate"].to_numpy().reshape(len(cases), len(TESTS))
+        out[name] = {
+            "steps": [int(step) for step in steps], "draws": int(table["draws"].max()), "cases": cases,
+            "rates": rates.round(4).tolist(),
+        }  # fmt: skip
+    return json.dumps({"grids": out})
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--only", choices=list(GRIDS))
@@ -95,10 +106,15 @@ def main() -> None:
     options = parser.parse_args()
     grids = GRIDS if options.only is None else {options.only: GRIDS[options.only]}
     if options.setting:
+        from benchmarks.repeating_nulls import REPEATING_SETTING
+        from benchmarks.setting_nulls import SETTING_NULLS
+
         return printed(SETTING_NULLS | REPEATING_SETTING, "setting", options.draws, grids)
     if options.verdict:
         return printed(NULLS | BLIND_NULLS | FRESH_NULLS, "verdict alone", options.draws, grids)
     if options.repeating:
+        from benchmarks.repeating_nulls import REPEATING_BLIND, REPEATING_JUDGES
+
         return printed(REPEATING_JUDGES | REPEATING_BLIND, "repeating", options.draws, grids)
     options.out.mkdir(parents=True, exist_ok=True)
     tables = {name: (GRIDS[name], simulate(name, options.draws, options.out)) for name in grids}

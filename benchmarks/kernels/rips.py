@@ -18,7 +18,7 @@ from benchmarks.kernels.harness import Case
 from toposcope.kernels.threads import thread_count
 from toposcope.topology import rips, rips_batch
 from toposcope.topology.clouds import distance_matrix
-from toposcope.topology.rips_backends import LIBRARIES
+from toposcope.topology.rips_backends import gudhi
 
 H1 = [
     ("gauss", 50, 20), ("gauss", 100, 64), ("gauss", 200, 50), ("gauss", 200, 512), ("gauss", 500, 128),
@@ -53,10 +53,18 @@ def cloud(kind: str, n: int, d: int, seed: int = 0) -> np.ndarray:
     return points.astype(np.float32)
 
 
-def with_library(backend: str, maxdim: int, points: np.ndarray) -> object:
-    """Compute what `rips` does beyond H0, by one library on our distances."""
+def with_gudhi(maxdim: int, points: np.ndarray) -> object:
+    """Compute what `rips` does beyond H0 by gudhi, on our distances."""
     distances = distance_matrix(points)
-    return LIBRARIES[backend](distances, maxdim, float(distances.max(axis=1).min()), 2)
+    return gudhi(distances, maxdim, float(distances.max(axis=1).min()), 2)
+
+
+def with_ripser(maxdim: int, points: np.ndarray) -> object:
+    """Compute what `rips` does by ripser.py, on our distances."""
+    from ripser import ripser
+
+    distances = distance_matrix(points)
+    return ripser(distances, maxdim, float(distances.max(axis=1).min()), distance_matrix=True)
 
 
 def start_giotto(maxdim: int, points: np.ndarray) -> subprocess.Popen[str]:
@@ -95,7 +103,7 @@ def cases(quick: bool) -> list[Case]:
     for method, run in (
         ("toposcope, batched", rips_batch),
         ("toposcope, one by one", lambda clouds: [rips(points) for points in clouds]),
-        ("gudhi, one by one", lambda clouds: [with_library("gudhi", 1, points) for points in clouds]),
+        ("gudhi, one by one", lambda clouds: [with_gudhi(1, points) for points in clouds]),
     ):
         found.append(Case(group, "200 x 50", 200, method, clouds, run, calls=BATCH))
     return found
@@ -105,8 +113,8 @@ def _contest(maxdim: int, kind: str, n: int, d: int) -> list[Case]:
     group, label = f"Rips H{maxdim}, {kind}", f"{n} x {d}"
     make = partial(cloud, kind, n, d)
     found = [Case(group, label, n, "toposcope", make, lambda X: rips(X, maxdim))]
-    for method, backend in (("gudhi", "gudhi"), ("ripser.py", "ripser")):
-        if backend != "ripser" or n <= RIPSER_MOST[maxdim]:
-            found.append(Case(group, label, n, method, make, partial(with_library, backend, maxdim)))
+    found.append(Case(group, label, n, "gudhi", make, partial(with_gudhi, maxdim)))
+    if n <= RIPSER_MOST[maxdim]:
+        found.append(Case(group, label, n, "ripser.py", make, partial(with_ripser, maxdim)))
     found.append(Case(group, label, n, "giotto-ph", lambda: start_giotto(maxdim, make()), ask_giotto))
     return found

@@ -9,13 +9,7 @@ from typing import Any
 import numpy as np
 
 from benchmarks.kernels.harness import Case
-from toposcope.topology.transformers import (
-    BettiCurves,
-    EntropyCurves,
-    Landscapes,
-    PersistenceImages,
-    Silhouettes,
-)
+from toposcope.topology import betti_curve, entropy_curve, landscape, persistence_image, silhouette
 
 DIAGRAMS, BARS, RESOLUTION, PIXELS, BANDWIDTH = 255, 200, 100, 20, 0.1
 SPAN = (0.0, 3.0)
@@ -43,6 +37,15 @@ def with_gudhi(name: str, *options: Any) -> Callable[[list[np.ndarray]], object]
     return run
 
 
+def with_ours(vector: Callable[..., np.ndarray], *grids: np.ndarray, **options: Any) -> Callable[..., object]:
+    """Return our vectors of all diagrams, one after the other, on these grids."""
+
+    def run(diagrams: list[np.ndarray]) -> object:
+        return np.stack([vector(diagram, *grids, **options).ravel() for diagram in diagrams])
+
+    return run
+
+
 def persim_images(diagrams: list[np.ndarray]) -> object:
     """Return persim's images of the same pixels."""
     import persim
@@ -53,20 +56,26 @@ def persim_images(diagrams: list[np.ndarray]) -> object:
 
 def cases(quick: bool) -> list[Case]:
     """Return all comparisons, ours first; the quick ones have 25 diagrams."""
-    image = PersistenceImages(BANDWIDTH, PIXELS, birth_range=(0.0, 1.0), length_range=(0.0, 3.0))
-    grid: dict[str, Any] = {"resolution": RESOLUTION, "value_range": SPAN}
+    grid, pixels = (
+        np.linspace(*SPAN, RESOLUTION),
+        (np.linspace(0.0, 1.0, PIXELS), np.linspace(0.0, 3.0, PIXELS)),
+    )
     contests: list[tuple[str, Any, Any]] = [
-        ("images", image, with_gudhi("PersistenceImage")),
-        ("landscapes", Landscapes(5, **grid), with_gudhi("Landscape", 5)),
-        ("silhouettes", Silhouettes(**grid), with_gudhi("Silhouette", lambda p: p[1] - p[0])),
-        ("Betti curves", BettiCurves(**grid), with_gudhi("BettiCurve")),
-        ("entropy curves", EntropyCurves(**grid), with_gudhi("Entropy", "vector", False)),
+        (
+            "images",
+            with_ours(persistence_image, *pixels, bandwidth=BANDWIDTH),
+            with_gudhi("PersistenceImage"),
+        ),
+        ("landscapes", with_ours(landscape, grid, levels=5), with_gudhi("Landscape", 5)),
+        ("silhouettes", with_ours(silhouette, grid), with_gudhi("Silhouette", lambda p: p[1] - p[0])),
+        ("Betti curves", with_ours(betti_curve, grid), with_gudhi("BettiCurve")),
+        ("entropy curves", with_ours(entropy_curve, grid), with_gudhi("Entropy", "vector", False)),
     ]
     n = 25 if quick else DIAGRAMS
     make, label = partial(series, n), f"{n} diagrams of {BARS} bars"
     found = []
     for group, ours, theirs in contests:
-        found.append(Case(group, label, n, "toposcope", make, ours.fit_transform))
+        found.append(Case(group, label, n, "toposcope", make, ours))
         found.append(Case(group, label, n, "gudhi", make, theirs))
     found.append(Case("images", label, n, "persim", make, persim_images))
     return found

@@ -7,6 +7,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from benchmarks.decision_rules import WITH_TOPOLOGY, by_both, by_certainty, by_topology, diminishing_returns
+from benchmarks.regret import regret_summary, regret_table
 from toposcope.cli.main import main
 from toposcope.forecasting import curve_from_metrics, forecast
 from toposcope.forecasting.auto import Auto
@@ -17,13 +19,10 @@ from toposcope.forecasting.decision.advice import (
     STOP,
     Option,
     advise,
-    by_certainty,
     by_loss,
     weigh,
 )
-from toposcope.forecasting.decision.regret import regret_summary, regret_table
 from toposcope.forecasting.families import LastValue
-from toposcope.papers.decision_rules import WITH_TOPOLOGY, by_both, by_topology, diminishing_returns
 from toposcope.synthetic import Spectrum, SyntheticRecipe, simulate
 
 

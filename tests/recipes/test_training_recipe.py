@@ -47,6 +47,13 @@ def test_overrides_reach_the_recipe_a_model_and_the_choice_of_models() -> None:
     assert recipe.hash() != load_training_recipe("seed004").hash()
 
 
+def test_a_file_may_still_say_how_it_was_computed(tmp_path: Path) -> None:
+    plain = load_training_recipe("demo")
+    file = tmp_path / "recipe.toml"
+    file.write_text(f'compute = "fused"\n{plain.to_toml()}')
+    assert load_training_recipe(str(file)) == plain
+
+
 @pytest.mark.parametrize(
     ("overrides", "message"),
     [
@@ -66,7 +73,7 @@ def test_overrides_reach_the_recipe_a_model_and_the_choice_of_models() -> None:
         ({"seeds": [1, 1]}, "seeds are"),
         ({"seeds": 1}, "seeds is 1; a list is wanted"),
         ({"tokenizer": "words"}, "choose from characters, bpe"),
-        ({"compute": "fast"}, "choose from auto, autograd, fused"),
+        ({"compute": "fused"}, "has an unknown key 'compute': "),
         ({"models.tiny-3k.heads": 3}, "the width a multiple of the heads"),
         ({"models.tiny-3k.name": "../up"}, "is no folder name"),
     ],

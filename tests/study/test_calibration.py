@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from benchmarks.analysis_rates import packed
 from toposcope.statistics.trends.blind import BLIND_NULLS
 from toposcope.statistics.trends.calibration import (
     TESTS,
@@ -15,7 +16,6 @@ from toposcope.statistics.trends.calibration import (
     known_rates,
     nearest_grid,
     packaged_grids,
-    packed,
     simulated_cases,
     true_rates,
 )

@@ -10,6 +10,8 @@ import pandas as pd
 import pytest
 from scipy import stats
 
+from benchmarks.repeating_nulls import REPEATING_SETTING
+from benchmarks.setting_nulls import SETTING_NULLS
 from toposcope.core.errors import InputError
 from toposcope.statistics import correlations as stat
 from toposcope.statistics.trends import resampling as res
@@ -34,8 +36,6 @@ from toposcope.statistics.trends.refusals import (
     rich,
     untestable,
 )
-from toposcope.statistics.trends.repeating import REPEATING_SETTING
-from toposcope.statistics.trends.setting import SETTING_NULLS
 from toposcope.statistics.trends.signs import (
     OWN_SHARE,
     SignTest,

@@ -11,7 +11,6 @@ from hypothesis.extra import numpy as hnp
 from ripser import ripser
 
 from toposcope.topology import bottleneck, components
-from toposcope.topology.components import rips_h0
 
 
 def test_equidistant_points_merge_at_once():
@@ -37,11 +36,6 @@ def test_agrees_with_gudhi_and_ripser():
     found = components(X).death
     np.testing.assert_allclose(found, np.sort(tree.persistence_intervals_in_dimension(0)[:, 1]), rtol=1e-9)
     np.testing.assert_allclose(found, np.sort(ripser(X, maxdim=0)["dgms"][0][:, 1]), rtol=1e-5)
-
-
-def test_the_short_name_takes_the_metric():
-    X = np.random.default_rng(1).standard_normal((20, 3))
-    np.testing.assert_array_equal(rips_h0(X, "cosine").death, components(X, metric="cosine").death)
 
 
 @settings(max_examples=40, deadline=None)

@@ -87,19 +87,18 @@ def test_the_schedule_is_the_papers(shared_data: Path) -> None:
     np.testing.assert_allclose(ours, [row["lr"] for row in log], rtol=1e-12)
 
 
-def _engine(compute: str) -> Engine:
+def _engine() -> Engine:
     recipe = load_training_recipe(
         "seed004",
-        {"models": "med-21k", "context": 16, "compute": compute, "gradient_clip": 0.1, "weight_decay": 0.3},
+        {"models": "med-21k", "context": 16, "gradient_clip": 0.1, "weight_decay": 0.3},
     )
     shape = GPTShape.in_recipe(recipe.models[0], recipe)
     return Engine(shape, recipe, first_values(shape, seed=3, std=0.05), device="cpu")
 
 
-@pytest.mark.parametrize("compute", ["autograd", "fused"])
-def test_steps_equal_the_textbooks(compute: str) -> None:
+def test_steps_equal_the_textbooks() -> None:
     """Same losses and weights as a plain model, torch's clipping and AdamW over separate parameters."""
-    engine = _engine(compute)
+    engine = _engine()
     model = GPT(engine.model.shape)
     model.load_state_dict(engine.model.state_dict())
     adam = torch.optim.AdamW(model.parameters(), weight_decay=0.3)
@@ -123,12 +122,11 @@ def test_steps_equal_the_textbooks(compute: str) -> None:
             np.testing.assert_allclose(engine.model.state_dict()[name], value, atol=2e-5)
 
 
-@pytest.mark.parametrize("compute", ["autograd", "fused"])
-def test_state_restores_to_the_same_bits(compute: str) -> None:
+def test_state_restores_to_the_same_bits() -> None:
     generator = np.random.default_rng(1)
     batches = generator.integers(0, 128, (6, 4, 17))
-    first = _engine(compute)
-    second = _engine(compute)
+    first = _engine()
+    second = _engine()
     for i, tokens in enumerate(batches):
         if i == 3:
             second.restore(first.state(), step=3)

@@ -63,7 +63,7 @@ class TrainingPlan:
             f"{self.checkpoints} checkpoints: {self.flop:.2g} FLOP, {size(self.disk_bytes)} of weights on "
             f"disk, at least {size(self.memory_bytes)} of memory for each run at work"
         )
-        time = "Time: not known before it runs; the progress says it after a fiftieth of the steps."
+        time = "Time: not known before it runs; the progress says it once steps are counted."
         return "\n".join([first, time, *self.tells])
 
 

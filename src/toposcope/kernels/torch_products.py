@@ -22,11 +22,6 @@ def linear(x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
     return torch.ops.mkldnn._linear_pointwise(x, weight, bias, "none", [], "")
 
 
-def linear_add(x: Tensor, weight: Tensor, bias: Tensor | None, other: Tensor) -> Tensor:
-    """Return x W^T + b + other; no gradient flows through it."""
-    return torch.ops.mkldnn._linear_pointwise.binary(x, other, weight, bias, "add")
-
-
 def read_with_onednn(model: torch.nn.Module) -> None:
     """Let a model's float32 linear layers on a CPU use oneDNN whenever no gradient is asked for.
 

@@ -17,7 +17,6 @@ from toposcope.sources.layout import RunFolder
 if TYPE_CHECKING:
     import torch
 
-    from toposcope.training.fused.forward import SequenceLosses
     from toposcope.training.model import GPT, Block
     from toposcope.training.shapes import GPTShape
 
@@ -147,15 +146,6 @@ class GPTModel:
         from toposcope.models.gpt_batched import token_losses_at
 
         return token_losses_at(self._model.shape, parameters, ids) * mask[:, 1:]
-
-    def compiled_losses(self, rows: Sequence[Sequence[int]]) -> SequenceLosses | None:
-        """Return the losses of fixed sequences as one compiled call, for small float32 models on a CPU."""
-        from toposcope.training.fused.forward import SequenceLosses, supports_losses
-
-        number = next(self._model.parameters())
-        shape = self._model.shape
-        plain = self.device.type == "cpu" and number.element_size() == 4 and number.is_floating_point()
-        return SequenceLosses(shape, rows) if plain and supports_losses(shape) else None
 
     def attentions(self, ids: Sequence[int]) -> list[np.ndarray]:
         """Return the attention weights of one text, (heads, length, length) for each layer."""

@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     import torch
 
     from toposcope.models.protocol import LanguageModel
-    from toposcope.training.fused.forward import SequenceLosses
 
 _LOGIT_BYTES = 64 * 2**20
 _TOKENS = 8192
@@ -220,10 +219,6 @@ class Objective:
                 found[:, part.members] = losses.double().cpu().numpy() / self.batch.counts[part.members]
         return found
 
-    def compiled(self) -> SequenceLosses | None:
-        """Return every sequence's loss as one compiled call; None where the model has none of its kind."""
-        return None if self._fixed else self.model.compiled_losses(self.batch.rows)
-
     def movable(self) -> Movable:
         """Return a copy of the model whose parameters are one flat buffer, for evaluating many points."""
         return Movable(self)
@@ -305,18 +300,12 @@ class Objective:
 
 
 class Movable:
-    """A copy of a model whose parameters lie in one flat buffer, so that moving it is one copy of numbers.
-
-    Where the losses come from one compiled call, there is no copy: parameters are packed and handed over.
-    """
+    """A copy of a model whose parameters lie in one flat buffer, so that moving it is one copy of numbers."""
 
     def __init__(self, objective: Objective) -> None:
-        self._objective = objective
-        self._compiled = objective.compiled()
-        if self._compiled is not None:
-            return
         from toposcope.kernels.torch_products import read_with_onednn
 
+        self._objective = objective
         self._model = copy(objective.model)
         module = deepcopy(objective.model.module).requires_grad_(False)
         read_with_onednn(module)
@@ -329,8 +318,6 @@ class Movable:
 
     def per_sequence_losses(self, point: torch.Tensor) -> np.ndarray:
         """Return the losses of every sequence at a flat parameter vector, float64 of shape (sequences,)."""
-        if self._compiled is not None:
-            return self._compiled.at(self._compiled.pack(point.numpy()))
         import torch
 
         batch = self._objective.batch

@@ -109,9 +109,6 @@ class TransformersModel:
         """Return `token_losses` at several parameters at once, (points, batch, length - 1)."""
         return mapped_token_losses(self, parameters, ids, mask)
 
-    def compiled_losses(self, rows: Sequence[Sequence[int]]) -> None:
-        """Return None: the compiled pass is of the project's own family."""
-
     def attentions(self, ids: Sequence[int]) -> list[np.ndarray]:
         """Return the attention weights of one text, (heads, length, length) for each layer."""
         import torch

@@ -11,8 +11,6 @@ if TYPE_CHECKING:
     import numpy as np
     import torch
 
-    from toposcope.training.fused.forward import SequenceLosses
-
 
 class LanguageModel(Protocol):
     """What every measurement of a model needs, whatever library the model is written in.
@@ -57,9 +55,6 @@ class LanguageModel(Protocol):
         self, parameters: Mapping[str, torch.Tensor], ids: torch.Tensor, mask: torch.Tensor
     ) -> torch.Tensor:
         """Return `token_losses` at several parameters, each stacked: (points, ...) to (points, ...)."""
-
-    def compiled_losses(self, rows: Sequence[Sequence[int]]) -> SequenceLosses | None:
-        """Return the losses of fixed sequences as one compiled call; None where there is none."""
 
     def attentions(self, ids: Sequence[int]) -> Sequence[np.ndarray]:
         """Return the attention weights of one text, (heads, length, length) for each layer."""

@@ -15,8 +15,6 @@ if TYPE_CHECKING:
     from toposcope.store import Store
     from toposcope.training.neox import NeoxPlan
 
-RECIPES = ("pythia",)
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StudySettings:

@@ -10,7 +10,7 @@ from toposcope.papers import seed004_tables as tables
 from toposcope.papers.sections import Section
 from toposcope.papers.seed004_runs import measure
 
-_PACKAGES = ("toposcope", "numpy", "scipy", "numba", "pandas", "gudhi", "ripser", "torch")
+_PACKAGES = ("toposcope", "numpy", "scipy", "numba", "pandas", "gudhi", "torch")
 
 
 def reproduce(runs: str | Path, folder: str | Path, *, jobs: int = 1, quiet: bool = False) -> list[Section]:

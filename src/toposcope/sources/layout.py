@@ -82,10 +82,6 @@ class RunFolder:
         """Return the steps that have weights on disk, ascending."""
         return _steps(self.path / "checkpoints")
 
-    def gradient_steps(self) -> list[int]:
-        """Return the steps that have gradients on disk, ascending."""
-        return _steps(self.path / "gradients")
-
     def metrics_parts(self) -> list[tuple[int, int, Path]]:
         """Return (start, stop, path) of every metrics part, ascending."""
         found = [(_METRICS.fullmatch(path.name), path) for path in _files(self.path / "metrics")]

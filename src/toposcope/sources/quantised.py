@@ -150,8 +150,6 @@ SCHEMES: tuple[Scheme, ...] = (
     Scheme("AWQ", "weight", ("qweight", "qzeros", "scales"), _awq_shape, _awq),
 )
 
-_LEFTOVERS = ("input_scale", "weight_format", "bias_scale", "weight_zero_point")
-
 
 class QuantisedReader:
     """A reader whose quantised weights come out as float32 under the names of the plain model."""

@@ -54,7 +54,7 @@ def _do_all(
     with closing(spread(_doer, job, tasks, workers=workers)) as events:
         for event in events:
             if isinstance(event, Message):
-                said.setdefault(event.task, Outcome(first=event.task.indices[0])).add(event.message)
+                said.setdefault(event.task, Outcome()).add(event.message)
                 tell(event.message)
             elif isinstance(event.outcome, LostProcessError):
                 died.append((event.task, event.outcome))

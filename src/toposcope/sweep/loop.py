@@ -19,7 +19,6 @@ from toposcope.subjects.snapshot import SeriesLike
 from toposcope.sweep.expect import Expectation, expect
 from toposcope.sweep.local import in_processes, serially
 from toposcope.sweep.looks import judged
-from toposcope.sweep.pace import Pace
 from toposcope.sweep.plan import Shard, Task, by_run, plan
 from toposcope.sweep.spoilt import known_spoilt
 from toposcope.sweep.worker import Failure, Job, Outcome
@@ -28,8 +27,8 @@ if TYPE_CHECKING:
     import pandas as pd
 
 
-_LOADING, _STARTING = 2.0, 6.0
-"""Seconds until the first unit begins, about: in this process, and in others that start first."""
+_GUESS = 1e-3
+"""Seconds that a unit weighs where its probe does not say what it costs."""
 
 
 class Sweepable(SeriesLike, Protocol):
@@ -230,22 +229,25 @@ def copy_runs(series: Sweepable, store: Store) -> list[str]:
 def _go(
     job: Job, tasks: Sequence[Task], execution: Execution, label: str, expectation: Expectation
 ) -> Outcome:
-    at_once = job.together if execution.ray is None else None
-    start = _LOADING if execution.jobs == 1 else _STARTING
-    pace = Pace(tasks, expectation.each, jobs=execution.jobs, together=at_once, start=start)
-    with Progress(label, sum(task.units for task in tasks), quiet=execution.quiet) as progress:
+    def weight(run: str, probe: str) -> float:
+        return max(expectation.each.get((run, probe), _GUESS), 1e-9)
+
+    total = sum(task.units for task in tasks)
+    work = sum(len(task.indices) * weight(task.run, probe) for task in tasks for probe in task.probes)
+    with Progress(label, total, quiet=execution.quiet, work=work) as progress:
 
         def tell(outcome: Outcome) -> None:
             if outcome.inside:
                 progress.inside(outcome.inside)
                 return
-            pace.tell(outcome)
-            progress.expect(pace.outlook)
-            progress.advance(outcome.done + outcome.skipped)
+            units = outcome.units.items()
+            worked = sum(count * weight(*key) for key, (count, _) in units)
+            there = sum(count * weight(*key) for key, (_, count) in units)
+            progress.advance(outcome.done + outcome.skipped, work=worked, there=there)
             for failure in outcome.failures:
-                progress.advance(note=f"{failure.run} step {failure.step} {failure.probe}", failed=True)
+                note = f"{failure.run} step {failure.step} {failure.probe}"
+                progress.advance(note=note, failed=True, work=0.0)
 
-        progress.expect(pace.outlook)
         if execution.ray is not None:
             from toposcope.sweep.cluster import on_ray
 

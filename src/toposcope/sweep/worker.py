@@ -67,10 +67,8 @@ class Outcome:
     failures: list[Failure] = field(default_factory=list)
     problems: list[Told] = field(default_factory=list)
     """What is wrong with checkpoints that were measured all the same."""
-    units: dict[tuple[str, str], tuple[int, int, float]] = field(default_factory=dict)
-    """By run and probe: units measured or failed, units that were there already, and seconds spent."""
-    first: int | None = None
-    """The first checkpoint of the task that this came of, where it came of one."""
+    units: dict[tuple[str, str], tuple[int, int]] = field(default_factory=dict)
+    """By run and probe: units measured or failed, and units that were there already."""
     inside: str = ""
     """How far a unit is that is under way, in words: such an outcome counts nothing."""
 
@@ -80,9 +78,9 @@ class Outcome:
         self.skipped += other.skipped
         self.failures += other.failures
         self.problems += other.problems
-        for key, (done, present, seconds) in other.units.items():
-            before = self.units.get(key, (0, 0, 0.0))
-            self.units[key] = (before[0] + done, before[1] + present, before[2] + seconds)
+        for key, (done, present) in other.units.items():
+            before = self.units.get(key, (0, 0))
+            self.units[key] = (before[0] + done, before[1] + present)
 
     def told(self) -> list[str]:
         """Return the problems as sentences, each once and many equal ones together."""
@@ -91,8 +89,9 @@ class Outcome:
     def undone(self) -> Outcome:
         """Return what takes this outcome back from a progress: its units will be done again."""
         counted = self.done + self.skipped + len(self.failures)
-        units = {key: (-done, -present, -seconds) for key, (done, present, seconds) in self.units.items()}
-        return Outcome(done=-counted, units=units, first=self.first)
+        return Outcome(
+            done=-counted, units={key: (-done, -present) for key, (done, present) in self.units.items()}
+        )
 
 
 @contextmanager
@@ -130,9 +129,7 @@ class Worker:
     def do(self, task: Task, tell: Callable[[Outcome], None] | None = None) -> Outcome:
         """Measure the units of a task that the store lacks; `tell` hears of each step."""
         reader = self._open(task.run)
-        total = Outcome(first=task.indices[0])
-        if tell is not None:
-            tell(Outcome())  # it is loaded, and begins
+        total = Outcome()
         try:
             for start in range(0, len(task.indices), self._job.together):
                 indices = task.indices[start : start + self._job.together]
@@ -141,8 +138,9 @@ class Worker:
                     for name in task.probes:
                         unit = f"{task.run} step {reader[indices[0]].checkpoint.step}, {name}"
                         with _parts_told(unit, tell):
-                            for outcome in self._timed(reader, indices, self._probes[name]):
-                                outcome.first = total.first
+                            for outcome in self._group(reader, indices, self._probes[name]):
+                                worked = outcome.done + len(outcome.failures)
+                                outcome.units[task.run, name] = (worked, outcome.skipped)
                                 measured += outcome.done
                                 total.add(outcome)
                                 if tell is not None:
@@ -165,16 +163,6 @@ class Worker:
         if self._reader is None or self._reader[0] != run:
             self._reader = (run, RunReader(self._job.series, self._job.runs[run]))
         return self._reader[1]
-
-    def _timed(self, reader: RunReader, indices: Sequence[int], probe: Probe) -> Iterator[Outcome]:
-        """Yield what comes of one probe at some checkpoints, step by step, with the seconds of each step."""
-        start, run = time.perf_counter(), reader[indices[0]].checkpoint.run
-        for outcome in self._group(reader, indices, probe):
-            now = time.perf_counter()
-            worked = outcome.done + len(outcome.failures)
-            outcome.units[run, probe.name] = (worked, outcome.skipped, now - start)
-            start = now
-            yield outcome
 
     def _group(self, reader: RunReader, indices: Sequence[int], probe: Probe) -> Iterator[Outcome]:
         """Measure one probe at some checkpoints, as far as the store lacks it; yield what ends together."""

@@ -70,11 +70,6 @@ def components(X: Any, *, metric: Metric = "euclidean", name: str = "X") -> Diag
     )
 
 
-def rips_h0(X: Any, metric: Metric = "euclidean") -> Diagram:
-    """Return `components(X, metric=metric)`: the H0 part of a Vietoris-Rips computation."""
-    return components(X, metric=metric)
-
-
 def _require_nonzero_rows(points: Any, name: str) -> None:
     zero = ~(points != 0).any(axis=1)
     if zero.any():

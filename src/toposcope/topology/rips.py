@@ -52,9 +52,9 @@ def rips(
         Unit of births and deaths; cosine is 1 - cos of the angle.
     thresh : float, optional
         Longest edge of the complex.
-    backend : {"auto", "native", "gudhi", "ripser", "giotto"}
+    backend : {"auto", "native", "gudhi"}
         Who computes H1 and above. "native" is our kernel, for dimensions 1 and 2 over Z/2; "auto" takes it
-        where it applies and gudhi elsewhere. All give the same diagrams.
+        where it applies and gudhi elsewhere. Both give the same diagrams.
     field : int
         The coefficients are Z/field, a prime. H0 does not depend on it.
     memory_limit : int
@@ -188,7 +188,7 @@ def _persistence(
     else:
         merges = np.sort(dense_tree(distances)[2])
         merges = merges[merges <= limit]
-        higher = rips_backends.LIBRARIES[chosen](distances, maxdim, limit, field) if maxdim else []
+        higher = rips_backends.gudhi(distances, maxdim, limit, field) if maxdim else []
     deaths = np.concatenate([np.sort(merges), np.full(n - len(merges), np.inf)])
     truncated = float(thresh) if thresh is not None and thresh < radius else None
     diagrams = [Diagram(0, np.zeros(n), deaths, metric, n, truncated)]

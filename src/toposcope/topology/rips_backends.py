@@ -1,18 +1,13 @@
-"""Who computes the Rips persistence of a distance matrix: our kernel, gudhi, ripser.py or giotto-ph.
+"""Who computes the Rips persistence of a distance matrix: our kernel, or gudhi where that does not apply.
 
-Each takes float64 distances within the range of single precision, the highest dimension, the longest edge
-and the field, and returns the bars (birth, death) of the dimensions 1..maxdim. H0 is the same for all and
-comes from `RipsEdges` or a spanning tree.
+Both take float64 distances within the range of single precision, the highest dimension and the longest edge,
+and return the bars (birth, death) of the dimensions 1..maxdim.
 """
 
 from __future__ import annotations
 
-import importlib.util
-from collections.abc import Callable
-
 import numpy as np
 
-from toposcope.core.errors import InputError
 from toposcope.kernels.rips_edges import MAX_POINTS, RipsEdges, ends_of
 from toposcope.kernels.rips_h1 import h1_pairs
 from toposcope.kernels.rips_h2 import h2_pairs
@@ -20,7 +15,7 @@ from toposcope.kernels.rips_h2 import h2_pairs
 Bars = list[np.ndarray]
 
 NATIVE_MAXDIM = 2
-BACKENDS = ("auto", "native", "gudhi", "ripser", "giotto")
+BACKENDS = ("auto", "native", "gudhi")
 
 
 def choose(backend: str, maxdim: int, field: int, n: int) -> str:
@@ -68,40 +63,7 @@ def gudhi(distances: np.ndarray, maxdim: int, limit: float, field: int) -> Bars:
         num_collapses="auto",
         homology_coeff_field=field,
     )
-    return _as_bars(solver.fit_transform([distances])[0])
-
-
-def ripser(distances: np.ndarray, maxdim: int, limit: float, field: int) -> Bars:
-    """Bars by ripser.py."""
-    from ripser import ripser as solve
-
-    return _as_bars(
-        solve(distances, maxdim=maxdim, thresh=limit, coeff=field, distance_matrix=True)["dgms"][1:]
-    )
-
-
-def giotto(distances: np.ndarray, maxdim: int, limit: float, field: int) -> Bars:
-    """Bars by giotto-ph, which has to be installed separately (its licence is the AGPL)."""
-    if importlib.util.find_spec("gph") is None:
-        raise InputError(
-            "backend 'giotto' needs giotto-ph, which is not installed: pip install giotto-ph (AGPL, up to "
-            "Python 3.12), or use 'auto'"
-        )
-    from gph import ripser_parallel
-
-    from toposcope.kernels.threads import thread_count
-
-    found = ripser_parallel(
-        distances, metric="precomputed", maxdim=maxdim, thresh=limit, coeff=field, n_threads=thread_count()
-    )
-    return _as_bars(found["dgms"][1:])
-
-
-LIBRARIES: dict[str, Callable[[np.ndarray, int, float, int], Bars]] = {
-    "gudhi": gudhi,
-    "ripser": ripser,
-    "giotto": giotto,
-}
+    return [np.asarray(bars, np.float64).reshape(-1, 2) for bars in solver.fit_transform([distances])[0]]
 
 
 def _bars(distances: np.ndarray, edges: RipsEdges, births: np.ndarray, deaths: np.ndarray) -> np.ndarray:
@@ -118,7 +80,3 @@ def _bars(distances: np.ndarray, edges: RipsEdges, births: np.ndarray, deaths: n
 def _lookup(distances: np.ndarray, edges: RipsEdges, ranks: np.ndarray) -> np.ndarray:
     u, v = ends_of(edges.packed, ranks, len(distances))
     return distances[u, v]
-
-
-def _as_bars(found: list[np.ndarray]) -> Bars:
-    return [np.asarray(bars, np.float64).reshape(-1, 2) for bars in found]

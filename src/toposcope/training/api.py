@@ -181,10 +181,10 @@ def _train(
     total = sum(job.recipe.steps + 1 for job in todo)
     weights = {job.run: job.parameters**_COST for job in todo}
     work = sum((job.recipe.steps + 1) * weights[job.run] for job in todo)
-    with Progress("training steps", total, quiet=quiet, warms_up=True, work=work) as progress:
+    with Progress("training steps", total, quiet=quiet, work=work) as progress:
 
         def note(run: str, steps: int) -> None:
-            progress.advance(steps, note=run, weight=weights[run])
+            progress.advance(steps, note=run, work=steps * weights[run])
 
         workers = min(jobs, len(todo))
         if workers > 1:

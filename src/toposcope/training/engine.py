@@ -2,73 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Protocol
-
 import numpy as np
 import torch
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
-from toposcope.core.errors import InputError
 from toposcope.recipes import TrainingRecipe
 from toposcope.training.model import GPT, bind
 from toposcope.training.shapes import GPTShape
-
-
-class Compute(Protocol):
-    """A way to compute the mean loss of a model on tokens (batch, context + 1) and its gradients."""
-
-    def gradients(self, tokens: np.ndarray) -> float:
-        """Add the gradients to those the parameters hold; return the loss."""
-
-    def loss(self, tokens: np.ndarray) -> float:
-        """Return the loss; gradients stay as they are."""
-
-
-class Autograd:
-    """The reference model and torch's autograd, on any device."""
-
-    def __init__(self, model: GPT, device: torch.device) -> None:
-        self._model, self._device = model, device
-
-    def gradients(self, tokens: np.ndarray) -> float:
-        """Add the gradients to those the parameters hold; return the loss."""
-        loss = self._loss(tokens)
-        loss.backward()
-        return float(loss.detach())
-
-    def loss(self, tokens: np.ndarray) -> float:
-        """Return the loss."""
-        with torch.no_grad():
-            return float(self._loss(tokens))
-
-    def _loss(self, tokens: np.ndarray) -> torch.Tensor:
-        batch = torch.from_numpy(tokens).to(self._device)
-        if self._device.type == "cpu":
-            return self._model.loss(batch)
-        with sdpa_kernel(SDPBackend.MATH):  # the fused backward passes on GPUs add in any order
-            return self._model.loss(batch)
-
-
-def make_compute(model: GPT, recipe: TrainingRecipe, device: torch.device) -> Compute:
-    """Return what the recipe asks for; "auto" is the fastest that fits the model and the device.
-
-    Raises
-    ------
-    InputError
-        When the recipe asks for "fused" where it does not fit.
-    """
-    if recipe.compute == "autograd" or (recipe.compute == "auto" and device.type != "cpu"):
-        return Autograd(model, device)
-    from toposcope.training.fused.compute import FusedCompute, supports
-
-    if supports(model.shape, device=device.type):
-        return FusedCompute(model)
-    if recipe.compute == "fused":
-        raise InputError(
-            f"compute is 'fused', but vocabulary {model.shape.vocabulary}, context {model.shape.context}, "
-            f"device {device} or this build of torch does not allow it; use --set compute=auto"
-        )
-    return Autograd(model, device)
 
 
 class Engine:
@@ -85,7 +25,6 @@ class Engine:
         self._values.grad = self._grads
         self.model = GPT(shape).to(self._device)
         bind(self.model, self._values.data, self._grads)
-        self._compute = make_compute(self.model, recipe, self._device)
         self._adam = torch.optim.AdamW(
             [self._values],
             lr=recipe.learning_rate,
@@ -95,13 +34,23 @@ class Engine:
         )
 
     def gradients(self, tokens: np.ndarray) -> float:
-        """Set the gradients to those of the mean loss on `tokens`; return the loss."""
+        """Set the gradients to those of the mean loss on `tokens` (batch, context + 1); return the loss."""
         self._grads.zero_()
-        return self._compute.gradients(tokens)
+        loss = self._loss(tokens)
+        loss.backward()
+        return float(loss.detach())
 
     def loss(self, tokens: np.ndarray) -> float:
         """Return the mean loss on `tokens`."""
-        return self._compute.loss(tokens)
+        with torch.no_grad():
+            return float(self._loss(tokens))
+
+    def _loss(self, tokens: np.ndarray) -> torch.Tensor:
+        batch = torch.from_numpy(tokens).to(self._device)
+        if self._device.type == "cpu":
+            return self.model.loss(batch)
+        with sdpa_kernel(SDPBackend.MATH):  # the fused backward passes on GPUs add in any order
+            return self.model.loss(batch)
 
     def norms(self) -> tuple[float, float]:
         """Return the Euclidean norms of the gradients and of the parameters."""

@@ -1,4 +1,4 @@
-"""The GPT family in torch: the reference that every faster way of computing it is tested against."""
+"""The GPT family in torch."""
 
 from __future__ import annotations
 

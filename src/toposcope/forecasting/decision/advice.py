@@ -3,13 +3,13 @@
 Three things can be done with what is left of a compute budget: train this run on, stop it, or train a larger
 model of the family from the start. Each has an expected loss with an interval, and a cost: spending the whole
 budget is worth `price` of the loss. The default takes the least expected log cost, which is the least
-expected log regret; `toposcope.forecasting.decision.regret` holds it against the best in hindsight.
+expected log regret; `benchmarks/regret.py` holds it against the best in hindsight.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -21,9 +21,6 @@ from toposcope.forecasting.curve import Curve, level_and_slope, level_error
 
 PRICE = 0.01
 """Spending the whole budget is worth this share of the loss."""
-
-CONFIDENCE = 0.9
-"""How sure `by_certainty` must be that something else is better before it leaves the run."""
 
 SAME_HORIZON = 0.02
 """Siblings whose planned steps differ by less than this share from those bought followed that schedule."""
@@ -226,41 +223,14 @@ def by_loss(options: Sequence[Option], seen: Curve) -> tuple[str, str]:
     if best.action == CONTINUE:
         return CONTINUE, "nothing else is expected to cost less"
     gain = 1.0 - best.cost / usable[CONTINUE].cost
-    chance = _chance(best, usable[CONTINUE])
+    chance = chance_cheaper(best, usable[CONTINUE])
     return best.action, f"expected to cost {gain:.1%} less than going on, with probability {chance:.2f}"
 
 
-def by_certainty(
-    options: Sequence[Option], seen: Curve, *, confidence: float = CONFIDENCE
-) -> tuple[str, str]:
-    """Continue, unless another option is cheaper with probability `confidence` (normal log losses)."""
-    action, why = by_loss(options, seen)
-    usable = {option.action: option for option in options if option.status == "ok"}
-    if action == CONTINUE or CONTINUE not in usable:
-        return action, why
-    if _chance(usable[action], usable[CONTINUE]) < confidence:
-        return CONTINUE, f"nothing else is better with {confidence:.0%} confidence"
-    return action, why
-
-
-def _chance(option: Option, base: Option) -> float:
+def chance_cheaper(option: Option, base: Option) -> float:
     """Return the probability that an option costs less than another."""
     spread = max(math.hypot(option.sigma, base.sigma), 1e-9)
     return float(normal_below(math.log(base.cost / option.cost) / spread))
-
-
-def always_continue(options: Sequence[Option], seen: Curve) -> tuple[str, str]:
-    """Go on, whatever is known: what every rule has to beat."""
-    return CONTINUE, "always"
-
-
-Rule = Callable[[Sequence[Option], Curve], tuple[str, str]]
-
-RULES: dict[str, Rule] = {
-    "loss (default)": by_loss,
-    "loss, if 90% sure": by_certainty,
-    "always continue": always_continue,
-}
 
 
 def advise(

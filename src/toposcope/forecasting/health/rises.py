@@ -37,7 +37,6 @@ _KNEES = 60
 DIVERGING, RESTART, FALLING, SHIFT, AGAIN = (
     "diverging", "rate raised", "falling again", "higher level", "rose before"
 )  # fmt: skip
-MILD = (RESTART, FALLING, SHIFT, AGAIN)
 
 _WINDOW, _FEW_WINDOW, _FEW_DIVERGED = 7, 3, 0.3
 _SHORT, _LINE = 200, 0.03

@@ -205,19 +205,6 @@ def _packaged() -> dict[str, tuple[np.ndarray, pd.DataFrame]]:
     return grids
 
 
-def packed(grids: dict[str, tuple[np.ndarray, pd.DataFrame]]) -> str:
-    """Return the text of the packaged rates: name -> steps and what `calibration_matrix` gave for them."""
-    out = {}
-    for name, (steps, table) in grids.items():
-        cases = list(dict.fromkeys(zip(table["kind"], table["case"], strict=True)))
-        rates = table["rate"].to_numpy().reshape(len(cases), len(TESTS))
-        out[name] = {
-            "steps": [int(step) for step in steps], "draws": int(table["draws"].max()), "cases": cases,
-            "rates": rates.round(4).tolist(),
-        }  # fmt: skip
-    return json.dumps({"grids": out})
-
-
 def packaged_grids() -> dict[str, np.ndarray]:
     """Return the names and steps of the grids whose rates are packaged."""
     return {name: steps for name, (steps, _) in _packaged().items()}

@@ -1,7 +1,7 @@
 """The nulls that judge every test, pairs of series that have nothing to do with each other; planted pairs.
 
 Everything here is simulated on the data's own steps. The constants of the verdict's test were set on other
-simulators (`trends.setting`).
+simulators (`benchmarks/setting_nulls.py`).
 """
 
 from __future__ import annotations

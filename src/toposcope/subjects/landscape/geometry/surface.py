@@ -16,7 +16,6 @@ import numpy as np
 from toposcope.core.errors import InputError
 from toposcope.core.processes import Ended, spread
 from toposcope.core.progress import Progress
-from toposcope.kernels.threads import run_blocks
 from toposcope.subjects.landscape.geometry.directions import Directions
 
 if TYPE_CHECKING:
@@ -58,9 +57,8 @@ class Surface:
 class Evaluation:
     """How a surface is evaluated; nothing here changes a loss by more than rounding.
 
-    `together` is how many parameter vectors share a pass of torch (None: the compiled pass where the model
-    has one, else as many as pay off on the device); `folder` keeps the tiles, so that a stopped evaluation
-    goes on; `jobs` are processes of one thread each.
+    `together` is how many parameter vectors share a pass (None: as many as pay off on the device); `folder`
+    keeps the tiles, so that a stopped evaluation goes on; `jobs` are processes of one thread each.
     """
 
     together: int | None = None
@@ -148,29 +146,19 @@ def _evaluated(
 
 
 class Evaluator:
-    """Evaluates per-sequence losses at points of the grid: compiled where that fits, else by torch."""
+    """Evaluates per-sequence losses at points of the grid."""
 
     def __init__(self, objective: Objective, directions: Directions, *, together: int | None = None) -> None:
         self._objective = objective
         here = objective.parameters
         self._centre, self._vectors = here, directions.vectors.to(here.device, here.dtype)
         self._together = together or _pays_off(objective)
-        self._compiled = objective.compiled() if together is None else None
-        if self._compiled is None:
-            self._movable = objective.movable()
-        else:
-            self._packed = self._compiled.pack(here.numpy())
-            self._packed_vectors = np.stack([self._compiled.pack(vector.numpy()) for vector in self._vectors])
+        self._movable = objective.movable()
 
     def __call__(self, points: np.ndarray) -> np.ndarray:
         """Return the losses, float64 (points, sequences); NaN where they are not finite."""
         import torch
 
-        if self._compiled is not None:
-            along = self._compiled.along
-            return np.stack(
-                run_blocks(lambda steps: along(self._packed, self._packed_vectors, steps), list(points))
-            )
         groups = [points[i : i + self._together] for i in range(0, len(points), self._together)]
         with torch.no_grad():
             losses = np.concatenate([self._group(group) for group in groups])
@@ -213,11 +201,9 @@ def _worker(
     shared: tuple[Objective, Directions, int | None],
 ) -> Callable[[Work, Callable[[object], None]], Work]:
     """Return what evaluates one tile in a process."""
-    import numba
     import torch
 
     torch.set_num_threads(1)
-    numba.set_num_threads(1)
     objective, directions, together = shared
     evaluator = Evaluator(objective, directions, together=together)
     return lambda tile, say: (tile[0], evaluator(tile[1]))

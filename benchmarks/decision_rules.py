@@ -1,13 +1,36 @@
-"""When the weight-space paper would leave a run, as rules beside those of `forecasting.decision`."""
+"""Rules for when to leave a run, beside the one that `toposcope forecast --advise` follows."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from toposcope.forecasting.curve import Curve
-from toposcope.forecasting.decision.advice import CONTINUE, RULES, SCALE, STOP, Option, Rule, by_loss
+from toposcope.forecasting.decision.advice import CONTINUE, SCALE, STOP, Option, by_loss, chance_cheaper
 from toposcope.papers.phase_rules import met_diminishing_returns
 from toposcope.subjects.weights.features import PERSISTENCE
+
+CONFIDENCE = 0.9
+"""How sure `by_certainty` must be that something else is better before it leaves the run."""
+
+Rule = Callable[[Sequence[Option], Curve], tuple[str, str]]
+
+
+def by_certainty(
+    options: Sequence[Option], seen: Curve, *, confidence: float = CONFIDENCE
+) -> tuple[str, str]:
+    """Continue, unless another option is cheaper with probability `confidence` (normal log losses)."""
+    action, why = by_loss(options, seen)
+    usable = {option.action: option for option in options if option.status == "ok"}
+    if action == CONTINUE or CONTINUE not in usable:
+        return action, why
+    if chance_cheaper(usable[action], usable[CONTINUE]) < confidence:
+        return CONTINUE, f"nothing else is better with {confidence:.0%} confidence"
+    return action, why
+
+
+def always_continue(options: Sequence[Option], seen: Curve) -> tuple[str, str]:
+    """Go on, whatever is known: what every rule has to beat."""
+    return CONTINUE, "always"
 
 
 def by_topology(options: Sequence[Option], seen: Curve) -> tuple[str, str]:
@@ -41,5 +64,11 @@ def diminishing_returns(seen: Curve) -> bool | None:
     return met_diminishing_returns(value)
 
 
+RULES: dict[str, Rule] = {
+    "loss (default)": by_loss,
+    "loss, if 90% sure": by_certainty,
+    "always continue": always_continue,
+}
+
 WITH_TOPOLOGY: dict[str, Rule] = {**RULES, "topology": by_topology, "loss and topology": by_both}
-"""The rules of the core and the paper's, for `regret_table`."""
+"""These and the weight-space paper's."""

@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 import numpy as np
 import pandas as pd
 
+from benchmarks.decision_rules import RULES, Rule
 from toposcope.core.distributions import student_quantile
 from toposcope.forecasting.auto import Auto
 from toposcope.forecasting.base import Forecaster, forecast
@@ -16,11 +17,9 @@ from toposcope.forecasting.decision.advice import (
     CONTINUE,
     LEAST_LOSSES,
     PRICE,
-    RULES,
     SAME_HORIZON,
     SCALE,
     STOP,
-    Rule,
     level_at,
     weigh_forecast,
 )
