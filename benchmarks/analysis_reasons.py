@@ -84,7 +84,7 @@ def _notes(x: Whitened) -> np.ndarray:
     return np.full(x.e.shape[1], "", dtype=object)
 
 
-_NO_TURNS: Patch = (coincidences, "_without_turns", lambda x, y, *_: (x, y, _never(x)))
+_NO_TURNS: Patch = (coincidences, "_without_turns", lambda x, y, *_: (x, y, _notes(x)))
 RULES: dict[str, Rule] = {
     "shape that both repeat, left out": Rule(
         ((coincidences, "_without_shapes", lambda x, y, _: (x, y, _notes(x))),),
