@@ -47,7 +47,7 @@ class Otherwise:
 
 def too_few(n: int) -> str:
     """Return the reason of a run that is too short."""
-    return f"{TOO_FEW}: {n}, the test needs {LEAST_LENGTH}"
+    return f"too few: {n} checkpoint{'s' * (n != 1)}, the test needs {LEAST_LENGTH}"
 
 
 def whitened(
