@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -14,17 +15,17 @@ import pytest
 
 from toposcope import analyze
 from toposcope.analysis import from_frame
-from toposcope.analysis.compact import of_frame, verdict_table
+from toposcope.analysis.compact import of_frame, untold, verdict_table
 from toposcope.analysis.forms import lag_cell
 from toposcope.analysis.trends import simulators as sim
 from toposcope.analysis.trends import sweeps
 from toposcope.analysis.trends.basis import trend_family
 from toposcope.analysis.trends.innovations import innovation_test, scores
 from toposcope.analysis.trends.joint import RunInnovations, joint_test
-from toposcope.analysis.trends.pooling import parts_of, pooled
+from toposcope.analysis.trends.pooling import RunPair, parts_of, pooled
 from toposcope.analysis.trends.refusals import SWINGS, TOO_SMOOTH, rich
 from toposcope.analysis.trends.signs import LAG_SHARE, LAGS, OWN_SHARE, SPIKE_SHARE
-from toposcope.analysis.trends.verdicts import family_table
+from toposcope.analysis.trends.verdicts import family_table, judged
 from toposcope.analysis.trends.whitening import whiten
 from toposcope.figures.verdict import draw_verdict
 from toposcope.report.tables import families_table
@@ -272,6 +273,36 @@ def test_a_table_on_disk_says_lag_direction_and_rate(tmp_path: Path) -> None:
     bare = analyze(tmp_path / "bare.csv").findings["beyond"]
     assert bare.strength == "cannot tell"
     assert "learning rate" in bare.numbers["reasons"][0][0]
+
+
+def runs_of_one_pair(count: int, r: float, seed: int, why: str = "") -> list[RunPair]:
+    """Return a pair in several runs, correlated by r; refused where there is a `why`."""
+    g, made = np.random.default_rng(seed), []
+    for _ in range(count):
+        e, f = g.standard_normal((2, 51))
+        f = r * e + np.sqrt(1.0 - r * r) * f
+        run = RunInnovations(STEPS, e, f, (np.ones(51),) * 2, (np.full(51, np.nan),) * 2, why=why)
+        made.append(RunPair(why, 51, 0.0, 45, True, run, replace(run, why="") if why else None))
+    return made
+
+
+@pytest.mark.parametrize(("r", "named"), [(0.9, "; 2 of 5 runs swinging"), (0.0, " (3 of 5 runs)")])
+def test_a_refusal_is_named_where_the_verdict_would_be_another(r: float, named: str) -> None:
+    parts = runs_of_one_pair(3, 0.0, seed=0) + runs_of_one_pair(2, r, seed=1, why=SWINGS)
+    out = pd.DataFrame([{"target": "loss", "column": "h0", "reason": "", **pooled(parts)}])
+    row = judged(out, ["h0"], 0.05).iloc[0]
+    assert (row["verdict"], row["runs"]) == ("trend only", 3)
+    assert row["reason"] == f"no shared movement beyond trend{named}"
+
+
+def test_the_terminal_says_why_a_row_has_no_verdict() -> None:
+    families = pd.DataFrame({
+        "target": "loss", "column": ["a", "b", "c", "d"], "confirmatory": [True, True, True, False],
+        "verdict": ["cannot tell", "adds", "cannot tell", "cannot tell"],
+        "reason": [SWINGS, "x", SWINGS, "y"],
+    })  # fmt: skip
+    study = SimpleNamespace(families=families, target="loss", labels=SimpleNamespace(label=str.upper))
+    assert untold(study) == [f"cannot tell: A and C: {SWINGS}"]
 
 
 def test_tables_and_figures_carry_the_lag() -> None:

@@ -23,7 +23,7 @@ WORDS: Mapping[str, str] = {
     "beyond trend": "More than two unrelated curves share that drift with the step: their innovations move "
     "together.",
     "too smooth to test": "Smooth curves explain both series almost completely: what is left may be trend.",
-    "drifting period": "Both curves are waves whose period changes: two such waves agree by chance.",
+    "swinging": "Both curves are waves whose period changes: two such waves agree by chance.",
     "a few decide everything": "So few checkpoints carry the test that no correlation, however large, could "
     "pass.",
     "Holm": "A correction of p-values for how many tests were made.",

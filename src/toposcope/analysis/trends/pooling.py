@@ -9,7 +9,7 @@ import numpy as np
 
 from toposcope.analysis.trends.innovations import LEAST_LENGTH, pair_innovations, whole_innovations
 from toposcope.analysis.trends.joint import RunInnovations, joint_test
-from toposcope.analysis.trends.refusals import TOO_FEW
+from toposcope.analysis.trends.refusals import IN_SHORT, TOO_FEW
 from toposcope.analysis.trends.usual import departure_correlation
 from toposcope.analysis.trends.whitening import Whitened, whiten
 
@@ -121,16 +121,15 @@ def without_rules(parts: list[RunPair]) -> list[Otherwise]:
     """Return the test with what was left out put back, with the runs that were refused, and with both."""
     noted = [part for part in parts if part.whole and not part.why]
     refused = [part for part in parts if part.whole and part.why]
-    words = ""
-    out = []
+    words, out = "", []
     if noted:
-        words = str(noted[0].innovations.note if noted[0].innovations else "") + _share(noted, parts)
+        words = _left_out(noted, len(parts))
         out.append(_otherwise([_put_back(part) for part in parts if not part.why], words))
     if refused:
-        several = f"{len(refused)} run{'s' * (len(refused) > 1)}, {refused[0].why}"
+        several = f"{len(refused)} of {len(parts)} runs {IN_SHORT.get(refused[0].why, 'left out')}"
         out.append(_otherwise([part.whole if part.why else part.innovations for part in parts], several))
         if noted:
-            out.append(_otherwise([_put_back(part) for part in parts], f"{words}, and {several}"))
+            out.append(_otherwise([_put_back(part) for part in parts], f"{words}, {several}"))
     return out
 
 
@@ -143,8 +142,13 @@ def _otherwise(runs: list[RunInnovations | None], rules: str) -> Otherwise:
     return Otherwise(test.p, test.least, test.doubt, rules)
 
 
-def _share(noted: list[RunPair], parts: list[RunPair]) -> str:
-    return f" ({len(noted)} of {len(parts)} runs)" if len(parts) > 1 else ""
+def _left_out(noted: list[RunPair], runs: int) -> str:
+    """Return what was left out of the first of these runs, of several without its size."""
+    note = noted[0].innovations.note if noted[0].innovations else ""
+    if runs == 1:
+        return f"{note} left out"
+    kinds = " and ".join(one.split(" of ")[0] for one in note.split(" and "))
+    return f"{kinds} left out in {len(noted)} of {runs} runs"
 
 
 def _spacing(runs: list[RunInnovations]) -> float:

@@ -28,8 +28,13 @@ TOO_UNEVEN = "missing checkpoints hide how the values persist"
 ONE_PERIOD = "checkpoints are missing and both repeat one wave"
 ONE_STRETCH = "both turn within one stretch of checkpoints"
 JUMPY = f"{TOO_FEW} for series that jump"
-SWINGS = "both swing with a drifting period"
+SWINGS = "both swinging, with a drifting period"
 CYCLES = f"{TOO_FEW} for series that cycle"
+IN_SHORT = {
+    TOO_SMOOTH: "too smooth", TOO_UNEVEN: "with gaps", ONE_PERIOD: "with gaps", ONE_STRETCH: "with one turn",
+    JUMPY: "jumping", SWINGS: "swinging", CYCLES: "cycling",
+}  # fmt: skip
+"""What a run is, where it was left out for that among others."""
 LINE = 0.05
 """How often the spectrum of white noise has a line beyond the bar (Fisher 1929)."""
 STRETCH, MOST_OF = 8, 0.5

@@ -216,15 +216,15 @@ def judged(out: pd.DataFrame, primary: Sequence[str], alpha: float) -> pd.DataFr
     out["verdict"] = [verdict for verdict, _ in told]
     out.loc[[why == FEW_DECIDE for _, why in told], "detectable_r"] = np.nan
     out["reason"] = [
-        "; ".join(dict.fromkeys(filter(None, (_in_runs(row, *mine), rules, row["reason"]))))
+        "; ".join(dict.fromkeys(filter(None, (_in_runs(row, *mine, rules), rules, row["reason"]))))
         for row, mine, rules in zip(rows, told, ruled, strict=True)
     ]
     return out
 
 
-def _in_runs(row: dict, verdict: str, why: str) -> str:
+def _in_runs(row: dict, verdict: str, why: str, rules: str) -> str:
     """Return a reason with the number of runs in which the feature was tested, where it was not in all."""
-    return f"{why} ({row['part']})" if row["part"] and verdict != UNKNOWN else why
+    return f"{why} ({row['part']})" if row["part"] and verdict != UNKNOWN and not rules else why
 
 
 def _decided_by(out: pd.DataFrame, place: int, row: dict, verdict: str, alpha: float) -> str:
@@ -236,7 +236,7 @@ def _decided_by(out: pd.DataFrame, place: int, row: dict, verdict: str, alpha: f
         p_holm = stat.holm(p.where(p.index != out.index[place], other.p).to_numpy(float))
         mine = {"p_holm": p_holm[p.index.get_loc(out.index[place])], "p": other.p, "least": other.least}
         if _verdict({**row, **mine, "doubt": other.doubt}, alpha)[0] != verdict:
-            return f"left out: {other.rules}"
+            return str(other.rules)
     return ""
 
 
