@@ -17,15 +17,15 @@ from toposcope import analyze
 from toposcope.analysis import from_frame
 from toposcope.analysis.compact import of_frame, untold, verdict_table
 from toposcope.analysis.forms import lag_cell
+from toposcope.analysis.trends import refusals, sweeps
 from toposcope.analysis.trends import simulators as sim
-from toposcope.analysis.trends import sweeps
 from toposcope.analysis.trends.basis import trend_family
 from toposcope.analysis.trends.innovations import innovation_test, scores
 from toposcope.analysis.trends.joint import RunInnovations, joint_test
-from toposcope.analysis.trends.pooling import RunPair, parts_of, pooled
+from toposcope.analysis.trends.pooling import NOTHING_LEFT, RunPair, parts_of, pooled, too_few
 from toposcope.analysis.trends.refusals import SWINGS, TOO_SMOOTH, rich
 from toposcope.analysis.trends.signs import LAG_SHARE, LAGS, OWN_SHARE, SPIKE_SHARE
-from toposcope.analysis.trends.verdicts import family_table, judged
+from toposcope.analysis.trends.verdicts import NOTHING_SHARED, SCREENED, UNKNOWN_RATE, family_table, judged
 from toposcope.analysis.trends.whitening import whiten
 from toposcope.figures.verdict import draw_verdict
 from toposcope.report.tables import families_table
@@ -293,6 +293,18 @@ def test_a_refusal_is_named_where_the_verdict_would_be_another(r: float, named: 
     row = judged(out, ["h0"], 0.05).iloc[0]
     assert (row["verdict"], row["runs"]) == ("trend only", 3)
     assert row["reason"] == f"no shared movement beyond trend{named}"
+
+
+def test_every_reason_is_short_and_on_the_method_page() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "statistics.md").read_text(encoding="utf-8")
+    reasons = [
+        *refusals.IN_SHORT, refusals.FEW_DECIDE, NOTHING_LEFT, NOTHING_SHARED, SCREENED, UNKNOWN_RATE,
+        too_few(7),
+    ]  # fmt: skip
+    assert len(set(reasons)) == 13
+    for reason in reasons:
+        assert len(reason.split()) <= 8, reason
+        assert reason.replace("series that cycle", "series that jump, or cycle") in page
 
 
 def test_the_terminal_says_why_a_row_has_no_verdict() -> None:
