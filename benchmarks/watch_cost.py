@@ -40,12 +40,12 @@ from safetensors.numpy import save_file
 from scipy.stats import trim_mean
 
 from toposcope.kernels.threads import one_thread
-from toposcope.monitor.alarms import Watchman
 from toposcope.monitor.follow import Follower
 from toposcope.monitor.inside import Monitor
 from toposcope.monitor.journal import Journal
 from toposcope.monitor.page.serve import beside
 from toposcope.monitor.sidecar import Sidecar
+from toposcope.monitor.watchman import Watchman
 from toposcope.probes.registry import weight_probes
 from toposcope.probes.weights.options import WeightOptions
 from toposcope.seeding import rng

@@ -19,7 +19,7 @@ from pathlib import Path
 import numpy as np
 from scipy.stats import beta
 
-from toposcope.monitor.alarms import PATIENCE
+from toposcope.monitor.alarms.persistence_plateau import PATIENCE
 from toposcope.probes.registry import weight_probes
 from toposcope.probes.weights.options import WeightOptions
 from toposcope.seeding import rng

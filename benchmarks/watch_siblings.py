@@ -17,8 +17,8 @@ from unittest.mock import patch
 import numpy as np
 
 from toposcope.analysis.alarms.siblings import above_band
-from toposcope.analysis.alarms.spending import AlarmFamily, level
-from toposcope.monitor.run_watch import RATE, TESTS
+from toposcope.analysis.alarms.spending import level
+from toposcope.monitor.alarms.registry import family
 from toposcope.seeding import rng
 from toposcope.sources import open_series
 from toposcope.train import train
@@ -61,7 +61,7 @@ def trained(runs: Path, model: str, seed: int, *, still: bool = False) -> np.nda
 
 def first_alarm(run: np.ndarray, others: np.ndarray) -> int | None:
     """Return the checkpoint at which a run leaves the band of others (k, n), None where it stays."""
-    rate = AlarmFamily(RATE, TESTS).rate_of("sibling band")
+    rate = family().rate_of("sibling band")
     for look, (value, column) in enumerate(zip(run, others.T, strict=True), 1):
         if above_band(float(value), column.tolist()) <= level(rate, look):
             return look - 1

@@ -9,8 +9,8 @@ import pytest
 from tests.check.written import diverging, falling, lost, spiked
 from toposcope.analysis.health import Symptom, health
 from toposcope.analysis.judgement import ALL_RIGHT, LOOK, STOP, Alarmed, judge
-from toposcope.monitor.alarms import Watchman
 from toposcope.monitor.replay import replay
+from toposcope.monitor.watchman import Watchman
 from toposcope.repeats import AuditFinding
 from toposcope.sources.history import tidy
 from toposcope.store import Store

@@ -17,7 +17,7 @@ from toposcope.analysis.forecast.gather import gather_curves, topological_method
 from toposcope.analysis.scaling.recover import _feature_sets
 from toposcope.analysis.study import Study
 from toposcope.analysis.table import series_table
-from toposcope.monitor.alarms import Watchman
+from toposcope.monitor.watchman import Watchman
 from toposcope.probes.catalogue import DECLARED, completed, own_catalogue
 from toposcope.report.landscape.part import landscape_part
 from toposcope.report.representations.part import representations_part

@@ -251,8 +251,8 @@ class _Watch:
     audited: set[str] = field(default_factory=set)
 
     def __post_init__(self) -> None:
-        from toposcope.monitor.alarms import Watchman
         from toposcope.monitor.sinks.summaries import Forwarder
+        from toposcope.monitor.watchman import Watchman
 
         self.watchman = Watchman(self.store.path, target=self.target)
         self.forwarder = Forwarder(self.store.path, self.sinks)

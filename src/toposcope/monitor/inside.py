@@ -19,11 +19,11 @@ import numpy as np
 
 from toposcope.commands import recommended
 from toposcope.errors import InputError
-from toposcope.monitor.alarms import Watchman
 from toposcope.monitor.growing import GrowingSeries, Measurer, Turn, take_turn
 from toposcope.monitor.journal import FOLDER, Journal
 from toposcope.monitor.losses import LossCopy
 from toposcope.monitor.sidecar import alone
+from toposcope.monitor.watchman import Watchman
 from toposcope.probes.base import Probe
 from toposcope.probes.registry import weight_probes
 from toposcope.probes.weights.features import BASELINES, UPDATES

@@ -6,6 +6,7 @@ import dataclasses
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from toposcope.analysis.judgement import back_by
 from toposcope.errors import InputError
 from toposcope.monitor.replay import replay
 
@@ -40,5 +41,5 @@ def with_passed(store: Store, alarms: Sequence[Event]) -> list[Event]:
 def _back(event: Event, passed: int | None) -> Event:
     if passed is None:
         return event
-    said = f"{event.data['sentence']}, back by step {passed}"
+    said = f"{event.data['sentence']}, {back_by(passed)}"
     return dataclasses.replace(event, data={**event.data, "sentence": said, "passed": passed, "next": ""})
