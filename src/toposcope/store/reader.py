@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Sequence
 from pathlib import Path
@@ -14,7 +15,7 @@ from toposcope.store import log, newest, parts
 from toposcope.store.reading import expression, steady
 from toposcope.store.schema import TABLES
 from toposcope.tabular import Tables, answered, counted
-from toposcope.types import Status
+from toposcope.types import Run, Status
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -43,6 +44,12 @@ class StoreReader:
     def runs(self) -> pd.DataFrame:
         """Return the runs, one line each."""
         return self._whole("runs").to_pandas()
+
+    def run(self, name: str) -> Run | None:
+        """Return what is known of a run, None where nothing is."""
+        lines = (line for line in self._whole("runs").to_pylist() if line["run"] == name)
+        found = next(lines, None)
+        return None if found is None else Run(**found | {"config": json.loads(found["config"] or "{}")})
 
     def metrics(
         self, run: str | None = None, *, first: float = -math.inf, last: float = math.inf
