@@ -20,8 +20,8 @@ import pandas as pd
 from benchmarks.planted_kinds import FAULTS, ODDITIES, Fault
 from benchmarks.planted_measure import measured
 from benchmarks.planted_train import LATER, Plan, Trained, kind_of, make
-from toposcope.statistics.alarms.spending import AlarmFamily
-from toposcope.watch.run_watch import RATE, TESTS, RunWatch, culprits
+from toposcope.watch.alarms.base import culprits
+from toposcope.watch.run_watch import RunWatch
 
 SMOOTHED, ERRORS = 20, 3.0
 """A loss shows a fault once the mean of its excess over the healthy twin's, over so many updates, is so many
@@ -30,7 +30,7 @@ standard errors of the noise of batches above 0: what an eye that knew the healt
 
 def alarms(rows: pd.DataFrame, log: pd.DataFrame) -> list[dict[str, object]]:
     """Judge one run; return its alarms by step, each with the names of its culprits."""
-    watch = RunWatch("run", AlarmFamily(RATE, TESTS))
+    watch = RunWatch("run")
     table = log.reindex(columns=["step", "loss", "grad_norm", "learning_rate"])
     told, looks = [(one, None) for one in watch.metrics(table) if one.kind == "alarm"], {}
     for step, part in rows.groupby("step", sort=True):

@@ -23,10 +23,12 @@ import pandas as pd
 from benchmarks.forecast import PLANS, SIZES, annealed, gemstones
 from toposcope.forecasting import Curve, forecast
 from toposcope.forecasting.auto import Auto
-from toposcope.statistics.alarms.spending import AlarmFamily, level
+from toposcope.statistics.alarms.spending import level
 from toposcope.study.forecasts.gather import curve_from_metrics
-from toposcope.watch.run_watch import RATE, TESTS, RunWatch
-from toposcope.watch.target import GROWTH, TEST
+from toposcope.watch.alarms.base import AlarmSettings
+from toposcope.watch.alarms.forecast_target import GROWTH, ForecastTarget
+from toposcope.watch.alarms.registry import family
+from toposcope.watch.run_watch import RunWatch
 
 GPT2 = "GPT-2 124M"
 """The curve on which the floor of the gradient's scale was set."""
@@ -71,7 +73,7 @@ class Looks(NamedTuple):
 
 def wrong_side(curve: Curve) -> Looks:
     """Look at a curve as it grows, until an interval leaves its true end out."""
-    rate = AlarmFamily(RATE, {**TESTS, TEST: 1.0}).rate_of(TEST)
+    rate = family(settings=AlarmSettings(target=1.0)).rate_of(ForecastTarget.test)
     truth, share, look, able = curve.final_loss(), EARLIEST, 0, 0
     while share < 1.0:
         seen = curve.seen(share * curve.horizon)
@@ -97,7 +99,7 @@ def main() -> None:
     number = rows = 0
     for name, table in tables(given.data):
         table = table.reindex(columns=["step", "loss", "grad_norm", "learning_rate"]).astype(float)
-        found = RunWatch(name, AlarmFamily(RATE, TESTS)).metrics(table)
+        found = RunWatch(name).metrics(table)
         number, rows = number + 1, rows + len(table)
         told.update({alert.test for alert in found})
         for alert in found:

@@ -27,7 +27,7 @@ from toposcope.subjects.registry import weight_probes
 from toposcope.subjects.weights.options import WeightOptions
 from toposcope.sweep import Execution, sweep
 from toposcope.topology.early_stopping import stopping_index
-from toposcope.watch.alarms import PATIENCE
+from toposcope.watch.alarms.persistence_plateau import PATIENCE
 
 RISES = (0.0, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0)
 """Mean rise from one checkpoint to the next, in standard deviations of the noise or of the steps."""

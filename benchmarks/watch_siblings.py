@@ -19,10 +19,10 @@ import numpy as np
 from toposcope.core.seeding import rng
 from toposcope.sources import open_series
 from toposcope.statistics.alarms.siblings import above_band
-from toposcope.statistics.alarms.spending import AlarmFamily, level
+from toposcope.statistics.alarms.spending import level
 from toposcope.training import train
 from toposcope.training.engine import Engine
-from toposcope.watch.run_watch import RATE, TESTS
+from toposcope.watch.alarms.registry import family
 
 RECIPES = {"tiny-3k": 3e-3, "small-7k": 1e-3, "med-21k": 3e-3}
 """Model -> learning rate."""
@@ -61,7 +61,7 @@ def trained(runs: Path, model: str, seed: int, *, still: bool = False) -> np.nda
 
 def first_alarm(run: np.ndarray, others: np.ndarray) -> int | None:
     """Return the checkpoint at which a run leaves the band of others (k, n), None where it stays."""
-    rate = AlarmFamily(RATE, TESTS).rate_of("sibling band")
+    rate = family().rate_of("sibling band")
     for look, (value, column) in enumerate(zip(run, others.T, strict=True), 1):
         if above_band(float(value), column.tolist()) <= level(rate, look):
             return look - 1

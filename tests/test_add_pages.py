@@ -1,4 +1,4 @@
-"""The pages on adding a figure, a forecaster, a format and a subject: their code runs as it stands there."""
+"""The pages on adding something: their code runs as it stands there."""
 
 from __future__ import annotations
 
@@ -141,3 +141,26 @@ def test_a_format_is_one_class_and_serves_every_command_once_it_is_installed(tmp
     done = _toposcope(tmp_path, "audit", "checkpoints", "--json")
     assert done.returncode in (0, 1), done.stderr
     assert '"checkpoints": 3' in done.stdout
+
+
+@pytest.mark.slow
+def test_an_alarm_is_one_class_and_is_told_wherever_alarms_are(tmp_path: Path) -> None:
+    out = _run("add-an-alarm.md", tmp_path).splitlines()
+    said = "the learning rate is 0.01 after 0.001"
+    assert f"told: alarm {said}" in out
+    told = {line.partition(": ")[0]: line.partition(": ")[2] for line in out}
+    assert told["once"].startswith(f"alarm: {said}")
+    assert "next: compare the schedule with the plan, and go back" in told["once"]
+    assert told["page"] == "True"
+    assert told["check"].startswith("look: ")
+    assert f"learning rate jump at step 151 ({said}), not back yet" in told["check"]
+    text = (DOCS / "add-an-alarm.md").read_text(encoding="utf-8")
+    found = re.search(r'entry-points\."([\w.]+)"\]\n(\w+) = "([\w:]+)"', text)
+    assert found is not None
+    _install(tmp_path, "jumps", found[1], f"{found[2]} = {found[3]}")
+    alone = (tmp_path / "jumps.py").read_text(encoding="utf-8").replace("@add_alarm\n", "")
+    (tmp_path / "jumps.py").write_text(alone, encoding="utf-8")
+    watch = ("watch", "run", "--out", "new", "--losses", "log.jsonl", "--once", "--rest", "0")
+    done = _toposcope(tmp_path, *watch)
+    assert done.returncode == 1, done.stderr
+    assert f"alarm: run step 151: {said}" in " ".join(done.stdout.split())

@@ -12,8 +12,8 @@ from toposcope.forecasting.health.assess import Symptom, health
 from toposcope.forecasting.health.judgement import ALL_RIGHT, LOOK, STOP, Alarmed, judge
 from toposcope.sources.metrics import tidy
 from toposcope.store import Store
-from toposcope.watch.alarms import Watchman
 from toposcope.watch.replay import replay
+from toposcope.watch.watchman import Watchman
 
 
 def frame(loss, **more) -> pd.DataFrame:

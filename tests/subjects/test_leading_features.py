@@ -24,7 +24,7 @@ from toposcope.subjects.catalogue import DECLARED, completed, own_catalogue
 from toposcope.subjects.landscape.page.part import landscape_part
 from toposcope.subjects.representations.page.part import representations_part
 from toposcope.subjects.weights.page.part import gradients_part, weights_part
-from toposcope.watch.alarms import Watchman
+from toposcope.watch.watchman import Watchman
 
 PROBE, COLUMN, LABEL = "elsewhere", "elsewhere/height", "height of elsewhere"
 STEPS = tuple(range(0, 240, 10))

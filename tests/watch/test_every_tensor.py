@@ -10,17 +10,20 @@ import pytest
 from toposcope.cli.main import main
 from toposcope.core.errors import InputError
 from toposcope.statistics.alarms.growth import LAGS, Growth, Level
-from toposcope.statistics.alarms.spending import AlarmFamily
 from toposcope.store import Store
 from toposcope.subjects.weights.probes.updates import vector_update
 from toposcope.subjects.weights.rows import row_faults
-from toposcope.watch.advice import next_step
-from toposcope.watch.alarms import Watchman
+from toposcope.watch.alarms.advice import next_step
+from toposcope.watch.alarms.base import AlarmSettings, CheckpointLook, Watched, culprits
+from toposcope.watch.alarms.forecast_target import ForecastTarget
+from toposcope.watch.alarms.not_finite import broken_tensor
+from toposcope.watch.alarms.registry import alarms
+from toposcope.watch.alarms.spending import Spending
 from toposcope.watch.coverage import HEADS, not_judged
 from toposcope.watch.inside import Monitor, rank_here
 from toposcope.watch.journal import Journal
-from toposcope.watch.run_watch import RATE, TESTS, PanelLook, RunWatch, culprits
-from toposcope.watch.target import Target
+from toposcope.watch.run_watch import RunWatch
+from toposcope.watch.watchman import Watchman
 
 ONLY = ("--features", "updates", "--cpu-share", "1")
 GAIN, BIAS, MATRIX = "layers.0.ln_1.weight", "layers.0.mlp.fc1.bias", "layers.0.mlp.fc1.weight"
@@ -151,7 +154,7 @@ def test_neighbouring_rows_of_a_low_rank_product_changed_no_places_and_a_permuta
 
 
 def test_a_table_of_culprits_is_empty_where_nothing_stands_above_its_noise():
-    random, watch = np.random.default_rng(5), RunWatch("a", AlarmFamily(RATE, TESTS))
+    random, watch = np.random.default_rng(5), RunWatch("a")
     for step in range(0, 200, 10):
         rows = pd.DataFrame(
             {"name": f"m{i}", "head": None, "feature": "update_relative", "scope": "matrix", "role": "mlp",
@@ -160,7 +163,7 @@ def test_a_table_of_culprits_is_empty_where_nothing_stands_above_its_noise():
         )  # fmt: skip
         watch.checkpoint(step, rows)
     assert culprits(watch.looks[-1]) == []
-    assert culprits(PanelLook(0, None, broken=("m1",)))[0]["name"] == "m1"
+    assert culprits(CheckpointLook(0, culprits=[broken_tensor("m1")]))[0]["name"] == "m1"
 
 
 def test_the_drift_alarms_again_when_the_loss_drifts_again():
@@ -172,7 +175,7 @@ def test_the_drift_alarms_again_when_the_loss_drifts_again():
     table = pd.DataFrame(
         {"step": np.arange(1200), "loss": loss, "grad_norm": np.nan, "learning_rate": np.nan}
     )
-    told = RunWatch("a", AlarmFamily(RATE, TESTS)).metrics(table)
+    told = RunWatch("a").metrics(table)
     steps = [alert.step for alert in told if alert.test == "loss drift"]
     assert any(step < 700 for step in steps)
     assert any(step > 800 for step in steps)
@@ -181,9 +184,14 @@ def test_the_drift_alarms_again_when_the_loss_drifts_again():
 def test_a_target_goes_on_with_the_looks_that_the_store_knows(tmp_path):
     journal = Journal.of(Store.create(tmp_path / "store", recipe={}).path)
     journal.append("look", "a", 100, test="forecast target", target=2.0, look=3, losses=80, side="above")
-    target = Target(tmp_path / "store", 2.0, 0.01, Journal.of(tmp_path / "store"))
-    assert (target.looks, target.seen, target.told) == ({"a": 3}, {"a": 80}, {"a": "above"})
-    assert not Target(tmp_path / "store", 2.5, 0.01, Journal.of(tmp_path / "store")).looks
+    looks = Journal.of(tmp_path / "store").read()
+
+    def begun(wanted):
+        return ForecastTarget(Watched("a", Spending(0.01), AlarmSettings(wanted), looks))
+
+    target, other = begun(2.0), begun(2.5)
+    assert (target.spending.looks, target.losses, target.side) == (3, 80, "above")
+    assert (other.spending.looks, other.losses, other.side) == (0, 0, "")
 
 
 def test_only_rank_0_watches(tmp_path, monkeypatch):
@@ -211,9 +219,7 @@ def test_a_monitor_gives_back_its_files(tmp_path):
 
 
 def test_every_test_says_what_to_do_next():
-    assert all(
-        "{" not in next_step(test, 10) and next_step(test, None) for test in [*TESTS, "growth", "content"]
-    )
+    assert all("{" not in next_step(one.test, 10) and next_step(one.test, None) for one in alarms())
     assert "step 300" in next_step("not finite", 300)
 
 

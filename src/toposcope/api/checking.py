@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from toposcope.api.checked import Check, RunCheck, worst_first
+from toposcope.api.checked import Check, Logged, RunCheck, worst_first
 from toposcope.core.errors import InputError
 
 if TYPE_CHECKING:
@@ -199,20 +199,18 @@ def _runs(place: Looked, asked: _CheckAsked) -> list[RunCheck]:
 
 def _run(place: Looked, run: str, name: str, rows: pd.DataFrame, asked: _CheckAsked) -> RunCheck:
     """Return the answer for one run from the rows of its log."""
-    from toposcope.forecasting.health.assess import health
     from toposcope.forecasting.health.judgement import judge
     from toposcope.forecasting.health.rises import FEWEST
     from toposcope.watch.replay import replay
+    from toposcope.watch.spoken import column_of, symptoms_of
 
-    column = asked.column or _column(rows)
+    column = asked.column or column_of(rows)
     steps = list(place.steps.get(run, ()))
     losses, lost = _counted(rows, column, of_log=not place.steps)
     curve, planned, wrong = _curve(place, run, rows, replace(asked.reading, column=column))
     audit = [one for one in place.audit if run in (one.runs or (one.run,))]
     told = [step for one in audit for step in (*one.steps, one.step) if step is not None]
-    symptoms = list(curve.symptoms) if curve is not None else []
-    if curve is None and losses:
-        symptoms = health(rows, column=column)
+    symptoms = symptoms_of(curve, rows, column)
     seen, forecast = _ahead(curve, asked)
     ended = planned and seen is not None and forecast is None and seen.finished
     judged = judge(
@@ -227,14 +225,16 @@ def _run(place: Looked, run: str, name: str, rows: pd.DataFrame, asked: _CheckAs
     return RunCheck(
         name, place.name, run, judged, step, loss, seen.horizon if seen is not None and known else None,
         ended, forecast, losses, len(steps), place.said, tuple(_unseen(place, rows, column, losses)),
-        (*_limits(seen, forecast, lost), *place.repaired),
+        (*_limits(seen, forecast, lost), *place.repaired), _logged(rows, column),
     )  # fmt: skip
 
 
-def _column(rows: pd.DataFrame) -> str:
-    """Return the loss of a run: the training loss, or the held-out loss where there is no other."""
-    logged = [name for name in ("loss", "heldout_loss") if name in rows and rows[name].notna().any()]
-    return logged[0] if logged else "loss"
+def _logged(rows: pd.DataFrame, column: str) -> Logged | None:
+    """Return the losses of a run in the order of their steps, as they were logged."""
+    if column not in rows or not len(rows):
+        return None
+    known = rows[np.isfinite(rows["step"].to_numpy(float))].sort_values("step", kind="stable")
+    return Logged(known["step"].to_numpy(float), known[column].to_numpy(float, na_value=np.nan))
 
 
 def _counted(rows: pd.DataFrame, column: str, *, of_log: bool) -> tuple[int, int]:

@@ -2,23 +2,13 @@
 
 from __future__ import annotations
 
-import tempfile
-from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import click
 
 from toposcope.cli.embedding_study import Seed003Call
 from toposcope.cli.output import json_option, print_json, print_table
-from toposcope.core.errors import InputError
-from toposcope.papers.sections import Section, markdown
-
-STUDIES = {
-    "seed004": "The weight-space paper",
-    "seed003": "The embedding report",
-    "grokking": "Modular addition",
-    "landscape": "The loss surface",
-}
+from toposcope.papers.reproducing import STUDIES, StudyCall, in_folder, reproduce, write_page
 
 
 @click.command("reproduce")
@@ -100,30 +90,22 @@ def command(
     Pythia from the hub (--recipe pythia), or on three small models that it trains first (--train). --out
     keeps the store, the pooled states and the report. Repeat the command to resume a study that was stopped.
     """
-    if study == "seed004" and pythia is not None:
-        sections = _pythia(pythia, revisions, out, as_json)
-    elif study == "seed004":
-        sections = _in_folder(out, lambda folder: _seed004(runs, folder, out, jobs, as_json))
-    elif study == "landscape":
-        sections = _in_folder(out, lambda folder: _landscape(runs, folder, texts, checkpoints, jobs, as_json))
-    elif study == "grokking":
-        sections = _in_folder(out, lambda folder: _grokking(runs, folder, out, jobs, as_json))
-    else:
+
+    def wrote(line: str) -> None:
+        click.echo(line, err=True)
+
+    if study == "seed003":
         plan = Seed003Call(
-            rows,
-            series,
-            recipe,
-            corpus,
-            steps,
-            seeds,
-            texts,
-            limit,
-            sensitivity_texts,
-            labelled,
-            device,
+            rows, series, recipe, corpus, steps, seeds, texts, limit, sensitivity_texts, labelled, device,
             jobs or 1,
-        )
-        sections = _in_folder(out, lambda folder: plan.sections(folder, kept=out is not None, quiet=as_json))
+        )  # fmt: skip
+        sections = in_folder(out, lambda folder: plan.sections(folder, kept=out is not None, quiet=as_json))
+    else:
+        call = StudyCall(
+            runs=runs, pythia=pythia, revisions=revisions, texts=texts, checkpoints=checkpoints, out=out,
+            jobs=jobs, quiet=as_json, say=wrote,
+        )  # fmt: skip
+        sections = reproduce(study, call)
     if as_json:
         print_json({"study": study, "sections": [section.as_json() for section in sections]})
     else:
@@ -131,93 +113,5 @@ def command(
             print_table(section.title, section.columns, section.rows)
             click.echo(f"{section.note}\n")
     if out is not None:
-        out.mkdir(parents=True, exist_ok=True)
-        page = out / f"{study}.md"
-        page.write_text(markdown(f"{STUDIES[study]}, reproduced", sections), encoding="utf-8")
-        click.echo(f"wrote {page}", err=True)
+        wrote(f"wrote {write_page(study, sections, out)}")
     return 0
-
-
-def _in_folder(out: Path | None, work: Callable[[Path], Sequence[Section]]) -> Sequence[Section]:
-    """Do `work` in the folder that is kept, or in one that is not."""
-    if out is not None:
-        return work(out)
-    with tempfile.TemporaryDirectory() as scratch:
-        return work(Path(scratch))
-
-
-def _seed004(
-    runs: str | None, folder: Path, out: Path | None, jobs: int | None, quiet: bool
-) -> Sequence[Section]:
-    import os
-
-    from toposcope.papers.seed004 import reproduce
-
-    jobs = jobs or len(os.sched_getaffinity(0))
-    if runs is None:
-        if out is None:
-            raise InputError("without --runs the five models are trained first: name a folder with --out")
-        from toposcope.training import train
-
-        train("seed004", folder / "runs", jobs=jobs, quiet=quiet)
-        runs = str(folder / "runs")
-    return reproduce(runs, folder / "stores", jobs=jobs, quiet=quiet)
-
-
-def _pythia(uri: str, revisions: str | None, out: Path | None, quiet: bool) -> Sequence[Section]:
-    from toposcope.papers import pythia14m
-
-    store = None if out is None else out / "stores" / pythia14m.PROBE
-    features = pythia14m.measure(uri, revisions=revisions, store=store, quiet=quiet)
-    if out is not None:
-        from toposcope.core.drawing.style import save
-
-        for path in save(pythia14m.figure(features), out, "figure7"):
-            click.echo(f"wrote {path}", err=True)
-    return [pythia14m.table(features)]
-
-
-def _landscape(
-    runs: str | None, folder: Path, texts: str | None, checkpoints: int | None, jobs: int | None, quiet: bool
-) -> Sequence[Section]:
-    from toposcope.papers import landscape
-
-    if runs is None:
-        from toposcope.training import train
-
-        train("demo", folder / "runs", jobs=jobs or 1, quiet=quiet)
-        runs = str(folder / "runs")
-    store = folder / "stores" / "landscape"
-    measured = landscape.measure(
-        runs,
-        store,
-        texts=texts,
-        jobs=jobs or 1,
-        quiet=quiet,
-        checkpoints=checkpoints or landscape.CHECKPOINTS,
-    )
-    return landscape.sections(measured)
-
-
-def _grokking(
-    runs: str | None, folder: Path, out: Path | None, jobs: int | None, quiet: bool
-) -> Sequence[Section]:
-    from toposcope.papers import grokking
-    from toposcope.papers.grokking_tables import tables
-    from toposcope.sources import open_series
-
-    if runs is None:
-        from toposcope.training import train
-
-        train("grokking", folder / "runs", jobs=jobs or 1, quiet=quiet)
-        runs = str(folder / "runs")
-    store = None if out is None else out / "stores" / "grokking"
-    measured = grokking.measure(open_series(runs), store, draws=grokking.DRAWS, jobs=jobs or 1, quiet=quiet)
-    studied = [grokking.study_run(run) for run in measured]
-    if out is not None:
-        from toposcope.core.drawing.style import save
-
-        for one in studied:
-            for path in save(grokking.figure(one), out, f"grokking-{one.run.name}"):
-                click.echo(f"wrote {path}", err=True)
-    return tables(studied)

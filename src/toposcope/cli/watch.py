@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import os
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -17,16 +14,10 @@ from toposcope.cli.sweeping import renamed, step_pattern_option
 from toposcope.core.errors import InputError
 
 if TYPE_CHECKING:
-    from toposcope.store import Store
     from toposcope.watch.journal import Event
-    from toposcope.watch.losses import LossFile
-    from toposcope.watch.sidecar import Budget, Sidecar
-    from toposcope.watch.sight import Sight
-    from toposcope.watch.sinks import Sink
 
 PUBLISHED = "toposcope.papers.published:PUBLISHED"
 """What `toposcope.analyze` hands down; by name, since the page answers in a process of its own."""
-_SHOWN = ("alarm", "notice", "segment", "vanished", "skipped", "unseen", "waiting", "measured")
 
 
 @click.command("watch")
@@ -107,10 +98,51 @@ def command(
     """
     from toposcope.sources.labels import step_pattern as stated
     from toposcope.watch.losses import LossFile
-    from toposcope.watch.sidecar import Budget, alone
+    from toposcope.watch.sidecar import Budget
     from toposcope.watch.sinks import open_sink
+    from toposcope.watch.watching import AnotherWatchError, Watching, WatchOptions, be_small
 
     budget = Budget(cpu_share=cpu_share, bytes_per_step=bytes_per_step)
+    _refuse(every, port, host, rename, losses, once=once)
+    options = WatchOptions(
+        sinks=[open_sink(text) for text in sinks],
+        losses=None if losses is None else LossFile(losses, renamed(rename)),
+        out=out, features=features.split(","), budget=budget, rest=rest, diagrams=diagrams,
+        target_loss=target_loss, wait=wait,
+    )  # fmt: skip
+    with ExitStack() as stack:
+        stack.enter_context(stated(step_pattern))
+        try:
+            watching = stack.enter_context(Watching(target, options))
+        except AnotherWatchError as error:
+            if port is None:
+                raise
+            return _page_only(error.store, port, host)
+        stack.enter_context(_page(watching.store.path, port, host))
+        be_small(budget.cpu_share)
+        if once:
+            answer = watching.once()
+            if as_json:
+                print_json(answer.to_dict())
+            else:
+                for line, indent in answer.lines:
+                    say(line, indent)
+            return 0 if answer.ok else 1
+        click.echo(f"watching into {watching.store.path}; {watching.watchman.stated()}", err=True)
+        watching.go_on(_as_json if as_json else _as_text, every)
+    return 0
+
+
+def _refuse(
+    every: float,
+    port: int | None,
+    host: str | None,
+    rename: tuple[str, ...],
+    losses: Path | None,
+    *,
+    once: bool,
+) -> None:
+    """Raise InputError for options that make no sense together, before anything is written."""
     if not every > 0:
         raise InputError(f"every is {every:g}; give seconds above 0")
     if once and port is not None:
@@ -123,26 +155,17 @@ def command(
         check_installed()
     if rename and losses is None:
         raise InputError("--rename says what a column of --losses is; give --losses FILE as well")
-    opened = [open_sink(text) for text in sinks]
-    history = None if losses is None else LossFile(losses, renamed(rename))
-    folder, place = _places(target, out, wait=wait)
-    with ExitStack() as stack:
-        stack.enter_context(stated(step_pattern))
-        store = _store(place, folder)
-        try:
-            stack.enter_context(alone(store.path))
-        except InputError:
-            if port is None:
-                raise
-            return _page_only(store.path, port, host)
-        stack.enter_context(_page(store.path, port, host))
-        _be_small(budget.cpu_share)
-        sidecar = _sidecar(folder, store, features, budget, rest, history, diagrams=diagrams)
-        watch = _Watch(store, sidecar, rest, as_json=as_json, target=target_loss, sinks=tuple(opened))
-        if once:
-            return watch.once()
-        watch.go_on(budget.pause, every)
-    return 0
+
+
+def _as_json(event: Event) -> None:
+    click.echo(event.line(), nl=False)
+
+
+def _as_text(event: Event) -> None:
+    from toposcope.watch.watch_answer import told
+
+    for line, indent in told(event):
+        say(line, indent)
 
 
 @contextmanager
@@ -169,212 +192,3 @@ def _page_only(store: Path, port: int, host: str | None) -> int:
 
     serve(store, port, host=host or HOST, published=PUBLISHED, say=told)
     return 0
-
-
-def _places(target: Path, out: Path | None, *, wait: bool) -> tuple[Path | None, Path]:
-    """Return the folder to follow, None for a store that nobody watched, and the store's place."""
-    from toposcope.store.manifest import MANIFEST
-    from toposcope.watch.journal import Journal
-
-    if (target / MANIFEST).is_file():
-        started = [event for event in Journal.of(target).read() if event.kind == "started"]
-        folder = started[-1].data.get("folder") if started else None  # a Monitor follows none
-        return (Path(folder) if folder else None), target
-    if not target.exists() and not wait:
-        raise InputError(f"{target} does not exist; with --wait the watch waits until it does")
-    if target.exists() and not target.is_dir():
-        raise InputError(f"{target} is a file; give the folder that the trainer writes into, or a store")
-    folder = target.resolve()
-    return folder, out or folder.with_name(f"{folder.name}-watch")
-
-
-def _store(place: Path, folder: Path | None) -> Store:
-    from toposcope.store import Store
-    from toposcope.subjects.weights.options import WeightOptions
-
-    if folder is not None and (place.resolve() == folder or folder in place.resolve().parents):
-        raise InputError(f"--out {place} lies in the folder that is watched; choose one outside it")
-    if folder is None:
-        return Store.open(place)
-    return Store.create(place, recipe=WeightOptions().recipe())
-
-
-def _sidecar(
-    folder: Path | None,
-    store: Store,
-    features: str,
-    budget: Budget,
-    rest: float,
-    losses: LossFile | None,
-    *,
-    diagrams: bool,
-) -> Sidecar | None:
-    from toposcope.subjects.registry import weight_probes
-    from toposcope.subjects.weights.options import WeightOptions
-    from toposcope.watch.follow import Follower
-    from toposcope.watch.sidecar import Sidecar
-
-    if folder is None:
-        return None
-    options = WeightOptions()
-    probes = weight_probes([name.strip() for name in features.split(",")], options)
-    return Sidecar(
-        Follower(folder, rest=rest, patience=max(60.0, rest)),
-        store,
-        probes,
-        budget=budget,
-        split=options.split,
-        losses=losses,
-        keep_diagrams=diagrams,
-    )
-
-
-def _be_small(cpu_share: float) -> None:
-    """Take one thread, and a low priority unless a whole core was given: the trainer is not disturbed."""
-    from toposcope.kernels.threads import one_thread
-
-    one_thread()
-    if cpu_share < 1:
-        os.nice(10)
-
-
-@dataclass
-class _Watch:
-    """One pass after the other: look, judge, tell."""
-
-    store: Store
-    sidecar: Sidecar | None
-    rest: float
-    as_json: bool
-    target: float | None = None
-    sinks: tuple[Sink, ...] = ()
-    audited: set[str] = field(default_factory=set)
-
-    def __post_init__(self) -> None:
-        from toposcope.watch.alarms import Watchman
-        from toposcope.watch.sinks.summaries import Forwarder
-
-        self.watchman = Watchman(self.store.path, target=self.target)
-        self.forwarder = Forwarder(self.store.path, self.sinks)
-
-    def pass_once(self) -> list[Event]:
-        """Look for checkpoints, measure them, and judge what is new."""
-        events = self.sidecar.look() if self.sidecar is not None else []
-        events = [*events, *self.watchman.judge()]
-        self.forwarder.forward()
-        return events
-
-    def new_findings(self) -> list[str]:
-        """Return what the audit found and this process has not said yet."""
-        new = [one for one in map(str, self.store.audited()) if one not in self.audited]
-        self.audited.update(new)
-        return new
-
-    def once(self) -> int:
-        """Do one pass, after the files have had time to rest, and print the answer."""
-        from toposcope.forecasting.health.symptoms import BROKEN
-        from toposcope.watch.coverage import not_judged
-        from toposcope.watch.spoken import symptoms_of, with_passed
-
-        events = self.pass_once()
-        if self.sidecar is not None and self.sidecar.settling:
-            time.sleep(self.rest)
-            events += self.pass_once()
-        journal, sight = self.watchman.journal.read(), self._sight()
-        alarms = with_passed(self.store, [event for event in journal if event.kind == "alarm"])
-        symptoms = symptoms_of(self.store)
-        health = [f"{run}: {symptom}" for run, symptom in symptoms]
-        broken = [said for said, (_, one) in zip(health, symptoms, strict=True) if one.kind in BROKEN]
-        audited = [str(one) for one in self.store.audited()]
-        problems = [*broken, *_problems(events), *sight.problems, *audited]
-        unjudged = not_judged(self.store, journal, self.target)
-        if self.as_json:
-            print_json(
-                {
-                    "answer": sight.answer(alarms, problems),
-                    "store": str(self.store.path),
-                    "alarms": [_told(event) for event in alarms],
-                    "problems": problems,
-                    "health": health,
-                    "audit": audited,
-                    **sight.told(),
-                    "not_judged": unjudged,
-                    "events": [_told(event) for event in events],
-                    "false_alarms": self.watchman.stated(),
-                }
-            )
-        else:
-            say(sight.answer(alarms, problems))
-            for event in [*alarms, *(event for event in events if event.kind not in ("alarm", "unseen"))]:
-                _print(event)
-            parts = (
-                ("health", health),
-                ("not looked at", sight.problems),
-                ("audit", audited),
-                ("not judged", unjudged),
-            )
-            for name, sentence in ((name, sentence) for name, said in parts for sentence in said):
-                say(f"{name}: {sentence}")
-        return 1 if alarms or problems else 0
-
-    def _sight(self) -> Sight:
-        """Return what was looked at and what was not."""
-        from toposcope.watch.sight import Sight
-
-        return Sight.of(self.store) if self.sidecar is None else self.sidecar.sight
-
-    def go_on(self, pause: Callable[[float, float, float], float], every: float) -> None:
-        """Pass after pass until interrupted, within the budget."""
-        click.echo(f"watching into {self.store.path}; {self.watchman.stated()}", err=True)
-        while True:
-            began, cpu = time.monotonic(), time.process_time()
-            for event in self.pass_once():
-                if self.as_json:
-                    click.echo(event.line(), nl=False)
-                else:
-                    _print(event)
-            for finding in [] if self.as_json else self.new_findings():
-                click.echo(f"audit: {finding}")
-            time.sleep(pause(time.process_time() - cpu, time.monotonic() - began, every))
-
-
-def _problems(events: list[Event]) -> list[str]:
-    found = [
-        f"{event.run} step {event.step}: {why}"
-        for event in events
-        if event.kind == "measured"
-        for why in event.data["problems"]
-    ]
-    return found + [
-        f"{event.run} step {event.step}: {event.kind}, {event.data['why']}"
-        for event in events
-        if event.kind == "vanished"
-    ]
-
-
-def _told(event: Event) -> dict[str, object]:
-    data = {key: value for key, value in event.data.items() if key not in ("files", "held")}
-    return {"kind": event.kind, "run": event.run, "step": event.step, "at": event.at} | data
-
-
-def _print(event: Event) -> None:
-    if event.kind not in _SHOWN or (event.kind == "unseen" and not event.data["why"]):
-        return
-    where = f"{event.run} step {event.step}" if event.step is not None else event.run
-    data = event.data
-    what = data.get("sentence") or data.get("why") or ""
-    if event.kind == "measured":
-        what = f"{data['units']} units in {data['seconds']} s"
-        what += f"; a part of the tensors: {len(data['sampled'])}" if data["sampled"] else ""
-        what += "".join(f"; {why}" for why in data["problems"])
-    if event.kind == "segment":
-        what = f"goes on from an earlier checkpoint of {data['of']}"
-    kind = "not looked at" if event.kind == "unseen" else event.kind
-    where = where or (data["place"] if event.kind == "unseen" and data["place"] not in what else "")
-    say(f"{kind}: {where}: {what}" if where else f"{kind}: {what}")
-    if event.kind == "alarm" and data.get("next"):
-        say(f"next: {data['next']}", "    ")
-    if data.get("quiet"):
-        say(str(data["quiet"]), "    ")
-    for line in data.get("culprits", [])[:5]:
-        say(f"{line['name']}: {line['sentence']}", "    ")

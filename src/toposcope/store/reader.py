@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Sequence
 from pathlib import Path
@@ -11,7 +12,7 @@ import pyarrow as pa
 
 from toposcope.core.repeats import AuditFinding
 from toposcope.core.tabular import Tables, answered, counted
-from toposcope.core.types import Status
+from toposcope.core.types import Run, Status
 from toposcope.store import log, newest, parts
 from toposcope.store.reading import expression, steady
 from toposcope.store.schema import TABLES
@@ -43,6 +44,12 @@ class StoreReader:
     def runs(self) -> pd.DataFrame:
         """Return the runs, one line each."""
         return self._whole("runs").to_pandas()
+
+    def run(self, name: str) -> Run | None:
+        """Return what is known of a run, None where nothing is."""
+        lines = (line for line in self._whole("runs").to_pylist() if line["run"] == name)
+        found = next(lines, None)
+        return None if found is None else Run(**found | {"config": json.loads(found["config"] or "{}")})
 
     def metrics(
         self, run: str | None = None, *, first: float = -math.inf, last: float = math.inf

@@ -28,11 +28,11 @@ from toposcope.subjects.base import Probe
 from toposcope.subjects.registry import weight_probes
 from toposcope.subjects.weights.features import BASELINES, UPDATES
 from toposcope.subjects.weights.options import WeightOptions
-from toposcope.watch.alarms import Watchman
 from toposcope.watch.growing import GrowingSeries, Measurer, Turn, take_turn
 from toposcope.watch.journal import FOLDER, Journal
 from toposcope.watch.losses import LossCopy
 from toposcope.watch.sidecar import alone
+from toposcope.watch.watchman import Watchman
 
 _LOG = logging.getLogger("toposcope")
 _SHARDED = ("FullyShardedDataParallel", "FSDPModule", "DeepSpeedEngine")

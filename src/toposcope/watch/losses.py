@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -12,6 +13,8 @@ import numpy as np
 
 from toposcope.core.errors import InputError
 from toposcope.sources import history
+from toposcope.sources.logs import read_log
+from toposcope.sources.logs.collect import PLANNED
 from toposcope.store import Store
 
 if TYPE_CHECKING:
@@ -38,6 +41,8 @@ class LossFile:
         self._path, self._rename = path, dict(rename or {})
         self._mark: tuple[int, int] | None = None
         self._table: pd.DataFrame | None = None
+        self._planned: dict[str, int] = {}
+        self._alone = False
         if path.exists():
             self._read()
 
@@ -47,13 +52,18 @@ class LossFile:
             self._read()
         return own if self._table is None else history.join(own, self._table, run)
 
+    def planned(self, run: str) -> int | None:
+        """Return the steps that the file says are planned for a run; of a file of one run, for any."""
+        return next(iter(self._planned.values()), None) if self._alone else self._planned.get(run)
+
     def _read(self) -> None:
         if not self._path.exists():
             return
         mark = last_written(self._path)
         if mark != self._mark:
-            self._table = history.read_losses(str(self._path), self._rename)
-            self._mark = mark
+            read = read_log(str(self._path), rename=self._rename)
+            self._table, self._mark, self._alone = read.table, mark, len(read.runs) == 1
+            self._planned = {run.name: run.planned_steps for run in read.runs if run.planned_steps}
 
 
 def last_written(path: Path) -> tuple[int, int]:
@@ -90,6 +100,28 @@ class LossCopy:
         self._store.write_metrics(joined[new].assign(run=segment), add=True)
         changed = joined["step"].to_numpy()[new]
         return int(changed[0]), int(changed[-1])
+
+
+class PlanCopy:
+    """Fills the plan that a log states into what the store knows of a run, where its own files state none."""
+
+    def __init__(self, store: Store, log: LossFile) -> None:
+        self._store, self._log = store, log
+        self._done: set[str] = set()
+
+    def copy(self, segment: str, run: str) -> None:
+        """Fill in the plan of a segment of `run`, once the log states it and the store knows the segment."""
+        steps = None if segment in self._done else self._log.planned(run)
+        if steps is None:
+            return
+        from toposcope.study.forecasts.gather import recipe_steps
+
+        known = self._store.run(segment)
+        if known is None:
+            return
+        self._done.add(segment)
+        if recipe_steps(known.config) is None:
+            self._store.write_runs([replace(known, config={**known.config, PLANNED: steps})])
 
 
 def _filled(known: pd.DataFrame, history: pd.DataFrame) -> tuple[pd.DataFrame, np.ndarray]:

@@ -26,7 +26,7 @@ from toposcope.watch.follow import FolderLook, Follower, Sighting
 from toposcope.watch.growing import GrowingSeries, Measurer, Turn, opened, take_turn
 from toposcope.watch.hold import Held, as_stamps, hold
 from toposcope.watch.journal import FOLDER, Event, Journal
-from toposcope.watch.losses import LossCopy, LossFile
+from toposcope.watch.losses import LossCopy, LossFile, PlanCopy
 from toposcope.watch.segments import Segments
 from toposcope.watch.sight import Sight, Unseeing
 
@@ -118,6 +118,7 @@ class Sidecar:
             Measurer(store, probes, keep_diagrams=keep_diagrams),
         )
         self._losses = LossCopy(store)
+        self._plans = None if losses is None else PlanCopy(store, losses)
         self._audit = FolderAudit(follower, store)
         self._held_in = store.path / FOLDER / "held"
         self._unseen = Unseeing()
@@ -344,6 +345,8 @@ class Sidecar:
             span = self._losses.copy(history, segment, after=self._state.starts.get(segment, -1))
             if span is not None:
                 events.append(self.journal.append("metrics", segment, first=span[0], last=span[1]))
+            if self._plans is not None:
+                self._plans.copy(segment, name)
         if begun:
             self._unseen.losses = unreadable
         return events

@@ -1,44 +1,142 @@
-"""What the losses of a store say beside its alarms: health as `toposcope check` has it, and what passed."""
+"""What the losses of a run say beside its alarms: its health as `toposcope check` has it, and what passed."""
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from toposcope.core.errors import InputError
+import numpy as np
+
+from toposcope.forecasting.health.judgement import back_by
+from toposcope.forecasting.health.symptoms import BROKEN
+from toposcope.watch.journal import Event
 from toposcope.watch.replay import replay
 
 if TYPE_CHECKING:
+    import pandas as pd
+
+    from toposcope.forecasting import Curve
     from toposcope.forecasting.health.symptoms import Symptom
     from toposcope.store import Store
-    from toposcope.watch.journal import Event
+
+REST = 20.0
+"""A look at the health of all runs rests so many times as long as it took: it reads the whole logs."""
 
 
-def symptoms_of(store: Store) -> list[tuple[str, Symptom]]:
-    """Return what is wrong with each run by its losses, as `toposcope forecast` and `check` say it."""
-    from toposcope.study.forecasts.reading import Reading, read_curves
-
-    try:
-        curves, _, _ = read_curves([str(store.path)], Reading())
-    except InputError:
-        return []  # no loss is known
-    return [(curve.run, symptom) for curve in curves for symptom in curve.symptoms]
+def column_of(rows: pd.DataFrame) -> str:
+    """Return the loss of a run: the training loss, or the held-out loss where there is no other."""
+    logged = [name for name in ("loss", "heldout_loss") if name in rows and rows[name].notna().any()]
+    return logged[0] if logged else "loss"
 
 
-def with_passed(store: Store, alarms: Sequence[Event]) -> list[Event]:
-    """Return the alarms; those whose series came back say by which step, and ask for nothing more."""
+def symptoms_of(curve: Curve | None, rows: pd.DataFrame, column: str) -> list[Symptom]:
+    """Return what is wrong with a run by its losses; `curve` is None where the log is too short for one."""
+    from toposcope.forecasting.health.assess import health
+
+    if curve is not None:
+        return list(curve.symptoms)
+    known = column in rows and np.isfinite(rows[column].to_numpy(float, na_value=np.nan)).any()
+    return health(rows, column=column) if known else []
+
+
+@dataclass(frozen=True, slots=True)
+class RunHealth:
+    """What is wrong with a run by its losses; printed, it is one line."""
+
+    run: str
+    symptom: Symptom
+
+    @property
+    def broken(self) -> bool:
+        """Whether the run diverges, or its last losses are not finite."""
+        return self.symptom.kind in BROKEN
+
+    def __str__(self) -> str:
+        """Return the run, the kind, the ground and the remedy."""
+        return f"{self.run}: {self.symptom}"
+
+
+def health_of(store: Store) -> list[RunHealth]:
+    """Return what is wrong with each run of a store by its losses, as `toposcope check` says it."""
+    from toposcope.forecasting.frame import Log
+    from toposcope.study.forecasts.reading import Reading, curves_of
+
+    metrics, runs = store.metrics(), store.runs()
+    found = []
+    for run, rows in metrics.groupby("run", sort=True):
+        column = column_of(rows)
+        finite = rows.replace([np.inf, -np.inf], np.nan)
+        curves, _ = curves_of(Log(finite, runs[runs["run"] == run]), Reading(column))
+        symptoms = symptoms_of(curves[0] if curves else None, rows, column)
+        found += [RunHealth(str(run), one) for one in symptoms]
+    return found
+
+
+def with_passed(store: Store, alarms: Sequence[Event]) -> tuple[list[Event], list[Event]]:
+    """Return the alarms that stand, and those whose series came back: these say by which step.
+
+    An alarm of the log passes by the rule of its own file (`Alarm.passed`); one of the weights never does.
+    """
     passed = {
         (run, one.test, int(one.step)): int(one.passed)
         for run in {event.run for event in alarms}
         for one in replay(store.metrics(run), run)
         if one.passed is not None
     }
-    return [_back(event, passed.get((event.run, event.data["test"], event.step or 0))) for event in alarms]
+    standing, back = [], []
+    for event in alarms:
+        at = passed.get((event.run, event.data["test"], event.step or 0))
+        if at is None:
+            standing.append(event)
+        else:
+            said = f"{event.data['sentence']}, {back_by(at)}"
+            data = {**event.data, "sentence": said, "passed": at, "next": ""}
+            back.append(dataclasses.replace(event, data=data))
+    return standing, back
 
 
-def _back(event: Event, passed: int | None) -> Event:
-    if passed is None:
-        return event
-    said = f"{event.data['sentence']}, back by step {passed}"
-    return dataclasses.replace(event, data={**event.data, "sentence": said, "passed": passed, "next": ""})
+@dataclass
+class HealthWatch:
+    """Says what is new in the health of a store's runs, and which alarms have passed, each once.
+
+    It rests 20 times as long as a look took: what it says comes from the whole logs, and may be later than
+    the alarms.
+    """
+
+    store: Store
+    clock: Callable[[], float] = time.monotonic
+    _ready_at: float = -np.inf
+    _told: dict[tuple[str, str], str] = field(default_factory=dict)
+    _passed: set[tuple[str, str, int | None]] = field(default_factory=set)
+
+    def look(self, alarms: Sequence[Event]) -> list[Event]:
+        """Return events that no journal holds: "health" for a symptom that came or went, "passed"."""
+        began = self.clock()
+        if began < self._ready_at:
+            return []
+        now = {(one.run, one.symptom.kind): one for one in health_of(self.store)}
+        found = [
+            _event("health", one.run, one.symptom.step, kind=one.symptom.kind, sentence=str(one.symptom))
+            for key, one in now.items()
+            if key not in self._told
+        ]
+        found += [
+            _event("health", run, None, kind=kind, sentence=f"{kind}: not any more")
+            for run, kind in self._told
+            if (run, kind) not in now
+        ]
+        self._told = {key: str(one) for key, one in now.items()}
+        open_ = [one for one in alarms if (one.run, one.data["test"], one.step) not in self._passed]
+        _, back = with_passed(self.store, open_)
+        for one in back:
+            self._passed.add((one.run, one.data["test"], one.step))
+            found.append(_event("passed", one.run, one.step, **one.data))
+        self._ready_at = self.clock() + REST * (self.clock() - began)
+        return found
+
+
+def _event(what: str, run: str, step: int | None, **data: object) -> Event:
+    return Event(time.time_ns(), what, run, step, data)

@@ -49,7 +49,7 @@ def test_the_first_answer_needs_no_computing(young):
 
 
 def test_what_was_true_of_fewer_checkpoints_is_not_said_of_more(young):
-    (first, second) = stages(young.path, named_rules(""))
+    (_, first, second) = stages(young.path, named_rules(""))
     assert (first["seen"], first["trouble"]) == (0, [])
     young.runs("a", steps=400)
     young.losses("a", 200)
@@ -78,7 +78,7 @@ def test_the_findings_come_before_the_forecasts_and_say_of_what_they_are(young):
     young.losses("a", 200)
     for step in range(0, 201, 20):
         young.checkpoint("a", step)
-    first, second = (dict(one) for one in stages(young.path, named_rules("")))
+    _, first, second = (dict(one) for one in stages(young.path, named_rules("")))
     assert first["seen"] == 11
     assert first["parts"]
     assert second["forecasts"]

@@ -132,6 +132,15 @@ def written(step: float) -> str:
     return f"{int(step):,}" if float(step).is_integer() else f"{step:.10g}"
 
 
+def back_by(step: float) -> str:
+    """Return the words for an alarm that passed at a step.
+
+    >>> back_by(2048)
+    'back by step 2,048'
+    """
+    return f"back by step {written(step)}"
+
+
 def _of_counts(losses: int, lost: int) -> list[Ground]:
     if lost and not losses:
         text = "the only logged loss is not finite" if lost == 1 else f"none of the {lost:,} losses is finite"
@@ -154,7 +163,7 @@ def _of_symptom(one: Symptom, *, ended: bool) -> Ground:
 def _of_alarm(one: Alarmed) -> Ground:
     said = f"{one.test} at step {written(one.step)} ({one.sentence})"
     if one.passed is not None:
-        return Ground(ALL_RIGHT, one.test, one.step, f"{said}, back by step {written(one.passed)}")
+        return Ground(ALL_RIGHT, one.test, one.step, f"{said}, {back_by(one.passed)}")
     remedy = "look at the data and the gradient norm there"
     return Ground(LOOK, one.test, one.step, f"{said}, not back yet", remedy)
 

@@ -344,11 +344,11 @@ def topological_methods(
 
 def planned_end(config: Mapping[str, object], rows: pd.DataFrame) -> int | None:
     """Return the planned steps, unless the log has gone beyond them: then it is no plan of this run."""
-    steps = _recipe_steps(config)
+    steps = recipe_steps(config)
     return steps if steps is None or steps >= float(rows["step"].max()) else None
 
 
-def _recipe_steps(config: Mapping[str, object]) -> int | None:
+def recipe_steps(config: Mapping[str, object]) -> int | None:
     """Return the steps that a recipe, a trainer's state or a config under their usual names plans."""
     for name in ("steps", "planned_steps", "max_steps", "max_iters"):
         steps = config.get(name)

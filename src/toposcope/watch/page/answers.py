@@ -4,8 +4,8 @@
 
 PUBLISHED names the rules of papers that stand beside the rest, MODULE:NAME of `PublishedRules`.
 
-Two lines: the findings, and then the forecasts with them. The page never waits for it. It runs on one thread,
-at the lowest priority but for the first answer: on a busy machine that would never come.
+Three lines: the health of the losses, the findings, and then the forecasts. The page never waits for it. It
+runs on one thread, at the lowest priority but for the first answer: on a busy machine that would never come.
 """
 
 from __future__ import annotations
@@ -22,6 +22,8 @@ import numpy as np
 
 from toposcope.core.errors import InputError
 from toposcope.store import Store
+from toposcope.watch.journal import Journal
+from toposcope.watch.spoken import health_of, with_passed
 
 if TYPE_CHECKING:
     from toposcope.study.published import PublishedRules
@@ -66,6 +68,18 @@ def answers(store: Path, published: PublishedRules) -> dict[str, Any]:
     return {"apart": analysis.apart, "parts": parts, "problems": list(analysis.problems)}
 
 
+def losses(store: Store) -> dict[str, Any]:
+    """Return what is wrong with the runs by their losses, and which alarms of the log have passed, and where.
+
+    Both come from the functions that `toposcope watch` asks.
+    """
+    journal = Journal.of(store.path).read()
+    _, back = with_passed(store, [event for event in journal if event.kind == "alarm"])
+    health = [{"run": one.run, "said": str(one.symptom), "broken": one.broken} for one in health_of(store)]
+    passed = [[one.run, one.data["test"], one.step, one.data["passed"]] for one in back]
+    return {"health": health, "passed": passed}
+
+
 def named_rules(name: str) -> PublishedRules:
     """Return the rules called MODULE:NAME, which a process is told by name; those of no paper for "".
 
@@ -79,10 +93,11 @@ def named_rules(name: str) -> PublishedRules:
 
 
 def stages(store: Path, published: PublishedRules) -> Iterator[dict[str, Any]]:
-    """Yield the findings, then the forecasts beside them; what could not be computed is a line of `trouble`.
+    """Yield the health, the findings, then the forecasts; what could not be computed is a line of `trouble`.
 
     `seen` is the number of checkpoints that it was computed of: the page tells an answer that is behind.
     """
+    yield losses(Store.open(store))
     seen = sum(map(len, Store.open(store).measured_steps().values()))
     made: dict[str, Any] = {"seen": seen, "trouble": []}
     if seen:

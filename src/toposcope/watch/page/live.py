@@ -28,7 +28,7 @@ _SMALL = ("runs", "catalogue", "audit")
 
 
 @dataclass(frozen=True, slots=True)
-class Alarm:
+class ShownAlarm:
     """An alarm of the journal, with the culprits that were named for it then or later."""
 
     run: str
@@ -42,6 +42,8 @@ class Alarm:
     """What to do, in one clause."""
     quiet: str = ""
     """That nothing stands above its noise, where that is so."""
+    passed: int | None = None
+    """The step of the log at which it had passed, None while it stands."""
 
 
 @dataclass
@@ -104,7 +106,7 @@ class Live:
         self.ready = True
         return changed
 
-    def alarms(self) -> list[Alarm]:
+    def alarms(self) -> list[ShownAlarm]:
         """Return the alarms, the latest first."""
         later = {
             (event.run, event.step, str(event.data.get("test", "")).removeprefix("culprits of ")): event
@@ -121,7 +123,7 @@ class Live:
             sentence = str(event.data.get("sentence", ""))
             good = told.data.get("last_good")
             more = str(event.data.get("next", "")), str(event.data.get("quiet", ""))
-            found.append(Alarm(event.run, event.step, event.at, test, sentence, good, culprits, *more))
+            found.append(ShownAlarm(event.run, event.step, event.at, test, sentence, good, culprits, *more))
         return found[::-1]
 
     def groups(self) -> dict[str, tuple[int, str]]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
+from dataclasses import replace
 from functools import cache
 from typing import Any
 
@@ -11,10 +12,11 @@ from jinja2 import Environment, PackageLoader, PrefixLoader, StrictUndefined
 
 from toposcope.core.commands import recommended
 from toposcope.core.forms import number
+from toposcope.forecasting.health.judgement import back_by
 from toposcope.page import closing
 from toposcope.watch.page import panels, picture
 from toposcope.watch.page.doing import Work, outdated, so_far, unseen, why_no_forecast
-from toposcope.watch.page.live import Alarm, Live
+from toposcope.watch.page.live import Live, ShownAlarm
 
 FRAGMENTS = ("answer", "alarms", "forecasts", "findings", "audit")
 """Parts of the page that are painted again when there is news."""
@@ -42,20 +44,27 @@ def fragment(name: str, live: Live, answer: Answer, work: Work | None = None) ->
 def _context(live: Live, answer: Answer, work: Work) -> dict[str, Any]:
     answer = answer or {}
     with live.lock:
-        alarms = live.alarms()
-        counts = {"runs": len(live.groups()), "checkpoints": _checkpoints(live), "alarms": len(alarms)}
+        alarms = _with_passed(live.alarms(), answer)
+        standing = [one for one in alarms if one.passed is None]
+        counts = {"runs": len(live.groups()), "checkpoints": _checkpoints(live), "alarms": len(standing)}
         forecasts = [_forecast(live, one) for one in answer.get("forecasts", ())]
         return {
-            "title": live.path.resolve().name, "live": live, "counts": counts, "alarms": alarms[:_ALARMS],
-            "headline": _headline(live, alarms, answer, counts), "doing": _doing(live, answer, work, counts),
+            "title": live.path.resolve().name, "live": live, "counts": counts, "standing": standing,
+            "alarms": [*standing, *(one for one in alarms if one.passed is not None)][:_ALARMS],
+            "health": list(answer.get("health", ())), "headline": _headline(live, standing, answer, counts),
+            "doing": _doing(live, answer, work, counts),
             "no_forecast": why_no_forecast(live, answer, work), "answer": answer, "forecasts": forecasts,
             "audit": closing.findings(live.audit), "version": live.version, "gone": _gone(live),
             "notices": _notices(live), "audited": live.audited, "audit_command": _audit_command(live),
         }  # fmt: skip
 
 
-def _headline(live: Live, alarms: list[Alarm], answer: Mapping[str, Any], counts: Mapping[str, int]) -> str:
-    """Return the one line to act on: the latest alarm, else what is in trouble, else the findings' lead.
+def _headline(
+    live: Live, alarms: list[ShownAlarm], answer: Mapping[str, Any], counts: Mapping[str, int]
+) -> str:
+    """Return the one line to act on: the latest alarm that stands, else a run that is broken, else a trouble.
+
+    Else it is the findings' lead.
 
     Before there are findings it says what was looked at: this needs nothing that has to be computed.
     """
@@ -64,6 +73,9 @@ def _headline(live: Live, alarms: list[Alarm], answer: Mapping[str, Any], counts
         where = first.run + (f", step {first.step:,}" if first.step is not None else "")
         more = f" ({len(alarms) - 1} more below)" if len(alarms) > 1 else ""
         return f"Alarm in {where}: {first.sentence}{more}"
+    if broken := [one for one in answer.get("health", ()) if one["broken"]]:
+        more = f" ({len(broken) - 1} more below)" if len(broken) > 1 else ""
+        return f"{broken[0]['run']}: {broken[0]['said']}{more}"
     if live.trouble:
         return f"The store cannot be read: {live.trouble}"
     if not live.ready:
@@ -73,6 +85,17 @@ def _headline(live: Live, alarms: list[Alarm], answer: Mapping[str, Any], counts
     if answer.get("parts"):
         return str(answer["parts"][0]["said"]["act"]) + unseen(live)
     return so_far(counts["checkpoints"], counts["runs"], live)
+
+
+def _with_passed(alarms: list[ShownAlarm], answer: Mapping[str, Any]) -> list[ShownAlarm]:
+    """Return the alarms; those whose series came back say so, and ask for nothing more."""
+    passed = {(run, test, step): at for run, test, step, at in answer.get("passed", ())}
+    found = []
+    for one in alarms:
+        at = passed.get((one.run, one.test, one.step))
+        said = one.sentence if at is None else f"{one.sentence}, {back_by(at)}"
+        found.append(replace(one, sentence=said, passed=at, next=one.next if at is None else ""))
+    return found
 
 
 def _doing(live: Live, answer: Mapping[str, Any], work: Work, counts: Mapping[str, int]) -> str:

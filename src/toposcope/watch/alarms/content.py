@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from toposcope.sources.content import NOT_FINITE
 from toposcope.subjects.weights import features as of
+from toposcope.watch.alarms.base import Alarm, Alert, CheckpointLook, Culprit, CulpritKind, Watched
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -176,6 +177,28 @@ class Content:
             past.append(value)
         order = list(CHECKS)
         return sorted(found, key=lambda fault: order.index(fault.key[2]))
+
+
+class ContentFault(Alarm):
+    """Every check of content that fails at a checkpoint, as one alarm."""
+
+    test = "content"
+    next = "read the file again, and go back{back} if it says the same"
+
+    def __init__(self, watched: Watched) -> None:
+        super().__init__(watched)
+        self._content = Content()
+
+    def on_checkpoint(self, look: CheckpointLook) -> list[Alert]:
+        """Check every tensor and head, and name those that fail."""
+        assert look.rows is not None
+        faults = self._content.update(look.rows)
+        look.culprits += [Culprit(CulpritKind.CONTENT, one.key[0], one.line(), one.key[1]) for one in faults]
+        if not faults:
+            return []
+        others = len({fault.key[:2] for fault in faults}) - 1
+        more = f", and {others} more" if others else ""
+        return self.alarm(look.step, faults[0].sentence + more)
 
 
 def _values(rows: pd.DataFrame) -> dict[Key, float]:

@@ -1,0 +1,1 @@
+"""The alarms of a watch: one file each, one line each in `registry`, one protocol in `base`."""

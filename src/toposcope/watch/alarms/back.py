@@ -1,0 +1,64 @@
+"""When a series is back where it had been expected: how an alarm of the log has passed."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from toposcope.statistics.alarms.residuals import LEVEL_WINDOW
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from toposcope.watch.alarms.base import Alert
+
+LOGGED = 3
+"""Values in a row that are enough to say that a series is back, or was sound before."""
+
+BACK = 2.0
+"""Standard deviations of one value above what was expected, within which a level counts as back there."""
+
+
+def back_below(spike: Alert) -> float:
+    """Return the level below which a series counts as back where it had been expected before a spike."""
+    there, expected, size = (float(spike.data[name]) for name in ("value", "expected", "sizes"))
+    return expected * math.exp(BACK * math.log(there / expected) / size)
+
+
+def spike_passed(spike: Alert, rows: pd.DataFrame, column: str) -> int | None:
+    """Return the step at which a column was back after a spike; after a value that is no number, finite."""
+    after = rows.loc[rows["step"] > spike.step, ["step", column]]
+    if "expected" not in spike.data:
+        return finite_again(after["step"].to_numpy(), after[column].to_numpy(float))
+    return first_below(after, column, back_below(spike))
+
+
+def first_below(after: pd.DataFrame, column: str, bound: float) -> int | None:
+    """Return the step of the first median of 8 values (of all, where there are 3 to 7) within a bound."""
+    after = after[np.isfinite(after[column].astype(float))]
+    values = after[column].to_numpy(float)
+    if len(values) < LOGGED:
+        return None
+    level = medians(values)
+    back = np.flatnonzero(level <= bound)
+    width = len(values) - len(level) + 1
+    return int(after["step"].iloc[int(back[0]) + width - 1]) if len(back) else None
+
+
+def medians(values: np.ndarray) -> np.ndarray:
+    """Return the median of every 8 consecutive values; of all where there are fewer."""
+    width = min(LEVEL_WINDOW, len(values))
+    found: np.ndarray = np.median(np.lib.stride_tricks.sliding_window_view(values, width), axis=1)
+    return found
+
+
+def finite_again(steps: np.ndarray, values: np.ndarray) -> int | None:
+    """Return the step of the third finite value in a row, of the values that are logged."""
+    run = 0
+    for step, value in zip(steps, values, strict=True):
+        run = run + 1 if math.isfinite(value) else 0
+        if run == LOGGED:
+            return int(step)
+    return None

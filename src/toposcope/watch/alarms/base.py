@@ -1,0 +1,234 @@
+"""What an alarm is: one protocol for whatever it looks at, and what it is given to look at."""
+
+from __future__ import annotations
+
+import bisect
+from array import array
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from enum import IntEnum
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
+
+import numpy as np
+
+from toposcope.watch.alarms.spending import Spending
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from toposcope.forecasting import Curve
+    from toposcope.watch.journal import Event
+
+
+@dataclass(frozen=True, slots=True)
+class Alert:
+    """Something to tell: an alarm of a named test, a notice without an error rate, or a look to be counted.
+
+    `kind` is the kind of the journal's event: "alarm", "notice" or "look".
+    """
+
+    kind: str
+    test: str
+    run: str
+    step: int
+    sentence: str
+    data: Mapping[str, Any] = field(default_factory=dict)
+
+
+class LogRow(NamedTuple):
+    """One row of a run's log; NaN is what it does not hold. `training` is False for an evaluation alone."""
+
+    step: int
+    loss: float
+    grad_norm: float
+    learning_rate: float
+    heldout_loss: float
+    training: bool
+
+
+class CulpritKind(IntEnum):
+    """What names a tensor or head, in the order of the table; only what changed is listed once."""
+
+    BROKEN = 0
+    CONTENT = 1
+    CHANGE = 2
+    MOVE = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Culprit:
+    """A tensor or head that an alarm names at a checkpoint: `line` is its line in the table of culprits.
+
+    Of one kind the larger `size` comes first. A `doubtful` one stands only below another.
+    """
+
+    kind: CulpritKind
+    name: str
+    line: Mapping[str, object]
+    head: int = -1
+    size: float = 0.0
+    doubtful: bool = False
+
+
+@dataclass(slots=True)
+class CheckpointLook:
+    """A checkpoint as the alarms see it, and the culprits that they name.
+
+    `rows` are its features as the store has them, `since` the step of the checkpoint before (-1 without one),
+    `rate` the mean learning rate of the updates between the two (0 where none is known), `planned` the steps
+    at which the run will be measured (None where nothing says it), `led` the store's leading features.
+    """
+
+    step: int
+    rows: pd.DataFrame | None = None
+    since: int = -1
+    rate: float = 0.0
+    planned: np.ndarray | None = None
+    led: Sequence[Mapping[Hashable, Any]] = ()
+    culprits: list[Culprit] = field(default_factory=list)
+    compared: bool = False
+    """Whether every matrix was held against its own history."""
+
+    @property
+    def says(self) -> bool:
+        """Whether a table of culprits can be made of it."""
+        return self.compared or any(one.kind < CulpritKind.CHANGE for one in self.culprits)
+
+    def kept(self) -> CheckpointLook:
+        """Return what stays of it once it is judged: its step and its culprits."""
+        return replace(self, rows=None, planned=None, led=())
+
+
+class ByStep:
+    """Numbers by step, 16 bytes each.
+
+    >>> known = ByStep()
+    >>> known.put(10, 2.0), known.put(5, 3.0), known.put(10, 2.5), known.at([10, 7]).tolist()
+    (None, None, None, [2.5, nan])
+    """
+
+    __slots__ = ("_steps", "_values")
+
+    def __init__(self) -> None:
+        self._steps, self._values = array("q"), array("d")
+
+    def put(self, step: int, value: float) -> None:
+        """Take in the number of a step, in the place of an earlier one."""
+        place = bisect.bisect_left(self._steps, step)
+        if place < len(self._steps) and self._steps[place] == step:
+            self._values[place] = value
+        else:
+            self._steps.insert(place, step)
+            self._values.insert(place, value)
+
+    def at(self, steps: Sequence[int]) -> np.ndarray:
+        """Return the numbers of steps, NaN where there is none."""
+        asked, known = np.asarray(steps, np.int64), np.array(self._steps, np.int64)
+        found = np.full(len(asked), np.nan)
+        there = np.isin(asked, known)
+        found[there] = np.array(self._values)[np.searchsorted(known, asked[there])]
+        return found
+
+
+@dataclass(frozen=True, slots=True)
+class StoreLook:
+    """What an alarm may ask of the other runs: their losses by step, a run's other seeds, forecast curves.
+
+    `curves` returns the finished runs and those that are not; it reads the store once for all alarms.
+    """
+
+    losses: Mapping[str, ByStep]
+    seeds: Callable[[str], Sequence[str]]
+    curves: Callable[[], tuple[Sequence[Curve], Sequence[Curve]]]
+
+
+@dataclass(frozen=True, slots=True)
+class AlarmSettings:
+    """What is asked of the alarms of a watch: `target` is a final loss that is wanted."""
+
+    target: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Watched:
+    """What an alarm begins with: the run, what it may spend, the settings, and its looks in the journal."""
+
+    run: str
+    spending: Spending
+    settings: AlarmSettings = AlarmSettings()
+    looks: Sequence[Event] = ()
+
+
+class Alarm:
+    """One alarm of one run: it takes in what the store has, in the order of the steps, and tells.
+
+    Whatever it keeps has to follow from the rows that it is given, so that a fresh process, which is given
+    all of them again, says what a running one said. What does not (when it looked, with what) goes into the
+    journal as an `Alert` of kind "look", and comes back as `Watched.looks`.
+    """
+
+    test: ClassVar[str]
+    """Its name, as it is told."""
+    share: ClassVar[float] = 0.0
+    """Its share of the run's false-alarm rate, beside the other alarms' shares; 0 for a fixed rule."""
+    rest: ClassVar[int] = 20
+    """Looks for which it is silent after it has alarmed."""
+    next: ClassVar[str] = "look at the checkpoint before and after it"
+    """What to do then, in one clause; `{back}` becomes the last good step."""
+
+    def __init__(self, watched: Watched) -> None:
+        self.run, self.spending = watched.run, watched.spending
+
+    @classmethod
+    def wanted(cls, settings: AlarmSettings) -> bool:
+        """Say whether a watch with these settings has this alarm; raise InputError where they make none."""
+        return True
+
+    def on_metrics(self, row: LogRow) -> Sequence[Alert]:
+        """Take a row of the log."""
+        return ()
+
+    def on_checkpoint(self, look: CheckpointLook) -> Sequence[Alert]:
+        """Take a measured checkpoint, and add the culprits that it shows to `look.culprits`."""
+        return ()
+
+    def on_event(self, event: Event) -> Sequence[Alert]:
+        """Take an event of the journal: what the sidecar did and could not do."""
+        return ()
+
+    def on_store(self, store: StoreLook) -> Sequence[Alert]:
+        """Look at the run beside the others, once all that is new was taken."""
+        return ()
+
+    def passed(self, alert: Alert, rows: pd.DataFrame) -> int | None:
+        """Return the step of the log at which what was told had passed; None where it has not."""
+        return None
+
+    def alarm(self, step: int, sentence: str, **data: Any) -> list[Alert]:
+        """Return an alarm."""
+        return [Alert("alarm", self.test, self.run, step, sentence, data)]
+
+    def alarm_once(self, step: int, sentence: str, **data: Any) -> list[Alert]:
+        """Return an alarm, and none while it rests."""
+        return self.alarm(step, sentence, **data) if self.spending.may_tell() else []
+
+    def notice(self, step: int, sentence: str, **data: Any) -> list[Alert]:
+        """Return what is worth knowing and is no alarm."""
+        return [Alert("notice", self.test, self.run, step, sentence, data)]
+
+
+def culprits(look: CheckpointLook, most: int = 8) -> list[dict[str, object]]:
+    """Return what moved most beyond its own history at one checkpoint, each matrix or head once.
+
+    Nothing, where no check failed and not even the largest move stands above the noise of all of them.
+    """
+    found: list[dict[str, object]] = []
+    told: set[tuple[str, int]] = set()
+    for one in sorted(look.culprits, key=lambda one: (one.kind, -one.size)):
+        at = (one.name, one.head)
+        if (one.kind >= CulpritKind.CHANGE and at in told) or (one.doubtful and not found):
+            continue
+        if one.kind > CulpritKind.BROKEN:
+            told.add(at)
+        found.append(dict(one.line))
+    return found[:most]

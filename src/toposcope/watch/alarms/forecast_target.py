@@ -1,0 +1,77 @@
+"""Whether a run will reach a loss that is wanted: its forecast against the target, at a stated level."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from toposcope.core.errors import InputError
+from toposcope.watch.alarms.base import Alarm, AlarmSettings, Alert, StoreLook, Watched
+
+if TYPE_CHECKING:
+    from toposcope.forecasting import Curve
+
+GROWTH = 1.25
+"""A run is forecast again when its log has grown by this factor: looks are few, and so is what they cost."""
+
+
+class ForecastTarget(Alarm):
+    """The interval of an unfinished run's forecast leaves the target.
+
+    At its n-th look a run's interval has the level 1 - 2 a_n, where the a_n over all looks sum to the rate:
+    by the coverage of the forecasts, the share of runs that a true final loss at the target makes alarm.
+    Looks are counted in the journal: a process that begins later goes on with them.
+    """
+
+    test = "forecast target"
+    share = 1.0
+    next = "change the plan or the target; `toposcope forecast` weighs it"
+
+    def __init__(self, watched: Watched) -> None:
+        super().__init__(watched)
+        assert watched.settings.target is not None
+        self._target = watched.settings.target
+        self.losses, self.side = 0, ""
+        """Losses at the last look, and the side of the target that was told."""
+        for event in watched.looks:
+            if event.data.get("target") == self._target:
+                self.spending.looks = int(event.data["look"])
+                self.losses, self.side = int(event.data["losses"]), str(event.data["side"])
+
+    @classmethod
+    def wanted(cls, settings: AlarmSettings) -> bool:
+        """Say whether there is a target; refuse one that no loss can have."""
+        if settings.target is not None and not settings.target > 0:
+            raise InputError(f"target loss is {settings.target:g}; give one above 0")
+        return settings.target is not None
+
+    def on_store(self, store: StoreLook) -> list[Alert]:
+        """Forecast the run when its log has grown, and tell when its side of the target becomes clear."""
+        finished, begun = store.curves()
+        curve = next((one for one in begun if one.run == self.run), None)
+        if curve is None or len(curve.step) < GROWTH * self.losses:
+            return []
+        self.losses = len(curve.step)
+        found = self._judge(curve, finished)
+        looked = {
+            "target": self._target, "look": self.spending.looks, "losses": self.losses, "side": self.side
+        }  # fmt: skip
+        return [*found, Alert("look", self.test, self.run, int(curve.last), "", looked)]
+
+    def _judge(self, curve: Curve, finished: Sequence[Curve]) -> list[Alert]:
+        from toposcope.forecasting import forecast
+        from toposcope.forecasting.auto import Auto
+
+        one = forecast(Auto(), curve, finished, level=1.0 - 2.0 * self.spending.level())
+        if one.status != "ok":
+            return []
+        side = "above" if one.low > self._target else "below" if one.high < self._target else ""
+        if side in ("", self.side):
+            return []
+        self.side = side
+        sentence = (
+            f"the final loss is forecast at {one.final:.4g} [{one.low:.4g}, {one.high:.4g}], {side} the "
+            f"target of {self._target:.4g}"
+        )
+        tell = self.alarm if side == "above" else self.notice
+        return tell(int(curve.last), sentence, level=one.level)

@@ -1,0 +1,72 @@
+"""A gradient norm far above the eight before it, whose next three are high as well."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from toposcope.forecasting.health.judgement import back_by
+from toposcope.statistics.alarms.residuals import OneStepAhead
+from toposcope.watch.alarms.back import LOGGED, back_below, spike_passed
+from toposcope.watch.alarms.base import Alarm, Alert, LogRow, Watched
+from toposcope.watch.alarms.spikes import spike
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+FLOOR = 0.2
+"""Scale of the logarithms, at least."""
+
+
+class GradientSpike(Alarm):
+    """The newest gradient norm against its prediction; one odd batch has one odd gradient, and is noticed.
+
+    A spike is held back for three gradients: an alarm if their level is high, a notice if it is not.
+    """
+
+    test = "gradient spike"
+    share = 1.0
+    next = "look at the batch of this step; clip gradients if spikes come again"
+
+    def __init__(self, watched: Watched) -> None:
+        super().__init__(watched)
+        self._series = OneStepAhead(floor=FLOOR)
+        self._held: Alert | None = None
+        self._since: list[float] = []
+
+    def on_metrics(self, row: LogRow) -> list[Alert]:
+        """Judge the newest gradient norm, and a spike that is held back."""
+        norm = row.grad_norm
+        if norm is None or math.isnan(norm):
+            return []
+        found = self._settled(row.step, norm)
+        told = spike(self, self._series, row.step, norm, "gradient norm")
+        if told and "expected" in told[0].data:
+            self._held, self._since = told[0], []
+            return found
+        return found + told
+
+    def _settled(self, step: int, norm: float) -> list[Alert]:
+        if self._held is None:
+            return []
+        self._since.append(norm)
+        if len(self._since) < LOGGED:
+            return []
+        held, self._held = self._held, None
+        if float(np.median(self._since)) > back_below(held):
+            return [held]
+        said = f"{held.sentence}, {back_by(step)}"
+        return [
+            replace(
+                held, kind="notice", sentence=said, data={**held.data, "told": held.sentence, "back": step}
+            )
+        ]
+
+    def passed(self, alert: Alert, rows: pd.DataFrame) -> int | None:
+        """Return the step at which the norm was back where it had been expected."""
+        if "back" in alert.data:
+            return int(alert.data["back"])
+        return spike_passed(alert, rows, "grad_norm")

@@ -1,0 +1,90 @@
+"""Norms that grow or fade faster than training makes them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Hashable
+from typing import TYPE_CHECKING
+
+from toposcope.core.types import Role
+from toposcope.statistics.alarms.growth import Change, Growth
+from toposcope.subjects.weights import features as of
+from toposcope.watch.alarms.base import Alarm, Alert, CheckpointLook, Watched
+from toposcope.watch.alarms.slow import Key, Slow, told
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+GROWTHS: dict[Hashable, float] = {
+    of.QK_NORM.name: 2.1,
+    of.OV_NORM.name: 1.6,
+    of.ROW_LARGEST.name: 0.55,
+    "matrix": 0.6,
+    "vector": 1.2,
+    "scalar": 0.6,
+}
+"""How far a logarithm may move beyond what the step's logarithm did: above the most that healthy runs 0, 3,
+6 and 102 to 104 of `benchmarks.planted` did, SGD apart; what it lets through stands in docs/watch.md."""
+
+LABELS = {
+    of.QK_NORM.name: "QK product",
+    of.OV_NORM.name: "OV product",
+    of.ROW_LARGEST.name: "largest row over the median row",
+    of.TENSOR_NORM.name: "norm",
+}
+
+
+class TensorGrowth(Alarm):
+    """QK and OV products, norms of tensors and largest rows, over the last 4, 8 and 16 checkpoints."""
+
+    test = "growth"
+    next = "check what moves this tensor (rate, weight decay, clipping), or go back{back}"
+
+    def __init__(self, watched: Watched) -> None:
+        super().__init__(watched)
+        self._growth: Growth[Key] = Growth(GROWTHS, frozenset({of.ROW_LARGEST.name}))
+
+    def on_checkpoint(self, look: CheckpointLook) -> list[Alert]:
+        """Judge every norm, and name those that left their limit."""
+        rows = look.rows
+        assert rows is not None
+        index = rows[rows["feature"] == of.ROW_INDEX.name].set_index("name")["value"].to_dict()
+        found = []
+        for change in self._growth.update(look.step, _norms(rows)):
+            row = int(index.get(change.key[0], -1)) if change.key[2] == of.ROW_LARGEST.name else -1
+            found.append(Slow(change, _how(change, row)))
+        return told(self, look, found)
+
+
+def _how(one: Change[Key], row: int) -> str:
+    _, head, feature = one.key
+    fold = math.exp(abs(one.now - one.before))
+    who = "" if head < 0 else f"head {head}: "
+    of_row = f" (row {row})" if row >= 0 else ""
+    did = f"grew {fold:.3g}-fold" if one.now > one.before else f"fell to 1/{fold:.3g}"
+    return f"{who}{LABELS[feature]}{of_row} {did} since step {one.since}"
+
+
+def _norms(rows: pd.DataFrame) -> dict[Key, tuple[Hashable, float]]:
+    """Return the logarithms of all norms, each with the kind whose limit it has."""
+    wanted = [of.QK_NORM.name, of.OV_NORM.name, of.ROW_LARGEST.name, of.TENSOR_NORM.name]
+    part = rows[rows["feature"].isin(wanted) & (rows["value"] > 0)]
+    matrices = set(rows.loc[rows["feature"] == of.ROW_LARGEST.name, "name"])
+    zeros = rows.loc[rows["feature"] == of.ZERO.name].set_index("name")["value"].to_dict()
+    found: dict[Key, tuple[Hashable, float]] = {}
+    heads = part["head"].fillna(-1).astype(int)
+    for name, head, feature, value, role in zip(
+        part["name"], heads, part["feature"], part["value"], part["role"], strict=True
+    ):
+        kind: Hashable = feature
+        if feature == of.TENSOR_NORM.name:
+            kind = "matrix" if name in matrices else "scalar" if _scalar(name, role) else "vector"
+            if zeros.get(name, 0.0) == 1.0:
+                continue
+        found[name, head, feature] = (kind, math.log(value))
+    return found
+
+
+def _scalar(name: str, role: str) -> bool:
+    """Say whether a tensor is no norm and no bias: a scale or a temperature of its own."""
+    return role not in (Role.NORM,) and not name.endswith((".bias", ".weight"))

@@ -1,0 +1,45 @@
+"""Losses that are logged and are no numbers."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+from toposcope.forecasting.health.judgement import LOSS_LOST
+from toposcope.watch.alarms.back import LOGGED, finite_again
+from toposcope.watch.alarms.base import Alarm, Alert, LogRow, Watched
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+LOST = 2
+"""Logged losses in a row that are not finite and make an alarm, after three in a row that were."""
+
+
+class LossNotFinite(Alarm):
+    """The last logged losses are NaN; rows that lack one by habit come one by one, and are none."""
+
+    test = LOSS_LOST
+    next = "stop, and go on{back} with a lower rate or clipped gradients"
+
+    def __init__(self, watched: Watched) -> None:
+        super().__init__(watched)
+        self._finite = self._lost = 0
+
+    def on_metrics(self, row: LogRow) -> list[Alert]:
+        """Count losses that are finite, and those that are not."""
+        if not row.training:
+            return []
+        if not math.isnan(row.loss):
+            before = 0 if self._lost else self._finite
+            self._finite, self._lost = (before + 1 if math.isfinite(row.loss) else 0), 0
+            return []
+        self._lost += 1
+        if self._lost != LOST or self._finite < LOGGED:
+            return []
+        return self.alarm(row.step, f"the last {LOST} logged losses are not finite")
+
+    def passed(self, alert: Alert, rows: pd.DataFrame) -> int | None:
+        """Return the step of the third finite loss in a row after it."""
+        after = rows[rows["step"] > alert.step]
+        return finite_again(after["step"].to_numpy(), after["loss"].to_numpy(float))

@@ -1,0 +1,92 @@
+"""A matrix or head that moved beyond its own history."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Hashable
+from typing import TYPE_CHECKING
+
+from toposcope.statistics.alarms.panel import Judged, Panel
+from toposcope.subjects.weights import features as of
+from toposcope.watch.alarms.base import Alarm, Alert, CheckpointLook, Culprit, CulpritKind, Watched
+from toposcope.watch.alarms.not_finite import OWN
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+NOISE = 0.05
+"""Where the largest move has a larger p-value, corrected for their number, none stands above its noise."""
+
+NAMED = 2.0
+"""Moves below so many of their own standard deviations are no culprits beside another."""
+
+_PANEL = (
+    of.UPDATE_RELATIVE.name, *(f"{of.UPDATE_RELATIVE.name}_{part}" for part in "qkvo"),
+    of.UPDATE_ROW_MAX.name, of.UPDATE_ENTROPY.name, of.QK_NORM.name, of.OV_NORM.name,
+)  # fmt: skip
+_ENTROPIES = (of.UPDATE_ENTROPY.name,)
+
+Key = tuple[str, int, str]
+"""Name of the matrix, head (-1: none), feature."""
+
+
+class MatrixOrHead(Alarm):
+    """Updates, largest rows, spectral entropies, QK and OV products: each less what its kind did."""
+
+    test = "matrix or head"
+    share = 2.0
+    next = "compare this checkpoint with the one before: `toposcope compare`"
+
+    def __init__(self, watched: Watched) -> None:
+        super().__init__(watched)
+        self._panel: Panel[Key] = Panel()
+
+    def on_checkpoint(self, look: CheckpointLook) -> list[Alert]:
+        """Judge every matrix and head, and name those that moved."""
+        assert look.rows is not None
+        judged = self._panel.update(_panel_values(look.rows))
+        if judged is None:
+            return []
+        look.compared = True
+        look.culprits += _moved(judged)
+        if judged.p > self.spending.level():
+            return []
+        first = judged.moves[0]
+        (name, head, feature), sizes = first.key, abs(first.size)
+        who = f"{name}{'' if head < 0 else f' head {head}'} ({feature})"
+        return self.alarm_once(look.step, f"{who} moved by {sizes:.0f} standard deviations", p=judged.p)
+
+
+def _moved(judged: Judged[Key]) -> list[Culprit]:
+    """Return what moved by two standard deviations of its own or more."""
+    found = []
+    for move in judged.moves:
+        if abs(move.size) < NAMED:
+            break  # the largest come first
+        name, head, feature = move.key
+        before, now = _unlog(feature, move.before), _unlog(feature, move.now)
+        line = {
+            "name": name, "head": None if head < 0 else head, "feature": feature, "before": before,
+            "now": now, "size": move.size,
+            "sentence": f"{'' if head < 0 else f'head {head}: '}{feature} {before:.3g} -> {now:.3g} "
+            f"({move.size:+.1f} of its own standard deviations)",
+        }  # fmt: skip
+        found.append(Culprit(CulpritKind.MOVE, name, line, head, abs(move.size), judged.p > NOISE))
+    return found
+
+
+def _panel_values(rows: pd.DataFrame) -> dict[Key, tuple[Hashable, float]]:
+    part = rows[rows["feature"].isin(_PANEL) & rows["scope"].isin(OWN) & rows["draw"].isna()]
+    heads = part["head"].fillna(-1).astype(int)
+    found: dict[Key, tuple[Hashable, float]] = {}
+    for name, head, feature, value, scope in zip(
+        part["name"], heads, part["feature"], part["value"], part["scope"], strict=True
+    ):
+        if feature not in _ENTROPIES:
+            value = math.log(value) if value > 0 else math.nan
+        found[name, head, feature] = ((feature, scope), value)
+    return found
+
+
+def _unlog(feature: str, value: float) -> float:
+    return value if feature in _ENTROPIES else math.exp(value)

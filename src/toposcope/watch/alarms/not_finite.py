@@ -1,0 +1,56 @@
+"""Tensors that hold NaN or infinite values."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from toposcope.core.types import Scope, Status
+from toposcope.sources.content import NOT_FINITE
+from toposcope.watch.alarms.base import Alarm, Alert, CheckpointLook, Culprit, CulpritKind, Watched
+
+if TYPE_CHECKING:
+    from toposcope.watch.journal import Event
+
+OWN = (Scope.MATRIX, Scope.HEAD)
+"""What has a name of its own in the model."""
+
+
+class NotFinite(Alarm):
+    """A matrix or head that could not be measured, or a checkpoint without one finite tensor."""
+
+    test = "not finite"
+    next = "stop, and go on{back}: what comes after it is lost"
+
+    def __init__(self, watched: Watched) -> None:
+        super().__init__(watched)
+        self._broken: set[str] = set()
+
+    def on_checkpoint(self, look: CheckpointLook) -> list[Alert]:
+        """Tell the tensors that are broken now and were not at the checkpoint before."""
+        rows = look.rows
+        assert rows is not None
+        failed = (rows["status"] == Status.FAILED) & rows["scope"].isin(OWN)
+        broken = sorted(set(rows.loc[failed, "name"]))
+        new = [name for name in broken if name not in self._broken]
+        self._broken = set(broken)
+        look.culprits += [broken_tensor(name) for name in broken]
+        if not new:
+            return []
+        more = f", and {len(new) - 1} more" if len(new) > 1 else ""
+        return self.alarm(look.step, f"{new[0]} {NOT_FINITE}{more}")
+
+    def on_event(self, event: Event) -> list[Alert]:
+        """Tell a checkpoint of which no probe found a finite tensor: it has no rows to judge."""
+        if event.kind != "measured" or event.step is None or event.data.get("units"):
+            return []
+        notes = [str(note) for note in event.data.get("problems", ()) if NOT_FINITE in str(note)]
+        if not notes:
+            return []
+        first = notes[0].partition(f" {NOT_FINITE}")[0].partition("tensor ")[2].strip("'")
+        return self.alarm(event.step, f"{first} {NOT_FINITE}, and no other tensor could be measured")
+
+
+def broken_tensor(name: str) -> Culprit:
+    """Return the culprit that a tensor without finite values is."""
+    line = {"name": name, "head": None, "feature": "finite", "sentence": NOT_FINITE}
+    return Culprit(CulpritKind.BROKEN, name, line)

@@ -1,0 +1,29 @@
+"""Rieck's stopping rule: a notice, since it states no error rate."""
+
+from __future__ import annotations
+
+from toposcope.topology.early_stopping import StoppingRule
+from toposcope.watch.alarms.base import Alarm, Alert, CheckpointLook, Watched
+from toposcope.watch.alarms.leading import followed
+
+PATIENCE = 10
+"""Checks without a rise of neural persistence after which Rieck's rule would stop."""
+
+
+class PersistencePlateau(Alarm):
+    """The feature that the watch follows has not risen for ten checkpoints."""
+
+    test = "persistence plateau"
+
+    def __init__(self, watched: Watched) -> None:
+        super().__init__(watched)
+        self._rule = StoppingRule(patience=PATIENCE)
+
+    def on_checkpoint(self, look: CheckpointLook) -> list[Alert]:
+        """Say when the rule would stop."""
+        assert look.rows is not None
+        found = followed(look.rows, look.led)
+        if found is None or not self._rule.update(found[1]):
+            return []
+        sentence = f"{found[0]} has not risen for {PATIENCE} checkpoints (Rieck's stopping rule)"
+        return self.notice(look.step, sentence)

@@ -1,0 +1,36 @@
+"""A bend of the feature that the watch follows: noticed, and no fault."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from toposcope.watch.alarms.base import Alarm, Alert, CheckpointLook, Watched
+from toposcope.watch.alarms.leading import followed
+
+if TYPE_CHECKING:
+    from toposcope.statistics.phases.online import OnlineDetector
+
+
+class PhaseBoundary(Alarm):
+    """The online detector of bends, over the checkpoints that are planned."""
+
+    test = "phase boundary"
+    share = 1.0
+
+    def __init__(self, watched: Watched) -> None:
+        super().__init__(watched)
+        self._phase: OnlineDetector | None = None
+
+    def on_checkpoint(self, look: CheckpointLook) -> list[Alert]:
+        """Take the newest value of the feature that is followed."""
+        assert look.rows is not None
+        found = followed(look.rows, look.led)
+        if found is None or look.planned is None:
+            return []
+        label, value = found
+        if self._phase is None:  # it simulates its null, which takes seconds
+            from toposcope.statistics.phases.online import OnlineDetector
+
+            self._phase = OnlineDetector(look.planned, rate=self.spending.rate)
+        bend = self._phase.update(look.step, value)
+        return [] if bend is None else self.notice(look.step, f"{label} bent at step {bend:.0f}", bend=bend)

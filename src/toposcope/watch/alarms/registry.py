@@ -1,0 +1,114 @@
+"""The alarms by name, a line each; those of installed packages and of the calling process come after them."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Mapping, Sequence
+from importlib.metadata import entry_points
+
+from toposcope.core.errors import InputError
+from toposcope.statistics.alarms.spending import AlarmFamily
+from toposcope.watch.alarms.base import Alarm, AlarmSettings, Watched
+from toposcope.watch.alarms.content import ContentFault
+from toposcope.watch.alarms.forecast_target import ForecastTarget
+from toposcope.watch.alarms.gradient_spike import GradientSpike
+from toposcope.watch.alarms.growth import TensorGrowth
+from toposcope.watch.alarms.loss_drift import LossDrift
+from toposcope.watch.alarms.loss_not_finite import LossNotFinite
+from toposcope.watch.alarms.loss_spike import LossSpike
+from toposcope.watch.alarms.matrix_or_head import MatrixOrHead
+from toposcope.watch.alarms.not_finite import NotFinite
+from toposcope.watch.alarms.persistence_plateau import PersistencePlateau
+from toposcope.watch.alarms.phase_boundary import PhaseBoundary
+from toposcope.watch.alarms.sibling_band import SiblingBand
+from toposcope.watch.alarms.spending import RATE, Spending
+from toposcope.watch.alarms.update_level import UpdateLevel
+from toposcope.watch.alarms.update_norm import UpdateNorm
+from toposcope.watch.journal import Event
+
+GROUP = "toposcope.alarms"
+"""The entry points under which an installed package offers alarms: NAME = "module:Class"."""
+
+ALARMS: tuple[type[Alarm], ...] = (
+    LossNotFinite,
+    LossSpike,
+    GradientSpike,
+    LossDrift,
+    NotFinite,
+    ContentFault,
+    UpdateNorm,
+    PhaseBoundary,
+    UpdateLevel,
+    TensorGrowth,
+    MatrixOrHead,
+    PersistencePlateau,
+    SiblingBand,
+    ForecastTarget,
+)
+"""In the order in which they are asked, and tell."""
+
+_ADDED: list[type[Alarm]] = []
+
+
+def add_alarm(alarm: type[Alarm]) -> type[Alarm]:
+    """Let an alarm watch every run of this process; returns it, so that it may stand above the class.
+
+    A package that is installed offers its alarms to every process by the entry points `toposcope.alarms`.
+
+    Raises
+    ------
+    InputError
+        When another alarm has its name.
+    """
+    if alarm not in _ADDED:
+        if any(one.test == alarm.test for one in alarms()):
+            raise InputError(f"alarm {alarm.test!r} is there already; give yours another name")
+        _ADDED.append(alarm)
+    return alarm
+
+
+def alarms() -> tuple[type[Alarm], ...]:
+    """Return every alarm: the package's, those of installed packages, and those that were added."""
+    return (*ALARMS, *_installed(), *_ADDED)
+
+
+@functools.cache
+def _installed() -> tuple[type[Alarm], ...]:
+    found = []
+    for point in entry_points(group=GROUP):
+        made = point.load()
+        if not (isinstance(made, type) and issubclass(made, Alarm)):
+            raise InputError(f"{GROUP}: {point.name} = {point.value} is no Alarm; correct the package")
+        found.append(made)
+    return tuple(found)
+
+
+def family(rate: float = RATE, settings: AlarmSettings | None = None) -> AlarmFamily:
+    """Return the tests that spend a run's false-alarm rate, with their shares.
+
+    >>> family().rate_of("loss spike")
+    0.00625
+    """
+    settings = settings or AlarmSettings()
+    wanted = [one for one in alarms() if one.share > 0 and one.wanted(settings)]
+    return AlarmFamily(rate, {one.test: one.share for one in wanted})
+
+
+def begun(
+    run: str,
+    spent: AlarmFamily,
+    settings: AlarmSettings | None = None,
+    looks: Mapping[str, Sequence[Event]] | None = None,
+) -> list[Alarm]:
+    """Return the alarms of one run, each with what it may spend and its earlier looks, by its name."""
+    settings, looks = settings or AlarmSettings(), looks or {}
+    return [
+        one(
+            Watched(
+                run, Spending(spent.rate_of(one.test) if one.share > 0 else 0.0, one.rest), settings,
+                looks.get(one.test, ()),
+            )
+        )
+        for one in alarms()
+        if one.wanted(settings)
+    ]  # fmt: skip

@@ -1,0 +1,58 @@
+"""A seed whose loss leaves the band of the other seeds at the same step."""
+
+from __future__ import annotations
+
+from array import array
+
+import numpy as np
+
+from toposcope.statistics.alarms.siblings import FEWEST, above_band
+from toposcope.watch.alarms.base import Alarm, Alert, CheckpointLook, StoreLook, Watched
+
+
+class SiblingBand(Alarm):
+    """The loss at each checkpoint against those of at least three other seeds of the same model.
+
+    Each checkpoint is looked at once, when three other seeds have come to its step. Which were looked at
+    stands in the journal: what the others have depends on when one looks.
+    """
+
+    test = "sibling band"
+    share = 1.0
+    next = "compare its settings and its data with those of the other seeds"
+
+    def __init__(self, watched: Watched) -> None:
+        super().__init__(watched)
+        self._looked = {event.step for event in watched.looks}
+        self._open = array("q")
+        self.spending.looks = max((int(event.data["look"]) for event in watched.looks), default=0)
+
+    def on_checkpoint(self, look: CheckpointLook) -> list[Alert]:
+        """Note the step: it is looked at once the others are there."""
+        if look.step not in self._looked:
+            self._open.append(look.step)
+        return []
+
+    def on_store(self, store: StoreLook) -> list[Alert]:
+        """Look at every step to which three other seeds have come."""
+        seeds = store.seeds(self.run) if self._open and self.run in store.losses else ()
+        if len(seeds) < FEWEST:
+            return []
+        own = store.losses[self.run].at(self._open)
+        others = np.stack([store.losses[name].at(self._open) for name in seeds])
+        ready = np.isfinite(own) & (np.isfinite(others).sum(axis=0) >= FEWEST)
+        found: list[Alert] = []
+        for place in np.flatnonzero(ready):
+            found += self._look(self._open[place], float(own[place]), others[:, place])
+        self._open = array("q", [step for step, at in zip(self._open, ready, strict=True) if not at])
+        return found
+
+    def _look(self, step: int, loss: float, others: np.ndarray) -> list[Alert]:
+        p, found = above_band(loss, others.tolist()), []
+        if p <= self.spending.level():
+            many = int(np.isfinite(others).sum())
+            found = self.alarm(
+                step, f"loss {loss:.4g} is above the band of {many} other seeds at this step", p=p
+            )
+        looked = Alert("look", self.test, self.run, step, "", {"look": self.spending.looks})
+        return [*found, looked]  # in this order: a process that is killed in between looks again

@@ -1,0 +1,48 @@
+"""Changes that came about slowly: what the alarms of growth and of the update level tell alike."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from toposcope.statistics.alarms.growth import Change
+from toposcope.watch.alarms.base import Alarm, Alert, CheckpointLook, Culprit, CulpritKind
+
+Key = tuple[str, int, str]
+"""Name of the tensor, head (-1: none), feature."""
+
+WHOLE_MODEL = "model"
+"""The name under which the update of all tensors together is told; it is no culprit."""
+
+
+@dataclass(frozen=True, slots=True)
+class Slow:
+    """A change that came about slowly, and what it did in words."""
+
+    change: Change[Key]
+    how: str
+
+    @property
+    def sentence(self) -> str:
+        """Say it of the tensor by name."""
+        return f"{self.change.key[0]}: {self.how}"
+
+    def culprit(self) -> Culprit:
+        """Return its line of a culprit table."""
+        name, head, feature = self.change.key
+        line = {
+            "name": name, "head": None if head < 0 else head, "feature": feature,
+            "before": math.exp(self.change.before), "now": math.exp(self.change.now), "sentence": self.how,
+        }  # fmt: skip
+        return Culprit(CulpritKind.CHANGE, name, line, head, self.change.size)
+
+
+def told(alarm: Alarm, look: CheckpointLook, slow: Sequence[Slow]) -> list[Alert]:
+    """Count a look, name what changed, and tell the first: the one that went farthest."""
+    look.culprits += [one.culprit() for one in slow if one.change.key[0] != WHOLE_MODEL]
+    alarm.spending.looks += 1
+    if not slow:
+        return []
+    more = f", and {len(slow) - 1} more" if len(slow) > 1 else ""
+    return alarm.alarm_once(look.step, slow[0].sentence + more)

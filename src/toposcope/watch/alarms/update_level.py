@@ -1,0 +1,78 @@
+"""Updates that leave their usual size, up or down, at once or slowly; stalls, too."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Hashable
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from toposcope.core.types import Scope
+from toposcope.statistics.alarms.growth import Change, Level
+from toposcope.subjects.weights import features as of
+from toposcope.watch.alarms.base import Alarm, Alert, CheckpointLook, Watched
+from toposcope.watch.alarms.slow import WHOLE_MODEL, Slow, told
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+WHOLE, SINGLE = (0.95, 0.75), (1.4, 1.2)
+"""How far updates over the learning rate may leave their level up and down, of the model and of a matrix."""
+
+RATE_ENDED = 0.1
+"""Share of its peak below which a learning rate is no measure of updates: averaged weights go on moving."""
+
+
+class UpdateLevel(Alarm):
+    """Updates over the learning rate, of the model and of every matrix, against the median of their past."""
+
+    test = "update level"
+    next = "check what scales the updates: schedule, clipping, loss scale, frozen parameters"
+
+    def __init__(self, watched: Watched) -> None:
+        super().__init__(watched)
+        self._levels = UpdateLevels()
+
+    def on_checkpoint(self, look: CheckpointLook) -> list[Alert]:
+        """Judge the updates since the checkpoint before."""
+        assert look.rows is not None
+        return told(self, look, self._levels.update(look.step, look.since, look.rate, look.rows))
+
+
+class UpdateLevels:
+    """Follows the updates of one run."""
+
+    def __init__(self) -> None:
+        self._whole: Level[Hashable] = Level(*WHOLE)
+        self._single: Level[Hashable] = Level(*SINGLE)
+        self._peak = 0.0
+
+    def update(self, step: int, since: int, rate: float, rows: pd.DataFrame) -> list[Slow]:
+        """Take the features of one checkpoint, and the mean rate of its updates, 0 where none is known."""
+        self._peak = max(self._peak, rate)
+        if rate < RATE_ENDED * self._peak:
+            return []
+        part = rows[(rows["feature"] == of.UPDATE_NORM.name) & (rows["value"] > 0)]
+        # where checkpoints lie farther apart than before, updates are longer: they have a level of their own
+        spacing = round(math.log2(max(step - since, 1)))
+        single = part[part["scope"] == Scope.MATRIX]
+        logs = {str(n): math.log(v) for n, v in zip(single["name"], single["value"], strict=True)}
+        if not rate and len(logs) < 3:
+            return []
+        less = math.log(rate) if rate else float(np.median(list(logs.values())))
+        found = []
+        if rate:
+            whole = part.loc[part["scope"] == Scope.MODEL, "value"]
+            for one in self._whole.update(step, ((spacing, math.log(v) - less) for v in whole)):
+                found.append(_slow(one, WHOLE_MODEL))
+        for one in self._single.update(step, (((name, spacing), log - less) for name, log in logs.items())):
+            found.append(_slow(one, str(one.key[0])))  # type: ignore[index]
+        return found
+
+
+def _slow(one: Change[Hashable], name: str) -> Slow:
+    fold, key = math.exp(abs(one.now - one.before)), (name, -1, of.UPDATE_NORM.name)
+    times = f"{fold:.3g} times" if one.now > one.before else f"1/{fold:.3g} of"
+    change = Change(key, one.before, one.now, one.since, one.size)
+    return Slow(change, f"updates over the learning rate are {times} their usual size")

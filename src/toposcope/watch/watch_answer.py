@@ -1,0 +1,124 @@
+"""What one look of a watch answers: what stands, what passed, what is a problem, and what was not judged."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from toposcope.watch.journal import Event
+from toposcope.watch.sight import Sight
+from toposcope.watch.spoken import RunHealth
+
+_SHOWN = (
+    "alarm", "notice", "segment", "vanished", "skipped", "unseen", "waiting", "measured", "health", "passed",
+    "audit",
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class WatchAnswer:
+    """The answer of one look: `line` is what to act on, `ok` whether nothing is.
+
+    `alarms` are those that stand, `passed` those whose series came back, `events` what happened in this look.
+    """
+
+    store: Path
+    alarms: tuple[Event, ...]
+    passed: tuple[Event, ...]
+    events: tuple[Event, ...]
+    health: tuple[RunHealth, ...]
+    audit: tuple[str, ...]
+    sight: Sight
+    not_judged: tuple[str, ...]
+    stated: str
+
+    @property
+    def ok(self) -> bool:
+        """Whether no alarm stands and nothing is a problem: what has passed asks for nothing."""
+        return not self.alarms and not self.problems
+
+    @property
+    def problems(self) -> list[str]:
+        """What is wrong and is no alarm of the watch."""
+        broken = [str(one) for one in self.health if one.broken]
+        return [*broken, *_of_events(self.events), *self.sight.problems, *self.audit]
+
+    @property
+    def line(self) -> str:
+        """The answer in one line."""
+        many = len(self.passed)
+        more = f"; {many} alarm{'s have' if many > 1 else ' has'} passed" if many and not self.alarms else ""
+        return self.sight.answer(self.alarms, self.problems) + more
+
+    @property
+    def lines(self) -> Iterator[tuple[str, str]]:
+        """The answer, alarms, what happened, and what else is known: each with its indent."""
+        yield self.line, ""
+        quiet = ("alarm", "unseen")
+        for event in (*self.alarms, *self.passed, *(one for one in self.events if one.kind not in quiet)):
+            yield from told(event)
+        parts = (
+            ("health", map(str, self.health)), ("not looked at", self.sight.problems),
+            ("audit", self.audit), ("not judged", self.not_judged),
+        )  # fmt: skip
+        for name, said in parts:
+            for sentence in said:
+                yield f"{name}: {sentence}", ""
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return everything as plain data."""
+        return {
+            "answer": self.line, "store": str(self.store),
+            "alarms": list(map(plain_event, self.alarms)), "passed": list(map(plain_event, self.passed)),
+            "problems": self.problems, "health": list(map(str, self.health)), "audit": list(self.audit),
+            **self.sight.told(), "not_judged": list(self.not_judged),
+            "events": list(map(plain_event, self.events)), "false_alarms": self.stated,
+        }  # fmt: skip
+
+
+def told(event: Event) -> Iterator[tuple[str, str]]:
+    """Yield the lines that tell an event, each with its indent; none for what nobody asks for."""
+    if event.kind not in _SHOWN or (event.kind == "unseen" and not event.data["why"]):
+        return
+    where = f"{event.run} step {event.step}" if event.step is not None else event.run
+    data = event.data
+    what = data.get("sentence") or data.get("why") or ""
+    if event.kind == "measured":
+        what = f"{data['units']} units in {data['seconds']} s"
+        what += f"; a part of the tensors: {len(data['sampled'])}" if data["sampled"] else ""
+        what += "".join(f"; {why}" for why in data["problems"])
+    if event.kind == "segment":
+        what = f"goes on from an earlier checkpoint of {data['of']}"
+    kind = "not looked at" if event.kind == "unseen" else "passed" if "passed" in data else event.kind
+    where = where or (data["place"] if event.kind == "unseen" and data["place"] not in what else "")
+    yield (f"{kind}: {where}: {what}" if where else f"{kind}: {what}"), ""
+    if event.kind == "alarm" and data.get("next"):
+        yield f"next: {data['next']}", "    "
+    if event.kind == "health" or "passed" in data:
+        return
+    if data.get("quiet"):
+        yield str(data["quiet"]), "    "
+    for line in data.get("culprits", [])[:5]:
+        yield f"{line['name']}: {line['sentence']}", "    "
+
+
+def plain_event(event: Event) -> dict[str, object]:
+    """Return an event as plain data, without what only a restart needs."""
+    data = {key: value for key, value in event.data.items() if key not in ("files", "held")}
+    return {"kind": event.kind, "run": event.run, "step": event.step, "at": event.at} | data
+
+
+def _of_events(events: Sequence[Event]) -> list[str]:
+    found = [
+        f"{event.run} step {event.step}: {why}"
+        for event in events
+        if event.kind == "measured"
+        for why in event.data["problems"]
+    ]
+    return found + [
+        f"{event.run} step {event.step}: {event.kind}, {event.data['why']}"
+        for event in events
+        if event.kind == "vanished"
+    ]

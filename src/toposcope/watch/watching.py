@@ -1,0 +1,199 @@
+"""The loop of a watch: look, judge, tell, rest; one answer, or on and on within a budget."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from toposcope.core.errors import InputError
+from toposcope.store import Store
+from toposcope.store.manifest import MANIFEST
+from toposcope.watch.alone import alone
+from toposcope.watch.coverage import not_judged
+from toposcope.watch.journal import Event, Journal
+from toposcope.watch.sidecar import Budget, Sidecar
+from toposcope.watch.sight import Sight
+from toposcope.watch.sinks.summaries import Forwarder
+from toposcope.watch.spoken import HealthWatch, health_of, with_passed
+from toposcope.watch.watch_answer import WatchAnswer
+from toposcope.watch.watchman import Watchman
+
+if TYPE_CHECKING:
+    from toposcope.watch.losses import LossFile
+    from toposcope.watch.sinks import Sink
+
+
+@dataclass(frozen=True, kw_only=True)
+class WatchOptions:
+    """How a folder is watched; the fields are the options of `toposcope watch`."""
+
+    out: Path | None = None
+    features: Sequence[str] = ("cheap", "updates")
+    budget: Budget = field(default_factory=Budget)
+    rest: float = 5.0
+    losses: LossFile | None = None
+    diagrams: bool = False
+    target_loss: float | None = None
+    sinks: Sequence[Sink] = ()
+    wait: bool = False
+
+
+class Watching:
+    """A folder or a store that is watched by this process alone; close it to let another one in.
+
+    Parameters
+    ----------
+    target
+        A folder that a trainer writes checkpoints into, or a store: one that a watch made goes on.
+    options
+        How it is watched.
+
+    Raises
+    ------
+    InputError
+        When there is nothing to watch, an option is impossible, or (as `AnotherWatchError`) another process
+        watches into the store.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> with Watching(Path(tempfile.mkdtemp()), WatchOptions(rest=0)) as watching:
+    ...     print(watching.once().line)  # doctest: +ELLIPSIS
+    nothing was looked at: ... holds no checkpoint...
+    """
+
+    def __init__(self, target: Path, options: WatchOptions | None = None) -> None:
+        self.options = options or WatchOptions()
+        self.folder, place = _places(target, self.options.out, wait=self.options.wait)
+        self.store = _store(place, self.folder)
+        self._stack = ExitStack()
+        try:
+            self._stack.enter_context(alone(self.store.path))
+        except InputError as error:
+            raise AnotherWatchError(str(error), self.store.path) from None
+        try:
+            self.sidecar = _sidecar(self.folder, self.store, self.options)
+            self.watchman = Watchman(self.store.path, target=self.options.target_loss)
+        except BaseException:
+            self._stack.close()
+            raise
+        self._forwarder = Forwarder(self.store.path, tuple(self.options.sinks))
+        self._health = HealthWatch(self.store)
+        self._audited: set[str] = set()
+
+    def __enter__(self) -> Watching:
+        """Return the watch."""
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Let another process watch."""
+        self._stack.close()
+
+    def look(self) -> list[Event]:
+        """Look for checkpoints, measure them, judge what is new, and return what happened."""
+        events = self.sidecar.look() if self.sidecar is not None else []
+        events = [*events, *self.watchman.judge()]
+        self._forwarder.forward()
+        return events
+
+    def once(self) -> WatchAnswer:
+        """Look once, after the files have had time to rest, and return the answer."""
+        events = self.look()
+        if self.sidecar is not None and self.sidecar.settling:
+            time.sleep(self.options.rest)
+            events += self.look()
+        journal = self.watchman.journal.read()
+        standing, passed = with_passed(self.store, [one for one in journal if one.kind == "alarm"])
+        return WatchAnswer(
+            self.store.path, tuple(standing), tuple(passed), tuple(events), tuple(health_of(self.store)),
+            tuple(map(str, self.store.audited())), self._sight(),
+            tuple(not_judged(self.store, journal, self.options.target_loss)), self.watchman.stated(),
+        )  # fmt: skip
+
+    def go_on(self, tell: Callable[[Event], None], every: float = 10.0, *, passes: int | None = None) -> None:
+        """Look again and again within the budget, and tell what happens; `passes` ends it after so many.
+
+        Beside the journal's events it tells what is new in the runs' health ("health"), alarms that have
+        passed ("passed"), and what the audit found ("audit").
+        """
+        number = 0
+        while passes is None or number < passes:
+            number += 1
+            began, cpu = time.monotonic(), time.process_time()
+            for event in (*self.look(), *self._beside()):
+                tell(event)
+            used, spent = time.process_time() - cpu, time.monotonic() - began
+            time.sleep(self.options.budget.pause(used, spent, every))
+
+    def _beside(self) -> list[Event]:
+        """Return what is new and in no journal."""
+        alarms = [event for event in self.watchman.journal.read() if event.kind == "alarm"]
+        new = [one for one in map(str, self.store.audited()) if one not in self._audited]
+        self._audited.update(new)
+        audit = [Event(time.time_ns(), "audit", data={"sentence": one}) for one in new]
+        return [*self._health.look(alarms), *audit]
+
+    def _sight(self) -> Sight:
+        """Return what was looked at and what was not."""
+        return Sight.of(self.store) if self.sidecar is None else self.sidecar.sight
+
+
+class AnotherWatchError(InputError):
+    """Another process watches into the `store`."""
+
+    def __init__(self, message: str, store: Path) -> None:
+        super().__init__(message)
+        self.store = store
+
+
+def be_small(cpu_share: float) -> None:
+    """Take one thread, and a low priority unless a whole core was given: the trainer is not disturbed."""
+    from toposcope.kernels.threads import one_thread
+
+    one_thread()
+    if cpu_share < 1:
+        os.nice(10)
+
+
+def _places(target: Path, out: Path | None, *, wait: bool) -> tuple[Path | None, Path]:
+    """Return the folder to follow, None for a store that nobody watched, and the store's place."""
+    if (target / MANIFEST).is_file():
+        started = [event for event in Journal.of(target).read() if event.kind == "started"]
+        folder = started[-1].data.get("folder") if started else None  # a Monitor follows none
+        return (Path(folder) if folder else None), target
+    if not target.exists() and not wait:
+        raise InputError(f"{target} does not exist; with --wait the watch waits until it does")
+    if target.exists() and not target.is_dir():
+        raise InputError(f"{target} is a file; give the folder that the trainer writes into, or a store")
+    folder = target.resolve()
+    return folder, out or folder.with_name(f"{folder.name}-watch")
+
+
+def _store(place: Path, folder: Path | None) -> Store:
+    from toposcope.subjects.weights.options import WeightOptions
+
+    if folder is not None and (place.resolve() == folder or folder in place.resolve().parents):
+        raise InputError(f"--out {place} lies in the folder that is watched; choose one outside it")
+    if folder is None:
+        return Store.open(place)
+    return Store.create(place, recipe=WeightOptions().recipe())
+
+
+def _sidecar(folder: Path | None, store: Store, asked: WatchOptions) -> Sidecar | None:
+    from toposcope.subjects.registry import weight_probes
+    from toposcope.subjects.weights.options import WeightOptions
+    from toposcope.watch.follow import Follower
+
+    if folder is None:
+        return None
+    options = WeightOptions()
+    probes = weight_probes([name.strip() for name in asked.features], options)
+    return Sidecar(
+        Follower(folder, rest=asked.rest, patience=max(60.0, asked.rest)), store, probes,
+        budget=asked.budget, split=options.split, losses=asked.losses, keep_diagrams=asked.diagrams,
+    )  # fmt: skip

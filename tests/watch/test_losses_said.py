@@ -1,0 +1,111 @@
+"""What is said of the losses is one thing: once, on and on, on the page, by a check; a log's plan is kept."""
+
+import json
+
+import numpy as np
+import pandas as pd
+import pytest
+from safetensors.numpy import save_file
+
+from tests.check.written import diverging, falling, jsonl, spiked
+from toposcope.api import check
+from toposcope.store import Store
+from toposcope.watch.losses import LossFile
+from toposcope.watch.page.answers import losses
+from toposcope.watch.page.live import Live
+from toposcope.watch.page.show import fragment
+from toposcope.watch.spoken import HealthWatch, health_of
+from toposcope.watch.watching import Watching, WatchOptions
+from toposcope.watch.watchman import Watchman
+
+
+def _save(run, step):
+    run.mkdir(exist_ok=True)
+    weights = np.random.default_rng(step).normal(size=(12, 10)).astype(np.float32)
+    save_file({"layers.0.mlp.fc1.weight": weights}, run / f"step_{step:06d}.safetensors")
+
+
+def _watching(tmp_path, loss):
+    _save(tmp_path / "run", 10)
+    log = tmp_path / "log.jsonl"
+    log.write_text(jsonl(loss))
+    options = WatchOptions(features=["updates"], rest=0, losses=LossFile(log), out=tmp_path / "store")
+    return Watching(tmp_path / "run", options)
+
+
+@pytest.mark.parametrize("loss", [falling(), diverging(), spiked()], ids=["falling", "diverging", "spiked"])
+def test_one_look_a_watch_that_goes_on_the_page_and_a_check_say_one_thing(tmp_path, loss):
+    told = []
+    with _watching(tmp_path, loss) as watching:
+        watching.go_on(told.append, 0.0, passes=1)
+        once = watching.once()
+        page, live = losses(watching.store), Live(watching.store.path)
+    live.look()
+    painted = fragment("alarms", live, page) + fragment("answer", live, page)
+    (checked,) = check(str(tmp_path / "log.jsonl")).runs
+    grounds = {one.kind for one in checked.judgement.grounds}
+    kinds = [one.symptom.kind for one in once.health]
+    assert {*kinds, *(event.data["test"] for event in once.alarms)} == grounds
+    assert [event.data["kind"] for event in told if event.kind == "health"] == kinds
+    assert [one["said"] for one in page["health"]] == [str(one.symptom) for one in once.health]
+    assert all(str(one.symptom).split(";")[0] in painted for one in once.health)
+    noticed = [one.step for one in checked.judgement.noticed]
+    assert [event.step for event in once.passed] == noticed
+    assert [event.step for event in told if event.kind == "passed"] == noticed
+    assert [at[2] for at in page["passed"]] == noticed
+    assert ("Passed: " in painted) == bool(noticed)
+    assert (once.ok, 'class="headline alarm"' in painted) == (
+        checked.level != "stop",
+        checked.level == "stop",
+    )
+
+
+def test_what_came_and_what_went_is_told_once(tmp_path):
+    store = Store.create(tmp_path / "store", recipe={})
+    rows = pd.DataFrame({"run": "a", "step": np.arange(1, 401), "loss": diverging()})
+    store.write_metrics(rows)
+    now = [0.0]
+    watch = HealthWatch(store, clock=lambda: now[0])
+
+    def told():
+        return [(event.data["kind"], event.data["sentence"]) for event in watch.look([])]
+
+    first = told()
+    assert [kind for kind, _ in first] == [one.symptom.kind for one in health_of(store)]
+    assert first
+    assert told() == []
+    store.write_metrics(rows.assign(loss=falling()))
+    assert told() == [(kind, f"{kind}: not any more") for kind, _ in first]
+
+
+def test_a_log_states_the_plan_of_the_run_beside_it(tmp_path):
+    state = {"global_step": 200, "max_steps": 400, "log_history": []}
+    loss = falling()
+    state["log_history"] = [{"step": step, "loss": float(loss[step - 1])} for step in range(1, 201)]
+    log = tmp_path / "trainer_state.json"
+    log.write_text(json.dumps(state))
+    _save(tmp_path / "run", 10)
+    options = WatchOptions(features=["updates"], rest=0, losses=LossFile(log), out=tmp_path / "store")
+    with Watching(tmp_path / "run", options) as watching:
+        watching.once()
+        stored = check(watching.store.path)
+    assert Store.open(tmp_path / "store").run("run").config["planned_steps"] == 400
+    assert stored.runs[0].horizon == check(str(log)).runs[0].horizon == 400
+
+
+def test_a_plan_of_the_runs_own_files_is_left_as_it_is(tmp_path):
+    log = tmp_path / "trainer_state.json"
+    log.write_text(json.dumps({"max_steps": 400, "log_history": [{"step": 10, "loss": 2.0}]}))
+    _save(tmp_path / "run", 10)
+    (tmp_path / "run" / "config.json").write_text(json.dumps({"max_steps": 900}))
+    options = WatchOptions(features=["updates"], rest=0, losses=LossFile(log), out=tmp_path / "store")
+    with Watching(tmp_path / "run", options) as watching:
+        watching.once()
+    config = Store.open(tmp_path / "store").run("run").config
+    assert config.get("planned_steps") == (None if config.get("max_steps") == 900 else 400)
+
+
+def test_a_restart_does_not_tell_an_alarm_again(tmp_path):
+    with _watching(tmp_path, spiked()) as watching:
+        assert [one.data["test"] for one in watching.once().passed] == ["loss spike"]
+    assert Watchman(tmp_path / "store").judge() == []
