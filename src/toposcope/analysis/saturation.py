@@ -10,7 +10,6 @@ import pandas as pd
 
 from toposcope.analysis.forms import too_few_checkpoints
 from toposcope.analysis.table import SeriesTable
-from toposcope.analysis.trends.resampling import block_length
 from toposcope.analysis.trends.verdicts import default_columns
 from toposcope.errors import InputError
 from toposcope.seeding import rng
@@ -177,6 +176,8 @@ def _linear(
 
 
 def _resampled(residual: np.ndarray, resamples: int) -> np.ndarray:
+    from toposcope.analysis.trends.resampling import block_length  # compiles: forecasts do without
+
     n = len(residual)
     length = block_length(n)
     blocks = -(-n // length)
