@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from toposcope.analysis.findings import Finding
     from toposcope.analysis.forecast import Curve
     from toposcope.analysis.health import Symptom
-    from toposcope.api.forecasting import Forecasts
+    from toposcope.api.forecasts import Forecasts
 
 
 @dataclass(frozen=True)

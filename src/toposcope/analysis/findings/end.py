@@ -12,9 +12,9 @@ import pandas as pd
 from toposcope.analysis.findings.base import Finding
 from toposcope.analysis.forecast import Curve
 from toposcope.analysis.forecast.ahead import ahead
-from toposcope.analysis.forecast.base import UNSURE
 from toposcope.analysis.forecast.compare import BY_SIBLINGS, NOT_FINISHED, worth_of_features
 from toposcope.analysis.forecast.gather import gather_curves, split_runs
+from toposcope.analysis.forecast.unplanned import UNSURE
 from toposcope.analysis.health import BROKEN, KINDS, health
 from toposcope.commands import recommended
 
@@ -158,7 +158,8 @@ def _ahead(curves: Sequence[Curve]) -> list[dict[str, object]]:
         {
             "run": one.run, "step": curve.last, "horizon": curve.horizon, "final": one.final,
             "interval": [one.low, one.high] if np.isfinite([one.low, one.high]).all() else [],
-            "level": one.level, "sure": one.status not in UNSURE, "reason": one.reason,
+            "level": one.level, "sure": one.status not in UNSURE,
+            "coverage": one.coverage, "reason": one.reason,
         }
         for curve, one in ahead(curves, MOST_AHEAD)
         if np.isfinite(one.final)

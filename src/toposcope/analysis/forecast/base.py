@@ -13,23 +13,12 @@ import numpy as np
 from toposcope.analysis.forecast.band import curve_interval, path_errors
 from toposcope.analysis.forecast.curve import FINAL_SHARE, Curve, level_and_slope, level_error
 from toposcope.analysis.forecast.schedule import Schedule
+from toposcope.analysis.forecast.unplanned import coverage, lowered, may_anneal, ranges
 from toposcope.distributions import normal_quantile, student_quantile
 from toposcope.errors import InputError
 from toposcope.types import Estimate
 
-UNSURE = ("no plan", "ill")
-"""Statuses of a forecast under which its interval does not hold as often as it says."""
 LEVEL = 0.9
-
-ANNEALED = 0.2
-"""Share of its peak below which a learning rate has been annealed already."""
-
-ANNEALING_GAIN = (0.013, 0.028)
-"""Least and most by which annealing to a tenth lowered the final loss: cosine and warmup-stable-decay against
-constant, 24,000 and 72,000 steps, published runs of 25M and 100M parameters (Luo et al. 2025)."""
-
-DECAY = 0.04
-"""By how much the lower end for a run alone is lowered instead, set on half of parameter_golf's runs."""
 
 OWN_WIDTH = "its own slope, fit and noise"
 """What the interval of a run alone is learnt from (`toposcope.analysis.forecast.plain_law.half_width`)."""
@@ -99,8 +88,8 @@ class Forecast:
     are the methods that an average was made of, with their weights.
 
     `status` is "ok"; "no plan" where the rest of the learning rate is unknown and no sibling tells of
-    it: `low` is lower by the most that an annealing gained in published runs, and nothing holds with
-    `level`; "ill" where the log shows what a forecast cannot know of (`toposcope.analysis.health`), and
+    it: `low` is lower by the most that an annealing gained in published runs, and `coverage` says how often
+    that held; "ill" where the log shows what a forecast cannot know of (`toposcope.analysis.health`), and
     nothing holds either; "degenerate" without an interval; "failed" without a forecast. `reason` says why.
     """
 
@@ -120,6 +109,11 @@ class Forecast:
     curve_low: np.ndarray = field(default_factory=lambda: np.empty(0))
     curve_high: np.ndarray = field(default_factory=lambda: np.empty(0))
     used: tuple[tuple[str, float], ...] = ()
+
+    @property
+    def coverage(self) -> str:
+        """How often such intervals hold: their level, what was measured without a plan, or that it is not."""
+        return coverage(self.status, self.level, own=self.interval_from == OWN_WIDTH)
 
     @property
     def estimate(self) -> Estimate:
@@ -191,7 +185,7 @@ def _with_interval(
     """Return the forecast with final * exp(-+ half), or with the reason why nothing bounds it."""
     errors, none = [test.error for test in tests], np.empty(0)
     own = source == OWN_WIDTH
-    unplanned = (own or not source) and _may_anneal(seen)
+    unplanned = (own or not source) and may_anneal(seen)
     source = source or "earlier cuts of the same run"
     low, high = point.final * math.exp(-half), point.final * math.exp(half)
     band, status = (none, none), "ok"
@@ -213,34 +207,15 @@ def _with_interval(
                 half=half, noise=level_error(seen.step, seen.loss), level=level,
             )  # fmt: skip
         if unplanned:
-            said, status = [*said, *_unplanned(point.final, low, high, level, own)], "no plan"
-            low *= 1 - (DECAY if own else ANNEALING_GAIN[1])
+            lower = low * (1 - lowered(own))
+            said = [*ranges(point.final, low, high, lower, level, own), *said]
+            low, status = lower, "no plan"
         if grave := [symptom.kind for symptom in seen.symptoms if symptom.grave]:
             said, status = [f"{', '.join(grave)}: forecast as if it were well", *said], "ill"
     return Forecast(
         seen.run, method.name, seen.last / seen.horizon, point.final, low, high, level, point.step,
         point.loss, source, tuple(errors), status, "; ".join(said), *band, point.used,
     )  # fmt: skip
-
-
-def _may_anneal(seen: Curve) -> bool:
-    """Return whether the rest of the learning rate is unknown and may still fall."""
-    if seen.schedule is not None or seen.finished:
-        return False
-    known = seen.rate[np.isfinite(seen.rate)]
-    return not len(known) or bool(known[-1] > ANNEALED * known.max())
-
-
-def _unplanned(final: float, low: float, high: float, level: float, own: bool) -> tuple[str, ...]:
-    """Return what a row without a plan says: what every such row does first, its own numbers last."""
-    least, most = ANNEALING_GAIN
-    lowered = f"{DECAY:.1%}, what a decay to nothing" if own else f"{most:.1%}, the most that an annealing"
-    return (
-        f"no plan of the learning rate is known (--schedule), so the interval is none of {level:.0%}: its "
-        f"lower end is lowered by {lowered} gained in published runs",
-        f"{low:.4g} to {high:.4g} if the rate goes on as before, {final * (1 - most):.4g} to "
-        f"{final * (1 - least):.4g} expected after an annealing",
-    )
 
 
 def interval(final: float, errors: Sequence[float], level: float = LEVEL) -> tuple[float, float]:
