@@ -10,6 +10,7 @@ from typing import ClassVar, Self
 
 import numpy as np
 
+from toposcope.analysis.forecast import beyond
 from toposcope.analysis.forecast.band import curve_interval, path_errors
 from toposcope.analysis.forecast.curve import FINAL_SHARE, Curve, level_and_slope, level_error
 from toposcope.analysis.forecast.schedule import Schedule
@@ -138,8 +139,10 @@ def forecast(
     """Forecast the final loss of the run of which `seen` is the beginning, with an interval.
 
     The interval comes from forecasting each sibling from the others at the same share of its horizon (k >= 3
-    siblings; `leverage_half_width`), else from what the method itself states (`Point.half`), else from k
-    earlier cuts of the same run that look as far ahead in log steps (`half_width`).
+    siblings; `leverage_half_width`). Of a run larger (smaller) than all of them it is wider by how far larger
+    (smaller) siblings are off when forecast from the smaller (larger) ones alone (`beyond`). With fewer it
+    comes from what the method itself states (`Point.half`), else from k earlier cuts of the same run that
+    look as far ahead in log steps (`half_width`).
 
     What a method cannot do is a row with status "failed" and its reason.
     """
@@ -168,14 +171,32 @@ def forecast(
         half = leverage_half_width(tests, level_and_slope(seen.step, seen.loss)[0], level)
     elif point.half is not None:
         tests, source = [], OWN_WIDTH
-        half = point.half * float(normal_quantile(0.5 + level / 2) / normal_quantile(0.5 + LEVEL / 2))
+        half = point.half * _of_level(level)
     else:
         tests = _own_backtests(method, seen, finished)
         half = half_width([test.error for test in tests], level) if tests else math.nan
     left = f"left out, as they ended above their first loss: {', '.join(risen)}" if risen else ""
     apart = f"left out, as they do not belong with {seen.run}: {', '.join(strange)}" if strange else ""
-    said = [note for note in (borrowed, point.note, left, apart) if note]
+    widened = ""
+    if len(tests) >= 3 and (more := _beyond(method, seen, finished, share) * _of_level(level)):
+        half, widened = math.hypot(half, more), beyond.said(seen, finished)
+    said = [note for note in (borrowed, point.note, widened, left, apart) if note]
     return _with_interval(method, seen, point, tests, half, source, said, level)
+
+
+def _beyond(method: Forecaster, seen: Curve, siblings: Sequence[Curve], share: float) -> float:
+    """Return what the half-width gains, as a square, of a run beyond the sizes of all its siblings."""
+    made = [
+        (test.error, beyond.distance(one, rest))
+        for one, rest in beyond.outward(seen, siblings)
+        if (test := _tested(method, one, rest, share)) is not None
+    ]
+    return beyond.term(made, beyond.distance(seen, siblings)) if made else 0.0
+
+
+def _of_level(level: float) -> float:
+    """Return the half-width of a normal interval of a level in units of that of 90%."""
+    return float(normal_quantile(0.5 + level / 2) / normal_quantile(0.5 + LEVEL / 2))
 
 
 def _with_interval(
@@ -267,15 +288,19 @@ def _sibling_backtests(method: Forecaster, siblings: Sequence[Curve], share: flo
         return []
     tests = []
     for i, sibling in enumerate(siblings):
-        others = [curve for j, curve in enumerate(siblings) if j != i]
-        try:
-            enough = sibling.step[min(method.least_seen, len(sibling.step)) - 1]
-            seen = sibling.planned().seen(max(share * sibling.horizon, enough))
-            _check(method, seen, others)
-            tests.append(_backtest(sibling, seen.last, method.fit(others, share).predict(seen)))
-        except (InputError, ValueError, np.linalg.LinAlgError):
-            continue
-    return tests
+        tests.append(_tested(method, sibling, [c for j, c in enumerate(siblings) if j != i], share))
+    return [test for test in tests if test is not None]
+
+
+def _tested(method: Forecaster, sibling: Curve, others: Sequence[Curve], share: float) -> Backtest | None:
+    """Forecast a finished sibling from others at `share`; None where the method cannot."""
+    try:
+        enough = sibling.step[min(method.least_seen, len(sibling.step)) - 1]
+        seen = sibling.planned().seen(max(share * sibling.horizon, enough))
+        _check(method, seen, others)
+        return _backtest(sibling, seen.last, method.fit(others, share).predict(seen))
+    except (InputError, ValueError, np.linalg.LinAlgError):
+        return None
 
 
 def _backtest(actual: Curve, cut: float, point: Point) -> Backtest:
