@@ -28,7 +28,7 @@ from benchmarks.forecast_laws import KINDS, NEW_KINDS
 from toposcope.core.errors import InputError
 from toposcope.core.progress import track
 from toposcope.core.seeding import rng
-from toposcope.forecasting import Curve, base, curve_from_metrics, forecast, plain_law
+from toposcope.forecasting import Curve, curve_from_metrics, forecast, plain_law, unplanned
 from toposcope.forecasting.auto import Auto, default_candidates, weight
 from toposcope.forecasting.base import LEAST_SEEN, Forecaster, own_errors
 from toposcope.forecasting.curve import LEAST_LOSSES
@@ -180,7 +180,7 @@ def calibrated(runs: Sequence[tuple[str, Curve]]) -> str:
         loss = sum(np.where(off > 0, 0.95 * off, -0.05 * off) for off in (above, below))
         mean = table.assign(loss=loss).groupby(["slope", "family"])["loss"].mean()
         found[decay] = mean.groupby("slope").mean()
-    return f"x 1000, by share of the slope (down) and decay; now {plain_law.SLOPE}, {base.DECAY}\n" + (
+    return f"x 1000, by share of the slope (down) and decay; now {plain_law.SLOPE}, {unplanned.DECAY}\n" + (
         (1000 * pd.DataFrame(found)).round(3).to_string()
     )
 

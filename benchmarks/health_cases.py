@@ -215,7 +215,11 @@ def _tenth_of_sixty(random: Random, n: int, noise: float) -> pd.DataFrame:
 
 
 def _end_of_sixty(random: Random, n: int, noise: float) -> pd.DataFrame:
-    return _times(_law(random, 60, noise), 60 - int(random.integers(1, 4)), 5.0)
+    return _times(_law(random, 60, noise), 60 - int(random.integers(2, 4)), 5.0)
+
+
+def _last_of_sixty(random: Random, n: int, noise: float) -> pd.DataFrame:
+    return _times(_law(random, 60, noise), 59, 5.0)
 
 
 HEALTHY: Mapping[str, Draw] = {
@@ -226,13 +230,14 @@ LOOK: Mapping[str, Draw] = {
     "warm restart just begun": _restart, "data switched, falls again": _switch,
     "level 10% higher for good": _shift, "spike on its way back": _back, "climbed, falls since": _turned,
     "held-out loss rises": _overfit, "accuracy given as a loss": _accuracy,
+    "x 5 in the last of 60 alone": _last_of_sixty,
 }  # fmt: skip
 GRAVE: Mapping[str, Draw] = {
     "exponential growth": _grow, "climb": _climb, "falls back to guessing": _collapse,
     "twice as high in the last tenth": _double, "rough climb": _chaos, "jump, half back, stands": _half_back,
     "diverges in warm-up": _warming, "diverges at once": _at_once, "swings that grow": _swings,
     "solved task, lost": _unlearnt, "10% over the last fifth of 60": _tenth_of_sixty,
-    "x 5 in the last one to three of 60": _end_of_sixty,
+    "x 5 in the last two or three of 60": _end_of_sixty,
 }  # fmt: skip
 
 

@@ -140,10 +140,11 @@ def test_without_a_plan_the_row_says_so_and_what_annealing_would_add():
     rows = pd.DataFrame({"step": step, "loss": 2 + 3 * step**-0.4, "learning_rate": 1e-3})
     made = forecast(Auto(), curve_from_metrics("a", rows, horizon=2000))
     assert made.status == "no plan"
-    assert "the interval is none of 90%" in made.reason
+    assert "93% of such intervals held on 212 real runs" in made.reason
+    assert made.reason.startswith(f"quote {made.low:.4g} to {made.high:.4g}, within it")
     on = [float(x) for x in re.findall(r"([\d.]+) to ([\d.]+) if the rate goes on", made.reason)[0]]
     assert (made.low, made.high) == pytest.approx((on[0] * 0.96, on[1]), rel=1e-3)
-    assert f"{made.final * 0.972:.4g} to {made.final * 0.987:.4g} expected after" in made.reason
+    assert f"{made.final * 0.972:.4g} to {made.final * 0.987:.4g} after an annealing" in made.reason
     annealed = rows.assign(learning_rate=np.linspace(1e-3, 1e-5, len(rows)))
     assert forecast(Auto(), curve_from_metrics("a", annealed, horizon=1100)).status == "ok"
     planned = curve_from_metrics("a", rows, horizon=2000, schedule=constant(peak=1e-3, steps=2000))
@@ -313,6 +314,25 @@ def test_one_line_per_run_comes_first(call, files):
     assert "auto by 5 siblings, 30% seen" in lines[0]
     assert " Made of: " in lines[1]
     assert len(lines) == 2
+
+
+def test_a_log_without_a_plan_says_how_to_state_one_and_that_its_rate_is_still_high(call, tmp_path):
+    rows = table("x", 2.5, end=600).drop(columns="run")
+    plain = tmp_path / "plain.csv"
+    rows.to_csv(plain, index=False)
+    code, _, err = call(plain)
+    assert code == 2
+    assert "plain: nothing says where it ends; give --horizon STEP for a forecast, or --schedule FILE" in err
+    rated = tmp_path / "rated.csv"
+    rows.assign(learning_rate=np.linspace(1e-3, 5e-4, len(rows))).to_csv(rated, index=False)
+    code, _, err = call(rated)
+    assert code == 2
+    assert (
+        "rated: nothing says where it ends (the learning rate is still high: rated at 50% of its peak)" in err
+    )
+    code, out, _ = call(rated, "--horizon", "2000")
+    assert (code, out.split()[0]) == (0, "rated")
+    assert out.splitlines()[1].strip().startswith("quote ")
 
 
 def test_what_several_runs_share_is_said_once(call, files):

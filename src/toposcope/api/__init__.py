@@ -5,7 +5,8 @@ from __future__ import annotations
 from toposcope.api.checked import Check, RunCheck
 from toposcope.api.checking import check
 from toposcope.api.checkpoints import audit, compare
-from toposcope.api.forecasting import Forecasts, forecast
+from toposcope.api.forecasting import forecast
+from toposcope.api.forecasts import Forecasts
 from toposcope.api.judgements import analyze, report
 from toposcope.api.laws import ScalingLaw, fit_scaling_law
 from toposcope.api.measuring import measure

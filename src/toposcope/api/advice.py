@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.axes import Axes
 
-    from toposcope.api.forecasting import Forecasts
+    from toposcope.api.forecasts import Forecasts
     from toposcope.forecasting import Curve
     from toposcope.forecasting.decision.advice import Advice
     from toposcope.forecasting.health.assess import Symptom

@@ -330,7 +330,8 @@ def _end(made: Forecast) -> str:
     if made.high > _WIDE * made.low:
         return f"cannot be forecast yet: its end may be anything from {made.low:.2g} to {made.high:.2g}"
     if made.status == "no plan":
-        return f"may end near {final} ({low} to {high}, unsure: no plan of the learning rate is known)"
+        sure = "unsure" if made.coverage.startswith("not") else made.coverage
+        return f"may end near {final} ({low} to {high}, without a plan of its rate: {sure})"
     return f"should end near {final} ({_chance(made.level)}: {low} to {high})"
 
 

@@ -113,7 +113,7 @@ def command(
     if advise and budget is None:
         raise InputError("--advise needs --budget, the FLOP that are left, above 0")
     from toposcope.api import forecast
-    from toposcope.api.forecasting import check_positive
+    from toposcope.api.bounds import check_positive
 
     for option, value in (
         ("--budget", budget), ("--tokens-per-step", tokens_per_step), ("--larger", larger),

@@ -29,7 +29,8 @@ def record(made: Forecast) -> dict[str, object]:
     return {
         "run": made.run, "method": made.method, "share_seen": made.share, "final_loss": made.final,
         "low": made.low, "high": made.high, "level": made.level, "interval_from": made.interval_from,
-        "status": made.status, "reason": made.reason, "steps": made.step, "losses": made.loss,
+        "coverage": made.coverage, "status": made.status, "reason": made.reason,
+        "steps": made.step, "losses": made.loss,
         "curve_low": made.curve_low, "curve_high": made.curve_high, "used": dict(made.used),
     }  # fmt: skip
 
@@ -82,12 +83,10 @@ def _seen(curve: Curve) -> str:
 
 
 def _value(one: Forecast) -> str:
-    from toposcope.forecasting.base import UNSURE
-
     if not math.isfinite(one.final):
         return "no forecast"
     bounds = f"[{one.low:.4g}, {one.high:.4g}]" if math.isfinite(one.low) else "[no interval]"
-    return f"{one.final:.4g} {bounds}" + (f" not {one.level:.0%}" if one.status in UNSURE else "")
+    return f"{one.final:.4g} {bounds}" + (f" {one.coverage}" if one.coverage.startswith("not") else "")
 
 
 def _source(one: Forecast) -> str:

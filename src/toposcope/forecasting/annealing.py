@@ -20,7 +20,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numba import njit
 from scipy.optimize import least_squares
 
 from toposcope.forecasting.curve import Binned
@@ -82,10 +81,9 @@ def _event_edges(schedule: Schedule, end: float) -> np.ndarray:
     change = np.abs(np.diff(schedule.at(knots)))
     sloped = (change > _PIECE * schedule.peak) & (np.diff(knots) > 2)
     pieces = np.where(sloped, np.ceil(change / (_PIECE * schedule.peak)), 1).astype(int)
-    edges = np.concatenate(
-        [np.linspace(a, b, n, endpoint=False) for a, b, n in zip(knots, knots[1:], pieces, strict=False)]
-        + [knots[-1:]]
-    )
+    inside = np.arange(pieces.sum()) - np.repeat(np.cumsum(pieces) - pieces, pieces)
+    width = np.repeat(np.diff(knots) / pieces, pieces)
+    edges = np.append(np.repeat(knots[:-1], pieces) + inside * width, knots[-1])
     if len(edges) <= _EVENTS:
         return edges
     # A dense log: keep the edges at which the total variation passes equal shares, jumps included whole.
@@ -95,20 +93,12 @@ def _event_edges(schedule: Schedule, end: float) -> np.ndarray:
     return edges[keep]
 
 
-@njit(cache=True)
-def _annealed(area, drop, log_after, at_area, log_c, beta, gamma, out, d_c):  # type: ignore[no-untyped-def]
-    """Sum drop * [1 - (1 + C eta^-gamma S)^-beta] over drops, per loss step; and its slope in log C."""
-    for i in range(len(area)):
-        total = by_c = 0.0
-        for k in range(len(drop)):
-            s = area[i] - at_area[k]
-            if s <= 0.0:
-                break
-            x = np.exp(log_c - gamma * log_after[k]) * s
-            decay = np.exp(-beta * np.log1p(x))
-            total += drop[k] * (1.0 - decay)
-            by_c += drop[k] * beta * decay * x / (1.0 + x)
-        out[i], d_c[i] = total, by_c
+def _annealed(run: Drive, log_c: float, shape: Shape) -> tuple[np.ndarray, np.ndarray]:
+    """Return sum drop * [1 - (1 + C eta^-gamma S)^-beta] at each loss step (n,), and its slope in log C."""
+    since = np.maximum(run.area[:, None] - run.at_area, 0.0)  # a drop that is still to come buys nothing
+    x = np.exp(log_c - shape.gamma * np.log(run.after)) * since
+    kept = np.exp(-shape.beta * np.log1p(x))
+    return (1.0 - kept) @ run.drop, shape.beta * (kept * x / (1.0 + x)) @ run.drop
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,8 +123,7 @@ DEFAULT = Shape(kappa=0.1)
 def multi_power(theta: np.ndarray, run: Drive, shape: Shape = DEFAULT) -> tuple[np.ndarray, np.ndarray]:
     """Return the law's losses (n,) and Jacobian (n, 5); theta = (L0, log A, alpha, log B, log C)."""
     floor, log_a, alpha, log_b, log_c = theta
-    out, d_c = np.zeros(len(run.area)), np.zeros(len(run.area))
-    _annealed(run.area, run.drop, np.log(run.after), run.at_area, log_c, shape.beta, shape.gamma, out, d_c)
+    out, d_c = _annealed(run, float(log_c), shape)
     log_area = np.log(np.maximum(run.area, 1e-12))
     power = np.exp(log_a - alpha * log_area)
     b = np.exp(log_b - shape.kappa * log_area)

@@ -13,23 +13,13 @@ import numpy as np
 from toposcope.core.distributions import normal_quantile, student_quantile
 from toposcope.core.errors import InputError
 from toposcope.core.types import Estimate
+from toposcope.forecasting import beyond
 from toposcope.forecasting.band import curve_interval, path_errors
 from toposcope.forecasting.curve import FINAL_SHARE, Curve, level_and_slope, level_error
 from toposcope.forecasting.schedule import Schedule
+from toposcope.forecasting.unplanned import coverage, lowered, may_anneal, ranges
 
-UNSURE = ("no plan", "ill")
-"""Statuses of a forecast under which its interval does not hold as often as it says."""
 LEVEL = 0.9
-
-ANNEALED = 0.2
-"""Share of its peak below which a learning rate has been annealed already."""
-
-ANNEALING_GAIN = (0.013, 0.028)
-"""Least and most by which annealing to a tenth lowered the final loss: cosine and warmup-stable-decay against
-constant, 24,000 and 72,000 steps, published runs of 25M and 100M parameters (Luo et al. 2025)."""
-
-DECAY = 0.04
-"""By how much the lower end for a run alone is lowered instead, set on half of parameter_golf's runs."""
 
 OWN_WIDTH = "its own slope, fit and noise"
 """What the interval of a run alone is learnt from (`toposcope.forecasting.plain_law.half_width`)."""
@@ -99,8 +89,8 @@ class Forecast:
     are the methods that an average was made of, with their weights.
 
     `status` is "ok"; "no plan" where the rest of the learning rate is unknown and no sibling tells of
-    it: `low` is lower by the most that an annealing gained in published runs, and nothing holds with
-    `level`; "ill" where the log shows what a forecast cannot know of (`forecasting.health.assess`), and
+    it: `low` is lower by the most that an annealing gained in published runs, and `coverage` says how often
+    that held; "ill" where the log shows what a forecast cannot know of (`forecasting.health.assess`), and
     nothing holds either; "degenerate" without an interval; "failed" without a forecast. `reason` says why.
     """
 
@@ -120,6 +110,11 @@ class Forecast:
     curve_low: np.ndarray = field(default_factory=lambda: np.empty(0))
     curve_high: np.ndarray = field(default_factory=lambda: np.empty(0))
     used: tuple[tuple[str, float], ...] = ()
+
+    @property
+    def coverage(self) -> str:
+        """How often such intervals hold: their level, what was measured without a plan, or that it is not."""
+        return coverage(self.status, self.level, own=self.interval_from == OWN_WIDTH)
 
     @property
     def estimate(self) -> Estimate:
@@ -144,8 +139,10 @@ def forecast(
     """Forecast the final loss of the run of which `seen` is the beginning, with an interval.
 
     The interval comes from forecasting each sibling from the others at the same share of its horizon (k >= 3
-    siblings; `leverage_half_width`), else from what the method itself states (`Point.half`), else from k
-    earlier cuts of the same run that look as far ahead in log steps (`half_width`).
+    siblings; `leverage_half_width`). Of a run larger (smaller) than all of them it is wider by how far larger
+    (smaller) siblings are off when forecast from the smaller (larger) ones alone (`beyond`). With fewer it
+    comes from what the method itself states (`Point.half`), else from k earlier cuts of the same run that
+    look as far ahead in log steps (`half_width`).
 
     What a method cannot do is a row with status "failed" and its reason.
     """
@@ -174,14 +171,32 @@ def forecast(
         half = leverage_half_width(tests, level_and_slope(seen.step, seen.loss)[0], level)
     elif point.half is not None:
         tests, source = [], OWN_WIDTH
-        half = point.half * float(normal_quantile(0.5 + level / 2) / normal_quantile(0.5 + LEVEL / 2))
+        half = point.half * _of_level(level)
     else:
         tests = _own_backtests(method, seen, finished)
         half = half_width([test.error for test in tests], level) if tests else math.nan
     left = f"left out, as they ended above their first loss: {', '.join(risen)}" if risen else ""
     apart = f"left out, as they do not belong with {seen.run}: {', '.join(strange)}" if strange else ""
-    said = [note for note in (borrowed, point.note, left, apart) if note]
+    widened = ""
+    if len(tests) >= 3 and (more := _beyond(method, seen, finished, share) * _of_level(level)):
+        half, widened = math.hypot(half, more), beyond.said(seen, finished)
+    said = [note for note in (borrowed, point.note, widened, left, apart) if note]
     return _with_interval(method, seen, point, tests, half, source, said, level)
+
+
+def _beyond(method: Forecaster, seen: Curve, siblings: Sequence[Curve], share: float) -> float:
+    """Return what the half-width gains, as a square, of a run beyond the sizes of all its siblings."""
+    made = [
+        (test.error, beyond.distance(one, rest))
+        for one, rest in beyond.outward(seen, siblings)
+        if (test := _tested(method, one, rest, share)) is not None
+    ]
+    return beyond.term(made, beyond.distance(seen, siblings)) if made else 0.0
+
+
+def _of_level(level: float) -> float:
+    """Return the half-width of a normal interval of a level in units of that of 90%."""
+    return float(normal_quantile(0.5 + level / 2) / normal_quantile(0.5 + LEVEL / 2))
 
 
 def _with_interval(
@@ -191,7 +206,7 @@ def _with_interval(
     """Return the forecast with final * exp(-+ half), or with the reason why nothing bounds it."""
     errors, none = [test.error for test in tests], np.empty(0)
     own = source == OWN_WIDTH
-    unplanned = (own or not source) and _may_anneal(seen)
+    unplanned = (own or not source) and may_anneal(seen)
     source = source or "earlier cuts of the same run"
     low, high = point.final * math.exp(-half), point.final * math.exp(half)
     band, status = (none, none), "ok"
@@ -213,34 +228,15 @@ def _with_interval(
                 half=half, noise=level_error(seen.step, seen.loss), level=level,
             )  # fmt: skip
         if unplanned:
-            said, status = [*said, *_unplanned(point.final, low, high, level, own)], "no plan"
-            low *= 1 - (DECAY if own else ANNEALING_GAIN[1])
+            lower = low * (1 - lowered(own))
+            said = [*ranges(point.final, low, high, lower, level, own), *said]
+            low, status = lower, "no plan"
         if grave := [symptom.kind for symptom in seen.symptoms if symptom.grave]:
             said, status = [f"{', '.join(grave)}: forecast as if it were well", *said], "ill"
     return Forecast(
         seen.run, method.name, seen.last / seen.horizon, point.final, low, high, level, point.step,
         point.loss, source, tuple(errors), status, "; ".join(said), *band, point.used,
     )  # fmt: skip
-
-
-def _may_anneal(seen: Curve) -> bool:
-    """Return whether the rest of the learning rate is unknown and may still fall."""
-    if seen.schedule is not None or seen.finished:
-        return False
-    known = seen.rate[np.isfinite(seen.rate)]
-    return not len(known) or bool(known[-1] > ANNEALED * known.max())
-
-
-def _unplanned(final: float, low: float, high: float, level: float, own: bool) -> tuple[str, ...]:
-    """Return what a row without a plan says: what every such row does first, its own numbers last."""
-    least, most = ANNEALING_GAIN
-    lowered = f"{DECAY:.1%}, what a decay to nothing" if own else f"{most:.1%}, the most that an annealing"
-    return (
-        f"no plan of the learning rate is known (--schedule), so the interval is none of {level:.0%}: its "
-        f"lower end is lowered by {lowered} gained in published runs",
-        f"{low:.4g} to {high:.4g} if the rate goes on as before, {final * (1 - most):.4g} to "
-        f"{final * (1 - least):.4g} expected after an annealing",
-    )
 
 
 def interval(final: float, errors: Sequence[float], level: float = LEVEL) -> tuple[float, float]:
@@ -292,15 +288,19 @@ def _sibling_backtests(method: Forecaster, siblings: Sequence[Curve], share: flo
         return []
     tests = []
     for i, sibling in enumerate(siblings):
-        others = [curve for j, curve in enumerate(siblings) if j != i]
-        try:
-            enough = sibling.step[min(method.least_seen, len(sibling.step)) - 1]
-            seen = sibling.planned().seen(max(share * sibling.horizon, enough))
-            _check(method, seen, others)
-            tests.append(_backtest(sibling, seen.last, method.fit(others, share).predict(seen)))
-        except (InputError, ValueError, np.linalg.LinAlgError):
-            continue
-    return tests
+        tests.append(_tested(method, sibling, [c for j, c in enumerate(siblings) if j != i], share))
+    return [test for test in tests if test is not None]
+
+
+def _tested(method: Forecaster, sibling: Curve, others: Sequence[Curve], share: float) -> Backtest | None:
+    """Forecast a finished sibling from others at `share`; None where the method cannot."""
+    try:
+        enough = sibling.step[min(method.least_seen, len(sibling.step)) - 1]
+        seen = sibling.planned().seen(max(share * sibling.horizon, enough))
+        _check(method, seen, others)
+        return _backtest(sibling, seen.last, method.fit(others, share).predict(seen))
+    except (InputError, ValueError, np.linalg.LinAlgError):
+        return None
 
 
 def _backtest(actual: Curve, cut: float, point: Point) -> Backtest:

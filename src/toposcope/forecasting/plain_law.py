@@ -34,8 +34,8 @@ LEAST_AFTER_START = 2
 """Losses after the start that are needed: two tell floor and height at an exponent of 1/2."""
 
 SLOPE = 0.4
-"""Share of the fall by the slope of now that counts as uncertain. This and `base.DECAY` were set on half of
-parameter_golf's runs and the schedules of 25M (benchmarks.forecast_alone --calibrate)."""
+"""Share of the fall by the slope of now that counts as uncertain. This and `unplanned.DECAY` were set on half
+of parameter_golf's runs and the schedules of 25M (benchmarks.forecast_alone --calibrate)."""
 
 CHECKED = 0.7
 """Share of the steps seen from which the law forecasts what is known by now, as a check."""

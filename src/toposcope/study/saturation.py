@@ -11,7 +11,6 @@ import pandas as pd
 from toposcope.core.errors import InputError
 from toposcope.core.forms import too_few_checkpoints
 from toposcope.core.seeding import rng
-from toposcope.statistics.trends.resampling import block_length
 from toposcope.study.table import SeriesTable
 from toposcope.study.trends.verdicts import default_columns
 
@@ -177,6 +176,8 @@ def _linear(
 
 
 def _resampled(residual: np.ndarray, resamples: int) -> np.ndarray:
+    from toposcope.statistics.trends.resampling import block_length  # compiles: forecasts do without
+
     n = len(residual)
     length = block_length(n)
     blocks = -(-n // length)

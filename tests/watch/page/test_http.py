@@ -18,6 +18,7 @@ from toposcope.cli.main import main
 from toposcope.cli.watch import PUBLISHED as PUBLISHED_BY_NAME
 from toposcope.core.errors import InputError, StoreError
 from toposcope.core.repeats import AuditFinding
+from toposcope.forecasting.unplanned import coverage
 from toposcope.store import Store
 from toposcope.study.findings import words
 from toposcope.watch.page import panels, traces
@@ -318,11 +319,13 @@ def test_the_audit_says_what_was_found_that_nothing_was_or_that_none_was_made(gr
         assert "Last audited 20" in shown()
 
 
-@pytest.mark.parametrize(("status", "said"), [("ok", "90%"), ("no plan", "none")])
-def test_a_forecast_that_has_no_coverage_states_none(growing, status, said):
+@pytest.mark.parametrize(
+    ("status", "said"), [("ok", "90%"), ("no plan", "93% held on 212 real runs"), ("ill", "none")]
+)
+def test_a_forecast_states_the_coverage_that_it_has_and_else_none(growing, status, said):
     one = {
         "run": "small-seed0", "status": status, "reason": "", "final": 1.4, "low": 1.3, "high": 1.5,
-        "level": 0.9, "horizon": 4000, "endless": False,
+        "level": 0.9, "coverage": coverage(status, 0.9, own=True), "horizon": 4000, "endless": False,
     }  # fmt: skip
     text = fragment("forecasts", Live(growing.path), {"forecasts": [one]})
     assert f'<td data-label="coverage">{said}</td>' in text

@@ -37,6 +37,8 @@ _HABIT = 3
 """Gaps in a log from which on rows without a loss are its habit."""
 _SURE = 2.33
 _BESIDE = ("heldout_loss", "learning_rate")
+_NEWEST = 2
+"""Losses since the start of a rise up to which nothing confirms it."""
 _BETTER = 0.1
 """Share of its range, 0 to 1 or 0 to 100, by which an accuracy has risen."""
 
@@ -70,7 +72,8 @@ def health(
     To be looked at:
 
     - accuracy: the column rises from its start within 0 to 1, or 0 to 100: no loss.
-    - rate raised, falling again, rose before, higher level: rises that are no divergence (`rises.find`).
+    - rate raised, falling again, rose before, higher level: rises that are no divergence (`rises.find`), or
+      that one last loss alone makes, until a second one confirms it.
     - overfitting: the held-out loss rose by 3% since its lowest while the training loss fell.
     - not finite for a while: losses amid the log are NaN or infinite, and finite again after them.
     - spikes: three or more excursions of two losses or more above the running median by 10% and ten robust
@@ -217,9 +220,16 @@ def _said(rise: Rise, step: np.ndarray, rate: np.ndarray | None) -> Symptom:
         RESTART: (f"{went}, after the learning rate went back up{_raised(rate, rise.start)}", again),
         FALLING: (back, f"look at the data there; {again}"),
         AGAIN: (f"{went}, no further than it rose and came back from before", again),
-        SHIFT: (f"{went} and rises no further", "look whether the data or the batch changed there"),
+        SHIFT: _shifted(went, again, alone=len(step) - rise.start <= _NEWEST),
     }[rise.kind]
     return Symptom(rise.kind, at, ground, remedy)
+
+
+def _shifted(went: str, again: str, *, alone: bool) -> tuple[str, str]:
+    """Return ground and remedy of a higher level; of one that the newest losses alone make, to look again."""
+    if alone:
+        return f"{went}, so far in its newest losses only", again
+    return f"{went} and rises no further", "look whether the data or the batch changed there"
 
 
 def _raised(rate: np.ndarray | None, start: int) -> str:

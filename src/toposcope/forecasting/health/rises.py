@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pandas as pd
@@ -103,8 +103,24 @@ def find(scale: Scale, rate: np.ndarray | None = None) -> Rise | None:
     diverging: it goes on, or stands 25% and a tenth of what was won above the lowest. rate raised: after the
     learning rate (`rate`, for each loss, NaN where unknown) went back up. falling again: a tenth of the rise
     was won back. higher level: it stands, lower than that. rose before: the run came back from as high and as
-    long a rise. Swings that grow are diverging as well.
+    long a rise. Swings that grow are diverging as well. One value alone never diverges: a log that does so
+    with its last value and not without it has a higher level, until a second value confirms the rise.
     """
+    found = _found(scale, rate)
+    if found is None or found.kind != DIVERGING or found.width or _confirmed(scale, found):
+        return found
+    before = _found(replace(scale, value=scale.value[:-1]), None if rate is None else rate[:-1])
+    return found if before is not None and before.kind == DIVERGING else _of(found, SHIFT)
+
+
+def _confirmed(scale: Scale, found: Rise) -> bool:
+    """Return whether the last loss but one stands at least half as far above the lowest level as the last."""
+    low = math.log(found.low + scale.floor)
+    return bool(scale.value[-2] - low >= (scale.value[-1] - low) / 2)
+
+
+def _found(scale: Scale, rate: np.ndarray | None) -> Rise | None:
+    """Return the rise that all losses show, whether or not the last one alone makes it."""
     value = scale.value
     if len(value) < FEWEST:
         return None

@@ -11,8 +11,8 @@ import pandas as pd
 
 from toposcope.core.commands import recommended
 from toposcope.forecasting import Curve
-from toposcope.forecasting.base import UNSURE
 from toposcope.forecasting.health.assess import BROKEN, KINDS, health
+from toposcope.forecasting.unplanned import UNSURE
 from toposcope.study.findings.base import Finding
 from toposcope.study.forecasts.ahead import ahead
 from toposcope.study.forecasts.compare import BY_SIBLINGS, NOT_FINISHED, worth_of_features
@@ -158,7 +158,8 @@ def _ahead(curves: Sequence[Curve]) -> list[dict[str, object]]:
         {
             "run": one.run, "step": curve.last, "horizon": curve.horizon, "final": one.final,
             "interval": [one.low, one.high] if np.isfinite([one.low, one.high]).all() else [],
-            "level": one.level, "sure": one.status not in UNSURE, "reason": one.reason,
+            "level": one.level, "sure": one.status not in UNSURE,
+            "coverage": one.coverage, "reason": one.reason,
         }
         for curve, one in ahead(curves, MOST_AHEAD)
         if np.isfinite(one.final)

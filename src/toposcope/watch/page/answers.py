@@ -41,7 +41,8 @@ def forecasts(store: Path) -> list[dict[str, Any]]:
             {
                 "run": one.run, "status": one.status, "reason": one.reason, "method": one.method,
                 "final": _number(one.final), "low": _number(one.low), "high": _number(one.high),
-                "level": one.level, "share": _number(one.share), "horizon": int(curve.horizon),
+                "level": one.level, "coverage": one.coverage, "share": _number(one.share),
+                "horizon": int(curve.horizon),
                 "endless": curve.endless, "step": _listed(one.step), "loss": _listed(one.loss),
                 "curve_low": _listed(one.curve_low), "curve_high": _listed(one.curve_high),
             }

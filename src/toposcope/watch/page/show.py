@@ -115,7 +115,7 @@ def _doing(live: Live, answer: Mapping[str, Any], work: Work, counts: Mapping[st
 def _forecast(live: Live, one: Mapping[str, Any]) -> dict[str, Any]:
     """Return the cells of a forecast's line: the loss with its interval, and the time left."""
     left = None if one["endless"] else panels.time_left(live, one["run"], one["horizon"])
-    coverage = f"{one['level']:.0%}" if one["status"] == "ok" else "none"
+    coverage = "none" if one["coverage"].startswith("not") else one["coverage"]
     final = "none"
     if one["final"] is not None:
         final = number(one["final"], "{:.3f}")

@@ -1,0 +1,23 @@
+"""Numbers that mean nothing are refused, whatever they are for."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from toposcope.core.errors import InputError
+
+
+def check_positive(name: str, value: float | None) -> None:
+    """Raise InputError unless a number is finite and above 0, or not given."""
+    if value is not None and not (math.isfinite(value) and value > 0):
+        raise InputError(f"{name} {value:g}: give a finite number above 0")
+
+
+def check_shares(level: float, cuts: Sequence[float] = ()) -> None:
+    """Raise InputError unless a level and cuts lie between 0 and 1."""
+    if not 0 < level < 1:
+        raise InputError(f"level {level} is not a confidence; give a number between 0 and 1, such as 0.9")
+    if any(not 0 < cut < 1 for cut in cuts):
+        listed = ",".join(f"{cut:g}" for cut in cuts)
+        raise InputError(f"cuts {listed}: every cut lies between 0 and 1, the share of training seen")

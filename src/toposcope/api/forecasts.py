@@ -1,0 +1,296 @@
+"""What a forecast answers: a line for each run, the tables behind it, how well it did, what to do next."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from toposcope.core.errors import InputError, spoken
+from toposcope.core.tabular import Tables, answered
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from matplotlib.axes import Axes
+
+    from toposcope.api.advice import Advices
+    from toposcope.forecasting import Curve, Forecast, Forecaster, Schedule
+    from toposcope.forecasting.health.assess import Symptom
+    from toposcope.sources.belonging import Group
+    from toposcope.study.findings import Finding
+    from toposcope.study.forecasts.gather import Problem
+
+LEAST_SCORED = 3
+_COLUMNS = ("run", "method", "share_seen", "final_loss", "low", "high", "level", "status", "reason")
+
+
+@dataclass(frozen=True)
+class Forecasts:
+    """Forecasts of final losses, printed as a line for each run; everything is computed when it is asked for.
+
+    `begun` and `ended` are the loss curves of unfinished runs and of the finished ones that they are forecast
+    from, `own` all of the sources'. `faults` is what was wrong with logs, `notes` how they were read.
+    `everything` says that all methods were asked for; `planned` are the forecasts of the
+    run that `schedule` plans. `groups` are the runs that do not belong together, empty where all do: none is
+    forecast, or scored, from another group's (`parts` has the forecasts of each).
+    """
+
+    begun: tuple[Curve, ...]
+    ended: tuple[Curve, ...]
+    own: tuple[Curve, ...]
+    faults: tuple[Problem, ...]
+    notes: tuple[str, ...]
+    methods: tuple[Forecaster, ...]
+    everything: bool
+    cuts: tuple[float, ...]
+    level: float
+    quiet: bool = True
+    planned: tuple[Forecast, ...] = ()
+    schedule: Schedule | None = None
+    groups: tuple[Group, ...] = ()
+
+    @property
+    def apart(self) -> str:
+        """The line that says which runs do not belong together; "" where all do."""
+        from toposcope.sources.belonging import said
+
+        return said(self.groups, "no run is forecast from another group's")
+
+    @cached_property
+    def parts(self) -> dict[str, Forecasts]:
+        """The forecasts of each group by its label; of all runs under "" where they belong together."""
+        if not self.groups:
+            return {"": self}
+        return {group.label: self._of(group) for group in self.groups}
+
+    def _of(self, group: Group) -> Forecasts:
+        begun, ended, own = (
+            tuple(curve for curve in curves if curve.run in group.runs)
+            for curves in (self.begun, self.ended, self.own)
+        )
+        runs = {curve.run for curve in (*begun, *ended, *own)}
+        first = group == self.groups[0]
+        known = {name for one in self.groups for name in one.runs}
+        faults = tuple(f for f in self.faults if f.run in runs or (first and f.run not in known))
+        return replace(self, begun=begun, ended=ended, own=own, faults=faults, groups=())
+
+    def _tabled(self, name: str) -> pd.DataFrame:
+        """Return a table of every group that has it below one another, the group in a first column."""
+        import pandas as pd
+
+        made = {label: getattr(part, name) for label, part in self.parts.items() if not part.too_few}
+        tables = [table.assign(group=label) for label, table in made.items() if table is not None]
+        both = pd.concat(tables, ignore_index=True)
+        return both[["group", *both.columns.drop("group")]]
+
+    @cached_property
+    def made(self) -> tuple[Forecast, ...]:
+        """The forecasts, run by run and method by method."""
+        from toposcope.core.progress import Progress
+        from toposcope.forecasting import forecast as forecast_one
+
+        found = []
+        total = len(self.begun) * len(self.methods)
+        with Progress("forecasting", total, quiet=self.quiet or not total) as progress:
+            for curve in self.begun:
+                for method in self.methods:
+                    found.append(forecast_one(method, curve, self.ended, level=self.level))
+                    progress.advance(note=curve.run)
+        return (*self.planned, *found)
+
+    @cached_property
+    def table(self) -> pd.DataFrame:
+        """A row for each run and method."""
+        import pandas as pd
+
+        rows = [
+            (o.run, o.method, o.share, o.final, o.low, o.high, o.level, o.status, o.reason) for o in self.made
+        ]
+        return pd.DataFrame(rows, columns=list(_COLUMNS))
+
+    @property
+    def tables(self) -> Tables:
+        """The forecasts, and how finished runs were forecast from the others where enough are finished."""
+        scored = {} if self.too_few else {"scores": lambda: self.scores, "summary": lambda: self.summary}
+        return Tables(forecasts=lambda: self.table, **scored)
+
+    @property
+    def findings(self) -> tuple[Finding, ...]:
+        """Where each run will end: the first method's forecast with its interval, or why there is none."""
+        from toposcope.study.findings import Finding
+
+        rows = self.table.drop_duplicates("run").to_dict("records")
+        return tuple(
+            Finding(
+                "end",
+                row["status"],
+                {name: row[name] for name in _COLUMNS[:7]},
+                left_out=(row["reason"],) if row["reason"] else (),
+            )
+            for row in rows
+        )
+
+    @property
+    def problems(self) -> tuple[str, ...]:
+        """What of the logs was left out or repaired, and how they were read."""
+        return tuple(map(spoken, (*(f"{fault.run}: {fault.reason}" for fault in self.faults), *self.notes)))
+
+    @property
+    def symptoms(self) -> dict[str, list[Symptom]]:
+        """What is wrong with runs by their logs; of finished runs only where one broke."""
+        few = len(self.ended) < LEAST_SCORED
+        shown = self.begun or (self.ended if few else [curve for curve in self.ended if curve.broke])
+        return {curve.run: list(curve.symptoms) for curve in shown if curve.symptoms}
+
+    @property
+    def too_few(self) -> str:
+        """Why forecasts cannot be scored; empty where enough runs are finished."""
+        if self.groups:
+            reasons = [part.too_few for part in self.parts.values()]
+            return "" if "" in reasons else f"in no group: {reasons[0]}"
+        n = len(self.ended)
+        if n >= LEAST_SCORED:
+            return ""
+        return spoken(
+            f"{nothing_ends(self.ended)}; to score forecasts, give at least {LEAST_SCORED} runs that ended"
+        )
+
+    @cached_property
+    def scores(self) -> pd.DataFrame:
+        """Every finished run forecast from the others at each of `cuts`: see `score_forecasts`.
+
+        Raises
+        ------
+        InputError
+            When fewer than three runs are finished.
+        """
+        from toposcope.core.progress import Progress
+        from toposcope.forecasting.evaluate import score_forecasts
+        from toposcope.forecasting.families import LastValue
+        from toposcope.forecasting.siblings import SiblingTransfer
+
+        if self.too_few:
+            raise InputError(self.too_few)
+        if self.groups:
+            return self._tabled("scores")
+        methods = list(self.methods)
+        if not self.everything:
+            methods += [SiblingTransfer(), LastValue()]
+        total = len(self.cuts) * len(self.ended) * len(methods)
+        with Progress("scoring", total, quiet=self.quiet) as progress:
+            return score_forecasts(self.ended, methods, self.cuts, level=self.level, advance=progress.advance)
+
+    @property
+    def summary(self) -> pd.DataFrame:
+        """The mean errors of `scores`, and how many intervals held, for each method and cut."""
+        from toposcope.forecasting.evaluate import summarise
+
+        if self.groups:
+            return self._tabled("summary")
+        return summarise(self.scores)
+
+    @cached_property
+    def largest(self) -> pd.DataFrame:
+        """The largest finished run forecast from the smaller ones at each of `cuts`."""
+        from toposcope.forecasting.evaluate import unseen_largest
+
+        if self.groups:
+            return self._tabled("largest")
+        return unseen_largest(self.ended, list(self.methods[:1]), self.cuts, level=self.level)
+
+    @cached_property
+    def effects(self) -> pd.DataFrame | None:
+        """What features add to forecasts of finished runs, paired by run; None where that cannot be told.
+
+        With unfinished runs: of the methods that read features, at the shares that those runs have reached.
+        """
+        from toposcope.forecasting.evaluate import score_forecasts
+        from toposcope.forecasting.siblings import SiblingTransfer
+        from toposcope.papers.forecasters import CONTROLS
+        from toposcope.study.forecasts.compare import worth_of_features
+        from toposcope.study.forecasts.topology import FeatureTransfer
+
+        if self.groups:
+            known = [part.effects is not None for part in self.parts.values() if not part.too_few]
+            return self._tabled("effects") if any(known) else None
+        if not self.begun:
+            return None if self.too_few else worth_of_features(self.scores, controls=CONTROLS)
+        compared = [method for method in self.methods if isinstance(method, FeatureTransfer)]
+        shares = sorted({round(curve.last / curve.horizon, 4) for curve in self.begun if not curve.endless})
+        if self.too_few or not compared or not shares:
+            return None
+        return worth_of_features(score_forecasts(self.ended, [SiblingTransfer(), *compared], shares))
+
+    def advise(
+        self, budget: float, *, larger: int | None = None, tokens_per_step: float | None = None
+    ) -> Advices:
+        """Weigh going on, stopping and a larger model for every unfinished run.
+
+        Parameters
+        ----------
+        budget
+            FLOP that are left.
+        larger
+            Parameters of the larger model; by default twice the run's.
+        tokens_per_step
+            Tokens in one step, where the logs do not say.
+
+        Raises
+        ------
+        InputError
+            When no run is unfinished, or its size or its tokens in a step are not known.
+        """
+        from toposcope.api.advice import advices_on
+        from toposcope.api.bounds import check_positive
+
+        for name, value in (("budget", budget), ("larger", larger), ("tokens per step", tokens_per_step)):
+            check_positive(name, value)
+        return advices_on(self, budget=budget, larger=larger, tokens_per_step=tokens_per_step)
+
+    def plot(self, ax: Axes | None = None) -> Axes:
+        """Draw each run's forecast with its interval, the first method's, and return the axes."""
+        from toposcope.study.figure import draw_intervals
+
+        chosen = self.table.drop_duplicates("run")
+        return draw_intervals(list(chosen["run"]), chosen[["final_loss", "low", "high"]].to_numpy(float), ax)
+
+    def __repr__(self) -> str:
+        """Return what is wrong with runs, then one line for each run."""
+        lines = [self.apart] if self.apart else []
+        lines += [f"{run}: {symptom}" for run, found in self.symptoms.items() for symptom in found]
+        wrong = len(lines)
+        leading: dict[str, Forecast] = {}
+        for one in self.made:
+            leading.setdefault(one.run, one)
+        for one in leading.values():
+            if one.status == "failed":
+                lines.append(f"{one.run}: no forecast: {one.reason}")
+                continue
+            band = "[no interval]"
+            if math.isfinite(one.low):
+                band = f"[{one.low:.4g}, {one.high:.4g}], {one.coverage}"
+            lines.append(f"{one.run}: final loss {one.final:.4g} {band}, by {one.method}")
+        scored = "" if self.too_few else "; .summary says how well each is forecast from the others"
+        if len(lines) == wrong:
+            lines.append(f"no run to forecast: every run is finished{scored}")
+        return spoken("\n".join(lines))
+
+    def _repr_html_(self) -> str:
+        return answered(repr(self), self.table)
+
+
+def nothing_ends(curves: Sequence[Curve]) -> str:
+    """Return that nothing says where these runs end, what their rate says of it, and how to state a plan."""
+    from toposcope.forecasting.unplanned import share_of_peak
+
+    if not curves:
+        return "no finished run"
+    named = ", ".join(curve.run for curve in curves)
+    going = [f"{c.run} at {share:.0%} of its peak" for c in curves if (share := share_of_peak(c)) is not None]
+    still = f" (the learning rate is still high: {', '.join(going)})" if going else ""
+    return (
+        f"{named}: nothing says where {'it ends' if len(curves) == 1 else 'they end'}{still}; give --horizon "
+        "STEP for a forecast, or --schedule FILE with the planned rate"
+    )

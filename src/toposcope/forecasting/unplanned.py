@@ -1,0 +1,73 @@
+"""Forecasts without a plan of the learning rate: what a decay may still gain, and how often that held."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from toposcope.forecasting.curve import Curve
+
+UNSURE = ("no plan", "ill")
+"""Statuses of a forecast under which its interval is not of the level that it states."""
+
+ANNEALED = 0.2
+"""Share of its peak below which a learning rate has been annealed already."""
+
+ANNEALING_GAIN = (0.013, 0.028)
+"""Least and most by which annealing to a tenth lowered the final loss: cosine and warmup-stable-decay against
+constant, 24,000 and 72,000 steps, published runs of 25M and 100M parameters (Luo et al. 2025)."""
+
+DECAY = 0.04
+"""By how much the lower end for a run alone is lowered instead, set on half of parameter_golf's runs."""
+
+HELD, HELD_RUNS, HELD_LEVEL = 0.93, 212, 0.9
+"""Share of a run's own intervals without a plan that held, over how many real runs that set no width, at what
+level (benchmarks.forecast_alone, 2026-11-23; the table stands in docs/forecasting.md)."""
+
+
+def share_of_peak(seen: Curve) -> float | None:
+    """Return the last learning rate over its peak; None where it is annealed or was not logged."""
+    known = seen.rate[np.isfinite(seen.rate)]
+    if not len(known) or not known[-1] > ANNEALED * known.max():
+        return None
+    return float(known[-1] / known.max())
+
+
+def may_anneal(seen: Curve) -> bool:
+    """Return whether the rest of the learning rate is unknown and may still fall."""
+    if seen.schedule is not None or seen.finished:
+        return False
+    return not np.isfinite(seen.rate).any() or share_of_peak(seen) is not None
+
+
+def lowered(own: bool) -> float:
+    """Return the share by which a decay may lower the lower end; `own` where the run alone set the width."""
+    return DECAY if own else ANNEALING_GAIN[1]
+
+
+def coverage(status: str, level: float, *, own: bool) -> str:
+    """Return how often such an interval holds, in words.
+
+    >>> coverage("ok", 0.9, own=True), coverage("no plan", 0.9, own=False)
+    ('90%', 'not 90%')
+    >>> coverage("no plan", 0.9, own=True)
+    '93% held on 212 real runs'
+    """
+    if status == "no plan" and own and level == HELD_LEVEL:
+        return f"{HELD:.0%} held on {HELD_RUNS} real runs"
+    return f"not {level:.0%}" if status in UNSURE else f"{level:.0%}"
+
+
+def ranges(final: float, low: float, high: float, lower: float, level: float, own: bool) -> tuple[str, str]:
+    """Return what a row without a plan says: which range to quote, and what holds for every such row."""
+    least, most = ANNEALING_GAIN
+    quoted = (
+        f"quote {lower:.4g} to {high:.4g}, within it {low:.4g} to {high:.4g} if the rate goes on as before, "
+        f"{final * (1 - most):.4g} to {final * (1 - least):.4g} after an annealing"
+    )
+    share = f"{lowered(own):.1%}, which a decay gained in published runs"
+    held = "how often that holds was not measured"
+    if own and level == HELD_LEVEL:
+        held = f"{HELD:.0%} of such intervals held on {HELD_RUNS} real runs, read without their plan"
+    return quoted, (
+        f"no plan of the learning rate is known (--schedule), so the lower end is lowered by {share}: {held}"
+    )
