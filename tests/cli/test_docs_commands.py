@@ -11,8 +11,8 @@ from tests.cli.test_recommended import ROOT, printed
 from toposcope.cli.main import main
 
 SWEEPS = ("weights", "embeddings", "landscape")
-ELSEWHERE = {"seed_runs", "--from-kept", "MINILM", "WIKITEXT2", "STATES", "SERIES…"}
-"""What this test has no small stand-in for: other files, an encoder, a corpus, kept states."""
+ELSEWHERE = {"seed_runs", "--from-states", "MINILM", "WIKITEXT2", "STATES", "SERIES…"}
+"""What this test has no small stand-in for: other files, an encoder, a corpus, saved states."""
 
 
 def lines(page: str, *names: str) -> list[str]:
