@@ -368,7 +368,7 @@ def forecast(
     plan = read_schedule(Path(schedule)) if isinstance(schedule, str | Path) else schedule
     if not given and (plan is None or not beside):
         raise InputError(
-            "name a store, a run or a table; or give --siblings and --schedule for a run to come"
+            "name a store, a run or a table; or give --siblings and --schedule for a planned run"
         )
     reading = Reading(column, dict(rename or {}), horizon, plan, parameters, step_pattern)
     own, problems, notes = read_curves(given, reading)
@@ -441,7 +441,7 @@ def check_shares(level: float, cuts: Sequence[float] = ()) -> None:
         raise InputError(f"level {level} is not a confidence; give a number between 0 and 1, such as 0.9")
     if any(not 0 < cut < 1 for cut in cuts):
         listed = ",".join(f"{cut:g}" for cut in cuts)
-        raise InputError(f"cuts {listed}: every cut lies between 0 and 1, the share of training seen")
+        raise InputError(f"cuts {listed}: give shares of the training between 0 and 1")
 
 
 def _named(source: object) -> str:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from toposcope.cli.output import json_option
+from toposcope.cli.output import RenamedOption, json_option
 from toposcope.cli.sweeping import (
     Sweeping,
     device_option,
@@ -24,8 +24,8 @@ from toposcope.cli.sweeping import (
 @click.argument("series", nargs=-1, required=True)
 @click.option(
     "--texts",
-    help="A file (a text per line, or .jsonl, .csv, .tsv), a WikiText folder, or a data set of the hub.  "
-    "[default: what a run folder held out]",
+    help="Texts that the loss is computed on: a file (one text per line, or .jsonl, .csv, .tsv), a WikiText "
+    "folder, or a data set of the hub.  [default: the held-out texts of a run folder]",
 )  # fmt: skip
 @click.option(
     "--out",
@@ -35,40 +35,55 @@ from toposcope.cli.sweeping import (
 )
 @click.option(
     "--features", default="all", show_default=True,
-    help="What to measure, separated by commas: sharpness (cheap: forward passes only), curvature, surface, "
-    "paths (barriers), retrain (trains: only when named); `cheap` or `all`.",
+    help="What to measure, separated by commas: sharpness (forward passes only), curvature, surface, paths "
+    "(loss barriers between checkpoints), retrain (trains a little from each; not part of `all`), `cheap` "
+    "or `all`.",
 )  # fmt: skip
 @click.option(
     "--directions", type=click.Choice(["random", "hessian", "trajectory"]), default="random",
-    show_default=True, help="Filter-normalised random ones, the top eigenvectors, or the checkpoints' PCA.",
+    show_default=True,
+    help="Axes of the surface: random (filter-normalised), hessian (top eigenvectors) or trajectory (PCA of "
+    "the checkpoints).",
 )  # fmt: skip
-@click.option("--n", type=int, default=2, show_default=True, help="Number of directions: 1, 2 or 3.")
+@click.option("--n", type=int, default=2, show_default=True, help="Number of axes of the surface: 1, 2 or 3.")
 @click.option(
     "--resolution",
     type=int,
     default=21,
     show_default=True,
-    help="Number of grid points per axis: 5, 9, 13, ... (4 k + 1).",
+    help="Number of grid points per axis: 5, 9, 13, 17, 21, ... (4 k + 1).",
 )
 @click.option(
     "--range", "reach", type=float,
-    help="How far each axis goes, in the directions' unit.  [default: until the loss is that of the first "
-    "checkpoint]",
+    help="How far each axis goes, in the unit of the directions.  [default: until the loss is as high as at "
+    "the first checkpoint]",
 )  # fmt: skip
 @click.option(
     "--graph", type=click.Choice(["lattice", "kuhn", "knn"]), default="lattice", show_default=True,
-    help="Neighbours: the 2 n along the axes, Kuhn's triangulation, or mutual 4 n nearest.",
+    help="Which grid points are neighbours: the 2 n along the axes (lattice), Kuhn's triangulation, or the "
+    "mutual 4 n nearest (knn).",
 )  # fmt: skip
 @click.option(
     "--batches",
     type=int,
     default=2,
     show_default=True,
-    help="Number of batches. Each is a disjoint set of texts.",
+    help="Number of batches; no two share a text.",
 )
 @click.option("--sequences", type=int, default=8, show_default=True, help="Number of texts per batch.")
-@click.option("--length", type=int, default=64, show_default=True, help="Tokens read from each text.")
-@click.option("--seeds", type=int, default=2, show_default=True, help="Number of sets of random directions.")
+@click.option(
+    "--length", type=int, default=64, show_default=True, help="Number of tokens to read from each text."
+)
+@click.option(
+    "--draws",
+    "seeds",
+    cls=RenamedOption,
+    formerly=("--seeds",),
+    type=click.IntRange(min=1),
+    default=2,
+    show_default=True,
+    help="Number of random draws of the directions.",
+)
 @click.option("--min-chars", type=click.IntRange(min=0), default=1, help="Skip texts with fewer characters.")
 @split_option
 @tokenizer_option
@@ -101,11 +116,11 @@ def command(
     sweeping: Sweeping,
     as_json: bool,
 ) -> int:
-    """Measure the loss surface around each checkpoint of SERIES: sharpness, curvature, sampled surfaces.
+    """Measure the loss around each checkpoint of SERIES: sharpness, curvature and sampled surfaces.
 
     SERIES are run folders of `toposcope train`, model folders that transformers can load, folders of such
-    steps, or hub addresses. The command first prints the cost and how far the axes go. The store keeps the
-    sampled surfaces for figures. Repeat the command to resume a sweep that was stopped.
+    steps, or hub addresses. The command first prints what it will cost and how far the axes go. The results
+    and the sampled surfaces go to a store. If the command is interrupted, repeat it: it continues.
     """
     from toposcope.api.landscapes import of_landscape
     from toposcope.api.representations import TextsAsked

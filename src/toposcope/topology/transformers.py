@@ -65,7 +65,8 @@ class _DiagramTransformer(TransformerMixin, BaseEstimator):
         table = validate_data(self, X, reset=reset, dtype=np.float64, ensure_min_samples=1)
         if (table < 0).any():
             raise InputError(
-                f"Negative values in data passed to {type(self).__name__}: a table holds deaths >= 0 of bars "
+                f"Negative values in data passed to {type(self).__name__}: a table contains deaths >= 0 of "
+                "bars "
                 "born at 0; pass other diagrams as a list of (bars, 2) arrays"
             )
         return [Diagram(0, np.zeros(len(deaths)), deaths) for deaths in table]
