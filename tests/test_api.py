@@ -1,4 +1,4 @@
-"""The public functions: what they return answers first, and everything the README shows runs."""
+"""The public functions: results answer first, and everything that README and docs/python.md show runs."""
 
 from __future__ import annotations
 
@@ -23,6 +23,7 @@ from toposcope.subjects.representations.kept import KeptSeries, read_states
 from toposcope.subjects.representations.options import RepresentationOptions
 
 README = Path(__file__).parents[1] / "README.md"
+FROM_PYTHON = README.parent / "docs" / "python.md"
 
 
 @pytest.fixture(scope="module")
@@ -39,13 +40,20 @@ def frame() -> pd.DataFrame:
     )  # fmt: skip
 
 
+def _blocks(text: str) -> list[str]:
+    return re.findall(r"```python\n(.*?)```", text, re.S)
+
+
 @pytest.mark.slow
-def test_the_readme_runs(tmp_path, monkeypatch):
-    """Run every block under "From Python" in one namespace; none takes more than five statements."""
+def test_the_blocks_of_the_readme_and_of_the_page_on_python_run(tmp_path, monkeypatch):
+    """Run them in one namespace, the README's last; none takes more than five statements."""
     monkeypatch.chdir(tmp_path)
-    text = README.read_text(encoding="utf-8").split("## From Python")[1].split("\n## ")[0]
-    blocks = re.findall(r"```python\n(.*?)```", text, re.S)
+    (tmp_path / "train.log").write_text("".join(f"step {n} loss {5 / (n + 2):.4f}\n" for n in range(200)))
+    blocks = _blocks(FROM_PYTHON.read_text(encoding="utf-8"))
     assert len(blocks) == 9
+    text = README.read_text(encoding="utf-8").split("## From Python")[1].split("\n## ")[0]
+    blocks += (shown := _blocks(text))
+    assert len(shown) == 1
     space: dict[str, object] = {}
     for block in blocks:
         assert (
@@ -54,6 +62,7 @@ def test_the_readme_runs(tmp_path, monkeypatch):
         )
         exec(block, space)
     assert (tmp_path / "report" / "index.html").is_file()
+    assert (tmp_path / "report-again" / "index.html").is_file()
     assert len(space["store"].features()) > 100  # type: ignore[attr-defined]
     assert "topology of the weights" in repr(space["analysis"])
     assert {"h1_total", "perplexity"} <= set(space["states"].features()["feature"])  # type: ignore[attr-defined]
@@ -65,8 +74,8 @@ def test_the_readme_runs(tmp_path, monkeypatch):
     assert {"column", "verdict"} <= set(space["analysis"].families)  # type: ignore[attr-defined]
 
 
-def test_the_readme_says_for_every_command_how_it_is_done_from_python():
-    table = README.read_text(encoding="utf-8").split("| command | in Python |")[1].split("\n\n")[0]
+def test_the_page_on_python_has_the_function_of_every_command():
+    table = FROM_PYTHON.read_text(encoding="utf-8").split("| command | in Python |")[1].split("\n\n")[0]
     named = set(re.findall(r"`(\w+)`", "".join(row.split("|")[1] for row in table.splitlines()[2:])))
     assert named == set(COMMANDS)
     for name in re.findall(r"`ts\.(\w+)`", table):
@@ -118,7 +127,7 @@ def test_a_law_and_the_tests_error_rates_are_those_of_the_commands(frame, tmp_pa
     assert numbers == [None if value != value else value for value in law.table["value"]]
     assert repr(law) in law._repr_html_()
     assert law.counted == "90 rows, the last rows of 3 runs, 3 distinct sizes"
-    with pytest.raises(InputError, match="no quantity 'width'; columns names size"):
+    with pytest.raises(InputError, match="no quantity 'width'; the quantities are size"):
         ts.fit_scaling_law(frame, "offset", columns={"width": "n"})
     with pytest.raises(InputError, match="no law called 'gold'"):
         ts.fit_scaling_law(frame, "gold")
@@ -243,7 +252,7 @@ def test_finished_runs_are_scored_from_python_as_by_the_command(frame, tmp_path,
     ("options", "says"),
     [
         ({"level": 2.0}, "level 2.0 is not a confidence"),
-        ({"cuts": [0.2, 1.0]}, "cuts 0.2,1: every cut lies between 0 and 1"),
+        ({"cuts": [0.2, 1.0]}, "cuts 0.2,1: give shares of the training between 0 and 1"),
         ({"methods": "some"}, "methods 'some': give"),
         ({"parameters": -3}, "parameters -3: give a finite number above 0"),
         ({"rename": {"nothing": "loss"}}, "no such column in any of the tables"),
@@ -328,6 +337,6 @@ def test_measure_reads_states_that_were_kept_without_a_model_and_finds_the_same(
     fewer = few.features().set_index(keys)["value"].sort_index()
     total = [one.xs("h1_total", level="feature").sum() for one in (first, fewer)]
     assert total[1] != total[0]
-    with pytest.raises(InputError, match="13 texts were asked for, 12 were kept in"):
+    with pytest.raises(InputError, match="13 texts are needed, but 12 are saved in"):
         ts.measure(KeptSeries(folder), tmp_path / "many", features="representations", limit=13)
     assert not (tmp_path / "many").exists()

@@ -68,6 +68,36 @@ def test_a_wrong_usage_is_one_line_and_exit_2(capsys, arguments, message):
     assert message in err
 
 
+@pytest.mark.parametrize(
+    ("command", "former", "present"),
+    [
+        ("analyze", "--targets", "--scores"),
+        ("report", "--targets", "--scores"),
+        ("analyze", "--feature", "--columns"),
+        ("analyze", "--part", "--table"),
+        ("analyze", "--column", "--quantity"),
+        ("train", "--steps", "--updates"),
+        ("synth", "--steps", "--updates"),
+        ("landscape", "--seeds", "--draws"),
+        ("embeddings", "--keep", "--save-states"),
+        ("embeddings", "--from-kept", "--from-states"),
+    ],
+)
+def test_a_former_spelling_is_accepted_and_only_the_present_one_is_shown(command, former, present):
+    """Both spellings reach the same parameter; help and errors name the present one alone."""
+    found = cli.toposcope.get_command(click.Context(cli.toposcope), command)
+    assert found is not None
+    context = click.Context(found, info_name=command)
+    parser = found.make_parser(context)
+    value = "7" if present in ("--updates", "--draws") else "lags"
+    typed, shown = (parser.parse_args([name, value, "word"])[0] for name in (former, present))
+    assert typed == shown
+    assert any(given in (value, [value]) for given in typed.values())
+    text = CliRunner().invoke(cli.toposcope, [command, "--help"]).output
+    assert re.search(rf"^  {present}\b", text, flags=re.M)
+    assert not re.search(rf"^  {former}\b(?!-)", text, flags=re.M)
+
+
 def test_no_command_prints_the_help(capsys):
     with pytest.raises(SystemExit) as raised:
         cli.main([])

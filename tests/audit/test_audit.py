@@ -236,7 +236,7 @@ def test_many_spoilt_tensors_are_one_line_of_every_command(
     if cheap:
         return
     lines = call(1, "weights", folder, "--out", store, "--features", "baselines").splitlines()
-    assert "look first: the audit found 1 fault" in lines[0]
+    assert "look at this first: the audit found 1 fault" in lines[0]
     assert sum("holds NaN" in line for line in lines) <= 3
     call(0, "report", store, "--out", tmp_path / "page")
     page = (tmp_path / "page" / "report.md").read_text()

@@ -426,7 +426,7 @@ def test_an_option_without_meaning_is_one_line(options, says, tmp_path):
 def test_nothing_to_check_is_an_error(tmp_path):
     with pytest.raises(InputError, match="name a log, a folder or a store"):
         ts.check([])
-    with pytest.raises(InputError, match="holds no log, no checkpoint and no store"):
+    with pytest.raises(InputError, match="contains no log, no checkpoint and no store"):
         ts.check(tmp_path)
     with pytest.raises(InputError, match="no such file or folder"):
         ts.check(tmp_path / "nothing")

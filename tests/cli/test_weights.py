@@ -78,7 +78,7 @@ def test_the_first_line_says_what_the_audit_found(tmp_path: Path, call: Call) ->
     line = ["weights", series, "--out", tmp_path / "s", "--features", "baselines"]
     code, out, _ = call(*line)
     assert code == 1
-    assert out.splitlines()[0].endswith("; look first: the audit found 1 fault")
+    assert out.splitlines()[0].endswith("; look at this first: the audit found 1 fault")
     assert "audit" not in call(*line, "--no-audit")[1].splitlines()[0]
 
 
@@ -95,9 +95,8 @@ def test_weights_as_json(runs: Path, tmp_path: Path, call: Call) -> None:
 def test_the_costly_features_are_named_in_the_help(call: Call) -> None:
     code, out, _ = call("weights", "--help")
     assert code == 0
-    assert (
-        "`all` adds distances: Wasserstein and bottleneck to the previous checkpoint, which are costly"
-        in (" ".join(out.split()))
+    assert "`all` adds distances to the previous checkpoint (Wasserstein and bottleneck), which are slow" in (
+        " ".join(out.split())
     )
 
 
@@ -252,7 +251,7 @@ def test_a_base_and_an_adapter_on_it_are_not_compared_by_names(tmp_path: Path, c
     [
         (["runs", "runs/one"], r"runs holds 2 runs (one, two); name one of them"),
         (["runs/one", "runs/two", "--step", "7"], "has the steps 0 to 30"),
-        (["runs/one", "runs/two", "--out", "x.gif"], "the figure is written as .png or .svg"),
+        (["runs/one", "runs/two", "--out", "x.gif"], "the figure can only be .png or .svg"),
     ],
 )
 def test_bad_comparisons(runs: Path, call: Call, args: list[str], message: str) -> None:
@@ -370,7 +369,7 @@ def test_gradients_without_a_batch_are_one_line_and_no_store(tmp_path: Path, cal
     save_file({"a.weight": np.eye(4, dtype=np.float32)}, tmp_path / "lone.safetensors")
     code, _, err = call("weights", tmp_path / "lone.safetensors", "--gradients", "--out", tmp_path / "store")
     assert (code, err.count("\n")) == (2, 1)
-    assert "--gradients: only run folders bring a batch; give --texts FILE" in err
+    assert "--gradients: only run folders contain a batch; give --texts FILE" in err
     assert not (tmp_path / "store").exists()
 
 

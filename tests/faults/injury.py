@@ -204,7 +204,7 @@ def hurt_until_interrupted(line: Sequence[str], *strikes: Strike) -> None:
     assert len(had) == len(strikes), f"{strikes[len(had)][0]} came after the end"
     assert all(had)
     assert ending.code == 1, ending.err
-    assert "interrupted; what was finished is kept" in ending.err.splitlines()[-1]
+    assert "interrupted; finished work is saved" in ending.err.splitlines()[-1]
     assert "Traceback" not in ending.err
 
 

@@ -117,7 +117,7 @@ def test_hurt_in_the_middle(
     assert ending.code is not None, "it waits for ever"
     if fault in ("SIGTERM", "SIGINT"):
         assert ending.code == 1
-        assert "interrupted; what was finished is kept" in ending.err.splitlines()[-1]
+        assert "interrupted; finished work is saved" in ending.err.splitlines()[-1]
     elif name == "train" and "killed" in fault:
         assert ending.code == 1
         assert "was killed (SIGKILL, most likely out of memory); repeat the command to go on" in ending.out

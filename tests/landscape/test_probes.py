@@ -405,7 +405,7 @@ def test_what_is_masked_is_counted_reported_and_never_filled(run, tmp_path, monk
         ({"directions": "pca"}, "directions is 'pca'; choose random, hessian, trajectory"),
         ({"graph": "grid"}, "graph is 'grid'; choose lattice, kuhn, knn"),
         ({"sequences": 3}, "sequences is 3; give at least 4"),
-        ({"directions": "hessian", "eigenvalues": 1}, "eigenvalues is 1; 2 directions need as many"),
+        ({"directions": "hessian", "eigenvalues": 1}, "eigenvalues is 1; 2 directions need at least as many"),
     ],
 )
 def test_options_that_cannot_be_are_refused(changes, message) -> None:
@@ -529,10 +529,10 @@ def test_the_command_says_its_cost_and_rule_first(run, tmp_path, capsys) -> None
     (tmp_path / "few.txt").write_text("one text\n")
     for arguments, message in [
         ((run, "--texts", "nowhere"), "texts 'nowhere' is neither a file"),
-        ((run, "--texts", tmp_path / "few.txt"), "has 1 texts of at least 1 characters, 4 were asked for"),
+        ((run, "--texts", tmp_path / "few.txt"), "has 1 texts of at least 1 characters, but 4 are needed"),
         ((run, "--features", "surfaces"), "no such probe of the loss surface"),
         ((run, "--features", "surface", "--range", 3e38), "give a smaller --range"),
-        ((run, "--batches", 999), "were asked for: take fewer --batches"),
+        ((run, "--batches", 999), "are needed: give fewer --batches"),
     ]:
         code, out, err = called(*arguments, "--out", tmp_path / "none", *small[:2], *small[4:], *small[:0],
                                 *(() if "--batches" in arguments else small[2:4]))  # fmt: skip

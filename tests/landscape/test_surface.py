@@ -115,7 +115,7 @@ def test_wrong_grids_are_named() -> None:
         sample_surface(objective, directions, [np.arange(3.0)])
     with pytest.raises(InputError, match="axis 1 is not a row of increasing finite coordinates"):
         sample_surface(objective, directions, [np.arange(3.0), np.array([0.0, np.inf])])
-    with pytest.raises(InputError, match="points is 4; an axis with its centre"):
+    with pytest.raises(InputError, match="points is 4; give an odd number"):
         symmetric_axis(1.0, 4)
     with pytest.raises(InputError, match="reach is inf"):
         symmetric_axis(float("inf"), 5)
@@ -154,7 +154,7 @@ def test_eigenvectors_that_cannot_be_directions_are_named(objective) -> None:
     )
     with pytest.raises(InputError, match="has not converged after 3 products"):
         hessian_directions(pairs, 2)
-    with pytest.raises(InputError, match="3 directions were asked for; there are 2"):
+    with pytest.raises(InputError, match="3 directions are needed, but there are 2"):
         hessian_directions(pairs, 3)
 
 

@@ -116,7 +116,7 @@ def test_rename_counts_in_every_command(tmp_path):
 def test_what_is_no_log_is_refused_alike(tmp_path):
     (tmp_path / "a.txt").write_text("nothing here\n")
     for call in (ts.read_log, ts.analyze, ts.forecast, lambda p: fit_scaling_law(p, "power"), LossFile):
-        with pytest.raises(InputError, match="neither a store nor a log of a known kind") as caught:
+        with pytest.raises(InputError, match="neither a store nor a log in a known format") as caught:
             call(tmp_path / "a.txt")
         assert "\n" not in str(caught.value)
 

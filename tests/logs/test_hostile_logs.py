@@ -149,5 +149,5 @@ def test_an_event_whose_tag_is_a_number_is_refused(tmp_path):
     event = b"\x10\x05\x2a" + bytes([len(summary)]) + summary
     record = struct.pack("<QI", len(event), 0) + event + b"\0\0\0\0"
     (tmp_path / "events.out.tfevents.1").write_bytes(record)
-    with pytest.raises(InputError, match="not a sound event file"):
+    with pytest.raises(InputError, match="not a valid event file"):
         read_log(tmp_path / "events.out.tfevents.1")

@@ -68,13 +68,15 @@ def test_wrong_parameters_and_batches_are_named() -> None:
         objective.at(torch.zeros(3))
     with pytest.raises(InputError, match=r"'token_emb.weight' is missing, the model's is \(11, 8\)"):
         objective.at({})
-    with pytest.raises(InputError, match="7 tokens before its last one; the model's context is 6: cut it"):
+    with pytest.raises(
+        InputError, match="7 tokens before its last one, but the context of the model is 6: cut it"
+    ):
         Objective(model, Batch.of([[1] * 8]))
-    with pytest.raises(InputError, match="the batch has token 11; the model's vocabulary has 11"):
+    with pytest.raises(InputError, match="the batch has token 11, but the vocabulary of the model has 11"):
         Objective(model, Batch.of([[1, 11]]))
-    with pytest.raises(InputError, match="has 1 rows and none of two tokens"):
+    with pytest.raises(InputError, match="has 1 rows, and none has two tokens"):
         Batch.of([[1]])
-    with pytest.raises(InputError, match="this model has no tokenizer: give a Batch"):
+    with pytest.raises(InputError, match="this model has no tokenizer; give a Batch"):
         model.encode(["text"], 5)
 
 
@@ -93,7 +95,7 @@ def test_an_encoder_has_no_loss(tmp_path) -> None:
     config = BertConfig(
         vocab_size=11, hidden_size=8, num_hidden_layers=1, num_attention_heads=2, intermediate_size=8
     )
-    with pytest.raises(InputError, match="predicts no next token"):
+    with pytest.raises(InputError, match="does not predict the next token"):
         Objective(TransformersModel.of_module(BertModel(config)), Batch.of(windows()))
 
 
@@ -143,13 +145,13 @@ def test_the_model_of_a_series_is_a_copy_and_has_a_digest() -> None:
 def test_what_is_no_model_is_named() -> None:
     series = open_series({0: torch.nn.Linear(3, 3)})
     with (
-        pytest.raises(InputError, match="a Linear is no language model that is known here"),
+        pytest.raises(InputError, match="a Linear is not a language model of a known kind"),
         series.model(next(iter(series))),
     ):
         pass
     weights = open_series({0: {"w": np.eye(3)}})
     with (
-        pytest.raises(InputError, match="holds weights but no model"),
+        pytest.raises(InputError, match="contains weights but no model"),
         weights.model(next(iter(weights))),
     ):
         pass

@@ -54,7 +54,7 @@ def trap(folder: Path, canary: Path, *, what: str) -> Path:
 def test_code_of_a_folder_is_refused_and_never_runs(tmp_path: Path, what: str) -> None:
     folder, canary = trap(tmp_path / "step0", tmp_path / "canary", what=what), tmp_path / "canary"
     remedy = "save it as a class of transformers" if what == "model" else "give another with tokenizer"
-    with pytest.raises(SourceError, match=rf"step0: its {what} needs code of its own .* never run: {remedy}"):
+    with pytest.raises(SourceError, match=rf"step0: its {what} needs its own code .* never run: {remedy}"):
         config_and_tokenizer(folder)
     with pytest.raises(SourceError, match="never run"):
         TransformersModel(folder)
@@ -94,7 +94,7 @@ def test_a_tokenizer_given_alone_is_refused_and_never_runs(tmp_path: Path, alone
     if alone:  # a folder of nothing but the tokenizer
         for path in [*folder.glob("config.json"), *folder.glob("*.safetensors")]:
             path.unlink()
-    with pytest.raises(SourceError, match=r"given: its tokenizer needs code of its own .* never run"):
+    with pytest.raises(SourceError, match=r"given: its tokenizer needs its own code .* never run"):
         TransformersModel(tmp_path / "plain", tokenizer=folder)
     assert not (tmp_path / "canary").exists()
 
@@ -103,7 +103,7 @@ def test_a_tokenizer_given_alone_is_refused_and_never_runs(tmp_path: Path, alone
 def test_the_command_refuses_a_tokenizer_with_code_and_asks_nothing(tmp_path: Path) -> None:
     write_causal_model(tmp_path / "series" / "step0")
     folder = trap(tmp_path / "given", tmp_path / "canary", what="tokenizer")
-    assert "its tokenizer needs code of its own" in refusal(tmp_path, "--tokenizer", str(folder))
+    assert "its tokenizer needs its own code" in refusal(tmp_path, "--tokenizer", str(folder))
 
 
 def refusal(place: Path, *more: str) -> str:

@@ -56,9 +56,9 @@ def test_files_of_weights_alone_are_the_models_of_the_recipe(tmp_path) -> None:
     assert sorted(losses["step"].unique()) == [0, 1, 2]
     loader = ModelLoader(recipe=load_training_recipe("grokking"))
     series = open_series(str(folder))
-    with pytest.raises(SourceError, match="has the shapes of none of the recipe's models"):
+    with pytest.raises(SourceError, match="does not have the shapes of any model of the recipe"):
         series.model(series.of_run(series.names[0])[0], loader).__enter__()
-    with pytest.raises(SourceError, match=r"holds weights but no model.*also takes recipe"):
+    with pytest.raises(SourceError, match=r"contains weights but no model.*also takes recipe"):
         series.model(series.of_run(series.names[0])[0]).__enter__()
 
 

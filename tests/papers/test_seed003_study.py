@@ -144,8 +144,8 @@ def test_seeds_are_trained_apart_and_have_intervals(tmp_path, capsys, monkeypatc
     ("arguments", "message"),
     [
         ((), "--rows FOLDER, --series SERIES, --recipe pythia or --train CORPUS"),
-        (("--series", "a", "--train", "b"), "exclude each other"),
-        (("--rows", "rows", "--series", "a"), "--rows, --series, --recipe and --train exclude each other"),
+        (("--series", "a", "--train", "b"), "cannot be combined"),
+        (("--rows", "rows", "--series", "a"), "--rows, --series, --recipe and --train cannot be combined"),
         (("--series", "a", "--limit", 0), "Invalid value for '--limit'"),
         (("--series", "a", "--device", "tpu"), "--device 'tpu' is unknown"),
         (("--train", "python-docs"), "name a folder with --out"),

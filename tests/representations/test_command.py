@@ -68,7 +68,7 @@ def test_kept_states_read_back(inputs, tmp_path, capsys):
     ("arguments", "message"),
     [
         (["--texts", "nowhere.txt"], "nowhere.txt"),
-        (["--texts", "TEXTS", "--limit", "9999"], "9999 were asked for"),
+        (["--texts", "TEXTS", "--limit", "9999"], "9999 are needed"),
         (["--texts", "TEXTS", "--preset", "bogus"], "preset is 'bogus'"),
         (["--texts", "TEXTS", "--maxdim", "7"], "maxdim is 7"),
         (["--texts", "TEXTS", "--limit", "0"], "Invalid value for '--limit'"),
@@ -105,7 +105,7 @@ def test_models_that_cannot_be_read_are_one_line_and_no_store(inputs, tmp_path, 
         path.unlink()
     shutil.copy(inputs / "neox" / "step0" / "model.safetensors", tmp_path / "lone.safetensors")
     for series, message in (("neox", "has no tokenizer: give one with --tokenizer"),
-                            ("lone.safetensors", "holds weights but no model")):  # fmt: skip
+                            ("lone.safetensors", "contains weights but no model")):  # fmt: skip
         code, _, err = _run(
             capsys, tmp_path / series, "--texts", inputs / "texts.txt", "--limit", 9, "--min-chars", 5,
             "--out", tmp_path / "store",
@@ -233,7 +233,7 @@ def test_states_read_otherwise_are_refused(inputs, tmp_path, capsys, change, mes
     code, _, err = _kept(inputs, tmp_path, capsys, "--out", tmp_path / "two", *change)
     assert (code, err.count("\n")) == (2, 1)
     assert message in err
-    assert "choose another folder for --keep" in err
+    assert "choose another folder for --save-states" in err
     assert files == {path: path.read_bytes() for path in (tmp_path / "kept").rglob("*.safetensors")}
     assert not (tmp_path / "two").exists()
 
@@ -280,10 +280,10 @@ def test_the_table_is_readable_without_json(inputs, tmp_path, capsys):
 @pytest.mark.parametrize(
     ("more", "message"),
     [
-        (("--texts", "x"), "--texts cannot go with --from-kept"),
-        (("--attention",), "kept states have no attention"),
+        (("--texts", "x"), "--texts does not work with --from-states"),
+        (("--attention",), "saved states contain no attention"),
         (("--layers", "9"), "numbered 0 to 3"),
-        (("--limit", 99), "99 texts were asked for, 12 were kept"),
+        (("--limit", 99), "99 texts are needed, but 12 are saved"),
         (("--sensitivity", "--sensitivity-texts", "5,99"), "asks for 99 texts, 12 were read"),
         (("--sensitivity", "--sensitivity-texts", "a"), "give numbers separated by commas"),
     ],
@@ -297,16 +297,16 @@ def test_what_kept_states_cannot_give_is_said(inputs, tmp_path, capsys, more, me
 def test_kept_folders_are_checked(inputs, tmp_path, capsys):
     (tmp_path / "empty").mkdir()
     _, _, err = _run(capsys, "--from-kept", tmp_path / "empty", "--out", tmp_path / "store")
-    assert "holds no kept states" in err
+    assert "contains no saved states" in err
     _, _, err = _run(capsys, "--out", tmp_path / "store")
-    assert "needs SERIES and --texts, or --from-kept" in err
+    assert "needs SERIES and --texts, or --from-states" in err
     _kept(inputs, tmp_path, capsys, "--out", tmp_path / "one")
     other = tmp_path / "other"
     _kept(inputs, tmp_path, capsys, "--out", tmp_path / "two", "--length", 9, "--keep", other)
     name = "neox/step_000000.safetensors"
     shutil.copy(other / name, tmp_path / "kept" / name)
     _, _, err = _run(capsys, "--from-kept", tmp_path / "kept", "--out", tmp_path / "three")
-    assert "was read from other texts or otherwise" in err
+    assert "was read from other texts or with other settings" in err
 
 
 def test_an_unknown_probe_is_refused(tmp_path, capsys):

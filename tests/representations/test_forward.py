@@ -116,7 +116,7 @@ def test_overflow_in_half_precision_is_read_again_in_float32(tmp_path):
 
 def test_weights_that_are_not_finite_end_in_one_line(tmp_path):
     write_causal_model(tmp_path, scale=float("nan"))
-    with pytest.raises(InputError, match=r"not finite in float32: audit"):
+    with pytest.raises(InputError, match=r"not finite in float32; look for errors"):
         read(TransformersModel(tmp_path), TEXTS, StateReading(layers=(2,), length=20))
 
 

@@ -38,7 +38,10 @@ def test_glues_formats_are_read(tmp_path, name, header, row):
 
 @pytest.mark.parametrize(
     ("text", "message"),
-    [("a\tb\n1\t2", "needs a column 'label'"), ("sentence\tlabel\nx\t0\ny\t1", "every label needs 5 texts")],
+    [
+        ("a\tb\n1\t2", "needs a column 'label'"),
+        ("sentence\tlabel\nx\t0\ny\t1", "at least two labels with 5 texts each"),
+    ],
 )
 def test_bad_labelled_files_are_named(tmp_path, text, message):
     path = tmp_path / "bad.tsv"

@@ -170,7 +170,7 @@ def test_weights_without_a_model_fail_by_name(tmp_path):
     from toposcope.core.types import Checkpoint
 
     checkpoint = Checkpoint("bare", 1, uri=str(folder / "step_1.npz"))
-    with pytest.raises(SourceError, match="holds weights but no model"), ModelLoader().open(checkpoint):
+    with pytest.raises(SourceError, match="contains weights but no model"), ModelLoader().open(checkpoint):
         pass
 
 

@@ -106,9 +106,9 @@ def test_the_command_fits_a_named_law(tmp_path: Path, capsys) -> None:  # type: 
     code, out, _ = run(["analyze", str(file), "--law", "power", "--column", "size=N", "--json"], capsys)
     assert code == 0
     assert json.loads(out)["fit"][1]["value"] == pytest.approx(-0.29, abs=0.01)
-    code, _, err = run(["analyze", str(file), "--law", "power", "--column", "N"], capsys)
+    code, _, err = run(["analyze", str(file), "--law", "power", "--quantity", "N"], capsys)
     assert code == 2
-    assert "write QUANTITY=COLUMN" in err
+    assert "--quantity 'N' is not QUANTITY=COLUMN" in err
     code, printed, _ = run(["analyze", str(file), "--law", "offset", "--column", "size=N"], capsys)
     assert code == 1
     assert "3 distinct sizes carry no law with a floor E: it needs 4" in printed

@@ -37,7 +37,8 @@ def test_sharded_safetensors_with_an_index(tmp_path: Path, tensors):
         np.testing.assert_array_equal(got[name], tensors[name])
     (tmp_path / "model-00002-of-00002.safetensors").unlink()
     with pytest.raises(
-        SourceError, match=r"model-00002-of-00002.safetensors: the index names this shard and it is missing"
+        SourceError,
+        match=r"model-00002-of-00002.safetensors: the index names this shard, but the file is missing",
     ):
         read(tmp_path)
     (tmp_path / "model.safetensors.index.json").unlink()
@@ -218,7 +219,7 @@ def test_megatron_ranks_are_merged_with_gated_layers_in_order(tmp_path: Path):
 @pytest.mark.parametrize(
     ("names", "message"),
     [
-        (["mp_rank_00_000", "mp_rank_00_001"], "spread over pipeline stages; convert it with Megatron-LM's"),
+        (["mp_rank_00_000", "mp_rank_00_001"], "split over pipeline stages; convert it with Megatron-LM's"),
         (["mp_rank_00", "mp_rank_02"], "a rank among .* is missing"),
     ],
 )
@@ -279,7 +280,7 @@ def test_numpy_archives(tmp_path: Path, tensors):
             np.testing.assert_array_equal(got[name], values)
         np.testing.assert_array_equal(got["fortran"], np.arange(6.0).reshape(2, 3))
     np.savez(tmp_path / "step_1.npz", a=np.array([object()], dtype=object))
-    with pytest.raises(SourceError, match="holds Python objects; refused"):
+    with pytest.raises(SourceError, match="contains Python objects and is not read"):
         list(series.tensors(next(iter(series))))
 
 

@@ -184,7 +184,7 @@ def test_a_wrong_hash_is_refused(hub, tmp_path: Path):
     [
         ("hf://tiny/none", {}, "there is no such repository"),
         ("hf://tiny/neox", {"revisions": "epoch*"}, "no revision fits epoch\\*"),
-        ("hf://../..", {}, "is no hub address"),
+        ("hf://../..", {}, "is not a hub address"),
     ],
 )
 def test_what_is_not_there_is_one_clear_line(hub, uri: str, options: dict, message: str):
@@ -198,20 +198,20 @@ def test_a_missing_revision_and_a_revision_without_weights(hub):
         list(series.matrices(next(iter(series))))
     hub.repositories["tiny/neox"].revisions["step4"] = {"config.json": b"{}"}
     series = open_series("hf://tiny/neox@step4")
-    with pytest.raises(SourceError, match="holds no weights"):
+    with pytest.raises(SourceError, match="contains no weights"):
         list(series.matrices(next(iter(series))))
 
 
 def test_the_disk_cap_is_kept(hub, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv("TOPOSCOPE_HUB_DISK_GB", "0.000001")
     series = open_series("hf://tiny/neox@step4")
-    with pytest.raises(SourceError, match="the cap is 1e-06 GB; raise TOPOSCOPE_HUB_DISK_GB"):
+    with pytest.raises(SourceError, match="the limit is 1e-06 GB; raise TOPOSCOPE_HUB_DISK_GB"):
         list(series.matrices(next(iter(series))))
 
 
 def test_an_unreachable_hub_names_the_way_around(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv("HF_ENDPOINT", "http://127.0.0.1:9")
-    with pytest.raises(SourceError, match="offline, open a folder with the files"):
+    with pytest.raises(SourceError, match="without a network, open a local folder with the files"):
         open_series("hf://tiny/neox")
 
 

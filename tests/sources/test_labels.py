@@ -97,7 +97,7 @@ def test_a_pattern_of_ones_own(tmp_path: Path) -> None:
     assert step_of("step_4") == 4  # the pattern is gone again
 
 
-@pytest.mark.parametrize(("pattern", "match"), [("(", "no regular expression"), ("a", "0 groups")])
+@pytest.mark.parametrize(("pattern", "match"), [("(", "not a regular expression"), ("a", "0 groups")])
 def test_a_bad_pattern(pattern: str, match: str) -> None:
     with pytest.raises(SourceError, match=match), step_pattern(pattern):
         pass

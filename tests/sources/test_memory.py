@@ -86,7 +86,7 @@ def test_steps_and_losses_are_chosen_as_for_files(tmp_path):
 @pytest.mark.parametrize(
     ("given", "message"),
     [
-        ({}, "a dict is no series: give {step: state_dict}"),
+        ({}, "a dict is not a series; give {step: state_dict}"),
         ({-1: {"w": np.eye(2)}}, "run 'memory' has the step -1; give whole numbers"),
         ({"a": {"x": {"w": np.eye(2)}}}, "run 'a' has the step 'x'"),
         ({0: {"w": [1.0]}}, "run 'memory' step 0 is a dict; give a module or a dictionary of arrays"),

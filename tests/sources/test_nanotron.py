@@ -98,10 +98,10 @@ def test_a_pipeline_stage_without_a_file_is_named(tmp_path):
 @pytest.mark.parametrize(
     ("pairs", "why"),
     [
-        ("0,4,0|None,None,None#0,4,1|None,None,None", "which are no slices"),
-        ("None,None,None#None,None,None", "of another number of dimensions"),
-        ("0,2,None|None,None,None#0,2,None|None,None,None", "do not make it up"),
-        ("", "which are no slices"),
+        ("0,4,0|None,None,None#0,4,1|None,None,None", "which are not slices"),
+        ("None,None,None#None,None,None", "have another number of dimensions"),
+        ("0,2,None|None,None,None#0,2,None|None,None,None", "do not cover it"),
+        ("", "which are not slices"),
     ],
 )
 def test_slices_that_do_not_fit_are_refused(tmp_path, pairs, why):
@@ -133,14 +133,14 @@ def test_a_file_of_experts_that_no_rule_knows_is_refused_by_name(tmp_path):
     path.rename(path.with_name("model_weight_exp-rank-0-of-2.safetensors"))
     nanotron_rest(step, layers=0)
     series = open_series(tmp_path / "run")
-    with pytest.raises(SourceError, match="how it is spread over ranks is not known; convert it"):
+    with pytest.raises(SourceError, match="its distribution over ranks is unknown; convert it"):
         list(series.matrices(next(iter(series))))
 
 
 @pytest.mark.parametrize(
     ("data", "metadata", "why"),
     [
-        ("data", {"unsharded_shape": "(a, b)", "local_global_slices_pairs": "x"}, "is no shape"),
+        ("data", {"unsharded_shape": "(a, b)", "local_global_slices_pairs": "x"}, "is not a shape"),
         ("other", {}, "has no tensor 'data'"),
     ],
 )
@@ -162,10 +162,10 @@ def test_files_of_two_worlds_and_none_at_all_are_refused(tmp_path):
     made += nanotron_parameter(step, "model.decoder.0.pp_block.x.weight", EMBEDDING, ranks=2)
     nanotron_rest(step, layers=0)
     series = open_series(tmp_path / "run")
-    with pytest.raises(SourceError, match="of runs with different ranks"):
+    with pytest.raises(SourceError, match="from runs with different numbers of ranks"):
         list(series.matrices(next(iter(series))))
     for path in made:
         path.unlink()
     series = open_series(tmp_path / "run")
-    with pytest.raises(SourceError, match="its folder model holds no weights"):
+    with pytest.raises(SourceError, match="its folder model contains no weights"):
         list(series.matrices(next(iter(series))))

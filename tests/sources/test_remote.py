@@ -111,7 +111,7 @@ def test_http_folder_listing(http: str, series_of_files):
 
 
 def test_http_errors_are_one_line(http: str):
-    with pytest.raises(SourceError, match=r"is not there; check the address|cannot be read"):
+    with pytest.raises(SourceError, match=r"does not exist; check the address|cannot be read"):
         open_series(f"{http}/nothing/step_1.safetensors")
 
 

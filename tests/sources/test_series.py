@@ -209,7 +209,7 @@ def test_a_checkpoint_of_another_model_is_named(series_of_files, name: str, what
 
 
 def test_an_empty_folder_says_what_is_expected(tmp_path: Path):
-    with pytest.raises(SourceError, match="holds no checkpoint; expected"):
+    with pytest.raises(SourceError, match="contains no checkpoint; expected"):
         open_series(tmp_path)
     with pytest.raises(SourceError, match="no such file or folder"):
         open_series(tmp_path / "nothing")

@@ -134,7 +134,9 @@ def test_another_process_that_is_faster_has_made_this_merge_or_is_refused(
     if same:
         assert sorted(merge([a, b], out)[0].features()["run"].unique()) == ["large", "small"]
     else:
-        with pytest.raises(StoreError, match="both is there already and not this merge; name a new folder"):
+        with pytest.raises(
+            StoreError, match="both exists and is not an earlier run of this merge; name a new folder"
+        ):
             merge([a, b], out)
     assert [path.name for path in tmp_path.iterdir() if path.name.endswith(".partial")] == []
 
@@ -143,14 +145,16 @@ def test_one_store_or_a_place_that_is_taken_is_refused(tmp_path: Path) -> None:
     a, b = measured(tmp_path / "a", "small", "x"), measured(tmp_path / "b", "large", "y")
     with pytest.raises(StoreError, match="two stores or more"):
         merge([a], tmp_path / "both")
-    with pytest.raises(StoreError, match="a is given twice: leave one out"):
+    with pytest.raises(StoreError, match="a is given twice; leave one out"):
         merge([a, b, Store.open(a.path)], tmp_path / "both")
     merge([a, b], tmp_path / "made")
     assert merge([a, b], tmp_path / "made")[0].path == tmp_path / "made"
     other = measured(tmp_path / "c", "large", "z")  # a run of the same name and steps, of other weights
-    with pytest.raises(StoreError, match="made is there already and not this merge; name a new folder"):
+    with pytest.raises(
+        StoreError, match="made exists and is not an earlier run of this merge; name a new folder"
+    ):
         merge([a, other], tmp_path / "made")
-    with pytest.raises(StoreError, match="is there already and not this merge"):
+    with pytest.raises(StoreError, match="exists and is not an earlier run of this merge"):
         merge([a, b], b.path)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["a", "b", "c", "made"]
 
@@ -161,7 +165,7 @@ def test_a_merge_may_be_repeated(tmp_path: Path) -> None:
     pd.testing.assert_frame_equal(frame(made[0][0]), frame(made[1][0]))
     assert made[0][1] == made[1][1]
     stores[1].write(Unit("run", 99, "baselines", 1, "new"), [Row("run", 99, "baselines", "weight_norm", 1.0)])
-    with pytest.raises(StoreError, match="is there already"):
+    with pytest.raises(StoreError, match="exists and is not an earlier run"):
         merge(stores, tmp_path / "both")
 
 

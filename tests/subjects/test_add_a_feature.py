@@ -143,10 +143,10 @@ def test_a_probe_is_found_by_its_module_and_by_its_entry_point(package: Path) ->
         ("holes", "features holes: no such probe; use cheap, .*, spread, or MODULE:CLASS"),
         ("no_such_module:Probe", "features no_such_module:Probe: No module named .*; give MODULE:CLASS"),
         ("spread:Nothing", "features spread:Nothing: .* has no attribute 'Nothing'"),
-        ("spread:SPREAD", "features spread:SPREAD is no probe; derive it from toposcope.Probe"),
+        ("spread:SPREAD", "features spread:SPREAD is not a probe; derive it from toposcope.Probe"),
         ("bad:Mute", "features bad:Mute declares no feature"),
-        ("bad:Twin", "features: 'rips' is the name of one of our probes"),
-        ("bad:Dotted", "features bad:Dotted: the name 'a.b' has more than letters, digits, - and _"),
+        ("bad:Twin", "features: 'rips' is already the name of a toposcope probe"),
+        ("bad:Dotted", "features bad:Dotted: the name 'a.b' may contain only letters, digits, - and _"),
         ("bad:Needy", "features bad:Needy: .*; give every field of the probe a default"),
     ],
 )

@@ -365,7 +365,10 @@ def test_a_trajectory_of_models_of_different_sizes() -> None:
         def matrices(self, checkpoint: Checkpoint) -> Iterator[Matrix]:
             yield Matrix(checkpoint, "w", np.ones((2, 2 + checkpoint.step), np.float32))
 
-    with pytest.raises(InputError, match=r"step 1 has 6 weights, the run began with 4: no common space"):
+    with pytest.raises(
+        InputError,
+        match=r"step 1 has 6 weights, but the first step of the run has 4; they have no space in common",
+    ):
         measure(Trajectory(WeightOptions()), Growing([0, 1]), 1)
 
 

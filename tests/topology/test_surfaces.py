@@ -70,7 +70,7 @@ def test_intervals_of_other_sequences_hold_the_truth():
 @pytest.mark.parametrize(
     ("losses", "level", "message"),
     [
-        (np.zeros((4, 8)), 0.95, "4 places, the tree 961"),
+        (np.zeros((4, 8)), 0.95, "4 places, but the tree has 961"),
         (np.zeros((961, 1)), 0.95, "one sequence"),
         (np.zeros((961, 4)), 95, "level is 95"),
     ],

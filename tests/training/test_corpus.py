@@ -49,9 +49,9 @@ def test_wikitext2_as_the_paper_counts_it(shared_data: Path) -> None:
             lambda folder: str(folder / "absent"),
             "neither python-docs, wikitext2, nor an existing file or folder",
         ),
-        (lambda folder: str(folder), "holds no .txt, .tokens, .md file"),
+        (lambda folder: str(folder), "contains no .txt, .tokens, .md file"),
         (lambda folder: _write(folder / "x.txt", b"\xff\xff"), "is not UTF-8 text"),
-        (lambda folder: _write(folder / "x.txt", b""), "too few to train on"),
+        (lambda folder: _write(folder / "x.txt", b""), "too few for a training part and a held-out part"),
     ],
 )
 def test_a_corpus_that_is_none_is_refused(make, message: str, tmp_path: Path) -> None:
@@ -137,5 +137,5 @@ def test_subwords_are_learnt_once_and_used_again() -> None:
 
 def test_a_corpus_shorter_than_a_context_is_refused() -> None:
     recipe = load_training_recipe("seed004")
-    with pytest.raises(InputError, match=r"x is too small: its held-out part has 20 tokens, more than 128"):
+    with pytest.raises(InputError, match=r"its held-out part has 20 tokens, but more than 128"):
         tokenize(Corpus("x", "a" * 200, "b" * 20), recipe)

@@ -27,7 +27,7 @@ def test_the_table_holds_every_sum_once() -> None:
 def test_wrong_settings_are_named() -> None:
     with pytest.raises(InputError, match="context is 3; modular addition reads two numbers"):
         modular_addition(load_training_recipe("grokking", {"context": 3}))
-    with pytest.raises(InputError, match=r"heldout_fraction is 0\.01; of 9 sums none would be left"):
+    with pytest.raises(InputError, match=r"heldout_fraction is 0\.01; of 9 sums, none would be left"):
         modular_addition(load_training_recipe("grokking", {"vocabulary": 3, "heldout_fraction": 0.01}))
 
 

@@ -106,12 +106,12 @@ def test_a_finished_run_is_skipped_and_left_alone(finished: Path, small_recipe: 
 
 def test_another_recipes_run_is_refused_by_name(finished: Path, small_recipe: str, tmp_path: Path) -> None:
     with pytest.raises(
-        InputError, match=r"one-seed7 was trained by another recipe \(steps 12 there, 13 here"
+        InputError, match=r"one-seed7 was trained with another recipe \(steps 12 there, 13 here"
     ):
         train(small_recipe, finished, overrides={"gradients": True, "steps": 13})
     other = tmp_path / "other.txt"
     other.write_text("something else " * 300)
-    with pytest.raises(InputError, match=r"one-seed7 was trained by another recipe \(corpus_sha256"):
+    with pytest.raises(InputError, match=r"one-seed7 was trained with another recipe \(corpus_sha256"):
         train(small_recipe, finished, overrides={"gradients": True}, corpus=str(other))
     (tmp_path / "out" / "one-seed7" / "notes").mkdir(parents=True)
     with pytest.raises(InputError, match="one-seed7 exists and is no run folder"):
@@ -218,7 +218,7 @@ def test_callbacks_see_live_weights_and_unclipped_gradients(small_recipe: str, t
     assert [step for step, *_ in seen] == list(range(13))
     assert max(abs(value) for _, *values in seen for value in values) < 1e-4
     assert kept == [0, 4, 8, 12]
-    with pytest.raises(InputError, match="callbacks see one run at a time"):
+    with pytest.raises(InputError, match="callbacks need jobs=1, because they see one run at a time"):
         train(small_recipe, tmp_path, jobs=2, on_step=on_step)
 
 
@@ -300,7 +300,7 @@ def test_a_file_that_cannot_be_written_in_a_worker_is_listed(small_recipe: str, 
         (["--models", "ones"], "model 'ones' is not in recipe small: did you mean 'one'"),
         (["--set", "stepz=3"], "unknown key 'stepz': did you mean 'steps'"),
         (["--set", "context=4000"], "is too small"),
-        (["--seeds", "a"], "--seeds 'a' is no list of whole numbers"),
+        (["--seeds", "a"], "--seeds 'a' is not a list of whole numbers"),
         (["--device", "tpux"], "device 'tpux' is unknown"),
         (["--device", "meta"], "cannot train reproducibly"),
         (["--jobs", "0"], "jobs is 0"),

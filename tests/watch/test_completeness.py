@@ -192,7 +192,7 @@ def test_the_ranks_that_megatron_was_saved_by_are_counted(tmp_path):
     follower = Follower(tmp_path / "run", rest=5.0, clock=lambda: clock[0])
     assert not _ready(follower, clock, LONG)
     (why,) = follower.look().waiting.values()
-    assert "holds 1 of the 2 ranks that it was saved by" in why
+    assert "contains 1 of the 2 ranks that saved it" in why
 
 
 def test_ranks_that_nothing_counts_wait_for_a_tracker_but_not_for_ever(tmp_path):

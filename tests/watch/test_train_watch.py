@@ -34,7 +34,7 @@ def _train(tmp_path, capsys, *words):
 def test_a_watched_training_fills_the_store_that_a_watch_goes_on_with(tmp_path, capsys):
     code, printed = _train(tmp_path, capsys, "--watch")
     assert code == 0
-    assert f"watching into {tmp_path / 'runs-watch'}" in printed.err
+    assert f"the measurements go to {tmp_path / 'runs-watch'}" in printed.err
     store = Store.open(tmp_path / "runs-watch")
     assert set(store.runs()["run"]) == {"tiny-3k-seed42", "small-7k-seed42"}
     metrics = store.metrics("small-7k-seed42")
@@ -72,5 +72,5 @@ def test_what_is_watched_from_inside_equals_what_is_measured_from_beside(tmp_pat
 def test_a_watched_training_is_one_process(tmp_path, capsys):
     code, printed = _train(tmp_path, capsys, "--watch", "--jobs", "2")
     assert code == 2
-    assert "--watch sees the runs of one process: --jobs is 2" in printed.err
+    assert "--jobs 2 does not work with --watch" in printed.err
     assert not (tmp_path / "runs-watch").exists()

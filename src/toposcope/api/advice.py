@@ -81,7 +81,7 @@ def advices_on(
     ill = [curve for curve in ended if curve.broke] if made.begun else ended
     if not made.begun and not ill:
         raise InputError(
-            "--advise: every run is finished; give one that is not, or --horizon beyond its last step"
+            "--advise: every run is finished; give one that is not, or a --horizon beyond its last step"
         )
     asked = _Asked(budget, larger, tokens_per_step, made.level)
     judged = [*ill, *made.begun]

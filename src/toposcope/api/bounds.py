@@ -20,4 +20,4 @@ def check_shares(level: float, cuts: Sequence[float] = ()) -> None:
         raise InputError(f"level {level} is not a confidence; give a number between 0 and 1, such as 0.9")
     if any(not 0 < cut < 1 for cut in cuts):
         listed = ",".join(f"{cut:g}" for cut in cuts)
-        raise InputError(f"cuts {listed}: every cut lies between 0 and 1, the share of training seen")
+        raise InputError(f"cuts {listed}: give shares of the training between 0 and 1")

@@ -153,7 +153,7 @@ def _checkpoint(series: Series, step: int | None) -> tuple[Series, Checkpoint]:
     uri, checkpoints = series.uri, list(series)
     runs = sorted({checkpoint.run for checkpoint in checkpoints})
     if len(runs) > 1:
-        raise InputError(f"{uri} holds {len(runs)} runs ({', '.join(runs[:5])}); name one of them")
+        raise InputError(f"{uri} contains {len(runs)} runs ({', '.join(runs[:5])}); name one of them")
     if step is None:
         return series, checkpoints[-1]
     found = [checkpoint for checkpoint in checkpoints if checkpoint.step == step]

@@ -101,7 +101,7 @@ def forecast(
     plan = read_schedule(Path(schedule)) if isinstance(schedule, str | Path) else schedule
     if not given and (plan is None or not beside):
         raise InputError(
-            "name a store, a run or a table; or give --siblings and --schedule for a run to come"
+            "name a store, a run or a table; or give --siblings and --schedule for a planned run"
         )
     reading = Reading(column, dict(rename or {}), horizon, plan, parameters, step_pattern)
     own, problems, notes = read_curves(given, reading)

@@ -152,7 +152,7 @@ def fit_scaling_law(
 
     named = dict(columns or {})
     if unknown := [name for name in named if name not in COLUMNS]:
-        raise InputError(f"no quantity {unknown[0]!r}; columns names {', '.join(COLUMNS)}")
+        raise InputError(f"there is no quantity {unknown[0]!r}; the quantities are {', '.join(COLUMNS)}")
     read = _read(source, named.values(), rename or {})
     size, loss = (named.get(name, COLUMNS[name]) for name in ("size", "loss"))
     models = last_rows(read, loss)

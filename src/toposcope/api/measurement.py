@@ -42,7 +42,7 @@ class Measurement:
 
         runs = by_run(self.series)
         if not runs:
-            raise InputError("the series has no checkpoint; give a folder that holds some")
+            raise InputError("the series has no checkpoint; give a folder that contains some")
         cost = expect(self.series, runs, self.probes, shard=execution.shard, jobs=execution.jobs)
         steps = {run: [at.step for at in checkpoints] for run, checkpoints in runs.items()}
         brings_a_loss = any(feature.target for probe in self.probes for feature in probe.features)

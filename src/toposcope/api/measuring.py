@@ -52,7 +52,7 @@ def of_weights(
     )
 
     if texts is None and not any(has_own_batch(checkpoint) for checkpoint in series):
-        raise InputError("--gradients: only run folders bring a batch; give --texts FILE")
+        raise InputError("--gradients: only run folders contain a batch; give --texts FILE")
     batch = GradientBatch(texts=None if texts is None else load_texts(texts))
     return Measurement(gradient_series(series, batch), gradient_probes(list(probes)), options.recipe())
 
@@ -287,7 +287,5 @@ def _settings(given: object, kind: About, preset: str = "default"):  # type: ign
             representation_presets.preset(preset, {}) if kind == About.REPRESENTATIONS else LandscapeOptions()
         )
     if not isinstance(given, types[kind]):
-        raise InputError(
-            f"options is a {type(given).__name__}; these features are measured by {types[kind].__name__}"
-        )
+        raise InputError(f"options is a {type(given).__name__}; these features need {types[kind].__name__}")
     return given

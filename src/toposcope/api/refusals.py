@@ -69,6 +69,4 @@ def _said(texts: TextsAsked) -> dict[str, object]:
 
 def refuse_both(name: str, value: object, other: str) -> None:
     """Raise InputError for an argument beside the one that stands in its place."""
-    raise InputError(
-        f"{name} {value!r} is given beside {other}, which stands in its place; leave one of them out"
-    )
+    raise InputError(f"{name} {value!r} is given beside {other}, which replaces it; leave one of them out")

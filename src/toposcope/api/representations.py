@@ -66,7 +66,7 @@ def of_representations(
     from toposcope.subjects.representations.study import study_of_texts
 
     if asked.texts is None:
-        raise InputError("representations are those of texts: give texts, a file with one on each line")
+        raise InputError("representations need texts; give --texts FILE with one text on each line")
     _check_layers(options.layers)
     further = _further(asked.features)
     check_device(asked.device)
@@ -159,7 +159,7 @@ def _check_kept(kept: KeptSeries, limit: int | None) -> None:
     few = min(len(values) for values in states.values())
     if limit > few:
         raise InputError(
-            f"--limit: {limit} texts were asked for, {few} were kept in {kept.folder}; lower the number"
+            f"--limit: {limit} texts are needed, but {few} are saved in {kept.folder}; give a smaller number"
         )
 
 

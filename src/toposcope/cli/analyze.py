@@ -1,4 +1,4 @@
-"""`toposcope analyze`: what a store's features tell beyond the loss, against honest nulls."""
+"""`toposcope analyze`: whether a store's features tell more than the loss does."""
 
 from __future__ import annotations
 
@@ -28,7 +28,10 @@ _TABLES = (
 @click.command("analyze")
 @click.argument("source", type=click.Path(path_type=Path), required=False)
 @click.option(
-    "--target", "targets", multiple=True, help="Column to explain. Can be repeated.  [default: the losses]"
+    "--target",
+    "targets",
+    multiple=True,
+    help="Column that the others are held against. Can be repeated.  [default: the losses]",
 )
 @click.option(
     "--scores",
@@ -36,7 +39,7 @@ _TABLES = (
     cls=RenamedOption,
     formerly=("--targets",),
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
-    help="Scores of checkpoints to join: a table with run, step or revision, and numeric columns.",
+    help="Table of outside scores to join: columns run, step or revision, and numbers.",
 )
 @click.option(
     "--columns",
@@ -44,12 +47,14 @@ _TABLES = (
     cls=RenamedOption,
     formerly=("--feature",),
     multiple=True,
-    help="Column to test. Can be repeated.  [default: all of a table; whole model and roles of a store]",
+    help="Column to analyse. Can be repeated.  [default: every column of a table; for a store, the features "
+    "of the whole model and of its roles]",
 )
 @click.option(
     "--table",
-    "--part",
     "parts",
+    cls=RenamedOption,
+    formerly=("--part",),
     multiple=True,
     type=click.Choice([*_TABLES, "all"]),
     metavar="NAME",
@@ -57,26 +62,30 @@ _TABLES = (
 )
 @click.option("--all", "everything", is_flag=True, help="Print the answer and all tables.")
 @click.option(
-    "--calibrate", is_flag=True, help="Measure the error rate of every test by simulation on these steps."
+    "--calibrate", is_flag=True, help="Simulate how often each test is wrong at the steps of SOURCE."
 )
 @click.option(
     "--draws",
     type=click.IntRange(min=100),
     default=10_000,
     show_default=True,
-    help="Number of simulations of --calibrate.",
+    help="Number of random draws that --calibrate simulates.",
 )
 @click.option(
     "--law",
     type=click.Choice(LAWS),
-    help="Fit a scaling law instead, to a table with a row per model or to the last checkpoints of a store.",
+    help="Fit this scaling law instead. SOURCE is a table with one row per model, or a store, whose last "
+    "checkpoints are used.",
 )
 @click.option(
-    "--column",
+    "--quantity",
     "columns",
+    cls=RenamedOption,
+    formerly=("--column",),
     multiple=True,
     metavar="QUANTITY=COLUMN",
-    help="Column from which --law reads size, data, steps, loss, other, compute or score. Can be repeated.",
+    help="Column from which --law reads a quantity: size, data, steps, loss, other, compute or score. Can be "
+    "repeated.",
 )
 @click.option(
     "--rename",
@@ -88,14 +97,14 @@ _TABLES = (
     "--leave-out",
     type=click.IntRange(min=0),
     default=0,
-    help="Number of points that --law leaves out, those with the fewest tokens per parameter first.",
+    help="Number of models that --law leaves out; those with the fewest tokens per parameter go first.",
 )
 @click.option(
     "--rows",
     type=int,
     default=40,
     show_default=True,
-    help="Number of rows to show of each table; --json and --out have all.",
+    help="Number of rows to print of each table; --json and --out give all rows.",
 )
 @click.option(
     "--out", type=click.Path(path_type=Path, file_okay=False), help="Write the tables as CSV to this folder."
@@ -118,23 +127,24 @@ def command(
     out: Path | None,
     as_json: bool,
 ) -> int:
-    """Say what the features of SOURCE tell that the loss does not, and when they changed.
+    """Test whether the columns of SOURCE tell more than the loss does; say when they changed.
 
-    SOURCE is a store, a table or a training log. A table has columns run, step, losses and the columns to
-    test. A log may be text, CSV, JSON, an export of W&B or a TensorBoard folder.
+    SOURCE is a store, a table or a training log. A table has columns run, step, one or more losses, and
+    the columns to test. A log may be text, CSV, JSON, a W&B export or a TensorBoard folder.
 
     The answer comes first: one verdict for each primary feature of a store, or for each column of a table.
-    Each verdict rests on one test over all runs; these tests follow as a table. --table prints anything
-    else. Columns that are functions of the loss or of the step are left out by name.
+    Each verdict rests on one test over all runs; the next table shows these tests. --table prints other
+    tables. Columns that are functions of the loss or of the step are not tested; the answer names them.
 
-    The exit code is 1 where the answer lists problems, such as a run that diverges, damaged checkpoints or
-    repeated steps. It is 2 where nothing was done.
+    The exit code is 1 when the answer lists problems, such as a run that diverges, damaged checkpoints or
+    repeated steps. It is 2 when nothing was done.
     """
     if calibrate:
         return _calibrate(source, draws, out, as_json)
     if source is None:
         raise InputError(
-            f"name a store or a table: {recommended('analyze', 'STORE')}; only --calibrate works without one"
+            f"SOURCE is missing; name a store or a table: {recommended('analyze', 'STORE')} "
+            "(only --calibrate works without one)"
         )
     named = renamed(rename)
     if law is not None:

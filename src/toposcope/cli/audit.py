@@ -12,9 +12,9 @@ from toposcope.cli.sweeping import STEPS_HELP, step_pattern_option
 
 @click.command("audit")
 @click.argument("series", nargs=-1, required=True)
-@click.option("--revisions", help="Revisions of a hub series to read, by name or pattern ('step*').")
+@click.option("--revisions", help="Revisions of a hub series to read: a name or a pattern such as 'step*'.")
 @click.option("--steps", help=STEPS_HELP)
-@click.option("--cheap", is_flag=True, help="Read only the headers and a sample of each tensor.")
+@click.option("--cheap", is_flag=True, help="Faster: read only the headers and a sample of each tensor.")
 @step_pattern_option
 @json_option
 def command(
@@ -25,9 +25,11 @@ def command(
     step_pattern: str | None,
     as_json: bool,
 ) -> int:
-    """Look for errors in SERIES: identical, damaged, swapped or misplaced checkpoints.
+    """Look for identical, damaged, swapped or misplaced checkpoints.
 
-    Exits with 1 when something is found.
+    SERIES are run folders, folders of runs or of steps, model folders, files or hub addresses.
+
+    The exit code is 1 when something is found.
     """
     from toposcope.api import audit
     from toposcope.core.tabular import counted

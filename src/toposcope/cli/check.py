@@ -1,4 +1,4 @@
-"""`toposcope check`: whether runs are all right, and where they will end."""
+"""`toposcope check`: whether runs are all right, and where their loss will end."""
 
 from __future__ import annotations
 
@@ -30,17 +30,19 @@ if TYPE_CHECKING:
     "--siblings",
     multiple=True,
     metavar="STORE_OR_RUN",
-    help="Finished runs to forecast from. Can be repeated.  [default: each run is forecast alone]",
+    help="Finished runs to learn from. Can be repeated.  [default: each run is forecast from its own losses]",
 )
-@click.option("--column", help="Loss to judge.  [default: the training loss; without one, the held-out loss]")
+@click.option(
+    "--column", help="Column of the loss to judge.  [default: the training loss, or else the held-out loss]"
+)
 @click.option(
     "--rename", multiple=True, metavar="OLD=NEW", help="Rename a column of a table. Can be repeated."
 )
 @step_pattern_option
 @click.option("--level", type=float, default=0.9, show_default=True, help="Confidence of the intervals.")
-@click.option("--follow", is_flag=True, help="Read again and again; print a line when the answer changes.")
+@click.option("--follow", is_flag=True, help="Keep reading; print a line whenever the answer changes.")
 @click.option(
-    "--every", type=float, default=10.0, show_default=True, help="Seconds between looks, for --follow."
+    "--every", type=float, default=10.0, show_default=True, help="Seconds between two readings with --follow."
 )
 @json_option
 def command(
@@ -56,16 +58,17 @@ def command(
     every: float,
     as_json: bool,
 ) -> int:
-    """Say whether runs are all right, and where they will end, from what is already there.
+    """Say whether each run is all right, and forecast its final loss.
 
-    LOG is the log of a training, in any format that toposcope reads; DIR is a folder of logs or of
-    checkpoints; STORE is a store. Nothing is written.
+    LOG is a training log, in any format that toposcope reads. DIR is a folder of logs or of checkpoints.
+    STORE is a store that toposcope measured. The command only reads; it writes nothing.
 
-    Every run is judged all right, look or stop: by the health of its losses, by the loss alarms of
-    `toposcope watch`, and by an audit of the checkpoints in DIR. Its end is what `toposcope forecast` says.
+    The verdict on a run is: all right, look or stop. It rests on the losses, on the loss alarms of
+    `toposcope watch`, and on an audit of the checkpoints in DIR. The final loss is the forecast of
+    `toposcope forecast`.
 
-    Exits with 0 when every run is all right, with 1 when one is to be looked at or stopped or an input
-    cannot be read, and with 2 when nothing could be read. --follow ends with Ctrl-C.
+    The exit code is 0 when every run is all right. It is 1 when the verdict on a run is look or stop, or
+    when an input cannot be read. It is 2 when nothing could be read. Ctrl-C ends --follow.
     """
     if not every > 0:
         raise InputError(f"--every {every:g}: give seconds above 0")

@@ -43,14 +43,16 @@ _SHOWN = {
 @click.command("compare")
 @click.argument("first")
 @click.argument("second")
-@click.option("--step", type=int, help="Compare at this step.  [default: the last step of each]")
-@click.option("--preset", default="default", show_default=True, help="default, or seed004.")
-@click.option("--points", type=int, help="Subsample clouds that have more rows than this.")
+@click.option("--step", type=int, help="Step at which to compare.  [default: the last step of each]")
+@click.option(
+    "--preset", default="default", show_default=True, help="Settings to start from: default or seed004."
+)
+@click.option("--points", type=int, help="Rows of the point clouds; larger clouds are subsampled.")
 @click.option("--draws", type=int, help="Number of random subsamples.")
 @click.option(
     "--out",
     type=click.Path(path_type=Path, dir_okay=False),
-    help="Write the figure to this file, .png or .svg.",
+    help="Write a figure to this file, .png or .svg.",
 )
 @step_pattern_option
 @json_option
@@ -67,11 +69,11 @@ def command(
 ) -> int:
     """Compare the weights of FIRST and SECOND: a base model and its fine-tuned form, or two data mixes.
 
-    Each is a checkpoint, or a series with one run. Differences are SECOND minus FIRST; where rows were
-    drawn, both sides drew the same ones, and the noise of the mean difference stands beside it.
+    Each is a checkpoint, or a series with one run. Differences are SECOND minus FIRST. If rows were
+    subsampled, both sides use the same rows, and each mean difference has its standard error.
     """
     if out is not None and out.suffix not in (".png", ".svg"):
-        raise InputError(f"--out {out}: the figure is written as .png or .svg")
+        raise InputError(f"--out {out}: the figure can only be .png or .svg; name such a file")
     from toposcope import api
 
     compared = api.compare(
@@ -117,7 +119,10 @@ def _show(table: pd.DataFrame, labels: list[str]) -> None:
     for row in records:
         if row["scope"] == Scope.POOLED and row["probe"] == DISTANCES:
             click.echo(f"pooled {row['feature']}: {_value(row).lstrip('+')}")
-    say("± is the standard error over the draws; a difference without it has no draw, not no noise.")
+    say(
+        "± is the standard error over the draws. A difference without ± was measured without draws and may "
+        "still be noisy."
+    )
 
 
 def _value(row: dict[Any, Any]) -> str:

@@ -16,13 +16,13 @@ from toposcope.cli.output import json_option, print_json
     type=click.Path(path_type=Path),
     help="Folder for the runs, the store and the report.",
 )
-@click.option("--jobs", type=int, help="Processes.  [default: one per core]")
+@click.option("--jobs", type=int, help="Number of processes.  [default: one per core]")
 @json_option
 def command(out: Path, jobs: int | None, as_json: bool) -> int:
     """Train five small language models on text that comes with Python, measure them and write the report.
 
-    This takes minutes on two cores and downloads nothing. Repeat the command to resume a demo that was
-    stopped.
+    This takes minutes on two cores and downloads nothing. If the command is interrupted, repeat it: it
+    resumes.
     """
     from toposcope.papers.demo import run_demo
     from toposcope.training.api import default_jobs

@@ -39,10 +39,10 @@ class Seed003Call:
         """
         asked = [self.rows is not None, bool(self.series), self.recipe is not None, self.corpus is not None]
         if sum(asked) > 1:
-            raise InputError("--rows, --series, --recipe and --train exclude each other; give one of them")
+            raise InputError("--rows, --series, --recipe and --train cannot be combined; give one of them")
         if not any(asked):
             raise InputError(
-                "seed003 needs something to read: --rows FOLDER, --series SERIES, --recipe pythia or "
+                "seed003 needs an input; give --rows FOLDER, --series SERIES, --recipe pythia or "
                 "--train CORPUS"
             )
         if self.rows is None:
@@ -70,7 +70,7 @@ class Seed003Call:
             series = seed003_study.recipe_series(self.recipe)
         elif self.corpus is not None:
             if not kept:
-                raise InputError("with --train three models are trained first: name a folder with --out")
+                raise InputError("--train trains three models first; name a folder for them with --out")
             series = seed003_study.open_all(self._trained(folder / "models", quiet))
         else:
             series = seed003_study.open_all(self.series)

@@ -1,4 +1,4 @@
-"""`toposcope embeddings`: measure what every checkpoint of a series makes of a set of texts."""
+"""`toposcope embeddings`: measure how every checkpoint of a series represents a set of texts."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from toposcope.api.measurement import StorePlace
-from toposcope.cli.output import json_option, print_table
+from toposcope.cli.output import RenamedOption, json_option, print_table
 from toposcope.cli.requests import request_options
 from toposcope.cli.sweeping import (
     Sweeping,
@@ -41,8 +41,8 @@ SENSITIVITY_SHOWN = {
 @click.argument("series", nargs=-1)
 @click.option(
     "--texts",
-    help="A file (a text per line, or .jsonl, .csv, .tsv), a WikiText folder, wikitext2, wikitext103, "
-    "tinystories, or hf://datasets/ORG/NAME.",
+    help="Texts that every checkpoint reads: a file (one text per line, or .jsonl, .csv, .tsv), a WikiText "
+    "folder, wikitext2, wikitext103, tinystories, or hf://datasets/ORG/NAME.",
 )
 @click.option(
     "--out",
@@ -51,7 +51,10 @@ SENSITIVITY_SHOWN = {
     help="Folder of the store. It is created if it does not exist.",
 )
 @click.option(
-    "--preset", default="default", show_default=True, help="default, or seed003: the embedding report."
+    "--preset",
+    default="default",
+    show_default=True,
+    help="Settings to start from: default, or seed003 for those of the embedding report.",
 )
 @click.option("--limit", type=click.IntRange(min=1), help="Number of texts.  [default: 200]")
 @click.option(
@@ -66,13 +69,13 @@ SENSITIVITY_SHOWN = {
 @click.option(
     "--labelled",
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
-    help="Labelled texts in GLUE's format, to measure the accuracy of a linear probe of each layer.",
+    help="Labelled texts in GLUE's format, for the accuracy of a linear probe of each layer.",
 )
 @click.option(
     "--sensitivity",
     is_flag=True,
-    help="Measure the last layer under other settings, too (25, 50, 100 and all components, fewer and more "
-    "texts), and say how far the findings move.",
+    help="Also measure the last layer with other settings (25, 50, 100 and all components, fewer and more "
+    "texts), and say how much the findings change.",
 )
 @click.option(
     "--sensitivity-texts",
@@ -84,17 +87,29 @@ SENSITIVITY_SHOWN = {
     "--features",
     default=REPRESENTATIONS,
     show_default=True,
-    help="What to measure, separated by commas: representations, sensitivity, a probe that an installed "
-    "package offers, or one of your own as MODULE:CLASS.",
+    help="What to measure, separated by commas: representations, sensitivity, a probe of an installed "
+    "package, or your own as MODULE:CLASS.",
 )
-@click.option("--keep", type=click.Path(path_type=Path), help="Save the pooled states in this folder.")
 @click.option(
-    "--from-kept",
+    "--save-states",
+    "keep",
+    cls=RenamedOption,
+    formerly=("--keep",),
+    type=click.Path(path_type=Path),
+    help="Save the pooled hidden states in this folder, for --from-states.",
+)
+@click.option(
+    "--from-states",
+    "from_kept",
+    cls=RenamedOption,
+    formerly=("--from-kept",),
     type=click.Path(exists=True, file_okay=False, path_type=Path),
-    help="Measure states saved by --keep; no model is needed.",
+    help="Measure the hidden states in this folder, which --save-states wrote; no model is needed.",
 )
 @click.option(
-    "--no-diagrams", is_flag=True, help="Do not store the persistence diagrams. CROCKER figures need them."
+    "--no-diagrams",
+    is_flag=True,
+    help="Do not store the persistence diagrams. The CROCKER figures of the report need them.",
 )
 @tokenizer_option
 @device_option
@@ -121,10 +136,12 @@ def command(
     sweeping: Sweeping,
     as_json: bool,
 ) -> int:
-    """Measure how each checkpoint of SERIES represents fixed texts, and write a store.
+    """Measure how each checkpoint of SERIES represents the same texts.
 
-    SERIES are model folders, folders of steps, run folders or hub addresses. One forward pass gives all
-    layers and the perplexity. Repeat the command to resume a sweep that was stopped.
+    SERIES are model folders, folders of steps, run folders or hub addresses. Each text becomes a point, the
+    mean of its hidden states; the shape of this cloud of points is measured in every layer. The perplexity
+    comes from the same forward pass. The results go to a store. If the command is interrupted, repeat it:
+    it continues.
     """
     from toposcope.api.representations import TextsAsked, of_kept, of_representations
     from toposcope.papers.representation_presets import preset as preset_options
@@ -147,7 +164,7 @@ def command(
         found, agree = of_kept(KeptSeries(from_kept), options, asked), None
     else:
         if not series or texts is None:
-            raise InputError("embeddings needs SERIES and --texts, or --from-kept FOLDER")
+            raise InputError("embeddings needs SERIES and --texts, or --from-states FOLDER")
         find = functools.cache(lambda: sweeping.open(series))
         found = of_representations(find, options, asked, look=StorePlace.of(out).fresh)
         agree = sweeping.agree(find())
@@ -174,12 +191,12 @@ def _refuse_with_kept(
     asked = {
         "SERIES": series, "--texts": texts, "--pooling": settings.get("pooling"),
         "--length": settings.get("length"), "--labelled": labelled,
-        "--keep": keep, "--steps": sweeping.steps, "--revisions": sweeping.revisions,
+        "--save-states": keep, "--steps": sweeping.steps, "--revisions": sweeping.revisions,
         "--losses": sweeping.losses,
     }  # fmt: skip
     for name, value in asked.items():
         if value:
-            raise InputError(f"{name} cannot go with --from-kept: the states were read already; leave it out")
+            raise InputError(f"{name} does not work with --from-states, which opens no model; leave it out")
 
 
 def show_sensitivity(table: pd.DataFrame) -> None:
@@ -188,8 +205,9 @@ def show_sensitivity(table: pd.DataFrame) -> None:
     rows = order[list(SENSITIVITY_SHOWN)].itertuples(index=False, name=None)
     print_table("How far the findings move with the settings", list(SENSITIVITY_SHOWN.values()), rows)
     click.echo(
-        "components / training: the standard deviation over the numbers of components in units of that over "
-        "checkpoints; texts, draws: the same for the number and for the choice of texts. rho: Spearman's "
-        "with the log perplexity at the report's setting, then its range over all settings and draws. order: "
-        "of the runs at their last step, and the share of settings and draws that give it."
+        "components / training: the standard deviation over the numbers of components, divided by that over "
+        "checkpoints. texts, draws: the same for the number and for the choice of texts. rho: Spearman's "
+        "correlation with the log perplexity at the report's setting; lowest and highest are over all "
+        "settings and draws. order at the end: how the runs rank at their last step; share: how many of "
+        "the settings and draws give this order."
     )

@@ -15,25 +15,30 @@ from toposcope.cli.output import json_option, print_json
     "--out", required=True, type=click.Path(path_type=Path, file_okay=False), help="Folder for the files."
 )
 @click.option(
-    "--format", "kind", type=click.Choice(["csv", "json", "netcdf"]), default="csv", show_default=True
+    "--format",
+    "kind",
+    type=click.Choice(["csv", "json", "netcdf"]),
+    default="csv",
+    show_default=True,
+    help="Format of the files.",
 )
 @click.option(
     "--shape",
     type=click.Choice(["long", "wide"]),
     default="long",
     show_default=True,
-    help="long: a line per number; wide: a line per checkpoint.",
+    help="long: one line per number. wide: one line per checkpoint.",
 )
 @click.option(
     "--layout",
     type=click.Choice(["seed003"]),
-    help="Write the files of the embedding report instead of the tables.",
+    help="Write the files in the layout of the embedding report instead.",
 )
 @json_option
 def command(store: Path, out: Path, kind: str, shape: str, layout: str | None, as_json: bool) -> int:
-    """Write the tables of STORE into a folder.
+    """Write the tables of STORE as CSV, JSON or NetCDF files.
 
-    The store itself is plain parquet: pandas.read_parquet("STORE/features") reads it without an export.
+    pandas can read a store without an export: pandas.read_parquet("STORE/features").
     """
     from toposcope.papers.report_files import write_report_files
     from toposcope.store import Store

@@ -41,13 +41,13 @@ if TYPE_CHECKING:
     "--cuts",
     default="0.2,0.3,0.5",
     show_default=True,
-    help="Points of training, as shares, at which finished runs are scored.",
+    help="Shares of the training at which finished runs are cut off and scored.",
 )
 @click.option(
     "--column",
     default="loss",
     show_default=True,
-    help="Loss to forecast: loss, heldout_loss, or a column of a table.",
+    help="Column of the loss to forecast: loss, heldout_loss, or any column of a table.",
 )
 @click.option(
     "--rename", multiple=True, metavar="OLD=NEW", help="Rename a column of a table. Can be repeated."
@@ -57,16 +57,18 @@ if TYPE_CHECKING:
     "--parameters",
     type=int,
     default=0,
-    help="Number of parameters, for runs whose files do not state it and for a planned run.",
+    help="Number of parameters of a planned run, and of runs whose files do not state it.",
 )
 @click.option("--level", type=float, default=0.9, show_default=True, help="Confidence of the intervals.")
-@click.option("--finished", is_flag=True, help="Treat every run as finished.")
+@click.option(
+    "--finished", is_flag=True, help="Treat every run as finished, even if its files do not say so."
+)
 @click.option(
     "--methods",
     type=click.Choice(["auto", "all"]),
     default="auto",
     show_default=True,
-    help="auto: the default forecast. all: every method, and what topology adds (slower).",
+    help="auto: the default forecast. all: every method, and whether topology improves it (slower).",
 )
 @click.option("--advise", is_flag=True, help="Say whether to continue, stop or scale up. Needs --budget.")
 @click.option("--budget", type=float, help="FLOP left to spend, for --advise.")
@@ -98,20 +100,20 @@ def command(
     tokens_per_step: float | None,
     as_json: bool,
 ) -> int:
-    """Forecast the final loss of every unfinished run of STORE_OR_RUN, with an interval.
+    """Forecast the final loss of every unfinished run, with an interval.
 
-    STORE_OR_RUN is a store, a run folder, a training log, or a table with columns step and loss. Columns
-    run, lr, tokens, parameters, heldout_loss and features are used where they exist.
+    STORE_OR_RUN is a store, a run folder, a training log, or a table with columns step and loss. The
+    columns run, lr, tokens, parameters, heldout_loss and features are used if they exist.
 
-    Forecasts learn from finished runs, in STORE_OR_RUN or in --siblings. If every run is finished, each is
-    forecast from the others at --cuts of its training, and the methods are scored. --siblings with
-    --schedule alone forecasts a run before it begins.
+    Forecasts also learn from finished runs, in STORE_OR_RUN or in --siblings. If every run is finished,
+    each is cut off at --cuts and forecast from the others, which scores the methods. With --siblings and
+    --schedule but no STORE_OR_RUN, the command forecasts a run that has not started.
 
-    The first line says what is wrong with a run: it diverges, has losses that are not finite, no longer
-    falls, spikes, or its learning rate has ended. --methods all also shows what topology adds.
+    If something is wrong with a run, the first line says so: it diverges, has losses that are not finite,
+    no longer falls, spikes, or its learning rate has reached its end.
     """
     if advise and budget is None:
-        raise InputError("--advise needs --budget, the FLOP that are left, above 0")
+        raise InputError("--advise needs --budget: give the FLOP that are left, a number above 0")
     from toposcope.api import forecast
     from toposcope.api.bounds import check_positive
 
@@ -161,7 +163,7 @@ def _shares(cuts: str) -> list[float]:
     try:
         return [float(cut) for cut in cuts.split(",")]
     except ValueError:
-        raise InputError(f"--cuts {cuts!r} is not a list of numbers; for example 0.2,0.3,0.5") from None
+        raise InputError(f"--cuts {cuts!r} is not a list of numbers; write for example 0.2,0.3,0.5") from None
 
 
 def _reasons(made: Forecasts) -> list[dict[str, object]]:
@@ -201,7 +203,7 @@ def _show_planned(made: Forecasts, as_json: bool) -> int:
             (o.method, o.final, o.low, o.high, o.interval_from, o.status, o.reason) for o in made.planned
         ]
         steps = f" of {made.schedule.end} steps" if made.schedule is not None else ""
-        title = f"A run{steps} that has not begun, from {len(made.ended)} finished runs of its size"
+        title = f"A planned run{steps}, from {len(made.ended)} finished runs of its size"
         print_table(title, columns, cells)
         show_problems(made.faults, made.ended)
     return 1 if made.faults or made.planned[0].status == "failed" else 0

@@ -27,8 +27,8 @@ from toposcope.subjects.landscape.options import LandscapeOptions
 @click.argument("series", nargs=-1, required=True)
 @click.option(
     "--texts",
-    help="A file (a text per line, or .jsonl, .csv, .tsv), a WikiText folder, or a data set of the hub.  "
-    "[default: what a run folder held out]",
+    help="Texts that the loss is computed on: a file (one text per line, or .jsonl, .csv, .tsv), a WikiText "
+    "folder, or a data set of the hub.  [default: the held-out texts of a run folder]",
 )  # fmt: skip
 @click.option(
     "--out",
@@ -38,8 +38,9 @@ from toposcope.subjects.landscape.options import LandscapeOptions
 )
 @click.option(
     "--features", default="all", show_default=True,
-    help="What to measure, separated by commas: sharpness (cheap: forward passes only), curvature, surface, "
-    "paths (barriers), retrain (trains: only when named); `cheap` or `all`.",
+    help="What to measure, separated by commas: sharpness (forward passes only), curvature, surface, paths "
+    "(loss barriers between checkpoints), retrain (trains a little from each; not part of `all`), `cheap` "
+    "or `all`.",
 )  # fmt: skip
 @request_options(LandscapeOptions)
 @click.option("--min-chars", type=click.IntRange(min=0), default=1, help="Skip texts with fewer characters.")
@@ -66,11 +67,11 @@ def command(
     sweeping: Sweeping,
     as_json: bool,
 ) -> int:
-    """Measure the loss surface around each checkpoint of SERIES: sharpness, curvature, sampled surfaces.
+    """Measure the loss around each checkpoint of SERIES: sharpness, curvature and sampled surfaces.
 
     SERIES are run folders of `toposcope train`, model folders that transformers can load, folders of such
-    steps, or hub addresses. The command first prints the cost and how far the axes go. The store keeps the
-    sampled surfaces for figures. Repeat the command to resume a sweep that was stopped.
+    steps, or hub addresses. The command first prints what it will cost and how far the axes go. The results
+    and the sampled surfaces go to a store. If the command is interrupted, repeat it: it continues.
     """
     from toposcope.api.landscapes import of_landscape
     from toposcope.api.representations import TextsAsked

@@ -49,7 +49,7 @@ def _named(columns: Sequence[str]) -> dict[str, str]:
         quantity, equals, column = text.partition("=")
         if not equals or quantity not in COLUMNS:
             raise InputError(
-                f"--column {text!r}: write QUANTITY=COLUMN, QUANTITY one of {', '.join(COLUMNS)}"
+                f"--quantity {text!r} is not QUANTITY=COLUMN; QUANTITY is one of {', '.join(COLUMNS)}"
             )
         names[quantity] = column
     return names

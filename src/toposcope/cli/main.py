@@ -23,22 +23,22 @@ if TYPE_CHECKING:
     from toposcope.subjects.subject import Subject
 
 COMMANDS: dict[str, str] = {
-    "check": "Say whether runs are all right, and where they will end.",
+    "check": "Say whether a run is all right, and forecast its final loss.",
     "train": "Train small language models into run folders.",
-    "audit": "Look for errors in a series of checkpoints.",
-    "weights": "Measure the weights of every checkpoint into a store.",
-    "watch": "Follow a run from beside it; say when something breaks, and where.",
-    "compare": "Compare two checkpoints or series, layer by layer.",
+    "audit": "Look for damaged, swapped or identical checkpoints.",
+    "weights": "Measure the weights of every checkpoint; write a store.",
+    "watch": "Follow a run while it trains; say what breaks, and where.",
+    "compare": "Compare two checkpoints or two series, layer by layer.",
     "export": "Write a store's tables as CSV, JSON or NetCDF.",
-    "merge": "Join stores that were measured apart.",
-    "embeddings": "Measure the representations of texts at every checkpoint.",
+    "merge": "Join stores that were measured separately.",
+    "embeddings": "Measure how every checkpoint represents a set of texts.",
     "landscape": "Measure the loss surface around every checkpoint.",
-    "analyze": "Say what a store's features tell beyond the loss, against nulls.",
-    "report": "Write the report of a store as one page.",
-    "reproduce": "Print a paper's tables beside what the same data give here.",
+    "analyze": "Test whether the measurements tell more than the loss does.",
+    "report": "Write the results of a store as one page.",
+    "reproduce": "Compute a paper's tables again and print both versions.",
     "demo": "Train five small models, measure them and write a report.",
     "forecast": "Forecast the final loss of unfinished runs.",
-    "synth": "Write runs whose scaling exponents are known.",
+    "synth": "Simulate training runs whose scaling exponents are known.",
 }
 """Subcommand -> what it does, in the order a user meets them; `cli/NAME.py` holds it as `command`.
 
@@ -56,7 +56,7 @@ class LazyGroup(click.Group):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """Return the subcommand that `args` begins with; an unknown one is told the nearest known."""
+        """Return the subcommand at the start of `args`; the error for an unknown one suggests the nearest."""
         if args and args[0] not in COMMANDS and not args[0].startswith("-") and args[0] not in _brought():
             ctx.fail(f"No such command {args[0]!r}{did_you_mean(args[0], COMMANDS)}")
         return super().resolve_command(ctx, args)
@@ -94,7 +94,15 @@ def _brought() -> dict[str, Subject]:
 @click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(__version__, prog_name="toposcope")
 def toposcope() -> None:
-    """See the shape of language-model training."""
+    """Find out from checkpoints and logs how the training of a language model goes.
+
+    Start with `toposcope check LOG`: it says in one line whether a run is all right and where its loss
+    will end. `toposcope demo --out DIR` shows everything else on five small models.
+
+    The measurements come from persistent homology, which describes the shape of a set of points or of a
+    network: which parts are connected, which loops exist, and over what range of distances. A *store* is
+    the folder that holds them.
+    """
 
 
 def main(args: list[str] | None = None) -> None:
@@ -170,7 +178,7 @@ def _run(args: list[str] | None) -> None:
         )
         sys.exit(code if isinstance(code, int) else 0)
     except click.exceptions.Abort:
-        _die("interrupted; what was finished is kept: repeat the command to go on", 1)
+        _die("interrupted; finished work is saved: repeat the command to continue", 1)
     except click.exceptions.NoArgsIsHelpError as error:
         error.show()
         sys.exit(2)
@@ -184,11 +192,17 @@ def _run(args: list[str] | None) -> None:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(1)
     except MemoryError as error:
-        _die(f"there is not enough memory ({error or 'none is left'}); take less at once", 1)
+        _die(
+            f"there is not enough memory ({error or 'none is left'}); measure fewer points or texts at once",
+            1,
+        )
     except OSError as error:
         if error.errno in (errno.ENOSPC, errno.EDQUOT):
             where = error.filename or "writing"
-            _die(f"the disk is full ({where}); what was finished is kept: free space and repeat", 1)
+            _die(
+                f"the disk is full ({where}); finished work is saved: free some space and repeat the command",
+                1,
+            )
         where = f": {error.filename}" if error.filename else ""
         _die(f"{error.strerror or error}{where}", 2)
 
@@ -199,7 +213,7 @@ def _check_text(typed: list[str]) -> None:
         try:
             word.encode()
         except UnicodeEncodeError:
-            raise InputError(f"{word!r} is not UTF-8; rename it, or give another name") from None
+            raise InputError(f"{word!r} is not UTF-8; rename it or give another name") from None
 
 
 def _worded(error: click.ClickException) -> str:

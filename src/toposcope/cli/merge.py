@@ -11,13 +11,13 @@ from toposcope.cli.output import json_option, print_json, say
 
 @click.command("merge")
 @click.argument("stores", metavar="STORE...", nargs=-1, required=True, type=click.Path(path_type=Path))
-@click.option("--out", required=True, type=click.Path(path_type=Path), help="The new store's folder.")
+@click.option("--out", required=True, type=click.Path(path_type=Path), help="Folder of the new store.")
 @json_option
 def command(stores: tuple[Path, ...], out: Path, as_json: bool) -> int:
-    """Write what STOREs of one recipe hold into a new store; nothing is measured again.
+    """Join STOREs that were measured with the same settings into a new store, without measuring again.
 
-    Runs of one name that are not the same run are called STORE/RUN. To see several stores on one page only,
-    `toposcope report A B --out DIR` is enough.
+    If different runs have the same name, they are renamed to STORE/RUN. To show several stores on one
+    page you need no merge: `toposcope report A B --out DIR` does it.
     """
     import pandas as pd
 

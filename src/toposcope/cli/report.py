@@ -1,4 +1,4 @@
-"""`toposcope report`: one page on what a store's topology says."""
+"""`toposcope report`: the results of a store as one page."""
 
 from __future__ import annotations
 
@@ -16,14 +16,15 @@ from toposcope.cli.sweeping import renamed
     "--out",
     required=True,
     type=click.Path(path_type=Path),
-    help="Folder of the report; a report there is replaced.",
+    help="Folder of the report. An earlier report in it is replaced.",
 )
 @click.option(
     "--title", default="The topology of these training runs", show_default=True, help="Title of the page."
 )
 @click.option(
     "--target",
-    help="Column to explain.  [default: the held-out loss, the loss or the log perplexity]",
+    help="Column that the measurements are held against.  [default: the held-out loss, the loss or the log "
+    "perplexity]",
 )
 @click.option(
     "--scores",
@@ -31,7 +32,7 @@ from toposcope.cli.sweeping import renamed
     cls=RenamedOption,
     formerly=("--targets",),
     type=click.Path(path_type=Path),
-    help="Scores of checkpoints to join: a table with run, step or revision, and numbers.",
+    help="Table of outside scores to join: columns run, step or revision, and numbers.",
 )
 @click.option(
     "--rename", multiple=True, metavar="OLD=NEW", help="Rename a column of a table or a log. Can be repeated."
@@ -41,10 +42,14 @@ def command(
     stores: tuple[Path, ...], out: Path, title: str, target: str | None, targets: Path | None,
     rename: tuple[str, ...], as_json: bool,
 ) -> int:  # fmt: skip
-    """Analyse STORE and write index.html (self-contained), report.md, and each figure and table to a folder.
+    """Analyse STORE and write the results as one page.
 
-    A store of weights and one of representations make one page of two parts. The folder appears whole or
-    not at all; a folder that holds anything but a report is left alone.
+    The folder --out gets index.html (one self-contained file), report.md with the same text, and every
+    figure and table as a file. Several stores, for example of weights and of representations, become parts
+    of one page.
+
+    The folder is written completely or not at all. If --out contains anything but a report, the command
+    refuses it.
     """
     from toposcope.api import report
     from toposcope.core.progress import busy
@@ -62,7 +67,7 @@ def command(
         for line in (made.analysis.apart, *(found.headline for found in made.analysis.all_findings)):
             if line:
                 say(line)
-        click.echo(f"{page}: open it in a browser; its Markdown twin is {page.with_name('report.md')}")
+        click.echo(f"{page}: open it in a browser; the same as Markdown: {page.with_name('report.md')}")
         for problem in problems:
             say(f"note: {problem}")
     return 1 if problems and targets is not None else 0

@@ -32,8 +32,8 @@ step_pattern_option = click.option(
 )
 
 STEPS_HELP = (
-    "Checkpoints to measure, by step: log (evenly spaced in log step), first, last, A:B (from A to B, both "
-    "included), A:B:EVERY (A, A + EVERY, ... up to B), or a list such as 0,1000."
+    "Which checkpoints to read: log (evenly spaced in log step), first, last, A:B (from A to B, both "
+    "included), A:B:EVERY (A, A + EVERY, ... up to B), or a list of steps such as 0,1000."
 )
 
 split_option = click.option(
@@ -42,7 +42,7 @@ split_option = click.option(
 tokenizer_option = click.option(
     "--tokenizer",
     type=click.Path(exists=True, path_type=Path),
-    help="Tokenizer for models that have none in their folder.",
+    help="Tokenizer for models whose folder has none.",
 )
 device_option = click.option("--device", default="cpu", show_default=True, help="cpu or cuda.")
 
@@ -57,15 +57,17 @@ _OPTIONS = (
     click.option(
         "--plan",
         is_flag=True,
-        help="Print the cost, the memory and what the result can show, then stop. Nothing is written.",
+        help="Print the time, the memory and what the result can show, then stop. Nothing is written.",
     ),
-    click.option("--yes", is_flag=True, help="Start a sweep of more than a day without asking."),
+    click.option("--yes", is_flag=True, help="Start without asking even if it will take more than a day."),
     click.option(
         "--losses",
         type=click.Path(exists=True),
         help="Training log to join, in any format that `toposcope` reads: text, table, TensorBoard folder.",
     ),
-    click.option("--revisions", help="Revisions of a hub series to measure, as a pattern: 'step*'."),
+    click.option(
+        "--revisions", help="Revisions of a hub series to measure: a name or a pattern such as 'step*'."
+    ),
     click.option("--steps", help=STEPS_HELP),
     click.option("--jobs", type=int, default=1, show_default=True, help="Number of processes."),
     click.option(
@@ -73,12 +75,12 @@ _OPTIONS = (
         default="1/1",
         show_default=True,
         metavar="I/N",
-        help="Do only part I of N, when several launchers write to one store.",
+        help="Do only part I of N. Start the other parts elsewhere with the same --out.",
     ),
     click.option(
         "--ray",
         metavar="ADDRESS",
-        help="Run on the Ray cluster at this address; it must see the store's folder.",
+        help="Run on the Ray cluster at this address. The cluster must be able to write to --out.",
     ),
     click.option("--no-audit", is_flag=True, help="Skip the search for damaged or misplaced checkpoints."),
 )
@@ -233,7 +235,7 @@ def renamed(pairs: Sequence[str]) -> dict[str, str]:
     """
     for pair in pairs:
         if not re.fullmatch(r"[^=]+=[^=]+", pair):
-            raise InputError(f"--rename {pair!r} is not OLD=NEW; for example val=heldout_loss")
+            raise InputError(f"--rename {pair!r} is not OLD=NEW; write for example val=heldout_loss")
     return dict(pair.split("=") for pair in pairs)  # type: ignore[misc]
 
 
@@ -277,12 +279,14 @@ def show_sweep(
     )
     count = f"{report.done} unit{'s' * (report.done != 1)} measured{present}, {len(failed)} failed"
     faults = len(report.findings)
-    look = f"; look first: the audit found {faults} fault{'s' * (faults != 1)}" if faults else ""
+    look = f"; look at this first: the audit found {faults} fault{'s' * (faults != 1)}" if faults else ""
     click.echo(f"{out}: {count}, in {report.seconds:.1f} s{look}")
     if failed:
         told = together((Told(f.run, f.step, f.probe, f.note) for f in report.failures), lambda f: f.tensor)
         named = [(one.run, one.step, one.tensor, one.message) for one in told]
-        print_table("Failed twice; repeat the command to try again", ("run", "step", "probe", "why"), named)
+        print_table(
+            "Failed twice; repeat the command to try them again", ("run", "step", "probe", "why"), named
+        )
     if report.findings:
         columns = ("run", "step", "fault", "tensor", "message")
         rows = [[getattr(finding, column) for column in columns] for finding in report.findings]

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from toposcope.cli.output import json_option, print_json, print_table
+from toposcope.cli.output import RenamedOption, json_option, print_json, print_table
 from toposcope.core.errors import InputError
 
 if TYPE_CHECKING:
@@ -16,61 +16,87 @@ if TYPE_CHECKING:
 
 
 @click.command("synth")
-@click.option("--out", required=True, type=click.Path(path_type=Path), help="Folder for the run folders.")
+@click.option("--out", required=True, type=click.Path(path_type=Path), help="Folder for the runs.")
 @click.option(
     "--a", "power", type=float, default=1.5, show_default=True, help="Target exponent: (w*)^2 lambda = k^-a."
 )
 @click.option(
     "--b", "decay", type=float, default=1.25, show_default=True, help="Spectrum exponent: lambda = k^-b."
 )
-@click.option("--modes", type=int, default=1024, show_default=True, help="Modes kept of the spectrum.")
+@click.option("--modes", type=int, default=1024, show_default=True, help="Number of modes of the spectrum.")
 @click.option(
     "--widths",
     default="16,32,64,128,0",
     show_default=True,
-    help="Widths to simulate; 0 is the limit of infinite width.",
+    help="Model widths, separated by commas; 0 is the limit of infinite width.",
 )
-@click.option("--seeds", default="0", show_default=True, help="Seeds of each width.")
+@click.option(
+    "--seeds",
+    default="0",
+    show_default=True,
+    help="Training replicates: seeds separated by commas, for each width.",
+)
 @click.option(
     "--data",
     default="0",
     show_default=True,
-    help="Numbers of training examples; 0 draws fresh examples at every step.",
+    help="Numbers of training examples, separated by commas; 0 draws fresh examples at every step.",
 )
 @click.option("--noise", type=float, default=0.0, show_default=True, help="Variance of the label noise.")
 @click.option(
-    "--batch", type=int, default=256, show_default=True, help="Examples per step; 0: no gradient noise."
+    "--batch", type=int, default=256, show_default=True, help="Examples per step; 0 means no gradient noise."
 )
-@click.option("--steps", type=int, default=2000, show_default=True)
-@click.option("--schedule", default="cosine", show_default=True, help="constant, cosine or wsd.")
 @click.option(
-    "--learning-rate", type=float, default=0.5, show_default=True, help="Peak, in 1 / largest curvature."
+    "--updates",
+    "steps",
+    cls=RenamedOption,
+    formerly=("--steps",),
+    type=int,
+    default=2000,
+    show_default=True,
+    help="How long to train: the number of optimiser steps.",
+)
+@click.option(
+    "--schedule", default="cosine", show_default=True, help="Learning rate schedule: constant, cosine or wsd."
+)
+@click.option(
+    "--learning-rate",
+    type=float,
+    default=0.5,
+    show_default=True,
+    help="Peak learning rate, in units of 1 / largest curvature.",
 )
 @click.option(
     "--families",
     type=click.IntRange(min=0),
     default=0,
-    help="Write so many families with exponents drawn at random instead, each in a folder of its own.",
+    help="Write this many families instead, each with random exponents and in its own folder.",
 )
-@click.option("--checkpoints", type=int, default=21, show_default=True, help="Weights kept, equally spaced.")
+@click.option(
+    "--checkpoints",
+    type=int,
+    default=21,
+    show_default=True,
+    help="Number of checkpoints per run, equally spaced.",
+)
 @json_option
 def command(
     out: Path, power: float, decay: float, modes: int, widths: str, seeds: str, data: str, noise: float,
     batch: int, steps: int, schedule: str, learning_rate: float, families: int, checkpoints: int,
     as_json: bool,
 ) -> int:  # fmt: skip
-    """Simulate the random-feature model at several widths and write each run as a run folder.
+    """Simulate training runs of the random-feature model, whose scaling exponents are known.
 
-    Every other command takes the folder. The exponents that these runs show are printed beside those of
-    theory.
+    Each width and seed becomes a run folder, which every other command can read. The command prints the
+    exponents fitted to the runs beside those of the theory.
     """
     from toposcope.synthetic import Spectrum, SyntheticRecipe, exponent_table, fitted_exponents
 
     if not decay > 1:
-        raise InputError(f"--b {decay:g}: the trace of the spectrum k^-b diverges; give one above 1")
+        raise InputError(f"--b {decay:g}: the trace of the spectrum k^-b diverges; give a value above 1")
     amounts = _numbers("--data", data)
     if len(set(amounts)) < len(amounts) or min(amounts) < 0:
-        raise InputError(f"--data {data}: name each number of examples once, 0 or at least 2")
+        raise InputError(f"--data {data}: give each number of examples once; each must be 0 or at least 2")
     recipe = SyntheticRecipe(
         spectrum=Spectrum(power, decay, modes),
         widths=_numbers("--widths", widths), seeds=_numbers("--seeds", seeds),
@@ -79,7 +105,7 @@ def command(
     )  # fmt: skip
     if families:
         if len(amounts) > 1:
-            raise InputError(f"--data {data}: families take one number of examples")
+            raise InputError(f"--data {data}: --families takes one number of examples; give only one")
         return _families(out, recipe, families, as_json)
     folders, runs, seen = _written(out, recipe, amounts, quiet=as_json)
     late = f"held-out losses at step {steps}, not of fully trained models: what is not learned yet bends it"
@@ -91,10 +117,13 @@ def command(
         return 0
     click.echo(f"{len(folders)} runs in {out}")
     if table.empty:
-        click.echo("No exponent: time needs width 0, size three widths, data three numbers of examples.")
+        click.echo(
+            "No exponents were fitted: time needs width 0, size needs three widths, data needs three numbers "
+            "of examples."
+        )
         return 0
     rows = [[row[name] for name in table.columns] for row in table.to_dict("records")]
-    print_table("Exponents that these runs show, and those of theory", tuple(table.columns), rows)
+    print_table("Exponents that these runs show, and those of the theory", tuple(table.columns), rows)
     return 0
 
 
@@ -154,4 +183,6 @@ def _numbers(option: str, text: str) -> tuple[int, ...]:
     try:
         return tuple(int(part) for part in text.split(","))
     except ValueError:
-        raise InputError(f"{option} {text!r} is not a list of whole numbers; for example 16,32,64") from None
+        raise InputError(
+            f"{option} {text!r} is not a list of whole numbers; write for example 16,32,64"
+        ) from None

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from toposcope.cli.output import json_option, print_json, print_table
+from toposcope.cli.output import RenamedOption, json_option, print_json, print_table
 from toposcope.core.commands import recommended
 from toposcope.core.errors import RecipeError
 from toposcope.recipes import training_recipes
@@ -20,13 +20,25 @@ if TYPE_CHECKING:
 
 
 @click.command("train")
-@click.option("--recipe", default="demo", show_default=True, help="Name of a recipe, or a TOML file.")
+@click.option(
+    "--recipe", default="demo", show_default=True, help="Name of a recipe, or a TOML file. --list names them."
+)
 @click.option(
     "--out", type=click.Path(path_type=Path), help="Folder for the runs; each run gets a folder of its own."
 )
 @click.option("--models", help="Train only these models of the recipe, separated by commas.")
-@click.option("--seeds", help="Seeds, separated by commas: 1,2,3. Each gives one run.")
-@click.option("--steps", type=int, help="Number of optimiser steps.")
+@click.option(
+    "--seeds",
+    help="Training replicates: seeds separated by commas, 1,2,3. Each model is trained once per seed.",
+)
+@click.option(
+    "--updates",
+    "steps",
+    cls=RenamedOption,
+    formerly=("--steps",),
+    type=int,
+    help="How long to train: the number of optimiser steps.",
+)
 @click.option("--corpus", help="Text to train on: python-docs, wikitext2, a file or a folder.")
 @click.option(
     "--gradients", is_flag=True, help="Also save the gradients on a fixed batch at every checkpoint."
@@ -41,7 +53,7 @@ if TYPE_CHECKING:
 @click.option("--device", default="cpu", show_default=True, help="cpu or cuda.")
 @click.option("--jobs", type=int, help="Number of runs to train at once.  [default: one per core]")
 @click.option(
-    "--watch", is_flag=True, help="Watch the runs while they train; write what is measured to OUT-watch."
+    "--watch", is_flag=True, help="Watch the runs while they train; write the measurements to OUT-watch."
 )
 @click.option(
     "--plan",
@@ -66,14 +78,15 @@ def command(
     list_recipes: bool,
     as_json: bool,
 ) -> int:
-    """Train the models of a recipe. Repeat the command to resume runs that were stopped.
+    """Train the small language models of a recipe.
 
-    Each run writes one folder: checkpoints as safetensors, metrics of every step as parquet, the recipe.
+    Each run writes one folder with its checkpoints (safetensors), the metrics of every step (parquet) and
+    the recipe. If the command is interrupted, repeat it: it resumes.
     """
     if list_recipes:
         return _list(as_json)
     if out is None and not plan:
-        raise click.UsageError("--out is missing: name the folder that receives the runs")
+        raise click.UsageError("--out is missing: name the folder for the runs")
     overrides = dict(parse_override(text) for text in settings)
     named = {"steps": steps, "corpus": corpus, "models": models, "gradients": gradients or None}
     overrides |= {key: value for key, value in named.items() if value is not None}
@@ -85,7 +98,9 @@ def command(
     from toposcope.training.api import default_jobs, train
 
     if watch and jobs not in (None, 1):
-        raise click.UsageError(f"--watch sees the runs of one process: --jobs is {jobs}, leave it out")
+        raise click.UsageError(
+            f"--jobs {jobs} does not work with --watch, which sees only one process; leave --jobs out"
+        )
     most = default_jobs() if jobs is None else jobs
     with _watched(out if watch else None) as on_step:
         results = train(
@@ -98,14 +113,17 @@ def command(
 
 @contextmanager
 def _watched(out: Path | None) -> Iterator[Callable[[Any], object] | None]:
-    """Yield what watches every step from inside, None without a folder; tell the alarms at the end."""
+    """Yield a callback that watches every step, None without a folder; print the alarms at the end."""
     if out is None:
         yield None
         return
     from toposcope.watch.training import TrainingWatch
 
     place = out.resolve().with_name(f"{out.resolve().name}-watch")
-    click.echo(f"watching into {place}; the page: {recommended('watch', place, port=8765)}", err=True)
+    click.echo(
+        f"the measurements go to {place}; show its page with: {recommended('watch', place, port=8765)}",
+        err=True,
+    )
     with TrainingWatch(place) as watch:
         yield watch
     for alarm in watch.alarms():
@@ -118,7 +136,7 @@ def parse_seeds(text: str) -> list[int]:
         return [int(item) for item in text.split(",")]
     except ValueError:
         raise RecipeError(
-            f"--seeds {text!r} is no list of whole numbers; for example --seeds 1,2,3"
+            f"--seeds {text!r} is not a list of whole numbers; write for example --seeds 1,2,3"
         ) from None
 
 

@@ -12,8 +12,8 @@ from toposcope.cli.sweeping import Sweeping, exit_code, show_plan, show_sweep, s
 from toposcope.subjects.weights.options import WeightOptions
 
 _FEATURES = """What to measure, separated by commas. `cheap` is neural_persistence, rips, baselines and
-trajectory. `all` adds distances: Wasserstein and bottleneck to the previous checkpoint, which are costly.
-updates is the change of each matrix and head since the previous checkpoint. You can also name a probe of
+trajectory. `all` adds distances to the previous checkpoint (Wasserstein and bottleneck), which are slow.
+`updates` is the change of each matrix and head since the previous checkpoint. You can also name a probe of
 an installed package, or your own as MODULE:CLASS."""
 
 
@@ -30,15 +30,16 @@ an installed package, or your own as MODULE:CLASS."""
     "--preset",
     default="default",
     show_default=True,
-    help="default, or seed004 for the conventions of the weight-space paper.",
+    help="Settings to start from: default, or seed004 for the conventions of the weight-space paper.",
 )
 @request_options(WeightOptions)
 @click.option(
     "--gradients",
     is_flag=True,
-    help="Measure gradients of the loss instead. Run folders hold their own; others need --texts.",
+    help="Measure gradients of the loss instead of weights. Run folders may contain them; for other "
+    "series give --texts.",
 )
-@click.option("--texts", help="Text file for the batch of the gradients; its first 16 texts are used.")
+@click.option("--texts", help="Text file for the batch of --gradients; its first 16 texts are used.")
 @click.option("--diagrams", is_flag=True, help="Also store the persistence diagrams.")
 @sweep_options
 @json_option
@@ -54,10 +55,13 @@ def command(
     sweeping: Sweeping,
     as_json: bool,
 ) -> int:
-    """Measure the topology of the weights of every checkpoint of SERIES, and its baselines, into a store.
+    """Measure the weights of every checkpoint: their topology, and norms and spectra to compare with.
 
-    SERIES are run folders, folders of runs or of steps, model folders, files or hub addresses. Repeat the
-    command to resume a sweep that was stopped: nothing is measured twice.
+    SERIES are run folders, folders of runs or of steps, model folders, files or hub addresses. The results
+    go to a store, a folder of parquet tables. If the command is interrupted, repeat it: it continues, and
+    measures nothing twice.
+
+    `toposcope analyze` says what the results mean, and `toposcope report` draws them.
     """
     from toposcope.api.measuring import of_weights
     from toposcope.papers.weight_presets import preset as preset_options

@@ -44,8 +44,8 @@ _CALLS = {
     **{name: (name, "") for name in ("analyze", "audit", "check", "compare", "forecast", "report", "train")},
 }
 """Commands, and the call that does the same: the function, and an argument that it needs besides."""
-_NAMES = {"range": "reach"}
-"""Options that Python calls otherwise."""
+_NAMES = {"range": "reach", "save-states": "keep"}
+"""Options whose argument has another name in Python."""
 _typed: ContextVar[bool] = ContextVar("typed", default=False)
 
 

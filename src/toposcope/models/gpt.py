@@ -86,7 +86,7 @@ class GPTModel:
         from toposcope.training.shapes import HEAD, GPTShape, parameter_shapes
 
         if recipe.tokenizer != "characters":
-            raise SourceError(f"{label}: the recipe {recipe.name} reads subwords and brings no tokenizer")
+            raise SourceError(f"{label}: the recipe {recipe.name} reads subwords but has no tokenizer")
         found = {name: value.shape for name, value in tensors.items() if name != HEAD}
         for model in recipe.models:
             shape = GPTShape.in_recipe(model, recipe)
@@ -97,7 +97,7 @@ class GPTModel:
                 return cls(module, _characters(recipe.vocabulary), device=device)
         names = ", ".join(model.name for model in recipe.models)
         raise SourceError(
-            f"{label} has the shapes of none of the recipe's models ({names}): give its own recipe"
+            f"{label} does not have the shapes of any model of the recipe ({names}); give its own recipe"
         )
 
     @property
@@ -113,7 +113,7 @@ class GPTModel:
     def encode(self, texts: Sequence[str], max_length: int) -> list[list[int]]:
         """Return the token ids of every text, cut at the smaller of `max_length` and the context."""
         if self._encode is None:
-            raise InputError("this model has no tokenizer: give a Batch of token ids in place of texts")
+            raise InputError("this model has no tokenizer; give a Batch of token ids instead of texts")
         length = min(max_length, self.context)
         return [list(self._encode(text))[:length] for text in texts]
 

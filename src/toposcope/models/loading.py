@@ -112,7 +112,7 @@ def run_folder_of(checkpoint: Checkpoint) -> RunFolder | None:
 
 def _no_model(checkpoint: Checkpoint) -> SourceError:
     return SourceError(
-        f"{checkpoint.uri} holds weights but no model: representations need a run folder or a folder with "
+        f"{checkpoint.uri} contains weights but no model; representations need a run folder or a folder with "
         "config.json; `toposcope landscape` also takes --recipe"
     )
 
@@ -136,7 +136,8 @@ def model_of(module: object, *, tokenizer: Path | None = None, device: str = "cp
     if type(module).__module__.startswith("transformers."):
         return TransformersModel.of_module(copy.deepcopy(module), tokenizer=tokenizer, device=device)
     raise InputError(
-        f"a {type(module).__name__} is no language model that is known here: give a GPT of toposcope or a "
+        f"a {type(module).__name__} is not a language model of a known kind; give a GPT of toposcope "
+        "or a "
         "model of transformers, or measure its weights alone"
     )
 

@@ -334,15 +334,18 @@ class Movable:
 
 def _check(model: LanguageModel, batch: Batch) -> None:
     if not model.causal:
-        raise InputError("this model predicts no next token, so it has no loss: give a causal language model")
+        raise InputError(
+            "this model does not predict the next token, so it has no loss; give a causal language model"
+        )
     longest = max(len(row) for row in batch.rows) - 1
     if longest > model.context:
         raise InputError(
-            f"a sequence of the batch has {longest} tokens before its last one; the model's context is "
-            f"{model.context}: cut it"
+            f"a sequence of the batch has {longest} tokens before its last one, but the context of the "
+            f"model is {model.context}: cut it"
         )
     largest = max(max(row) for row in batch.rows)
     if largest >= model.vocabulary or min(min(row) for row in batch.rows) < 0:
         raise InputError(
-            f"the batch has token {largest}; the model's vocabulary has {model.vocabulary}: encode it anew"
+            f"the batch has token {largest}, but the vocabulary of the model has {model.vocabulary}; "
+            "encode the texts with its own tokenizer"
         )

@@ -79,7 +79,7 @@ class TransformersModel:
     def encode(self, texts: Sequence[str], max_length: int) -> list[list[int]]:
         """Return the token ids of every text, cut at the smaller of `max_length` and the context."""
         if self._tokenizer is None:
-            raise InputError("this model has no tokenizer: give a Batch of token ids in place of texts")
+            raise InputError("this model has no tokenizer; give a Batch of token ids instead of texts")
         length = min(max_length, self.context)
         encoded = self._tokenizer(list(texts), truncation=True, max_length=length, padding=False)
         return [list(ids) for ids in encoded["input_ids"]]
@@ -149,7 +149,7 @@ def config_and_tokenizer(folder: Path, *, tokenizer: Path | None = None) -> tupl
     Raises
     ------
     SourceError
-        When the folder is no model of transformers, needs code of its own, or there is no tokenizer.
+        When the folder is not a transformers model, needs its own code, or has no tokenizer.
     """
     transformers = _transformers()
     try:
@@ -162,8 +162,8 @@ def config_and_tokenizer(folder: Path, *, tokenizer: Path | None = None) -> tupl
 def _does_not_load(folder: Path, error: BaseException) -> SourceError:
     if _wants_code(error):
         return SourceError(
-            f"{folder}: its model needs code of its own (auto_map in config.json), which is never run: save "
-            "it as a class of transformers, or measure its weights alone with `toposcope weights`"
+            f"{folder}: its model needs its own code (auto_map in config.json), which is never run: "
+            "save it as a class of transformers, or measure its weights alone with `toposcope weights`"
         )
     return SourceError(f"{folder} does not load as a transformers model: {_first_line(error)}")
 
@@ -220,8 +220,8 @@ def _needs_own_class(transformers: Any, folder: Path) -> bool:
 
 def _tokenizer_code(folder: Path) -> SourceError:
     return SourceError(
-        f"{folder}: its tokenizer needs code of its own (auto_map in tokenizer_config.json), which is never "
-        "run: give another with --tokenizer FOLDER"
+        f"{folder}: its tokenizer needs its own code (auto_map in tokenizer_config.json), which is "
+        "never run: give another with --tokenizer FOLDER"
     )
 
 

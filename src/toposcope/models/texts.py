@@ -73,8 +73,8 @@ def load_texts(
     if limit is not None:
         if len(kept) < limit:
             raise InputError(
-                f"texts {source!r} has {len(kept)} texts of at least {min_chars} characters, {limit} were "
-                "asked for: lower the number or the length"
+                f"texts {source!r} has {len(kept)} texts of at least {min_chars} characters, but {limit} "
+                "are needed; lower the number of texts or the smallest length"
             )
         kept = kept[:limit]
     if not kept:

@@ -33,7 +33,8 @@ class AdapterReader:
         kind = config.get("peft_type", "LORA")
         if kind != "LORA":
             raise SourceError(
-                f"{label}: adapters of type {kind!r:.40} are not known; merge it into its model with PEFT"
+                f"{label}: adapters of type {kind!r:.40} cannot be read; merge the adapter into its model "
+                "with PEFT"
             )
         self._pairs: dict[str, tuple[str, str, bool]] = {}
         self._infos: dict[str, TensorInfo] = {}
@@ -80,7 +81,8 @@ class AdapterReader:
                 alpha = value
         if not isinstance(alpha, int | float) or not math.isfinite(alpha):
             raise SourceError(
-                f"{self.label}: lora_alpha is {alpha!r:.40}, no number; correct adapter_config.json"
+                f"{self.label}: lora_alpha is {alpha!r:.40} in adapter_config.json, which is not a number; "
+                "correct it"
             )
         return float(alpha) / (math.sqrt(rank) if self._config.get("use_rslora") else max(rank, 1))
 
@@ -127,10 +129,10 @@ def open_adapter(folder: Folder, open_file: Callable[[Blob], Reader]) -> Adapter
     """Open a folder with `adapter_config.json` and `adapter_model.*`."""
     config = read_json(folder.open("adapter_config.json"))
     if not isinstance(config, dict):
-        raise SourceError(f"{folder.label}/adapter_config.json: is not an object; fetch it again")
+        raise SourceError(f"{folder.label}/adapter_config.json: is not a JSON object; fetch it again")
     names = [name for name in ("adapter_model.safetensors", "adapter_model.bin") if name in folder.files()]
     if not names:
         raise SourceError(
-            f"{folder.label}: has adapter_config.json without adapter_model.safetensors; fetch it"
+            f"{folder.label}: adapter_model.safetensors is missing beside adapter_config.json; fetch it"
         )
     return AdapterReader(folder.label, open_file(folder.open(names[0])), config)

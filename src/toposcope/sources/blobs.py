@@ -85,11 +85,11 @@ def check_name(label: str, name: str) -> str:
     """Return `name` when it is a plain relative path inside its folder, else refuse it."""
     path = PurePosixPath(name)
     if readable(name) != name:
-        raise SourceError(f"{label}/{readable(name)}: its name is not UTF-8; rename it")
+        raise SourceError(f"{label}/{readable(name)}: the file name is not UTF-8; rename it")
     bad = not name or "\\" in name or "\0" in name or bool(PureWindowsPath(name).drive)
     if bad or path.is_absolute() or ".." in path.parts:
         raise SourceError(
-            f"{label}: {name!r} points outside its folder; refused: use names relative to the folder"
+            f"{label}: {name!r} points outside the folder and is not read; use names relative to the folder"
         )
     return name
 
@@ -105,7 +105,7 @@ class LocalBlob:
         except OSError as error:
             raise SourceError(f"{path}: cannot be read ({error.strerror}); check the path") from error
         if not path.is_file():
-            raise SourceError(f"{path}: is not a regular file; refused")
+            raise SourceError(f"{path}: is not a regular file and is not read; give a file")
         self.size = status.st_size
         self.stamp = _stamp(status)
 
@@ -120,12 +120,18 @@ class LocalBlob:
             raise SourceError(f"{self.label}: cannot be read ({error.strerror}); check the path") from error
         try:
             if _stamp(os.fstat(descriptor)) != self.stamp:
-                raise SourceError(f"{self.label}: changed while it was read; is it still being written?")
+                raise SourceError(
+                    f"{self.label}: changed while it was read; wait until it is written completely, then "
+                    "repeat"
+                )
             done = 0
             while done < len(view):
                 count = os.preadv(descriptor, [view[done:]], start + done)
                 if count == 0:
-                    raise SourceError(f"{self.label}: shrank while it was read; is it still being written?")
+                    raise SourceError(
+                        f"{self.label}: became shorter while it was read; wait until it is written "
+                        "completely, then repeat"
+                    )
                 done += count
         finally:
             os.close(descriptor)
@@ -183,7 +189,7 @@ class LocalFolder:
         if not any(real.is_relative_to(root) for root in self._roots):
             raise SourceError(
                 f"{path}: is a link to {real}, outside the folder that was opened; "
-                "give its target beside it, or open it alone"
+                "copy the target into the folder, or open the target alone"
             )
         return path
 
@@ -233,7 +239,7 @@ class RemoteBlob:
         if len(data) == self.size != stop - start:  # a server that ignores ranges sends everything
             data = data[start:stop]
         if len(data) != stop - start:
-            raise SourceError(f"{self.label}: {len(data)} of {stop - start} bytes came back; try again")
+            raise SourceError(f"{self.label}: {len(data)} of {stop - start} bytes were received; try again")
         return np.frombuffer(data, dtype=np.uint8)
 
 
@@ -280,7 +286,7 @@ def _remote(label: str, call: Any, *arguments: Any, **options: Any) -> Any:
     except ImportError as error:
         raise SourceError(f"{label}: {error}; install that package to read this address") from error
     except FileNotFoundError as error:
-        raise SourceError(f"{label}: is not there; check the address") from error
+        raise SourceError(f"{label}: does not exist; check the address") from error
     except Exception as error:  # every file system has its own exceptions
         text = " ".join(str(error).split())[:200]
         raise SourceError(f"{label}: cannot be read ({type(error).__name__}: {text}); try again") from error
@@ -290,10 +296,10 @@ def open_location(uri: str) -> Folder | Blob:
     """Open a path or an fsspec address as a folder or as a file."""
     if "://" not in uri:
         if readable(uri) != uri:
-            raise SourceError(f"{readable(uri)}: this name is not UTF-8; rename it")
+            raise SourceError(f"{readable(uri)}: the name is not UTF-8; rename it")
         path = Path(uri).expanduser()
         if not path.exists():
-            raise SourceError(f"{uri}: there is no such file or folder; check the path")
+            raise SourceError(f"{uri}: no such file or folder; check the path")
         return LocalFolder(path) if path.is_dir() else LocalBlob(path)
     if uri.startswith("file://"):
         return open_location(uri.removeprefix("file://"))
@@ -309,7 +315,7 @@ def read_text(blob: Blob) -> str:
     """Read a small text file whole."""
     if blob.size > MAX_SMALL_FILE:
         raise SourceError(
-            f"{blob.label}: {blob.size} bytes is too large for a text file; is it the right file?"
+            f"{blob.label}: {blob.size} bytes is too large for a text file; check that it is the right file"
         )
     try:
         return blob.read(0, blob.size).tobytes().decode("utf-8").removeprefix("\ufeff")

@@ -74,7 +74,8 @@ def check_names(reader: Reader) -> None:
     for name in reader.infos():
         if not is_text(name):
             raise SourceError(
-                f"{reader.label}: the tensor name '{as_text(name):.80}' is no text (half of a surrogate "
+                f"{reader.label}: the tensor name '{as_text(name):.80}' is not valid text (half of a "
+                "surrogate "
                 "pair); rename the tensor"
             )
 
@@ -106,7 +107,9 @@ def described_in_text(run: Run) -> Run:
         When its name is no text: the name of its folder or file, or what its run.json says.
     """
     if not is_text(run.run):
-        raise SourceError(f"the run name '{as_text(run.run):.80}' is no text; rename its folder or file")
+        raise SourceError(
+            f"the run name '{as_text(run.run):.80}' is not valid text; rename its folder or file"
+        )
     return replace(
         run,
         family=as_text(run.family),

@@ -77,7 +77,7 @@ def discover(location: Folder | Blob, unread: list[Unread] | None = None) -> lis
         raise SourceError(unread[0].why)
     if not found:
         raise SourceError(
-            f"{location.label}: holds no checkpoint; expected a toposcope run, step_*.pt files, step "
+            f"{location.label}: contains no checkpoint; expected a toposcope run, step_*.pt files, step "
             "folders, "
             "a model folder, or folders of these"
         )
@@ -127,7 +127,7 @@ def _runs(folder: Folder, depth: int, unread: list[Unread]) -> list[Source]:
             if not trained.entries and not depth:
                 raise SourceError(f"{folder.label}: this run has no checkpoint yet; train it further")
             return [trained] if trained.entries else []
-        foreign = SourceError(f"{folder.label}/run.json: does not describe a run; remove it or correct it")
+        foreign = SourceError(f"{folder.label}/run.json: does not describe a run; correct or remove it")
     if is_lightning(folder):
         inner = _runs(folder.sub(CHECKPOINTS), depth + 1, unread)
         return [_of_lightning(folder, inner[0])] if len(inner) == 1 else inner
@@ -153,10 +153,12 @@ def _runs_inside(folder: Folder, depth: int, unread: list[Unread]) -> list[Sourc
     for name in filter(_may_hold_runs, folder.folders()):
         try:
             if "\\" in name:
-                raise SourceError(f"{folder.label}/{name}: its name holds a backslash; rename it")
+                raise SourceError(f"{folder.label}/{name}: the name contains a backslash; rename it")
             inner = folder.sub(name)
             if _holds(inner, folder):
-                raise SourceError(f"{folder.label}/{name}: is a link to a folder that it lies in; remove it")
+                raise SourceError(
+                    f"{folder.label}/{name}: is a link to a folder that contains the link; remove it"
+                )
             found += _runs(inner, depth + 1, unread)
         except (SourceError, OSError) as error:
             unread.append(Unread(f"{folder.label}/{readable(name)}", str(error)))
@@ -310,8 +312,8 @@ def _check_run(label: str, content: Mapping[str, Any]) -> None:
     for name in ("run", "family", "schedule", "corpus"):
         value = content.get(name)
         if value is not None and (not isinstance(value, str) or readable(value) != value):
-            raise SourceError(f"{label}: {name} is {value!r:.80}, which is no text; correct it")
+            raise SourceError(f"{label}: {name} is {value!r:.80}, which is not text; correct it")
     for name in ("parameters", "seed"):
         value = content.get(name)
         if value is not None and (type(value) is not int or abs(value) >= 2**63):
-            raise SourceError(f"{label}: {name} is {value!r:.80}, which is no whole number; correct it")
+            raise SourceError(f"{label}: {name} is {value!r:.80}, which is not a whole number; correct it")

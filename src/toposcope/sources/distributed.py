@@ -84,7 +84,7 @@ class DistributedReader:
             raise self._bad("it names no tensors")
 
     def _bad(self, why: str) -> SourceError:
-        return SourceError(f"{self.label}: is not a sound distributed checkpoint: {why}; fetch it again")
+        return SourceError(f"{self.label}: is not a valid distributed checkpoint: {why}; fetch it again")
 
     def _storage(self, table: Any) -> dict[tuple[str, str], tuple[str, int, int]]:
         places = {}
@@ -178,7 +178,7 @@ class DistributedReader:
         tensor = archive.tree
         if not isinstance(tensor, StoredTensor) or tensor.shape != chunk.sizes or tensor.dtype != info.dtype:
             raise SourceError(
-                f"{archive.label}: does not hold the chunk of {info.name!r:.80} that .metadata names; "
+                f"{archive.label}: does not contain the chunk of {info.name!r:.80} that .metadata names; "
                 "fetch it again"
             )
         return archive.read(tensor)

@@ -99,8 +99,8 @@ def open_folder(folder: Folder) -> Reader:
     weights = [name for name in folder.files() if is_weights_file(name)]
     if len(weights) != 1:
         raise SourceError(
-            f"{folder.label}: holds {len(weights)} weight files where a checkpoint has one; complete it "
-            "or remove it"
+            f"{folder.label}: contains {len(weights)} weight files, but a checkpoint has one; complete "
+            "the folder or remove it"
         )
     return open_file(folder.open(weights[0]))
 
@@ -130,7 +130,7 @@ def _step(
     try:
         step = read(stem)
         if step is not None and readable(name) != name:
-            raise SourceError(f"{place}: its name is not UTF-8; rename it")
+            raise SourceError(f"{place}: the name is not UTF-8; rename it")
     except SourceError as error:
         unread.append(Unread(place, str(error)))
         return None

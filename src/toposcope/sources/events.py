@@ -32,7 +32,7 @@ def read_events(blob: Blob) -> pd.DataFrame:
             for tag, value in _scalars(fields.get(5, b"")):
                 rows.setdefault(int(step), {"step": int(step)})[tag] = value
     except (struct.error, IndexError, UnicodeDecodeError, TypeError, AttributeError, ValueError) as error:
-        raise SourceError(f"{blob.label}: is not a sound event file ({error}); fetch it again") from error
+        raise SourceError(f"{blob.label}: is not a valid event file ({error}); fetch it again") from error
     return pd.DataFrame(list(rows.values()))
 
 

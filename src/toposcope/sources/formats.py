@@ -98,7 +98,8 @@ def _installed() -> tuple[FileFormat | FolderFormat, ...]:
         form = point.load()
         if not isinstance(form, FileFormat | FolderFormat):
             raise SourceError(
-                f"{GROUP}: {point.name} = {point.value} is no FileFormat or FolderFormat; correct the package"
+                f"{GROUP}: {point.name} = {point.value} is neither a FileFormat nor a FolderFormat; "
+                "correct the package"
             )
         found.append(form)
     return tuple(found)
@@ -164,7 +165,7 @@ def _open_file(blob: Blob) -> Reader:
     fitting = [form for form in _files() if name.endswith(form.suffixes)]
     if not fitting:
         known = ", ".join(suffix for form in _files() for suffix in form.suffixes)
-        raise SourceError(f"{blob.label}: is of no known kind; known are {known}")
+        raise SourceError(f"{blob.label}: is not in a known format; known are {known}")
     if blob.size == 0:
         raise SourceError(f"{blob.label}: is empty (0 bytes); fetch it again")
     head = blob.read(0, min(blob.size, 64)).tobytes() if len(fitting) > 1 else b""

@@ -21,7 +21,9 @@ def training_log(blob: Blob, run: str) -> pd.DataFrame:
         lists = [value for value in content.values() if isinstance(value, list)]
         content = lists[0] if lists else []
     if not isinstance(content, list) or not all(isinstance(row, dict) for row in content):
-        raise SourceError(f"{blob.label}: is not a list of records with a step each; remove it or correct it")
+        raise SourceError(
+            f"{blob.label}: is not a list of records that each have a step; correct or remove it"
+        )
     return tidy(content, run)
 
 
@@ -91,6 +93,6 @@ def known_losses(table: pd.DataFrame, label: str = "losses") -> pd.DataFrame:
         if not any(name in known for name in wanted):
             raise SourceError(
                 f"{label}: has no column for {' or '.join(wanted)} among "
-                f"{', '.join(sorted(lower))[:120]}; say which it is with --rename THEIRS={wanted[0]}"
+                f"{', '.join(sorted(lower))[:120]}; name the column with --rename THEIRS={wanted[0]}"
             )
     return table

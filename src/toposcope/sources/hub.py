@@ -84,7 +84,7 @@ class Revision:
         self.hold()
         weights = self.weights()
         if not weights:
-            raise SourceError(f"{self.label}: this revision holds no weights (.safetensors or .bin)")
+            raise SourceError(f"{self.label}: this revision contains no weights (.safetensors or .bin)")
         side = [file for file in self.files if file.name in _SIDE_FILES]
         return open_folder(LocalFolder(self.fetch([*side, *weights])))
 
@@ -117,7 +117,9 @@ class Revision:
         )
         if _tag_of(Path(path), file.large) != file.tag:
             Path(path).unlink()
-            raise SourceError(f"{label}: what came does not have the hash that the hub states; try again")
+            raise SourceError(
+                f"{label}: the downloaded file does not have the hash that the hub states; try again"
+            )
 
     def release(self) -> None:
         """Remove what was fetched once nobody reads it any more."""
@@ -130,7 +132,7 @@ class Revision:
 def _file(label: str, sibling: Any) -> HubFile:
     name = str(sibling.rfilename)
     if name.startswith("/") or ".." in name.split("/"):
-        raise SourceError(f"{label}: {name!r} points outside the repository; refused")
+        raise SourceError(f"{label}: {name!r} points outside the repository and is not read")
     large = sibling.lfs is not None
     tag = sibling.lfs.sha256 if large else sibling.blob_id
     return HubFile(name, int(sibling.size or 0), str(tag or ""), large)
@@ -154,15 +156,18 @@ def check_room(label: str, size: int) -> None:
     try:
         cap = float(text) if text else DISK_GB
     except ValueError as error:
-        raise SourceError(f"{DISK_VARIABLE}={text!r} is no number of gigabytes") from error
+        raise SourceError(
+            f"{DISK_VARIABLE}={text!r} is not a number of gigabytes; set it to one, such as 20"
+        ) from error
     if size > cap * 1e9:
         raise SourceError(
-            f"{label}: needs {size / 1e9:.1f} GB on disk, the cap is {cap:g} GB; raise {DISK_VARIABLE}"
+            f"{label}: needs {size / 1e9:.1f} GB on disk, but the limit is {cap:g} GB; raise {DISK_VARIABLE}"
         )
     free = shutil.disk_usage(tempfile.gettempdir()).free
     if size > free - 10**9:
         raise SourceError(
-            f"{label}: needs {size / 1e9:.1f} GB and {tempfile.gettempdir()} has {free / 1e9:.1f}; set TMPDIR"
+            f"{label}: needs {size / 1e9:.1f} GB and {tempfile.gettempdir()} has {free / 1e9:.1f}; set "
+            "TMPDIR to a folder with more space"
         )
 
 
@@ -196,8 +201,8 @@ def _ask(label: str, call: Callable[..., Any], *arguments: Any, **options: Any) 
     except (OSError, ValueError, RuntimeError, EOFError, _http_error()) as error:
         text = " ".join(str(error).split())[:160]
         raise SourceError(
-            f"{label}: the hub cannot be read ({type(error).__name__}: {text}); offline, open a folder "
-            "with the files"
+            f"{label}: the hub cannot be read ({type(error).__name__}: {text}); without a network, "
+            "open a local folder with the files"
         ) from error
 
 
@@ -224,7 +229,7 @@ def parse(uri: str) -> tuple[str, str | None]:
     """
     repository, _, revision = uri.removeprefix(SCHEME).strip("/").partition("@")
     if not _REPOSITORY.fullmatch(repository):
-        raise SourceError(f"{uri}: is no hub address; write hf://ORG/NAME or hf://ORG/NAME@REVISION")
+        raise SourceError(f"{uri}: is not a hub address; write hf://ORG/NAME or hf://ORG/NAME@REVISION")
     return repository, revision or None
 
 

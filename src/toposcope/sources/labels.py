@@ -51,7 +51,7 @@ def _checked(pattern: str) -> re.Pattern[str]:
     try:
         found = re.compile(pattern)
     except re.error as error:
-        raise SourceError(f"--step-pattern '{pattern}': is no regular expression ({error})") from error
+        raise SourceError(f"--step-pattern '{pattern}': is not a regular expression ({error})") from error
     if found.groups != 1:
         raise SourceError(
             f"--step-pattern '{pattern}': has {found.groups} groups; put one around the step, as in "

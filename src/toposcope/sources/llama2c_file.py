@@ -121,7 +121,7 @@ class Llama2cFile:
 
     def _bad(self, why: str) -> SourceError:
         return SourceError(
-            f"{self.label}: is neither a PyTorch file nor a sound llama2.c binary: {why}; fetch it again"
+            f"{self.label}: is neither a PyTorch file nor a valid llama2.c binary: {why}; fetch it again"
         )
 
     def _header(self, header: bytes) -> tuple[int, int, _Sizes | None]:

@@ -118,7 +118,7 @@ def stream_matrices(
         The tensors to read, all by default.
     """
     if split not in SPLITS:
-        raise InputError(f"split={split!r} is unknown; choose one of {', '.join(SPLITS)}")
+        raise InputError(f"split={split!r} is unknown; use one of {', '.join(SPLITS)}")
     infos = reader.infos()
     family = family_for(infos)
     heads = heads_of(config if config is not None else reader.facts().config)

@@ -59,7 +59,7 @@ def in_memory(states: Any) -> list[Source]:
         states = {0: states}
     if not isinstance(states, Mapping) or not states:
         raise SourceError(
-            f"{_named(states)} is no series: give {{step: state_dict}}, {{run: {{step: state_dict}}}}, "
+            f"{_named(states)} is not a series; give {{step: state_dict}}, {{run: {{step: state_dict}}}}, "
             "or a module"
         )
     runs = states if all(isinstance(key, str) for key in states) else {"memory": states}
@@ -115,7 +115,7 @@ def _arrays(state: Any, label: str) -> dict[str, np.ndarray]:
             found[name] = _array(value, f"{label}: tensor {name!r}")
         seen.add(id(value))
     if not found:
-        raise SourceError(f"{label}: the {type(state).__name__} holds no tensors")
+        raise SourceError(f"{label}: the {type(state).__name__} contains no tensors")
     return found
 
 
@@ -130,7 +130,7 @@ def _array(value: Any, what: str) -> np.ndarray:
             return plain.view(torch.int16).numpy().view(ml_dtypes.bfloat16)
         return plain.numpy()
     except (AttributeError, RuntimeError, TypeError) as error:
-        raise SourceError(f"{what} is {_named(value)}, which is no dense tensor of numbers") from error
+        raise SourceError(f"{what} is {_named(value)}, which is not a dense tensor of numbers") from error
 
 
 def _info(name: str, array: np.ndarray) -> TensorInfo:

@@ -73,10 +73,12 @@ class NanotronReader:
                 sizes.add((int(found["stages"]), int(found["ranks"])))
             files.setdefault(inner, {})[own] = SafetensorsFile(_sub(folder.sub(WEIGHTS), place).open(name))
         if not files:
-            raise SourceError(f"{self.label}: its folder {WEIGHTS} holds no weights; fetch it again")
+            raise SourceError(f"{self.label}: its folder {WEIGHTS} contains no weights; fetch it again")
         stages, ranks = sizes.pop() if len(sizes) == 1 else (1, 1)
         if sizes:
-            raise SourceError(f"{self.label}: its files are of runs with different ranks; fetch it again")
+            raise SourceError(
+                f"{self.label}: its files come from runs with different numbers of ranks; fetch it again"
+            )
         self._check_stages({stage for parts in files.values() for stage, _ in parts}, stages)
         for inner, parts in files.items():
             self._add(_name(inner), parts, ranks)
@@ -86,7 +88,7 @@ class NanotronReader:
         missing = sorted(set(range(stages)) - have)
         if missing:
             raise SourceError(
-                f"{self.label}: holds no file of pipeline stage {missing[0]} of {stages}; fetch it again"
+                f"{self.label}: has no file of pipeline stage {missing[0]} of {stages}; fetch it again"
             )
 
     def _check_layers(self) -> None:
@@ -114,7 +116,7 @@ class NanotronReader:
         covered = sum(_size(target, shape) for piece in pieces for _, target in piece.pairs)
         whole = TensorInfo(name, shape, info.dtype)
         if covered != whole.size or any(piece.file.infos()[DATA].dtype != info.dtype for piece in pieces):
-            raise SourceError(f"{self.label}: the parts of {name!r:.80} do not make it up; {CONVERTER}")
+            raise SourceError(f"{self.label}: the parts of {name!r:.80} do not cover it; {CONVERTER}")
         self._infos[name], self._pieces[name] = whole, pieces
 
     def infos(self) -> Mapping[str, TensorInfo]:
@@ -158,7 +160,10 @@ def _facts(folder: Folder) -> Facts:
     metas = content.get("metas") if isinstance(content, dict) else None
     step = metas.get("last_train_step") if isinstance(metas, dict) else None
     if CONFIG not in folder.files():
-        raise SourceError(f"{folder.label}: has no {CONFIG}, which is written last; fetch it again")
+        raise SourceError(
+            f"{folder.label}: has no {CONFIG}, the file that is written last, so it is incomplete; fetch "
+            "it again"
+        )
     config = read_json(folder.open(CONFIG))
     return Facts(step if type(step) is int else None, config=config if isinstance(config, dict) else {})
 
@@ -176,7 +181,7 @@ def _files(folder: Folder, place: tuple[str, ...]) -> Iterator[tuple[tuple[str, 
             continue
         found = _FILE.fullmatch(name)
         if found is None:
-            raise SourceError(f"{folder.label}/{name}: how it is spread over ranks is not known; {CONVERTER}")
+            raise SourceError(f"{folder.label}/{name}: its distribution over ranks is unknown; {CONVERTER}")
         yield place, name, found
     for name in folder.folders() if len(place) < MAX_DEPTH else ():
         yield from _files(folder.sub(name), (*place, name))
@@ -192,7 +197,7 @@ def _shape(file: SafetensorsFile) -> list[int]:
     text = file.metadata["unsharded_shape"].strip("()")
     parts = [part.strip() for part in text.split(",") if part.strip()]
     if not all(part.isdecimal() for part in parts):
-        raise SourceError(f"{file.label}: unsharded_shape {text!r:.40} is no shape; fetch it again")
+        raise SourceError(f"{file.label}: unsharded_shape {text!r:.40} is not a shape; fetch it again")
     return [int(part) for part in parts]
 
 
@@ -203,10 +208,10 @@ def _pairs(file: SafetensorsFile) -> tuple[tuple[Slices, Slices], ...]:
             (_slices(own), _slices(target)) for own, target in (pair.split("#") for pair in text.split(";"))
         )
     except ValueError:
-        raise SourceError(f"{file.label}: says {text!r:.60}, which are no slices; {CONVERTER}") from None
+        raise SourceError(f"{file.label}: says {text!r:.60}, which are not slices; {CONVERTER}") from None
     dimensions = len(file.infos()[DATA].shape) if DATA in file.infos() else -1
     if any(len(own) != dimensions or len(target) != dimensions for own, target in found):
-        raise SourceError(f"{file.label}: its slices are of another number of dimensions; {CONVERTER}")
+        raise SourceError(f"{file.label}: its slices have another number of dimensions; {CONVERTER}")
     return found
 
 

@@ -40,10 +40,10 @@ class NpzFile:
         except BROKEN_ARCHIVE as error:
             raise self._bad(f"{str(error)[:80]} (truncated?)") from error
         if not self._infos:
-            raise SourceError(f"{blob.label}: holds no arrays; is it a checkpoint?")
+            raise SourceError(f"{blob.label}: contains no arrays; check that it is a checkpoint")
 
     def _bad(self, why: str) -> SourceError:
-        return SourceError(f"{self.label}: is not a sound .npz file: {why}; fetch it again")
+        return SourceError(f"{self.label}: is not a valid .npz file: {why}; fetch it again")
 
     def _add(self, archive: zipfile.ZipFile, entry: zipfile.ZipInfo) -> None:
         name = entry.filename.removesuffix(".npy")
@@ -63,7 +63,7 @@ class NpzFile:
         shape, fortran, dtype = _READS[version](head)
         if dtype.hasobject:
             raise SourceError(
-                f"{self.label}: array {name!r:.80} holds Python objects; refused: save plain arrays"
+                f"{self.label}: array {name!r:.80} contains Python objects and is not read; save plain arrays"
             )
         skip = (
             ""

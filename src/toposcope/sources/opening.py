@@ -140,7 +140,7 @@ def _check_some(sources: Sequence[Source], kept: Sequence[Source], steps: str | 
     named = ", ".join(map(str, have if len(have) <= _MOST_NAMED else have[: _MOST_NAMED - 2]))
     named += f" ... {have[-1]}" if len(have) > _MOST_NAMED else ""
     raise SourceError(
-        f"--steps {steps}: no checkpoint is at such a step; "
+        f"--steps {steps}: no checkpoint has such a step; "
         f"the {len(have)} of run {first.run.run} are at {named}"
     )
 

@@ -105,7 +105,7 @@ class ParallelReader:
         if len(parts) == 1 or layout == SAME:
             if any(part.tobytes() != parts[0].tobytes() for part in parts[1:]):
                 raise SourceError(
-                    f"{self.label}: {name!r:.80} should be the same on every rank and is not; "
+                    f"{self.label}: {name!r:.80} differs between ranks but should be the same; "
                     f"{self._converter}"
                 )
             return parts[0]
@@ -165,9 +165,9 @@ def open_ranks(folder: Folder) -> ParallelReader:
     """Open a Megatron-LM (`mp_rank_00/`) or DeepSpeed (`mp_rank_00_model_states.pt`) checkpoint."""
     names = folder.files() + folder.folders()
     if any("_optim_states" in name and "zero_pp_rank" in name for name in names) and _zero3(names):
-        raise SourceError(f"{folder.label}: its parameters are spread by ZeRO stage 3; {ZERO_CONVERTER}")
+        raise SourceError(f"{folder.label}: its parameters are partitioned by ZeRO stage 3; {ZERO_CONVERTER}")
     if any(re.fullmatch(r"mp_rank_\d+_\d+", name) for name in names):
-        raise SourceError(f"{folder.label}: it is spread over pipeline stages; {MEGATRON_CONVERTER}")
+        raise SourceError(f"{folder.label}: it is split over pipeline stages; {MEGATRON_CONVERTER}")
     ranked = {int(found[1]): name for name in names if (found := _RANK.fullmatch(name))}
     if sorted(ranked) != list(range(len(ranked))):
         raise SourceError(f"{folder.label}: a rank among {sorted(ranked)} is missing; fetch it again")
@@ -175,11 +175,11 @@ def open_ranks(folder: Folder) -> ParallelReader:
     size = readers[0].facts().config.get("tensor_model_parallel_size", len(ranked))
     if size != len(ranked):
         raise SourceError(
-            f"{folder.label}: holds {len(ranked)} of the {size} ranks that it was saved by; fetch it again"
+            f"{folder.label}: contains {len(ranked)} of the {size} ranks that saved it; fetch it again"
         )
     names_of = [set(reader.infos()) for reader in readers]
     if any(names_ != names_of[0] for names_ in names_of):
-        raise SourceError(f"{folder.label}: its ranks do not hold the same parameters; {MEGATRON_CONVERTER}")
+        raise SourceError(f"{folder.label}: its ranks have different parameters; {MEGATRON_CONVERTER}")
     pieces = {name: [(reader, name) for reader in readers] for name in readers[0].infos()}
     return ParallelReader(folder.label, pieces, readers[0].facts(), MEGATRON_CONVERTER)
 
@@ -196,5 +196,5 @@ def _rank_file(folder: Folder, name: str) -> Any:
         file for file in inner.files() if file in ("model_optim_rng.pt", "model_rng.pt", "model_states.pt")
     ]
     if not weights:
-        raise SourceError(f"{inner.label}: holds no model_optim_rng.pt; {MEGATRON_CONVERTER}")
+        raise SourceError(f"{inner.label}: has no model_optim_rng.pt; {MEGATRON_CONVERTER}")
     return inner.open(weights[0])

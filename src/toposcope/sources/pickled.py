@@ -84,7 +84,7 @@ class PickleData:
 
     def bad(self, why: str) -> SourceError:
         """Return the error for a pickle that is not sound."""
-        return SourceError(f"{self._label}: is not a sound pickle: {why}; fetch the file again")
+        return SourceError(f"{self._label}: is not a valid pickle: {why}; fetch the file again")
 
     def _spend(self, work: int) -> None:
         self._work += work
@@ -172,7 +172,8 @@ class PickleData:
         allowed = module.split(".")[0] in MODULES and (module != "builtins" or name in BUILTINS)
         if not allowed:
             raise SourceError(
-                f"{self._label}: its pickle names {module}.{name}, which no checkpoint needs; refused, "
+                f"{self._label}: its pickle names {module}.{name}, which no checkpoint needs; the file "
+                "refused, "
                 "and nothing "
                 "was run: save the weights alone (as safetensors) where you trust the file"
             )

@@ -108,7 +108,7 @@ def _number(metadata: Mapping[str, str], key: str, kind: type) -> Any:
 
 
 def _bad(blob: Blob, why: str) -> SourceError:
-    return SourceError(f"{blob.label}: is not a sound safetensors file: {why}; fetch it again")
+    return SourceError(f"{blob.label}: is not a valid safetensors file: {why}; fetch it again")
 
 
 def _header(blob: Blob) -> tuple[dict[str, Any], int]:

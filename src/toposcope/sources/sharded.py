@@ -41,7 +41,8 @@ class ShardedReader:
                     if where == shard:
                         if name not in inside:
                             raise SourceError(
-                                f"{self.label}: its index puts {name!r} into {shard}, which lacks it; "
+                                f"{self.label}: its index puts {name!r} into {shard}, which does not "
+                                "contain it; "
                                 "fetch both again"
                             )
                         found[name] = inside[name]
@@ -76,10 +77,10 @@ def from_index(folder: Folder, index: str, open_file: Callable[[Blob], Reader]) 
     for shard in set(table.values()):
         check_name(label, shard)
         if "/" in shard:
-            raise SourceError(f"{label}: {shard!r} points into another folder; refused")
+            raise SourceError(f"{label}: {shard!r} points into another folder and is not read")
         if shard not in have:
             raise SourceError(
-                f"{folder.label}/{shard}: the index names this shard and it is missing; fetch it again"
+                f"{folder.label}/{shard}: the index names this shard, but the file is missing; fetch it again"
             )
     return ShardedReader(folder.label, table, lambda shard: open_file(folder.open(shard)))
 

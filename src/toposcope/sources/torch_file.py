@@ -122,7 +122,7 @@ class TorchArchive:
         self._checked.add(key)
 
     def _bad(self, why: str) -> SourceError:
-        return SourceError(f"{self.label}: is not a sound PyTorch file: {why}; fetch it again")
+        return SourceError(f"{self.label}: is not a valid PyTorch file: {why}; fetch it again")
 
     def _zip(self) -> Any:
         try:

@@ -33,7 +33,7 @@ class TorchReader:
         self._archive = TorchArchive(blob)
         self._tensors = tensors_of(self.weights(), self.label)
         if not self._tensors:
-            raise SourceError(f"{blob.label}: holds no tensors; is it a checkpoint?")
+            raise SourceError(f"{blob.label}: contains no tensors; check that it is a checkpoint")
         self._infos = {name: tensor.info(name) for name, tensor in self._tensors.items()}
 
     @property

@@ -127,14 +127,14 @@ def _remove_leftovers(out: Path) -> None:
 def _check_there(out: Path, stores: Sequence[Store], names: Sequence[Mapping[str, str]]) -> None:
     """Refuse a folder that holds something else than this merge."""
     if not _holds(out, stores, names):
-        raise StoreError(f"{out} is there already and not this merge; name a new folder")
+        raise StoreError(f"{out} exists and is not an earlier run of this merge; name a new folder")
 
 
 def _check(stores: Sequence[Store]) -> None:
     places = [store.path.resolve() for store in stores]
     again = next((store for i, store in enumerate(stores) if places[i] in places[:i]), None)
     if again is not None:
-        raise StoreError(f"{again.path} is given twice: leave one out")
+        raise StoreError(f"{again.path} is given twice; leave one out")
     if len(stores) < 2:
         raise StoreError(
             "merge takes two stores or more: "

@@ -87,7 +87,8 @@ class Store(StoreReader):
                 raise StoreError(f"{path} holds {kind}, not {kind_of(recipe)}: choose another folder")
             differs = difference(store.recipe, recipe)
             raise StoreError(
-                f"{path} was made with another recipe ({differs}); choose another folder or its options"
+                f"{path} was made with another recipe ({differs}); choose another folder, or the options "
+                "that it was made with"
             )
         return store
 

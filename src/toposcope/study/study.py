@@ -372,7 +372,7 @@ def why_nothing(study: Study) -> str:
             f"the longest run has {longest} checkpoints, a test needs {LEAST_LENGTH}; add some, or read what "
             "changed: " + page_of(study.places)
         )
-    return "no part asked for fits these runs; --part all tries every one"
+    return "none of these tables fits these runs; --table all tries every one"
 
 
 def chosen_targets(

@@ -67,7 +67,7 @@ def weight_probes(features: Sequence[str], options: WeightOptions) -> list[Probe
     taken = [probe.name for probe in further if probe.name in probes]
     if taken:
         raise InputError(
-            f"--features: {taken[0]!r} is the name of one of our probes; give yours another name"
+            f"--features: {taken[0]!r} is already the name of a toposcope probe; give yours another name"
         )
     return [*ours, *further]
 
@@ -128,10 +128,10 @@ def _imported(spec: str) -> Probe:
                 f"--features {spec}: {error}; give every field of the probe a default"
             ) from error
     if not isinstance(made, Probe):
-        raise InputError(f"--features {spec} is no probe; derive it from toposcope.Probe")
+        raise InputError(f"--features {spec} is not a probe; derive it from toposcope.Probe")
     if not re.fullmatch(r"[A-Za-z0-9_-]+", made.name):
         raise InputError(
-            f"--features {spec}: the name {made.name!r} has more than letters, digits, - and _; change it"
+            f"--features {spec}: the name {made.name!r} may contain only letters, digits, - and _; change it"
         )
     if not made.features:
         raise InputError(f"--features {spec} declares no feature; list them in its `features`")

@@ -39,7 +39,7 @@ def on_ray(address: str, job: Job, tasks: Sequence[Task], tell: Tell) -> Outcome
     Raises
     ------
     BrokenOffError
-        When the cluster is gone: what was finished is in the store.
+        When the connection to the cluster is lost; finished work is in the store.
     """
     check(address)
     total = Outcome()
@@ -107,8 +107,8 @@ def _watch(head: str) -> None:
 
 def _gone(address: str, why: str) -> BrokenOffError:
     return BrokenOffError(
-        f"--ray {address}: the cluster is lost ({why}); what was finished is in the store: "
-        "start the cluster and repeat the command to go on"
+        f"--ray {address}: the connection to the cluster was lost ({why}); finished work is in the "
+        "store: start the cluster and repeat the command to continue"
     )
 
 
@@ -125,7 +125,7 @@ def _knock(address: str) -> None:
 
 def _unreachable(address: str, error: Exception) -> InputError:
     return InputError(
-        f"--ray {address}: no cluster answers there ({error}); start one with: ray start --head"
+        f"--ray {address}: no cluster answers at this address ({error}); start one with: ray start --head"
     )
 
 

@@ -80,7 +80,7 @@ def compare(
         remedy = "compare models of one family"
         if one.startswith(PEFT) != other.startswith(PEFT):
             remedy = "an adapter holds changes of weights: compare two, or merge it into its model with PEFT"
-        raise InputError(f"the two share no matrix name (such as {one} and {other}); {remedy}")
+        raise InputError(f"the two have no matrix name in common (such as {one} and {other}); {remedy}")
     table = _differences(*(_frame(side) for side in sides))
     return _with_distances(table, _frame(Distances(options).measure(reader[1]).rows))
 

@@ -122,7 +122,7 @@ def sweep(
     start = time.monotonic()
     runs = by_run(series)
     if not runs:
-        raise InputError("the series has no checkpoint; give a folder that holds some")
+        raise InputError("the series has no checkpoint; give a folder that contains some")
     expectation = expect(series, runs, probes, shard=execution.shard, jobs=execution.jobs)
     if not execution.quiet:
         print(expectation.sentence(), file=sys.stderr, flush=True)

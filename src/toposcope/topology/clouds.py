@@ -48,7 +48,8 @@ def distance_matrix(X: Any, metric: str = "euclidean", *, name: str = "X") -> np
     empty = ~points.any(axis=1) if metric == "cosine" else np.zeros(0, bool)
     if empty.any():
         raise InputError(
-            f"{name}[{int(empty.argmax())}] is a zero row; cosine distance needs nonzero rows: drop it"
+            f"{name}[{int(empty.argmax())}] is a zero row, which has no direction for the cosine distance; "
+            "drop it"
         )
     with one_blas_thread(2.0 * len(points) * points.size < SMALL_PRODUCT):
         distances = euclidean_distances(points, unit=metric == "cosine")

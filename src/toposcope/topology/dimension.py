@@ -79,7 +79,7 @@ def ph_dimension(
     True
     """
     if draws < 10:
-        raise InputError(f"draws is {draws}; an interval needs at least 10")
+        raise InputError(f"draws is {draws}; an interval needs at least 10 draws")
     if not alpha > 0:
         raise InputError(f"alpha is {alpha}; it must be positive")
     points, merged = distinct(check_points(X, name=name))

@@ -94,7 +94,9 @@ def branch_intervals(tree: MergeTree, losses: np.ndarray, *, level: float = 0.95
     """
     per_place = np.asarray(losses, np.float64).reshape(-1, np.shape(losses)[-1])
     if len(per_place) != len(tree.values):
-        raise InputError(f"losses has {len(per_place)} places, the tree {len(tree.values)}; give a row each")
+        raise InputError(
+            f"losses has {len(per_place)} places, but the tree has {len(tree.values)}; give one row per place"
+        )
     if per_place.shape[1] < 2:
         raise InputError("losses has one sequence; an interval needs at least two")
     if not 0 < level < 1:

@@ -35,7 +35,7 @@ def common_grid(diagrams: Iterable[Any], resolution: int = 100) -> np.ndarray:
     ends = [end for diagram in diagrams for end in _finite(check_diagram(diagram))]
     values = np.concatenate([*ends, np.empty(0)])
     if len(values) == 0:
-        raise InputError("diagrams has no finite bar, so no range; give the grid explicitly")
+        raise InputError("diagrams have no finite bar, so they define no range; give the grid explicitly")
     return np.linspace(values.min(), values.max(), resolution)
 
 
@@ -85,7 +85,7 @@ def landscape(diagram: Any, grid: np.ndarray | None = None, levels: int = 5) -> 
     array([[0. , 1. , 0.5]])
     """
     if levels < 1:
-        raise InputError(f"levels is {levels}; ask for at least one")
+        raise InputError(f"levels is {levels}; give at least one")
     low, high = _finite(check_diagram(diagram))
     grid = _grid_of([diagram], grid)
     out = np.empty((levels, len(grid)))
@@ -207,7 +207,9 @@ def _pixels(name: str, grid: np.ndarray | None, values: np.ndarray, *low: float)
     if grid is not None:
         return _checked_grid(grid)
     if not len(values):
-        raise InputError(f"{name} is not given and the diagram has no finite bar, so no range; give the grid")
+        raise InputError(
+            f"{name} is not given, and the diagram has no finite bar that would define it; give the grid"
+        )
     return np.linspace(min([*low, values.min()]), values.max(), PIXELS)
 
 

@@ -93,13 +93,18 @@ def train(
     changes = _changes(overrides, models=models, seeds=seeds, corpus=corpus)
     if isinstance(recipe, TrainingRecipe):
         if changes:
-            raise InputError(f"recipe {recipe.name} is given as an object; make the changes in it: {changes}")
+            raise InputError(
+                f"recipe {recipe.name} is given as an object; make the changes in the object itself: "
+                f"{changes}"
+            )
     else:
         recipe = load_training_recipe(recipe, changes)
     if jobs < 1:
-        raise InputError(f"jobs is {jobs}; at least 1 is wanted")
+        raise InputError(f"jobs is {jobs}; give at least 1")
     if jobs > 1 and (on_step is not None or on_checkpoint is not None):
-        raise InputError(f"callbacks see one run at a time in this process: jobs is {jobs}, 1 is wanted")
+        raise InputError(
+            f"jobs is {jobs}; callbacks need jobs=1, because they see one run at a time in this process"
+        )
     _check_device(device)
     planned = _plan(recipe, Path(out), device)
     data = _data(recipe, planned)

@@ -60,7 +60,10 @@ def load_corpus(name: str, *, heldout_fraction: float = 0.1) -> Corpus:
 def _split(name: str, text: str, heldout_fraction: float) -> Corpus:
     cut = len(text) - round(len(text) * heldout_fraction)
     if not 0 < cut < len(text):
-        raise InputError(f"corpus {name} has {len(text)} characters: too few to train on and to hold out")
+        raise InputError(
+            f"corpus {name} has {len(text)} characters, too few for a training part and a held-out part; "
+            "give a longer text"
+        )
     return Corpus(name, text[:cut], text[cut:])
 
 
@@ -79,7 +82,9 @@ def _folder(path: Path, heldout_fraction: float) -> Corpus:
         return Corpus(path.name, _read(train), _read(valid))
     files = sorted(file for file in path.rglob("*") if file.suffix in _SUFFIXES and file.is_file())
     if not files:
-        raise InputError(f"corpus folder {path} holds no {', '.join(_SUFFIXES)} file")
+        raise InputError(
+            f"corpus folder {path} contains no {', '.join(_SUFFIXES)} file; give a folder with some"
+        )
     return _split(path.name, "\n\n".join(_read(file) for file in files), heldout_fraction)
 
 

@@ -110,7 +110,7 @@ def check_same(folder: RunFolder, wanted: dict[str, object]) -> None:
     """
     if not is_run_folder(folder.path):
         if folder.path.exists() and any(not entry.name.startswith(".") for entry in folder.path.iterdir()):
-            raise InputError(f"{folder.path} exists and is no run folder; choose another --out")
+            raise InputError(f"{folder.path} exists and is not a run folder; choose another --out")
         return
     found = read_run_file(folder).get("identity")
     found = cast(dict[str, object], found) if isinstance(found, dict) else {}
@@ -120,7 +120,7 @@ def check_same(folder: RunFolder, wanted: dict[str, object]) -> None:
             f"{key} {_brief(found.get(key))} there, {_brief(wanted[key])} here" for key in differing[:3]
         )
         raise InputError(
-            f"{folder.path} was trained by another recipe ({shown}); choose another --out or delete it"
+            f"{folder.path} was trained with another recipe ({shown}); choose another --out or delete it"
         )
 
 
@@ -211,7 +211,8 @@ def read_state(folder: RunFolder, *, size: int) -> tuple[int, dict[str, np.ndarr
         raise SourceError(f"{path} is damaged ({error}); delete {folder.path} and train again") from None
     if digest != state_hash(state) or any(array.shape != (size,) for array in state.values()):
         raise SourceError(
-            f"{path} is damaged (its content is not what was written); delete {folder.path} and train again"
+            f"{path} is damaged (its content has changed since it was written); delete {folder.path} and "
+            "train again"
         )
     return step, state
 

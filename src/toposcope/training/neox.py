@@ -99,7 +99,10 @@ def train_neox(shape: NeoxShape, corpus: Corpus, out: Path, plan: NeoxPlan, *, q
     train = np.array(tokenizer(corpus.train)["input_ids"], dtype=np.int64)
     held = np.array(tokenizer(corpus.heldout)["input_ids"], dtype=np.int64)
     if min(len(train), len(held)) <= plan.length + 1:
-        raise InputError(f"corpus {corpus.name} is too small: {min(len(train), len(held))} tokens in a part")
+        raise InputError(
+            f"corpus {corpus.name} is too small: one part has only {min(len(train), len(held))} tokens; "
+            "give a longer text"
+        )
     fixed = torch.from_numpy(heldout_batches(held, count=4, size=plan.batch_size, context=plan.length))
     trainer = _Trainer(shape, plan, folder)
     with Progress(f"training {folder.name}", plan.steps, quiet=quiet) as progress:

@@ -54,7 +54,7 @@ def tokenize(corpus: Corpus, recipe: TrainingRecipe, *, tokenizer: str = "") -> 
         if len(tokens) <= recipe.context:
             raise InputError(
                 f"corpus {corpus.name} is too small: its {part} part has {len(tokens)} tokens, "
-                f"more than {recipe.context} (one context) are needed"
+                f"but more than {recipe.context} (one context) are needed; give a longer text"
             )
     return TokenData(corpus.name, corpus.sha256, parts[0], parts[1], tokenizer)
 

@@ -50,7 +50,8 @@ class Columns:
             if name not in self._rows:
                 if len(self._rows) == MOST_COLUMNS:
                     raise SourceError(
-                        f"{self._label}: has more than {MOST_COLUMNS} names of numbers; is it a log?"
+                        f"{self._label}: has more than {MOST_COLUMNS} names of numbers; check that it is a "
+                        "log"
                     )
                 self._rows[name], self._values[name] = array("q"), array("d")
             self._rows[name].append(self._count)

@@ -79,7 +79,9 @@ def _json(blob: Blob) -> Sequence[RawRun]:
     if isinstance(content, dict):
         content = _list_of(content)
     if not isinstance(content, list) or not all(isinstance(row, dict) for row in content):
-        raise SourceError(f"{blob.label}: is not a list of records with a step each; remove it or correct it")
+        raise SourceError(
+            f"{blob.label}: is not a list of records that each have a step; correct or remove it"
+        )
     rows = [row for row in content if "train_runtime" not in row]
     table = collected((flat(row) for row in rows), blob.label)
     texts = [{k: v for k, v in row.items() if _is_name(k, v)} for row in rows]

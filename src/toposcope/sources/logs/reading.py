@@ -112,7 +112,7 @@ def log_of_runs(
     """
     tables = [run.table for run in raw if len(run.table)]
     if not tables:
-        raise SourceError(f"{label}: read as {dialect}, the table has no rows; is it a log?")
+        raise SourceError(f"{label}: read as {dialect}, the table has no rows; check that it is a log")
     columns = list(dict.fromkeys(str(column) for table in tables for column in table))
     taken = _taken(columns, rename, label, keep)
     if strict:
@@ -130,7 +130,9 @@ def log_of_runs(
     if lost:
         notes.append(f"{lost} rows without a step left out")
     if not runs:
-        raise SourceError(f"{label}: no row has both a step and a number; is {taken['step']!r} the step?")
+        raise SourceError(
+            f"{label}: no row has both a step and a number; check that {taken['step']!r} the step?"
+        )
     return RunLog(label, dialect, tuple(_unique(runs)), taken, tuple(dict.fromkeys(notes)))
 
 
@@ -158,7 +160,7 @@ def _refuse_unknown(taken: Mapping[str, str], columns: Sequence[str], label: str
         if not any(name in taken for name in wanted):
             raise SourceError(
                 f"{label}: has no column for {' or '.join(wanted)} among "
-                f"{', '.join(sorted(columns))[:120]}; say which it is with --rename THEIRS={wanted[0]}"
+                f"{', '.join(sorted(columns))[:120]}; name the column with --rename THEIRS={wanted[0]}"
             )
 
 
@@ -266,14 +268,15 @@ def _read_folder(folder: Folder) -> tuple[str, Sequence[RawRun]]:
             return dialect.name, dialect.read(folder)
     known = ", ".join(one.name for one in FOLDERS)
     raise SourceError(
-        f"{folder.label}: is a folder without a log of a known kind ({known}); name the log inside it"
+        f"{folder.label}: is a folder without a log in a known format ({known}); give the path of the log "
+        "in it"
     )
 
 
 def _read_file(blob: Blob) -> tuple[str, Sequence[RawRun]]:
     name, head = blob.label.rsplit("/", 1)[-1].lower(), head_of(blob)
     if blob.size == 0:
-        raise SourceError(f"{blob.label}: is empty; give the log of a training")
+        raise SourceError(f"{blob.label}: is empty; give a training log")
     for kind in FILES:
         if kind.matches(name, head):
             return kind.name, kind.read(blob)
@@ -281,7 +284,7 @@ def _read_file(blob: Blob) -> tuple[str, Sequence[RawRun]]:
     if text is None:
         known = ", ".join(dict.fromkeys([*(one.name for one in TEXTS), *(one.name for one in FILES)]))
         raise SourceError(
-            f"{blob.label}: neither a store nor a log of a known kind; no line names a step and a loss "
+            f"{blob.label}: neither a store nor a log in a known format; no line names a step and a loss "
             f"(known are {known})"
         )
     return text.name, [RawRun("", collected(text.records(lines(blob)), blob.label))]

@@ -43,7 +43,7 @@ def parquet(blob: Blob) -> pd.DataFrame:
         return pq.read_table(io.BytesIO(blob.read(0, blob.size).tobytes())).to_pandas()
     except (pa.ArrowException, OSError, ValueError, TypeError, KeyError) as error:
         why = " ".join(str(error).split())[:80]
-        raise SourceError(f"{blob.label}: is not a sound parquet file ({why}); fetch it again") from error
+        raise SourceError(f"{blob.label}: is not a valid parquet file ({why}); fetch it again") from error
 
 
 def csv(blob: Blob) -> pd.DataFrame:

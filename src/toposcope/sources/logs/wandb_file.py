@@ -32,7 +32,7 @@ def _records(blob: Blob) -> Iterator[bytes]:
     """Yield the records; one that is cut short at the end of a live file is left out."""
     with stream(blob) as file:
         if not file.read(7).startswith(MAGIC):
-            raise SourceError(f"{blob.label}: is not an offline run of W&B; fetch it again")
+            raise SourceError(f"{blob.label}: is not an offline W&B run; fetch it again")
         at, held = 7, bytearray()
         while True:
             left = _BLOCK - at % _BLOCK
@@ -77,7 +77,7 @@ def _run(blob: Blob) -> Sequence[RawRun]:
         if isinstance(error, SourceError):
             raise
         raise SourceError(
-            f"{blob.label}: is not a sound W&B file ({str(error)[:80]}); fetch it again"
+            f"{blob.label}: is not a valid W&B file ({str(error)[:80]}); fetch it again"
         ) from error
     return [RawRun(name, table)]
 

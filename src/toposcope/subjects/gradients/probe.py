@@ -52,7 +52,7 @@ class GradientBatch:
         if folder is not None:
             return Batch.of(_held_out(folder)[0], last_only=model.last_only)
         if self.texts is None:
-            raise InputError(f"{checkpoint.uri}: gradients of this model need texts; give --texts FILE")
+            raise InputError(f"{checkpoint.uri}: the gradients of this model need texts; give --texts FILE")
         return Batch.of_texts(model, self.texts.items[: self.size], length=self.length)
 
 

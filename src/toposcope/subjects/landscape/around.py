@@ -71,7 +71,9 @@ def _of_trajectory(objective: Objective, snapshot: Snapshot, source: ObjectiveSo
     found = trajectory_directions(points, n)
     extent = np.abs(found.coordinates - found.coordinates[-1]).max(axis=0)
     if not (extent > 0).all():
-        raise InputError("the trajectory has not left this checkpoint along a direction: ask for fewer")
+        raise InputError(
+            "the trajectory does not leave this checkpoint along one of the directions; use fewer directions"
+        )
     vectors = found.directions.vectors * torch.from_numpy(extent)[:, None]
     return replace(found.directions, vectors=vectors, unit="the farthest checkpoint along it")
 

@@ -72,11 +72,13 @@ class LandscapeOptions:
             raise InputError(f"n is {self.n}; a surface has 1, 2 or 3 directions")
         if self.resolution < 5 or self.resolution % 4 != 1:
             raise InputError(
-                f"resolution is {self.resolution}; give 4 k + 1 (9, 13, 17, 21, ... 41), so that every "
-                "second place makes the coarser lattice with the same centre"
+                f"resolution is {self.resolution}; give 4 k + 1 (9, 13, 17, 21, ... 41): every "
+                "second grid point then forms a coarser grid with the same centre"
             )
         if self.reach is not None and not (math.isfinite(self.reach) and self.reach > 0):
-            raise InputError(f"range is {self.reach}; give a positive finite number, or leave it to the rule")
+            raise InputError(
+                f"range is {self.reach}; give a positive finite number, or leave it out for the default rule"
+            )
         least = {
             "batches": 1, "sequences": 4, "length": 2, "seeds": 1, "eigenvalues": 1, "vectors": 2,
             "updates": 5,
@@ -85,7 +87,7 @@ class LandscapeOptions:
             if getattr(self, name) < lowest:
                 raise InputError(f"{name} is {getattr(self, name)}; give at least {lowest}")
         if self.directions == "hessian" and self.eigenvalues < self.n:
-            raise InputError(f"eigenvalues is {self.eigenvalues}; {self.n} directions need as many")
+            raise InputError(f"eigenvalues is {self.eigenvalues}; {self.n} directions need at least as many")
 
     @property
     def texts(self) -> int:

@@ -73,5 +73,5 @@ def check_reach(finite: np.ndarray, reach: float) -> None:
     if finite.sum() <= 1:
         raise InputError(
             f"range {reach:g}: the loss is finite at {int(finite.sum())} of {finite.size} places; give a "
-            "smaller --range, or leave it to the rule"
+            "smaller --range, or leave it out for the default rule"
         )

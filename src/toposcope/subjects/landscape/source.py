@@ -48,8 +48,8 @@ class ObjectiveSource:
                 batch = Batch.of(rows[number * size : (number + 1) * size], last_only=model.last_only)
                 if len(batch) < 4:
                     raise InputError(
-                        f"batch {number} has {len(batch)} sequences of two tokens or more, at least 4 are "
-                        "needed for an interval: give more or longer texts"
+                        f"batch {number} has {len(batch)} sequences of two tokens or more, but an "
+                        "interval needs at least 4; give more or longer texts"
                     )
                 found.append(Objective(model, batch))
             yield found
@@ -71,7 +71,7 @@ class ObjectiveSource:
         held = held_out_tokens(folder)
         if len(held) < options.texts:
             raise InputError(
-                f"{folder.heldout_file} has {len(held)} sequences, {options.texts} were asked for: take "
+                f"{folder.heldout_file} has {len(held)} sequences, but {options.texts} are needed: give "
                 "fewer --batches or --sequences, or give --texts"
             )
         length = held.shape[1] if model.last_only else options.length
@@ -95,7 +95,8 @@ class ObjectiveSource:
         if shapes != like.shapes:
             differs = sorted(set(shapes.items()) ^ set(like.shapes.items()))[0][0]
             raise InputError(
-                f"step {snapshot.checkpoint.step} is no checkpoint of the same model: parameter {differs!r} "
+                f"step {snapshot.checkpoint.step} is not a checkpoint of the same model: parameter "
+                f"{differs!r} "
                 "has another shape or is missing; leave it out"
             )
         return values

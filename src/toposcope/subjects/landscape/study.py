@@ -86,7 +86,7 @@ class LandscapeStudy:
         n, has = self.options.n, lengths[longest]
         raise InputError(
             f"--directions trajectory: {n} direction{'s' * (n != 1)} need{'s' * (n == 1)} {n + 1} "
-            f"checkpoints of a run, and {longest} has {has}: measure more, or take --directions random"
+            f"checkpoints of a run, and {longest} has {has}; measure more, or use --directions random"
         )
 
     def without_surface(self, series: Series) -> str:

@@ -78,7 +78,7 @@ def read_facts(folder: Path, checkpoint: Checkpoint) -> KeptFacts:
             fields = json.loads((file.metadata() or {})["facts"])
         return KeptFacts(**{**fields, "notes": tuple(fields["notes"])})
     except FileNotFoundError as error:
-        raise SourceError(f"{path} does not exist: measure the series with --keep {folder}") from error
+        raise SourceError(f"{path} does not exist: measure the series with --save-states {folder}") from error
     except (SafetensorError, KeyError, TypeError, ValueError) as error:
         raise SourceError(f"{path} is damaged: delete it and measure the series again") from error
 
@@ -112,8 +112,8 @@ def check_reading(folder: Path, texts: str, reading: Mapping[str, Any]) -> None:
         differs += ["other texts"] if facts.texts != texts else []
         if differs:
             raise SourceError(
-                f"{folder} keeps states that were read otherwise ({', '.join(differs)}); choose another "
-                "folder for --keep, or its settings"
+                f"{folder} contains states that were read with other settings "
+                f"({', '.join(differs)}); choose another folder for --save-states, or give its settings"
             )
 
 
@@ -126,7 +126,7 @@ def read_states(folder: Path, checkpoint: Checkpoint) -> dict[int, np.ndarray]:
     try:
         tensors = load_file(path)
     except FileNotFoundError as error:
-        raise SourceError(f"{path} does not exist: measure the series with --keep {folder}") from error
+        raise SourceError(f"{path} does not exist: measure the series with --save-states {folder}") from error
     except SafetensorError as error:
         raise SourceError(f"{path} is damaged: delete it and measure the series again") from error
     return {int(name.removeprefix("layer.")): values for name, values in tensors.items()}
@@ -147,7 +147,7 @@ def _kept_runs(folder: Path) -> tuple[Run, ...]:
     try:
         return tuple(Run(**fields) for fields in json.loads(path.read_text(encoding="utf-8")))
     except (ValueError, TypeError) as error:
-        raise SourceError(f"{path} is damaged: delete it; the runs then have no sizes") from error
+        raise SourceError(f"{path} is damaged: delete it; the runs then have no known sizes") from error
 
 
 class KeptSeries(Series):
@@ -163,12 +163,13 @@ class KeptSeries(Series):
         self.folder = folder
         found = [_checkpoint(folder, path) for path in sorted(folder.glob("*/step_*.safetensors"))]
         if not found:
-            raise SourceError(f"{folder} holds no kept states: write some with --keep {folder}")
+            raise SourceError(f"{folder} contains no saved states: write some with --save-states {folder}")
         self.facts = found[0][1]
         for at, facts in found:
             if not facts.read_alike(self.facts):
                 raise SourceError(
-                    f"{at.uri} was read from other texts or otherwise than {found[0][0].uri}: keep them apart"
+                    f"{at.uri} was read from other texts or with other settings than {found[0][0].uri}; "
+                    "use a separate folder for each"
                 )
         known = {run.run: run for run in _kept_runs(folder)}
         entries: dict[str, list[Entry]] = {}

@@ -97,7 +97,7 @@ class RepresentationOptions:
             raise InputError(f"pooling is {self.pooling!r}; use mean, last or token")
         if self.cloud_texts is not None and self.pooling == "token":
             raise InputError(
-                "pooling is 'token', where a point is no text: a choice of texts needs mean or last"
+                "pooling is 'token', so a point is not a text; a choice of texts needs pooling mean or last"
             )
 
     def recipe(self, texts_digest: str, labelled_digest: str = "") -> dict[str, object]:

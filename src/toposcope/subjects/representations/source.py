@@ -67,7 +67,10 @@ class Visit:
         """The checkpoint's model."""
         if self._model is None:
             if self._source.loader is None:
-                raise InputError("kept states have no model: attention and labels need the series itself")
+                raise InputError(
+                    "attention and labels need the model, which saved states do not contain; measure the "
+                    "series itself"
+                )
             self._model = self._stack.enter_context(self._snapshot.model(self._source.loader))
         return self._model
 
@@ -118,10 +121,16 @@ class Visit:
         missing = [layer for layer in chosen if layer not in states]
         if missing:
             have = ", ".join(map(str, sorted(states)))
-            raise InputError(f"layers {choice!r}: {missing[0]} was not kept in {folder}; there are {have}")
+            raise InputError(
+                f"layers {choice!r}: {missing[0]} is not saved in {folder}, which has {have}; choose one "
+                "of these"
+            )
         few = min(len(values) for values in states.values())
         if self._options.cloud_texts is not None and self._options.cloud_texts > few:
-            raise InputError(f"{self._options.cloud_texts} texts were asked for, {few} were kept in {folder}")
+            raise InputError(
+                f"{self._options.cloud_texts} texts are needed, but {few} are saved in {folder}; give a "
+                "smaller number"
+            )
         return _represented(read_facts(folder, at), {layer: states[layer] for layer in chosen})
 
 

@@ -92,7 +92,7 @@ def study_of_kept(
         When `options` asks for attention graphs, which need the model.
     """
     if options.attention:
-        raise InputError("kept states have no attention: measure it from the series itself")
+        raise InputError("saved states contain no attention; measure the series itself")
     settings = {name: value for name, value in series.facts.reading.items() if name != "layers"}
     options = replace(options, **settings, cloud_texts=limit)
     return RepresentationStudy(

@@ -38,6 +38,6 @@ def refuse_above(cost: ComputeCost, limit: float = MOST_FLOP) -> None:
     """
     if cost.flop > limit:
         raise InputError(
-            f"the measurement asked for costs {cost.sentence()}, the limit is {limit:.0e}: take fewer "
+            f"the measurement costs {cost.sentence()}, but the limit is {limit:.0e}: use fewer "
             "tokens, places or products, or the critical sharpness, which needs at most 8 forward passes"
         )

@@ -85,15 +85,20 @@ def hessian_directions(pairs: Eigenpairs, count: int, *, rise: float | None = No
     import torch
 
     if count > len(pairs.values):
-        raise InputError(f"{count} directions were asked for; there are {len(pairs.values)} eigenvectors")
+        raise InputError(
+            f"{count} directions are needed, but there are {len(pairs.values)} eigenvectors; use fewer "
+            "directions"
+        )
     if not pairs.converged[:count].all():
         raise InputError(
             f"eigenvector {int(np.argmin(pairs.converged[:count]))} has not converged after {pairs.products} "
-            "products: allow more"
+            "products: allow more products"
         )
     values = np.abs(pairs.values[:count])
     if not (values > 0).all():
-        raise InputError("an eigenvalue is 0: the loss does not change along its eigenvector, ask for fewer")
+        raise InputError(
+            "an eigenvalue is 0: the loss does not change along its eigenvector; use fewer directions"
+        )
     lengths = np.sqrt((1.0 if rise is None else 2.0 * rise) / values)
     scale = torch.from_numpy(lengths).to(pairs.vectors.device, pairs.vectors.dtype)
     unit = "1/sqrt|eigenvalue|" if rise is None else f"a quadratic rise of {rise:g}"
@@ -143,7 +148,9 @@ def trajectory_directions(points: Sequence[torch.Tensor], count: int) -> Princip
     values, vectors = np.linalg.eigh((apart @ apart.T).cpu().numpy())
     values, vectors = np.maximum(values[::-1], 0.0), vectors[:, ::-1]
     if values[count - 1] <= 1e-12 * values[0] or values[0] == 0:
-        raise InputError(f"the {len(points)} checkpoints do not span {count} directions: ask for fewer")
+        raise InputError(
+            f"the {len(points)} checkpoints do not span {count} directions; use fewer directions"
+        )
     coordinates = vectors[:, :count] * np.sqrt(values[:count])
     lifted = (
         torch.from_numpy((vectors[:, :count] / np.sqrt(values[:count])).T.copy()).to(apart.device) @ apart

@@ -181,7 +181,8 @@ def _check_memory(n: int, steps: int) -> None:
     needed = 8 * n * (steps + 1)
     if needed > BASIS_BYTES:
         raise InputError(
-            f"{steps} Lanczos steps on {n} parameters keep {needed / 2**30:.1f} GiB, the limit is "
+            f"{steps} Lanczos steps on {n} parameters need {needed / 2**30:.1f} GiB of memory, but the "
+            "limit is "
             f"{BASIS_BYTES / 2**30:.0f}: take fewer steps, one layer's block, or the critical sharpness, "
             "which needs forward passes alone"
         )

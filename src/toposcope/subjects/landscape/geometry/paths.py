@@ -124,7 +124,7 @@ def _along(
     objective: Objective, point: Callable[[float], torch.Tensor], points: int, note: str
 ) -> PathLosses:
     if points < 3:
-        raise InputError(f"points is {points}; a path needs its ends and one place between them")
+        raise InputError(f"points is {points}; a path needs its two ends and at least one point between them")
     at = np.linspace(0.0, 1.0, points)
     movable = objective.movable()
     return PathLosses(at, np.stack([movable.per_sequence_losses(point(float(t))) for t in at]), note)
@@ -155,7 +155,10 @@ def aligned(
     layers = sorted({name.split(".")[1] for name in reference if name.startswith("layers.")}, key=int)
     shapes = {name: tuple(value.shape) for name, value in reference.items()}
     if not layers or shapes != {name: tuple(value.shape) for name, value in moved.items()}:
-        raise InputError("the parameters are not those of one model of our GPT family: no alignment is known")
+        raise InputError(
+            "the parameters are not those of a GPT of toposcope, the only models that can be aligned; give "
+            "two runs of `toposcope train`"
+        )
     for layer in layers:
         _order_neurons(reference, found, f"layers.{layer}.mlp")
         _order_heads(reference, found, f"layers.{layer}.attn", heads)

@@ -100,7 +100,9 @@ def jump_and_retrain(
             loss = engine.gradients(training_batch(data, recipe, step + update))
             length, _ = engine.norms()
             if not np.isfinite(loss + length):
-                raise InputError(f"training diverged {update} updates after a jump of {jump:g}: take fewer")
+                raise InputError(
+                    f"training diverged {update} updates after a jump of {jump:g}; use fewer updates"
+                )
             if update % every == 0:
                 path.append(engine.state()["values"])
                 values.append(loss)

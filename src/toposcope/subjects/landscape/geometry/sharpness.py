@@ -94,7 +94,7 @@ def critical_step(
     (1.5, 'ok')
     """
     if passes < 4:
-        raise InputError(f"passes is {passes}; a start, a bracket and a check need at least 4")
+        raise InputError(f"passes is {passes}; the search needs at least 4 forward passes")
     line = _Line(losses_at, weights)
     if not np.isfinite(line.means[0]):
         raise InputError(

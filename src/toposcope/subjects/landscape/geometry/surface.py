@@ -251,7 +251,7 @@ def symmetric_axis(reach: float, points: int) -> np.ndarray:
     """
     if points < 3 or points % 2 == 0:
         raise InputError(
-            f"points is {points}; an axis with its centre on the grid needs an odd number from 3 on"
+            f"points is {points}; give an odd number from 3 on, so that the centre lies on the grid"
         )
     if not (math.isfinite(reach) and reach > 0):
         raise InputError(f"reach is {reach}; give a positive finite number")

@@ -114,7 +114,9 @@ class Paths(Probe):
         with self.source.loader.open(other) as model:
             there = type(objective)(model, objective.batch)
             if there.shapes != objective.shapes:
-                raise InputError(f"{other.uri} is no seed of the same model as {at.uri}: give them apart")
+                raise InputError(
+                    f"{other.uri} is not a seed of the same model as {at.uri}; measure them separately"
+                )
             named = there.named(there.parameters)
             as_it_is = Label(f"from {other.run}", scope=Scope.SETTING)
             plain = _Start(as_it_is, there.parameters, f"from {other.run}; no alignment was done")

@@ -67,7 +67,7 @@ class Retrain(Probe):
         at = snapshot.checkpoint
         folder = run_folder_of(at)
         if folder is None:
-            raise InputError(f"{at.uri}: retrain needs a run of `toposcope train`: leave it out")
+            raise InputError(f"{at.uri}: retrain needs a run of `toposcope train`; leave retrain out")
         recipe, data = _trained_on(folder)
         rows: list[Row] = []
         with self.source.objectives(snapshot, self.options) as objectives:
@@ -111,6 +111,8 @@ def _trained_on(folder: RunFolder) -> tuple[TrainingRecipe, TokenData]:
 
     recipe = load_training_recipe(str(folder.recipe_file))
     if recipe.task != "language":
-        raise InputError(f"{folder.path}: jump and retrain is for language models; its task is {recipe.task}")
+        raise InputError(
+            f"{folder.path}: retrain works only for language models, but the task here is {recipe.task}"
+        )
     corpus = load_corpus(recipe.corpus, heldout_fraction=recipe.heldout_fraction)
     return recipe, tokenize(corpus, recipe, tokenizer=read_tokenizer(folder.tokenizer_file))

@@ -66,7 +66,10 @@ def load_labelled(path: Path, *, limit: int | None = None) -> LabelledTexts:
     labels = tuple(row[label] for row in rows)
     rare = [value for value, count in Counter(labels).items() if count < _FOLDS]
     if rare or len(set(labels)) < 2:
-        raise InputError(f"{path}: every label needs {_FOLDS} texts, and there must be two labels")
+        raise InputError(
+            f"{path}: the linear probe needs at least two labels with {_FOLDS} texts each; give more "
+            "labelled texts"
+        )
     return LabelledTexts(str(path), texts, labels)
 
 

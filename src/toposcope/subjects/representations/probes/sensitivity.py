@@ -76,7 +76,9 @@ class Sensitivity(Probe):
 
     def _draws(self, total: int, texts: int) -> Iterator[tuple[int | None, np.ndarray]]:
         if texts > total:
-            raise InputError(f"sensitivity asks for {texts} texts, {total} were read: name smaller numbers")
+            raise InputError(
+                f"--sensitivity-texts asks for {texts} texts, but {total} were read; give smaller numbers"
+            )
         if texts == total:
             yield None, np.arange(total)
             return

@@ -185,8 +185,8 @@ def _point(snapshot: Snapshot, options: WeightOptions) -> _Point:
     whole = first is not snapshot and not _spoilt(snapshot, options) and _is_point(first, options)
     if whole and _point(first, options).size != point.size:
         raise InputError(
-            f"step {snapshot.checkpoint.step} has {point.size} weights, the run began with "
-            f"{_point(first, options).size}: no common space"
+            f"step {snapshot.checkpoint.step} has {point.size} weights, but the first step of the run has "
+            f"{_point(first, options).size}; they have no space in common: leave the step out"
         )
     return point
 
