@@ -337,4 +337,4 @@ def test_alarms_of_a_watch_stand_on_the_curves_of_its_store(make_study, tmp_path
     told = {name for name in after if "raised an alarm" in after[name].shows}
     assert told == marked
     assert not any("alarm" in caption.shows for caption in before.values())
-    assert "falls ill" not in after["loss"].shows
+    assert "shows a fault" not in after["loss"].shows

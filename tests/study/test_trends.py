@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from itertools import permutations
 
@@ -12,6 +13,7 @@ from scipy import stats
 
 from toposcope.core.errors import InputError
 from toposcope.statistics import correlations as stat
+from toposcope.statistics.trends import innovations
 from toposcope.statistics.trends import resampling as res
 from toposcope.statistics.trends.alignment import alignment_interval, alignment_tail, standardised
 from toposcope.statistics.trends.basis import core_trends, trend_family
@@ -438,13 +440,13 @@ def test_a_row_that_no_correlation_could_pass_states_no_power() -> None:
     rows = pd.DataFrame({
         "target": "loss", "column": ["even", "carried"], "n": 104, "p": [0.6, 0.6], "least": [1e-9, 0.03],
         "free": 90, "why": "", "reason": "", "spikes": False, "lag": 0, "lag_steps": 0.0, "doubt": "",
-        "turned": False, "rate_known": True,
+        "turned": "", "rate_known": True, "part": "", "otherwise": None,
     })  # fmt: skip
     found = judged(rows, ["even", "carried"], 0.05).set_index("column")
     assert found.loc["even", "verdict"] == "trend only"
     assert np.isfinite(found.loc["even", "detectable_r"])
     assert found.loc["carried", "verdict"] == "cannot tell"
-    assert "a few of them carry" in found.loc["carried", "reason"]
+    assert found.loc["carried", "reason"] == "too few checkpoints: a few decide everything"
     assert np.isnan(found.loc["carried", "detectable_r"])
 
 
@@ -606,8 +608,9 @@ def test_a_wave_that_both_keep_is_left_out() -> None:
     x, y = (whiten(g.standard_normal((51, 60)), STEPS) for _ in range(2))
     bare = [replace(z, e=z.e + size * wave) for z, size in ((x, 1.5), (y, -1.5))]
     a, b, notes, _ = freed(*bare, rate_known=True)
-    touched = np.char.find(notes.astype(str), "checkpoints that both") > 0  # as a wave, or as a shape
+    touched = notes != ""  # as a wave, or as a shape
     assert np.mean(touched) > 0.8
+    assert all(note.startswith(("a shared wave of", "a shared pattern of")) for note in notes[touched])
     periods = [float(note.split(" of ")[1].split()[0]) for note in notes[touched]]
     assert np.median(periods) == pytest.approx(7.0, abs=0.3)
     quiet = np.array([(notes[j] == "") for j in range(60)])
@@ -630,7 +633,7 @@ def test_an_early_turn_that_both_make_is_left_out() -> None:
 
     x, y = whiten(curve(), STEPS), whiten(curve(), STEPS)
     a, _, notes, _ = freed(x, y, rate_known=True)
-    turned = np.char.find(notes.astype(str), "both turn sharply up to step") >= 0
+    turned = np.char.find(notes.astype(str), "a shared turn up to step") >= 0
     assert np.mean(turned) > 0.25
     gone = (a.e == 0.0) & (x.e != 0.0)
     assert np.array_equal(gone.any(axis=0), turned)
@@ -638,7 +641,7 @@ def test_an_early_turn_that_both_make_is_left_out() -> None:
     assert np.mean(innovation_test(x, y, intervals=False).p <= 0.05) < 0.12
     late = np.roll(np.eye(51)[:, :1], 30) * 8.0 * np.ones(200)
     spiky = (whiten(power + late + g.standard_normal((51, 200)), STEPS) for power in (0.0, 0.0))
-    assert not np.char.startswith(freed(*spiky, rate_known=True)[2].astype(str), "both turn").any()
+    assert not np.char.startswith(freed(*spiky, rate_known=True)[2].astype(str), "a shared turn").any()
 
 
 def test_mostly_missing_checkpoints_have_no_second_p() -> None:
@@ -676,13 +679,43 @@ def test_one_turn_on_uneven_steps_is_not_tested() -> None:
     assert np.mean(innovation_test(x, x, intervals=False).p <= 0.05) == 1.0  # the same are tested
 
 
-def test_a_row_says_what_was_left_out() -> None:
-    g = np.random.default_rng(7)
-    u = STEPS / 5000.0
-    loss, f = (np.minimum(u / 0.06, 1.0) - 0.5 * u + 0.02 * g.standard_normal(51) for _ in range(2))
-    table = from_frame(series(loss=loss, f=f))
-    for row in (trend_table(table, draws=FEW).iloc[0], family_table(table).iloc[0]):
-        assert "both turn sharply up to step" in row["reason"]
+def test_a_row_says_what_was_left_out_only_where_it_decides(monkeypatch: pytest.MonkeyPatch) -> None:
+    u, tables = STEPS / 5000.0, []
+    for seed in range(12):
+        g = np.random.default_rng(seed)
+        loss, f = (np.minimum(u / 0.06, 1.0) - 0.5 * u + 0.02 * g.standard_normal(51) for _ in range(2))
+        tables.append(from_frame(series(loss=loss, f=f).assign(learning_rate=1e-3)))
+    rows = [family_table(table).iloc[0] for table in tables]
+    alone = [trend_table(table, draws=FEW).iloc[0] for table in tables]
+    monkeypatch.setattr(innovations, "freed", lambda x, y, **_: (x, y, *np.full((2, 1), "", dtype=object)))
+    bare = [family_table(table).iloc[0] for table in tables]
+    decided = [row["verdict"] != other["verdict"] for row, other in zip(rows, bare, strict=True)]
+    assert 2 < sum(decided) < 12
+    for row, own, other in zip(rows, alone, decided, strict=True):
+        assert bool(re.search(r"; a shared turn up to step \d+ left out$", row["reason"])) == other
+        assert row["reason"] == own["reason"]
+
+
+def test_a_row_of_noise_names_no_rule() -> None:
+    g = np.random.default_rng(11)
+    frame = pd.DataFrame(g.standard_normal((51, 40)), columns=[f"f{k}" for k in range(40)])
+    frame = frame.assign(step=STEPS, loss=g.standard_normal(51), learning_rate=1e-3)
+    reasons = family_table(from_frame(frame), targets=["loss"])["reason"]
+    assert (reasons == "no shared movement beyond trend").mean() > 0.9
+
+
+def test_a_row_says_in_how_many_runs_it_was_tested() -> None:
+    g = np.random.default_rng(3)
+    runs = []
+    for run in range(5):
+        smooth = (STEPS + 100.0) ** -0.5
+        noise = g.standard_normal((2, 51))
+        noise[1] = noise[0] if run else noise[1]
+        loss, f = (smooth * 10 + (1e-9 if not run else 0.05) * z for z in noise)
+        runs.append(series(loss=loss, f=f).assign(run=f"r{run}", learning_rate=1e-3))
+    row = family_table(from_frame(pd.concat(runs))).iloc[0]
+    assert (row["verdict"], row["runs"]) == ("adds", 4)
+    assert row["reason"] == "moves with the loss beyond trend (4 of 5 runs)"
 
 
 @pytest.mark.calibration
@@ -696,9 +729,9 @@ def test_a_shape_that_both_repeat_is_left_out(name: str, n: int, share: float) -
     x, y = (whiten(REPEATING_SETTING[name](g, steps, 1000), steps) for _ in range(2))
     assert np.mean(innovation_test(x, y, intervals=False).p <= 0.05) <= 0.085  # 17 and 16% of saws before
     notes = freed(x, y)[2]
-    repeats = [note for note in notes if note.startswith("a shape of")]
+    repeats = [note for note in notes if note.startswith("a shared pattern of")]
     assert len(repeats) >= share * 1000
-    periods = np.array([float(note.split()[3]) for note in repeats])
+    periods = np.array([float(note.split()[4]) for note in repeats])
     assert np.median(periods) == pytest.approx(float(name.split()[-1]), rel=0.03)
     assert max(note.count("a wave of") for note in notes) <= 1
 
@@ -718,7 +751,7 @@ def test_few_or_missing_checkpoints_repeat_no_shape() -> None:
     spaced = np.sort(g.permutation(51)[:36]) * 100.0
     holes = [whiten(REPEATING_SETTING["saws of 12"](g, spaced, 300), spaced) for _ in range(2)]
     assert holes[0].count < len(holes[0].e)
-    assert not any("a shape of" in note for note in freed(*holes)[2])
+    assert not any("a shared pattern of" in note for note in freed(*holes)[2])
 
 
 def test_a_walk_has_a_unit_root_where_checkpoints_are_few() -> None:

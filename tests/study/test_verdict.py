@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import re
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -14,19 +16,19 @@ import pytest
 from toposcope import analyze
 from toposcope.core.forms import lag_cell
 from toposcope.page.tables import families_table
+from toposcope.statistics.trends import refusals, sweeps
 from toposcope.statistics.trends import simulators as sim
-from toposcope.statistics.trends import sweeps
 from toposcope.statistics.trends.basis import trend_family
 from toposcope.statistics.trends.innovations import innovation_test, scores
 from toposcope.statistics.trends.joint import RunInnovations, joint_test
-from toposcope.statistics.trends.pooling import parts_of, pooled
+from toposcope.statistics.trends.pooling import NOTHING_LEFT, RunPair, parts_of, pooled, too_few
 from toposcope.statistics.trends.refusals import SWINGS, TOO_SMOOTH, rich
 from toposcope.statistics.trends.signs import LAG_SHARE, LAGS, OWN_SHARE, SPIKE_SHARE
 from toposcope.statistics.trends.whitening import whiten
 from toposcope.study import from_frame
-from toposcope.study.compact import of_frame, verdict_table
+from toposcope.study.compact import of_frame, untold, verdict_table
 from toposcope.study.figure import draw_verdict
-from toposcope.study.trends.verdicts import family_table
+from toposcope.study.trends.verdicts import NOTHING_SHARED, SCREENED, UNKNOWN_RATE, family_table, judged
 
 STEPS = np.arange(51) * 100.0
 PYTHIA = np.r_[0, 2 ** np.arange(10), np.arange(1000, 143_001, 1000)].astype(float)
@@ -75,7 +77,8 @@ def test_a_step_that_both_answer_is_no_verdict_where_the_rate_is_not_known() -> 
     told = [row_of(dropped(seed)) for seed in range(8)]
     assert {row["verdict"] for row in told} == {"cannot tell"}
     assert not any(row["rate_known"] for row in told)
-    assert all("learning rate is not known" in row["reason"] for row in told)
+    for row in told:
+        assert re.fullmatch(r"both turn at steps [\d–, ]+, learning rate not known", row["reason"])
     known = [row_of(dropped(seed).assign(learning_rate=rate_of(51))) for seed in range(8)]
     assert all(row["rate_known"] for row in known)
     assert sum(row["verdict"] == "adds" for row in known) <= 1
@@ -85,8 +88,8 @@ def test_a_step_that_both_answer_is_no_verdict_where_the_rate_is_not_known() -> 
 def test_a_row_that_adds_says_that_the_rate_is_not_known() -> None:
     bare, known = row_of(leading(0, 2)), row_of(leading(0, 2).assign(learning_rate=1e-3))
     assert bare["verdict"] == known["verdict"] == "adds"
-    assert "learning rate is not known" in bare["reason"]
-    assert known["reason"] == ""
+    assert bare["reason"] == "moves with the loss beyond trend; learning rate not known"
+    assert known["reason"] == "moves with the loss beyond trend"
 
 
 @pytest.mark.parametrize("lag", [1, -1, 2, -2])
@@ -215,12 +218,12 @@ def test_waves_that_sweep_alike_do_not_add(sweep: tuple[float, float]) -> None:
     assert test.found.mean() <= 0.125, "5% and three standard errors; a third to a half were found"
 
 
-def test_a_plain_wave_that_both_keep_is_named() -> None:
+def test_a_wave_that_both_keep_is_noted() -> None:
     x, y = chirps(51, 18.0, 5.0, pairs=80, seed=3)
     test = innovation_test(whiten(x, STEPS), whiten(y, STEPS), intervals=False)
     named = [f"{note} {why}" for note, why in zip(test.note, test.why, strict=True)]
-    assert sum("that both keep left out" in text or SWINGS in text for text in named) > 60
-    assert any("that both keep left out" in note for note in test.note)
+    assert sum("a shared wave of" in text or SWINGS in text for text in named) > 60
+    assert any("a shared wave of" in note for note in test.note)
 
 
 def test_the_row_says_from_where_to_where_a_wave_drifts() -> None:
@@ -270,6 +273,48 @@ def test_a_table_on_disk_says_lag_direction_and_rate(tmp_path: Path) -> None:
     bare = analyze(tmp_path / "bare.csv").findings["beyond"]
     assert bare.strength == "cannot tell"
     assert "learning rate" in bare.numbers["reasons"][0][0]
+
+
+def runs_of_one_pair(count: int, r: float, seed: int, why: str = "") -> list[RunPair]:
+    """Return a pair in several runs, correlated by r; refused where there is a `why`."""
+    g, made = np.random.default_rng(seed), []
+    for _ in range(count):
+        e, f = g.standard_normal((2, 51))
+        f = r * e + np.sqrt(1.0 - r * r) * f
+        run = RunInnovations(STEPS, e, f, (np.ones(51),) * 2, (np.full(51, np.nan),) * 2, why=why)
+        made.append(RunPair(why, 51, 0.0, 45, True, run, replace(run, why="") if why else None))
+    return made
+
+
+@pytest.mark.parametrize(("r", "named"), [(0.9, "; 2 of 5 runs swinging"), (0.0, " (3 of 5 runs)")])
+def test_a_refusal_is_named_where_the_verdict_would_be_another(r: float, named: str) -> None:
+    parts = runs_of_one_pair(3, 0.0, seed=0) + runs_of_one_pair(2, r, seed=1, why=SWINGS)
+    out = pd.DataFrame([{"target": "loss", "column": "h0", "reason": "", **pooled(parts)}])
+    row = judged(out, ["h0"], 0.05).iloc[0]
+    assert (row["verdict"], row["runs"]) == ("trend only", 3)
+    assert row["reason"] == f"no shared movement beyond trend{named}"
+
+
+def test_every_reason_is_short_and_on_the_method_page() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "statistics.md").read_text(encoding="utf-8")
+    reasons = [
+        *refusals.IN_SHORT, refusals.FEW_DECIDE, NOTHING_LEFT, NOTHING_SHARED, SCREENED, UNKNOWN_RATE,
+        too_few(7),
+    ]  # fmt: skip
+    assert len(set(reasons)) == 13
+    for reason in reasons:
+        assert len(reason.split()) <= 8, reason
+        assert reason.replace("series that cycle", "series that jump, or cycle") in page
+
+
+def test_the_terminal_says_why_a_row_has_no_verdict() -> None:
+    families = pd.DataFrame({
+        "target": "loss", "column": ["a", "b", "c", "d"], "confirmatory": [True, True, True, False],
+        "verdict": ["cannot tell", "adds", "cannot tell", "cannot tell"],
+        "reason": [SWINGS, "x", SWINGS, "y"],
+    })  # fmt: skip
+    study = SimpleNamespace(families=families, target="loss", labels=SimpleNamespace(label=str.upper))
+    assert untold(study) == [f"cannot tell: A and C: {SWINGS}"]
 
 
 def test_tables_and_figures_carry_the_lag() -> None:

@@ -182,7 +182,7 @@ def _work_out(analysis: Analysis, chosen: Sequence[str]) -> None:
 
 def _answer(analysis: Analysis) -> None:
     """Print the verdict, then the table that it rests on."""
-    from toposcope.study.compact import verdict_table
+    from toposcope.study.compact import untold, verdict_table
 
     width = min(_width(), 120)
     for place, study in enumerate(analysis.studies):
@@ -193,6 +193,8 @@ def _answer(analysis: Analysis) -> None:
         if table.rows:
             click.echo("")
             table.show(width=width, compact=True)
+            for line in untold(study):
+                say(line)
 
 
 def _width() -> int:

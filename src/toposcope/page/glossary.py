@@ -20,6 +20,12 @@ WORDS: Mapping[str, str] = {
     "exploratory": "Any other feature: screened at a false-discovery rate, never a verdict.",
     "innovation": "What a series' smooth trend and its own past do not explain of its next value.",
     "departure": "What is left of a series when its smooth trend in the step is taken out.",
+    "beyond trend": "More than two unrelated curves share that drift with the step: their innovations move "
+    "together.",
+    "too smooth to test": "Smooth curves explain both series almost completely: what is left may be trend.",
+    "swinging": "Both curves are waves whose period changes: two such waves agree by chance.",
+    "a few decide everything": "So few checkpoints carry the test that no correlation, however large, could "
+    "pass.",
     "Holm": "A correction of p-values for how many tests were made.",
     "Spearman": "A correlation of ranks, +1 or −1 where one curve rises or falls whenever the other rises.",
     "changepoint": "A step at which a curve's slope on log step changes beyond every smooth trend.",
@@ -108,6 +114,8 @@ def _texts(page: Page) -> list[str]:
         found += [text for p in part.pictures for text in _said(p.caption)]
         for table in part.tables.values():
             found += [table.title, table.caption, *table.columns, *(row[0] for row in table.rows)]
+            if table.columns[-1:] == ("why",):
+                found += [row[-1] for row in table.rows]
     return found
 
 

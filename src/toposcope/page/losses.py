@@ -34,7 +34,7 @@ def captions(study: Study) -> dict[str, Caption]:
         "Loss",
         "Training loss of every step, averaged within log-spaced bins with their 5% to 95% range"
         + (", and the loss on fixed held-out batches at each checkpoint." if held else ".")
-        + (" Dashed lines: where a log falls ill, and how." if ill_logs(study) else "")
+        + (" Dashed lines: where a log shows a fault, and which." if ill_logs(study) else "")
         + alarmed(study),
         can,
         cannot + " Also, " + of_seeds(study) + ".",

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 import pandas as pd
 
-from toposcope.core.forms import capital, interval, lag_cell, number
+from toposcope.core.forms import capital, interval, lag_cell, listed, number
 from toposcope.core.tabular import Table, of_cells
 from toposcope.study.study import Study
 
@@ -67,6 +67,16 @@ def verdict_table(study: Study) -> Table:
     title = f"{capital(study.judged)}s and the {study.labels.label(study.target)}, over {over}"
     head = (study.judged.split()[-1], "r", "95%", "lag", "Holm p", "verdict")
     return Table("families", title, "", head, rows, sections=(topology,))
+
+
+def untold(study: Study) -> list[str]:
+    """Return why rows of the verdict have none: one line for each reason, the features that share it."""
+    mine = study.families[study.families["target"] == study.target]
+    mine = mine[mine["confirmatory"].astype(bool) & (mine["verdict"] == "cannot tell")]
+    return [
+        f"cannot tell: {listed([study.labels.label(str(column)) for column in rows['column']])}: {why}"
+        for why, rows in mine.groupby("reason", sort=False)
+    ]
 
 
 def of_frame(name: str, part: pd.DataFrame, rows: int) -> Table:

@@ -34,9 +34,9 @@ COLUMNS = (
     "start_high", "kind", "direction", "spectral_label", "embedding_label", "false_alarm_rate", "boundary_p",
     "boundary_holm", "status", "reason",
 )  # fmt: skip
-UNEVEN = "cannot tell: p is {p:.2f}, and at uneven steps plain curves have p up to .05 too often"
-CANNOT_TELL = "cannot tell: a trend with unkind noise bends as much (p {p:.2f}; with kind noise {own:.2g})"
-GENTLE = "no verdict: it leaves every falling trend, but a gentle wave fits too (beyond waves p is {p:.2f})"
+UNEVEN = "cannot tell: too weak a bend at uneven steps (p {p:.2f})"
+CANNOT_TELL = "cannot tell: uneven noise bends as much (p {p:.2f}; with even noise {own:.2g})"
+GENTLE = "no verdict: a gentle wave fits as well (p {p:.2f})"
 """A gentle wave has at most three periods over the checkpoints."""
 _P = COLUMNS.index("boundary_p") - 2
 """Where a row of `segments` has its p-value; the adjusted one follows."""

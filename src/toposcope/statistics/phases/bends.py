@@ -132,7 +132,7 @@ def why_not(change: np.ndarray, found: Scan) -> str:
     """Return why a series with these changes (n,) cannot be tested, or nothing.
 
     A trend that noise hardly hides is no member of any finite family: what the basis leaves of a noiseless
-    power law looks like a bend. Up to noise of .01% of the range it does not (docs/statistics.md).
+    power law looks like a bend. Up to noise of .01% of the range it does not (docs/statistics-evidence.md).
     """
     if np.mean(change == 0) > _MOST_STILL:
         return "the feature hardly ever changes: no noise level to judge by"

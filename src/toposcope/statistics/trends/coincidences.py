@@ -38,7 +38,6 @@ LEAST_HALF = 60
 FINER, SHORTEST, REPEATS = 8, 3, 2
 """Base frequencies per 1 / n; the shortest period; how often a shape is seen at least."""
 TURN, OTHERS, TURN_WIDTH, EARLY = 4.0, 2.0, 3, 0.15
-A_STEP = "and a step of it would do that"
 LATE = 0.1
 """How often white noise has a later turn anywhere: the bar of its mean square follows from chi squared."""
 
@@ -48,7 +47,7 @@ def freed(
 ) -> tuple[Whitened, Whitened, np.ndarray, np.ndarray]:
     """Return each pair without the shape, the wave and the turns that both have.
 
-    Third what was left out in words, fourth whether a turn beyond the first of the run was.
+    Third what was left out in words, fourth the steps of turns beyond the first of the run; empty elsewhere.
     """
     differ = differing(x, y)
     x, y, notes = _without_shapes(x, y, differ)
@@ -62,29 +61,29 @@ def _without_turns(
     """Return each pair that may `differ` without the checkpoints around the turns that both make."""
     gone, late = _turns(x, y, anywhere=not rate_known)
     gone, late = gone & differ, late & differ
+    turned = np.full(len(differ), "", dtype=object)
     if not gone.any():
-        return x, y, late
+        return x, y, turned
     x, y = (replace(z, e=np.where(gone, 0.0, z.e)) for z in (x, y))
     for j in np.flatnonzero(gone.any(axis=0)).tolist():
         spans = _spans(x.steps, gone[:, j])
         if late[j]:
-            places = ", ".join(spans)
-            _add(notes, j, f"both turn sharply at steps {places}: the learning rate is not known, {A_STEP}")
+            turned[j] = ", ".join(spans)
+            _add(notes, j, f"a shared turn at steps {turned[j]}")
         else:
-            last = spans[-1].split(" to ")[1]
-            _add(notes, j, f"both turn sharply up to step {last}: those checkpoints left out")
-    return x, y, late
+            _add(notes, j, f"a shared turn up to step {spans[-1].split('–')[1]}")
+    return x, y, turned
 
 
 def _spans(steps: np.ndarray, there: np.ndarray) -> list[str]:
     """Return the first and the last step of each stretch of neighbours.
 
     >>> _spans(np.arange(6), np.array([True, True, False, False, True, True]))
-    ['0 to 1', '4 to 5']
+    ['0–1', '4–5']
     """
     at = np.flatnonzero(there)
     parts = np.split(at, np.flatnonzero(np.diff(at) > 1) + 1)
-    return [f"{steps[part[0]]:g} to {steps[part[-1]]:g}" for part in parts]
+    return [f"{steps[part[0]]:g}–{steps[part[-1]]:g}" for part in parts]
 
 
 def _is_early(steps: np.ndarray) -> np.ndarray:
@@ -93,7 +92,7 @@ def _is_early(steps: np.ndarray) -> np.ndarray:
 
 
 def _add(notes: np.ndarray, j: int, note: str) -> None:
-    notes[j] = f"{notes[j]}; {note}" if notes[j] else note
+    notes[j] = f"{notes[j]} and {note}" if notes[j] else note
 
 
 def _without_shapes(x: Whitened, y: Whitened, differ: np.ndarray) -> tuple[Whitened, Whitened, np.ndarray]:
@@ -113,7 +112,7 @@ def _without_shapes(x: Whitened, y: Whitened, differ: np.ndarray) -> tuple[White
         for z in (x, y):
             overtones = halves * np.arange(1, int(period / 2.0 + 1e-9) + 1)
             _project(z, j, np.pi / n * np.arange(n)[:, None] * overtones)
-        _add(notes, j, f"a shape of {period:.3g} checkpoints that both repeat left out")
+        _add(notes, j, f"a shared pattern of {period:.3g} checkpoints")
     return x, y, notes
 
 
@@ -147,7 +146,7 @@ def folded_bar(n: int) -> np.ndarray:
 def _without_waves(
     x: Whitened, y: Whitened, differ: np.ndarray, notes: np.ndarray
 ) -> tuple[Whitened, Whitened]:
-    """Return each pair that may `differ` without the waves that both have; say in `notes` which, if plain."""
+    """Return each pair that may `differ` without the waves that both have; say in `notes` which."""
     n = len(x.e)
     x, y = (replace(z, e=z.e.copy(), left=z.left.copy()) for z in (x, y))
     _without_wave(x, y, differ, notes, slice(0, n))
@@ -166,8 +165,7 @@ def _without_wave(x: Whitened, y: Whitened, differ: np.ndarray, notes: np.ndarra
         turns[part, 0] = shared.turns(j)
         for z in (x, y):
             _project(z, j, turns)
-        if shared.power[j] > sweeps.plain_bar(len(e)):
-            _add(notes, j, f"a wave of {shared.words(j)} that both keep left out")
+        _add(notes, j, f"a shared wave of {shared.words(j)}")
 
 
 def _project(z: Whitened, j: int, turns: np.ndarray) -> None:

@@ -96,7 +96,7 @@ def innovation_test(
         note=np.array(["" if pair.why else pair.note for pair in pairs], dtype=object),
         spikes=np.zeros(count, bool),
         doubt=np.full(count, "", dtype=object),
-        turned=np.array([pair.turned for pair in pairs], bool),
+        turned=np.array([bool(pair.turned) for pair in pairs]),
     )
     for j, pair in enumerate(pairs):
         if not np.isfinite(pair.e).all() or not np.isfinite(pair.f).all():
@@ -115,14 +115,31 @@ def pair_innovations(x: Whitened, y: Whitened, *, rate_known: bool) -> list[RunI
     why = untestable(x, y)
     x, y, notes, turned = freed(x, y, rate_known=rate_known)
     e, f, steady = compared(x, y)
-    swing = swinging(e) & swinging(f) & differing(x, y) & ~turned & (why == "")
-    why = np.where(swing, SWINGS, why)
+    swing = swinging(e) & swinging(f) & differing(x, y) & (turned == "") & (why == "")
+    return _runs(x, y, (e, f, steady), np.where(swing, SWINGS, why), notes, turned)
+
+
+def whole_innovations(x: Whitened, y: Whitened) -> list[RunInnovations]:
+    """Return the same where nothing is left out and no pair is refused."""
+    nothing = np.full(len(x.order), "", dtype=object)
+    return _runs(x, y, compared(x, y), nothing, nothing, nothing)
+
+
+def _runs(
+    x: Whitened,
+    y: Whitened,
+    both: tuple[np.ndarray, np.ndarray, np.ndarray],
+    why: np.ndarray,
+    notes: np.ndarray,
+    turned: np.ndarray,
+) -> list[RunInnovations]:
+    e, f, steady = both
     excess = persistence_left(e, f, x.trace * y.trace)
     scaled = [np.where(steady, standardised(z.e), np.nan) for z in (x, y)]
     persist = persisting(x, y)
     return [
         RunInnovations(
-            steps=x.steps, why=str(why[j]), note=str(notes[j]), turned=bool(turned[j]),
+            steps=x.steps, why=str(why[j]), note=str(notes[j]), turned=str(turned[j]),
             e=e[:, j], f=f[:, j], left=(x.left[:, j], y.left[:, j]),
             scaled=(scaled[0][:, j], scaled[1][:, j]),
             excess=float(excess[j]), persists=bool(persist[j]),

@@ -46,7 +46,7 @@ class RunInnovations:
 
     `left` is what the projections left of each, `scaled` are the innovations over their scales (NaN where
     they have none), `excess` is what `persistence_left` returns, `note` says what was left out, `turned`
-    whether a turn that both make was.
+    at which steps beyond the first of the run a turn that both make was.
     """
 
     steps: np.ndarray
@@ -56,7 +56,7 @@ class RunInnovations:
     scaled: tuple[np.ndarray, np.ndarray]
     why: str = ""
     note: str = ""
-    turned: bool = False
+    turned: str = ""
     excess: float = 1.0
     persists: bool = False
 
@@ -132,7 +132,7 @@ def _sums(runs: list[RunInnovations], lag: int) -> _StepSums:
 
 
 def _rest(sums: _StepSums, short: float, share: float) -> str:
-    """Return the stretch that p rests on, or an empty string."""
+    """Return in words the stretch that p rests on, or an empty string."""
     total = float(sums.product.sum())
     first = _heaviest(sums.product * np.sign(total))
     there = np.zeros(len(sums.product), bool)
@@ -161,7 +161,7 @@ def _heaviest(products: np.ndarray) -> int:
 
 
 def _named(steps: np.ndarray) -> str:
-    return f"rests on one stretch of {len(steps)} checkpoints, steps {steps[0]:g} to {steps[-1]:g}"
+    return f"rests on steps {steps[0]:g}–{steps[-1]:g} alone"
 
 
 def _alignable(runs: list[RunInnovations]) -> tuple[np.ndarray, np.ndarray, float] | None:

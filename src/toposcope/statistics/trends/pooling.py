@@ -3,24 +3,28 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 
-from toposcope.statistics.trends.innovations import LEAST_LENGTH, pair_innovations
+from toposcope.statistics.trends.innovations import LEAST_LENGTH, pair_innovations, whole_innovations
 from toposcope.statistics.trends.joint import RunInnovations, joint_test
-from toposcope.statistics.trends.refusals import TOO_FEW
+from toposcope.statistics.trends.refusals import IN_SHORT, TOO_FEW
 from toposcope.statistics.trends.usual import departure_correlation
 from toposcope.statistics.trends.whitening import Whitened, whiten
 
 TEST = ("r", "r_low", "r_high", "p")
 TURNED = 0.5
 """A step of a schedule is in all runs that follow it: a turn counts where it is in this part of them."""
-NOTHING_LEFT = "a smooth trend explains a series completely: no innovations"
+NOTHING_LEFT = "nothing is left beside a smooth trend"
 
 
 @dataclass(slots=True)
 class RunPair:
-    """One pair in one run of `n` checkpoints: its innovations, or `why` there are none to test."""
+    """One pair in one run of `n` checkpoints: its innovations, or `why` there are none to test.
+
+    `whole` are those from which nothing is left out, where a rule left something out or refused the pair.
+    """
 
     why: str
     n: int
@@ -28,11 +32,22 @@ class RunPair:
     free: int = 0
     rate_known: bool = False
     innovations: RunInnovations | None = None
+    whole: RunInnovations | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Otherwise:
+    """What the test would be without some of its rules: p, the `least` p, the `doubt`; the rules in words."""
+
+    p: float
+    least: float
+    doubt: str
+    rules: str
 
 
 def too_few(n: int) -> str:
     """Return the reason of a run that is too short."""
-    return f"{TOO_FEW}: {n} checkpoint{'s' * (n != 1)}, the test needs {LEAST_LENGTH}"
+    return f"too few: {n} checkpoint{'s' * (n != 1)}, the test needs {LEAST_LENGTH}"
 
 
 def whitened(
@@ -52,11 +67,14 @@ def parts_of(x: np.ndarray, y: np.ndarray, steps: np.ndarray, rate: np.ndarray |
         return [RunPair(too_few(n), n, rate_known=known) for _ in range(count)]
     departure = departure_correlation(x, np.repeat(y[:, None], count, axis=1), steps)
     a, b = whitened(x, y, steps, rate)
-    out = []
-    for j, pair in enumerate(pair_innovations(a, b, rate_known=known)):
+    pairs, out = pair_innovations(a, b, rate_known=known), []
+    ruled = np.flatnonzero([bool(pair.why or pair.note) for pair in pairs])
+    whole = dict(zip(ruled.tolist(), whole_innovations(a.taken(ruled), b.taken(ruled)), strict=True))
+    for j, pair in enumerate(pairs):
         finite = np.isfinite(pair.e).all() and np.isfinite(pair.f).all()
         free = n - int(max(a.trends[j], b.trends[j]))
-        out.append(RunPair(pair.why if finite else NOTHING_LEFT, n, departure[j], free, known, pair))
+        why = pair.why if finite else NOTHING_LEFT
+        out.append(RunPair(why, n, departure[j], free, known, pair, whole.get(j) if finite else None))
     return out
 
 
@@ -66,33 +84,71 @@ def rate_is_known(rate: np.ndarray | None) -> bool:
 
 
 def pooled(parts: list[RunPair]) -> dict[str, object]:
-    """Return the one test of a feature over its runs: products added step by step."""
+    """Return the one test of a feature over its runs: products added step by step.
+
+    `part` says in how many of the runs it was made, where it was not in all; `otherwise`, where a rule left
+    something out, returns what the test would be without.
+    """
     used = [part for part in parts if not part.why]
     departures = [part.departure for part in parts if np.isfinite(part.departure)]
     out: dict[str, object] = dict.fromkeys((*TEST, "least"), np.nan)
-    out |= {"runs": len(used), "n": sum(part.n for part in used), "free": 0, "why": "", "reason": ""}
-    out |= {"lag": 0, "lag_steps": np.nan, "spikes": False, "doubt": "", "turned": False}
+    out |= {"runs": len(used), "n": sum(part.n for part in used), "free": 0, "why": "", "part": ""}
+    out |= {"lag": 0, "lag_steps": np.nan, "spikes": False, "doubt": "", "turned": ""}
+    out["otherwise"] = None
     out["rate_known"] = all(part.rate_known for part in parts)
     out["departure_rho"] = float(np.mean(departures)) if departures else np.nan
-    left = [part.why for part in parts if part.why]
-    if left:
-        out["reason"] = f"{len(left)} of {len(parts)} runs left out: {left[0]}" if used else ""
     if not used:
-        out["why"] = left[0] if left else TOO_FEW
+        out["why"] = parts[0].why if parts else TOO_FEW
         out["n"] = sum(part.n for part in parts)
         return out
     runs = [part.innovations for part in used if part.innovations is not None]
-    noted = [run.note for run in runs if run.note]
-    if noted:
-        told = noted[0] if len(parts) == 1 else f"{len(noted)} of {len(parts)} runs: {noted[0]}"
-        out["reason"] = "; ".join(text for text in (str(out["reason"]), told) if text)
+    if len(used) < len(parts):
+        out["part"] = f"{len(used)} of {len(parts)} runs"
+    if any(part.whole for part in parts):
+        out["otherwise"] = partial(without_rules, parts)
+    turned = [run.turned for run in runs if run.turned]
+    if len(turned) >= TURNED * len(runs):
+        out["turned"] = turned[0]
     out["free"] = sum(part.free for part in used)
     test = joint_test(runs)
     return out | {
         "r": test.r, "r_low": test.low, "r_high": test.high, "p": test.p, "least": test.least,
         "lag": test.lag, "lag_steps": test.lag * _spacing(runs), "spikes": test.spikes, "doubt": test.doubt,
-        "turned": bool(np.mean([run.turned for run in runs]) >= TURNED),
     }  # fmt: skip
+
+
+def without_rules(parts: list[RunPair]) -> list[Otherwise]:
+    """Return the test with what was left out put back, with the runs that were refused, and with both."""
+    noted = [part for part in parts if part.whole and not part.why]
+    refused = [part for part in parts if part.whole and part.why]
+    words, out = "", []
+    if noted:
+        words = _left_out(noted, len(parts))
+        out.append(_otherwise([_put_back(part) for part in parts if not part.why], words))
+    if refused:
+        several = f"{len(refused)} of {len(parts)} runs {IN_SHORT.get(refused[0].why, 'left out')}"
+        out.append(_otherwise([part.whole if part.why else part.innovations for part in parts], several))
+        if noted:
+            out.append(_otherwise([_put_back(part) for part in parts], f"{words}, {several}"))
+    return out
+
+
+def _put_back(part: RunPair) -> RunInnovations | None:
+    return part.whole or (None if part.why else part.innovations)
+
+
+def _otherwise(runs: list[RunInnovations | None], rules: str) -> Otherwise:
+    test = joint_test([run for run in runs if run is not None], intervals=False)
+    return Otherwise(test.p, test.least, test.doubt, rules)
+
+
+def _left_out(noted: list[RunPair], runs: int) -> str:
+    """Return what was left out of the first of these runs, of several without its size."""
+    note = noted[0].innovations.note if noted[0].innovations else ""
+    if runs == 1:
+        return f"{note} left out"
+    kinds = " and ".join(one.split(" of ")[0] for one in note.split(" and "))
+    return f"{kinds} left out in {len(noted)} of {runs} runs"
 
 
 def _spacing(runs: list[RunInnovations]) -> float:

@@ -2,7 +2,7 @@
 
 Where both series take as many trend functions as there are, what is left of them may still be trend ("too
 smooth to test"). Where checkpoints are missing, a persistence of order two or more is not estimated well
-enough beside another, and the signs of two waves of one period do not flip apart ("too uneven to test").
+enough beside another, and the signs of two waves of one period do not flip apart.
 Where steps are uneven, both may turn within one stretch of checkpoints that the trend does not follow: that
 is one coincidence, however many checkpoints it takes, and early in training a likely one. Below 40
 checkpoints jumps and cycles leave rests that agree by chance.
@@ -22,13 +22,19 @@ import numpy as np
 from toposcope.statistics.trends.whitening import CYCLIC, SHORT, Whitened, uneven_steps
 
 TOO_FEW = "too few checkpoints"
-FEW_DECIDE = f"{TOO_FEW}: a few of them carry nearly all that the test weighs"
-TOO_SMOOTH, TOO_UNEVEN = "too smooth to test", "too uneven to test"
-ONE_PERIOD = f"{TOO_UNEVEN}: checkpoints are missing and both keep a wave of one period"
-ONE_STRETCH = f"{TOO_UNEVEN}: steps are uneven and both turn within one stretch of checkpoints"
-JUMPY = "too few checkpoints for series that jump, each at another one"
-SWINGS = "both swing with a period that drifts: two such series agree by chance"
-CYCLES = "too few checkpoints for series that cycle"
+FEW_DECIDE = f"{TOO_FEW}: a few decide everything"
+TOO_SMOOTH = "too smooth to test"
+TOO_UNEVEN = "missing checkpoints hide how the values persist"
+ONE_PERIOD = "checkpoints are missing and both repeat one wave"
+ONE_STRETCH = "both turn within one stretch of checkpoints"
+JUMPY = f"{TOO_FEW} for series that jump"
+SWINGS = "both swinging, with a drifting period"
+CYCLES = f"{TOO_FEW} for series that cycle"
+IN_SHORT = {
+    TOO_SMOOTH: "too smooth", TOO_UNEVEN: "with gaps", ONE_PERIOD: "with gaps", ONE_STRETCH: "with one turn",
+    JUMPY: "jumping", SWINGS: "swinging", CYCLES: "cycling",
+}  # fmt: skip
+"""What a run is, where it was left out for that among others."""
 LINE = 0.05
 """How often the spectrum of white noise has a line beyond the bar (Fisher 1929)."""
 STRETCH, MOST_OF = 8, 0.5

@@ -82,11 +82,6 @@ def bar(n: int) -> float:
     return float(np.quantile(_of_noise(n), _WEAKER_SHORT if n < SHORT else _WEAKER))
 
 
-def plain_bar(n: int) -> float:
-    """Return the power that the strongest wave of one white series in twenty exceeds: rows name it."""
-    return float(np.quantile(_of_noise(n), 0.95))
-
-
 @lru_cache(maxsize=64)
 def _of_noise(n: int) -> np.ndarray:
     white = rng(name="sweeps", n=n).standard_normal((n, _SIMULATED))

@@ -28,8 +28,9 @@ __all__ = ["LEAST_POINTS", "Draws", "default_columns", "family_table", "trend_ta
 
 ADDS, TREND, UNKNOWN = "adds", "trend only", "cannot tell"
 _JUDGED = ("p_holm", "q", "confirmatory", "family_size", "detectable_r", "verdict")
-_SPIKES = "rests on the few checkpoints at which both stand out"
-UNKNOWN_RATE = "the learning rate is not known: a step of it that both answer can look like this"
+NOTHING_SHARED = "no shared movement beyond trend"
+UNKNOWN_RATE = "learning rate not known"
+SCREENED = "exploratory: passes the screen, not confirmed"
 _IDENTITY = ("run", "target", "column", "probe", "scope", "feature", "n")
 _LAG = ("lag", "lag_steps", "first")
 FAMILY_COLUMNS = (
@@ -119,7 +120,7 @@ def family_table(
 
     The products of innovations are added over the runs at every step, and the same sign flips all runs of a
     step, so that runs that saw the same batches need not be independent. Runs too short or too smooth are
-    left out and counted in `reason`.
+    left out, and `reason` says how many were tested.
 
     Returns
     -------
@@ -130,7 +131,8 @@ def family_table(
         positive, "target" where it is negative), `departure_rho` (mean over runs), `p_holm` (over the
         `family_size` confirmatory rows of the target), `q` (Benjamini-Hochberg over the others),
         `confirmatory`, `detectable_r` (found with 80% power at this n and family, at lag 0), `verdict`,
-        `rate_known` (whether the learning rate was) and `reason`.
+        `rate_known` (whether the learning rate was) and `reason`: one clause, which names a special rule of
+        the test only where the verdict would be another without it.
 
     Raises
     ------
@@ -153,7 +155,9 @@ def family_table(
             for steps, x, y, rate, names in _groups(table, run, target, columns):
                 for column, part in zip(names, parts_of(x, y, steps, rate), strict=True):
                     parts[column].append(part)
-        rows += [{"target": target, "column": column, **pooled(parts[column])} for column in columns]
+        rows += [
+            {"target": target, "column": column, "reason": "", **pooled(parts[column])} for column in columns
+        ]
     if not rows:
         return pd.DataFrame(columns=list(FAMILY_COLUMNS))
     return judged(pd.DataFrame(rows), primary, alpha)[list(FAMILY_COLUMNS)]
@@ -191,7 +195,8 @@ def judged(out: pd.DataFrame, primary: Sequence[str], alpha: float) -> pd.DataFr
 
     `out` has target, column, n, p, reason, and `least` (the smallest p within reach), `free` (innovations
     less trends), `why` (why no p), `spikes` (p is that of shared spikes), `doubt` (why a small p says
-    nothing), `turned` (a turn that a step of an unknown learning rate would make was left out), `rate_known`.
+    nothing), `turned` (the steps of a turn that was left out, and that a step of an unknown learning rate
+    would make), `rate_known`, `part` and `otherwise` (`pooling.pooled`).
     """
     out = out.assign(first=np.select([out["lag"] > 0, out["lag"] < 0], ["feature", "target"], ""))
     out = out.assign(p_holm=np.nan, q=np.nan, confirmatory=out["column"].isin(list(primary)), family_size=0)
@@ -205,14 +210,34 @@ def judged(out: pd.DataFrame, primary: Sequence[str], alpha: float) -> pd.DataFr
     asked = list(dict.fromkeys(sizes))
     found = dict(zip(asked, run_blocks(lambda size: detectable_r(*size), asked), strict=True))
     out["detectable_r"] = [found[size] for size in sizes]
-    told = [_verdict(row, alpha) for row in out.to_dict("records")]
+    rows = out.to_dict("records")
+    told = [_verdict(row, alpha) for row in rows]
+    ruled = [_decided_by(out, i, row, told[i][0], alpha) for i, row in enumerate(rows)]
     out["verdict"] = [verdict for verdict, _ in told]
     out.loc[[why == FEW_DECIDE for _, why in told], "detectable_r"] = np.nan
     out["reason"] = [
-        "; ".join(dict.fromkeys(part for part in (why, old) if part))
-        for (_, why), old in zip(told, out["reason"], strict=True)
+        "; ".join(dict.fromkeys(filter(None, (_in_runs(row, *mine, rules), rules, row["reason"]))))
+        for row, mine, rules in zip(rows, told, ruled, strict=True)
     ]
     return out
+
+
+def _in_runs(row: dict, verdict: str, why: str, rules: str) -> str:
+    """Return a reason with the number of runs in which the feature was tested, where it was not in all."""
+    return f"{why} ({row['part']})" if row["part"] and verdict != UNKNOWN and not rules else why
+
+
+def _decided_by(out: pd.DataFrame, place: int, row: dict, verdict: str, alpha: float) -> str:
+    """Return the rules without which a confirmatory row would have another verdict, or an empty string."""
+    if not row["confirmatory"] or not row["otherwise"] or row["turned"]:
+        return ""
+    p = out.loc[(out["target"] == row["target"]) & out["confirmatory"], "p"]
+    for other in row["otherwise"]():
+        p_holm = stat.holm(p.where(p.index != out.index[place], other.p).to_numpy(float))
+        mine = {"p_holm": p_holm[p.index.get_loc(out.index[place])], "p": other.p, "least": other.least}
+        if _verdict({**row, **mine, "doubt": other.doubt}, alpha)[0] != verdict:
+            return str(other.rules)
+    return ""
 
 
 def _verdict(row: dict, alpha: float) -> tuple[str, str]:
@@ -220,26 +245,31 @@ def _verdict(row: dict, alpha: float) -> tuple[str, str]:
     if not np.isfinite(row["p"]):
         return UNKNOWN, row["why"]
     if not row["confirmatory"]:
-        screened = row["q"] <= alpha
-        return (UNKNOWN, "exploratory: passes the screen, not confirmed") if screened else (TREND, "")
+        return (UNKNOWN, SCREENED) if row["q"] <= alpha else (TREND, NOTHING_SHARED)
     if row["p_holm"] <= alpha and row["doubt"]:
         return UNKNOWN, row["doubt"]
     if row["turned"]:
-        return UNKNOWN, ""  # its reason says what was left out, and why
+        return UNKNOWN, f"both turn at steps {row['turned']}, {UNKNOWN_RATE}"
     if row["p_holm"] <= alpha:
-        return ADDS, "; ".join(part for part in _said_of(row) if part)
+        return ADDS, "; ".join(_said_of(row))
     if not np.isfinite(row["detectable_r"]):
         return UNKNOWN, TOO_FEW
-    return (UNKNOWN, FEW_DECIDE) if row["least"] * max(row["family_size"], 1) > alpha else (TREND, "")
+    few = row["least"] * max(row["family_size"], 1) > alpha
+    return (UNKNOWN, FEW_DECIDE) if few else (TREND, NOTHING_SHARED)
 
 
 def _said_of(row: dict) -> Iterator[str]:
     """Yield what the row of a feature that adds says of how it does."""
-    yield _SPIKES if row["spikes"] else ""
-    if row["first"]:
+    target = str(row["target"]).replace("_", " ")
+    if row["spikes"]:
+        yield f"moves with the {target} where both spike"
+    elif row["first"]:
         way = "before" if row["first"] == "feature" else "after"
-        yield f"the feature moves {way} the {row['target']}, by {lag_words(row['lag'], row['lag_steps'])}"
-    yield "" if row["rate_known"] else UNKNOWN_RATE
+        yield f"moves {lag_words(row['lag'], row['lag_steps'])} {way} the {target}"
+    else:
+        yield f"moves with the {target} beyond trend"
+    if not row["rate_known"]:
+        yield UNKNOWN_RATE
 
 
 def lag_words(lag: int, steps: float) -> str:
@@ -293,13 +323,11 @@ def _of_run(
             notes.append(f"{table.repeated[run]} repeated rows of a step averaged")
         if len(frame) - len(steps):
             notes.append(f"{len(frame) - len(steps)} checkpoints without a finite value left out")
-        told = zip(block["reason"], block.pop("note"), strict=True)
-        block["reason"] = ["; ".join(part for part in (*own, *notes) if part) for own in told]
+        block["reason"] = ["; ".join(part for part in (own, *notes) if part) for own in block["reason"]]
         yield block
 
 
 def _tested(x: np.ndarray, y: np.ndarray, steps: np.ndarray, rate: np.ndarray | None) -> pd.DataFrame:
     """Return the test of the columns of x against y in one run, a row for each."""
     rows = [{**pooled([part]), "n": len(steps)} for part in parts_of(x, y, steps, rate)]
-    tested = pd.DataFrame(rows).drop(columns=["runs", "n", "departure_rho"])
-    return tested.rename(columns={"reason": "note"})
+    return pd.DataFrame(rows).drop(columns=["runs", "n", "departure_rho"])

@@ -135,7 +135,7 @@ def segments_table(study: Study) -> Table:
         "Segments between changepoints",
         "Bends: where the slope on log step leaves every smooth trend, with the interval of each. False "
         "alarms are simulated for these steps: the highest share in which one of five kinds of plain curve "
-        "shows a bend. Where noise of uneven size makes as much of one, the row says that it cannot be told.",
+        "shows a bend. Where noise of uneven size makes as much of one, the row says so.",
         (
             "feature",
             "run",
