@@ -1,9 +1,11 @@
 """The command line as a whole: every listed command exists, explains itself and fails in one line."""
 
 import errno
+import re
 import subprocess
 import sys
 
+import click
 import pytest
 from click.testing import CliRunner
 
