@@ -10,8 +10,9 @@ import pytest
 
 from tests.patience import PATIENCE
 from toposcope.errors import InputError
-from toposcope.monitor.inside import Monitor, why_refused
+from toposcope.monitor.inside import Monitor
 from toposcope.monitor.journal import Journal
+from toposcope.monitor.weights_here import why_refused
 from toposcope.probes.registry import weight_probes
 from toposcope.probes.weights.options import WeightOptions
 from toposcope.sources import open_series

@@ -6,11 +6,13 @@ import pytest
 from safetensors.numpy import save_file
 
 from toposcope.errors import InputError
+from toposcope.monitor.alone import alone
+from toposcope.monitor.budget import Budget
 from toposcope.monitor.follow import Follower
 from toposcope.monitor.growing import take_turn
 from toposcope.monitor.journal import Journal
 from toposcope.monitor.session import LiveStore
-from toposcope.monitor.sidecar import Budget, Sidecar, alone
+from toposcope.monitor.sidecar import Sidecar
 from toposcope.probes.registry import weight_probes
 from toposcope.probes.weights.options import WeightOptions
 from toposcope.sources import open_series

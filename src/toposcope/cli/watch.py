@@ -96,8 +96,8 @@ def command(
     is looked at for alarms only. With --json every event is one JSON object on a line; with --once --json the
     answer is one object.
     """
+    from toposcope.monitor.budget import Budget
     from toposcope.monitor.losses import LossFile
-    from toposcope.monitor.sidecar import Budget
     from toposcope.monitor.sinks import open_sink
     from toposcope.monitor.watching import AnotherWatchError, Watching, WatchOptions, be_small
     from toposcope.sources.labels import step_pattern as stated

@@ -12,9 +12,10 @@ from typing import TYPE_CHECKING
 
 from toposcope.errors import InputError
 from toposcope.monitor.alone import alone
+from toposcope.monitor.budget import Budget
 from toposcope.monitor.coverage import not_judged
 from toposcope.monitor.journal import Event, Journal
-from toposcope.monitor.sidecar import Budget, Sidecar
+from toposcope.monitor.sidecar import Sidecar
 from toposcope.monitor.sight import Sight
 from toposcope.monitor.sinks.summaries import Forwarder
 from toposcope.monitor.spoken import HealthWatch, health_of, with_passed
