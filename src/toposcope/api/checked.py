@@ -5,14 +5,15 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from toposcope.core.errors import spoken
 from toposcope.core.tabular import Tables, answered
 from toposcope.forecasting.health.judgement import ALL_RIGHT, LEVELS, LOOK, STOP, Judgement, written
 
 if TYPE_CHECKING:
+    import numpy as np
     import pandas as pd
     from matplotlib.axes import Axes
 
@@ -23,9 +24,16 @@ if TYPE_CHECKING:
 MOST_TOLD = 3
 """Runs of several whose grounds are told."""
 _MOST_NAMED, _MOST_SHARED = 5, 3
-_WIDE = 4.0
+WIDE = 4.0
 """Highest over lowest end of an interval above which it says nothing of the end."""
 _COLUMNS = ("run", "answer", "step", "of", "loss", "end", "low", "high", "ground")
+
+
+class Logged(NamedTuple):
+    """The losses of a run as they were logged: `step` and `loss` (n,)."""
+
+    step: np.ndarray
+    loss: np.ndarray
 
 
 @dataclass(frozen=True)
@@ -36,7 +44,7 @@ class RunCheck:
     holds the grounds; `step` and `loss` are the last logged ones, `horizon` the step at which the run is to
     end (None where nothing says it), `ended` whether it has. `forecast` is that of `toposcope.forecast`, None
     where there is nothing to forecast. `losses` and `checkpoints` are how many were looked at, `read` what
-    was taken as step and loss, `unseen` what was not looked at, `limits` what else to know.
+    was taken as step and loss, `unseen` what was not looked at, `limits` what else to know, `logged` the log.
     """
 
     name: str
@@ -53,6 +61,7 @@ class RunCheck:
     read: str
     unseen: tuple[str, ...] = ()
     limits: tuple[str, ...] = ()
+    logged: Logged | None = field(default=None, repr=False, compare=False)
 
     @property
     def level(self) -> str:
@@ -270,11 +279,11 @@ class Check:
         )
 
     def plot(self, ax: Axes | None = None) -> Axes:
-        """Draw where each run will end, with the interval, and return the axes."""
-        from toposcope.study.figure import draw_intervals
+        """Draw each run's loss with what was found on it, and its forecast to the end; return the axes."""
+        from toposcope.api.drawn_check import drawn
+        from toposcope.page.figures.checked_runs import draw_checked
 
-        made = self.table.dropna(subset=["end"])
-        return draw_intervals(list(made["run"]), made[["end", "low", "high"]].to_numpy(float), ax)
+        return draw_checked([drawn(one) for one in self.runs], ax)
 
     def to_dict(self) -> dict[str, Any]:
         """Return everything as plain data."""
@@ -327,7 +336,7 @@ def _end(made: Forecast) -> str:
         return "cannot be forecast yet: nothing bounds where it ends"
     if made.status == "ill":
         return f"would end near {final} if it were well ({low} to {high})"
-    if made.high > _WIDE * made.low:
+    if made.high > WIDE * made.low:
         return f"cannot be forecast yet: its end may be anything from {made.low:.2g} to {made.high:.2g}"
     if made.status == "no plan":
         sure = "unsure" if made.coverage.startswith("not") else made.coverage
@@ -343,7 +352,7 @@ def _short_end(one: RunCheck) -> str:
     if one.level == STOP or made.status in ("failed", "ill"):
         return ""
     final, low, high = _numbers(made.final, made.low, made.high)
-    if not made.high <= _WIDE * made.low:
+    if not made.high <= WIDE * made.low:
         return "too early to say"
     return f"{final} ({low} to {high}{', unsure' if made.status == 'no plan' else ''})"
 

@@ -97,8 +97,8 @@ def command(
     answer is one object.
     """
     from toposcope.sources.labels import step_pattern as stated
+    from toposcope.watch.budget import Budget
     from toposcope.watch.losses import LossFile
-    from toposcope.watch.sidecar import Budget
     from toposcope.watch.sinks import open_sink
     from toposcope.watch.watching import AnotherWatchError, Watching, WatchOptions, be_small
 

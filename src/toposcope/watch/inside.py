@@ -11,11 +11,9 @@ import queue
 import sys
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
-
-import numpy as np
 
 from toposcope.core.commands import recommended
 from toposcope.core.errors import InputError
@@ -28,14 +26,14 @@ from toposcope.subjects.base import Probe
 from toposcope.subjects.registry import weight_probes
 from toposcope.subjects.weights.features import BASELINES, UPDATES
 from toposcope.subjects.weights.options import WeightOptions
+from toposcope.watch.alone import alone
 from toposcope.watch.growing import GrowingSeries, Measurer, Turn, take_turn
 from toposcope.watch.journal import FOLDER, Journal
 from toposcope.watch.losses import LossCopy
-from toposcope.watch.sidecar import alone
 from toposcope.watch.watchman import Watchman
+from toposcope.watch.weights_here import bytes_of, copied, placeholder, tensors_of, why_refused
 
 _LOG = logging.getLogger("toposcope")
-_SHARDED = ("FullyShardedDataParallel", "FSDPModule", "DeepSpeedEngine")
 
 
 class Monitor:
@@ -207,11 +205,11 @@ class Monitor:
             self.skip(step, "the copy before is still being measured")
             return
         tensors = tensors_of(model)
-        sizes = [(name, _bytes(one)) for name, one in tensors.items() if len(one.shape) > 1]
+        sizes = [(name, bytes_of(one)) for name, one in tensors.items() if len(one.shape) > 1]
         turn = take_turn(sizes, self._budget, self._turn)
         self._turn = turn.start
         held = {
-            name: _copied(one) if _read_now(turn, name, one) else _placeholder(one)
+            name: copied(one) if _read_now(turn, name, one) else placeholder(one)
             for name, one in tensors.items()
         }
         config: dict[str, Any] = getattr(getattr(model, "config", None), "to_dict", dict)()
@@ -353,18 +351,6 @@ def _source(run: Run, copy: _Copy) -> Source:
     return dataclasses.replace(made, run=known, entries=(entry,), config=known.config)
 
 
-def tensors_of(model: Any) -> dict[str, Any]:
-    """Return a model's tensors by name, of tied ones the first; what wrappers add to a name stays."""
-    if isinstance(model, Mapping):
-        return dict(model)
-    found, seen = {}, set()
-    for name, value in model.state_dict(keep_vars=True).items():
-        if id(value) not in seen and hasattr(value, "detach"):
-            found[name] = value
-        seen.add(id(value))
-    return found
-
-
 def rank_here() -> int:
     """Return this process's rank in a distributed training; 0 where there is none.
 
@@ -382,37 +368,3 @@ def rank_here() -> int:
 def _read_now(turn: Turn, name: str, tensor: Any) -> bool:
     """Say whether a tensor is copied at this step: matrices take turns, norms and biases are small."""
     return turn.names is None or name in turn.names or len(tensor.shape) < 2
-
-
-def why_refused(model: Any) -> str:
-    """Return why the weights of a model are not in this process as a whole; empty when they are."""
-    modules: Callable[[], Any] = getattr(model, "modules", tuple)
-    for module in modules():
-        names = {one.__name__ for one in type(module).__mro__}
-        wrapper = next((name for name in _SHARDED if name in names), "")
-        if wrapper:
-            return f"the model is sharded ({wrapper})"
-    parameters: Callable[[], Any] = getattr(model, "parameters", tuple)
-    for parameter in parameters():
-        if hasattr(parameter, "ds_id"):
-            return "the parameters are sharded by ZeRO"
-        if type(parameter).__name__ == "DTensor" or type(getattr(parameter, "data", 0)).__name__ == "DTensor":
-            return "the parameters are sharded (DTensor)"
-    return ""
-
-
-def _bytes(tensor: Any) -> int:
-    return int(tensor.nbytes)
-
-
-def _copied(tensor: Any) -> Any:
-    if isinstance(tensor, np.ndarray):
-        return tensor.copy()
-    import torch
-
-    return tensor.detach().to("cpu", copy=True, memory_format=torch.contiguous_format)
-
-
-def _placeholder(tensor: Any) -> np.ndarray:
-    """Return an array of the tensor's shape that takes no memory: it says what there is, and is not read."""
-    return np.broadcast_to(np.float32(0), tuple(tensor.shape))

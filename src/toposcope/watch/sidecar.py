@@ -20,8 +20,8 @@ from toposcope.sources.discover import Entry, Source
 from toposcope.sources.labels import step_of, step_of_file
 from toposcope.store import Store
 from toposcope.subjects.base import Probe
-from toposcope.watch.alone import alone
 from toposcope.watch.audits import FolderAudit
+from toposcope.watch.budget import Budget
 from toposcope.watch.follow import FolderLook, Follower, Sighting
 from toposcope.watch.growing import GrowingSeries, Measurer, Turn, opened, take_turn
 from toposcope.watch.hold import Held, as_stamps, hold
@@ -30,34 +30,9 @@ from toposcope.watch.losses import LossCopy, LossFile, PlanCopy
 from toposcope.watch.segments import Segments
 from toposcope.watch.sight import Sight, Unseeing
 
-__all__ = ["Budget", "Sidecar", "alone"]
-
 _LOOSE, _PACKED = 64, 256
 """Checkpoints after which the store's files are joined, and units of a file that is then left alone."""
 _FULL = (errno.ENOSPC, errno.EDQUOT)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Budget:
-    """What a sidecar may take: a share of one core, and bytes of weights at each step (None: all)."""
-
-    cpu_share: float = 0.25
-    bytes_per_step: int | None = None
-
-    def __post_init__(self) -> None:
-        """Refuse a budget that nothing could keep."""
-        if not 0 < self.cpu_share <= 1:
-            raise InputError(f"cpu-share is {self.cpu_share:g}; give a share of one core above 0, at most 1")
-        if self.bytes_per_step is not None and self.bytes_per_step < 1:
-            raise InputError(f"bytes per step is {self.bytes_per_step}; give at least 1")
-
-    def pause(self, used: float, spent: float, every: float) -> float:
-        """Return how long to sleep after `used` seconds of CPU in `spent` seconds of time.
-
-        >>> Budget(cpu_share=0.1).pause(2.0, 3.0, every=5.0)
-        17.0
-        """
-        return max(every, used / self.cpu_share - spent)
 
 
 @dataclass(slots=True)

@@ -14,9 +14,10 @@ from toposcope.core.errors import InputError
 from toposcope.store import Store
 from toposcope.store.manifest import MANIFEST
 from toposcope.watch.alone import alone
+from toposcope.watch.budget import Budget
 from toposcope.watch.coverage import not_judged
 from toposcope.watch.journal import Event, Journal
-from toposcope.watch.sidecar import Budget, Sidecar
+from toposcope.watch.sidecar import Sidecar
 from toposcope.watch.sight import Sight
 from toposcope.watch.sinks.summaries import Forwarder
 from toposcope.watch.spoken import HealthWatch, health_of, with_passed

@@ -1,0 +1,223 @@
+"""Runs that were checked: the loss as it was logged, what was found on it, and where it will end."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.lines import Line2D
+from matplotlib.patches import Patch
+
+from toposcope.core.drawing.style import INK, MUTED, OKABE_ITO, end_labels, on_axes, readable, say_empty
+
+_NAMED = 4
+"""Marks of a run that are named beside it; the others are only drawn."""
+
+_POINTS = 1500
+"""Stretches of a log of which the least and greatest loss are drawn: no spike is lost."""
+
+_SHAPES = {"alarm": "v", "health": "D", "audit": "s"}
+_WORDS = {"alarm": "alarm", "health": "health of the losses", "audit": "audit of a checkpoint"}
+_STYLES = ("-", (0, (5, 1.5)), (0, (1.5, 1.2)))
+
+
+@dataclass(frozen=True)
+class CheckMark:
+    """Something that was found at a step: `what` is "alarm", "health" or "audit", `text` names it.
+
+    `acts` says whether it asks for something; what only was noticed is drawn hollow.
+    """
+
+    what: str
+    step: float
+    text: str
+    acts: bool
+
+
+@dataclass(frozen=True)
+class CheckedCurve:
+    """A run to draw: its logged `step` and `loss` (n,), marks, and a forecast.
+
+    `ahead` (m, 4) has step, loss, low and high of the forecast along the steps to come; `end` (4,) the same
+    at the end, NaN where it is not known. `sure` is False where no plan of the learning rate is known.
+    """
+
+    name: str
+    step: np.ndarray
+    loss: np.ndarray
+    marks: tuple[CheckMark, ...] = ()
+    ahead: np.ndarray = field(default_factory=lambda: np.empty((0, 4)))
+    end: np.ndarray = field(default_factory=lambda: np.full(4, np.nan))
+    level: float = 0.9
+    sure: bool = True
+
+
+def draw_checked(runs: Sequence[CheckedCurve], ax: Axes | None = None) -> Axes:
+    """Draw each run's loss against the step with a line of its own, its marks, and its forecast's interval.
+
+    The thin line is every logged loss, the thick one a running median. Both axes are linear: what is to come
+    is most of what is read here. Early losses far above all others leave the axes at the top.
+    """
+    drawn = [one for one in runs if np.isfinite(one.loss).any()]
+    with on_axes(ax, 3.9) as ax:
+        if not drawn:
+            say_empty(ax, "no loss is logged")
+            return ax
+        for place, one in enumerate(drawn):
+            colour, style = OKABE_ITO[place % len(OKABE_ITO)], _STYLES[place // len(OKABE_ITO) % len(_STYLES)]
+            _curve(ax, one, colour, style)
+            _cone(ax, one, colour)
+        ax.set_ylim(*_limits(drawn))
+        left, right = min(float(one.step.min()) for one in drawn), max(map(_last, drawn))
+        ax.set_xlim(left, right if right > left else left + 1)
+        for place, one in enumerate(drawn):
+            colour = OKABE_ITO[place % len(OKABE_ITO)]
+            _end(ax, one, colour, nudge=0.007 * (right - left) * place)
+            _lead(ax, one, colour, right)
+            _marks(ax, one, colour, named=len(drawn) <= 3, raised=2 * place)
+        ax.set_xlabel("step")
+        ax.set_ylabel("loss")
+        ax.ticklabel_format(style="plain", axis="x")
+        ax.xaxis.set_major_formatter(lambda value, _: f"{value:,.10g}")
+        end_labels(
+            ax, [(_height(one), one.name, OKABE_ITO[i % len(OKABE_ITO)]) for i, one in enumerate(drawn)]
+        )
+        _legend(ax, drawn)
+    return ax
+
+
+def _curve(ax: Axes, one: CheckedCurve, colour: str, style: object) -> None:
+    good = np.isfinite(one.loss)
+    step, loss = one.step[good], one.loss[good]
+    width = max(1, len(loss) // 60)
+    if width < 3:
+        ax.plot(step, loss, color=colour, linewidth=1.4, linestyle=style, gid=f"loss {one.name}")
+        return
+    ax.plot(*_extremes(step, loss), color=colour, linewidth=0.6, alpha=0.35, gid=f"logged {one.name}")
+    middle = np.median(np.lib.stride_tricks.sliding_window_view(loss, width), axis=1)
+    at = step[width // 2 : width // 2 + len(middle)]
+    ax.plot(at, middle, color=colour, linewidth=1.5, linestyle=style, gid=f"loss {one.name}")
+
+
+def _extremes(step: np.ndarray, loss: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return the points at which each of many stretches has its least and its greatest loss."""
+    if len(loss) <= 2 * _POINTS:
+        return step, loss
+    parts = np.array_split(np.arange(len(loss)), _POINTS)
+    chosen = sorted({int(p[f(loss[p])]) for p in parts for f in (np.argmin, np.argmax)})
+    return step[chosen], loss[chosen]
+
+
+def _cone(ax: Axes, one: CheckedCurve, colour: str) -> None:
+    """Draw the forecast's interval up to the planned end, dashed where it is unsure."""
+    dashes = "-" if one.sure else (0, (2, 2))
+    if len(one.ahead):
+        step, loss, low, high = one.ahead.T
+        ax.fill_between(step, low, high, color=colour, alpha=0.16, linewidth=0, gid=f"cone {one.name}")
+        ax.plot(step, loss, color=colour, linewidth=1.0, linestyle=(0, (4, 2)), gid=f"ahead {one.name}")
+        for edge in (low, high):
+            ax.plot(step, edge, color=colour, linewidth=0.6, linestyle=dashes)
+
+
+def _end(ax: Axes, one: CheckedCurve, colour: str, *, nudge: float) -> None:
+    """Draw the interval of the loss at the end; runs that end at one step stand side by side."""
+    if not np.isfinite(one.end).all():
+        return
+    step, loss, low, high = one.end
+    at = step - nudge
+    ax.plot([at, at], [low, high], color=colour, linewidth=2.2, gid=f"end {one.name}", clip_on=False)
+    ax.plot(at, loss, "o", color=colour, markersize=4.5, clip_on=False)
+
+
+def _lead(ax: Axes, one: CheckedCurve, colour: str, right: float) -> None:
+    """Lead from the last loss of a run that ends before the others to its name."""
+    if np.isfinite(one.end[1]):
+        return
+    last, y = float(one.step[np.isfinite(one.loss)][-1]), _height(one)
+    if last < right:
+        ax.plot(
+            [last, right], [y, y], color=colour, linewidth=0.6, linestyle=(0, (1, 3)), gid=f"lead {one.name}"
+        )
+
+
+def _marks(ax: Axes, one: CheckedCurve, colour: str, *, named: bool, raised: int) -> None:
+    good = np.isfinite(one.loss)
+    bottom, top = ax.get_ylim()
+    acting = sorted(one.marks, key=lambda mark: (not mark.acts, mark.step))
+    texts: dict[float, list[str]] = {}
+    for mark in acting[: _NAMED if named else 0]:
+        texts.setdefault(mark.step, []).append(mark.text)
+    for mark in acting:
+        y = float(np.clip(np.interp(mark.step, one.step[good], one.loss[good]), bottom, top))
+        ax.plot(
+            mark.step, y, _SHAPES[mark.what], markersize=7 if mark.acts else 6, zorder=5, clip_on=False,
+            color=INK if mark.acts else colour, markerfacecolor=colour if mark.acts else "white",
+            markeredgewidth=0.9, gid=f"mark {one.name}",
+        )  # fmt: skip
+    left, right = ax.get_xlim()
+    for number, (step, said) in enumerate(sorted(texts.items())):
+        y = float(np.clip(np.interp(step, one.step[good], one.loss[good]), bottom, top))
+        late, high = step > (left + right) / 2, y > bottom + 0.75 * (top - bottom)
+        rise = (12 + 11 * ((number + raised) % 5)) * (-1 if high else 1)
+        ax.annotate(
+            f"{', '.join(said)} at {step:,.10g}", (step, y), xytext=(-8 if late else 8, rise),
+            textcoords="offset points", ha="right" if late else "left", va="center", fontsize=7.5,
+            color=readable(colour), zorder=6,
+            arrowprops={"arrowstyle": "-", "linewidth": 0.5, "color": MUTED, "shrinkB": 3},
+            bbox={"facecolor": "white", "alpha": 0.8, "linewidth": 0, "pad": 0.8},
+        )  # fmt: skip
+
+
+def _limits(runs: Sequence[CheckedCurve]) -> tuple[float, float]:
+    """Return the ends of the loss axis: all but the first losses, every mark, and the forecasts."""
+    lows, highs = [], []
+    for one in runs:
+        good = np.isfinite(one.loss)
+        step, loss = one.step[good], one.loss[good]
+        begun = loss[step >= step[0] + 0.05 * (_last(one) - step[0])]
+        begun = begun if len(begun) else loss
+        at = [float(np.interp(mark.step, step, loss)) for mark in one.marks]
+        ahead = np.r_[one.ahead[:, 2:].ravel(), one.end[2:]]
+        ahead = ahead[np.isfinite(ahead)].tolist()
+        lows.append(min([float(begun.min()), *ahead]))
+        highs.append(max([float(begun.max()), *at, *ahead]))
+    room = 0.06 * (max(highs) - min(lows)) or 0.1
+    return min(lows) - room, max(highs) + room
+
+
+def _last(one: CheckedCurve) -> float:
+    ends = [float(one.step.max()), *one.ahead[:, 0].tolist(), float(one.end[0])]
+    return max(end for end in ends if np.isfinite(end))
+
+
+def _height(one: CheckedCurve) -> float:
+    """Return the loss at which a run's name stands: where it will end, else where it is."""
+    if np.isfinite(one.end[1]):
+        return float(one.end[1])
+    return float(one.loss[np.isfinite(one.loss)][-1])
+
+
+def _legend(ax: Axes, runs: Sequence[CheckedCurve]) -> None:
+    """Say what the marks and the area are, of those that are drawn."""
+    marks = [mark for one in runs for mark in one.marks]
+    shown: list[Line2D | Patch] = [
+        Line2D([], [], marker=shape, linestyle="", color=INK, markerfacecolor=MUTED, label=_WORDS[what])
+        for what, shape in _SHAPES.items()
+        if any(mark.what == what and mark.acts for mark in marks)
+    ]
+    if any(not mark.acts for mark in marks):
+        label = "passed, or no reason to act"
+        shown.append(
+            Line2D([], [], marker="v", linestyle="", color=MUTED, markerfacecolor="white", label=label)
+        )
+    ahead = [one for one in runs if len(one.ahead) or np.isfinite(one.end).all()]
+    if ahead:
+        unsure = "" if all(one.sure for one in ahead) else ", unsure where its edge is dashed"
+        shown.append(Patch(color=MUTED, alpha=0.3, label=f"forecast, {ahead[0].level:.0%} interval{unsure}"))
+    if shown:
+        ax.legend(
+            handles=shown, loc="lower left", bbox_to_anchor=(0.0, 1.0), ncols=len(shown), fontsize=7.5,
+            borderaxespad=0.2, columnspacing=1.4, handletextpad=0.5,
+        )  # fmt: skip

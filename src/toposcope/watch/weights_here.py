@@ -1,0 +1,58 @@
+"""The weights of a model in this process: which there are, why they are not whole, and copies of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+
+_SHARDED = ("FullyShardedDataParallel", "FSDPModule", "DeepSpeedEngine")
+
+
+def tensors_of(model: Any) -> dict[str, Any]:
+    """Return a model's tensors by name, of tied ones the first; what wrappers add to a name stays."""
+    if isinstance(model, Mapping):
+        return dict(model)
+    found, seen = {}, set()
+    for name, value in model.state_dict(keep_vars=True).items():
+        if id(value) not in seen and hasattr(value, "detach"):
+            found[name] = value
+        seen.add(id(value))
+    return found
+
+
+def why_refused(model: Any) -> str:
+    """Return why the weights of a model are not in this process as a whole; empty when they are."""
+    modules: Callable[[], Any] = getattr(model, "modules", tuple)
+    for module in modules():
+        names = {one.__name__ for one in type(module).__mro__}
+        wrapper = next((name for name in _SHARDED if name in names), "")
+        if wrapper:
+            return f"the model is sharded ({wrapper})"
+    parameters: Callable[[], Any] = getattr(model, "parameters", tuple)
+    for parameter in parameters():
+        if hasattr(parameter, "ds_id"):
+            return "the parameters are sharded by ZeRO"
+        if type(parameter).__name__ == "DTensor" or type(getattr(parameter, "data", 0)).__name__ == "DTensor":
+            return "the parameters are sharded (DTensor)"
+    return ""
+
+
+def bytes_of(tensor: Any) -> int:
+    """Return how many bytes a tensor takes."""
+    return int(tensor.nbytes)
+
+
+def copied(tensor: Any) -> Any:
+    """Return a copy of a tensor in the main memory, which training does not change."""
+    if isinstance(tensor, np.ndarray):
+        return tensor.copy()
+    import torch
+
+    return tensor.detach().to("cpu", copy=True, memory_format=torch.contiguous_format)
+
+
+def placeholder(tensor: Any) -> np.ndarray:
+    """Return an array of the tensor's shape that takes no memory: it says what there is, and is not read."""
+    return np.broadcast_to(np.float32(0), tuple(tensor.shape))
