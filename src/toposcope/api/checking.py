@@ -39,7 +39,7 @@ def check(
 ) -> Check:
     """Say whether runs are all right, and where they will end, from the logs and checkpoints that are there.
 
-    A run is judged "all right", "look" or "stop" (`analysis.judgement.judge`) by `health`, by the loss alarms
+    A run is judged "all right", "look" or "stop" (`forecasting.health.judgement.judge`) by `health`, by the loss alarms
     of `toposcope watch` replayed over its log, and by the cheap audit of checkpoints that lie beside it. Its
     end is what `forecast` says: final * exp(-+ half), half from earlier cuts of the run, or from siblings.
 
