@@ -6,20 +6,20 @@ import math
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from toposcope.analysis.judgement import ALL_RIGHT, LEVELS, LOOK, STOP, Judgement, written
 from toposcope.errors import spoken
 from toposcope.tabular import Tables, answered
 
 if TYPE_CHECKING:
-    import numpy as np
     import pandas as pd
     from matplotlib.axes import Axes
 
     from toposcope.analysis.findings import Finding
     from toposcope.analysis.forecast import Forecast
     from toposcope.analysis.judgement import Ground
+    from toposcope.api.checking import Logged
 
 MOST_TOLD = 3
 """Runs of several whose grounds are told."""
@@ -27,13 +27,6 @@ _MOST_NAMED, _MOST_SHARED = 5, 3
 WIDE = 4.0
 """Highest over lowest end of an interval above which it says nothing of the end."""
 _COLUMNS = ("run", "answer", "step", "of", "loss", "end", "low", "high", "ground")
-
-
-class Logged(NamedTuple):
-    """The losses of a run as they were logged: `step` and `loss` (n,)."""
-
-    step: np.ndarray
-    loss: np.ndarray
 
 
 @dataclass(frozen=True)
