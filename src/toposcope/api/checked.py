@@ -6,17 +6,17 @@ import math
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from toposcope.core.errors import spoken
 from toposcope.core.tabular import Tables, answered
 from toposcope.forecasting.health.judgement import ALL_RIGHT, LEVELS, LOOK, STOP, Judgement, written
 
 if TYPE_CHECKING:
-    import numpy as np
     import pandas as pd
     from matplotlib.axes import Axes
 
+    from toposcope.api.checking import Logged
     from toposcope.forecasting import Forecast
     from toposcope.forecasting.health.judgement import Ground
     from toposcope.study.findings import Finding
@@ -27,13 +27,6 @@ _MOST_NAMED, _MOST_SHARED = 5, 3
 WIDE = 4.0
 """Highest over lowest end of an interval above which it says nothing of the end."""
 _COLUMNS = ("run", "answer", "step", "of", "loss", "end", "low", "high", "ground")
-
-
-class Logged(NamedTuple):
-    """The losses of a run as they were logged: `step` and `loss` (n,)."""
-
-    step: np.ndarray
-    loss: np.ndarray
 
 
 @dataclass(frozen=True)

@@ -6,11 +6,11 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from toposcope.api.checked import Check, Logged, RunCheck, worst_first
+from toposcope.api.checked import Check, RunCheck, worst_first
 from toposcope.core.errors import InputError
 
 if TYPE_CHECKING:
@@ -24,6 +24,13 @@ if TYPE_CHECKING:
 WITHOUT_LOSS = "without a finite loss left out"
 """What a curve notes of rows that hold a held-out loss alone as well."""
 _MOST_NAMED = 3
+
+
+class Logged(NamedTuple):
+    """The losses of a run as they were logged: `step` and `loss` (n,)."""
+
+    step: np.ndarray
+    loss: np.ndarray
 
 
 def check(

@@ -63,9 +63,11 @@ class Watching:
     Examples
     --------
     >>> import tempfile
-    >>> with Watching(Path(tempfile.mkdtemp()), WatchOptions(rest=0)) as watching:
-    ...     print(watching.once().line)  # doctest: +ELLIPSIS
-    nothing was looked at: ... holds no checkpoint...
+    >>> folder = Path(tempfile.mkdtemp()) / "run"
+    >>> folder.mkdir()
+    >>> with Watching(folder, WatchOptions(rest=0)) as watching:
+    ...     print(watching.once().line)
+    nothing was looked at: there is no checkpoint that is complete
     """
 
     def __init__(self, target: Path, options: WatchOptions | None = None) -> None:
