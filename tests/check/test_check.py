@@ -505,8 +505,8 @@ def test_check_and_forecast_have_one_rule_for_where_a_run_ends(name, tmp_path):
     if run.horizon is None:
         assert "nothing says where it ends" in run.line
         assert "nothing says where it ends" in made.too_few
-        assert "--horizon STEP" in run.line
-        assert "--horizon STEP" in made.too_few
+        assert "horizon STEP" in run.line
+        assert "horizon STEP" in made.too_few
 
 
 @pytest.mark.parametrize("count", [30, 400, 2500])

@@ -25,6 +25,7 @@ def forecast(
     siblings: Given | Sequence[Given] = (),
     schedule: Schedule | str | Path | None = None,
     horizon: int | None = None,
+    annealed: int | None = None,
     cuts: Sequence[float] = CUTS,
     column: str = "loss",
     rename: Mapping[str, str] | None = None,
@@ -51,6 +52,8 @@ def forecast(
         The planned learning rate: a file with step and lr, or a `Schedule`.
     horizon
         The step at which the runs will end, where neither logs nor siblings tell.
+    annealed
+        Forecast what a decay begun now would give: the rate falls to 0 over this many steps.
     cuts
         Shares of training at which finished runs are scored, each in (0, 1).
     column
@@ -90,6 +93,7 @@ def forecast(
     (['run', 'auto'], True)
     """
     from toposcope.forecasting import forecast_planned, read_schedule
+    from toposcope.forecasting.annealed import decayed
     from toposcope.forecasting.kin import groups_of_curves, with_groups
     from toposcope.sources.belonging import said
     from toposcope.study.forecasts.gather import Problem, split_runs
@@ -97,6 +101,9 @@ def forecast(
 
     check_shares(level, cuts)
     check_positive("parameters", parameters or None)
+    check_positive("annealed", annealed)
+    if annealed is not None and (horizon is not None or schedule is not None):
+        raise InputError("--annealed plans rate and end of the run: leave --horizon and --schedule out")
     given, beside = listed(sources), listed(siblings)
     plan = read_schedule(Path(schedule)) if isinstance(schedule, str | Path) else schedule
     if not given and (plan is None or not beside):
@@ -111,6 +118,7 @@ def forecast(
     groups = groups_of_curves(own + others)
     everyone = with_groups(own + others)
     own, others = everyone[: len(own)], everyone[len(own) :]
+    own = [decayed(curve, annealed) for curve in own] if annealed is not None else own
     unfinished = [
         Problem(c.run, f"not finished, step {c.last} of {c.horizon}: it cannot serve as a sibling")
         for c in others

@@ -38,6 +38,12 @@ if TYPE_CHECKING:
 )
 @click.option("--horizon", type=int, help="Step at which the runs will end.")
 @click.option(
+    "--annealed",
+    type=int,
+    metavar="STEPS",
+    help="Forecast what a decay begun now would give: the rate falls to 0 over STEPS.",
+)
+@click.option(
     "--cuts",
     default="0.2,0.3,0.5",
     show_default=True,
@@ -86,6 +92,7 @@ def command(
     siblings: tuple[str, ...],
     schedule: Path | None,
     horizon: int | None,
+    annealed: int | None,
     cuts: str,
     column: str,
     rename: tuple[str, ...],
@@ -122,7 +129,8 @@ def command(
     ):  # fmt: skip
         check_positive(option, value)
     made = forecast(
-        targets, siblings=siblings, schedule=schedule, horizon=horizon, cuts=_shares(cuts), column=column,
+        targets, siblings=siblings, schedule=schedule, horizon=horizon, annealed=annealed,
+        cuts=_shares(cuts), column=column,
         rename=renamed(rename), step_pattern=step_pattern, parameters=parameters, level=level,
         finished=finished, methods="all" if as_json else methods, quiet=as_json,
     )  # fmt: skip

@@ -31,6 +31,8 @@ COLLAPSED = (0.25, 0.1)
 """A level that stands is a collapse by 25% of the loss and a tenth of what the run had won; else a shift."""
 RATE_RAISED, KNOWN, RECENT = 1.25, 1.1, 0.2
 """A rate went up by a quarter, to at most 1.1 of what the run knew, within the last fifth of the log."""
+CONFIRMED = 1 / 3
+"""Share of a rise at which the last loss but one confirms it: an even climb over three is at 1/2."""
 _TAKEN = 0.5
 _KNEES = 60
 
@@ -114,9 +116,9 @@ def find(scale: Scale, rate: np.ndarray | None = None) -> Rise | None:
 
 
 def _confirmed(scale: Scale, found: Rise) -> bool:
-    """Return whether the last loss but one stands at least half as far above the lowest level as the last."""
+    """Return whether the last loss but one stands a third as far above the lowest level as the last."""
     low = math.log(found.low + scale.floor)
-    return bool(scale.value[-2] - low >= (scale.value[-1] - low) / 2)
+    return bool(scale.value[-2] - low >= CONFIRMED * (scale.value[-1] - low))
 
 
 def _found(scale: Scale, rate: np.ndarray | None) -> Rise | None:

@@ -1,0 +1,52 @@
+"""What a decay begun now would give: the run with a plan that takes its rate to nothing."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from toposcope.core.errors import InputError
+from toposcope.forecasting.curve import FINAL_SHARE, Curve
+from toposcope.forecasting.schedule import Schedule
+from toposcope.forecasting.unplanned import share_of_peak
+
+
+def decayed(curve: Curve, steps: int) -> Curve:
+    """Return the run with its rate planned to fall in a straight line to 0 over the next `steps` steps.
+
+    Raises
+    ------
+    InputError
+        When no rate is known, it is annealed already, or the decay is shorter than the mean that a final loss
+        is.
+
+    Examples
+    --------
+    >>> step = np.arange(1.0, 1001.0)
+    >>> run = Curve("a", step, 2 + step**-0.5, np.full(1000, 1e-3), 1000)
+    >>> plan = decayed(run, 200).schedule
+    >>> plan.end, [round(float(rate), 6) for rate in plan.at(np.array([1000, 1100, 1200]))]
+    (1200, [0.001, 0.0005, 0.0])
+    """
+    plan, last = curve.plan(), curve.last
+    if plan is None:
+        raise InputError(
+            f"run {curve.run}: --annealed needs its learning rate so far, which is not logged; "
+            "give --schedule with the whole plan, the decay too"
+        )
+    if np.isfinite(curve.rate).any() and share_of_peak(curve) is None:
+        raise InputError(f"run {curve.run}: its learning rate is annealed already; leave --annealed out")
+    least = int(np.ceil(FINAL_SHARE / (1 - FINAL_SHARE) * last)) + 1
+    if steps < least:
+        raise InputError(
+            f"--annealed {steps}: the final loss is a mean over the last {FINAL_SHARE:.0%} of all steps; "
+            f"give {least} steps or more for run {curve.run}"
+        )
+    before = plan.step < last
+    knots = np.append(plan.step[before], [last, last + steps])
+    rates = np.append(plan.rate[before], [float(plan.at(np.array([last]))[0]), 0.0])
+    note = f"forecast as if its rate fell to nothing from step {last} to step {last + steps}"
+    return replace(
+        curve, schedule=Schedule(knots, rates), horizon=last + steps, endless="", notes=(*curve.notes, note)
+    )
