@@ -99,7 +99,7 @@ def measure(steps: int, repeats: int, threads: int | None) -> dict[str, object]:
         command += ["--recipe", "seed004"]
         timed(
             [*command, "--steps", "2", "--out", str(folder / "warm")]
-        )  # compiles the kernels, once per machine
+        )  # loads what the machine keeps in memory from then on
         for repeat in range(repeats):
             book = timed(
                 [sys.executable, __file__, "--textbook", str(folder / "book.json"), "--steps", str(steps)]

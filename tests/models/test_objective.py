@@ -51,6 +51,13 @@ def test_losses_of_sequences_of_any_length_are_those_of_each_alone() -> None:
     assert Objective(model, Batch.of(rows)).loss() == pytest.approx((alone * counts).sum() / counts.sum())
 
 
+def test_a_gradient_may_follow_losses_of_a_copy_that_moves() -> None:
+    objective = Objective(GPTModel(tiny()), Batch.of(windows()))
+    losses = objective.movable().per_sequence_losses(objective.parameters)
+    np.testing.assert_allclose(losses, objective.per_sequence_losses(), rtol=1e-5)
+    assert torch.isfinite(objective.gradient()).all()
+
+
 def test_other_parameters_leave_the_model_as_it_is() -> None:
     here, there = Objective(GPTModel(tiny()), Batch.of(windows())), tiny(seed=1)
     before, target = here.parameters.clone(), Objective(GPTModel(there), Batch.of(windows()))

@@ -320,11 +320,11 @@ class Movable:
         """Return the losses of every sequence at a flat parameter vector, float64 of shape (sequences,)."""
         import torch
 
-        batch = self._objective.batch
+        batch, pieces = self._objective.batch, self._objective.pieces  # made here: a gradient may need them
         found = np.empty(len(batch))
         with torch.inference_mode():
             self._buffer.copy_(point)
-            for part in self._objective.pieces:
+            for part in pieces:
                 losses = self._model.token_losses(part.ids, part.mask)
                 if batch.last_only:
                     losses = losses * part.scored

@@ -7,20 +7,26 @@ when the sweep has a checkpoint in hand anyway, and the order is judged at the e
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import hashlib
+from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from toposcope.core.repeats import AuditFinding, together
-from toposcope.core.types import Checkpoint
-from toposcope.store.looks import look_file, read_look, write_look
+from toposcope.core.seeding import rng
+from toposcope.core.types import Checkpoint, Matrix
+from toposcope.store import parts
 from toposcope.subjects.snapshot import RunReader, unless_unreadable
 
 if TYPE_CHECKING:
-    import numpy as np
-
     from toposcope.sources import Series
+
+SKETCH = 4096
+"""Coordinates of a sketch: distances of checkpoints are off by about 2%, where a swap moves them by 30."""
+_FOLDER = "looks"
 
 
 def is_fetched(series: object, checkpoint: Checkpoint) -> bool:
@@ -36,14 +42,12 @@ def keep_look(store: Path, reader: RunReader, index: int, *, in_memory: bool) ->
     at = snapshot.checkpoint
     if not is_fetched(reader.series, at) or snapshot.spoilt:
         return
-    from toposcope.sources.audit_looks import sketched
-
     stored = getattr(reader.series, "stored_matrices", reader.series.matrices)
 
     def keep() -> None:
         content = reader.content_hash(index)
-        if not look_file(store, at, content).is_file():
-            write_look(store, at, content, sketched(snapshot.matrices() if in_memory else stored(at)))
+        if not _file(store, at, content).is_file():
+            _write(store, at, content, sketched(snapshot.matrices() if in_memory else stored(at)))
 
     unless_unreadable(keep)
 
@@ -52,7 +56,6 @@ def judged(store: Path, series: object, runs: Mapping[str, Sequence[Checkpoint]]
     """Return what the kept sketches tell of runs whose checkpoints are fetched."""
     from toposcope.sources import Series
     from toposcope.sources.audit import without_rests
-    from toposcope.sources.audit_looks import findings_of
 
     found: list[AuditFinding] = []
     for run, checkpoints in runs.items():
@@ -64,5 +67,64 @@ def judged(store: Path, series: object, runs: Mapping[str, Sequence[Checkpoint]]
     return together(found, lambda finding: finding.fault)
 
 
+def sketched(matrices: Iterable[Matrix]) -> np.ndarray:
+    """Return a count sketch, float64 of length `SKETCH`, of the rows that the cheap audit samples.
+
+    Distances of sketches are those of the samples, up to a relative error of about 1 / sqrt(SKETCH). Each
+    value goes with a random sign to a random coordinate; both depend on the matrix's name alone.
+    """
+    from toposcope.kernels.sketch import sign_codes, signed_sums
+    from toposcope.sources.audit_evidence import sampled
+
+    total = np.zeros(SKETCH)
+    for matrix in matrices:
+        values = matrix.values
+        rows = [values[start:stop] for start, stop in sampled(len(values), values.nbytes)]
+        flat = np.concatenate(rows).astype(np.float32).reshape(-1)
+        total += signed_sums(flat, sign_codes(rng(name=f"look/{matrix.name}"), flat.size), SKETCH)
+    return total
+
+
+def findings_of(sketches: Sequence[tuple[Checkpoint, np.ndarray]]) -> list[AuditFinding]:
+    """Return what the sketches of one run's checkpoints, by step, tell: swapped, off the path, identical."""
+    from toposcope.sources.audit_checks import identical, path
+    from toposcope.sources.audit_evidence import StepEvidence, TensorEvidence, distance
+    from toposcope.sources.reader import TensorInfo
+
+    whole_model = TensorInfo("", (1, 1), np.dtype(np.float32))
+    steps: list[StepEvidence] = []
+    past: list[np.ndarray] = []
+    for at, sketch in sketches:
+        if not np.isfinite(sketch).all():
+            continue
+        changes = [distance(sketch, before) for before in reversed(past[-2:])] + [np.nan, np.nan]
+        whole = TensorEvidence(
+            whole_model,
+            hashlib.sha256(np.ascontiguousarray(sketch).tobytes()).hexdigest(),
+            norm=float(np.linalg.norm(sketch)),
+            change=changes[0],
+            change2=changes[1],
+        )
+        steps.append(StepEvidence(at, {"": whole}))
+        past.append(sketch)
+    return [*identical(steps), *path(steps)]
+
+
+def _file(store: Path, at: Checkpoint, content: str) -> Path:
+    """Return where the sketch of a checkpoint with this content hash lies."""
+    return store / _FOLDER / f"{parts.slug(at.run)}.{at.step:09d}.{content[:16]}.parquet"
+
+
+def _write(store: Path, at: Checkpoint, content: str, sketch: np.ndarray) -> None:
+    import pyarrow as pa
+
+    table = pa.table({"sketch": sketch.astype(np.float32)})
+    parts.write_atomically(table, _file(store, at, content), {})
+
+
 def _kept(store: Path, series: Series, at: Checkpoint) -> np.ndarray | None:
-    return read_look(store, at, series.content_hash(at))
+    """Return the sketch of a checkpoint; None where none is kept or its file is damaged."""
+    import pyarrow.parquet as pq
+
+    path = _file(store, at, series.content_hash(at))
+    return pq.read_table(path)["sketch"].to_numpy() if parts.is_whole(path) else None
