@@ -10,6 +10,7 @@ from toposcope.errors import InputError
 from toposcope.probes.base import Probe, Reads
 from toposcope.types import Checkpoint
 
+# Checkpoints of one task: more would leave processes idle at the end. Changes no result.
 _MOST_PER_TASK = 16
 
 

@@ -10,6 +10,7 @@ from toposcope.errors import InputError
 from toposcope.topology.merge_tree import Graph, check_surface, neighbours
 from toposcope.types import Diagram
 
+# The triangulation is built in memory: a larger one is refused, and the lattice graph needs none.
 _MOST_SIMPLICES = 20_000_000
 
 

@@ -35,6 +35,7 @@ from toposcope.train.schedule import describe
 from toposcope.train.tokens import TokenData
 from toposcope.types import Run
 
+# How long the workers of a killed command may take to end before the folder counts as in use.
 _PATIENCE_SECONDS = 3.0
 _DTYPES = {"float32": "F32", "int32": "I32"}
 
