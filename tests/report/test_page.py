@@ -112,7 +112,7 @@ def test_the_page_defines_the_words_that_it_uses_and_no_others(written):
     for name in ("index.html", "report.md"):
         text = (written / name).read_text()
         assert "The loops of a cloud of points" in text
-        assert "part of a series' next value that its smooth trend and its own past do not explain" in html.unescape(text)
+        assert "next value that its smooth trend and its own past do not explain" in html.unescape(text)
         assert "Centred kernel alignment" not in text
 
 
