@@ -15,6 +15,7 @@ Piece = tuple[str, int, str]
 
 _FEW_TASKS = 4
 """With so many open tasks for each process, or fewer, it counts which process ends which."""
+# Seconds assumed for a unit whose kind has not been measured yet.
 _GUESS = 1e-3
 _FEW = 4
 """After how many steps the clock counts as much as the units' own seconds."""
