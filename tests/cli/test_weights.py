@@ -249,7 +249,7 @@ def test_a_base_and_an_adapter_on_it_are_not_compared_by_names(tmp_path: Path, c
 @pytest.mark.parametrize(
     ("args", "message"),
     [
-        (["runs", "runs/one"], r"runs holds 2 runs (one, two); name one of them"),
+        (["runs", "runs/one"], r"runs contains 2 runs (one, two); name one of them"),
         (["runs/one", "runs/two", "--step", "7"], "has the steps 0 to 30"),
         (["runs/one", "runs/two", "--out", "x.gif"], "the figure can only be .png or .svg"),
     ],
@@ -266,7 +266,7 @@ def test_models_without_a_common_matrix(runs: Path, tmp_path: Path, call: Call) 
     save_file({"encoder.weight": np.ones((4, 4), np.float32)}, tmp_path / "other.safetensors")
     code, _, err = call("compare", runs / "one", tmp_path / "other.safetensors")
     assert code == 2
-    assert "share no matrix name" in err
+    assert "have no matrix name in common" in err
 
 
 @pytest.mark.slow

@@ -286,7 +286,7 @@ def test_too_early_for_a_trajectory_is_said_by_name(run, tmp_path, capsys) -> No
         said.append((ended.value.code, *capsys.readouterr()))
     code, out, error = said[0]
     assert (code, out) == (2, "")
-    assert f"2 directions need 3 checkpoints of a run, and {run.name} has 1: measure more" in error
+    assert f"2 directions need 3 checkpoints of a run, and {run.name} has 1; measure more" in error
     assert not (tmp_path / "0").exists()
     code, out, error = said[1]
     assert code == 0

@@ -111,8 +111,8 @@ def test_every_question_has_a_card_with_its_picture_and_the_numbers_behind_it(wr
 def test_the_page_defines_the_words_that_it_uses_and_no_others(written):
     for name in ("index.html", "report.md"):
         text = (written / name).read_text()
-        assert "Loops of a cloud of points" in text
-        assert "What a series' smooth trend and its own past do not explain" in html.unescape(text)
+        assert "The loops of a cloud of points" in text
+        assert "next value that its smooth trend and its own past do not explain" in html.unescape(text)
         assert "Centred kernel alignment" not in text
 
 

@@ -74,7 +74,7 @@ def test_binary_and_missing_texts_are_named(tmp_path):
     with pytest.raises(InputError, match="neither a file"):
         load_texts("nowhere")
     (tmp_path / "c.txt").write_text("one\n")
-    with pytest.raises(InputError, match="has 1 texts of at least 1 characters, 5 were asked"):
+    with pytest.raises(InputError, match="has 1 texts of at least 1 characters, but 5 are needed"):
         load_texts(str(tmp_path / "c.txt"), limit=5)
 
 

@@ -114,7 +114,7 @@ def test_another_recipes_run_is_refused_by_name(finished: Path, small_recipe: st
     with pytest.raises(InputError, match=r"one-seed7 was trained with another recipe \(corpus_sha256"):
         train(small_recipe, finished, overrides={"gradients": True}, corpus=str(other))
     (tmp_path / "out" / "one-seed7" / "notes").mkdir(parents=True)
-    with pytest.raises(InputError, match="one-seed7 exists and is no run folder"):
+    with pytest.raises(InputError, match="one-seed7 exists and is not a run folder"):
         train(small_recipe, tmp_path / "out")
 
 

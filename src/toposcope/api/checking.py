@@ -44,41 +44,42 @@ def check(
     step_pattern: str | None = None,
     level: float = 0.9,
 ) -> Check:
-    """Say whether runs are all right, and where they will end, from the logs and checkpoints that are there.
+    """Say whether runs are all right, and forecast their final loss, from existing logs and checkpoints.
 
-    A run is judged "all right", "look" or "stop" (`forecasting.health.judgement.judge`) by `health`, by the loss alarms
-    of `toposcope watch` replayed over its log, and by the cheap audit of checkpoints that lie beside it. Its
-    end is what `forecast` says: final * exp(-+ half), half from earlier cuts of the run, or from siblings.
+    The verdict is "all right", "look" or "stop" (`forecasting.health.judgement.judge`). It rests on `health`, on the
+    loss alarms of `toposcope watch` replayed over the log, and on the cheap audit of checkpoints beside it.
+    The final loss is that of `forecast`: final * exp(-+ half), half from earlier cuts of the run, or from
+    siblings.
 
     Parameters
     ----------
     sources
         Logs as `read_log` reads them, folders of logs or checkpoints, stores, tables; one or several.
     siblings
-        Finished runs to forecast from; without them each run is forecast alone.
+        Finished runs to learn from; without them each run is forecast from its own losses.
     schedule
         The planned learning rate: a file with step and lr, or a `Schedule`.
     horizon
-        The step at which the runs will end, where their logs do not say.
+        The step at which the runs will end, if their logs do not say.
     column
-        The loss; by default the training loss, and the held-out loss where there is no other.
+        The loss; by default the training loss, or else the held-out loss.
     rename
-        What columns of tables are: {"nll": "loss"}.
+        New names of columns of tables: {"nll": "loss"}.
     step_pattern
-        How names of checkpoints state the step: a pattern with one group.
+        A regular expression with one group that extracts the step from the names of checkpoints.
     level
         Coverage of the forecast's interval, in (0, 1).
 
     Returns
     -------
     Check
-        A `RunCheck` for each run, worst first; printed, it answers in its first line. Losses are in the unit
-        of the log.
+        A `RunCheck` for each run, worst first; its first line, when printed, is the answer. Losses are in
+        the unit of the log.
 
     Raises
     ------
     InputError
-        When nothing that is given can be read, or an option has no meaning.
+        When nothing can be read, or an option has an impossible value.
 
     Examples
     --------

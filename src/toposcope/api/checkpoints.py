@@ -44,7 +44,7 @@ def audit(series: Where, *, cheap: bool = False, quiet: bool = True) -> Audit:
     series
         A `Series`, or anything that `open_series` opens.
     cheap
-        Read headers and a sample of each tensor only.
+        Read only the headers and a sample of each tensor.
     quiet
         Show no progress.
 
@@ -110,25 +110,26 @@ def compare(
     Parameters
     ----------
     first, second
-        A checkpoint, or a series with one run, each.
+        Each is a checkpoint, or a series with one run.
     step
-        Compare at this step; by default at the last of each.
+        The step at which to compare; by default the last step of each.
     preset
         The settings of the weights' probes: "default", or "seed004".
     points, draws
-        Rows of a subsampled cloud, and replicates of the subsample.
+        Rows of a subsampled cloud, and the number of random subsamples.
     step_pattern
-        How file names state the step, as `open_series` takes it.
+        As for `open_series`: extracts the step from file names.
 
     Returns
     -------
     Comparison
-        Its `table` has a row for each matrix and feature, with the noise of the draws beside the difference.
+        Its `table` has a row for each matrix and feature, with the difference and its standard error over
+        the draws.
 
     Raises
     ------
     InputError
-        When one of them holds several runs or lacks the step.
+        When one of them has several runs or does not have the step.
 
     Examples
     --------

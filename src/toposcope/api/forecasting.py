@@ -36,10 +36,10 @@ def forecast(
     methods: str | Sequence[Forecaster] = "auto",
     quiet: bool = True,
 ) -> Forecasts:
-    """Forecast the final loss of every run that is not finished, from itself and its finished siblings.
+    """Forecast the final loss of every unfinished run, from its own losses and its finished siblings.
 
-    What is forecast is the mean loss over the last 2% of the steps. With `siblings` and `schedule` alone, the
-    run that the schedule plans is forecast before it begins.
+    The final loss is the mean loss over the last 2% of the steps. With only `siblings` and `schedule`, the
+    planned run is forecast before it starts.
 
     Parameters
     ----------
@@ -51,7 +51,7 @@ def forecast(
     schedule
         The planned learning rate: a file with step and lr, or a `Schedule`.
     horizon
-        The step at which the runs will end, where neither logs nor siblings tell.
+        The step at which the runs will end, if neither logs nor siblings say.
     annealed
         Forecast what a decay begun now would give: the rate falls to 0 over this many steps.
     cuts
@@ -59,17 +59,17 @@ def forecast(
     column
         The loss to forecast.
     rename
-        What columns of tables are: {"nll": "loss"}.
+        New names of columns of tables: {"nll": "loss"}.
     step_pattern
-        How names of checkpoints state the step: a pattern with one group.
+        A regular expression with one group that extracts the step from the names of checkpoints.
     parameters
-        Size of runs whose files do not say.
+        Number of parameters of runs whose files do not state it.
     level
         Coverage of the intervals, in (0, 1).
     finished
-        Every run is finished where its log ends, short ones too.
+        Treat every run as finished at the end of its log, even a short one.
     methods
-        "auto", "all" for every method and what topology adds, or forecasters of your own.
+        "auto", "all" for every method and what topology adds, or your own forecasters.
     quiet
         Show no progress.
 
@@ -81,7 +81,8 @@ def forecast(
     Raises
     ------
     InputError
-        When no loss is recorded, a run is given twice, a column is missing or an option has no meaning.
+        When no loss is recorded, a run is given twice, a column is missing, or an option has an
+        impossible value.
 
     Examples
     --------

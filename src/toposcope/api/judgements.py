@@ -23,16 +23,16 @@ def analyze(
     scores: str | Path | pd.DataFrame | None = None,
     rename: Mapping[str, str] | None = None,
 ) -> Analysis:
-    """Analyse a store (or several), a table with one row per checkpoint, or the log of a training.
+    """Analyse a store (or several), a table with one row per checkpoint, or a training log.
 
     Parameters
     ----------
     source
         A `Store`, the path of one, a DataFrame with the columns step, features and losses (run, parameters
-        and seed where there are several runs), or the path of a table or a log: see `read_log`.
+        and seed if there are several runs), or the path of a table or a log: see `read_log`.
     targets
-        Columns to explain; the first one carries the findings. By default the held-out loss or the loss,
-        and the log perplexity for representations.
+        Columns that the others are held against; the findings are about the first one. By default the
+        held-out loss or the loss, and the log perplexity for representations.
     columns
         Features to analyse; by default those of the model and of each role.
     scores
@@ -43,12 +43,12 @@ def analyze(
     Returns
     -------
     Analysis
-        Its tables and findings are computed when they are asked for; printed, it gives the verdict.
+        Its tables and findings are computed on first use; printed, it gives the verdict.
 
     Raises
     ------
     InputError
-        When there is nothing measured, a target or a column is not there, or two stores hold the same
+        When nothing is measured, a target or a column is missing, or two stores contain the same
         kind of measurement.
 
     Examples
@@ -94,18 +94,19 @@ def report(
     scores: str | Path | pd.DataFrame | None = None,
     rename: Mapping[str, str] | None = None,
 ) -> Report:
-    """Write one self-contained page on what a store's topology says, and its figures and tables as files.
+    """Write the results of a store as one self-contained page, and its figures and tables as files.
 
     Parameters
     ----------
     source
         An `Analysis`, a store, several stores (weights beside representations), or a table.
     out
-        The folder that receives the report; a report there is replaced, anything else is left alone.
+        The folder of the report. An earlier report in it is replaced; a folder with anything else is refused.
     title
         The page's title.
     target
-        What correlations are taken with; by default the held-out loss, the loss or the log perplexity.
+        Column that the measurements are held against; by default the held-out loss, the loss or the log
+        perplexity.
     scores
         Further targets: a file, or what `read_targets` returns.
     rename
@@ -119,7 +120,7 @@ def report(
     Raises
     ------
     InputError
-        When nothing is measured, the target is not there, or `out` holds something else.
+        When nothing is measured, the target is missing, or `out` contains something else.
 
     Examples
     --------

@@ -113,22 +113,22 @@ def fit_scaling_law(
     Parameters
     ----------
     source
-        A store's folder, a CSV or parquet file, or a DataFrame. Where rows have run and step, each run's
-        last one counts.
+        A store's folder, a CSV or parquet file, or a DataFrame. If rows have run and step, the
+        last row of each run counts.
     law
-        Which one.
+        The name of the law.
     columns
-        Where a quantity is read from, such as {"size": "n_params"}: size, data, steps, loss, other, compute
+        The columns of the quantities, such as {"size": "n_params"}: size, data, steps, loss, other, compute
         or score.
     rename
-        What columns of a table are: {"final_loss": "loss"}.
+        New names of columns of a table: {"final_loss": "loss"}.
     leave_out
-        How many points with the fewest tokens per parameter are left out.
+        Number of models to leave out; those with the fewest tokens per parameter go first.
 
     Returns
     -------
     ScalingLaw
-        Each number with its standard error and 95% interval, or why none can be given.
+        Each number with its standard error and 95% interval, or why there is none.
 
     Raises
     ------

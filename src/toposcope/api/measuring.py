@@ -103,58 +103,58 @@ def measure(
 ) -> Store:
     """Measure every checkpoint into a store: weights, gradients, representations or the loss surface.
 
-    What is in the store already is not measured again: a call that was stopped goes on when it is repeated.
+    Measurements that the store already has are not repeated: repeat an interrupted call, and it continues.
 
     Parameters
     ----------
     series
-        A `Series`, anything that `open_series` opens, or a `KeptSeries` of states that were kept.
+        A `Series`, anything that `open_series` opens, or a `KeptSeries` of saved states.
     store
-        The store's folder, made when it is not there.
+        The store's folder. It is created if it does not exist.
     features
-        "cheap", "all", names of weight probes separated by commas, or a list of names and of your own probes;
-        "gradients" among them for the gradients' topology in place of the weights'; "representations" for
-        what each checkpoint makes of `texts`, "sensitivity" beside it for other settings; "landscape" for the
-        loss surface, or its probes (sharpness, curvature, surface, paths, retrain); or the name of a subject
-        that an installed package brings.
+        "cheap", "all", names of weight probes separated by commas, or a list of names and of your own probes.
+        With "gradients" among them the gradients are measured instead of the weights. "representations": how
+        each checkpoint represents `texts`; "sensitivity": also with other settings; "landscape": the
+        loss surface, or name its probes (sharpness, curvature, surface, paths, retrain). Or the name of a
+        subject that an installed package brings.
     preset
         "default", or a paper's conventions: "seed004" for weights, "seed003" for representations.
     texts
-        A file with a text on each line, or what `load_texts` takes. Representations need it. Gradients and
-        the loss surface of run folders read what their training held out without it. A `TextsAsked` says
-        more: the part of a data set, the least length, labelled texts, where states are kept.
+        A file with one text on each line, or what `load_texts` takes. Representations need it. For
+        gradients and the loss surface, run folders use their held-out texts by default. A `TextsAsked` has
+        more options: the part of a data set, the least length, labelled texts, the folder of saved states.
     limit
         How many texts form the cloud of representations; 200 by default.
     options
-        The settings in place of the preset's: `WeightOptions`, `RepresentationOptions`, `LandscapeOptions`,
-        or the request of another subject.
+        Settings that replace the preset: `WeightOptions`, `RepresentationOptions`, `LandscapeOptions`, or the
+        request of another subject.
     tokenizer
-        A tokenizer's folder, where models bring none.
+        A tokenizer's folder, for models that have none.
     recipe
-        What files of weights alone are, for the loss surface: a recipe's name or its TOML file.
+        Recipe that defines the architecture, for files that contain only weights: a name or a TOML file.
     device
         "cpu" or "cuda", for representations and the loss surface.
     steps
-        Which steps of a series that is opened here: log, first, last, A:B:EVERY, or a list.
+        Which steps, if `series` is opened here: log, first, last, A:B:EVERY, or a list.
     execution
-        Where and how, in place of `jobs`, `diagrams` and `quiet`: a shard, a Ray cluster, without the audit.
+        Replaces `jobs`, `diagrams` and `quiet`: a shard, a Ray cluster, no audit.
     jobs
-        Processes that measure side by side.
+        Number of processes.
     diagrams
-        Keep the persistence diagrams, too; by default those of representations, which figures read.
+        Also store the persistence diagrams; by default only those of representations, which figures need.
     quiet
         Show no progress.
 
     Returns
     -------
     Store
-        Its `features()` has a row for each measured number; `analyze` says what they tell.
+        Its `features()` has a row for each measured number; `analyze` says what they mean.
 
     Raises
     ------
     InputError
         When nothing could be measured, a feature is unknown, the store was made with other settings, or an
-        argument means nothing for what is measured.
+        argument does not apply to the features.
 
     Examples
     --------

@@ -27,6 +27,7 @@ from toposcope.kernels.union_find import kruskal, roots, unite
 
 _FEW = 0.05
 """Share of the matrix up to which scanning the remaining rows and columns again and again is cheap."""
+# How many of the busiest rows and columns give the floors. Changes speed only.
 _LANDMARK_ROWS, _LANDMARK_COLUMNS = 256, 64
 _FLOORED_LIMIT = 24
 """Edges above the floors, for each vertex outside, beyond which the floors are no help."""

@@ -29,9 +29,13 @@ PREFIX = 0.4
 """Edges of the prefix in units of N ln N: few enough to sort quickly, enough to connect iid weights."""
 PREFIX_LIMIT = 4.0
 """Where the prefix turns out more than this many times too long, the threshold is raised."""
+# How often the threshold is raised at most; then the prefix is empty and the remaining steps do all the work.
+# Changes speed only.
 RAISES = 6
+# Entries that estimate the threshold, in runs of neighbours, which are cheaper to read than single ones.
 _SAMPLE = 1 << 16
 _RUN = 16
+# 1 / golden ratio: multiples of it, modulo 1, spread the runs evenly over a matrix of any size.
 _GOLDEN = 0.6180339887498949
 
 

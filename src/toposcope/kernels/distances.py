@@ -20,8 +20,10 @@ _TINY = 1e-30
 """Norms (squared) below which float32 products underflow, in units where the largest entry is near 1."""
 _OFFSET = 0.25
 """Share of the mean squared norm that the mean itself may have before centring pays."""
+# Entries prepared at a time: it bounds memory.
 _CHUNK = 1 << 20
 _COMFORTABLE = 2.0**-20, 2.0**20
+# Entries below which starting threads costs more than it saves. Changes speed only.
 _SERIAL_BELOW = 1_000_000
 
 

@@ -27,7 +27,9 @@ from toposcope.kernels.distances import (
 from toposcope.kernels.linkage import light_edges, link
 from toposcope.kernels.threads import row_blocks, run_blocks
 
+# Points whose products with all others are in memory at a time.
 _BLOCK = 512
+# Products below which starting threads costs more than it saves. Changes speed only.
 _SERIAL_BELOW = 200_000
 _DIRECT = 10_000_000
 """Multiplications up to which differences in float64 are as quick as starting a matrix product."""

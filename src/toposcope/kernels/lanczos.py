@@ -7,7 +7,9 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+# Relative residual up to which a Ritz value counts as one converged eigenvalue, so that its weight is 1.
 _CONVERGED = 1e-3
+# A moment corrects the weights only if its rounding error is below this share of the part to correct.
 _LOST = 1e-2
 
 

@@ -21,7 +21,9 @@ NO_VERTEX = np.uint16(2**16 - 1)
 MAX_POINTS = 2**16 - 1
 """Both ends of an edge share 32 bits, and a vertex fits in 16."""
 
+# Points of a tile, so that both sides of a symmetric table stay in the cache. Changes speed only.
 _BLOCK = 32
+# Points below which handing work to threads costs more than it saves. Changes speed only.
 _SERIAL_BELOW = 400
 
 

@@ -22,13 +22,17 @@ from numba import njit
 from toposcope.kernels.columns import append, next_odd, owner_of, pop, push, slot_of, table_for
 from toposcope.kernels.rips_edges import ABSENT, NO_VERTEX, RipsEdges, ends, next_common
 
+# Points of a tile, as in `rips_edges`. Changes speed only.
 _BLOCK = 32
 _FIRST_WINDOW = 0.25
 """Triangles expected in the first window of an edge: few, as most columns stop early. Changes speed only."""
+# By which factor each next window of an edge reaches further. Changes speed only.
 _GROWTH = 1.4
 _SWEEP_SHARE = 512
 """A column of more edges than one in so many of all is finished by a sweep. Changes speed only."""
+# Columns of fewer edges are never finished by a sweep. Changes speed only.
 _SWEEP_LEAST = 64
+# Marks a column that a sweep has to finish; -1 marks a class that never dies, so it must differ from that.
 _TO_SWEEP = -2
 
 

@@ -16,9 +16,11 @@ from toposcope.kernels.columns import append, next_odd, owner_of, push, slot_of,
 from toposcope.kernels.rips_edges import ABSENT, NO_VERTEX, RipsEdges, ends
 from toposcope.kernels.threads import row_blocks, run_blocks
 
+# Points of a tile, as in `rips_edges`. Changes speed only.
 _BLOCK = 32
 _FIRST_WINDOW = 0.25
 """Tetrahedra expected in the first window of a triangle; changes speed only."""
+# By which factor each next window of a triangle reaches further. Changes speed only.
 _GROWTH = 1.15
 _SERIAL_BELOW = 300
 """Points below which handing work to threads costs what it saves."""

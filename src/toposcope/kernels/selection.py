@@ -9,9 +9,14 @@ from toposcope.kernels.bipartite_scan import SERIAL_BELOW, collected
 from toposcope.kernels.bipartite_tree import heaviest_edges, magnitude_bits
 from toposcope.kernels.threads import row_blocks, run_blocks
 
+# Bits of a digit of the radix selection: its 65,536 counts per block stay small.
 _DIGIT = 16
+# Share above the wanted count that the first threshold aims at, so that a second pass is rare. Changes speed
+# only.
 _SPARE = 1.3
+# Share of all entries below which only the heaviest are looked at. Changes speed only.
 _FEW = 0.1
+# Entries of a block: it bounds memory and changes no result.
 _CHUNK = 1 << 20
 
 

@@ -21,6 +21,7 @@ from toposcope.kernels.union_find import kruskal, roots
 if TYPE_CHECKING:
     import torch
 
+# Entries that estimate the threshold, as in `bipartite_tree`.
 _SAMPLE = 1 << 16
 _PIECE = 1 << 26
 """Entries of a matrix that are widened or compared at a time."""

@@ -17,7 +17,9 @@ from toposcope.kernels.linkage import link
 if TYPE_CHECKING:
     import torch
 
+# Squared norms below which float32 products underflow, as in `distances`.
 _TINY = 1e-30
+# Pairs whose distances are computed again from differences at a time: it bounds memory.
 _PAIRS = 1 << 14
 _BLOCK = {"cpu": 512, "cuda": 2048}
 

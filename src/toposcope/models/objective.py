@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
     from toposcope.models.protocol import LanguageModel
 
+# Largest table of float32 logits of a micro-batch, and most tokens of one: they bound memory.
 _LOGIT_BYTES = 64 * 2**20
 _TOKENS = 8192
 

@@ -10,45 +10,50 @@ from markupsafe import Markup, escape
 from toposcope.page.parts import Caption, Page
 
 WORDS: Mapping[str, str] = {
-    "H0": "Connected components of a cloud of points as the distance at which points are joined grows.",
-    "H1": "Loops of a cloud of points that appear at one distance and are filled at a larger one.",
+    "H0": "The connected parts of a cloud of points, while the distance at which points are joined grows.",
+    "H1": "The loops of a cloud of points: each appears at one distance and is filled at a larger one.",
     "total persistence": "The sum of the lifetimes (death minus birth) of all components or all loops.",
-    "neural persistence": "How far below its largest weight the weights lie that connect a matrix's graph, "
-    "let in from the largest down: lifetimes max|w| − w over its maximum spanning tree, normalised.",
-    "shuffled": "The same weights in random order: what is as large there is no arrangement of weights.",
-    "primary feature": "A feature that its probe declared, before any run was seen, to be what is tested.",
-    "exploratory": "Any other feature: screened at a false-discovery rate, never a verdict.",
-    "innovation": "What a series' smooth trend and its own past do not explain of its next value.",
-    "departure": "What is left of a series when its smooth trend in the step is taken out.",
+    "neural persistence": "How far the weights that connect the graph of a matrix lie below its largest "
+    "weight: the lifetimes max|w| − w over its maximum spanning tree, normalised.",
+    "shuffled": "The same weights in random order: a number that is as large there says nothing about "
+    "their arrangement.",
+    "primary feature": "A feature that was chosen for the test before any run was seen.",
+    "exploratory": "Any other feature: it is screened at a false-discovery rate and never decides a verdict.",
+    "innovation": "The part of a series' next value that its smooth trend and its own past do not explain.",
+    "departure": "What remains of a series after its smooth trend in the step is removed.",
     "beyond trend": "More than two unrelated curves share that drift with the step: their innovations move "
     "together.",
     "too smooth to test": "Smooth curves explain both series almost completely: what is left may be trend.",
     "swinging": "Both curves are waves whose period changes: two such waves agree by chance.",
     "a few decide everything": "So few checkpoints carry the test that no correlation, however large, could "
     "pass.",
-    "Holm": "A correction of p-values for how many tests were made.",
-    "Spearman": "A correlation of ranks, +1 or −1 where one curve rises or falls whenever the other rises.",
-    "changepoint": "A step at which a curve's slope on log step changes beyond every smooth trend.",
-    "bend": "A step at which a curve's slope on log step changes beyond every smooth trend.",
-    "interval": "A range that would hold the true value in the stated share of repetitions.",
-    "perplexity": "Exp of the mean loss per predicted token: among how many tokens the model hesitates.",
-    "Gaussian cloud": "Random points of the same mean and covariance: what is as large there is a matter of "
-    "the spectrum alone.",
+    "Holm": "A correction of p-values for the number of tests.",
+    "Spearman": "A correlation of ranks: +1 if one curve rises whenever the other rises, −1 if it falls.",
+    "changepoint": "A step at which the slope of a curve on log step changes more than any smooth trend "
+    "does.",
+    "bend": "A step at which the slope of a curve on log step changes more than any smooth trend does.",
+    "interval": "A range that would contain the true value in the stated share of repetitions.",
+    "perplexity": "Exp of the mean loss per predicted token: the number of tokens that the model chooses "
+    "between.",
+    "Gaussian cloud": "Random points of the same mean and covariance: a number that is as large there "
+    "follows from the spectrum alone.",
     "trajectory": "The checkpoints of a run as points, with the distances between their weights.",
-    "PH dimension": "How the length of the shortest tree through a cloud grows with its points, as a "
-    "dimension.",
+    "PH dimension": "A dimension from how fast the length of the shortest tree through a cloud grows with "
+    "the number of points.",
     "TwoNN": "A dimension from the ratio of the distances to the two nearest neighbours.",
-    "CROCKER": "A map of how many loops are alive at each scale and checkpoint.",
-    "participation ratio": "Squared sum over sum of squares of the eigenvalues: among how many directions "
-    "the variance is shared.",
-    "alpha-ReQ": "The power with which the eigenvalues of a covariance fall off.",
-    "critical sharpness": "Two over the step, in updates, at which the loss along the last update is back at "
-    "its start.",
+    "CROCKER": "A map of the number of loops at each scale and checkpoint.",
+    "participation ratio": "Squared sum over sum of squares of the eigenvalues: the number of "
+    "directions that share the variance.",
+    "alpha-ReQ": "The power at which the eigenvalues of a covariance decrease.",
+    "critical sharpness": "Two divided by the step, in updates, at which the loss along the last update is "
+    "back at its start.",
     "Hessian": "The second derivatives of the loss in the parameters: its curvature in every direction.",
-    "merge tree": "Which minima of a surface join at which saddle, as ever higher losses are let in.",
-    "CKA": "Centred kernel alignment: how alike two layers arrange the same inputs, 0 to 1.",
-    "RankMe": "How many directions a cloud or a matrix uses in effect: exp of its spectrum's entropy.",
-    "stable rank": "Squared Frobenius norm over squared spectral norm: how many directions carry a matrix.",
+    "merge tree": "Which minima of a surface join at which saddle, as the admitted loss rises.",
+    "CKA": "Centred kernel alignment: how similarly two layers arrange the same inputs, from 0 to 1.",
+    "RankMe": "The effective number of directions of a cloud or a matrix: exp of the entropy of its "
+    "spectrum.",
+    "stable rank": "Squared Frobenius norm over squared spectral norm: the number of directions that carry "
+    "a matrix.",
 }
 
 
@@ -57,7 +62,7 @@ class FirstUses:
 
     >>> mark = FirstUses()
     >>> print(mark("H0 of <b>"), "|", mark("H0"))
-    <a class="word" href="#words-h0" title="Connected components of a cloud of points as the distance at \
+    <a class="word" href="#words-h0" title="The connected parts of a cloud of points, while the distance at \
 which points are joined grows.">H0</a> of &lt;b&gt; | H0
     """
 

@@ -51,9 +51,10 @@ def barcode_caption(study: Study, cloud: str, points: str) -> Caption:
     return Caption(
         f"Bars of the {cloud}: diagram and barcode",
         f"Every component (H0) and loop (H1) of one cloud of one run's {points}: where it appears and where "
-        f"it ends, {at}. Far from the diagonal, or long: it lasts.",
+        f"it ends, {at}. A point far from the diagonal, or a long bar, lasts long.",
         f"At which distances the {points} join, and whether any loop lasts much longer than the others.",
-        "That a long bar is structure: a cloud without any has some as well. And it is one cloud of one run.",
+        "That a long bar is structure: a cloud without structure has long bars, too. And this is one cloud "
+        "of one run.",
         "Persistence diagrams, death against birth, beside barcodes with a line for each bar.",
     )
 
@@ -62,9 +63,9 @@ def of_seeds(study: Study) -> str:
     """Say what the number of seeds allows."""
     least, most = study.findings["changed"].numbers["seeds"]
     if len(study.runs) == 1:
-        return "this is one run: another seed would give other curves, and how far off is not known"
+        return "this is one run: another seed would give other curves, and the difference is unknown"
     if most == 1:
-        return "each size was trained once, so differences between sizes cannot be told from luck of the seed"
+        return "each size was trained once, so differences between sizes may come from the seed"
     if least < 3:
         return f"some sizes have fewer than three seeds ({least}), too few for an interval over seeds"
     seeds = str(most) if least == most else f"{least} to {most}"
@@ -76,8 +77,8 @@ def of_draws(study: Study, drawn_from: str) -> str:
     draws = study.findings["changed"].numbers["draws"]
     if draws > 1:
         return (
-            f"bands are 95% intervals of the mean over {draws} random subsamples of the {drawn_from} (none "
-            "where all were used)"
+            f"bands are 95% intervals of the mean over {draws} random subsamples of the {drawn_from} (no "
+            "band if all were used)"
         )
     return f"the whole of the {drawn_from} was used, so there is no sampling noise"
 
@@ -89,7 +90,7 @@ def scaling_caption(study: Study) -> Caption:
     apart = found is not None and found.strength == "apart"
     can = words.said(study.findings, found).act if found else "Nothing: no size is known."
     law = "" if apart else ", with the fitted law (a loss has a floor in it) and its 95% confidence band"
-    limit = f"The law beyond the sizes shown: {n} sizes carry it, width and depth change together"
+    limit = f"The law beyond the sizes shown: {n} sizes determine it, and width and depth change together"
     if apart:
         limit = "How one family scales: width and depth change together"
     return Caption(
@@ -146,16 +147,17 @@ def correlations_caption(study: Study) -> Caption:
     tested = "r" in shown
     panels = [_PANELS[stage] for stage in shown]
     can = (
-        f"Only the outlined rows of the innovations ({outlined(study)}) speak of a relation beyond a shared "
-        "trend: it is the only panel whose error rate holds for drifting curves."
+        f"Only the outlined rows of the innovations ({outlined(study)}) are evidence of a relation beyond "
+        "a shared "
+        "trend: only the error rate of this panel holds for drifting curves."
         if tested
         else "Which quantities rise and fall in step order. No test was possible: see the table of verdicts."
     )
     cannot = "Nothing from a dark cell of the raw correlations alone. Nothing about cause."
     if tested:
         cannot += (
-            " A row without outline is not evidence of no relation: small effects stay unseen with this many "
-            "checkpoints."
+            " A row without outline does not exclude a relation: with this many checkpoints small effects "
+            "stay undetected."
         )
     return Caption(
         f"Correlation with the {target}" + ("" if len(shown) < 3 else ": raw, beside the trend, and beyond"),
@@ -168,11 +170,11 @@ def correlations_caption(study: Study) -> Caption:
 
 _PANELS = {
     "spearman": "Spearman's rho over checkpoints",
-    "departure_rho": "the same for the departures from each one's own smooth trend, without a test",
+    "departure_rho": "the same for the departures of each series from its own smooth trend, without a test",
     "partial_step": "the same given log step",
-    "r": "the correlation of innovations, that is of what a smooth trend and its own past do not explain of "
-    "either series, where outlined rows passed the test over all runs, after correction for the number of "
-    "tests",
+    "r": "the correlation of innovations, the part of each series that its smooth trend and its own past "
+    "do not "
+    "explain; outlined rows passed the test over all runs, after correction for the number of tests",
 }
 """What each panel of the heat maps shows, from left to right."""
 

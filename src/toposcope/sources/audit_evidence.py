@@ -15,6 +15,7 @@ from toposcope.sources.content import all_finite
 from toposcope.sources.reader import WEIGHT_DTYPES, Facts, Reader, TensorInfo
 from toposcope.sources.series import Series
 
+# Bytes that the cheap audit reads of each tensor; smaller tensors are read whole.
 SAMPLE_BYTES = 1 << 16
 
 

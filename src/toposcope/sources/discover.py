@@ -41,6 +41,7 @@ from toposcope.sources.trainer_state import (
 
 __all__ = ["Entry", "Source", "Unread", "base_name", "discover", "open_folder", "rename"]
 
+# How many folders deep runs are looked for: a wrong path must not crawl through a whole disk.
 MAX_DEPTH = 3
 GENERIC = frozenset(
     [

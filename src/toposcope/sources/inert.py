@@ -9,6 +9,7 @@ from typing import Any, Final
 MAX_KEY = 2**60
 """Integers of this size and above are no keys: from 2^61 - 1 on they can be made to collide at will."""
 
+# Parts of a tuple that may be a key: hashing a key of nested tuples costs time with each part.
 MAX_KEY_LEAVES = 32
 MAX_TUPLE_KEYS = 4096
 """Tuples as keys can be made to collide as well, so there may be few, and small ones."""

@@ -17,6 +17,7 @@ COLUMNS = ("step", "tokens", "loss", "heldout_loss", "learning_rate", "grad_norm
 """The store's metrics columns; `toposcope.sources.losses` has the names that others write them under."""
 
 _INTEGERS = ("step", "tokens")
+# Token counts at or above it would overflow a 64-bit integer; they are left empty.
 _MAX_TOKENS = 2.0**62
 
 

@@ -22,6 +22,7 @@ METADATA = "checkpoint_metadata.json"
 """The file that the first rank writes after its weights."""
 WEIGHTS, DATA = "model", "data"
 CONFIG = "model_config.json"
+# Folders in one another that are read: a parameter's name has fewer parts, and a loop of links must end.
 MAX_DEPTH = 16
 CONVERTER = "convert it with nanotron's convert_nanotron_to_hf.py"
 

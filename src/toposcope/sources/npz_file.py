@@ -17,6 +17,7 @@ from toposcope.sources.reader import BROKEN_ARCHIVE, DTYPES, Facts, TensorInfo, 
 MAX_RATIO = 200
 """Weights do not compress this well; what claims to, and is large, is a bomb."""
 
+# Smaller arrays may compress as well as they like, since they cannot fill the memory.
 FREE_BYTES = 64 * 2**20
 _BY_KIND = {(dtype.kind, dtype.itemsize): dtype for name, dtype in DTYPES.items() if "float8" not in name}
 _READS = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}

@@ -42,7 +42,7 @@ def open_series(
     uri
         A path or an fsspec address: a run, a folder of runs, a folder of steps, a model folder, one file;
         or several of these. Or the checkpoints themselves: `{step: state_dict}`, `{run: {step: state_dict}}`
-        (numpy arrays or torch tensors) or modules in place of state dicts; they are held, not copied.
+        (numpy arrays or torch tensors) or modules instead of state dicts; they are not copied.
     revisions
         For hub series: which revisions, as a pattern (``"step*"``) or by name.
     steps
@@ -52,10 +52,10 @@ def open_series(
     split
         What to do with fused matrices: "table" (as the family's table says), "whole", "parts" or "heads".
     step_pattern
-        A regular expression with one group that finds the step in the names of files, folders and
-        revisions, where they do not state it in a known way.
+        A regular expression with one group that extracts the step from the names of files, folders and
+        revisions, if these have an unknown form.
     rename
-        Columns of `losses` under other names: {"their name": "loss"}.
+        New names of columns of `losses`: {"their name": "loss"}.
 
     Returns
     -------
@@ -65,7 +65,7 @@ def open_series(
     Raises
     ------
     SourceError
-        When there is nothing to read at `uri`.
+        When `uri` has nothing to read.
 
     Examples
     --------

@@ -25,6 +25,7 @@ from toposcope.sources.inert import (
     leaves,
 )
 
+# Bounds the time that one hostile pickle can take; `_WORK_PER_BYTE` says what counts.
 MAX_WORK = 20_000_000
 _WORK_PER_BYTE = 2
 """How many operations a pickle may take: two for each of its bytes, and at most `MAX_WORK`.

@@ -15,6 +15,7 @@ import numpy as np
 from toposcope.core.errors import SourceError
 from toposcope.sources.blobs import Blob, read_text
 
+# A header that claims more dimensions or elements than these is damaged: nothing is allocated for it.
 MAX_DIMS = 16
 MAX_ELEMENTS = 2**48
 

@@ -20,8 +20,11 @@ from toposcope.sources.inert import Record, Symbol, brief
 from toposcope.sources.pickled import PickleData
 from toposcope.sources.reader import BROKEN_ARCHIVE, DTYPES, TensorInfo, check_shape
 
+# Bytes of the pickle in a PyTorch file: tensors lie beside it, so a larger one is no index of weights.
 MAX_PICKLE = 512 * 2**20
+# Containers in one another: below Python's limit on recursion (1,000), which a hostile file must not reach.
 MAX_DEPTH = 200
+# PyTorch's own magic number of files from before 1.6 (torch.serialization.MAGIC_NUMBER).
 LEGACY_MAGIC = 0x1950A86A20F9469CFC6C
 
 STORAGES: Mapping[str, str] = {
@@ -294,6 +297,7 @@ def _map(tree: Any, leaf: Callable[[Any], Any], seen: dict[int, Any], depth: int
     return seen[id(tree)]
 
 
+# Bounds on a tensor's name and on the entries of a tree: no checkpoint comes near, a hostile file would.
 MAX_NAME = 1000
 MAX_ENTRIES = 200_000
 _PASSED_OVER = 16

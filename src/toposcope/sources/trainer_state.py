@@ -23,6 +23,7 @@ _FACTS = {
 }
 """What the state says -> the name it has in `Run.config`."""
 
+# Bytes of the head in which `global_step` is looked for: the log history behind it can be large.
 _HEAD = 1 << 12
 _GLOBAL_STEP = re.compile(rb'"global_step"\s*:\s*(\d+)')
 

@@ -37,8 +37,11 @@ if TYPE_CHECKING:
 
 METADATA_KEY = b"toposcope"
 WRITE_NUMBER = "write_number"
+# Rows of a parquet row group: readers skip groups by their statistics. Changes no row.
 _ROWS_PER_GROUP = 65_536
+# Bytes of a unit's key, the width of its hash.
 _KEY_BYTES = 16
+# Folders whose latest scan is remembered; the memory of a long process stays bounded.
 _FOLDERS = 64
 _Identity = tuple[int, int, int]
 _seen: dict[Path, dict[str, tuple[_Identity, Part]]] = {}

@@ -11,6 +11,7 @@ import pyarrow.compute as pc
 
 T = TypeVar("T")
 
+# Compactions that one call may meet in a row before it gives up with the error.
 _ATTEMPTS = 8
 
 

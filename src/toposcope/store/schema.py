@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pyarrow as pa
 
+# Raised when the tables change so that an older or newer toposcope would misread them; both refuse others.
 SCHEMA_VERSION = 2
 
 _text = pa.string()

@@ -379,7 +379,7 @@ def _no_store(path: Path) -> str:
 
 
 def open_store(path: str | Path) -> Store:
-    """Open a results folder that a measurement, a training's monitor or a watch made.
+    """Open a store: the folder of results that a measurement, a monitor or a watch wrote.
 
     Parameters
     ----------
@@ -389,12 +389,12 @@ def open_store(path: str | Path) -> Store:
     Returns
     -------
     Store
-        Printed, it says what it holds; `features()`, `metrics()` and `runs()` are its tables.
+        Printed, it lists its contents; `features()`, `metrics()` and `runs()` are its tables.
 
     Raises
     ------
     StoreError
-        When there is no store at `path`, or it is of another schema version.
+        When there is no store at `path`, or it has another schema version.
 
     Examples
     --------

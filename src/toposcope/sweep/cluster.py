@@ -20,8 +20,11 @@ from toposcope.sweep.local import Tell, capped_threads, lost
 from toposcope.sweep.plan import Task
 from toposcope.sweep.worker import Job, Outcome, Worker
 
+# How often Ray starts a task again whose machine was lost.
 _RETRIES = 3
+# How long the head of a cluster may take to accept a connection; Ray itself would wait for minutes.
 _KNOCK_SECONDS = 10.0
+# How often the state of the cluster is read while tasks run.
 _LOOK_EVERY_SECONDS = 2.0
 _PATIENCE_SECONDS = 20.0
 """How long a cluster may be without a head or without a processor before it is given up."""

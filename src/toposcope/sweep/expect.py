@@ -14,19 +14,24 @@ from toposcope.sweep.plan import Shard
 
 PROCESS_BYTES = 300 * 2**20
 """What a process takes before it holds any weights: Python, numpy, numba and torch."""
+# Copies of the largest tensor that a process may hold; with 300 MB it is the bound of docs/formats.md.
 _WORK_PER_TENSOR = 3
+# Seconds per byte of hashing a checkpoint once, and of reading it once for each probe.
 _HASHING = 2e-9
 _READING = 1e-9
 _PER_THREAD = 0.8
 """What each thread after the first adds, where matrices are large enough to share them out."""
 _HOUR = 3600.0
 _DAY = 24 * _HOUR
+# Float32 entries (4 bytes each) below which a matrix is not shared out among threads.
 _SMALL = 1 << 20
 _RATES_GOOD_TO = 3.0
 """The rates of probes were measured on one 2-core machine; others were within this factor of them."""
 _COMPILING = 20.0
 """Seconds that loading and compiling kernels take at most, on that machine, where they never ran before."""
+# Seconds from which a message names the probe that takes more than half of them.
 _LONG = 300.0
+# Checkpoints that one process takes together, if their matrices fit into the cache.
 _MOST_TOGETHER = 16
 
 

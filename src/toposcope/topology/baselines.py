@@ -10,12 +10,16 @@ import scipy  # its parts load on first use
 from toposcope.topology.units import binary_exponent, scaled
 from toposcope.topology.validation import check_matrix
 
+# Rows or columns widened to float64 at a time: it bounds memory and changes the sums only by rounding.
 _BLOCK_ROWS = 1024
+# Added to each share of the spectrum, so that the entropy is finite at 0: the epsilon of RankMe (Garrido et
+# al. 2023).
 _RANKME_OFFSET = 1e-7
 _COMFORTABLE = 2.0**-20, 2.0**20
 """Largest entries that are not scaled: distances are worked out in single precision."""
 _DEGREE = {"frobenius_norm": 1, "spectral_norm": 1, "top_eigenvalue": 2, "mean_pairwise_distance": 1}
 """Power of the unit of the entries that a quantity has; the others have none."""
+# If centring leaves less than this share of the squared norm, subtracting the mean has cancelled digits.
 _CANCELLED = 1e-4
 
 

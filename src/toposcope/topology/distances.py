@@ -28,6 +28,7 @@ EXACT_POINTS = 2000
 TOLERANCE = 0.01
 """Relative error allowed above that size."""
 
+# Halvings of the radius before candidates are listed, so that few are left; the result is exact either way.
 _HALVINGS = 12
 
 _Split = tuple[np.ndarray, np.ndarray]

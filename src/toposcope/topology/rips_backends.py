@@ -14,6 +14,7 @@ from toposcope.kernels.rips_h2 import h2_pairs
 
 Bars = list[np.ndarray]
 
+# The highest dimension that the native kernels compute; above it gudhi takes over.
 NATIVE_MAXDIM = 2
 BACKENDS = ("auto", "native", "gudhi")
 

@@ -18,20 +18,26 @@ EXACT_SIDE = 768
 EXACT_PAIRS = 4e11
 """Mean distances of at most this many products of coordinates are over all pairs of rows."""
 
+# Columns, rows and tiles read at a time: these three bound memory and change results only by rounding.
 _BLOCK = 4096
 _ROWS = 1024
 _TILE = 128
 _COMFORTABLE = 2.0**-20, 2.0**20
 """Largest entries that are not scaled: their squares stay far from the ends of single precision."""
+# Vectors of a block and steps of block Lanczos: more cost more products and lower the stated error bound.
 _WIDTH = 16
 _STEPS = 16
+# Random pairs of rows for a mean distance; its standard error, which is reported, falls with the square root.
 _PAIRS = 8192
+# As in `baselines`: the epsilon of RankMe (Garrido et al. 2023), so that the entropy is finite at 0.
 _RANKME_OFFSET = 1e-7
+# If float32 may round a spectrum by more than this share, it is computed again in float64.
 _WORST_ROUNDING = 2e-3
 _SE = "standard error"
 _BOUND = "block Lanczos, relative error below"
 _FLOOR = 1e-4
 """No effective rank from float32 is said to be better than this, nor an eigenvalue than a hundredth of it."""
+# Tells the machine epsilon of float32 (1.2e-7) from that of float64 (2.2e-16).
 _DOUBLE = 1e-10
 _TO_COME = 3.0
 """What is missing where errors fall as 1 / steps, in units of what the last quarter of the steps changed."""

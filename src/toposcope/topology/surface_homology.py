@@ -10,6 +10,7 @@ from toposcope.core.errors import InputError
 from toposcope.core.types import Diagram
 from toposcope.topology.merge_tree import Graph, check_surface, neighbours
 
+# The triangulation is built in memory: a larger one is refused, and the lattice graph needs none.
 _MOST_SIMPLICES = 20_000_000
 
 

@@ -18,6 +18,7 @@ from toposcope.kernels.selection import largest_magnitude
 
 _HALF_TYPES = ("float16", "bfloat16")
 _FLOAT_TYPES = (*_HALF_TYPES, "float32", "float64")
+# Relative to the largest entry: a few float32 roundings (1.2e-7 each) are not an error of the caller.
 _SYMMETRY_TOLERANCE = 1e-6
 
 

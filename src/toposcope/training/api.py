@@ -47,23 +47,23 @@ def train(
     on_step: Callback | None = None,
     on_checkpoint: Callback | None = None,
 ) -> Trained:
-    """Train the models of `recipe` into run folders `out`/MODEL-seedS and return what became of each.
+    """Train the models of `recipe` into run folders `out`/MODEL-seedS and return the results.
 
-    A finished run is skipped, an interrupted one goes on from its last checkpoint, to the same weights
-    and metrics as if it had never stopped. With `jobs` > 1 the runs train in that many processes.
+    A finished run is skipped. An interrupted run continues from its last checkpoint and ends with the same
+    weights and metrics as without the interruption. With `jobs` > 1 the runs train in that many processes.
 
     Parameters
     ----------
     recipe
         A recipe's name ("seed004", "seed001", "demo"), a TOML file, or the recipe itself.
     out
-        The folder that receives one folder per run.
+        The folder in which each run gets its own folder.
     models, seeds, corpus, overrides
-        What differs from the recipe: some of its models, other seeds, another corpus, any other value.
+        Changes to the recipe: only some models, other seeds, another corpus, any other value.
     device
         "cpu" or "cuda".
     jobs
-        Processes that train side by side, a run in each.
+        Number of runs to train at once.
     quiet
         Show no progress.
     on_step, on_checkpoint
@@ -78,9 +78,9 @@ def train(
     Raises
     ------
     InputError
-        When the recipe, the corpus or the device is wrong, or a folder holds another recipe's run.
+        When the recipe, the corpus or the device is wrong, or a folder contains a run of another recipe.
     OSError
-        When the disk is full; finished checkpoints are kept.
+        When the disk is full; finished checkpoints stay.
 
     Examples
     --------

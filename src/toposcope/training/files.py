@@ -35,6 +35,7 @@ from toposcope.store.schema import METRICS
 from toposcope.training.schedule import describe
 from toposcope.training.tokens import TokenData
 
+# How long the workers of a killed command may take to end before the folder counts as in use.
 _PATIENCE_SECONDS = 3.0
 _DTYPES = {"float32": "F32", "int32": "I32"}
 

@@ -37,25 +37,26 @@ _LOG = logging.getLogger("toposcope")
 
 
 class Monitor:
-    """Watches a model that is being trained in this process.
+    """Watches a model while it trains in this process.
 
     `observe` costs microseconds at most steps; every `every` steps it copies the weights, at most
     `bytes_per_step` of them (tensors take turns above that), for a background thread to measure. A copy
-    that comes while the last one is still being measured is skipped, and the skip recorded. Nothing is
-    ever raised into the training loop: what goes wrong is logged once and written to the journal.
+    that comes while the last one is still being measured is skipped, and the skip is recorded. The
+    monitor never raises an error into the training loop: it logs each error once and writes it to the
+    journal.
 
     Parameters
     ----------
     out : path
         The store; `toposcope watch` and `toposcope report` open it.
     run : str or Run
-        The run's name, or what is known of it.
+        The run's name, or a `Run` with its facts.
     every : int
         Steps between two copies of the weights.
     bytes_per_step : int
         The most that is copied at once.
     features : sequence of str
-        Names of probes, as for `toposcope weights`; those that read all earlier checkpoints are left out.
+        Names of probes, as for `toposcope weights`; probes that read all earlier checkpoints are left out.
     options : WeightOptions, optional
         Settings of the probes.
 
@@ -64,7 +65,7 @@ class Monitor:
     Raises
     ------
     InputError
-        When a setting is impossible or `out` is something else.
+        When a setting is impossible or `out` is not a store.
 
     Examples
     --------

@@ -10,6 +10,7 @@ from typing import Any
 from toposcope.sources.logs.collect import Record, number
 from toposcope.sources.logs.dialect import TextDialect
 
+# Objects in one another whose numbers become columns; deeper ones are left out.
 _DEEPEST = 3
 
 

@@ -29,26 +29,26 @@ LEAST_ROWS = 3
 
 
 def read_log(path: str | Path, *, rename: Mapping[str, str] | None = None) -> RunLog:
-    r"""Read the log of a training whatever wrote it: text, a table, or a logger's file or folder.
+    r"""Read a training log in any known format: text, a table, or a logger's file or folder.
 
     Text as Megatron-LM, transformers, nanoGPT, llm.c, modded-nanogpt, torchtitan, verl and OLMo print it, or
-    lines that name a step and a loss; CSV, parquet, JSON and JSONL; `trainer_state.json`; exports of W&B,
+    lines that contain a step and a loss; CSV, parquet, JSON and JSONL; `trainer_state.json`; exports of W&B,
     MLflow and TensorBoard; offline `.wandb` files, trackio's databases, and folders of TensorBoard or MLflow.
-    What stands around the numbers is skipped.
+    Text around the numbers is skipped.
 
     Parameters
     ----------
     path
         A file or a folder, or an fsspec address. Text may be of any size; tables are held in memory.
     rename
-        What columns are: {"nll": "loss"}. It counts more than what their names say.
+        New names of columns: {"nll": "loss"}. They override the usual names.
 
     Returns
     -------
     RunLog
         Its `runs` hold a table each: `step`, `loss`, `heldout_loss`, `learning_rate` and the like as far as
-        they are known by name, other columns as they are written. Several runs in one file are cut where the
-        step falls back to the beginning.
+        they are known by name, other columns as they are written. Several runs in one file are separated
+        where the step returns to the beginning.
 
     Raises
     ------

@@ -20,9 +20,12 @@ from toposcope.sources.logs.dialect import FileDialect
 from toposcope.sources.logs.json_text import flat
 
 MAGIC = b":W&B"
+# The format of W&B's DataStore: blocks of 32 KiB, a header of checksum, length and kind before each piece.
 _BLOCK = 1 << 15
 _HEADER = struct.Struct("<IHB")
+# Kinds of pieces: a whole record, or its first, middle and last part.
 _FULL, _FIRST, _MIDDLE, _LAST = 1, 2, 3, 4
+# Field numbers of W&B's protobuf record: a history row, and the description of the run.
 _HISTORY, _RUN = 2, 17
 LARGEST = 1 << 26
 """Bytes of one record: a larger one holds pictures, no numbers."""

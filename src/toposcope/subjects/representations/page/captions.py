@@ -60,8 +60,8 @@ def _sampled(study: Study) -> str:
     if draws > 1:
         return f"Bands are 95% intervals of the mean over {draws} subsamples of the texts."
     return (
-        "All texts were in every cloud, so there is no subsampling noise to show; how far another set of "
-        "texts would move the lines is not in the figure."
+        "All texts were in every cloud, so there is no subsampling noise to show; the figure does not "
+        "show how much another set of texts would change the lines."
     )
 
 
@@ -94,7 +94,7 @@ def _snapshot(study: Study) -> Caption:
         "H1 of every hidden state at this checkpoint",
         "Dots: the cloud of texts in each hidden state (0 is the embedding). Grey: where one more Gaussian "
         "cloud of its mean and covariance would fall, with 95% probability; its spectrum is the same.",
-        f"In the last hidden state {found}. Outside the band H1 is not a matter of the spectrum alone."
+        f"In the last hidden state {found}. Outside the band the spectrum alone does not explain H1."
         if found
         else "How H1 differs from layer to layer.",
         "Anything about training: there is one checkpoint, and no curve. Hidden states have different "
@@ -107,7 +107,7 @@ def _topology(study: Study) -> Caption:
     can = "How number, length and concentration of the loops move."
     scaled = "How much of it is the scale of the cloud alone: distances over their median were not measured."
     if study.has(of.H1_SCALED.name):
-        can = "What is left of H1's growth when the scale of the cloud is taken out: the last panel."
+        can = "How much of H1's growth remains when the scale of the cloud is removed: the last panel."
         scaled = (
             "Growth of the raw totals that is absent from the last panel is growth of the cloud, not of its "
             "shape."
@@ -137,11 +137,11 @@ def _null(study: Study) -> Caption:
         "H1 beside Gaussian clouds of the same covariance",
         "Grey: Gaussian clouds with exactly the mean and covariance of the states, mean and 95% prediction "
         "band; all spectral numbers of the two are equal. Coloured: the states.",
-        f"At the last checkpoint {found}. Outside the band H1 is not a matter of the spectrum alone."
+        f"At the last checkpoint {found}. Outside the band the spectrum alone does not explain H1."
         if found
         else "Nothing: no band could be drawn.",
-        "That what lies outside the band is structure of language: clusters, heavy tails or repeated texts "
-        "leave it as well. And " + of_seeds(study) + ".",
+        "That values outside the band come from the structure of language: clusters, heavy tails or repeated "
+        "texts also lie outside. And " + of_seeds(study) + ".",
         "H1 summaries of each model against the step, with a grey band for Gaussian clouds of the same "
         "covariance.",
     )
@@ -150,13 +150,10 @@ def _null(study: Study) -> Caption:
 def _spectrum(study: Study) -> Caption:
     return Caption(
         "Spectrum of the hidden states",
-        f"What a topological feature has to beat: {_titles(study, trajectories.SPECTRUM)} of the covariance. "
-        + _sampled(study)
-        + _marked(study, trajectories.SPECTRUM),
+        f"The baseline that a topological feature has to beat: {_titles(study, trajectories.SPECTRUM)} of "
+        "the covariance. " + _sampled(study) + _marked(study, trajectories.SPECTRUM),
         "When the spectrum collapses and widens, and whether H1 moves at the same checkpoints.",
-        "That one of them explains the perplexity: they drift as everything does. And "
-        + of_seeds(study)
-        + ".",
+        "That one of them explains the perplexity: all of them drift. And " + of_seeds(study) + ".",
         "Panels of spectral numbers against the optimiser step on a log axis, one line per model.",
     )
 
@@ -204,7 +201,7 @@ def _strength(study: Study) -> Caption:
         "above the line.",
         f"What passes the test over all models, after correction for their number: {passed}; {baselines}.",
         "That one kind is the better predictor because its marks on the left lie further out: both kinds "
-        "drift. An unfilled mark is no evidence of no relation either.",
+        "drift. An unfilled mark does not exclude a relation.",
         "Two dot plots of features: absolute rank correlation with the target, and correlation of "
         "innovations with intervals.",
     )
@@ -227,11 +224,11 @@ def _rate(study: Study) -> Caption:
 def _crocker(study: Study) -> Caption:
     return Caption(
         "CROCKER map of H1",
-        "How many loops are alive at each scale (up) and checkpoint (across), one panel per model, with one "
+        "The number of loops at each scale (up) and checkpoint (across), one panel per model, with one "
         "grid of scales for all.",
         "At which scale loops live, and how scale and number change together: a band that moves up and "
         "widens is a cloud that grows.",
-        "That a bright band is structure: a Gaussian cloud has one as well. And " + of_seeds(study) + ".",
+        "That a bright band is structure: a Gaussian cloud has one, too. And " + of_seeds(study) + ".",
         "Heat maps of the first Betti number over scale and checkpoint, one per model.",
     )
 

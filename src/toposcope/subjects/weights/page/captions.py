@@ -47,7 +47,7 @@ def _snapshot(of: str = "weights") -> Caption:
         "Neural persistence of every matrix at this checkpoint",
         "Each matrix's neural persistence beside the same entries in random order (grey: lowest to highest "
         "of the draws).",
-        f"Which matrices' {of} are arranged otherwise than at random.",
+        f"Which matrices' {of} are not arranged at random.",
         "Anything about training: there is one checkpoint, and no curve.",
         f"A dot for each matrix, beside a grey bar for its shuffled {of}.",
     )
@@ -83,7 +83,7 @@ def _neural_persistence(study: Study, probe: str = NEURAL_PERSISTENCE, of: str =
         if known["null_draws"]
         else f"without shuffled {of}"
     )
-    null = f"Only that it changes: {few}, how much of it is mere sizes of {of} is unknown."
+    null = f"Only that it changes: {few}, how much of it comes only from the sizes of {of} is unknown."
     found = beside_null(study)
     if found:
         null = (
@@ -114,8 +114,8 @@ def _vietoris_rips(study: Study) -> Caption:
         f"distances divided by their median. Lines are means; {of_draws(study, 'cloud')}."
         + marked(study, RIPS, [one.name for one in vietoris_rips.FEATURES])
         + alarmed(study),
-        "How spread out the rows of the weight matrices are, and, from the lower panels, what is left of "
-        "it when the overall scale of the weights is taken out.",
+        "How spread out the rows of the weight matrices are, and, from the lower panels, how much of "
+        "that remains when the overall scale of the weights is removed.",
         "Any growth that is absent from the lower panels is growth of the weights, not of their shape. "
         + (
             "Sizes have clouds of different numbers of points and dimensions, so levels are not comparable "
@@ -152,7 +152,7 @@ def _layers(study: Study) -> Caption:
         "Which matrices move early, and which depart from their shuffled counterparts.",
         "That a layer matters for the loss. Matrices are of different shapes, and neural persistence "
         "depends on shape. A layer's "
-        "place in a line of few layers is no trend. Also, " + of_seeds(study) + ".",
+        "place among a few layers is not a trend. Also, " + of_seeds(study) + ".",
         "Grid of line charts: neural persistence of each matrix against the step, a row for each role "
         "and a column for each size.",
     )
