@@ -1,4 +1,4 @@
-"""Numbers that mean nothing are refused, whatever they are for."""
+"""Bounds of numbers that an answer takes or gives; what means nothing is refused."""
 
 from __future__ import annotations
 
@@ -6,6 +6,9 @@ import math
 from collections.abc import Sequence
 
 from toposcope.core.errors import InputError
+
+WIDE = 4.0
+"""Highest over lowest end of an interval above which it says nothing of the end."""
 
 
 def check_positive(name: str, value: float | None) -> None:

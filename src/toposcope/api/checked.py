@@ -8,6 +8,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from toposcope.api.bounds import WIDE
 from toposcope.core.errors import spoken
 from toposcope.core.tabular import Tables, answered
 from toposcope.forecasting.health.judgement import ALL_RIGHT, LEVELS, LOOK, STOP, Judgement, written
@@ -24,8 +25,6 @@ if TYPE_CHECKING:
 MOST_TOLD = 3
 """Runs of several whose grounds are told."""
 _MOST_NAMED, _MOST_SHARED = 5, 3
-WIDE = 4.0
-"""Highest over lowest end of an interval above which it says nothing of the end."""
 _COLUMNS = ("run", "answer", "step", "of", "loss", "end", "low", "high", "ground")
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from toposcope.api.checked import WIDE
+from toposcope.api.bounds import WIDE
 from toposcope.forecasting.health.judgement import ALL_RIGHT, STOP
 from toposcope.forecasting.health.symptoms import KINDS
 from toposcope.page.figures.checked_runs import CheckedCurve, CheckMark
