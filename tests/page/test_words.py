@@ -9,8 +9,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from toposcope.page.notes import correlations_caption, of_means
-from toposcope.page.parts import _of_adapters, _with_means
+from toposcope.page.notes import correlations_caption
+from toposcope.page.parts import _of_adapters, _with_means, of_means
 from toposcope.study.ends import half_steps
 from toposcope.study.findings import words
 from toposcope.study.findings.changed import changed

@@ -148,7 +148,7 @@ def test_seeds_are_trained_apart_and_have_intervals(tmp_path, capsys, monkeypatc
         (("--rows", "rows", "--series", "a"), "--rows, --series, --recipe and --train cannot be combined"),
         (("--series", "a", "--limit", 0), "Invalid value for '--limit'"),
         (("--series", "a", "--device", "tpu"), "--device 'tpu' is unknown"),
-        (("--train", "python-docs"), "name a folder with --out"),
+        (("--train", "python-docs"), "name a folder for them with --out"),
     ],
 )
 def test_wrong_calls_are_one_line(capsys, arguments, message):

@@ -47,7 +47,8 @@ def check(
     """Say whether runs are all right, and forecast their final loss, from existing logs and checkpoints.
 
     The verdict is "all right", "look" or "stop" (`forecasting.health.judgement`). It rests on `health`, on
-    the loss alarms of `toposcope watch` replayed over the log, and on the cheap audit of checkpoints beside it.
+    the loss alarms of `toposcope watch` replayed over the log, and on the cheap audit of checkpoints beside
+    it.
     The final loss is that of `forecast`: final * exp(-+ half), half from earlier cuts of the run, or from
     siblings.
 

@@ -14,7 +14,7 @@ from toposcope.core.drawing.checkpoints import draw_checkpoints
 from toposcope.core.drawing.rendering import begin_rendering
 from toposcope.core.forms import capital, listed
 from toposcope.core.groups import families_of, size_list
-from toposcope.core.lines import left_out_of_means
+from toposcope.core.lines import left_outof_means
 from toposcope.core.repeats import AuditFinding
 from toposcope.core.tabular import Table
 from toposcope.core.types import About, Use
@@ -214,7 +214,7 @@ MEANS = (
 
 def _with_means(study: Study, captions: Mapping[str, Caption]) -> dict[str, Caption]:
     """Return the captions, those of means over seeds with what they are taken over."""
-    said = _of_means(study)
+    said = of_means(study)
     names = {known for name in MEANS for known in (name, f"{name}_{study.subject.name}")}
     return {
         name: replace(caption, shows=caption.shows + said) if name in names else caption
@@ -222,13 +222,13 @@ def _with_means(study: Study, captions: Mapping[str, Caption]) -> dict[str, Capt
     }
 
 
-def _of_means(study: Study) -> str:
+def of_means(study: Study) -> str:
     """Say what is drawn of seeds: a line for each run, and their mean where all of them are."""
     sizes = [group for group in study.sizes if len(group.runs) > 1]
     if not sizes:
         return ""
     rows = study.series.values[["run", "step"]]
-    short = {run: step for group in sizes for run, step in left_out_of_means(rows, group.runs).items()}
+    short = {run: step for group in sizes for run, step in left_outof_means(rows, group.runs).items()}
     ends = "; ".join(f"{run} ends at step {step:,}" for run, step in list(short.items())[:_NAMED])
     more = (
         f"; so do {len(short) - _NAMED} more runs before others of their size" if len(short) > _NAMED else ""
