@@ -14,7 +14,7 @@ from toposcope.core.drawing.checkpoints import draw_checkpoints
 from toposcope.core.drawing.rendering import begin_rendering
 from toposcope.core.forms import capital, listed
 from toposcope.core.groups import families_of, size_list
-from toposcope.core.lines import left_outof_means
+from toposcope.core.lines import left_out_of_means
 from toposcope.core.repeats import AuditFinding
 from toposcope.core.tabular import Table
 from toposcope.core.types import About, Use
@@ -228,7 +228,7 @@ def of_means(study: Study) -> str:
     if not sizes:
         return ""
     rows = study.series.values[["run", "step"]]
-    short = {run: step for group in sizes for run, step in left_outof_means(rows, group.runs).items()}
+    short = {run: step for group in sizes for run, step in left_out_of_means(rows, group.runs).items()}
     ends = "; ".join(f"{run} ends at step {step:,}" for run, step in list(short.items())[:_NAMED])
     more = (
         f"; so do {len(short) - _NAMED} more runs before others of their size" if len(short) > _NAMED else ""
