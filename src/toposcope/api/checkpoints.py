@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from toposcope.api.results import Audit, Comparison
 from toposcope.core.errors import InputError
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from toposcope.sources import Series
     from toposcope.sources.belonging import Group
 
-    Where = str | Path | Series | Sequence[str | Path] | Mapping[Any, Any]
+    Where: TypeAlias = str | Path | Series | Sequence[str | Path] | Mapping[Any, Any]
 
 
 def opened(

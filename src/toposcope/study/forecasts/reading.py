@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 from toposcope.core.errors import InputError, SourceError, did_you_mean
 from toposcope.core.types import WEIGHT_FILES
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from toposcope.store import Store
     from toposcope.study.forecasts.gather import Problem
 
-    Given = str | Path | Store | pd.DataFrame
+    Given: TypeAlias = str | Path | Store | pd.DataFrame
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,37 @@
+from . import topology as topology
+from .api import analyze as analyze
+from .api import audit as audit
+from .api import check as check
+from .api import compare as compare
+from .api import fit_scaling_law as fit_scaling_law
+from .api import forecast as forecast
+from .api import measure as measure
+from .api import report as report
+from .core.errors import InputError as InputError
+from .core.types import Checkpoint as Checkpoint
+from .core.types import Diagram as Diagram
+from .core.types import Feature as Feature
+from .core.types import Kind as Kind
+from .core.types import Matrix as Matrix
+from .core.types import Row as Row
+from .core.types import Run as Run
+from .core.types import Scope as Scope
+from .core.types import Status as Status
+from .sources import Series as Series
+from .sources import open_series as open_series
+from .sources.logs import RunLog as RunLog
+from .sources.logs import read_log as read_log
+from .store import Store as Store
+from .store import open_store as open_store
+from .study.analysis import Analysis as Analysis
+from .subjects.base import Probe as Probe
+from .topology import neural_persistence as neural_persistence
+from .topology import rips as rips
+from .topology import weight_diagram as weight_diagram
+from .training.api import train as train
+from .watch.inside import Monitor as Monitor
+
+__version__: str
+__all__: list[str]
+
+def __dir__() -> list[str]: ...
