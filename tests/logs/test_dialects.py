@@ -67,6 +67,15 @@ TEXTS = {
         [(0, 6.625, 6.7), (10, 6.5, math.nan), (20, 5.25, 5.5)],
         None,
     ),
+    "LitGPT": (
+        "Seed set to 42\nTime to instantiate model: 0.05 seconds.\nTotal parameters: 14,067,712\n"
+        "Epoch 1 | iter 30 step 7 | loss train: 6.700, val: n/a | iter time: 120.33 ms remaining time: 0:01:02\n"  # noqa: E501
+        "Epoch 1 | iter 40 step 10 | loss train: 6.500, val: n/a | iter time: 120.33 ms (step) remaining time: 0:01\n"  # noqa: E501
+        "Epoch 1 | iter 80 step 20 | loss train: 5.250, val: n/a | iter time: 119.00 ms (step) remaining time: 0:00\n"  # noqa: E501
+        "Validating ...\niter 80: val loss 5.5000, val time: 812.10 ms\n",
+        [(7, 6.7, math.nan), (10, 6.5, math.nan), (20, 5.25, 5.5)],
+        None,
+    ),
     "llm.c": (
         "| Parameter             | Value      |\n"
         "val loss 6.93\n"
