@@ -63,10 +63,10 @@ def test_the_answer_of_a_sound_run_says_how_far_it_is_and_where_it_ends(tmp_path
     )
     first, ground, limits, unseen, read = str(found).splitlines()
     assert first == found.line
-    assert ground == "Ground: 400 losses looked at, and nothing speaks against it."
+    assert ground == "Ground: 400 losses checked, and no problem was found."
     assert limits.startswith("Limits: the run is taken to go on to step 1,000; ")
     assert unseen == (
-        "Not looked at: gradient norm (not logged), learning rate (not logged), checkpoints (a log alone was "
+        "Not checked: gradient norm (not logged), learning rate (not logged), checkpoints (a log alone was "
         "given; give the folder that holds them)."
     )
     assert read == "Log: read as modded-nanogpt: step from 'step', loss from 'train_loss'."
@@ -284,7 +284,7 @@ def test_checkpoints_beside_a_log_are_audited(tmp_path):
     write(checkpoints(tmp_path / "run") / "train.log", modded(falling()))
     sound = only(ts.check(tmp_path / "run"))
     assert (sound.level, sound.checkpoints, sound.horizon) == ("all right", 5, 1000)
-    assert "400 losses and 5 checkpoints looked at" in sound.grounds[0]
+    assert "400 losses and 5 checkpoints checked" in sound.grounds[0]
     cut = tmp_path / "run" / "step_300.safetensors"
     cut.write_bytes(cut.read_bytes()[:400])
     hurt = only(ts.check(tmp_path / "run"))

@@ -11,7 +11,7 @@ from tests.cli.test_recommended import ROOT, printed
 from toposcope.cli.main import main
 
 SWEEPS = ("weights", "embeddings", "landscape")
-ELSEWHERE = {"seed_runs", "--from-kept", "MINILM", "WIKITEXT2", "STATES", "SERIES…"}
+ELSEWHERE = {"seed_runs", "--from-states", "MINILM", "WIKITEXT2", "STATES", "SERIES…"}
 """What this test has no small stand-in for: other files, an encoder, a corpus, kept states."""
 
 

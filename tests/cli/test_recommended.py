@@ -38,7 +38,7 @@ def complete(line: str) -> str:
         given, rest, _ = command.make_parser(context).parse_args([word for word in words if word != "…"])
     except click.UsageError as error:
         return error.format_message()
-    if {"--list", "--calibrate", "--help", "--from-kept"} & set(words):
+    if {"--list", "--calibrate", "--help", "--from-states"} & set(words):
         return ""  # these work alone
     lacks = [
         param.opts[0]

@@ -149,7 +149,7 @@ def test_a_watch_of_nothing_ends_at_once(
 
 def test_a_watch_may_wait_for_its_folder(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
     code, _ = call(["watch", "later", "--wait", "--once", "--rest", "0"], capsys)
-    assert code == 1  # nothing was looked at, and no alarm is spoken of
+    assert code == 1  # nothing was checked, and no alarm is spoken of
     write_run_folder(place / "later" / "one", range(0, 20, 10))
     code, text = call(["watch", "later-watch", "--once", "--rest", "0", "--json"], capsys)
     assert code == 0

@@ -1,4 +1,4 @@
-"""Norms, biases and scalars, tensors that come and go, growth and stalls, and what was not looked at."""
+"""Norms, biases and scalars, tensors that come and go, growth and stalls, and what was not checked."""
 
 import json
 import os

@@ -80,7 +80,7 @@ def test_where_nothing_was_looked_at_nothing_is_said_of_alarms(tmp_path, capsys,
         (tmp_path / "runs").mkdir()
     code, told = _once(capsys, tmp_path, *([] if there else ["--wait"]))
     assert (code, told["looked_at"]) == (1, {})
-    assert told["answer"].startswith("nothing was looked at")
+    assert told["answer"].startswith("nothing was checked")
 
 
 def test_a_damaged_checkpoint_is_waited_for_and_is_a_problem_once_it_is_old(tmp_path, capsys):

@@ -33,7 +33,7 @@ class Looked:
     """What lies at one place: the log of its runs, and what an audit said of their checkpoints.
 
     `name` is what the place is called. `steps` are the checkpoints of each run, `audit` the findings, and
-    `unseen` what of the checkpoints was not looked at. `said` is what was taken as step and loss, `repaired`
+    `unseen` what of the checkpoints was not checked. `said` is what was taken as step and loss, `repaired`
     what was cut or left out of the log. `problems` are logs in a folder that cannot be read,
     `no_logs` other files in it that are none.
     """

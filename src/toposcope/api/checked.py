@@ -1,4 +1,4 @@
-"""What a check answers: a line for each run that one can act on, its ground, and what was not looked at."""
+"""What a check answers: a line for each run that one can act on, its ground, and what was not checked."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class RunCheck:
     holds the grounds; `step` and `loss` are the last logged ones, `horizon` the step at which the run is to
     end (None where nothing says it), `ended` whether it has. `forecast` is that of `toposcope.forecast`, None
     where there is nothing to forecast. `losses` and `checkpoints` are how many were looked at, `read` what
-    was taken as step and loss, `unseen` what was not looked at, `limits` what else to know, `logged` the log.
+    was taken as step and loss, `unseen` what was not checked, `limits` what else to know, `logged` the log.
     """
 
     name: str
@@ -89,14 +89,14 @@ class RunCheck:
 
     @property
     def lines(self) -> tuple[str, ...]:
-        """The answer, then its ground, what was noticed, the forecast, and what was not looked at."""
+        """The answer, then its ground, what was noticed, the forecast, and what was not checked."""
         found = [self.line, *self.grounds]
         if self.level != ALL_RIGHT and self.forecast is not None:
             found.append(f"End: it {_end(self.forecast)}.")
         if self.limits:
             found.append(f"Limits: {'; '.join(self.limits)}.")
         if self.unseen:
-            found.append(f"Not looked at: {', '.join(self.unseen)}.")
+            found.append(f"Not checked: {', '.join(self.unseen)}.")
         return tuple(map(spoken, (*found, f"Log: {self.read}.")))
 
     @property
@@ -107,7 +107,7 @@ class RunCheck:
             seen = f"{self.losses:,} losses"
             if self.checkpoints:
                 seen += f" and {_checkpoints(self.checkpoints)}"
-            found.append(f"Ground: {seen} looked at, and nothing speaks against it.")
+            found.append(f"Ground: {seen} checked, and no problem was found.")
         if noticed := self.judgement.noticed:
             found.append(f"Noticed, and no reason to act: {_noticed(noticed)}.")
         return tuple(found)
@@ -217,7 +217,7 @@ class Check:
         if noticed := sum(len(one.judgement.noticed) for one in self.runs):
             found.append(f"Noticed in all runs: {noticed} that passed by themselves; no reason to act.")
         found += _shared("Limits", [one.limits for one in self.runs], least=2)
-        found += _shared("Not looked at", [one.unseen for one in self.runs])
+        found += _shared("Not checked", [one.unseen for one in self.runs])
         found += _shared("Log", [(one.read,) for one in self.runs])
         return tuple(map(spoken, (*found, *self._told())))
 
@@ -286,7 +286,7 @@ class Check:
         }  # fmt: skip
 
     def __repr__(self) -> str:
-        """Return the answer, its ground, and what was not looked at."""
+        """Return the answer, its ground, and what was not checked."""
         return "\n".join(self.lines)
 
     def _repr_html_(self) -> str:

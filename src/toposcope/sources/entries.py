@@ -51,7 +51,7 @@ class Source:
 
 @dataclass(frozen=True, slots=True)
 class Unread:
-    """A file or folder among the checkpoints that was not looked at, and why; `why` names it."""
+    """A file or folder among the checkpoints that was not checked, and why; `why` names it."""
 
     place: str
     why: str

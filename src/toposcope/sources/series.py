@@ -63,7 +63,7 @@ class Series:
     ) -> None:
         self.uri = uri
         self.unread = tuple(unread)
-        """Files and folders among the checkpoints that were not looked at, and why."""
+        """Files and folders among the checkpoints that were not checked, and why."""
         self._split = split
         self._losses = losses
         self._sources = {
@@ -107,7 +107,7 @@ class Series:
         """Return how much the series holds, what is wrong with its names, and where it is."""
         found = len(self.duplicates)
         wrong = f"; {found} more of steps that are there already: .findings has them" if found else ""
-        wrong += f"; {len(self.unread)} not looked at: .findings has them" if self.unread else ""
+        wrong += f"; {len(self.unread)} not checked: .findings has them" if self.unread else ""
         return f"{counted(len(self), len(self._sources))}{wrong}\nseries {self.uri}; .tables lists them"
 
     def _repr_html_(self) -> str:

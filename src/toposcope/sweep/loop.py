@@ -193,7 +193,7 @@ def look_for_errors(series: Sweepable, store: Store, execution: Execution) -> li
 
 
 def _of_measured(findings: list[AuditFinding]) -> list[AuditFinding]:
-    """Return what concerns the checkpoints of the store: what was not looked at is in none of its numbers."""
+    """Return what concerns the checkpoints of the store: what was not checked is in none of its numbers."""
     return [finding for finding in findings if finding.fault != NOT_LOOKED_AT]
 
 

@@ -13,7 +13,7 @@ from toposcope.watch.journal import Event
 
 @dataclass(frozen=True, slots=True)
 class Unseen:
-    """A file or folder that was not looked at, and why; a `problem` unless it may still come by itself."""
+    """A file or folder that was not checked, and why; a `problem` unless it may still come by itself."""
 
     place: str
     why: str
@@ -22,12 +22,12 @@ class Unseen:
 
 @dataclass(frozen=True, slots=True)
 class Sight:
-    """The checkpoints that were measured, the runs whose losses are known, and what was not looked at.
+    """The checkpoints that were measured, the runs whose losses are known, and what was not checked.
 
     >>> Sight({"a": [10, 20]}).answer([], [])
     'no alarm in 2 checkpoints of 1 run'
     >>> Sight({}, unseen=(Unseen("runs", "holds no checkpoint"),)).answer([], [])
-    'nothing was looked at: runs: holds no checkpoint'
+    'nothing was checked: runs: holds no checkpoint'
     """
 
     measured: Mapping[str, Sequence[int]]
@@ -36,14 +36,14 @@ class Sight:
 
     @classmethod
     def of(cls, store: Store, unseen: Sequence[Unseen] = ()) -> Sight:
-        """Return what a store holds, beside what was not looked at."""
+        """Return what a store holds, beside what was not checked."""
         losses = store.metrics()
         logged = losses.loc[losses["loss"].notna() | losses["heldout_loss"].notna(), "run"]
         return cls(store.measured_steps(), tuple(sorted(set(logged.astype(str)))), tuple(unseen))
 
     @property
     def problems(self) -> list[str]:
-        """What was not looked at and will not come by itself, each named."""
+        """What was not checked and will not come by itself, each named."""
         told = [
             one.why if one.place in one.why else f"{one.place}: {one.why}"
             for one in self.unseen
@@ -62,7 +62,7 @@ class Sight:
             then = f"; next: {alarms[-1].data['next']}" if alarms[-1].data.get("next") else ""
             return f"alarm: {alarms[-1].data['sentence']}{more}{then}"
         if not self.measured and not self.logged:
-            return f"nothing was looked at: {(problems or self.problems)[0]}{later}"
+            return f"nothing was checked: {(problems or self.problems)[0]}{later}"
         of = counted(sum(map(len, self.measured.values())), len(self.measured))
         of = of if self.measured else f"the losses of {len(self.logged)} run{'s' * (len(self.logged) > 1)}"
         if problems:

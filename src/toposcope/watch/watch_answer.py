@@ -60,7 +60,7 @@ class WatchAnswer:
         for event in (*self.alarms, *self.passed, *(one for one in self.events if one.kind not in quiet)):
             yield from told(event)
         parts = (
-            ("health", map(str, self.health)), ("not looked at", self.sight.problems),
+            ("health", map(str, self.health)), ("not checked", self.sight.problems),
             ("audit", self.audit), ("not judged", self.not_judged),
         )  # fmt: skip
         for name, said in parts:
@@ -91,7 +91,7 @@ def told(event: Event) -> Iterator[tuple[str, str]]:
         what += "".join(f"; {why}" for why in data["problems"])
     if event.kind == "segment":
         what = f"goes on from an earlier checkpoint of {data['of']}"
-    kind = "not looked at" if event.kind == "unseen" else "passed" if "passed" in data else event.kind
+    kind = "not checked" if event.kind == "unseen" else "passed" if "passed" in data else event.kind
     where = where or (data["place"] if event.kind == "unseen" and data["place"] not in what else "")
     yield (f"{kind}: {where}: {what}" if where else f"{kind}: {what}"), ""
     if event.kind == "alarm" and data.get("next"):

@@ -67,7 +67,7 @@ class Watching:
     >>> folder.mkdir()
     >>> with Watching(folder, WatchOptions(rest=0)) as watching:
     ...     print(watching.once().line)
-    nothing was looked at: there is no checkpoint that is complete
+    nothing was checked: there is no checkpoint that is complete
     """
 
     def __init__(self, target: Path, options: WatchOptions | None = None) -> None:

@@ -48,7 +48,7 @@ def timed_products(
 ) -> HessianProducts:
     """Return what products with the Hessian of a series' models take, from the first checkpoint's model.
 
-    The project's own models can be differentiated twice and are not opened. Not looked at are those of the
+    The project's own models can be differentiated twice and are not opened. Not checked are those of the
     hub, of which nothing is fetched for it, those where two products take more than some seconds by their
     `shapes`, and those that do not open, of which the sweep tells.
     """

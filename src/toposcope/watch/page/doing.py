@@ -99,7 +99,7 @@ def unseen(live: Live) -> str:
     """Return what no sentence about alarms speaks of."""
     if not live.unseen:
         return ""
-    return f" {len(live.unseen)} not looked at: {next(iter(live.unseen.values()))}"
+    return f" {len(live.unseen)} not checked: {next(iter(live.unseen.values()))}"
 
 
 def outdated(answer: Mapping[str, Any], checkpoints: int) -> bool:
