@@ -238,7 +238,7 @@ def test_without_runs_the_recipe_is_trained_first(
         out.mkdir()
         write(planted(circles=True), out / "planted")
 
-    monkeypatch.setattr("toposcope.train.train", train, raising=False)
+    monkeypatch.setattr("toposcope.training.train", train, raising=False)
     monkeypatch.setattr(grokking, "DRAWS", 1)
     with pytest.raises(SystemExit) as ended:
         main(["reproduce", "grokking", "--json"])

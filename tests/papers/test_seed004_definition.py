@@ -45,16 +45,16 @@ def test_all_255_checkpoints_have_the_definitions_value(shared_data: Path, tmp_p
 
 @pytest.mark.slow
 def test_without_runs_the_models_are_trained_first(tmp_path: Path, monkeypatch, capsys) -> None:
-    import toposcope.train
+    import toposcope.training
     from toposcope.cli.main import main
 
-    whole = toposcope.train.train
+    whole = toposcope.training.train
 
     def short(recipe, out, **options):
         overrides = {"steps": 48, "checkpoint_every": 4, "warmup_steps": 4, "batch_size": 8}
         return whole(recipe, out, overrides=overrides, **options)
 
-    monkeypatch.setattr(toposcope.train, "train", short)
+    monkeypatch.setattr(toposcope.training, "train", short)
     call = ["reproduce", "seed004", "--out", str(tmp_path), "--jobs", "1", "--json"]
     with pytest.raises(SystemExit) as ended:
         main(call)
