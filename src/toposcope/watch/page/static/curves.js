@@ -100,6 +100,7 @@ export class Curves {
   }
 
   async take(points, stale) {
+    if (!this.tools) return; // not open yet: opening loads what is new
     const missing = this.chart && Object.keys(points).some((id) => !this.chart.traces.has(id) && !this.page.owned(id, this));
     if (!this.chart || stale.includes(this.subscription) || missing) await this.load();
     else this.chart.push(points);

@@ -122,6 +122,7 @@ export class Heat {
   }
 
   async take(points, stale) {
+    if (!this.scale) return; // not open yet: opening loads what is new
     const mine = this.data && this.data.lines.map((line) => points[line.id]);
     if (!mine || stale.includes(this.subscription)) return this.load();
     if (!mine.some(Boolean)) return;
