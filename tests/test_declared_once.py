@@ -24,9 +24,7 @@ LOGGED = {*TABLES["metrics"].names, *TABLES["runs"].names}
 NAMES = {feature.name for features in DECLARED.values() for feature in features} | set(DECLARED)
 WORDS = {name for name in NAMES if name.isalpha()}
 """Names that are words of English, too: `range`, `minima`, `surface`. They count beside feature or probe."""
-OTHER_MEANINGS = {
-    ("__init__.py", "neural_persistence"): "the function of that name, one of the package's own",
-}
+OTHER_MEANINGS: dict[tuple[str, str], str] = {}
 """Text that is a declared name by its letters and something else by its meaning, with the reason."""
 
 
