@@ -12,8 +12,7 @@ from toposcope.api.checkpoints import opened
 from toposcope.api.measurement import Measurement, StorePlace
 from toposcope.core.errors import InputError
 from toposcope.core.types import About
-from toposcope.subjects.landscape.features import DECLARED
-from toposcope.subjects.roster import subjects
+from toposcope.subjects.roster import measurable, subject_of
 
 if TYPE_CHECKING:
     from toposcope.api.checkpoints import Where
@@ -27,8 +26,6 @@ if TYPE_CHECKING:
     from toposcope.subjects.subject import Subject
     from toposcope.subjects.weights.options import WeightOptions
     from toposcope.sweep import Execution
-
-LANDSCAPE_PROBES = tuple(DECLARED)
 
 
 def of_weights(
@@ -65,19 +62,14 @@ def of_subject(subject: Subject, series: Series, request: object) -> Measurement
     InputError
         When the subject has no such request.
     """
-    if subject.make is None or subject.request is None:
-        raise InputError(f"subject {subject.name!r} makes no probes; give it `make` and `request`")
-    if not isinstance(request, subject.request):
-        raise InputError(
-            f"options is a {type(request).__name__}; {subject.name} is measured by {subject.request.__name__}"
-        )
-    recipe = {"subject": subject.name, **dataclasses.asdict(request)}  # type: ignore[call-overload]
-    return Measurement(series, list(subject.make(request)), recipe)
+    probes = subject.probes(request)
+    return Measurement(series, probes, {"probe": subject.name, **dataclasses.asdict(request)})  # type: ignore[call-overload]
 
 
 def _brought(names: Sequence[str]) -> Subject | None:
     """Return the subject of an installed package that `names` choose; it is measured alone."""
-    found = [one for name in names if (one := subjects().get(name)) is not None and one.make is not None]
+    brought = measurable()
+    found = [brought[name] for name in names if name in brought]
     if found and len(names) > 1:
         raise InputError(f"features {','.join(names)!r}: {found[0].name} is measured alone; name only it")
     return found[0] if found else None
@@ -184,7 +176,7 @@ def measure(
     names = [one.strip() for one in asked if isinstance(one, str)]
     own = [one for one in asked if not isinstance(one, str)]
     brought = None if isinstance(series, KeptSeries) else _brought(names)
-    kind = brought.name if brought else kind_of(names, LANDSCAPE_PROBES, kept=isinstance(series, KeptSeries))
+    kind = brought.name if brought else kind_of(names, kept=isinstance(series, KeptSeries))
     refuse_meaningless(kind, ",".join(names) or "your own", {
         "texts": texts, "limit": limit, "tokenizer": tokenizer, "recipe": recipe, "steps": steps,
         "device": None if device == "cpu" else device, "preset": None if preset == "default" else preset,
@@ -196,12 +188,12 @@ def measure(
     elif brought is not None:
         assert brought.request is not None
         found = of_subject(brought, opened(series, steps=steps), options or brought.request())
-    elif {*names} & {About.LANDSCAPE, *LANDSCAPE_PROBES}:
+    elif kind == About.LANDSCAPE:
         surface = _settings(options, About.LANDSCAPE)
         # every text counts: a loss needs no hundred characters
         every = wanted if isinstance(texts, TextsAsked) else replace(wanted, min_chars=1)
         found, _ = of_landscape(lambda: opened(series, steps=steps), surface, every, Path(store))
-    elif {*names} & {*OURS}:
+    elif kind == About.REPRESENTATIONS:
         found = of_representations(
             lambda: opened(series, steps=steps), _settings(options, About.REPRESENTATIONS, preset), wanted,
             look=StorePlace.of(Path(store)).fresh,
@@ -272,20 +264,15 @@ def _settings(given: object, kind: About, preset: str = "default"):  # type: ign
     """Return the settings of a kind of measurement: those given, else the preset's."""
     from toposcope.papers import representation_presets, weight_presets
     from toposcope.subjects.landscape.options import LandscapeOptions
-    from toposcope.subjects.representations.options import RepresentationOptions
-    from toposcope.subjects.weights.options import WeightOptions
 
-    types = {
-        About.WEIGHTS: WeightOptions,
-        About.REPRESENTATIONS: RepresentationOptions,
-        About.LANDSCAPE: LandscapeOptions,
-    }
+    needed = subject_of(kind).request
+    assert needed is not None
     if given is None:
         if kind == About.WEIGHTS:
             return weight_presets.preset(preset)
         return (
             representation_presets.preset(preset, {}) if kind == About.REPRESENTATIONS else LandscapeOptions()
         )
-    if not isinstance(given, types[kind]):
-        raise InputError(f"options is a {type(given).__name__}; these features need {types[kind].__name__}")
+    if not isinstance(given, needed):
+        raise InputError(f"options is a {type(given).__name__}; these features need {needed.__name__}")
     return given

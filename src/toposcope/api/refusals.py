@@ -5,9 +5,9 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Collection, Mapping
 
-from toposcope.api.representations import OURS, TextsAsked
+from toposcope.api.representations import TextsAsked
 from toposcope.core.errors import InputError
-from toposcope.core.types import About
+from toposcope.subjects.roster import subject_of
 
 WEIGHTS, GRADIENTS, KEPT = "weights", "gradients", "states that were kept"
 REPRESENTATIONS, LANDSCAPE = "representations", "landscape"
@@ -32,18 +32,17 @@ BUILT_IN = (WEIGHTS, GRADIENTS, REPRESENTATIONS, LANDSCAPE, KEPT)
 """What `measure` measures without a further package; of another subject it takes `steps`, and its request."""
 
 
-def kind_of(names: Collection[str], landscape: Collection[str], *, kept: bool) -> str:
-    """Return what features of these names are measured on; `landscape` are the loss surface's probes.
+def kind_of(names: Collection[str], *, kept: bool) -> str:
+    """Return what features of these names are measured on.
 
-    >>> kind_of(["rips"], ["surface"], kept=False), kind_of(["surface"], ["surface"], kept=False)
-    ('weights', 'landscape')
+    >>> kind_of(["rips"], kept=False), kind_of(["surface"], kept=False), kind_of(["sensitivity"], kept=False)
+    ('weights', 'landscape', 'representations')
     """
     if kept:
         return KEPT
-    if {*names} & {About.LANDSCAPE, *landscape}:
-        return LANDSCAPE
-    if {*names} & {*OURS}:
-        return REPRESENTATIONS
+    for subject in (subject_of(LANDSCAPE), subject_of(REPRESENTATIONS)):
+        if {*names} & {subject.name, *subject.features}:
+            return subject.name
     return GRADIENTS if GRADIENTS in names else WEIGHTS
 
 

@@ -11,7 +11,6 @@ import signal
 import sys
 import threading
 from collections.abc import Iterator
-from importlib.metadata import entry_points
 from typing import TYPE_CHECKING, Any, TextIO, cast
 
 import click
@@ -64,12 +63,10 @@ class LazyGroup(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         """Import and return the subcommand."""
         if cmd_name not in COMMANDS:
+            from toposcope.cli.subject import command_of
+
             subject = _brought().get(cmd_name)
-            return (
-                None
-                if subject is None
-                else importlib.import_module(f"{__package__}.subject").command_of(subject)
-            )
+            return None if subject is None else command_of(subject)
         return importlib.import_module(f"toposcope.cli.{cmd_name}").command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
@@ -79,16 +76,14 @@ class LazyGroup(click.Group):
 
 
 def _brought() -> dict[str, Subject]:
-    """Return the subjects of installed packages that can be measured; without any, nothing is imported."""
+    """Return the subjects of installed packages; where none brings one, no subject is imported."""
+    from importlib.metadata import entry_points
+
     if not entry_points(group="toposcope.subjects"):
         return {}
-    from toposcope.subjects.roster import FOLDERS, subjects
+    from toposcope.subjects.roster import measurable
 
-    return {
-        name: one
-        for name, one in subjects().items()
-        if name not in FOLDERS and one.make is not None and one.request is not None
-    }
+    return measurable()
 
 
 @click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})

@@ -19,10 +19,8 @@ def request_options(request: type) -> Callable[[Callable[..., int]], Callable[..
     def decorate(command: Callable[..., int]) -> Callable[..., int]:
         @functools.wraps(command)
         def gathered(**given: Any) -> int:
-            names = [field.name for field, _, _ in known]
-            settings = {name: given.pop(name) for name in names if given.get(name) is not None}
-            for name in names:
-                given.pop(name, None)
+            typed = {field.name: given.pop(field.name) for field, _, _ in known}
+            settings = {name: value for name, value in typed.items() if value is not None}
             return command(settings=settings, **given)
 
         wrapped: Callable[..., int] = gathered

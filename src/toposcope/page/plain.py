@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import importlib
+import pkgutil
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 
@@ -27,32 +27,20 @@ from toposcope.subjects.subject import TABLE, Subject
 
 def part_maker(subject: Subject) -> Callable[..., PagePart]:
     """Return the function that makes a subject's part of the page: its own, else the plain one."""
-    if not subject.part:
-        return plain_part
-    module, _, name = subject.part.partition(":")
-    made: Callable[..., PagePart] = getattr(importlib.import_module(module), name)
+    made: Callable[..., PagePart] = pkgutil.resolve_name(subject.part) if subject.part else plain_part
     return made
 
 
-def table_part(study: Study, *, logs: bool = True) -> PagePart:
-    """Word, tabulate and draw the features of a table made elsewhere."""
-    return part_of(study, _of_table, _captions, _tables, logs=logs)
-
-
 def plain_part(study: Study, *, logs: bool = True) -> PagePart:
-    """Word, tabulate and draw a subject without figures of its own.
+    """Word, tabulate and draw a table made elsewhere, or a subject without figures of its own.
 
     `part_of` adds a curve of every feature that leads the study.
     """
-    return part_of(study, _of_rows, _captions, _tables, logs=logs)
+    return part_of(study, _figures, _captions, _tables, logs=logs)
 
 
-def _of_rows(study: Study) -> Iterator[tuple[str, Figure]]:
+def _figures(study: Study) -> Iterator[tuple[str, Figure]]:
     yield from losses.figures(study)
-    yield from _of_table(study)
-
-
-def _of_table(study: Study) -> Iterator[tuple[str, Figure]]:
     if study.target:
         drawn = correlations.draw(judged(study), study.runs, study.series.catalogue, target=study.target)
         yield _named(study, "correlations"), drawn

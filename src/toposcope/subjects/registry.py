@@ -11,7 +11,7 @@ from importlib.metadata import entry_points
 
 from toposcope.core.errors import InputError, did_you_mean
 from toposcope.subjects.base import Cost, Probe
-from toposcope.subjects.roster import subjects
+from toposcope.subjects.roster import measurable
 from toposcope.subjects.weights.options import WeightOptions
 from toposcope.subjects.weights.probes.baselines import Baselines
 from toposcope.subjects.weights.probes.distances import Distances
@@ -61,8 +61,9 @@ def weight_probes(features: Sequence[str], options: WeightOptions) -> list[Probe
         else:
             others.append(feature)
     ours = [probe for name, probe in probes.items() if name in wanted]
-    further = of_subjects(name for name in others if _makes_probes(name))
-    others = [name for name in others if not _makes_probes(name)]
+    brought = measurable()
+    further = [probe for name in others if name in brought for probe in brought[name].probes()]
+    others = [name for name in others if name not in brought]
     further += further_probes(others, known=("cheap", "all", *probes))
     taken = [probe.name for probe in further if probe.name in probes]
     if taken:
@@ -84,22 +85,6 @@ def further_probes(names: Iterable[str], *, known: Sequence[str]) -> list[Probe]
     """
     found = [_imported(name) if ":" in name else _installed(name, known) for name in names]
     return list({probe.name: probe for probe in found}.values())
-
-
-def of_subjects(names: Iterable[str]) -> list[Probe]:
-    """Return the probes of the subjects of these names, each with its request's defaults."""
-    found: list[Probe] = []
-    for name in names:
-        subject = subjects()[name]
-        assert subject.make is not None
-        assert subject.request is not None
-        found += subject.make(subject.request())
-    return found
-
-
-def _makes_probes(name: str) -> bool:
-    subject = subjects().get(name)
-    return subject is not None and subject.make is not None and subject.request is not None
 
 
 def _installed(name: str, known: Sequence[str]) -> Probe:

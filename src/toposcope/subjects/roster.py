@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import importlib
+from collections.abc import Mapping
 from importlib.metadata import entry_points
 
 import pandas as pd
@@ -11,7 +12,7 @@ import pandas as pd
 from toposcope.core.errors import InputError
 from toposcope.core.types import About, Scope
 from toposcope.subjects.catalogue import completed
-from toposcope.subjects.subject import TABLE, Subject
+from toposcope.subjects.subject import Subject
 
 FOLDERS = ("gradients", "weights", "representations", "landscape")
 """A subject of the package is a folder beside this file, whose `subject.py` has SUBJECT, and a name here."""
@@ -20,13 +21,7 @@ GROUP = "toposcope.subjects"
 
 
 @functools.cache
-def _own(folder: str) -> Subject:
-    found = importlib.import_module(f"toposcope.subjects.{folder}.subject").SUBJECT
-    assert isinstance(found, Subject)
-    return found
-
-
-def subjects() -> dict[str, Subject]:
+def subjects() -> Mapping[str, Subject]:
     """Return every subject by its name, in the order of the page.
 
     Raises
@@ -34,7 +29,8 @@ def subjects() -> dict[str, Subject]:
     InputError
         When an installed package names something that is no subject, or a name that is taken.
     """
-    found = {subject.name: subject for subject in map(_own, FOLDERS)}
+    own = [importlib.import_module(f"toposcope.subjects.{folder}.subject").SUBJECT for folder in FOLDERS]
+    found: dict[str, Subject] = {subject.name: subject for subject in own}
     for point in entry_points(group=GROUP):
         brought = point.load()
         if not isinstance(brought, Subject):
@@ -45,6 +41,11 @@ def subjects() -> dict[str, Subject]:
             raise InputError(f"the entry point {GROUP}: {point.name}: {brought.name!r} is taken; rename it")
         found[brought.name] = brought
     return dict(sorted(found.items(), key=lambda item: item[1].order))
+
+
+def measurable() -> dict[str, Subject]:
+    """Return the subjects that a request alone measures: those that installed packages bring."""
+    return {name: one for name, one in subjects().items() if one.measurable}
 
 
 def subject_of(name: str) -> Subject:
@@ -60,7 +61,7 @@ def subject_of(name: str) -> Subject:
         return found
     return Subject(
         name=name, heading=name.capitalize(), topology=f"the topology of {name}",
-        title=f"Features of {name} during training.", null=f"the nulls of {name}", part=TABLE.part,
+        title=f"Features of {name} during training.", null=f"the nulls of {name}",
     )  # fmt: skip
 
 
@@ -92,9 +93,6 @@ def rows_of(
         if name in (About.WEIGHTS, About.REPRESENTATIONS):
             mine |= gradients
         found.append((subject_of(name), features[mine]))
-    if gradients.any() and not {subject.name for subject, _ in found} & {
-        About.WEIGHTS,
-        About.REPRESENTATIONS,
-    }:
+    if gradients.any() and not {About.WEIGHTS, About.REPRESENTATIONS} & {one.name for one, _ in found}:
         found.append((subject_of(About.GRADIENTS), features[gradients]))
     return sorted(found, key=lambda pair: pair[0].order)

@@ -6,6 +6,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from toposcope.core.errors import InputError
+
 if TYPE_CHECKING:
     from toposcope.subjects.base import Probe
 
@@ -68,6 +70,28 @@ class Subject:
     folder: str = ""
     order: int = 100
 
+    @property
+    def measurable(self) -> bool:
+        """Whether its request alone makes its probes: no texts, model or batch have to be opened for them."""
+        return self.make is not None and self.request is not None
+
+    def probes(self, request: object | None = None) -> list[Probe]:
+        """Return the probes of a request, by default of its defaults.
+
+        Raises
+        ------
+        InputError
+            When the subject makes no probes of a request, or this is the request of something else.
+        """
+        if self.make is None or self.request is None:
+            raise InputError(f"subject {self.name!r} makes no probes; give it `make` and `request`")
+        wanted = self.request() if request is None else request
+        if not isinstance(wanted, self.request):
+            raise InputError(
+                f"options is a {type(wanted).__name__}; {self.name} is measured by {self.request.__name__}"
+            )
+        return list(self.make(wanted))
+
 
 TABLE = Subject(
     name="table",
@@ -75,6 +99,5 @@ TABLE = Subject(
     topology="this table",
     title="Columns of a table of training runs.",
     null=SHUFFLED.format("weights"),
-    part="toposcope.page.plain:table_part",
 )
 """A table that was made elsewhere."""
