@@ -40,9 +40,9 @@ def kind_of(names: Collection[str], *, kept: bool) -> str:
     """
     if kept:
         return KEPT
-    for subject in (subject_of(LANDSCAPE), subject_of(REPRESENTATIONS)):
-        if {*names} & {subject.name, *subject.features}:
-            return subject.name
+    for kind in (LANDSCAPE, REPRESENTATIONS):
+        if {*names} & {kind, *subject_of(kind).features}:
+            return kind
     return GRADIENTS if GRADIENTS in names else WEIGHTS
 
 

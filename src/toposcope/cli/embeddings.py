@@ -16,6 +16,7 @@ from toposcope.cli.sweeping import (
     Sweeping,
     device_option,
     exit_code,
+    out_option,
     show_plan,
     show_sweep,
     split_option,
@@ -44,12 +45,7 @@ SENSITIVITY_SHOWN = {
     help="Texts that every checkpoint reads: a file (one text per line, or .jsonl, .csv, .tsv), a WikiText "
     "folder, wikitext2, wikitext103, tinystories, or hf://datasets/ORG/NAME.",
 )
-@click.option(
-    "--out",
-    required=True,
-    type=click.Path(path_type=Path),
-    help="Folder of the store. It is created if it does not exist.",
-)
+@out_option
 @click.option(
     "--preset",
     default="default",

@@ -12,10 +12,9 @@ from toposcope.cli.output import json_option
 from toposcope.cli.requests import request_options
 from toposcope.cli.sweeping import (
     Sweeping,
+    carried_out,
     device_option,
-    exit_code,
-    show_plan,
-    show_sweep,
+    out_option,
     split_option,
     sweep_options,
     tokenizer_option,
@@ -30,12 +29,7 @@ from toposcope.subjects.landscape.options import LandscapeOptions
     help="Texts that the loss is computed on: a file (one text per line, or .jsonl, .csv, .tsv), a WikiText "
     "folder, or a data set of the hub.  [default: the held-out texts of a run folder]",
 )  # fmt: skip
-@click.option(
-    "--out",
-    required=True,
-    type=click.Path(path_type=Path),
-    help="Folder of the store. It is created if it does not exist.",
-)
+@out_option
 @click.option(
     "--features", default="all", show_default=True,
     help="What to measure, separated by commas: sharpness (forward passes only), curvature, surface, paths "
@@ -85,8 +79,4 @@ def command(
     execution = sweeping.execution(keep_diagrams=False)
     found, words = of_landscape(opened, options, asked, out)
     click.echo(words, err=True)
-    if sweeping.plan:
-        return show_plan(found.plan(execution=execution), as_json=as_json)
-    report = found.carry_out(out, execution=execution, agree=sweeping.agree(opened()))
-    show_sweep(report, out, as_json=as_json)
-    return exit_code(report)
+    return carried_out(found, opened(), out, sweeping, execution, as_json=as_json)

@@ -8,7 +8,7 @@ import click
 
 from toposcope.cli.output import json_option
 from toposcope.cli.requests import request_options
-from toposcope.cli.sweeping import Sweeping, exit_code, show_plan, show_sweep, sweep_options
+from toposcope.cli.sweeping import Sweeping, carried_out, out_option, sweep_options
 from toposcope.subjects.subject import Subject
 
 
@@ -19,12 +19,7 @@ def command_of(subject: Subject) -> click.Command:
 
     @click.command(subject.name, help=_help(subject))
     @click.argument("series", nargs=-1, required=True)
-    @click.option(
-        "--out",
-        required=True,
-        type=click.Path(path_type=Path),
-        help="Folder of the store. It is created if it does not exist.",
-    )
+    @out_option
     @request_options(request)
     @click.option("--diagrams", is_flag=True, help="Also store the persistence diagrams.")
     @sweep_options
@@ -40,14 +35,10 @@ def command_of(subject: Subject) -> click.Command:
         from toposcope.api.measuring import of_subject
 
         wanted = request(**settings)
+        execution = sweeping.execution(keep_diagrams=diagrams)
         opened = sweeping.open(series)
         found = of_subject(subject, opened, wanted)
-        execution = sweeping.execution(keep_diagrams=diagrams)
-        if sweeping.plan:
-            return show_plan(found.plan(execution=execution), as_json=as_json)
-        report = found.carry_out(out, execution=execution, agree=sweeping.agree(opened))
-        show_sweep(report, out, as_json=as_json)
-        return exit_code(report)
+        return carried_out(found, opened, out, sweeping, execution, as_json=as_json)
 
     return command
 

@@ -20,6 +20,7 @@ from toposcope.core.repeats import Told, together
 if TYPE_CHECKING:
     import pandas as pd
 
+    from toposcope.api.measurement import Measurement
     from toposcope.api.plans import Plan
     from toposcope.sources.series import Series
     from toposcope.sweep import Execution, SweepReport
@@ -36,6 +37,12 @@ STEPS_HELP = (
     "included), A:B:EVERY (A, A + EVERY, ... up to B), or a list of steps such as 0,1000."
 )
 
+out_option = click.option(
+    "--out",
+    required=True,
+    type=click.Path(path_type=Path),
+    help="Folder of the store. It is created if it does not exist.",
+)
 split_option = click.option(
     "--split", default="validation", show_default=True, help="Part of the data set to read."
 )
@@ -237,6 +244,17 @@ def renamed(pairs: Sequence[str]) -> dict[str, str]:
         if not re.fullmatch(r"[^=]+=[^=]+", pair):
             raise InputError(f"--rename {pair!r} is not OLD=NEW; write for example val=heldout_loss")
     return dict(pair.split("=") for pair in pairs)  # type: ignore[misc]
+
+
+def carried_out(
+    found: Measurement, series: Series, out: Path, sweeping: Sweeping, execution: Execution, *, as_json: bool
+) -> int:
+    """Print the plan of a measurement, or carry it out and print what was measured; return the exit code."""
+    if sweeping.plan:
+        return show_plan(found.plan(execution=execution), as_json=as_json)
+    report = found.carry_out(out, execution=execution, agree=sweeping.agree(series))
+    show_sweep(report, out, as_json=as_json)
+    return exit_code(report)
 
 
 def show_plan(plan: Plan, *, as_json: bool) -> int:

@@ -8,7 +8,7 @@ import click
 
 from toposcope.cli.output import json_option
 from toposcope.cli.requests import request_options
-from toposcope.cli.sweeping import Sweeping, exit_code, show_plan, show_sweep, sweep_options
+from toposcope.cli.sweeping import Sweeping, carried_out, out_option, sweep_options
 from toposcope.subjects.weights.options import WeightOptions
 
 _FEATURES = """What to measure, separated by commas. `cheap` is neural_persistence, rips, baselines and
@@ -19,12 +19,7 @@ an installed package, or your own as MODULE:CLASS."""
 
 @click.command("weights")
 @click.argument("series", nargs=-1, required=True)
-@click.option(
-    "--out",
-    required=True,
-    type=click.Path(path_type=Path),
-    help="Folder of the store. It is created if it does not exist.",
-)
+@out_option
 @click.option("--features", default="cheap", show_default=True, help=_FEATURES)
 @click.option(
     "--preset",
@@ -72,8 +67,4 @@ def command(
     execution = sweeping.execution(keep_diagrams=diagrams)
     opened = sweeping.open(series, split=options.split)
     found = of_weights(opened, probes, options, gradients=gradients, texts=texts)
-    if sweeping.plan:
-        return show_plan(found.plan(execution=execution), as_json=as_json)
-    report = found.carry_out(out, execution=execution, agree=sweeping.agree(opened))
-    show_sweep(report, out, as_json=as_json)
-    return exit_code(report)
+    return carried_out(found, opened, out, sweeping, execution, as_json=as_json)
