@@ -1,11 +1,13 @@
 """Simulate the packaged error rates.
 
-Run: python -m benchmarks.analysis_rates [--write | --verdict | --setting | --repeating] [--only G].
+Run: python -m benchmarks.analysis_rates [--write | --tables FILE | --verdict | --setting | --repeating]
+[--only G].
 
 --out DIR keeps every cell (a null or a planted effect on a grid) as soon as it is done: what was broken off
 goes on where it stopped. Every cell has random numbers of its own, so that cells made one by one, in any
 order or by several processes (one GRID each), are those of one run. --write packs them into the package,
 with --only that grid beside the others as they were.
+--tables FILE writes the packaged rates into that page's tables, row by row.
 --verdict prints the rates of the verdict's test alone on all nulls, which takes a fraction of the time.
 --setting prints the rates on the nulls that the constants were set on instead, --repeating those on shapes
 that repeat, which no packaged grid has (repeating_nulls.py).
@@ -15,7 +17,9 @@ from __future__ import annotations
 
 import argparse
 import json
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -94,6 +98,33 @@ def packed(grids: dict[str, tuple[np.ndarray, pd.DataFrame]]) -> str:
     return json.dumps({"grids": out})
 
 
+def documented(page: str, grids: Mapping[str, Mapping[str, Any]]) -> str:
+    """Return a page with the packaged rates in its tables: all grids side by side, or all tests at 51."""
+    names = list(TESTS)
+    verdict, untested = names.index(VERDICT), names.index("not tested")
+    of_case = {name: {case: row for (_, case), row in zip(grid["cases"], grid["rates"], strict=True)}
+               for name, grid in grids.items()}  # fmt: skip
+
+    def cell(name: str, case: str) -> str:
+        rate, left = (100 * of_case[name][case][at] for at in (verdict, untested))
+        return f"{rate:.1f} ({left:.0f})" if left >= 0.5 else f"{rate:.1f}"
+
+    wide = "| pairs of | " + " | ".join(grids) + " |"
+    every = "| pairs of | Spearman's own p |"
+    lines, kind = [], ""
+    for line in page.splitlines():
+        kind = line if line.startswith("| pairs of |") else kind if line.startswith("|") else ""
+        case = line.split("|")[1].strip() if line.startswith("|") else ""
+        if kind == wide and case in of_case["51 even"]:
+            line = f"| {case} | " + " | ".join(cell(name, case) for name in grids) + " |"
+        elif kind.startswith(every) and case in of_case["51 even"]:
+            rates = of_case["51 even"][case]
+            others = [f"{100 * rate:.0f}" for at, rate in enumerate(rates) if at not in (verdict, untested)]
+            line = f"| {case} | " + " | ".join([*others, f"{100 * rates[verdict]:.1f}"]) + " |"
+        lines.append(line)
+    return "\n".join(lines) + "\n"
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--only", choices=list(GRIDS))
@@ -103,7 +134,13 @@ def main() -> None:
     parser.add_argument("--verdict", action="store_true")
     parser.add_argument("--repeating", action="store_true")
     parser.add_argument("--write", action="store_true")
+    parser.add_argument("--tables", type=Path)
     options = parser.parse_args()
+    packaged = Path(toposcope.statistics.trends.__file__).parent / "rates.json"
+    if options.tables is not None:
+        known = json.loads(packaged.read_text())["grids"]
+        options.tables.write_text(documented(options.tables.read_text(), known))
+        return None
     grids = GRIDS if options.only is None else {options.only: GRIDS[options.only]}
     if options.setting:
         from benchmarks.repeating_nulls import REPEATING_SETTING
@@ -119,9 +156,9 @@ def main() -> None:
     options.out.mkdir(parents=True, exist_ok=True)
     tables = {name: (GRIDS[name], simulate(name, options.draws, options.out)) for name in grids}
     if options.write:
-        file = Path(toposcope.statistics.trends.__file__).parent / "rates.json"
-        kept = json.loads(file.read_text())["grids"] if options.only else {}
-        file.write_text(json.dumps({"grids": kept | json.loads(packed(tables))["grids"]}))
+        kept = json.loads(packaged.read_text())["grids"] if options.only else {}
+        packaged.write_text(json.dumps({"grids": kept | json.loads(packed(tables))["grids"]}))
+    return None
 
 
 if __name__ == "__main__":

@@ -79,6 +79,7 @@ def _notes(x: Whitened) -> np.ndarray:
 
 
 _NO_TURNS: Patch = (coincidences, "_without_turns", lambda x, y, *_: (x, y, _notes(x)))
+_NO_SWINGS: Patch = (innovations, "both_swing", lambda steps, e, f: np.zeros(e.shape[1], bool))
 RULES: dict[str, Rule] = {
     "shape that both repeat, left out": Rule(
         ((coincidences, "_without_shapes", lambda x, y, _: (x, y, _notes(x))),),
@@ -95,16 +96,11 @@ RULES: dict[str, Rule] = {
         ((coincidences, "LEAST_HALF", 10**9),), (("154 even", "swings of 6 to 15 and back"),)
     ),
     "swings whose period drifts, refused": Rule(
-        ((innovations, "swinging", _never),),
+        (_NO_SWINGS,),
         (("51 even", "chirps of 20 to 4"), ("51 even", "chirps of 12 to 5"),
          ("26 even", "chirps of 12 to 5"), ("51 even", "swings of 6 to 15 and back"),
          ("51 even", "chirps of 16 to 6, late"), ("51 even", "chirps of 30 to 3, early"),
          ("154 even", "swings of 6 to 15 and back")),
-    ),
-    "early turn, left out": Rule(
-        (_NO_TURNS,),
-        (("51 even", "warmup, then a power law + 1% noise"), ("51 even", "ramps + 1%"),
-         ("26 even", "turned + 0.5%")),
     ),
     "turn with no known rate, no verdict": Rule(
         (_NO_TURNS,),
@@ -117,12 +113,6 @@ RULES: dict[str, Rule] = {
         (("51 even", "power laws without noise"), ("51 even", "sigmoids + 0.1% noise"),
          ("26 even", "sigmoids + 0.1% noise")),
     ),
-    "missing, persistence of order two": Rule(
-        ((innovations, "untestable", _unrefused(uneven=True)),),
-        (("51, 12 missing", "AR(2) cycles of 10"), ("51, 12 missing", "averaged over 5"),
-         ("51, 12 missing", "cycle 12, .95"), ("51, 12 missing", "walks of walks"),
-         ("51, 12 missing", "averaged over 5, of a walk")),
-    ),
     "missing, one period": Rule(
         ((refusals, "_one_line", _never),),
         (("51, 12 missing", "equal periods of 7, own phases"), ("51, 12 missing", "wave 11 + 40%")),
@@ -131,23 +121,10 @@ RULES: dict[str, Rule] = {
         ((refusals, "_one_stretch", _never),),
         (("48 log", "warmup, then a power law + 1% noise"), ("48 log", "ramps + 1%")),
     ),
-    "below 40, jumps apart": Rule(
-        ((refusals, "_apart", _never),), (("26 even", "jumps + 1% noise"), ("26 even", "jumps + 2%"))
-    ),
-    "below 40, both cycle": Rule(
-        ((refusals, "CYCLIC", 99),),
-        (("26 even", "AR(2) cycles of 5"), ("26 even", "cycle 6, .8"), ("26 even", "wave 6 + 10%"),
-         ("26 even", "wave 9 + 5%"), ("26 even", "equal periods of 7, own phases")),
-    ),
     "rests on one stretch, no verdict": Rule(
         ((joint, "_rest", lambda *_: ""), (joint, "_rest_of_spikes", lambda *_: "")),
         (("51 even", "one transition over 3"), ("51 even", "spikes up at 3%, x 10"),
          ("26 even", "spikes up at 3%, x 10")),
-    ),
-    "sizes that wane, as they are": Rule(
-        ((innovations, "WANING", 1e300),),
-        (("48 log", "power laws + 10% noise, waning"), ("51 even", "power laws + 3%, waning"),
-         ("48 log", "power laws + 3%, waning"), ("154 Pythia", "power laws + 10% noise, waning")),
     ),
     "persistence kept by both": Rule(
         ((innovations, "persistence_left", lambda e, *_: np.ones(e.shape[1])),),

@@ -301,7 +301,7 @@ def test_every_reason_is_short_and_on_the_method_page() -> None:
         *refusals.IN_SHORT, refusals.FEW_DECIDE, NOTHING_LEFT, NOTHING_SHARED, SCREENED, UNKNOWN_RATE,
         too_few(7),
     ]  # fmt: skip
-    assert len(set(reasons)) == 13
+    assert len(set(reasons)) == 10
     for reason in reasons:
         assert len(reason.split()) <= 8, reason
         assert reason.replace("series that cycle", "series that jump, or cycle") in page

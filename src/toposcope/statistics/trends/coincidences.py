@@ -1,8 +1,8 @@
 """What two series share at one frequency or at one turn is one coincidence: the test leaves it out.
 
 Sign flips take the products of innovations for independent of one another. Two waves of one period share
-every sign, whatever their phases. Two curves that turn sharply while the learning rate warms up share the few
-checkpoints at which no smooth trend follows them, and where turns are likely.
+every sign, whatever their phases. Two curves that turn sharply where the learning rate steps share the few
+checkpoints at which no smooth trend follows them.
 
 - A shape that repeats: a saw or a train of pulses is a wave with its overtones, each of them low. Where the
   power of both at a base frequency and all its multiples (epoch folding: Leahy et al. 1983) is beyond a bar
@@ -10,10 +10,9 @@ checkpoints at which no smooth trend follows them, and where turns are likely.
   waves are projected off both. Not where checkpoints are missing: too few values are left for so many waves.
 - A wave, of one period or of one that drifts: where the strongest wave of both beyond the bar of `sweeps` is
   the same, it is projected off both; in long runs (`LEAST_HALF`) then in each half, for a drift that turns.
-- A turn, where steps are even: where both have three neighbouring checkpoints with a mean square above
-  `TURN` robust variances, that of the lesser two above `OTHERS`, around the same place in the first 15% of
-  the run, both lose those checkpoints. Where the learning rate is not known a step of it would turn both at
-  any place: then all along the run, at any steps, with the bar that white noise reaches in one run of ten.
+- A turn, where the learning rate is not known, for a step of it turns both: where both have three
+  neighbouring checkpoints with a mean square beyond what white noise reaches in one run of ten, that of the
+  lesser two above `OTHERS` robust variances, around the same place, both lose those checkpoints.
 
 Innovations that are the same within 1% stay as they are.
 """
@@ -27,7 +26,7 @@ from scipy.special import betaincc, betainccinv, chdtri
 
 from toposcope.statistics.trends import sweeps
 from toposcope.statistics.trends.refusals import differing, robust_size
-from toposcope.statistics.trends.whitening import Whitened, uneven_steps
+from toposcope.statistics.trends.whitening import Whitened
 
 REPEATED = 1.0 / 6.0
 """A shape repeats where white noise has such a power at one period with a probability of `REPEATED` / n.
@@ -37,9 +36,9 @@ LEAST_HALF = 60
 """Checkpoints of a half whose own wave is left out: in halves of 25, r = .5 was found in 5 points fewer."""
 FINER, SHORTEST, REPEATS = 8, 3, 2
 """Base frequencies per 1 / n; the shortest period; how often a shape is seen at least."""
-TURN, OTHERS, TURN_WIDTH, EARLY = 4.0, 2.0, 3, 0.15
-LATE = 0.1
-"""How often white noise has a later turn anywhere: the bar of its mean square follows from chi squared."""
+OTHERS, TURN_WIDTH = 2.0, 3
+TURNED = 0.1
+"""How often white noise has a turn anywhere: the bar of its mean square follows from chi squared."""
 
 
 def freed(
@@ -47,31 +46,28 @@ def freed(
 ) -> tuple[Whitened, Whitened, np.ndarray, np.ndarray]:
     """Return each pair without the shape, the wave and the turns that both have.
 
-    Third what was left out in words, fourth the steps of turns beyond the first of the run; empty elsewhere.
+    Third what was left out in words, fourth the steps of turns; empty elsewhere.
     """
     differ = differing(x, y)
     x, y, notes = _without_shapes(x, y, differ)
-    x, y, turned = _without_turns(x, y, differ, notes, rate_known)
+    turned = np.full(len(differ), "", dtype=object)
+    if not rate_known:
+        x, y, turned = _without_turns(x, y, differ, notes)
     return *_without_waves(x, y, differ, notes), notes, turned
 
 
 def _without_turns(
-    x: Whitened, y: Whitened, differ: np.ndarray, notes: np.ndarray, rate_known: bool
+    x: Whitened, y: Whitened, differ: np.ndarray, notes: np.ndarray
 ) -> tuple[Whitened, Whitened, np.ndarray]:
     """Return each pair that may `differ` without the checkpoints around the turns that both make."""
-    gone, late = _turns(x, y, anywhere=not rate_known)
-    gone, late = gone & differ, late & differ
+    gone = _turns(x, y) & differ
     turned = np.full(len(differ), "", dtype=object)
     if not gone.any():
         return x, y, turned
     x, y = (replace(z, e=np.where(gone, 0.0, z.e)) for z in (x, y))
     for j in np.flatnonzero(gone.any(axis=0)).tolist():
-        spans = _spans(x.steps, gone[:, j])
-        if late[j]:
-            turned[j] = ", ".join(spans)
-            _add(notes, j, f"a shared turn at steps {turned[j]}")
-        else:
-            _add(notes, j, f"a shared turn up to step {spans[-1].split('–')[1]}")
+        turned[j] = ", ".join(_spans(x.steps, gone[:, j]))
+        _add(notes, j, f"a shared turn at steps {turned[j]}")
     return x, y, turned
 
 
@@ -84,11 +80,6 @@ def _spans(steps: np.ndarray, there: np.ndarray) -> list[str]:
     at = np.flatnonzero(there)
     parts = np.split(at, np.flatnonzero(np.diff(at) > 1) + 1)
     return [f"{steps[part[0]]:g}–{steps[part[-1]]:g}" for part in parts]
-
-
-def _is_early(steps: np.ndarray) -> np.ndarray:
-    """Say of each checkpoint whether it is in the first part of an even run, where turns are likely."""
-    return np.asarray(((steps - steps[0]) / (steps[-1] - steps[0]) <= EARLY) & (not uneven_steps(steps)))
 
 
 def _add(notes: np.ndarray, j: int, note: str) -> None:
@@ -179,21 +170,20 @@ def _project(z: Whitened, j: int, turns: np.ndarray) -> None:
     z.left[:, j] = np.maximum(z.left[:, j] - np.sum(waves * waves, axis=1), 1e-6)
 
 
-def _turns(x: Whitened, y: Whitened, *, anywhere: bool) -> tuple[np.ndarray, np.ndarray]:
-    """Return the checkpoints (n, pairs) of turns that both make, early or `anywhere`; whether one is late."""
+def _turns(x: Whitened, y: Whitened) -> np.ndarray:
+    """Say of each checkpoint (n, pairs) whether it is in a turn that both make."""
     n = len(x.e)
     starts = np.arange(n - TURN_WIDTH + 1)
-    early = _is_early(x.steps)[starts + TURN_WIDTH // 2][:, None]
-    bar = np.where(early, TURN, chdtri(TURN_WIDTH, LATE / n) / TURN_WIDTH)
-    first, second = (_loud(z.e, bar) & (early | anywhere) for z in (x, y))
+    bar = float(chdtri(TURN_WIDTH, TURNED / n)) / TURN_WIDTH
+    first, second = _loud(x.e, bar), _loud(y.e, bar)
     both = (first & _near(second)) | (_near(first) & second)
     gone = np.zeros(x.e.shape, bool)
     for k in range(TURN_WIDTH):
         gone[starts + k] |= both
-    return gone, np.asarray((both & ~early).any(axis=0))
+    return gone
 
 
-def _loud(e: np.ndarray, bar: np.ndarray) -> np.ndarray:
+def _loud(e: np.ndarray, bar: float) -> np.ndarray:
     """Say of each `TURN_WIDTH` neighbours whether they stand out together; one alone would be a spike."""
     places = len(e) - TURN_WIDTH + 1
     powers = np.stack([e[k : k + places] ** 2 for k in range(TURN_WIDTH)])

@@ -20,16 +20,15 @@ import numpy as np
 
 from toposcope.core.distributions import normal_quantile
 from toposcope.statistics import correlations as stat
-from toposcope.statistics.trends.alignment import scales, standardised
+from toposcope.statistics.trends.alignment import standardised
 from toposcope.statistics.trends.coincidences import freed
 from toposcope.statistics.trends.joint import RunInnovations, joint_test
 from toposcope.statistics.trends.refusals import SAME, SWINGS, differing, untestable
 from toposcope.statistics.trends.signs import ALPHA
-from toposcope.statistics.trends.swings import swinging
+from toposcope.statistics.trends.swings import both_swing
 from toposcope.statistics.trends.whitening import SHORT, Whitened
 
 LEAST_LENGTH = 12
-WANING = 5.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,28 +113,28 @@ def pair_innovations(x: Whitened, y: Whitened, *, rate_known: bool) -> list[RunI
     """Return what `joint_test` takes of each pair in one run, and why it is not tested."""
     why = untestable(x, y)
     x, y, notes, turned = freed(x, y, rate_known=rate_known)
-    e, f, steady = compared(x, y)
-    swing = swinging(e) & swinging(f) & differing(x, y) & (turned == "") & (why == "")
-    return _runs(x, y, (e, f, steady), np.where(swing, SWINGS, why), notes, turned)
+    e, f = scores(x.e), scores(y.e)
+    swing = both_swing(x.steps, e, f) & differing(x, y) & (turned == "") & (why == "")
+    return _runs(x, y, (e, f), np.where(swing, SWINGS, why), notes, turned)
 
 
 def whole_innovations(x: Whitened, y: Whitened) -> list[RunInnovations]:
     """Return the same where nothing is left out and no pair is refused."""
     nothing = np.full(len(x.order), "", dtype=object)
-    return _runs(x, y, compared(x, y), nothing, nothing, nothing)
+    return _runs(x, y, (scores(x.e), scores(y.e)), nothing, nothing, nothing)
 
 
 def _runs(
     x: Whitened,
     y: Whitened,
-    both: tuple[np.ndarray, np.ndarray, np.ndarray],
+    both: tuple[np.ndarray, np.ndarray],
     why: np.ndarray,
     notes: np.ndarray,
     turned: np.ndarray,
 ) -> list[RunInnovations]:
-    e, f, steady = both
+    e, f = both
     excess = persistence_left(e, f, x.trace * y.trace)
-    scaled = [np.where(steady, standardised(z.e), np.nan) for z in (x, y)]
+    scaled = [standardised(z.e) for z in (x, y)]
     persist = persisting(x, y)
     return [
         RunInnovations(
@@ -190,16 +189,3 @@ def scores(e: np.ndarray) -> np.ndarray:
         z = np.sign(e) * normal_quantile(0.5 + stat.ranks(np.abs(e)) / (len(e) + 1) / 2.0)
         mean = np.sum(np.where(known, z, 0.0), axis=0) / np.maximum(known.sum(axis=0), 1)
     return np.where(known, z - mean, np.where(np.isfinite(e), 0.0, np.nan))
-
-
-def compared(x: Whitened, y: Whitened) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return e and f of each pair, and whether they are `steady`: scores, or what is as it is.
-
-    Where both sizes vary more than `WANING`-fold along the run, a few large innovations leave their mark on
-    the others of both series; those then stand as they are, and are not put in other orders.
-    """
-    with np.errstate(invalid="ignore"):
-        folds = np.minimum(*(np.ptp(np.log(scales(z.e)), axis=0) for z in (x, y)))
-        steady = ~((folds > np.log(WANING)) & differing(x, y))
-    e, f = (np.where(steady, scores(z.e), z.e) for z in (x, y))
-    return e, f, steady

@@ -1,11 +1,9 @@
 """Which pairs of whitened series are not tested, and why.
 
 Where both series take as many trend functions as there are, what is left of them may still be trend ("too
-smooth to test"). Where checkpoints are missing, a persistence of order two or more is not estimated well
-enough beside another, and the signs of two waves of one period do not flip apart.
+smooth to test"). Where checkpoints are missing, the signs of two waves of one period do not flip apart.
 Where steps are uneven, both may turn within one stretch of checkpoints that the trend does not follow: that
-is one coincidence, however many checkpoints it takes, and early in training a likely one. Below 40
-checkpoints jumps and cycles leave rests that agree by chance.
+is one coincidence, however many checkpoints it takes, and early in training a likely one.
 
 Two waves whose period drifts agree by chance as two of one period do: a steady drift is taken out
 (`sweeps`), others are refused (`swings`).
@@ -19,28 +17,22 @@ from __future__ import annotations
 
 import numpy as np
 
-from toposcope.statistics.trends.whitening import CYCLIC, SHORT, Whitened, uneven_steps
+from toposcope.statistics.trends.whitening import Whitened, uneven_steps
 
 TOO_FEW = "too few checkpoints"
 FEW_DECIDE = f"{TOO_FEW}: a few decide everything"
 TOO_SMOOTH = "too smooth to test"
-TOO_UNEVEN = "missing checkpoints hide how the values persist"
 ONE_PERIOD = "checkpoints are missing and both repeat one wave"
 ONE_STRETCH = "both turn within one stretch of checkpoints"
-JUMPY = f"{TOO_FEW} for series that jump"
 SWINGS = "both swinging, with a drifting period"
-CYCLES = f"{TOO_FEW} for series that cycle"
 IN_SHORT = {
-    TOO_SMOOTH: "too smooth", TOO_UNEVEN: "with gaps", ONE_PERIOD: "with gaps", ONE_STRETCH: "with one turn",
-    JUMPY: "jumping", SWINGS: "swinging", CYCLES: "cycling",
+    TOO_SMOOTH: "too smooth", ONE_PERIOD: "with gaps", ONE_STRETCH: "with one turn", SWINGS: "swinging",
 }  # fmt: skip
 """What a run is, where it was left out for that among others."""
 LINE = 0.05
 """How often the spectrum of white noise has a line beyond the bar (Fisher 1929)."""
 STRETCH, MOST_OF = 8, 0.5
 """One in so many checkpoints are a stretch; a series turns there that has so much of its power in one."""
-OUTLIER = 3.5
-"""Robust standard deviations beyond which an innovation is a jump."""
 SAME = 0.99
 """An |r| that no refusal stands against: the largest of 90,000 refused pairs of the setting nulls is .985."""
 EFFECTIVE, EFFECTIVE_PART = 8.0, 0.25
@@ -56,11 +48,8 @@ def untestable(x: Whitened, y: Whitened) -> np.ndarray:
         return np.full(len(x.order), f"{TOO_FEW} to choose a trend", dtype=object)
     differ = differing(x, y)
     smooth = x.exhausted & y.exhausted
-    uneven = (x.uneven & (y.order > 0)) | (y.uneven & (x.order > 0))
-    jumps = (x.count < SHORT) & _apart(x.e, y.e)
-    cycles = (x.count < SHORT) & (x.order >= CYCLIC) & (y.order >= CYCLIC)
-    why = [smooth, uneven, _one_line(x, y), _one_stretch(x, y), jumps, cycles]
-    reasons = [TOO_SMOOTH, TOO_UNEVEN, ONE_PERIOD, ONE_STRETCH, JUMPY, CYCLES]
+    why = [smooth, _one_line(x, y), _one_stretch(x, y)]
+    reasons = [TOO_SMOOTH, ONE_PERIOD, ONE_STRETCH]
     refused = [mine & differ for mine in why]
     refused[0] |= smooth & ~rich(x, y)
     return np.select(refused, reasons, "").astype(object)
@@ -123,13 +112,6 @@ def _densest(e: np.ndarray, width: int) -> tuple[np.ndarray, np.ndarray]:
     with np.errstate(invalid="ignore", divide="ignore"):
         shares = (total[width:] - total[:-width]) / total[-1]
     return shares.max(axis=0), np.where(np.isfinite(shares).all(axis=0), shares.argmax(axis=0), 0)
-
-
-def _apart(e: np.ndarray, f: np.ndarray) -> np.ndarray:
-    """Say of each pair whether both have outliers, and none at the same checkpoint."""
-    with np.errstate(invalid="ignore"):
-        far, near = (np.abs(z) > OUTLIER * robust_size(z) for z in (e, f))
-    return np.asarray(far.any(axis=0) & near.any(axis=0) & ~(far & near).any(axis=0))
 
 
 def robust_size(z: np.ndarray) -> np.ndarray:

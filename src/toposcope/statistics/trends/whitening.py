@@ -42,13 +42,11 @@ MOST_ORDER = 12
 ROUNDS = 3
 """Times that persistence and trend are estimated in turn."""
 SHORT = 40
-"""Below so many checkpoints jumps and cycles leave rests that agree by chance."""
+"""Below so many checkpoints the order of a persistence is hardly told."""
 _UNIT = 1.0 - 1e-9
 """The first reflection coefficient of a unit root: the filtered constant's norm stays above rounding."""
 JUMP = 5.0
 """A unit root would make one innovation of a transition; differences with one so large are not taken."""
-CYCLIC = 2
-"""Where checkpoints are few or missing, a persistence of this order is not estimated well enough."""
 UNEVEN = 2.0
 """Steps are uneven where the largest gap is more than so many of the smallest."""
 PENALTY = 4.0
@@ -66,8 +64,8 @@ class Whitened:
 
     `trace` (lags, columns) is the autocorrelation that the projection alone gives white series. n counts the
     places of `steps`, holes included, `count` those that are there. Per column the number of `trends`, the
-    `order`, and whether the family of trends was `exhausted`, or the steps too `uneven` for its persistence;
-    `choices` is how many sizes of trend there were to choose from.
+    `order`, and whether the family of trends was `exhausted`; `choices` is how many sizes of trend there
+    were to choose from.
     """
 
     e: np.ndarray
@@ -76,7 +74,6 @@ class Whitened:
     trends: np.ndarray
     order: np.ndarray
     exhausted: np.ndarray
-    uneven: np.ndarray
     steps: np.ndarray
     count: int
     choices: int
@@ -85,7 +82,7 @@ class Whitened:
         """Return the columns `at`."""
         columns = {
             name: getattr(self, name)[..., at]
-            for name in ("e", "left", "trace", "trends", "order", "exhausted", "uneven")
+            for name in ("e", "left", "trace", "trends", "order", "exhausted")
         }
         return replace(self, **columns)
 
@@ -114,7 +111,6 @@ def whiten(values: np.ndarray, steps: np.ndarray, rate: np.ndarray | None = None
         trends=sizes[place],
         order=order,
         exhausted=place == len(sizes) - 1,
-        uneven=(holes > 0) & (order >= CYCLIC),
         steps=full_steps(steps),
         count=len(steps),
         choices=len(sizes),
