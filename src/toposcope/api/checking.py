@@ -97,6 +97,7 @@ of its rate: 93% held on 212 real runs)
 go back to a checkpoint before step 301
     """
     from toposcope.api.bounds import check_shares
+    from toposcope.api.odd_runs import with_odd
     from toposcope.forecasting import read_schedule
     from toposcope.study.forecasts.reading import Reading, listed
 
@@ -118,7 +119,7 @@ go back to a checkpoint before step 301
     if not runs:
         raise InputError(f"{looked[0].name}: no run has a row or a checkpoint; give its log")
     problems = [*unread, *(problem for place in looked for problem in _problems(place)), *problems]
-    return Check(worst_first(runs), tuple(problems), tuple(_notes(looked)))
+    return Check(worst_first(with_odd(runs, looked)), tuple(problems), tuple(_notes(looked)))
 
 
 @dataclass(frozen=True, slots=True)

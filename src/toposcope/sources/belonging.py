@@ -102,11 +102,28 @@ class Stated:
     parameters: float = 0.0
 
 
-def grouped(lines: Sequence[Stated], losses: pd.DataFrame | None = None) -> tuple[Group, ...]:
-    """Group runs by what is stated of them, as `groups_of` does."""
+def kin(lines: Sequence[Stated], losses: pd.DataFrame | None = None) -> list[tuple[str, ...]]:
+    """Return the runs that should be alike: of one group and one size, whatever settings of theirs differ.
+
+    >>> rates = {"a": "0.001", "b": "0.001", "c": "0.006"}
+    >>> kin([Stated(run, {"learning rate": rate}, 1e6) for run, rate in rates.items()])
+    [('a', 'b', 'c')]
+    """
+    size = {line.run: line.parameters for line in lines}
+    found: dict[tuple[str, float], list[str]] = {}
+    for group in grouped(lines, losses, settings=False):
+        for run in group.runs:
+            found.setdefault((group.label, size[run]), []).append(run)
+    return [tuple(runs) for runs in found.values()]
+
+
+def grouped(
+    lines: Sequence[Stated], losses: pd.DataFrame | None = None, *, settings: bool = True
+) -> tuple[Group, ...]:
+    """Group runs by what is stated of them, as `groups_of` does; without `settings` by `FACTS` alone."""
     names = [line.run for line in lines]
     facts = _unpadded([line.facts for line in lines])
-    apart = [*FACTS, *_settings_apart(lines, facts)]
+    apart = [*FACTS, *(_settings_apart(lines, facts) if settings else ())]
     told = _by_losses(names, losses)
     found: list[tuple[int, ...]] = []
     for group in _together([tuple(one.get(name, "") for name in apart) for one in facts]):

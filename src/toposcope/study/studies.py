@@ -66,7 +66,12 @@ def studies_of(source: Source, asked: Asked) -> tuple[list[Study], list[Study]]:
     groups = groups_of(runs, store.metrics())
     if len(groups) < 2:
         return whole, whole
-    split = [_of_store(store, features, asked.of(group), group) for group in groups]
+    every = {study.subject.name: study for study in whole}
+    split = [
+        [replace(study, among=every[study.subject.name]) for study in _of_store(store, features, one, group)]
+        for group in groups
+        for one in [asked.of(group)]
+    ]
     order = [study.subject.name for study in whole]
     return sorted((s for part in split for s in part), key=lambda s: order.index(s.subject.name)), whole
 
@@ -109,7 +114,8 @@ def _split_table(
     for group in groups:
         mine = frame[frame["run"].astype(str).isin(group.runs)]
         kept = mine[[c for c in mine if mine[c].notna().any() or c in asked.columns]]
-        split.append(replace(_of_table(kept, name, asked.of(group)), group=group, read=whole.read))
+        made = _of_table(kept, name, asked.of(group))
+        split.append(replace(made, group=group, among=whole, read=whole.read))
     return split, [whole]
 
 

@@ -28,6 +28,7 @@ from toposcope.study.forecasts.compare import COLUMNS as FORECASTS
 from toposcope.study.forecasts.compare import WORTH, forecast_table, worth_of_features
 from toposcope.study.hidden import PROBE
 from toposcope.study.labels import Labels
+from toposcope.study.odd import OddRuns, odd_of_study
 from toposcope.study.published import NOTHING, PublishedRules
 from toposcope.study.sensitivity import measured_sensitivity
 from toposcope.study.table import SeriesTable
@@ -60,9 +61,9 @@ class Study:
     `wanted` holds the features that were asked for; empty: those of the model and of each role. `kept` is
     the folder of what was kept beside the rows: sampled surfaces; `published` are the rules of papers;
     `alarms` says for each run which tests of a watch raised an alarm, and at which steps. `group` says which
-    runs these are where others of the same source do not belong to them; None where all do. `read` says what
-    was taken as step and loss of a log. `places` are the stores or tables that were read and `renamed` their
-    columns that were, as a command names them; empty for tables in memory.
+    runs these are where others of the same source do not belong to them, and `among` is the study of all;
+    None where all do. `read` says what was taken as step and loss of a log. `places` are the stores or tables
+    that were read and `renamed` their columns that were, as a command names them; empty for tables in memory.
     """
 
     subject: Subject
@@ -82,6 +83,7 @@ class Study:
     published: PublishedRules = NOTHING
     alarms: Mapping[str, Sequence[tuple[str, float]]] = field(default_factory=dict)
     group: Group | None = None
+    among: Study | None = None
     read: tuple[str, ...] = ()
     given: Mapping[str, pd.DataFrame] = field(default_factory=dict)
     places: tuple[str, ...] = ()
@@ -285,6 +287,11 @@ class Study:
         """The |rho| that 5% of pairs of random walks of this length exceed."""
         counted = self.strengths["n"].max() if len(self.strengths) else np.nan
         return walk_bound(int(counted)) if np.isfinite(counted) else float("nan")
+
+    @cached_property
+    def odd(self) -> OddRuns:
+        """Which runs are not like their siblings, those with another setting included."""
+        return odd_of_study(self.among or self).of(self.series.run_names)
 
     @cached_property
     def findings(self) -> Findings:

@@ -60,6 +60,11 @@ class Judgement:
         """The worst level that a ground asks for; "all right" without a ground."""
         return max((ground.level for ground in self.grounds), key=LEVELS.index, default=ALL_RIGHT)
 
+    def beside(self, ground: Ground) -> Judgement:
+        """Return the judgement with one more ground, worst first."""
+        grounds = sorted((*self.grounds, ground), key=lambda one: -LEVELS.index(one.level))
+        return Judgement(tuple(grounds), self.noticed)
+
 
 def judge(
     symptoms: Sequence[Symptom] = (),

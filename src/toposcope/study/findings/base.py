@@ -8,6 +8,7 @@ from typing import Any
 
 QUESTIONS = {
     "sound": "Are the measurements sound?",
+    "odd": "Which run is odd?",
     "changed": "What changed?",
     "when": "When?",
     "beyond": "Does {asked} add anything to the {target}?",
@@ -85,8 +86,8 @@ class Findings:
 
     @property
     def lead(self) -> Finding:
-        """The finding that stands first: soundness or health where something is wrong, else the verdict."""
-        for question, wrong in (("sound", "faults"), ("on", "broken")):
+        """The finding that stands first: what is wrong with checkpoints or runs, else the verdict."""
+        for question, wrong in (("sound", "faults"), ("on", "broken"), ("odd", "odd")):
             found = self.get(question)
             if found is not None and found.strength == wrong:
                 return found

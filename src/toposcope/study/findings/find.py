@@ -9,6 +9,7 @@ from toposcope.study.findings.beyond import beyond
 from toposcope.study.findings.changed import changed
 from toposcope.study.findings.end import end, go_on
 from toposcope.study.findings.layers import layers, settings
+from toposcope.study.findings.odd import odd
 from toposcope.study.findings.rivals import rivals
 from toposcope.study.findings.scale import scale
 from toposcope.study.findings.sound import sound
@@ -18,7 +19,7 @@ from toposcope.study.findings.when import when
 if TYPE_CHECKING:
     from toposcope.study.study import Study
 
-_ASKED = (sound, changed, when, beyond, rivals, end, go_on, scale, layers, surfaces, settings)
+_ASKED = (sound, odd, changed, when, beyond, rivals, end, go_on, scale, layers, surfaces, settings)
 
 
 def find(study: Study) -> Findings:

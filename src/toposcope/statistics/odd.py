@@ -1,0 +1,140 @@
+"""Which of several runs that should be alike is not: curves held against those of the others.
+
+Each quantity (a loss, a feature) is one curve per run at steps that all runs have. Of every curve the medians
+of at most `BLOCKS` stretches are taken, so that one spike is no oddity. With z the differences over a scale
+that all runs share,
+
+    T_i = mean_qb (z_i - mean z_others)^2 / ((1 + 1/m) mean_qb var z_others),
+
+m being the number of the others. Were the differences of a run one number that stands for all its curves,
+T_i would follow Fisher's F(1, m - 1), the square of Student's t of one more value. Curves average over more
+than one number, so the tail of T_i is lighter, and the test keeps its level. Several odd runs hide one
+another: the oddest is taken away and the next tested without it, up to a quarter of the runs; those up to the
+last that passes are odd (generalised extreme studentised deviate: Rosner 1983). These tests share the level.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from itertools import pairwise
+
+import numpy as np
+from scipy.special import fdtrc
+
+BLOCKS = 12
+"""Stretches of a curve: enough to say since when, few enough that each holds several checkpoints."""
+FEWEST = 3
+"""Others that a run is held against: two have a variance of one degree of freedom, which finds nothing."""
+MOST_PART = 4
+"""At most one run in so many is odd; where more differ, no one can say which are the odd ones."""
+LEVEL = 0.05
+LEAST_SPREAD = 0.3
+"""Part of a quantity's usual spread that counts at least: where runs happen to cross they are no distance."""
+
+
+@dataclass(frozen=True, slots=True)
+class OddRun:
+    """A run that is not like the others: its place, its p over all runs, since which step, and where.
+
+    Where a second odd run hides the first, the p of both is that of the second beside the healthy ones.
+    `since` is the first step from which on it stays apart up to the end; None where it does not stay.
+    `where` are the quantities that alone set it apart, the farthest first.
+    """
+
+    run: int
+    p: float
+    since: float | None
+    where: tuple[str, ...]
+
+
+def odd_runs(
+    curves: Mapping[str, np.ndarray], steps: np.ndarray, *, level: float = LEVEL
+) -> tuple[OddRun, ...]:
+    """Return the runs that are not like the others, the oddest first.
+
+    Parameters
+    ----------
+    curves
+        For each quantity its values (runs, steps), float64, finite.
+    steps
+        (steps,) at which all runs were measured, rising.
+    level
+        How often groups of healthy runs may have any odd one.
+
+    Examples
+    --------
+    >>> g = np.random.default_rng(0)
+    >>> steps = np.arange(1, 41)
+    >>> loss = 3.0 + 4.0 / steps + 0.02 * g.standard_normal((6, 1))
+    >>> odd_runs({"loss": loss}, steps)
+    ()
+    >>> loss[4, 20:] += 0.5
+    >>> found = odd_runs({"loss": loss}, steps)
+    >>> [(one.run, one.since, one.where) for one in found]
+    [(4, 21.0, ('loss',))]
+    """
+    z, edges = _scaled(curves, np.asarray(steps, float))
+    if z is None or len(z) <= FEWEST:
+        return ()
+    there = list(range(len(z)))
+    taken: list[tuple[int, float]] = []
+    passed = 0
+    rounds = max(len(z) // MOST_PART, 1)
+    for _ in range(rounds):
+        if len(there) <= FEWEST:
+            break
+        chances = [min(1.0, rounds * len(there) * _chance(z, i, there)) for i in there]
+        at = int(np.argmin(chances))
+        taken.append((there.pop(at), chances[at]))
+        passed = len(taken) if chances[at] <= level else passed
+    odd = [(run, min(later for _, later in taken[at:passed])) for at, (run, _) in enumerate(taken[:passed])]
+    others = [i for i in range(len(z)) if i not in {run for run, _ in odd}]
+    return tuple(OddRun(run, p, *_where(z, run, others, list(curves), edges, level)) for run, p in odd)
+
+
+def _scaled(curves: Mapping[str, np.ndarray], steps: np.ndarray) -> tuple[np.ndarray | None, np.ndarray]:
+    """Return the curves (runs, quantities, blocks), in units of how far runs are apart; the blocks' steps.
+
+    That is the median distance to the median run in each block: early in training runs differ by more than
+    at its end. Quantities in which over half of the runs are the same are left out (NaN).
+    """
+    ends = np.unique(np.linspace(0, len(steps), min(BLOCKS, len(steps)) + 1).astype(int))
+    parts = []
+    for values in curves.values():
+        rows = np.asarray(values, float)
+        blocks = np.stack([np.median(rows[:, a:b], axis=1) for a, b in pairwise(ends)], 1)
+        apart = blocks - np.median(blocks, axis=0)
+        usual = float(np.median(np.sqrt(np.mean(apart**2, axis=1))))
+        spread = np.hypot(np.median(np.abs(apart), axis=0), LEAST_SPREAD * usual)
+        parts.append(apart / spread if usual > 0 else np.full_like(apart, np.nan))
+    if not parts or not np.isfinite(parts).any():
+        return None, steps[ends[:-1]]
+    return np.stack(parts, axis=1), steps[ends[:-1]]
+
+
+def _chance(z: np.ndarray, run: int, among: list[int]) -> float:
+    """Return the p of T of one run against the others `among` which it is."""
+    others = z[[i for i in among if i != run]]
+    m = len(others)
+    far = np.nanmean((z[run] - others.mean(axis=0)) ** 2) / (1.0 + 1.0 / m)
+    near = np.nanmean(others.var(axis=0, ddof=1))
+    return float(fdtrc(1, m - 1, far / near)) if near > 0 else 0.0 if far > 0 else 1.0
+
+
+def _where(
+    z: np.ndarray, run: int, others: list[int], names: list[str], steps: np.ndarray, level: float
+) -> tuple[float | None, tuple[str, ...]]:
+    """Return since when a run stays apart from the others, and by which quantities."""
+    among = [*others, run]
+    blocks = [_chance(z[:, :, b : b + 1], run, among) <= level for b in range(z.shape[2])]
+    apart = len(blocks)
+    while apart and blocks[apart - 1]:
+        apart -= 1
+    alone = [
+        (_chance(z[:, q : q + 1], run, among), name)
+        for q, name in enumerate(names)
+        if np.isfinite(z[:, q]).all()
+    ]
+    since = float(steps[apart]) if apart < len(blocks) else None
+    return since, tuple(name for p, name in sorted(alone) if p <= level)

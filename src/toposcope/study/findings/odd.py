@@ -1,0 +1,34 @@
+"""Which run is odd? The runs whose curves are not those of their siblings."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from toposcope.statistics.odd import FEWEST, LEVEL
+from toposcope.study.findings.base import Finding
+
+if TYPE_CHECKING:
+    from toposcope.study.study import Study
+
+
+def odd(study: Study) -> Finding | None:
+    """Strength: "odd" (some run is), "alike" (none is), "alone" (too few siblings); None for one run."""
+    found = study.odd
+    if found.runs < 2:
+        return None
+    numbers = {
+        "compared": found.compared,
+        "runs": found.runs,
+        "fewest": FEWEST,
+        "level": LEVEL,
+        "odd": [
+            {
+                "run": one.run, "sentence": one.sentence, "p": one.p, "since": one.since,
+                "siblings": list(one.siblings), "differs": list(one.differs),
+                "where": [[b.label, b.value, b.low, b.high] for b in one.beside],
+            }
+            for one in found.found
+        ],
+    }  # fmt: skip
+    strength = "odd" if found.found else "alike" if found.compared else "alone"
+    return Finding("odd", strength, numbers, "F of the distance to the other runs")

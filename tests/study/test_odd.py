@@ -1,0 +1,128 @@
+"""Which of several runs is odd: planted ones are found and named, healthy groups are left alone."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import toposcope as ts
+from toposcope.cli.main import main
+from toposcope.sources.belonging import Stated
+from toposcope.statistics.odd import odd_runs
+from toposcope.study.odd import Member, odd_among
+
+STEPS = np.arange(1, 41) * 10.0
+
+
+def healthy(runs: int, seed: int) -> np.ndarray:
+    """Losses (runs, steps) of seeds that differ by half a percent, and by noise."""
+    g = np.random.default_rng(seed)
+    curve = 2.0 + 4.0 * STEPS**-0.4
+    return curve * (1.0 + 0.005 * g.standard_normal((runs, 1))) + 0.01 * g.standard_normal((runs, len(STEPS)))
+
+
+def table(losses: np.ndarray, **columns: object) -> pd.DataFrame:
+    """A table of runs s0, s1, ..."""
+    parts = [pd.DataFrame({"run": f"s{i}", "step": STEPS, "loss": row}) for i, row in enumerate(losses)]
+    return pd.concat(parts, ignore_index=True).assign(**columns)
+
+
+@pytest.mark.parametrize("runs", [4, 5, 10])
+def test_a_group_of_healthy_runs_has_an_odd_one_in_five_percent(runs: int) -> None:
+    found = [bool(odd_runs({"loss": healthy(runs, seed)}, STEPS)) for seed in range(400)]
+    assert np.mean(found) < 0.05 + 3 * np.sqrt(0.05 * 0.95 / 400)
+
+
+def test_offsets_that_last_keep_the_level_exactly() -> None:
+    rate = []
+    for seed in range(600):
+        g = np.random.default_rng(seed)
+        rate.append(bool(odd_runs({"a": g.standard_normal((6, 1)) * np.ones(20)}, np.arange(20.0))))
+    assert 0.02 < np.mean(rate) < 0.08
+
+
+def test_two_odd_runs_do_not_hide_each_other() -> None:
+    losses = healthy(10, 3)
+    losses[[2, 7]] *= 1.2
+    found = odd_runs({"loss": losses}, STEPS)
+    assert {one.run for one in found} == {2, 7}
+    assert all(one.p <= 0.05 for one in found)
+
+
+def test_a_spike_is_no_oddity_and_equal_runs_are_alike() -> None:
+    losses = healthy(5, 4)
+    losses[1, 20] *= 3.0
+    assert odd_runs({"loss": losses}, STEPS) == ()
+    assert odd_runs({"loss": np.ones((5, 40))}, STEPS) == ()
+    assert odd_runs({"loss": healthy(3, 0)}, STEPS) == ()
+
+
+def test_the_setting_that_differs_is_named_and_a_size_is_no_oddity() -> None:
+    losses = healthy(6, 5)
+    losses[4, 20:] += 0.5
+    losses[5] -= 0.8
+
+    def member(i: int) -> Member:
+        facts = {"learning rate": "0.018" if i == 4 else "0.003", "task": "lm"}
+        return Member(Stated(f"s{i}", facts, 2e6 if i == 5 else 1e6), {"loss": pd.Series(losses[i], STEPS)})
+
+    found = odd_among([member(i) for i in range(6)])
+    assert [one.run for one in found.found] == ["s4"]
+    assert found.compared == 5
+    assert found.found[0].differs == ("learning rate is 6 x theirs",)
+    assert found.found[0].since is not None
+    assert 180 <= found.found[0].since <= 240
+
+
+def test_a_run_that_ends_early_is_compared_up_to_its_end() -> None:
+    losses = healthy(5, 6)
+    losses[2, 10:] += 0.6
+    members = [
+        Member(Stated(f"s{i}", {}), {"loss": pd.Series(row, STEPS).iloc[: 25 if i == 0 else None]})
+        for i, row in enumerate(losses)
+    ]
+    assert [one.run for one in odd_among(members).found] == ["s2"]
+
+
+def test_check_and_analyze_say_one_thing_of_one_table(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    losses = healthy(5, 7)
+    losses[3] *= 1.15
+    path = tmp_path / "five.csv"
+    frame = table(losses)
+    g = np.random.default_rng(1)
+    frame["norm"] = np.log(frame["step"]) + 0.05 * g.standard_normal(len(frame))
+    frame.to_csv(path, index=False)
+    checked = ts.check(path)
+    ground = next(one for one in checked.runs[0].judgement.grounds if one.kind == "odd run")
+    assert checked.runs[0].run == "s3"
+    assert ground.sentence.startswith("not like its 4 siblings: loss ")
+    finding = ts.analyze(path).findings["odd"]
+    assert finding.strength == "odd"
+    assert [one["run"] for one in finding.numbers["odd"]] == ["s3"]
+    assert ts.analyze(path).findings.headline.startswith("Run s3 is not like its 4 siblings: minibatch loss ")
+    with pytest.raises(SystemExit) as ended:
+        main(["check", str(path), "--json"])
+    assert ended.value.code == 1
+    told = json.loads(capsys.readouterr().out)
+    assert "odd run" in {one["kind"] for run in told["runs"] for one in run["grounds"]}
+
+
+def test_check_of_healthy_runs_names_none(tmp_path: Path) -> None:
+    path = tmp_path / "five.csv"
+    table(healthy(5, 8)).to_csv(path, index=False)
+    assert not any(g.kind == "odd run" for one in ts.check(path).runs for g in one.judgement.grounds)
+
+
+def test_another_learning_rate_is_named_across_groups() -> None:
+    losses = healthy(5, 9)
+    losses[1] *= 1.1
+    frame = table(losses)
+    frame["mine"] = np.sqrt(frame["step"])
+    found = ts.analyze(frame).all_findings
+    assert found[0]["odd"].numbers["odd"][0]["run"] == "s1"
