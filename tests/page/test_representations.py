@@ -11,6 +11,7 @@ import pandas as pd
 import pytest
 from click.testing import CliRunner
 
+from tests.on_page import captions, drawn
 from toposcope.api import analyze, report
 from toposcope.cli.main import main
 from toposcope.cli.report import command
@@ -29,8 +30,7 @@ from toposcope.study.hidden import QUALITY
 from toposcope.study.target import chosen_target
 from toposcope.study.targets import read_targets
 from toposcope.subjects.catalogue import DECLARED, own_catalogue
-from toposcope.subjects.representations.page import part, pictures
-from toposcope.subjects.representations.page.captions import captions
+from toposcope.subjects.representations.page import part
 from toposcope.subjects.representations.subject import SUBJECT as REPRESENTATIONS
 
 TOTAL = "representations/euclidean/hidden/h1_total"
@@ -435,11 +435,11 @@ def test_changepoints_are_marked_on_the_curves_of_hidden_states(study):
     )  # fmt: skip
     bent = replace(study)
     bent.__dict__["bends"] = bends
-    drawn = dict(pictures.figures(bent))
+    figures = drawn(bent)
     for name in ("representations", "topology_of_representations"):
         marks = [
             line.get_gid()
-            for ax in drawn[name].axes
+            for ax in figures[name].axes
             for line in ax.lines
             if str(line.get_gid()).startswith("changepoint")
         ]
