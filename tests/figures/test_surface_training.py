@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import numpy as np
 import pandas as pd
+import pytest
 from matplotlib.colors import to_hex
 
 from tests.columns import catalogue_of
 from toposcope.core.drawing.style import NULL
 from toposcope.core.types import Diagram
-from toposcope.subjects.landscape.figures import spectral_density, surface_diagrams
+from toposcope.subjects.landscape.figures import loss_surface, profiles, spectral_density, surface_diagrams
 from toposcope.subjects.landscape.figures.landscape_training import PANELS, draw
+from toposcope.subjects.landscape.page.shown_surfaces import ShownSurfaces
 
 RUNS = pd.DataFrame({"run": ["a"], "family": ["a"], "parameters": [3000]})
 CATALOGUE = catalogue_of(["surface/minima", "surface/minima_null", "curvature/top_eigenvalue"])
@@ -75,3 +79,25 @@ def test_nothing_measured_is_said() -> None:
         (surface_diagrams.draw([]), "no surface"),
     ):
         assert any(words in text.get_text() for text in figure.axes[0].texts)
+
+
+@pytest.mark.parametrize(
+    ("graph", "directions", "said"),
+    [
+        ("lattice", 1, "on a line there is no H1"),
+        ("kuhn", 2, "and H1 (rings around maxima). Grid points are joined by Kuhn's triangulation"),
+        ("lattice", 3, "H1 (loops) and H2 (shells around maxima)"),
+        ("knn", 2, "this graph has no H1"),
+    ],
+)
+def test_captions_speak_of_the_directions_and_the_graph_that_were_sampled(
+    graph: str, directions: int, said: str
+) -> None:
+    surface = SimpleNamespace(surface=SimpleNamespace(mean=np.zeros((3,) * directions)))
+    shown = ShownSurfaces((surface,), graph)  # type: ignore[arg-type]
+    study = SimpleNamespace(once=lambda make: shown)
+    caption = surface_diagrams.ON_PAGE.caption(study)  # type: ignore[arg-type]
+    assert said in caption.shows
+    assert "no trees" not in caption.shows
+    assert f"the surface spans {directions}, " in profiles.ON_PAGE.caption(study).cannot  # type: ignore[arg-type]
+    assert loss_surface.ON_PAGE.needs(study) == (directions == 2)  # type: ignore[arg-type]

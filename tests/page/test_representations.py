@@ -253,6 +253,13 @@ def test_an_encoder_without_perplexity_is_described_and_not_judged(tmp_path):
     assert "representation_trends" not in tables(study)
 
 
+def test_an_encoder_without_perplexity_gets_its_page(tmp_path, unprinted):
+    page = report(_write(tmp_path / "store", ("layers",)), tmp_path / "report").page
+    figures = {path.stem for path in (page.parent / "figures").iterdir()}
+    assert {"topology_of_representations", "across_layers"} <= figures
+    assert not figures & {"representations", "perplexity", "topological_against_spectral"}
+
+
 def test_one_layer_has_no_layer_sections(tmp_path):
     (study,) = studies_of(_write(tmp_path / "store", ("perplexity",), layers=(0,)))
     assert "layers_of_representations" not in tables(study)

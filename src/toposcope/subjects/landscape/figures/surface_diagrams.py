@@ -48,17 +48,25 @@ def _drawn(study: Study) -> Figure:
     return draw([(title, found.homology) for title, found in shown_surfaces(study).titled])
 
 
+_HIGHER = {
+    1: "; on a line there is no H1",
+    2: " and H1 (rings around maxima)",
+    3: ", H1 (loops) and H2 (shells around maxima)",
+}
+"""What else there is, by the number of directions."""
+
+
 def _caption(study: Study) -> Caption:
     shown = shown_surfaces(study)
-    rings = " and H1 (rings around maxima)" if shown.graph != "knn" else "; this graph has no H1"
+    higher = "; this graph has no H1" if shown.graph == "knn" else _HIGHER.get(shown.directions, "")
     return Caption(
         "Persistence of the surface over training",
-        "Sublevel persistence diagrams: H0 (minima and the saddles that join them)"
-        f"{rings}. {shown.graph_in_words}",
-        "How long basins and rings last, in nats per token.",
+        f"Sublevel persistence diagrams: H0 (minima and the saddles that join them){higher}. "
+        f"{shown.graph_in_words}",
+        "How long each of them lasts, in nats per token.",
         "That a point near the diagonal is real: it may be noise of the sequences. The table counts the "
         "branches that are confirmed.",
-        "Birth against death of H0 and H1 for several checkpoints.",
+        "Death against birth of every class, in a panel for each of several checkpoints.",
     )
 
 
