@@ -99,5 +99,6 @@ def test_captions_speak_of_the_directions_and_the_graph_that_were_sampled(
     caption = surface_diagrams.ON_PAGE.caption(study)  # type: ignore[arg-type]
     assert said in caption.shows
     assert "no trees" not in caption.shows
-    assert f"the surface spans {directions}, " in profiles.ON_PAGE.caption(study).cannot  # type: ignore[arg-type]
+    spans = f"the surface spans {['one', 'two', 'three'][directions - 1]}. "
+    assert spans in profiles.ON_PAGE.caption(study).cannot  # type: ignore[arg-type]
     assert loss_surface.ON_PAGE.needs(study) == (directions == 2)  # type: ignore[arg-type]

@@ -77,13 +77,18 @@ def _free(figure: OnPage, others: Iterable[OnPage]) -> OnPage:
             f"figure {figure.name!r} may stand on several parts of a page; give it `about`, or put "
             f"{SUBJECT} into its name"
         )
-    for subject in (*subjects().values(), TABLE):
-        if figure.about in ("", subject.name):
-            name = figure.file_name(subject.name)
-            known = {one.file_name(to.name) for to in (*subjects().values(), TABLE) for one in _own(to)}
-            if name in known or name in {one.file_name(subject.name) for one in others}:
-                raise InputError(f"figure {name!r} is there already; give yours another name")
+    taken = {one.file_name(to.name) for to in (*subjects().values(), TABLE) for one in _own(to)}
+    taken.update(name for one in others for name in _files(one))
+    for name in _files(figure):
+        if name in taken:
+            raise InputError(f"figure {name!r} is there already; give yours another name")
     return figure
+
+
+def _files(figure: OnPage) -> list[str]:
+    """Return what the files of a figure that is brought are called, on every part where it may stand."""
+    parts = [figure.about] if figure.about else [one.name for one in (*subjects().values(), TABLE)]
+    return [figure.file_name(part) for part in parts]
 
 
 def on_cards(parts: Iterable[Subject]) -> list[str]:

@@ -76,9 +76,10 @@ class ShownSurfaces:
     @property
     def beyond_them(self) -> str:
         """What no figure of these surfaces shows, for its caption."""
+        spanned = ("none", "one", "two", "three")[self.directions]
         return (
-            f"Anything about other directions: the surface spans {self.directions}, and a model has as many "
-            "as it has parameters. It also shows the loss of one batch only."
+            "Anything about the other directions: a model has as many as it has parameters, and the surface "
+            f"spans {spanned}. It is also the loss of one batch only."
         )
 
 
