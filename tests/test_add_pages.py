@@ -46,14 +46,6 @@ def test_a_forecaster_is_one_class_and_gets_its_interval_and_its_score(tmp_path:
     assert "status='ok'" in out
 
 
-@pytest.mark.slow
-def test_a_figure_is_one_function_of_a_table(tmp_path: Path) -> None:
-    _run("add-a-figure.md", tmp_path)
-    assert (tmp_path / "margins.png").read_bytes().startswith(b"\x89PNG")
-    svg = (tmp_path / "margins.svg").read_text(encoding="utf-8")
-    assert svg.startswith("<?xml")
-
-
 def _install(folder: Path, name: str, group: str, point: str) -> None:
     """Lay the metadata of an installed package beside its module."""
     about = folder / f"{name}-1.0.dist-info"
@@ -65,6 +57,29 @@ def _install(folder: Path, name: str, group: str, point: str) -> None:
 def _toposcope(folder: Path, *typed: str) -> subprocess.CompletedProcess[str]:
     call = f"import sys; sys.path.insert(0, '.'); from toposcope.cli.main import main; main({list(typed)!r})"
     return subprocess.run([sys.executable, "-c", call], cwd=folder, capture_output=True, text=True)
+
+
+@pytest.mark.slow
+@pytest.mark.sample
+def test_a_figure_is_one_module_and_stands_in_the_card_of_its_question(tmp_path: Path) -> None:
+    out = _run("add-a-figure.md", tmp_path)
+    assert out.split()[0] == "moves_table"  # the first card's comes first
+    assert (tmp_path / "moves.png").read_bytes().startswith(b"\x89PNG")
+    assert (tmp_path / "moves.svg").read_text(encoding="utf-8").startswith("<?xml")
+    text = (DOCS / "add-a-figure.md").read_text(encoding="utf-8")
+    found = re.search(r'entry-points\."([\w.]+)"\]\n(\w+) = "([\w:]+)"', text)
+    assert found is not None
+    _install(tmp_path, "moves", found[1], f"{found[2]} = {found[3]}")
+    done = _toposcope(tmp_path, "report", "table.csv", "--out", "installed")
+    assert done.returncode == 0, done.stderr
+    for page in ("page", "installed"):
+        html = (tmp_path / page / "index.html").read_text(encoding="utf-8")
+        cards = re.findall(r'<article class="card">(.*?)</article>', html, re.S)
+        assert [card for card in cards if 'href="#figure-moves_table"' in card] == [
+            card for card in cards if "What changed?" in card
+        ]
+        assert "Which columns moved further than a random walk does." in html
+        assert (tmp_path / page / "figures" / "moves_table.svg").is_file()
 
 
 def _runs(folder: Path) -> None:

@@ -1,6 +1,6 @@
 import numpy as np
 
-from toposcope.subjects.landscape.figures import loss_surface, merge_trees
+from toposcope.subjects.landscape.figures import loss_surface, merge_trees, profiles
 from toposcope.subjects.landscape.figures.loss_surface import SurfacePanel
 from toposcope.topology.merge_tree import merge_tree
 
@@ -65,8 +65,6 @@ def test_tested_branches_have_a_panel_of_their_own():
 
 
 def test_profiles_of_a_series_share_their_axis_of_loss():
-    figure = merge_trees.draw_profiles(
-        [("step 0", TREE), ("step 1", merge_tree(TREE.values.reshape(31, 31) / 2))]
-    )
+    figure = profiles.draw([("step 0", TREE), ("step 1", merge_tree(TREE.values.reshape(31, 31) / 2))])
     assert figure.axes[0].get_ylim() == figure.axes[1].get_ylim()
-    assert "no surface" in merge_trees.draw_profiles([]).axes[0].texts[0].get_text()
+    assert "no surface" in profiles.draw([]).axes[0].texts[0].get_text()

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import numpy as np
 import pandas as pd
+import pytest
 from matplotlib.colors import to_hex
 
 from tests.columns import catalogue_of
 from toposcope.core.drawing.style import NULL
 from toposcope.core.types import Diagram
-from toposcope.subjects.landscape.figures.surface_training import (
-    PANELS,
-    draw_densities,
-    draw_diagrams,
-    draw_lines,
-)
+from toposcope.subjects.landscape.figures import loss_surface, profiles, spectral_density, surface_diagrams
+from toposcope.subjects.landscape.figures.landscape_training import PANELS, draw
+from toposcope.subjects.landscape.page.shown_surfaces import ShownSurfaces
 
 RUNS = pd.DataFrame({"run": ["a"], "family": ["a"], "parameters": [3000]})
 CATALOGUE = catalogue_of(["surface/minima", "surface/minima_null", "curvature/top_eigenvalue"])
@@ -35,7 +35,7 @@ def features() -> pd.DataFrame:
 
 
 def test_a_line_is_the_mean_over_draws_with_its_null_in_grey() -> None:
-    figure = draw_lines(features(), RUNS, CATALOGUE)
+    figure = draw(features(), RUNS, CATALOGUE)
     axes = {ax.get_title(loc="left"): ax for ax in figure.axes}
     assert list(axes) == [panel[0] for panel in PANELS]
     lines = axes["minima of the surface"].get_lines()
@@ -50,7 +50,7 @@ def test_a_line_is_the_mean_over_draws_with_its_null_in_grey() -> None:
 
 
 def test_a_size_is_named_where_its_line_ends() -> None:
-    figure = draw_lines(features(), RUNS, CATALOGUE)
+    figure = draw(features(), RUNS, CATALOGUE)
     ends = {"minima of the surface": 3.0, "top Hessian eigenvalue": 96.0}
     for ax in figure.axes:
         title = ax.get_title(loc="left")
@@ -63,10 +63,10 @@ def test_a_size_is_named_where_its_line_ends() -> None:
 def test_densities_and_diagrams_draw_what_they_are_given() -> None:
     grid = np.linspace(-1, 1, 50)
     rows = np.exp(-(grid**2))[None] * np.ones((3, 1))
-    (ax,) = draw_densities([("step 0", grid, rows)]).axes
+    (ax,) = spectral_density.draw([("step 0", grid, rows)]).axes
     np.testing.assert_allclose(ax.get_lines()[0].get_ydata(), rows[0])
     diagram = Diagram(0, np.array([1.0, 2.0]), np.array([np.inf, 3.0]))
-    (ax,) = draw_diagrams([("step 0", [diagram])]).axes
+    (ax,) = surface_diagrams.draw([("step 0", [diagram])]).axes
     dots = ax.get_lines()[1]
     assert list(dots.get_xdata()) == [1.0, 2.0]
     assert dots.get_ydata()[0] > 3.0  # never dies: above everything
@@ -74,5 +74,31 @@ def test_densities_and_diagrams_draw_what_they_are_given() -> None:
 
 
 def test_nothing_measured_is_said() -> None:
-    for figure, words in ((draw_densities([]), "no spectral density"), (draw_diagrams([]), "no surface")):
+    for figure, words in (
+        (spectral_density.draw([]), "no spectral density"),
+        (surface_diagrams.draw([]), "no surface"),
+    ):
         assert any(words in text.get_text() for text in figure.axes[0].texts)
+
+
+@pytest.mark.parametrize(
+    ("graph", "directions", "said"),
+    [
+        ("lattice", 1, "on a line there is no H1"),
+        ("kuhn", 2, "and H1 (rings around maxima). Grid points are joined by Kuhn's triangulation"),
+        ("lattice", 3, "H1 (loops) and H2 (shells around maxima)"),
+        ("knn", 2, "this graph has no H1"),
+    ],
+)
+def test_captions_speak_of_the_directions_and_the_graph_that_were_sampled(
+    graph: str, directions: int, said: str
+) -> None:
+    surface = SimpleNamespace(surface=SimpleNamespace(mean=np.zeros((3,) * directions)))
+    shown = ShownSurfaces((surface,), graph)  # type: ignore[arg-type]
+    study = SimpleNamespace(once=lambda make: shown)
+    caption = surface_diagrams.ON_PAGE.caption(study)  # type: ignore[arg-type]
+    assert said in caption.shows
+    assert "no trees" not in caption.shows
+    spans = f"the surface spans {['one', 'two', 'three'][directions - 1]}. "
+    assert spans in profiles.ON_PAGE.caption(study).cannot  # type: ignore[arg-type]
+    assert loss_surface.ON_PAGE.needs(study) == (directions == 2)  # type: ignore[arg-type]

@@ -11,6 +11,7 @@ import pytest
 
 import toposcope as ts
 from tests.landscape.conftest import tiny_objective
+from tests.on_page import drawn
 from tests.representations.conftest import TEXTS, write_causal_model
 from toposcope.core.drawing.style import INK
 from toposcope.core.errors import InputError
@@ -180,7 +181,7 @@ def frames_of(folder) -> list[dict]:
 @pytest.mark.parametrize("graph", ["kuhn", "knn"])
 def test_the_page_draws_what_the_probe_found(run, tmp_path, monkeypatch, noisy, graph: str) -> None:
     """Graph, tree, tested branches and homology go from the probe to the page; nothing is computed again."""
-    from toposcope.subjects.landscape.page import pictures
+    from toposcope.subjects.landscape.page import shown_surfaces
     from toposcope.topology import sampled_surface
 
     options = replace(NOISY, graph=graph)
@@ -203,25 +204,18 @@ def test_the_page_draws_what_the_probe_found(run, tmp_path, monkeypatch, noisy, 
         )
     confirmed = sum(rows.xs("branches_confirmed", level="feature"))
     assert 0 < confirmed < sum(rows.xs("branches_found", level="feature"))
-    monkeypatch.setattr(pictures, "topology_of", lambda *_: pytest.fail("found again"))
+    monkeypatch.setattr(shown_surfaces, "topology_of", lambda *_: pytest.fail("found again"))
     for name in ("merge_tree", "merge_tree_of_graph", "surface_homology", "branch_intervals"):
         monkeypatch.setattr(sampled_surface, name, lambda *_, **__: pytest.fail("computed again"))
     ts.report(store.path, tmp_path / "page")
     for frame in frames_of(tmp_path / "page"):
         assert len(frame["branches"]) == rows[frame["step"], "minima"]
         assert len(frame["confirmed"]) == rows[frame["step"], "branches_confirmed"]
-    drawn = dict(pictures.figures(*_shown(store)))
-    tree = drawn["merge_tree"].axes[1]
+    (study,) = ts.analyze(store.path).studies
+    tree = drawn(study)["merge_tree"].axes[1]
     most = max(kept, key=lambda one: (rows[one.step, "minima"], one.step)).step
     dark = [line for line in tree.lines if line.get_marker() == "o" and line.get_color() == INK]
     assert len(dark) == 1 + rows[most, "branches_confirmed"]  # and the one that never ends
-
-
-def _shown(store):
-    from toposcope.subjects.landscape.page.pictures import shown_surfaces
-
-    (study,) = ts.analyze(store.path).studies
-    return study, shown_surfaces(study)
 
 
 @pytest.mark.slow

@@ -9,14 +9,14 @@ import pandas as pd
 import pytest
 from click.testing import CliRunner
 
+from tests.on_page import captions, drawn
 from toposcope.cli.report import command
 from toposcope.core.drawing.rendering import Rendered
 from toposcope.core.errors import InputError
 from toposcope.page import page as page_module
 from toposcope.page import parts as parts_module
 from toposcope.page import write_studies
-from toposcope.subjects.weights.page.captions import captions
-from toposcope.subjects.weights.page.pictures import figures, rho_notes
+from toposcope.subjects.weights.figures.loss_against_h0 import rho_notes
 from toposcope.watch.journal import Journal, alarms_of
 
 HOSTILE = '<script>alert("x")</script>|`*'
@@ -131,10 +131,9 @@ def test_a_word_is_defined_where_it_stands_first(written):
 def test_a_store_without_losses_has_no_figure_of_them(make_study, tmp_path):
     study = make_study(trends=False, errors={})
     bare = dataclasses.replace(study, target="", metrics=study.metrics.iloc[:0])
-    drawn = [name for name, _ in figures(bare)]
-    assert drawn == ["overview", "neural_persistence", "vietoris_rips", "scaling", "layers"]
-    shown = dict(figures(bare))["overview"]
-    titles = [ax.get_title(loc="left") for ax in shown.axes if ax.axison]
+    figures = drawn(bare)
+    assert list(figures) == ["overview", "neural_persistence", "vietoris_rips", "scaling", "layers"]
+    titles = [ax.get_title(loc="left") for ax in figures["overview"].axes if ax.axison]
     assert titles == ["Neural persistence", "H0 total (pooled)"], "no panel of a loss that is not there"
     assert "loss" not in captions(bare)["overview"].shows
     assert "correlations below" not in captions(bare)["overview"].cannot
@@ -279,9 +278,9 @@ def test_a_store_that_is_none_is_one_clear_error(tmp_path):
 @pytest.mark.slow
 def test_a_page_of_one_run_speaks_of_no_sizes(make_study, tmp_path):
     study = make_study(sizes={"small": 1_000}, trends=False, errors={})
-    drawn = [name for name, _ in figures(study)]
-    assert "scaling" not in drawn
-    assert {"overview", "neural_persistence", "vietoris_rips", "layers"} <= set(drawn)
+    figures = captions(study)
+    assert "scaling" not in figures
+    assert {"overview", "neural_persistence", "vietoris_rips", "layers"} <= set(figures)
     text = write_studies([study], tmp_path / "report", title="One").read_text()
     assert "Does it scale?" not in text
     assert "Power laws" not in text
@@ -294,8 +293,8 @@ def test_a_page_of_one_run_speaks_of_no_sizes(make_study, tmp_path):
 @pytest.mark.slow
 def test_a_page_of_one_checkpoint_has_no_curve(make_study, tmp_path):
     study = make_study(steps=(100,), trends=False, errors={})
-    drawn = [name for name, _ in figures(dataclasses.replace(study, metrics=study.metrics.iloc[:0]))]
-    assert drawn == ["snapshot", "scaling"]
+    figures = captions(dataclasses.replace(study, metrics=study.metrics.iloc[:0]))
+    assert list(figures) == ["snapshot", "scaling"]
     page = write_studies([study], tmp_path / "report", title="One").read_text()
     assert "→" not in page.split("What was measured")[1].split("</table>")[0]
     assert "run by run" not in page
@@ -327,9 +326,8 @@ def test_alarms_of_a_watch_stand_on_the_curves_of_its_store(make_study, tmp_path
     alarms = alarms_of([tmp_path])
     assert alarms == {run: [("loss spike", 300.0)]}
     alarmed = dataclasses.replace(study, alarms=alarms)
-    drawn = dict(figures(alarmed))
     marked = {
-        name for name, figure in drawn.items() for ax in figure.axes for line in ax.lines
+        name for name, figure in drawn(alarmed).items() for ax in figure.axes for line in ax.lines
         if line.get_gid() == f"alarm {run}"
     }  # fmt: skip
     assert marked == {"loss", "neural_persistence", "vietoris_rips"}

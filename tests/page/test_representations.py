@@ -11,6 +11,7 @@ import pandas as pd
 import pytest
 from click.testing import CliRunner
 
+from tests.on_page import captions, drawn
 from toposcope.api import analyze, report
 from toposcope.cli.main import main
 from toposcope.cli.report import command
@@ -29,8 +30,7 @@ from toposcope.study.hidden import QUALITY
 from toposcope.study.target import chosen_target
 from toposcope.study.targets import read_targets
 from toposcope.subjects.catalogue import DECLARED, own_catalogue
-from toposcope.subjects.representations.page import part, pictures
-from toposcope.subjects.representations.page.captions import captions
+from toposcope.subjects.representations.page import part
 from toposcope.subjects.representations.subject import SUBJECT as REPRESENTATIONS
 
 TOTAL = "representations/euclidean/hidden/h1_total"
@@ -253,6 +253,13 @@ def test_an_encoder_without_perplexity_is_described_and_not_judged(tmp_path):
     assert "representation_trends" not in tables(study)
 
 
+def test_an_encoder_without_perplexity_gets_its_page(tmp_path, unprinted):
+    page = report(_write(tmp_path / "store", ("layers",)), tmp_path / "report").page
+    figures = {path.stem for path in (page.parent / "figures").iterdir()}
+    assert {"topology_of_representations", "across_layers"} <= figures
+    assert not figures & {"representations", "perplexity", "topological_against_spectral"}
+
+
 def test_one_layer_has_no_layer_sections(tmp_path):
     (study,) = studies_of(_write(tmp_path / "store", ("perplexity",), layers=(0,)))
     assert "layers_of_representations" not in tables(study)
@@ -435,11 +442,11 @@ def test_changepoints_are_marked_on_the_curves_of_hidden_states(study):
     )  # fmt: skip
     bent = replace(study)
     bent.__dict__["bends"] = bends
-    drawn = dict(pictures.figures(bent))
+    figures = drawn(bent)
     for name in ("representations", "topology_of_representations"):
         marks = [
             line.get_gid()
-            for ax in drawn[name].axes
+            for ax in figures[name].axes
             for line in ax.lines
             if str(line.get_gid()).startswith("changepoint")
         ]

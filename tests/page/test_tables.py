@@ -7,11 +7,11 @@ import pandas as pd
 import pytest
 
 from toposcope.core.tabular import of_cells
+from toposcope.page import parts
 from toposcope.page.closing import MOST_LINES, failures, findings, provenance
 from toposcope.page.tables import forecasts_table
 from toposcope.study.finals import finals_table, fits_table
 from toposcope.study.target import chosen_target
-from toposcope.subjects.weights.page import part as part_module
 from toposcope.subjects.weights.page.part import weights_part
 from toposcope.subjects.weights.page.tables import phases_table
 from toposcope.subjects.weights.subject import SUBJECT as WEIGHTS
@@ -22,7 +22,7 @@ H0 = "rips/euclidean/pooled/h0_total"
 @pytest.fixture(autouse=True)
 def undrawn(monkeypatch):
     """Leave the figures out: these tests are about tables."""
-    monkeypatch.setattr(part_module, "figures", lambda _: iter(()))
+    monkeypatch.setattr(parts, "figures_of", lambda _: ())
 
 
 def tables(study):

@@ -9,12 +9,12 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from toposcope.page.notes import correlations_caption
-from toposcope.page.parts import _of_adapters, _with_means, of_means
+from tests.on_page import captions
+from toposcope.page.figures import correlations, forecast, scaling
+from toposcope.page.parts import _of_adapters, of_means
 from toposcope.study.ends import half_steps
 from toposcope.study.findings import words
 from toposcope.study.findings.changed import changed
-from toposcope.subjects.weights.page.captions import captions
 
 H0 = "rips/euclidean/pooled/h0_total"
 NP = "neural_persistence/seed004/neural_persistence"
@@ -66,7 +66,7 @@ def test_without_a_usable_test_this_design_cannot_tell(make_study, trends):
     assert "nothing" not in found.text.lower()
     if trends:
         assert found.act.endswith(": too few checkpoints.")
-    caption = correlations_caption(study)
+    caption = correlations.caption(study)
     assert "0 of 0" not in caption.can
     untested = "(no test was possible for any of the primary features)"
     assert (untested if trends else "No test was possible") in caption.can
@@ -245,7 +245,7 @@ def test_no_forecasts_no_comparison(make_study):
         "How well the final loss can be forecast could not be scored on these runs: 2 finished runs."
     )
     assert "end" not in study.with_tables(forecasts=none.iloc[:0]).findings
-    assert captions(without)["forecast"].can == "Nothing: no forecast could be made."
+    assert forecast.caption(without).can == "Nothing: no forecast could be made."
 
 
 def test_single_seeds_are_named_as_a_limit_and_several_are_not(make_study):
@@ -295,7 +295,7 @@ def test_models_of_several_families_are_said_to_share_no_law(make_study):
     assert words.said(mixed.findings, found).text == (
         "Models of 2 families (gpt2 and llama) share no law of their size: measure or analyse each apart."
     )
-    assert captions(mixed)["scaling"].cannot.startswith("How one family scales: ")
+    assert scaling.caption(mixed).cannot.startswith("How one family scales: ")
 
 
 def test_norms_and_spectra_alone_are_not_called_topology(make_study):
@@ -361,6 +361,6 @@ def test_captions_say_what_a_mean_over_seeds_is_taken_over(make_study):
     ragged = dataclasses.replace(study, series=dataclasses.replace(study.series, values=cut))
     ends = int(cut.loc[cut["run"] == first, "step"].max())
     assert f"({first} ends at step {ends:,})" in of_means(ragged)
-    told = _with_means(ragged, captions(ragged))
+    told = captions(ragged)
     assert of_means(ragged) in told["vietoris_rips"].shows
     assert of_means(ragged) not in told["correlations"].shows

@@ -21,9 +21,10 @@ from toposcope.study.recover import _feature_sets
 from toposcope.study.study import Study
 from toposcope.study.table import series_table
 from toposcope.subjects.catalogue import DECLARED, completed, own_catalogue
+from toposcope.subjects.gradients.page.part import gradients_part
 from toposcope.subjects.landscape.page.part import landscape_part
 from toposcope.subjects.representations.page.part import representations_part
-from toposcope.subjects.weights.page.part import gradients_part, weights_part
+from toposcope.subjects.weights.page.part import weights_part
 from toposcope.watch.watchman import Watchman
 
 PROBE, COLUMN, LABEL = "elsewhere", "elsewhere/height", "height of elsewhere"

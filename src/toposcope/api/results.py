@@ -249,10 +249,10 @@ class Report:
     @property
     def figures(self) -> dict[str, Path]:
         """The page's figures as PNG files, by name, those of its cards first; each has an SVG beside it."""
-        from toposcope.page.parts import SHOWN
+        from toposcope.page.roster import on_cards
 
         there = {path.stem: path for path in sorted(self.page.with_name("figures").glob("*.png"))}
-        first = [name for names in SHOWN.values() for name in names if name in there]
+        first = [name for name in on_cards(s.subject for s in self.analysis.studies) if name in there]
         return {name: there[name] for name in dict.fromkeys([*first, *there])}
 
     def plot(self, ax: Axes | None = None) -> Axes:

@@ -7,7 +7,8 @@ from collections.abc import Mapping
 
 from markupsafe import Markup, escape
 
-from toposcope.page.parts import Caption, Page
+from toposcope.page.on_page import Caption
+from toposcope.page.parts import Page
 
 WORDS: Mapping[str, str] = {
     "H0": "The connected parts of a cloud of points, while the distance at which points are joined grows.",

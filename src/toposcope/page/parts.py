@@ -4,65 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from itertools import chain
 from typing import TYPE_CHECKING
 
-import pandas as pd
 from matplotlib.figure import Figure
 
-from toposcope.core.drawing.checkpoints import draw_checkpoints
 from toposcope.core.drawing.rendering import begin_rendering
 from toposcope.core.forms import capital, listed
 from toposcope.core.groups import families_of, size_list
 from toposcope.core.lines import left_out_of_means
-from toposcope.core.repeats import AuditFinding
 from toposcope.core.tabular import Table
-from toposcope.core.types import About, Use
-from toposcope.page.figures import leading
+from toposcope.page.on_page import Caption, OnPage
+from toposcope.page.roster import figures_of
 from toposcope.sources.adapter import ADAPTER
 from toposcope.study.findings import words
 from toposcope.study.study import Study
-from toposcope.subjects.subject import Subject
-from toposcope.subjects.weights.features import NEURAL_PERSISTENCE
 
 if TYPE_CHECKING:
     from toposcope.subjects.landscape.page.view import SurfaceView
-
-LOGS = "loss"
-"""The figure of the training logs; beside the weights it is called after its subject, too."""
-
-_CORRELATIONS = (
-    "correlations", "topological_against_spectral", "gradient_correlations", "table_correlations",
-    "landscape_correlations",
-)  # fmt: skip
-
-SHOWN: Mapping[str, tuple[str, ...]] = {
-    "changed": (
-        "overview", "snapshot", "representations", "topology_of_representations", "cloud_snapshot",
-        "gradients", "gradient_snapshot", "landscape_training",
-    ),
-    "when": ("vietoris_rips", "perplexity", "rate_of_change", "gradient_persistence", LOGS),
-    "rivals": _CORRELATIONS,
-    "beyond": _CORRELATIONS,
-    "sound": ("faults",),
-    "end": ("forecast", "table_forecast", LOGS, "perplexity"),
-    "on": (LOGS, "perplexity"),
-    "scale": ("scaling", "gradient_scaling", "representation_scaling"),
-    "surfaces": ("loss_surfaces", "landscape_profiles"),
-    "layers": ("across_layers", "cloud_snapshot", "layers"),
-}  # fmt: skip
-"""The figures that may stand on the card of a question, the first that was drawn."""
-
-
-@dataclass(frozen=True, slots=True)
-class Caption:
-    """The words under a figure; `alt` is what a reader who cannot see it is told."""
-
-    title: str
-    shows: str
-    can: str
-    cannot: str
-    alt: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,71 +113,59 @@ def of_group(part: PagePart, label: str, number: int) -> PagePart:
     )
 
 
-def part_of(
-    study: Study,
-    figures: Callable[[Study], Iterable[tuple[str, Figure]]],
-    captions: Callable[[Study], Mapping[str, Caption]],
-    tables: Callable[[Study], Iterable[Table]],
-    *,
-    logs: bool = True,
-) -> PagePart:
-    """Put the part on one study together; tables without a row are left out.
+def part_of(study: Study, tables: Callable[[Study], Iterable[Table]], *, logs: bool = True) -> PagePart:
+    """Put the part on one study together: the figures that it has the numbers for, and tables with a row.
 
     The figures come first: a second process renders them while the tables are computed. Without `logs` the
     curves of the training logs are left out: another part of the page shows those of the same runs.
     """
-    names: list[str] = []
+    shown: list[OnPage] = []
 
     def drawn() -> Iterator[Figure]:
-        for name, figure in chain(_faulty(study), figures(study), _brought(study)):
-            if logs or name != log_name(study.subject):
-                names.append(name)
-                yield figure
+        for one in figures_of(study.subject):
+            if (logs or not one.of_log) and one.needs(study):
+                shown.append(one)
+                yield one.draw(study)
 
     rendered = begin_rendering(drawn())
     made = [table for table in tables(study) if table.rows]
     found = study.findings
-    told = _with_means(study, {**captions(study), **_of_brought(study), _faults(study): _OF_FAULTS})
-    pictures = {
-        name: Picture(name, one.svg, one.png, told[name], one.thumbnail)
-        for name, one in zip(names, rendered(), strict=True)
-    }
+    pictures = [
+        (one, Picture(one.file_name(study.subject.name), r.svg, r.png, worded(study, one), r.thumbnail))
+        for one, r in zip(shown, rendered(), strict=True)
+    ]
     return PagePart(
         name=study.subject.name,
         heading=study.subject.heading,
         subject=f"{study.subject.title} Model sizes: {size_list(study.runs)}.{_of_adapters(study)}",
         said=words.said(found, found.lead),
         answers=tuple(
-            Answer(found.title(one), answer, _shown(one.question, pictures, study.subject))
+            Answer(found.title(one), answer, _on_card(one.question, pictures))
             for one in found
             if one is not found.lead
             and (one.question != "scale" or len(study.sizes) > 1)
             and (answer := words.said(found, one)).text
         ),
-        pictures=tuple(pictures.values()),
+        pictures=tuple(picture for _, picture in pictures),
         tables={table.name: table for table in made},
         lead="families",
     )
 
 
+def _on_card(question: str, pictures: Iterable[tuple[OnPage, Picture]]) -> Picture | None:
+    """Return the picture of a question's card: the first of those it may have that was drawn."""
+    there = [(one.questions[question], picture) for one, picture in pictures if question in one.questions]
+    return min(there, key=lambda pair: pair[0])[1] if there else None
+
+
 _NAMED = 4
 """Runs that a caption names for ending before others of their size."""
-MEANS = (
-    "overview", LOGS, NEURAL_PERSISTENCE, "vietoris_rips", "gradients", "gradient_persistence", "layers",
-    "representations", "topology_of_representations", "spectrum_of_representations", "perplexity",
-    "rate_of_change", "gaussian_null", "landscape_training", "leading",
-)  # fmt: skip
-"""The figures that draw means over seeds."""
 
 
-def _with_means(study: Study, captions: Mapping[str, Caption]) -> dict[str, Caption]:
-    """Return the captions, those of means over seeds with what they are taken over."""
-    said = of_means(study)
-    names = {known for name in MEANS for known in (name, f"{name}_{study.subject.name}")}
-    return {
-        name: replace(caption, shows=caption.shows + said) if name in names else caption
-        for name, caption in captions.items()
-    }
+def worded(study: Study, figure: OnPage) -> Caption:
+    """Return the caption of a figure, that of means over seeds with what they are taken over."""
+    caption = figure.caption(study)
+    return replace(caption, shows=caption.shows + of_means(study)) if figure.means else caption
 
 
 def of_means(study: Study) -> str:
@@ -240,82 +186,7 @@ def of_means(study: Study) -> str:
     )
 
 
-def log_name(subject: Subject) -> str:
-    """Return what the figure of the training logs is called in the part on a subject."""
-    return LOGS if subject.name == About.WEIGHTS else f"{LOGS}_{subject.name}"
-
-
 def _of_adapters(study: Study) -> str:
     """Say which runs' weights are an adapter's, and on what; empty where none are."""
     known = sorted({name for name in families_of(study.runs).values() if name.startswith(ADAPTER)})
     return f" The weights are an adapter's changes of its base: {listed(known)}." if known else ""
-
-
-def _leading(study: Study) -> str:
-    return f"leading_{study.subject.name}"
-
-
-def _brought(study: Study) -> Iterator[tuple[str, Figure]]:
-    """Draw what leads the study and no figure of the package is made for: a curve needs two checkpoints."""
-    columns = study.brought(Use.CHANGE)
-    if columns and study.has_curves:
-        yield _leading(study), leading.draw(study.whole, study.runs, columns, study.series.catalogue)
-
-
-def _of_brought(study: Study) -> dict[str, Caption]:
-    names = [study.labels.label(column) for column in study.brought(Use.CHANGE)]
-    if not names:
-        return {}
-    caption = Caption(
-        f"From further probes: {listed(names)}",
-        "What probes from outside the package declare as leading. Lines are means, with 95% intervals over "
-        "draws, or over seeds where there are some. Grey: the feature's null, where one was measured.",
-        "Which of them move, when, and whether they leave their null.",
-        "Whether they move with the loss for any reason but time.",
-        "A panel for each feature against the optimiser step, one line per model size.",
-    )
-    return {_leading(study): caption}
-
-
-def _faults(study: Study) -> str:
-    return f"faults_{study.subject.name}"
-
-
-def _faulty(study: Study) -> Iterator[tuple[str, Figure]]:
-    """Draw where the audit found something wrong with a checkpoint; nothing where it found nothing."""
-    if study.audit is None or study.audit.empty:
-        return
-    found = [
-        AuditFinding(
-            str(line["run"]), None if pd.isna(line["step"]) else int(line["step"]), "", str(line["message"]),
-            fault=str(line["fault"]),
-        )
-        for line in study.audit.to_dict("records")
-    ]  # fmt: skip
-    steps = {str(run): sorted(map(int, its)) for run, its in study.series.values.groupby("run")["step"]}
-    figure = draw_checkpoints(steps, found).get_figure()
-    assert isinstance(figure, Figure)
-    yield _faults(study), figure
-
-
-_OF_FAULTS = Caption(
-    "Checkpoints with findings of the audit",
-    "A tick for each measured checkpoint of a run, a sign at each that the audit found something wrong with.",
-    "Which checkpoints to look at before anything else on this page.",
-    "What went wrong there: the list of findings says what was seen, the files what it was.",
-    "A line of ticks for each run against the optimiser step, with signs where the audit found faults.",
-)
-
-
-def _shown(question: str, pictures: Mapping[str, Picture], subject: Subject) -> Picture | None:
-    """Return the picture of a question's card: the first of those it may have that was drawn.
-
-    What several parts of a page may draw is called after its subject.
-    """
-    own = subject.name
-    names = (
-        known
-        for name in SHOWN.get(question, ())
-        for known in (name, f"{name}_{own}", f"{own}_{name}", f"leading_{own}" * (question == "changed"))
-    )
-    return next((pictures[name] for name in names if name in pictures), None)

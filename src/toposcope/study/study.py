@@ -7,6 +7,7 @@ from concurrent.futures import Future
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
+from typing import Any, TypeVar
 
 import numpy as np
 import pandas as pd
@@ -41,6 +42,8 @@ from toposcope.study.trends.verdicts import (
 from toposcope.subjects.catalogue import DECLARED
 from toposcope.subjects.subject import TABLE, Subject
 from toposcope.subjects.weights.features import GRADIENT, PERSISTENCE, RIPS
+
+Made = TypeVar("Made")
 
 SHOWN = 60
 """Most features whose runs are listed one by one on a page."""
@@ -92,6 +95,20 @@ class Study:
     def with_tables(self, **given: pd.DataFrame) -> Study:
         """Return the study with these tables in the place of computed ones."""
         return replace(self, given={**self.given, **given})
+
+    def once(self, make: Callable[[Study], Made]) -> Made:
+        """Return what a function makes of this study: made when it is first asked for, then kept.
+
+        It is for what several figures show and no table holds, such as the files of `kept`.
+        """
+        if make not in self._kept_results:
+            self._kept_results[make] = make(self)
+        made: Made = self._kept_results[make]
+        return made
+
+    @cached_property
+    def _kept_results(self) -> dict[Callable[[Study], Any], Any]:
+        return {}
 
     def _made(self, name: str, make: Callable[[], pd.DataFrame]) -> pd.DataFrame:
         return self.given[name] if name in self.given else make()

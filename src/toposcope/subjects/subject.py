@@ -46,6 +46,9 @@ class Subject:
     part : str
         "MODULE:FUNCTION" that makes its part of the page from a study; "" for the plain part: the verdict's
         table, correlations, and a curve of each leading feature.
+    figures : str
+        "MODULE:NAME" of the figures on its part of the page, a tuple of `page.on_page.OnPage` in reading
+        order; "" for those of the plain part.
     diagrams : tuple of pairs
         Which kept diagrams its figures draw, as keywords of `Store.diagrams`.
     folder : str
@@ -66,6 +69,7 @@ class Subject:
     make: Callable[[Any], Sequence[Probe]] | None = None
     features: tuple[str, ...] = ()
     part: str = ""
+    figures: str = ""
     diagrams: tuple[tuple[str, str], ...] | None = None
     folder: str = ""
     order: int = 100

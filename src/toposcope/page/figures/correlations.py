@@ -14,7 +14,12 @@ from matplotlib.patches import Rectangle
 
 from toposcope.core.drawing.series import DrawnSize, sizes
 from toposcope.core.drawing.style import INK, MUTED, house, new_figure, say_empty
+from toposcope.core.forms import capital
+from toposcope.page.notes import passing
+from toposcope.page.on_page import Caption, OnPage
 from toposcope.study.catalogue import is_baseline, label_of, leading
+from toposcope.study.study import Study
+from toposcope.study.verdicts import judged
 
 BESIDE = (("departure_rho", "Departures from the trend"), ("partial_step", "Given log step"))
 """What the middle panel shows: the first of these that the table has."""
@@ -166,3 +171,64 @@ def cell(value: float) -> str:
         return "0"
     text = f"{abs(value):.2f}".removeprefix("0") if abs(value) < 0.995 else "1"
     return ("−" if value < 0 else "+") + text
+
+
+def of_study(study: Study, *, most: int = 16) -> Figure:
+    """Draw what a study judges with its target."""
+    return draw(judged(study), study.runs, study.series.catalogue, target=study.target, most=most)
+
+
+def _outlined(study: Study) -> str:
+    """Say how many of what the verdict judges pass their test, or that this design can tell of none."""
+    numbers = study.findings["beyond"].numbers
+    if "tested" not in numbers:
+        return "none"
+    return passing(numbers["found"], numbers["tested"], f"{study.judged}s")
+
+
+def caption(study: Study) -> Caption:
+    """Return the words under the heat maps of correlations, of the panels that are drawn."""
+    target = study.labels.label(study.target)
+    trends = judged(study)
+    shown = [stage for stage, _ in stages_of(trends[trends["target"] == study.target])]
+    tested = "r" in shown
+    panels = [_PANELS[stage] for stage in shown]
+    can = (
+        f"Only the outlined rows of the innovations ({_outlined(study)}) are evidence of a relation beyond "
+        "a shared "
+        "trend: only the error rate of this panel holds for drifting curves."
+        if tested
+        else "Which quantities rise and fall in step order. No test was possible: see the table of verdicts."
+    )
+    cannot = "Nothing from a dark cell of the raw correlations alone. Nothing about cause."
+    if tested:
+        cannot += (
+            " A row without outline does not exclude a relation: with this many checkpoints small effects "
+            "stay undetected."
+        )
+    return Caption(
+        f"Correlation with the {target}" + ("" if len(shown) < 3 else ": raw, beside the trend, and beyond"),
+        f"{capital('; '.join(panels))}. A dash: not computable." if panels else "Nothing could be computed.",
+        can,
+        cannot,
+        f"Heat maps of features against model sizes: {'; '.join(panels)}.",
+    )
+
+
+_PANELS = {
+    "spearman": "Spearman's rho over checkpoints",
+    "departure_rho": "the same for the departures of each series from its own smooth trend, without a test",
+    "partial_step": "the same given log step",
+    "r": "the correlation of innovations, the part of each series that its smooth trend and its own past "
+    "do not "
+    "explain; outlined rows passed the test over all runs, after correction for the number of tests",
+}
+"""What each panel of the heat maps shows, from left to right."""
+
+ON_PAGE = OnPage(
+    "correlations",
+    questions={"rivals": 1, "beyond": 1},
+    needs=lambda study: bool(study.target),
+    draw=of_study,
+    caption=caption,
+)

@@ -9,6 +9,9 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
 from toposcope.core.drawing.style import INK, MUTED, NULL, OKABE_ITO, house, new_figure, say_empty
+from toposcope.page.on_page import Caption, OnPage
+from toposcope.study.findings.end import forecasts_of
+from toposcope.study.study import Study
 
 FLOOR = 1e-4
 """Errors below it are drawn at it: the axis is logarithmic."""
@@ -89,3 +92,47 @@ def panel(ax: Axes, forecasts: pd.DataFrame, methods: list[str]) -> None:
     ax.grid(axis="y", visible=False)
     ax.set_ylim(-0.6, len(methods) - 0.5)
     ax.set_xlabel("absolute error (log)")
+
+
+def caption(study: Study) -> Caption:
+    """Return the words under the errors of forecasts."""
+    found = forecasts_of(study)
+    can = "Nothing: no forecast could be made."
+    limit = ""
+    if found is not None:
+        seen = " / ".join(f"{100 * cut:.0f}%" for cut in found.cuts)
+        best = [
+            min((m for m in found.mae if np.isfinite(found.mae[m][i])), key=lambda m, i=i: found.mae[m][i])  # type: ignore[misc]
+            for i in range(len(found.cuts))
+        ]
+        can = f"For these {found.runs} runs the smallest mean error at {seen} had " + (
+            " / ".join(best) + ". "
+        )
+        can += (
+            "Topology lowers the error of sibling transfer beyond chance in places: see the text."
+            if found.clear
+            else "Topology beside the loss lowers the error of sibling transfer nowhere beyond chance."
+        )
+        least = 2.0 ** (1 - found.runs)
+        limit = f" With {found.runs} runs, a paired rank test cannot give a p below {least:.3g}."
+    return Caption(
+        "Error of forecasts of the final loss",
+        "Absolute error of every run (dots) and its mean (diamonds), by method and by the part of the run "
+        "that was seen; each run is forecast from the others. The published rules are those of "
+        f"{study.published.source or 'a paper'}. The dashed line is its combined rule with the last loss in "
+        "place of the topology.",
+        can,
+        "How well any of these does elsewhere: which of many comes out best is itself a matter of chance, "
+        f"and the published rules' constants were chosen by their authors on runs of this kind.{limit}",
+        "Dot plot of forecast errors by method, one panel per part of the run that was seen, with the "
+        "control without topology as a dashed line.",
+    )
+
+
+ON_PAGE = OnPage(
+    "forecast",
+    questions={"end": 1},
+    needs=lambda study: bool(np.isfinite(study.forecasts["error"].to_numpy(float)).any()),
+    draw=lambda study: draw(study.forecasts),
+    caption=caption,
+)

@@ -10,7 +10,11 @@ from matplotlib.figure import Figure
 from toposcope.core.drawing.lines import draw_null, draw_sizes
 from toposcope.core.drawing.series import sizes
 from toposcope.core.drawing.style import house, new_panels
+from toposcope.core.forms import listed
 from toposcope.core.lines import of_column
+from toposcope.core.types import Use
+from toposcope.page.on_page import Caption, OnPage
+from toposcope.study.study import Study
 
 
 def draw(
@@ -47,3 +51,29 @@ def draw(
             rows = of_column(features, lines[column])
             draw_sizes(ax, rows, groups, unit=str(lines[column]["unit"]))
     return figure
+
+
+def _drawn(study: Study) -> Figure:
+    return draw(study.whole, study.runs, study.brought(Use.CHANGE), study.series.catalogue)
+
+
+def _caption(study: Study) -> Caption:
+    names = [study.labels.label(column) for column in study.brought(Use.CHANGE)]
+    return Caption(
+        f"From further probes: {listed(names)}",
+        "What probes from outside the package declare as leading. Lines are means, with 95% intervals over "
+        "draws, or over seeds where there are some. Grey: the feature's null, where one was measured.",
+        "Which of them move, when, and whether they leave their null.",
+        "Whether they move with the loss for any reason but time.",
+        "A panel for each feature against the optimiser step, one line per model size.",
+    )
+
+
+ON_PAGE = OnPage(
+    "leading_{subject}",
+    questions={"changed": 2},
+    needs=lambda study: study.has_curves and len(study.brought(Use.CHANGE)) > 0,
+    draw=_drawn,
+    caption=_caption,
+    means=True,
+)

@@ -14,9 +14,13 @@ from toposcope.core.drawing.series import DrawnSize, sizes
 from toposcope.core.drawing.style import INK, MUTED, OKABE_ITO, house, new_panels, say_empty
 from toposcope.core.groups import short
 from toposcope.core.lines import LEVEL
+from toposcope.page.notes import of_seeds
+from toposcope.page.on_page import Caption, OnPage
 from toposcope.scaling.band import law_band
 from toposcope.scaling.table import predicted
 from toposcope.study.catalogue import label_of
+from toposcope.study.findings import words
+from toposcope.study.study import Study
 
 _APART_X, _APART_Y = 0.16, 0.1
 """Share of an axis that a tick's text takes here: about .3 of 2 inches across, .15 of 1.7 up."""
@@ -168,3 +172,41 @@ def _round_ticks(low: float, high: float) -> list[float]:
     decades = 10.0 ** np.arange(np.floor(np.log10(low)) - 1, np.ceil(np.log10(high)) + 1)
     ticks = [float(m * decade) for decade in decades for m in mantissas]
     return [tick for tick in ticks if low / 1.25 <= tick <= high * 1.25]
+
+
+def fitted(study: Study) -> pd.DataFrame:
+    """Return those of a study's last values that a power law was fitted to."""
+    return study.finals[study.finals["quantity"].isin(study.fits["quantity"])]
+
+
+def caption(study: Study) -> Caption:
+    """Return the words under the power laws in the number of parameters."""
+    found = study.findings.get("scale")
+    n = found.numbers["sizes"] if found else 0
+    apart = found is not None and found.strength == "apart"
+    can = words.said(study.findings, found).act if found else "Nothing: no size is known."
+    law = "" if apart else ", with the fitted law (a loss has a floor in it) and its 95% confidence band"
+    limit = f"The law beyond the sizes shown: {n} sizes determine it, and width and depth change together"
+    if apart:
+        limit = "How one family scales: width and depth change together"
+    return Caption(
+        "Scaling with model size",
+        f"Quantities at the last checkpoint against the number of parameters, on log-log axes{law}; bars are "
+        "intervals over random subsamples. Hollow points are runs that did not finish; no law is fitted to "
+        "them.",
+        can,
+        f"{limit}, and clouds of larger models have more dimensions, which alone changes H0. Also, "
+        + of_seeds(study)
+        + ".",
+        "Final loss and final topological features against the number of parameters on log-log axes with "
+        "fitted lines.",
+    )
+
+
+ON_PAGE = OnPage(
+    "scaling",
+    questions={"scale": 1},
+    needs=lambda study: study.has_sizes and len(study.fits) > 0,
+    draw=lambda study: draw(fitted(study), study.fits, study.runs, study.series.catalogue),
+    caption=caption,
+)

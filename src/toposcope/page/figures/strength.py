@@ -11,7 +11,11 @@ from matplotlib.lines import Line2D
 from toposcope.core.drawing.series import DrawnSize, sizes
 from toposcope.core.drawing.style import INK, MUTED, NULL, house, new_figure, say_empty
 from toposcope.core.forms import NONE, lag_cell
+from toposcope.page.notes import passing
+from toposcope.page.on_page import Caption, OnPage
 from toposcope.study.catalogue import is_baseline, label_of, leading
+from toposcope.study.study import Study
+from toposcope.study.verdicts import judged
 
 _MARKS = "osD^vP"
 
@@ -123,3 +127,41 @@ def _key(figure: Figure, groups: list[DrawnSize], *, grey: bool) -> None:
         label = "95% of pairs of random walks"
         handles.append(Line2D([], [], color=NULL, alpha=0.4, linewidth=7, label=label))
     figure.legend(handles=handles, loc="outside lower center", ncols=min(len(handles), 4), labelcolor=INK)
+
+
+def _drawn(study: Study) -> Figure:
+    return draw(
+        judged(study), study.runs, study.series.catalogue, target=study.target, chance=study.chance, most=24
+    )
+
+
+def _caption(study: Study) -> Caption:
+    verdicts = study.findings["beyond"].numbers
+    grey = (
+        f" Grey: where two independent random walks of this length lie in 95% of cases ({study.chance:.2f})."
+        if np.isfinite(study.chance)
+        else ""
+    )
+    passed = passing(verdicts["found"], verdicts["tested"], "primary features of topology")
+    baselines = passing(verdicts["baselines_found"], verdicts["baselines_tested"], "spectra and sizes")
+    return Caption(
+        "Topological against spectral features",
+        f"Left: |ρ| with the {study.labels.label(study.target)} over the checkpoints of each model, with the "
+        f"interval of a moving-block bootstrap.{grey} Right: the correlation of innovations, which is what "
+        "neither series' own past explains, with its interval; filled where it passes the test. Topology is "
+        "above the line.",
+        f"What passes the test over all models, after correction for their number: {passed}; {baselines}.",
+        "That one kind is the better predictor because its marks on the left lie further out: both kinds "
+        "drift. An unfilled mark does not exclude a relation.",
+        "Two dot plots of features: absolute rank correlation with the target, and correlation of "
+        "innovations with intervals.",
+    )
+
+
+ON_PAGE = OnPage(
+    "topological_against_spectral",
+    questions={"rivals": 1, "beyond": 1},
+    needs=lambda study: study.has_curves and bool(study.target),
+    draw=_drawn,
+    caption=_caption,
+)

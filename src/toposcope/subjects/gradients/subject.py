@@ -14,6 +14,7 @@ SUBJECT = Subject(
     null=SHUFFLED.format("gradients"),
     size=SIZE.format("the gradients"),
     request=WeightOptions,
-    part="toposcope.subjects.weights.page.part:gradients_part",
+    part="toposcope.subjects.gradients.page.part:gradients_part",
+    figures="toposcope.subjects.gradients.page.part:FIGURES",
     order=0,
 )

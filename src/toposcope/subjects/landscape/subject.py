@@ -17,6 +17,7 @@ SUBJECT = Subject(
     request=LandscapeOptions,
     features=tuple(DECLARED),
     part="toposcope.subjects.landscape.page.part:landscape_part",
+    figures="toposcope.subjects.landscape.page.part:FIGURES",
     folder=FOLDER,
     order=3,
 )

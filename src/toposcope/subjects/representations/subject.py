@@ -18,6 +18,7 @@ SUBJECT = Subject(
     request=RepresentationOptions,
     features=(REPRESENTATIONS, SENSITIVITY),
     part="toposcope.subjects.representations.page.part:representations_part",
+    figures="toposcope.subjects.representations.page.part:FIGURES",
     diagrams=(("probe", REPRESENTATIONS),),
     order=2,
 )

@@ -16,6 +16,7 @@ SUBJECT = Subject(
     size=SIZE.format("the weights"),
     request=WeightOptions,
     part="toposcope.subjects.weights.page.part:weights_part",
+    figures="toposcope.subjects.weights.page.part:FIGURES",
     diagrams=(("probe", RIPS), ("scope", Scope.POOLED)),
     order=1,
 )

@@ -11,8 +11,12 @@ from matplotlib.figure import Figure
 from toposcope.core.drawing.lines import draw_sizes
 from toposcope.core.drawing.series import sizes
 from toposcope.core.drawing.style import house, new_panels
+from toposcope.core.forms import capital, listed
 from toposcope.core.lines import select
 from toposcope.core.types import Feature, Normalization, Scope
+from toposcope.page.notes import changepoints, marked
+from toposcope.page.on_page import Caption, OnPage
+from toposcope.study.study import Study
 from toposcope.subjects.weights.features import (
     BASELINES,
     GRADIENT,
@@ -104,3 +108,36 @@ def draw(
                 ax, rows, groups, unit=panel.unit, log=log, bends=(bends or {}).get(panel.feature.name)
             )
     return figure
+
+
+def _drawn(study: Study) -> Figure:
+    bends = {panel.feature.name: _bends(study, panel) for panel in measured(study.features)}
+    return draw(study.features, study.runs, bends=bends)
+
+
+def _bends(study: Study, panel: GradientPanel) -> pd.DataFrame:
+    return changepoints(study, panel.probe, [panel.feature.name])[panel.feature.name]
+
+
+def _caption(study: Study) -> Caption:
+    shown = measured(study.features)
+    said = listed([panel.said for panel in shown])
+    marks = next(filter(None, (marked(study, panel.probe, [panel.feature.name]) for panel in shown)), "")
+    return Caption(
+        "Gradients",
+        f"{capital(said)}. Bands are 95% intervals of the mean over random subsamples.{marks}",
+        "How the gradient's size and shape move during training.",
+        "H0 grows and shrinks with the norm: only the panels without scale are about shape. A gradient "
+        "of one batch carries that batch's noise.",
+        f"Against the optimiser step: {said}.",
+    )
+
+
+ON_PAGE = OnPage(
+    "gradients",
+    questions={"changed": 6},
+    needs=lambda study: study.has_curves and len(measured(study.features)) > 0,
+    draw=_drawn,
+    caption=_caption,
+    means=True,
+)

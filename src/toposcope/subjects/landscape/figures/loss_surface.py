@@ -12,6 +12,9 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
 from toposcope.core.drawing.style import INK, OKABE_ITO, house, new_figure, say_empty
+from toposcope.page.on_page import Caption, OnPage
+from toposcope.study.study import Study
+from toposcope.subjects.landscape.page.shown_surfaces import shown_surfaces, tested
 from toposcope.topology.merge_tree import MergeTree
 
 MINIMUM_COLOUR, SADDLE_COLOUR = OKABE_ITO[1], OKABE_ITO[5]
@@ -95,3 +98,37 @@ def _lines(
         line = np.stack([start, saddle, end])
         ax.plot(line[:, 0], line[:, 1], color=INK, linewidth=width, alpha=0.8)
         ax.plot(*saddle, "x", color=SADDLE_COLOUR, markersize=size, markeredgewidth=1.4)
+
+
+def _drawn(study: Study) -> Figure:
+    panels = [
+        SurfacePanel(f"step {one.step:,}", (axes[0], axes[1]), found.tree, tested(found))
+        for one, found in shown_surfaces(study)
+        for axes in [one.surface.axes]
+    ]
+    return draw(panels)
+
+
+def _caption(study: Study) -> Caption:
+    shown = shown_surfaces(study)
+    n = len(shown)
+    return Caption(
+        "The sampled surface over training",
+        f"The loss on the sampled plane around {n} checkpoint{'s' * (n != 1)} of one run, on one colour "
+        "scale. Dots are minima and crosses are saddles. A thin line joins a minimum to the saddle where its "
+        "basin merges into a deeper one. A thick line is a confirmed branch: one half of the sequences shows "
+        "it, and the other half confirms it (95%). It is drawn where the first half has it. "
+        f"{shown.graph_in_words}",
+        "Where the sampled plane has more than one basin, and how far the plane reaches.",
+        shown.beyond_them,
+        "Contour panels of the loss around several checkpoints with minima and saddles.",
+    )
+
+
+ON_PAGE = OnPage(
+    "loss_surfaces",
+    questions={"surfaces": 1},
+    needs=lambda study: shown_surfaces(study).flat,
+    draw=_drawn,
+    caption=_caption,
+)

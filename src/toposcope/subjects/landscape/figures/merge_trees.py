@@ -1,18 +1,18 @@
-"""A merge tree in two drawings: the tree itself, and its topological landscape profile."""
+"""The merge tree of a surface, beside its topological landscape profile."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
-import matplotlib as mpl
 import numpy as np
 from matplotlib.axes import Axes
-from matplotlib.colors import Normalize
 from matplotlib.figure import Figure
 
-from toposcope.core.drawing.style import INK, MUTED, NULL, house, new_figure, say_empty
+from toposcope.core.drawing.style import INK, MUTED, NULL, house, new_figure
+from toposcope.page.on_page import Caption, OnPage
+from toposcope.study.study import Study
+from toposcope.subjects.landscape.figures.profiles import draw_profile
+from toposcope.subjects.landscape.page.shown_surfaces import has_surfaces, shown_surfaces, tested
 from toposcope.topology.merge_tree import MergeTree
-from toposcope.topology.profile import landscape_profile
+from toposcope.topology.sampled_surface import SurfaceTopology
 
 
 def draw(
@@ -49,37 +49,6 @@ def _counted(tree: MergeTree) -> str:
     return f"{minima} minim{'um' if minima == 1 else 'a'}"
 
 
-def draw_profiles(trees: Sequence[tuple[str, MergeTree]], *, unit: str = "nats per token") -> Figure:
-    """Draw one profile a panel, over a common axis of loss: a surface over training as small multiples."""
-    columns = max(1, min(6, len(trees)))
-    rows = max(1, -(-len(trees) // columns))
-    with house():
-        figure, axes = new_figure(2.1 * rows + 0.4, rows=rows, columns=columns, sharey=True)
-        for ax in axes.ravel()[len(trees) :]:
-            ax.set_axis_off()
-        if not trees:
-            say_empty(axes[0, 0], "no surface was sampled")
-        for ax, (title, tree) in zip(axes.ravel(), trees, strict=False):
-            draw_profile(ax, tree)
-            ax.set_xlabel("places")
-            ax.set_title(title, fontsize=8.0)
-        for row in axes:
-            row[0].set_ylabel(f"loss ({unit})")
-    return figure
-
-
-def draw_profile(ax: Axes, tree: MergeTree) -> None:
-    """Draw the outlines of a profile, coloured by the mean loss of what lies on each."""
-    outlines = landscape_profile(tree)
-    colours = mpl.colormaps["viridis"]
-    scale = Normalize(float(np.nanmin(tree.values)), float(np.nanmax(tree.values)))
-    for outline in outlines:
-        ax.fill(outline.x, outline.y, color=colours(scale(outline.mean)), linewidth=0)
-        ax.plot(outline.x, outline.y, color=INK, linewidth=0.4)
-    ax.set_xlabel("places of the surface")
-    ax.grid(visible=False, axis="x")
-
-
 def _tree(ax: Axes, tree: MergeTree, clear: np.ndarray) -> None:
     """Draw each branch as a vertical line at its leaf's place and a horizontal one to where it ends."""
     column = _columns(tree)
@@ -109,3 +78,38 @@ def _columns(tree: MergeTree) -> np.ndarray:
         at += 1
         stack.extend(children.get(branch, [])[::-1])
     return column
+
+
+def _with_most(study: Study) -> SurfaceTopology:
+    """Return what was found on the surface with most branches, of equal ones the last."""
+    return max(
+        enumerate(found for _, found in shown_surfaces(study)),
+        key=lambda one: (int((one[1].tree.persistence > 0).sum()), one[0]),
+    )[1]
+
+
+def _drawn(study: Study) -> Figure:
+    most = _with_most(study)
+    return draw(most.tree, tested=tested(most))
+
+
+def _caption(study: Study) -> Caption:
+    halved = tested(_with_most(study)) is not None
+    half = (
+        " Middle: the tree of one half of the sequences. The other half confirms the dark branches: its 95% "
+        "interval of loss(saddle) - loss(minimum) lies above 0. It does not confirm the grey ones."
+    )
+    return Caption(
+        "The merge tree with most branches",
+        "Left: the tree of all sequences. Every branch runs from its minimum to the saddle where it ends."
+        + (half if halved else "")
+        + f" Right: the profile of the left tree. {shown_surfaces(study).graph_in_words}",
+        "How the minima of this surface are joined"
+        + (", and which of them other sequences show as well." if halved else "."),
+        "That other directions, batches or checkpoints have such a tree: this one was chosen because it has "
+        "the most branches.",
+        "A merge tree beside its landscape profile.",
+    )
+
+
+ON_PAGE = OnPage("merge_tree", needs=has_surfaces, draw=_drawn, caption=_caption)

@@ -1,27 +1,44 @@
-"""The part of the page that is about the loss surface, from its study."""
+"""The part of the page that is about the loss surface: its figures, its tables and its turning view."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
-from functools import partial
 
 from toposcope.core.forms import number
 from toposcope.core.tabular import Table
+from toposcope.page.figures import correlations, losses
 from toposcope.page.parts import PagePart, part_of
 from toposcope.page.tables import correlation_table, families_table, replicates_table
 from toposcope.study.findings.surfaces import shares
 from toposcope.study.study import Study
-from toposcope.subjects.landscape.page.captions import captions
-from toposcope.subjects.landscape.page.pictures import figures, shown_surfaces
+from toposcope.subjects.landscape.figures import (
+    landscape_training,
+    loss_surface,
+    merge_trees,
+    profiles,
+    spectral_density,
+    surface_diagrams,
+)
+from toposcope.subjects.landscape.page.shown_surfaces import shown_surfaces
 from toposcope.subjects.landscape.page.view import surface_view
+
+FIGURES = (
+    landscape_training.ON_PAGE,
+    losses.ON_PAGE,
+    loss_surface.ON_PAGE,
+    profiles.ON_PAGE,
+    merge_trees.ON_PAGE,
+    surface_diagrams.ON_PAGE,
+    spectral_density.ON_PAGE,
+    correlations.ON_PAGE.named("landscape_correlations"),
+)
+"""In reading order."""
 
 
 def landscape_part(study: Study, *, logs: bool = True) -> PagePart:
     """Word, tabulate and draw a study of the loss surface."""
-    shown = shown_surfaces(study)
-    part = part_of(study, partial(figures, shown=shown), partial(captions, shown=shown), _tables, logs=logs)
-    return replace(part, view=surface_view(shown))
+    return replace(part_of(study, _tables, logs=logs), view=surface_view(shown_surfaces(study)))
 
 
 def _tables(study: Study) -> Iterator[Table]:

@@ -6,10 +6,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from toposcope.page.parts import Caption
+from toposcope.page.on_page import Caption
 from toposcope.subjects.landscape.kept import KeptSurface
-from toposcope.subjects.landscape.page.captions import view_caption
-from toposcope.subjects.landscape.page.pictures import ShownSurfaces
+from toposcope.subjects.landscape.page.shown_surfaces import ShownSurfaces
 from toposcope.topology.merge_tree import MergeTree
 from toposcope.topology.sampled_surface import SurfaceTopology
 
@@ -31,7 +30,20 @@ def surface_view(shown: ShownSurfaces) -> SurfaceView | None:
     """Return the view of surfaces on two directions; None where there is none."""
     if not shown.flat:
         return None
-    return SurfaceView(view_caption(shown), [_frame(one, found) for one, found in shown])
+    return SurfaceView(_caption(shown), [_frame(one, found) for one, found in shown])
+
+
+def _caption(shown: ShownSurfaces) -> Caption:
+    return Caption(
+        "The surface in three dimensions",
+        f"The loss of {shown.surfaces[0].run} on the sampled plane. Height and colour are the loss. Dots are "
+        "minima, crosses are saddles, and lines join the basins that merge. A line is thick where one half "
+        f"of the sequences confirms what the other half shows. {shown.graph_in_words} Drag the surface or "
+        "use the arrow keys to turn it. The slider moves through the checkpoints.",
+        "What shape the loss has on this plane: a bowl, a saddle, or more than one basin.",
+        shown.beyond_them + " Heights of different checkpoints can be compared only on the common scale.",
+        "The sampled loss as a surface in three dimensions, with a slider over checkpoints.",
+    )
 
 
 def _frame(one: KeptSurface, found: SurfaceTopology) -> dict[str, object]:

@@ -10,7 +10,10 @@ from matplotlib.lines import Line2D
 
 from toposcope.core.drawing.series import sizes
 from toposcope.core.drawing.style import INK, MUTED, house, new_figure, say_empty, sequential
+from toposcope.page.on_page import Caption, OnPage
+from toposcope.study.findings import words
 from toposcope.study.hidden import pairs
+from toposcope.study.study import Study
 from toposcope.subjects.representations.features import REPRESENTATIONS
 
 
@@ -65,3 +68,26 @@ def _key(figure: Figure, layers: list[float], colours: dict[object, str]) -> Non
         mark.set_markerfacecolor(face)
         handles.append(mark)
     figure.legend(handles=handles, loc="outside lower center", ncols=min(len(handles), 6), labelcolor=INK)
+
+
+def _caption(study: Study) -> Caption:
+    can = "Whether the two agree on which layers change the representation most."
+    if "layers" in study.findings:
+        can += " " + words.said(study.findings, study.findings["layers"]).ground
+    return Caption(
+        "From layer to layer: carried H1 beside CKA",
+        "Across: linear CKA (debiased) of two consecutive layers. Up: the share of H1's total persistence "
+        "that an optimal matching carries from one to the next. A line goes through a pair's checkpoints.",
+        can,
+        "That carried bars are the same loops: the matching compares births and deaths, not texts.",
+        "Scatter plots of carried H1 against CKA, one panel per model, one line per pair of layers.",
+    )
+
+
+ON_PAGE = OnPage(
+    "across_layers",
+    questions={"layers": 1},
+    needs=lambda study: study.has_curves and len(pairs(study.features)) > 0,
+    draw=lambda study: draw(study.features, study.runs),
+    caption=_caption,
+)

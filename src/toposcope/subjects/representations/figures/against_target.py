@@ -13,10 +13,15 @@ from matplotlib.ticker import MaxNLocator
 
 from toposcope.core.drawing.series import DrawnSize, sizes
 from toposcope.core.drawing.style import INK, house, log_axis, new_figure, say_empty
+from toposcope.core.forms import number
 from toposcope.core.lines import curve, select
-from toposcope.study.hidden import of_layer
+from toposcope.page.on_page import Caption, OnPage
+from toposcope.study.findings import words
+from toposcope.study.findings.rivals import strengths
+from toposcope.study.hidden import QUALITY, of_layer, perplexities
+from toposcope.study.study import Study
 from toposcope.subjects.representations import features as of
-from toposcope.subjects.representations.figures.trajectories import TrajectoryPanel
+from toposcope.subjects.representations.figures.trajectories import TrajectoryPanel, present
 
 PANELS = (
     TrajectoryPanel(of.H1_ENTROPY.name, "H1 entropy", "nats"),
@@ -108,3 +113,46 @@ def _panel(
         log_axis(ax.xaxis)
     else:
         ax.xaxis.set_major_locator(MaxNLocator(4))
+
+
+def _drawn(study: Study) -> Figure:
+    quality = study.target == QUALITY
+    targets = perplexities(study.features) if quality else _target_values(study)
+    unit = of.PERPLEXITY.label if quality else study.labels.label(study.target)
+    panels = present(study, PANELS)
+    return draw(study.features, targets, study.runs, panels, unit=unit, log=quality, notes=_rho_notes(study))
+
+
+def _target_values(study: Study) -> pd.DataFrame:
+    known = study.series.values[["run", "step", study.target]].dropna()
+    return known.rename(columns={study.target: "value"})
+
+
+def _rho_notes(study: Study) -> dict[str, str]:
+    """Return, by feature, its mean |rho| with the target over the models."""
+    notes = {}
+    for line in strengths(study).to_dict("records"):
+        notes[str(line["column"]).rpartition("/")[2]] = f"mean |ρ| {number(line['raw'], '{:.2f}')}"
+    return notes
+
+
+def _caption(study: Study) -> Caption:
+    can = "That the quantities move in step order, and where one moves while the other stands still."
+    if "rivals" in study.findings:
+        can += " " + words.said(study.findings, study.findings["rivals"]).ground
+    return Caption(
+        f"Features against the {study.labels.label(study.target).removeprefix('log ')}",
+        "Each point is a checkpoint, each line a model through time; the large point is the last one. Below "
+        "each panel: mean of |ρ| over the models.",
+        can,
+        "A relation between them: any two curves that drift look like this.",
+        "Panels of features against the target, one connected line of checkpoints per model.",
+    )
+
+
+ON_PAGE = OnPage(
+    "topology_against_target",
+    needs=lambda study: study.has_curves and bool(study.target) and len(present(study, PANELS)) > 0,
+    draw=_drawn,
+    caption=_caption,
+)

@@ -12,7 +12,11 @@ from toposcope.core.drawing.lines import draw_group
 from toposcope.core.drawing.series import DrawnSize, sizes
 from toposcope.core.drawing.style import NULL, house, new_figure, say_empty, size_title, step_axis
 from toposcope.core.lines import null_band, select
+from toposcope.page.notes import beside_null, of_seeds
+from toposcope.page.on_page import Caption, OnPage
+from toposcope.study.catalogue import nulls_by_feature
 from toposcope.study.hidden import of_layer
+from toposcope.study.study import Study
 from toposcope.subjects.representations import features as of
 from toposcope.subjects.representations.figures.trajectories import TrajectoryPanel
 
@@ -80,3 +84,36 @@ def _panel(ax: Axes, measured: pd.DataFrame, nulls: pd.DataFrame, group: DrawnSi
     ax.plot(null["step"], null["mean"], color=NULL, linewidth=1.0, label="Gaussian cloud")
     draw_group(ax, measured, group, label="measured")
     step_axis(ax, measured.loc[measured["run"].isin(group.runs), "step"].unique(), label=False)
+
+
+def _nulls(study: Study) -> dict[str, str]:
+    return nulls_by_feature(study.series.catalogue, of.REPRESENTATIONS)
+
+
+def _needed(study: Study) -> bool:
+    return study.has_curves and any(panel.feature in _nulls(study) for panel in PANELS)
+
+
+def _caption(study: Study) -> Caption:
+    found = beside_null(study)
+    return Caption(
+        "H1 beside Gaussian clouds of the same covariance",
+        "Coloured lines are the hidden states. Grey lines are the mean of Gaussian clouds that have exactly "
+        "their mean and covariance, with a 95% prediction band. All spectral numbers of the two are equal.",
+        f"At the last checkpoint {found}. Outside the band the spectrum alone does not explain H1."
+        if found
+        else "Nothing: no band could be drawn.",
+        "That values outside the band come from the structure of language: clusters, heavy tails or repeated "
+        "texts also lie outside. And " + of_seeds(study) + ".",
+        "H1 summaries of each model against the step, with a grey band for Gaussian clouds of the same "
+        "covariance.",
+    )
+
+
+ON_PAGE = OnPage(
+    "gaussian_null",
+    needs=_needed,
+    draw=lambda study: draw(study.features, study.runs, _nulls(study)),
+    caption=_caption,
+    means=True,
+)

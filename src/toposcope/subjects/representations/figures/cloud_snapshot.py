@@ -13,6 +13,10 @@ from toposcope.core.drawing.series import DrawnSize, sizes
 from toposcope.core.drawing.style import NULL, house, new_figure
 from toposcope.core.lines import null_band, select
 from toposcope.core.types import Scope
+from toposcope.page.notes import beside_null
+from toposcope.page.on_page import Caption, OnPage
+from toposcope.study.catalogue import nulls_by_feature
+from toposcope.study.study import Study
 from toposcope.subjects.representations import features as of
 from toposcope.subjects.representations.figures.cloud_null import PANELS
 from toposcope.subjects.representations.figures.trajectories import TrajectoryPanel
@@ -91,3 +95,32 @@ def _panel(
             ax.hlines(y, band["low"], band["high"], color=NULL, linewidth=4, alpha=0.6)
         if len(value):
             ax.plot(value["value"].astype(float).mean(), y, "o", color=group.colour, markersize=4)
+
+
+def _drawn(study: Study) -> Figure:
+    nulls = nulls_by_feature(study.series.catalogue, of.REPRESENTATIONS)
+    return draw(study.features, study.runs, nulls)
+
+
+def _caption(study: Study) -> Caption:
+    found = beside_null(study)
+    return Caption(
+        "H1 of every hidden state at this checkpoint",
+        "Dots: the cloud of texts in each hidden state (0 is the embedding). Grey: where one more Gaussian "
+        "cloud of its mean and covariance would fall, with 95% probability; its spectrum is the same.",
+        f"In the last hidden state {found}. Outside the band the spectrum alone does not explain H1."
+        if found
+        else "How H1 differs from layer to layer.",
+        "Anything about training: there is one checkpoint, and no curve. Hidden states have different "
+        "scales before the final norm.",
+        "A dot for each hidden state, beside a grey bar for its Gaussian clouds.",
+    )
+
+
+ON_PAGE = OnPage(
+    "cloud_snapshot",
+    questions={"changed": 5, "layers": 2},
+    needs=lambda study: not study.has_curves and len(measured(study.features)) > 0,
+    draw=_drawn,
+    caption=_caption,
+)

@@ -15,6 +15,9 @@ from toposcope.core.drawing.style import house, new_figure, say_empty
 from toposcope.core.errors import InputError
 from toposcope.core.groups import short
 from toposcope.core.types import Diagram
+from toposcope.page.notes import of_seeds
+from toposcope.page.on_page import Caption, OnPage
+from toposcope.study.study import Study
 from toposcope.subjects.representations.features import REPRESENTATIONS
 from toposcope.topology.vectors import common_grid, crocker
 
@@ -103,3 +106,23 @@ def _panel(ax: Axes, table: pd.DataFrame, run: str, scale: Normalize) -> None:
     ax.yaxis.set_major_locator(MaxNLocator(6))
     ax.set_xlabel("checkpoint (step)")
     ax.grid(visible=False)
+
+
+def _caption(study: Study) -> Caption:
+    return Caption(
+        "CROCKER map of H1",
+        "The number of loops at each scale (up) and checkpoint (across), one panel per model, with one "
+        "grid of scales for all.",
+        "At which scale loops live, and how scale and number change together: a band that moves up and "
+        "widens is a cloud that grows.",
+        "That a bright band is structure: a Gaussian cloud has one, too. And " + of_seeds(study) + ".",
+        "Heat maps of the first Betti number over scale and checkpoint, one per model.",
+    )
+
+
+ON_PAGE = OnPage(
+    "crocker",
+    needs=lambda study: study.has_curves and len(study.diagrams) > 0,
+    draw=lambda study: draw(study.diagrams, study.runs),
+    caption=_caption,
+)

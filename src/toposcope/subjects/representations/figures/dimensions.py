@@ -13,17 +13,25 @@ from toposcope.core.drawing.lines import runs_are_named
 from toposcope.core.drawing.series import DrawnSize, sizes
 from toposcope.core.drawing.style import end_labels, house, new_figure, say_empty, step_axis
 from toposcope.core.lines import select
+from toposcope.page.on_page import Caption, OnPage
 from toposcope.study.hidden import noted_interval, of_layer
-from toposcope.subjects.representations.features import REPRESENTATIONS
-from toposcope.subjects.representations.figures.trajectories import DIMENSION, TrajectoryPanel
+from toposcope.study.study import Study
+from toposcope.subjects.representations import features as of
+from toposcope.subjects.representations.figures.trajectories import TrajectoryPanel, present, titles
+
+PANELS = (
+    TrajectoryPanel(of.TWONN.name, "TwoNN dimension", "dimensions"),
+    TrajectoryPanel(of.MLE_DIMENSION.name, "MLE dimension", "dimensions"),
+    TrajectoryPanel(of.PH_DIMENSION.name, "PH dimension", "dimensions"),
+)
 
 
 def draw(
     features: pd.DataFrame,
     runs: pd.DataFrame,
-    panels: Sequence[TrajectoryPanel] = DIMENSION,
+    panels: Sequence[TrajectoryPanel] = PANELS,
     *,
-    probe: str = REPRESENTATIONS,
+    probe: str = of.REPRESENTATIONS,
 ) -> Figure:
     """Draw each estimator in a panel, one line per run, of each run's last layer.
 
@@ -68,3 +76,23 @@ def _panel(ax: Axes, rows: pd.DataFrame, groups: list[DrawnSize]) -> None:
     step_axis(ax, rows["step"].unique(), label=False)
     ax.set_xlabel("step (log)")
     end_labels(ax, labels)
+
+
+def _caption(study: Study) -> Caption:
+    return Caption(
+        "Intrinsic dimension",
+        f"{titles(study, PANELS)} of the last hidden state's reduced cloud, each with the "
+        "band that it states; those of TwoNN and PH do not cover at their nominal rate.",
+        "Whether the estimators agree that the cloud becomes flatter or fuller.",
+        "The absolute value: all are biased for few points in many dimensions, and the reduction "
+        "bounds them.",
+        "Panels of intrinsic dimension against the optimiser step, one line per model with its band.",
+    )
+
+
+ON_PAGE = OnPage(
+    "dimension",
+    needs=lambda study: study.has_curves and study.has(of.TWONN.name),
+    draw=lambda study: draw(study.features, study.runs, present(study, PANELS)),
+    caption=_caption,
+)

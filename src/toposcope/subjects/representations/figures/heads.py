@@ -10,6 +10,7 @@ from matplotlib.lines import Line2D
 from toposcope.core.drawing.series import layer_colours, runs_of
 from toposcope.core.drawing.style import INK, house, new_figure, say_empty, step_axis
 from toposcope.core.lines import select
+from toposcope.page.on_page import Caption, OnPage
 from toposcope.subjects.representations.features import ATTENTION_H0, REPRESENTATIONS
 
 
@@ -49,3 +50,20 @@ def _panel(ax: Axes, rows: pd.DataFrame, run: str, colours: dict[object, str]) -
         ax.plot(mean.index, mean, color=colours[layer], linewidth=2.0)
     step_axis(ax, rows["step"].unique(), label=False)
     ax.set_xlabel("step (log)")
+
+
+CAPTION = Caption(
+    "Attention graphs",
+    "Mean bar length of H0 of each head's attention graph (thin) and its mean over a layer's heads "
+    "(thick): 0 when every token is tied to another with weight 1, near 1 when attention is spread thin.",
+    "When and in which layers heads become sharp, and how far the heads of a layer differ.",
+    "What the heads attend to; and a sharp head may serve no purpose.",
+    "H0 bar length of attention graphs against the step, coloured by layer, one panel per model.",
+)
+
+ON_PAGE = OnPage(
+    "attention",
+    needs=lambda study: study.has_curves and study.has(ATTENTION_H0.name),
+    draw=lambda study: draw(study.features, study.runs),
+    caption=lambda study: CAPTION,
+)

@@ -13,8 +13,10 @@ from toposcope.core.drawing.series import sizes
 from toposcope.core.drawing.style import house, new_figure, say_empty
 from toposcope.core.groups import short
 from toposcope.core.lines import select
-from toposcope.core.types import Scope
-from toposcope.subjects.representations.features import REPRESENTATIONS
+from toposcope.core.types import Feature, Scope
+from toposcope.page.on_page import Caption, OnPage
+from toposcope.study.study import Study
+from toposcope.subjects.representations.features import H1_SCALED, RANK, REPRESENTATIONS
 
 _MAP = "viridis"
 
@@ -78,3 +80,33 @@ def _panel(ax: Axes, grid: pd.DataFrame, run: str, scale: Normalize) -> None:
     ax.set_xlabel("checkpoint (step)")
     ax.grid(False)
     ax.tick_params(length=0)
+
+
+def _has_layers(study: Study) -> bool:
+    features = study.features
+    hidden = features[(features["probe"] == REPRESENTATIONS) & (features["scope"] == Scope.LAYER)]
+    return hidden["layer"].nunique() > 1
+
+
+def _caption(name: str) -> Caption:
+    return Caption(
+        f"Layer by step: {name}",
+        f"Colour is the {name} of each hidden state (up; 0 is the embedding) at each checkpoint (across).",
+        "In which layer and at which checkpoint it changes first.",
+        "Small differences of shade: no interval is in the map. Layers have different scales before the "
+        "final norm, which raw quantities would show.",
+        f"Heat maps of {name} over hidden states and checkpoints, one per model.",
+    )
+
+
+def _on_page(feature: Feature, title: str, said: str) -> OnPage:
+    return OnPage(
+        f"layer_map_{feature.name}",
+        needs=lambda study: study.has_curves and _has_layers(study) and study.has(feature.name),
+        draw=lambda study: draw(study.features, study.runs, feature.name, title=title),
+        caption=lambda study: _caption(said),
+    )
+
+
+H1_MAP = _on_page(H1_SCALED, "H1 total / median distance", "H1 total persistence over the median distance")
+RANK_MAP = _on_page(RANK, "effective rank", "effective rank")

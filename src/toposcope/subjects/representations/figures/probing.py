@@ -10,6 +10,7 @@ from matplotlib.lines import Line2D
 from toposcope.core.drawing.series import layer_colours, runs_of
 from toposcope.core.drawing.style import INK, NULL, house, new_figure, say_empty, step_axis
 from toposcope.core.lines import select
+from toposcope.page.on_page import Caption, OnPage
 from toposcope.subjects.representations.features import ACCURACY, ACCURACY_SPREAD, MAJORITY, REPRESENTATIONS
 
 
@@ -63,3 +64,20 @@ def _panel(ax: Axes, rows: pd.DataFrame, spread: pd.DataFrame, run: str, colours
         ax.plot(line["step"], line["value"], color=colour, marker="o", markersize=2.5)
     step_axis(ax, rows["step"].unique(), label=False)
     ax.set_xlabel("step (log)")
+
+
+CAPTION = Caption(
+    "Linear probe",
+    "Five-fold accuracy of a logistic regression on each layer's states; bands: one sd over the folds. "
+    "Dashed: the share of the commonest label.",
+    "From which checkpoint and in which layer the labels can be read off linearly.",
+    "Small differences between layers: the folds share their training texts, so the bands are no intervals.",
+    "Probe accuracy against the optimiser step, coloured by layer, with the majority share as a dashed line.",
+)
+
+ON_PAGE = OnPage(
+    "linear_probe",
+    needs=lambda study: study.has_curves and study.has(ACCURACY.name),
+    draw=lambda study: draw(study.features, study.runs),
+    caption=lambda study: CAPTION,
+)

@@ -1,4 +1,7 @@
-"""Small multiples: one panel for each feature, one line for each model, on a log step axis."""
+"""Small multiples: one panel for each feature, one line for each model, on a log step axis.
+
+Several figures are made of them, each in a module of its own.
+"""
 
 from __future__ import annotations
 
@@ -12,8 +15,11 @@ from matplotlib.figure import Figure
 from toposcope.core.drawing.lines import draw_sizes
 from toposcope.core.drawing.series import DrawnSize, sizes
 from toposcope.core.drawing.style import house, new_panels, say_empty
+from toposcope.core.forms import listed
 from toposcope.core.lines import select
+from toposcope.page.notes import changepoints, marked
 from toposcope.study.hidden import of_layer
+from toposcope.study.study import Study
 from toposcope.subjects.representations import features as of
 
 
@@ -25,36 +31,6 @@ class TrajectoryPanel:
     title: str
     unit: str = ""
     log: bool = False
-
-
-TOPOLOGY = (
-    TrajectoryPanel(of.H1_COUNT.name, "H1 bars", "count"),
-    TrajectoryPanel(of.H1_TOTAL.name, "H1 total persistence", "distance"),
-    TrajectoryPanel(of.H1_ENTROPY.name, "H1 persistent entropy", "nats"),
-    TrajectoryPanel(of.H1_MAX.name, "H1 longest bar", "distance"),
-    TrajectoryPanel(of.H0_TOTAL.name, "H0 total persistence", "distance"),
-    TrajectoryPanel(of.H1_SCALED.name, "H1 total, distances / median", "ratio"),
-)
-SPECTRUM = (
-    TrajectoryPanel(of.RANK.name, "Effective rank (eigenvalues)", "dimensions"),
-    TrajectoryPanel(of.PARTICIPATION.name, "Participation ratio", "dimensions"),
-    TrajectoryPanel(of.DECAY.name, "Eigenspectrum decay", "exponent"),
-    TrajectoryPanel(of.TOP.name, "Top covariance eigenvalue", "distance squared", log=True),
-)
-CHANGE = (
-    TrajectoryPanel(of.H1_MOVED.name, "H1: W1 to the previous checkpoint", "distance"),
-    TrajectoryPanel(of.H0_MOVED.name, "H0: W1 to the previous checkpoint", "distance"),
-    TrajectoryPanel(of.H1_RATE.name, "H1: the same per unit of log step", "distance / ln step"),
-    TrajectoryPanel(of.H0_RATE.name, "H0: the same per unit of log step", "distance / ln step"),
-)
-QUALITY = (TrajectoryPanel(of.PERPLEXITY.name, "Perplexity", "per token", log=True),)
-DIMENSION = (
-    TrajectoryPanel(of.TWONN.name, "TwoNN dimension", "dimensions"),
-    TrajectoryPanel(of.MLE_DIMENSION.name, "MLE dimension", "dimensions"),
-    TrajectoryPanel(of.PH_DIMENSION.name, "PH dimension", "dimensions"),
-)
-SUMMARY = (*QUALITY, TOPOLOGY[1], SPECTRUM[0], CHANGE[0])
-"""The embedding report's four-panel summary."""
 
 
 def draw(
@@ -111,3 +87,45 @@ def _panel(
         return
     log = panel.log and bool((found["value"] > 0).all())
     draw_sizes(ax, found, groups, unit=panel.unit, marker="o", log=log, bends=bends)
+
+
+def present(study: Study, panels: Sequence[TrajectoryPanel]) -> tuple[TrajectoryPanel, ...]:
+    """Return the panels that a study has values for."""
+    return tuple(panel for panel in panels if study.has(panel.feature))
+
+
+def moves(study: Study, panels: Sequence[TrajectoryPanel]) -> bool:
+    """Return whether any of the panels has a curve to show."""
+    return study.has_curves and len(present(study, panels)) > 0
+
+
+def draw_study(study: Study, panels: Sequence[TrajectoryPanel]) -> Figure:
+    """Draw those of the panels that have something to show, with their changepoints."""
+    shown = present(study, panels)
+    bends = changepoints(study, of.REPRESENTATIONS, [panel.feature for panel in shown])
+    return draw(study.features, study.runs, shown, bends=bends)
+
+
+def titles(study: Study, panels: Sequence[TrajectoryPanel]) -> str:
+    """Return what the panels that are drawn are called."""
+    known = [panel.title for panel in present(study, panels)]
+    return listed(known) if known else "nothing"
+
+
+def bent(study: Study, panels: Sequence[TrajectoryPanel]) -> str:
+    """Return what a caption says on the changepoints that these panels carry."""
+    return marked(study, of.REPRESENTATIONS, [panel.feature for panel in present(study, panels)])
+
+
+def sampled(study: Study) -> str:
+    """Say what the bands are, or that no subsampling makes any."""
+    rows = study.features[
+        (study.features["probe"] == of.REPRESENTATIONS) & (study.features["feature"] == of.H1_TOTAL.name)
+    ]
+    draws = rows["draw"].nunique() if rows["draw"].notna().any() else 0
+    if draws > 1:
+        return f"Bands are 95% intervals of the mean over {draws} subsamples of the texts."
+    return (
+        "All texts were in every cloud, so there is no subsampling noise to show; the figure does not "
+        "show how much another set of texts would change the lines."
+    )

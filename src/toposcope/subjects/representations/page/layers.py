@@ -12,7 +12,7 @@ from toposcope.study.findings.layers import leading_settings
 from toposcope.study.hidden import PROBE, noted_interval, of_layer
 from toposcope.study.study import Study
 from toposcope.subjects.representations import features as of
-from toposcope.subjects.representations.figures.trajectories import DIMENSION
+from toposcope.subjects.representations.figures.dimensions import PANELS as DIMENSION
 
 _LAYER = tuple(
     (feature.name, heading, form)

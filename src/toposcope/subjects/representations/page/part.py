@@ -1,12 +1,33 @@
-"""The part of the page that is about representations, from its study."""
+"""The part of the page that is about representations: its figures and its tables."""
 
 from __future__ import annotations
 
+from dataclasses import replace
+from functools import partial
+
 from toposcope.core.tabular import Table
+from toposcope.page.figures import correlations, losses, scaling, strength
 from toposcope.page.parts import PagePart, part_of
 from toposcope.page.tables import correlation_table, families_table, replicates_table
 from toposcope.study.study import Study
-from toposcope.subjects.representations.page.captions import captions
+from toposcope.subjects.gradients.figures import gradients
+from toposcope.subjects.representations.figures import (
+    across_layers,
+    against_target,
+    bars_of_texts,
+    cloud_null,
+    cloud_snapshot,
+    crocker,
+    dimensions,
+    heads,
+    layer_map,
+    perplexity,
+    probing,
+    rate_of_change,
+    spectrum,
+    summary,
+    topology,
+)
 from toposcope.subjects.representations.page.layers import (
     attention_table,
     dimensions_table,
@@ -14,13 +35,43 @@ from toposcope.subjects.representations.page.layers import (
     probing_table,
     sensitivity_table,
 )
-from toposcope.subjects.representations.page.pictures import figures
 from toposcope.subjects.representations.page.tables import (
     against_table,
     last_table,
     phases_table,
     trajectory_table,
 )
+
+FIGURES = (
+    summary.ON_PAGE,
+    losses.ON_PAGE,
+    cloud_snapshot.ON_PAGE,
+    topology.ON_PAGE,
+    cloud_null.ON_PAGE,
+    spectrum.ON_PAGE,
+    perplexity.ON_PAGE,
+    against_target.ON_PAGE,
+    strength.ON_PAGE,
+    replace(
+        correlations.ON_PAGE,
+        name="representation_correlations",
+        questions={"rivals": 2, "beyond": 2},
+        needs=lambda study: study.has_curves and correlations.ON_PAGE.needs(study),
+        draw=partial(correlations.of_study, most=24),
+    ),
+    rate_of_change.ON_PAGE,
+    crocker.ON_PAGE,
+    layer_map.H1_MAP,
+    layer_map.RANK_MAP,
+    across_layers.ON_PAGE,
+    heads.ON_PAGE,
+    probing.ON_PAGE,
+    gradients.ON_PAGE,
+    dimensions.ON_PAGE,
+    scaling.ON_PAGE.named("representation_scaling"),
+    bars_of_texts.ON_PAGE,
+)
+"""In reading order."""
 
 
 def tables(study: Study) -> list[Table]:
@@ -50,4 +101,4 @@ def tables(study: Study) -> list[Table]:
 
 def representations_part(study: Study, *, logs: bool = True) -> PagePart:
     """Word, tabulate and draw a study of representations."""
-    return part_of(study, figures, captions, tables, logs=logs)
+    return part_of(study, tables, logs=logs)

@@ -22,7 +22,11 @@ from toposcope.core.drawing.style import (
 )
 from toposcope.core.lines import at_shared_steps
 from toposcope.core.types import Scope
-from toposcope.subjects.weights.figures.neural_persistence import Persistences
+from toposcope.page.notes import of_seeds
+from toposcope.page.on_page import Caption, OnPage
+from toposcope.study.study import Study
+from toposcope.subjects.weights.features import PERSISTENCE
+from toposcope.subjects.weights.figures.neural_persistence import Persistences, is_measured, persistences_of
 
 ROLES = ("attention", "mlp", "head", "embedding", "other")
 PANELS = 5
@@ -108,3 +112,27 @@ def _key(figure: Figure, colours: list[str], *, outside: bool) -> None:
     figure.legend(
         handles=handles, loc="outside lower center", ncols=len(handles), labelcolor=INK, handlelength=1.6
     )
+
+
+def _caption(study: Study) -> Caption:
+    return Caption(
+        "Neural persistence layer by layer",
+        "Every weight matrix on its own, by role (rows) and model size (columns), coloured by depth. "
+        "Dotted: mean of the shuffled weights of that role.",
+        "Which matrices move early, and which depart from their shuffled counterparts.",
+        "That a layer matters for the loss. Matrices are of different shapes, and neural persistence "
+        "depends on shape. A layer's "
+        "place among a few layers is not a trend. Also, " + of_seeds(study) + ".",
+        "Grid of line charts: neural persistence of each matrix against the step, a row for each role "
+        "and a column for each size.",
+    )
+
+
+ON_PAGE = OnPage(
+    "layers",
+    questions={"layers": 3},
+    needs=lambda study: study.has_curves and is_measured(study, PERSISTENCE),
+    draw=lambda study: draw(persistences_of(study, study.features)),
+    caption=_caption,
+    means=True,
+)

@@ -16,8 +16,10 @@ from toposcope.core.drawing.style import MUTED, end_labels, house, new_figure, s
 from toposcope.core.groups import short
 from toposcope.core.lines import curve, select
 from toposcope.core.types import Scope
+from toposcope.page.on_page import Caption, OnPage
+from toposcope.study.study import Study
 from toposcope.subjects.weights.features import H0_TOTAL, RIPS
-from toposcope.subjects.weights.figures.neural_persistence import PANELS, thin
+from toposcope.subjects.weights.figures.neural_persistence import PANELS, is_measured, thin
 
 
 def draw(
@@ -153,3 +155,48 @@ def _bar_ticks(steps: pd.Series) -> list[float]:
     decades = [10.0**k for k in range(int(np.ceil(np.log10(first))), int(np.floor(np.log10(last))) + 1)]
     ticks = [0.0] if (steps == 0).any() else []
     return ticks + [tick for tick in dict.fromkeys([first, *decades]) if tick < last / 2] + [last]
+
+
+def _drawn(study: Study) -> Figure:
+    notes = rho_notes(study.leading, study.runs, target=study.target, column=study.column(RIPS, H0_TOTAL))
+    return draw(study.whole, study.metrics, study.runs, scope=study.cloud, notes=notes)
+
+
+def rho_notes(trends: pd.DataFrame, runs: pd.DataFrame, *, target: str, column: str) -> pd.DataFrame:
+    """Return, for each size, its rank correlation raw and of departures as text, the mean over its seeds.
+
+    Columns run (the first of the size) and text.
+    """
+    rows = trends[(trends["target"] == target) & (trends["column"] == column)]
+    notes = []
+    for group in sizes(runs):
+        mine = rows.loc[rows["run"].isin(group.runs), ["spearman", "departure_rho"]].astype(float)
+        raw, partial = mine.mean(skipna=False) if len(mine) else (np.nan, np.nan)
+        if np.isfinite(raw):
+            given = f"\ndepartures {_number(partial)}" if np.isfinite(partial) else ""
+            seeds = f"\nmeans of {len(mine)} seeds" if len(mine) > 1 else ""
+            notes.append((group.runs[0], f"ρ {_number(raw)}{given}{seeds}"))
+    return pd.DataFrame(notes, columns=["run", "text"])
+
+
+def _number(value: float) -> str:
+    return f"{value:+.2f}".replace("-", "−")
+
+
+CAPTION = Caption(
+    "Loss against H0 total persistence",
+    "Each point is a checkpoint, its colour the step. The points follow one another in time, which "
+    "is why they form a curve.",
+    "That both quantities move in step order, and where one moves while the other stands still.",
+    "A relation between them: any two curves that drift look like this. The numbers in the "
+    "panels give Spearman's rho of the values and of their departures from smooth trends, where they "
+    "could be computed.",
+    "Loss against H0 total persistence, one panel per model size, points coloured by the optimiser step.",
+)
+
+ON_PAGE = OnPage(
+    "loss_against_h0",
+    needs=lambda study: study.has_curves and len(study.metrics) > 0 and is_measured(study, H0_TOTAL),
+    draw=_drawn,
+    caption=lambda study: CAPTION,
+)

@@ -23,7 +23,11 @@ from toposcope.core.drawing.style import (
     step_axis,
 )
 from toposcope.core.lines import null_band, select
-from toposcope.core.types import Normalization, Scope
+from toposcope.core.types import Feature, Normalization, Scope
+from toposcope.page.notes import alarmed, beside_null, changepoints, marked, of_seeds
+from toposcope.page.on_page import Caption, OnPage
+from toposcope.study.catalogue import nulls_by_feature
+from toposcope.study.study import Study
 from toposcope.subjects.weights.features import NEURAL_PERSISTENCE, PERSISTENCE
 
 PANELS = 12
@@ -158,3 +162,65 @@ def thin(groups: list[DrawnSize], most: int) -> list[DrawnSize]:
     if len(groups) <= most:
         return groups
     return [groups[i] for i in np.unique(np.linspace(0, len(groups) - 1, most).round().astype(int))]
+
+
+def persistences_of(study: Study, features: pd.DataFrame, *, probe: str = NEURAL_PERSISTENCE) -> Persistences:
+    """Return what figures of neural persistence draw of a study's rows."""
+    null = nulls_by_feature(study.series.catalogue, probe).get(PERSISTENCE.name)
+    return Persistences(features, study.runs, study.filtration, null, probe)
+
+
+def is_measured(study: Study, feature: Feature) -> bool:
+    """Return whether any checkpoint has this feature: a figure of nothing is left out."""
+    return any(
+        np.isfinite(rows.loc[rows["feature"] == feature.name, "value"].to_numpy(float)).any()
+        for rows in (study.whole, study.features)
+    )
+
+
+def draw_study(study: Study, *, probe: str = NEURAL_PERSISTENCE, alarms: Marks | None = None) -> Figure:
+    """Draw a study's neural persistence with its changepoints."""
+    bends = changepoints(study, probe, [PERSISTENCE.name])[PERSISTENCE.name]
+    return draw(persistences_of(study, study.whole, probe=probe), bends=bends, alarms=alarms)
+
+
+def caption(study: Study, probe: str = NEURAL_PERSISTENCE, of: str = "weights") -> Caption:
+    """Return the words under it; `of` is what was measured: weights or gradients."""
+    convention = {
+        Normalization.MATRIX: "each matrix divided by its own largest entry, p = 1",
+        Normalization.NETWORK: "entries divided by the largest of the network, p = 2",
+    }[Normalization(study.filtration)]
+    known = study.findings["changed"].numbers
+    times = known["null_draws"]
+    few = (
+        f"The {of} were shuffled {times} time{'s' * (times != 1)}, and a band needs {known['least_draws']}"
+        if times
+        else f"The {of} were not shuffled"
+    )
+    null = f"Only that it changes. {few}, so it is unknown how much of it comes only from their sizes."
+    found = beside_null(study)
+    if found:
+        null = (
+            f"At the last checkpoint {found}. Outside the band, the arrangement of the {of} matters and "
+            "not only how large they are."
+        )
+    return Caption(
+        f"Neural persistence beside shuffled {of}",
+        f"Mean over the matrices of each model ({convention}). Grey: the same entries in random order, mean "
+        f"and 95% prediction band.{marked(study, probe, [PERSISTENCE.name])}{alarmed(study)}",
+        null,
+        "That neural persistence causes or predicts the loss. Any part of it that moves together with the "
+        f"grey line comes from the distribution of the sizes of {of}, not from structure. Also, "
+        + of_seeds(study)
+        + ".",
+        f"One panel per model size: neural persistence against the step, with a grey band for shuffled {of}.",
+    )
+
+
+ON_PAGE = OnPage(
+    NEURAL_PERSISTENCE,
+    needs=lambda study: study.has_curves and is_measured(study, PERSISTENCE),
+    draw=lambda study: draw_study(study, alarms=study.alarms),
+    caption=caption,
+    means=True,
+)

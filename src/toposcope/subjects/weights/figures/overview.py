@@ -11,9 +11,13 @@ from matplotlib.figure import Figure
 from toposcope.core.drawing import loss_curves
 from toposcope.core.drawing.series import sizes
 from toposcope.core.drawing.style import house, new_panels, say_empty
+from toposcope.core.forms import capital, listed
 from toposcope.core.types import Feature, Normalization, Scope
 from toposcope.page.figures import scaling
-from toposcope.subjects.weights.features import H0_TOTAL, H1_TOTAL, PERSISTENCE
+from toposcope.page.notes import of_seeds
+from toposcope.page.on_page import Caption, OnPage
+from toposcope.study.study import Study
+from toposcope.subjects.weights.features import H0_TOTAL, H1_TOTAL, PERSISTENCE, RIPS
 from toposcope.subjects.weights.figures import loss_against_h0, neural_persistence, vietoris_rips
 
 
@@ -77,3 +81,51 @@ def panels(
         "the last H0 against model size": not one and bool((finals["quantity"] == quantity).any()),
     }
     return [name for name, known in there.items() if known]
+
+
+def _shown(study: Study) -> list[str]:
+    """Return what the picture of the whole study shows; empty where that is less than two things."""
+    quantity = study.column(RIPS, H0_TOTAL)
+    found = panels(study.whole, study.metrics, study.runs, scaling.fitted(study), quantity=quantity)
+    return found if len(found) > 1 else []
+
+
+def _drawn(study: Study) -> Figure:
+    return draw(
+        study.whole,
+        study.metrics,
+        study.runs,
+        scaling.fitted(study),
+        study.fits,
+        study.series.catalogue,
+        filtration=study.filtration,
+        quantity=study.column(RIPS, H0_TOTAL),
+        scope=study.cloud,
+    )
+
+
+def _caption(study: Study) -> Caption:
+    shown = _shown(study)
+    runs = "one run" if len(study.runs) == 1 else f"{len(study.runs)} runs"
+    return Caption(
+        "The study on one page",
+        f"{capital(listed(shown))} for {runs}.",
+        "Which quantities move during training"
+        + (", and in which order the sizes end." if study.has_sizes else "."),
+        "Whether they move together for any reason but time"
+        + (": see the correlations below for that" if study.target else "")
+        + ". Also, "
+        + of_seeds(study)
+        + ".",
+        f"Panels of {listed(shown)}.",
+    )
+
+
+ON_PAGE = OnPage(
+    "overview",
+    questions={"changed": 1},
+    needs=lambda study: study.has_curves and len(_shown(study)) > 0,
+    draw=_drawn,
+    caption=_caption,
+    means=True,
+)

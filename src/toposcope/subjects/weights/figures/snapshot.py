@@ -12,7 +12,9 @@ from matplotlib.figure import Figure
 from toposcope.core.drawing.series import DrawnSize
 from toposcope.core.drawing.style import NULL, house, new_figure, say_empty, size_title
 from toposcope.core.types import Scope
-from toposcope.subjects.weights.figures.neural_persistence import Persistences
+from toposcope.page.on_page import Caption, OnPage
+from toposcope.subjects.weights.features import PERSISTENCE
+from toposcope.subjects.weights.figures.neural_persistence import Persistences, is_measured, persistences_of
 
 MOST = 40
 """Most matrices drawn one by one; of more, the roles' means are."""
@@ -63,3 +65,24 @@ def panel(ax: Axes, table: pd.DataFrame, group: DrawnSize) -> None:
     ax.set_yticks(y, [str(name).removesuffix(".weight") for name in table["name"]], fontsize=7)
     ax.set_xlabel("neural persistence")
     ax.legend(loc="best", fontsize=7)
+
+
+def caption(of: str = "weights") -> Caption:
+    """Return the words under it; `of` is what was measured: weights or gradients."""
+    return Caption(
+        "Neural persistence of every matrix at this checkpoint",
+        "Each matrix's neural persistence beside the same entries in random order (grey: lowest to highest "
+        "of the draws).",
+        f"Which matrices' {of} are not arranged at random.",
+        "Anything about training: there is one checkpoint, and no curve.",
+        f"A dot for each matrix, beside a grey bar for its shuffled {of}.",
+    )
+
+
+ON_PAGE = OnPage(
+    "snapshot",
+    questions={"changed": 3},
+    needs=lambda study: not study.has_curves and is_measured(study, PERSISTENCE),
+    draw=lambda study: draw(persistences_of(study, study.features)),
+    caption=lambda study: caption(),
+)

@@ -14,7 +14,11 @@ from toposcope.core.drawing.series import DrawnSize, sizes
 from toposcope.core.drawing.style import house, new_figure, say_empty
 from toposcope.core.lines import select
 from toposcope.core.types import Feature, Scope
+from toposcope.page.notes import alarmed, changepoints, marked, of_draws, of_seeds
+from toposcope.page.on_page import Caption, OnPage
+from toposcope.study.study import Study
 from toposcope.subjects.weights.features import H0_SCALED, H0_TOTAL, H1_SCALED, H1_TOTAL, RIPS
+from toposcope.subjects.weights.figures.neural_persistence import is_measured
 
 FEATURES = (H0_TOTAL, H1_TOTAL, H0_SCALED, H1_SCALED)
 _TITLES = (
@@ -82,3 +86,47 @@ def panel(
         say_empty(ax, f"{feature.name} was not measured")
         return
     draw_sizes(ax, rows, groups, unit="total persistence", bends=bends)
+
+
+def _drawn(study: Study) -> Figure:
+    bends = changepoints(study, RIPS, [feature.name for feature in FEATURES])
+    return draw(study.whole, study.runs, scope=study.cloud, bends=bends, alarms=study.alarms)
+
+
+def _caption(study: Study) -> Caption:
+    cloud = (
+        "the rows of all matrices in one cloud"
+        if study.cloud == Scope.POOLED
+        else "the sum over the clouds of all matrices"
+    )
+    return Caption(
+        "H0 and H1 of the weight cloud",
+        f"Total persistence of connected components (H0) and loops (H1) of {cloud}; below, the same with "
+        f"distances divided by their median. Lines are means; {of_draws(study, 'cloud')}."
+        + marked(study, RIPS, [one.name for one in FEATURES])
+        + alarmed(study),
+        "How spread out the rows of the weight matrices are, and, from the lower panels, how much of "
+        "that remains when the overall scale of the weights is removed.",
+        "Any growth that is absent from the lower panels is growth of the weights, not of their shape. "
+        + (
+            "Sizes have clouds of different numbers of points and dimensions, so levels are not comparable "
+            "between them. "
+            if study.has_sizes
+            else ""
+        )
+        + "And "
+        + of_seeds(study)
+        + ".",
+        "H0 and H1 total persistence against the step on a log axis, one line per model size, raw above "
+        "and scale-free below.",
+    )
+
+
+ON_PAGE = OnPage(
+    "vietoris_rips",
+    questions={"when": 1},
+    needs=lambda study: study.has_curves and is_measured(study, H0_TOTAL),
+    draw=_drawn,
+    caption=_caption,
+    means=True,
+)

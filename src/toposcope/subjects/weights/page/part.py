@@ -1,10 +1,12 @@
-"""The parts of the page that are about weights and about gradients."""
+"""The part of the page that is about weights: its figures and its tables."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 from toposcope.core.tabular import Table
+from toposcope.page.figures import bars, correlations, forecast, losses, scaling
 from toposcope.page.parts import PagePart, part_of
 from toposcope.page.tables import (
     correlation_table,
@@ -14,17 +16,40 @@ from toposcope.page.tables import (
     scaling_table,
 )
 from toposcope.study.study import Study
-from toposcope.subjects.weights.page.captions import captions, gradient_captions
-from toposcope.subjects.weights.page.pictures import figures, gradient_figures
+from toposcope.subjects.gradients.figures import gradients
+from toposcope.subjects.weights.figures import (
+    layers,
+    loss_against_h0,
+    neural_persistence,
+    overview,
+    snapshot,
+    vietoris_rips,
+)
 from toposcope.subjects.weights.page.tables import phases_table, runs_table, segments_table
+
+FIGURES = (
+    overview.ON_PAGE,
+    losses.ON_PAGE.named("loss"),
+    snapshot.ON_PAGE,
+    neural_persistence.ON_PAGE,
+    vietoris_rips.ON_PAGE,
+    loss_against_h0.ON_PAGE,
+    replace(correlations.ON_PAGE, needs=lambda study: study.has_curves and correlations.ON_PAGE.needs(study)),
+    gradients.ON_PAGE,
+    forecast.ON_PAGE,
+    scaling.ON_PAGE,
+    layers.ON_PAGE,
+    bars.ON_PAGE,
+)
+"""In reading order."""
 
 
 def weights_part(study: Study, *, logs: bool = True) -> PagePart:
     """Word, tabulate and draw a study of weights."""
-    return part_of(study, figures, captions, _weight_tables, logs=logs)
+    return part_of(study, _tables, logs=logs)
 
 
-def _weight_tables(study: Study) -> Iterator[Table]:
+def _tables(study: Study) -> Iterator[Table]:
     curves = study.has_curves
     yield families_table(study)
     yield runs_table(study)
@@ -38,15 +63,3 @@ def _weight_tables(study: Study) -> Iterator[Table]:
         yield scaling_table(study)
     if study.forecasts["error"].notna().any():
         yield forecasts_table(study)
-
-
-def gradients_part(study: Study, *, logs: bool = True) -> PagePart:
-    """Word, tabulate and draw a study of gradients."""
-    return part_of(study, gradient_figures, gradient_captions, _gradient_tables, logs=logs)
-
-
-def _gradient_tables(study: Study) -> Iterator[Table]:
-    yield families_table(study)
-    if study.has_curves:
-        yield correlation_table(study, study.target, "gradient_trends")
-    yield replicates_table(study)

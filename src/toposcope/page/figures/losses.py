@@ -1,26 +1,24 @@
-"""The picture of the training logs, which one part of a page shows, and what stands under it."""
+"""The loss that was logged, against the step."""
 
 from __future__ import annotations
-
-from collections.abc import Iterator
 
 from matplotlib.figure import Figure
 
 from toposcope.core.drawing import loss_curves
 from toposcope.page.notes import alarmed, of_seeds
-from toposcope.page.parts import Caption, log_name
+from toposcope.page.on_page import Caption, OnPage
 from toposcope.study.study import Study
 
 
-def figures(study: Study) -> Iterator[tuple[str, Figure]]:
-    """Draw the loss curves of the study's runs, where a loss was logged."""
-    if len(study.metrics) and study.metrics[["loss", "heldout_loss"]].notna().any(axis=None):
-        drawn = loss_curves.draw(study.metrics, study.runs, symptoms=symptoms_of(study))
-        yield log_name(study.subject), drawn
+def _logged(study: Study) -> bool:
+    return bool(len(study.metrics) and study.metrics[["loss", "heldout_loss"]].notna().any(axis=None))
 
 
-def captions(study: Study) -> dict[str, Caption]:
-    """Return the caption of the loss curves by the figure's name."""
+def _drawn(study: Study) -> Figure:
+    return loss_curves.draw(study.metrics, study.runs, symptoms=symptoms_of(study))
+
+
+def _caption(study: Study) -> Caption:
     held = study.metrics["heldout_loss"].notna().any() if len(study.metrics) else False
     can = "How fast and how far each run learned, up to the noise of a minibatch."
     cannot = (
@@ -30,7 +28,7 @@ def captions(study: Study) -> dict[str, Caption]:
     if held:
         can = "How fast and how far each run learned, and how far training and held-out loss are apart."
         cannot = "How the runs would go on: the learning-rate schedule has shaped the end of every curve."
-    caption = Caption(
+    return Caption(
         "Loss",
         "Training loss of every step, averaged within log-spaced bins with their 5% to 95% range"
         + (", and the loss on fixed held-out batches at each checkpoint." if held else ".")
@@ -41,7 +39,6 @@ def captions(study: Study) -> dict[str, Caption]:
         "Loss, in the unit it was logged in, against the optimiser step on a log axis, for "
         f"{len(study.sizes)} model size{'s' * (len(study.sizes) != 1)}.",
     )
-    return {log_name(study.subject): caption}
 
 
 def symptoms_of(study: Study) -> dict[str, list[tuple[str, float]]]:
@@ -59,3 +56,14 @@ def ill_logs(study: Study) -> dict[str, list[tuple[str, float]]]:
     for one in on.numbers["ill"] if on is not None else ():
         found.setdefault(one["run"], []).append((one["kind"], float(one["step"])))
     return found
+
+
+ON_PAGE = OnPage(
+    "loss_{subject}",
+    questions={"on": 1, "end": 2, "when": 9},
+    needs=_logged,
+    draw=_drawn,
+    caption=_caption,
+    means=True,
+    of_log=True,
+)

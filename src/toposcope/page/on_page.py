@@ -1,0 +1,98 @@
+"""What a figure of the page says of itself: its file, what it needs, its words, the questions it answers."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+from toposcope.core.errors import InputError
+from toposcope.study.findings.base import QUESTIONS
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+    from toposcope.study.study import Study
+
+SUBJECT = "{subject}"
+"""Stands in a file name for the subject, where the figure may stand on several parts of a page."""
+
+
+@dataclass(frozen=True, slots=True)
+class Caption:
+    """The words under a figure; `alt` is what a reader who cannot see it is told."""
+
+    title: str
+    shows: str
+    can: str
+    cannot: str
+    alt: str
+
+
+def _always(study: Study) -> bool:
+    return True
+
+
+@dataclass(frozen=True, slots=True)
+class OnPage:
+    """A figure of the page, declared once, in the module that draws it.
+
+    Parameters
+    ----------
+    name : str
+        What its file is called, without ending: small letters, digits and _. No other figure has it.
+        "{subject}" in it stands for the subject whose part it is on.
+    draw : callable
+        Returns the figure of a study.
+    caption : callable
+        Returns its words for a study.
+    needs : callable
+        Returns whether a study has what is drawn. By default every study has.
+    questions : mapping of str to int
+        The questions on whose cards it may stand, each with its place. A card shows the figure with the
+        lowest place that was drawn, and of equal ones the first in reading order.
+    means : bool
+        Whether it draws means over seeds. Its caption then says which runs they are taken over.
+    of_log : bool
+        Whether it shows the training log alone. Where several parts of a page are on the same runs, one of
+        them shows it.
+    about : str
+        The subject on whose part it stands, of a figure that is brought from outside the package: "" is
+        every part. The package's own figures are listed by their subject.
+
+    Raises
+    ------
+    InputError
+        When the name is no file's name, or a question is none of the page.
+    """
+
+    name: str
+    draw: Callable[[Study], Figure]
+    caption: Callable[[Study], Caption]
+    needs: Callable[[Study], bool] = _always
+    questions: Mapping[str, int] = field(default_factory=dict)
+    means: bool = False
+    of_log: bool = False
+    about: str = ""
+
+    def __post_init__(self) -> None:
+        """Refuse what would be no file, or a card that no page has."""
+        if not re.fullmatch(r"[a-z0-9_]+", self.name.replace(SUBJECT, "x")):
+            raise InputError(
+                f"figure {self.name!r}: the name may contain only small letters, digits and _; change it"
+            )
+        unknown = [question for question in self.questions if question not in QUESTIONS]
+        if unknown:
+            raise InputError(
+                f"figure {self.name!r}: questions has {unknown[0]!r}, which no page asks; use "
+                f"{', '.join(QUESTIONS)}"
+            )
+
+    def named(self, name: str) -> OnPage:
+        """Return the same figure under another file name, for another part of the page."""
+        return replace(self, name=name)
+
+    def file_name(self, subject: str) -> str:
+        """Return what its file is called on the part of a subject."""
+        return self.name.replace(SUBJECT, subject)

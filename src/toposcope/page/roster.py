@@ -1,0 +1,107 @@
+"""The figures of every part of a page: those of its subject, of every subject, and those that are brought."""
+
+from __future__ import annotations
+
+import functools
+import pkgutil
+from collections.abc import Iterable
+from importlib.metadata import entry_points
+
+from toposcope.core.errors import InputError
+from toposcope.page.figures import correlations, faults, forecast, leading, losses
+from toposcope.page.on_page import SUBJECT, OnPage
+from toposcope.study.findings.base import QUESTIONS
+from toposcope.subjects.roster import subjects
+from toposcope.subjects.subject import TABLE, Subject
+
+GROUP = "toposcope.figures"
+"""The entry points under which an installed package brings a figure: NAME = "module:ON_PAGE"."""
+
+PLAIN: tuple[OnPage, ...] = (
+    losses.ON_PAGE,
+    correlations.ON_PAGE.named("{subject}_correlations"),
+    forecast.ON_PAGE.named("{subject}_forecast"),
+)
+"""The figures of a table made elsewhere, and of a subject that lists none."""
+
+_ADDED: list[OnPage] = []
+
+
+def figures_of(subject: Subject) -> tuple[OnPage, ...]:
+    """Return every figure that may stand on the part of a subject, in reading order.
+
+    Raises
+    ------
+    InputError
+        When an installed package brings what is no figure, or a file name that is taken.
+    """
+    brought = [one for one in (*_installed(), *_ADDED) if one.about in ("", subject.name)]
+    return (*_own(subject), *brought)
+
+
+def _own(subject: Subject) -> tuple[OnPage, ...]:
+    listed = pkgutil.resolve_name(subject.figures) if subject.figures else PLAIN
+    return (faults.ON_PAGE, *listed, leading.ON_PAGE)
+
+
+def add_figure(figure: OnPage) -> OnPage:
+    """Let a figure stand on every page that this process writes, and return it.
+
+    A package that is installed brings its figures to every process by the entry points `toposcope.figures`.
+
+    Raises
+    ------
+    InputError
+        When another figure has its file name.
+    """
+    if not any(figure is one for one in _ADDED):
+        _ADDED.append(_free(figure, (*_installed(), *_ADDED)))
+    return figure
+
+
+@functools.cache
+def _installed() -> tuple[OnPage, ...]:
+    found: list[OnPage] = []
+    for point in entry_points(group=GROUP):
+        made = point.load()
+        if not isinstance(made, OnPage):
+            raise InputError(f"{GROUP}: {point.name} = {point.value} is no OnPage; correct the package")
+        found.append(_free(made, found))
+    return tuple(found)
+
+
+def _free(figure: OnPage, others: Iterable[OnPage]) -> OnPage:
+    """Return a figure that is brought, unless a file of the page has its name already."""
+    if not figure.about and SUBJECT not in figure.name:
+        raise InputError(
+            f"figure {figure.name!r} may stand on several parts of a page; give it `about`, or put "
+            f"{SUBJECT} into its name"
+        )
+    taken = {one.file_name(to.name) for to in (*subjects().values(), TABLE) for one in _own(to)}
+    taken.update(name for one in others for name in _files(one))
+    for name in _files(figure):
+        if name in taken:
+            raise InputError(f"figure {name!r} is there already; give yours another name")
+    return figure
+
+
+def _files(figure: OnPage) -> list[str]:
+    """Return what the files of a figure that is brought are called, on every part where it may stand."""
+    parts = [figure.about] if figure.about else [one.name for one in (*subjects().values(), TABLE)]
+    return [figure.file_name(part) for part in parts]
+
+
+def on_cards(parts: Iterable[Subject]) -> list[str]:
+    """Return the file names of the figures that may stand on a card of these parts, those of a card together.
+
+    The card of what changed comes first.
+    """
+    wanted = [(subject, one) for subject in parts for one in figures_of(subject)]
+    asked = sorted(QUESTIONS, key=lambda question: question != "changed")
+    names = [
+        one.file_name(subject.name)
+        for question in asked
+        for subject, one in sorted(wanted, key=lambda pair: pair[1].questions.get(question, 0))
+        if question in one.questions
+    ]
+    return list(dict.fromkeys(names))

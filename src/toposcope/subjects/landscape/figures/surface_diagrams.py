@@ -1,0 +1,73 @@
+"""The persistence diagrams of sampled surfaces over training."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from matplotlib.figure import Figure
+
+from toposcope.core.drawing.style import NULL, house, new_figure, say_empty
+from toposcope.core.types import Diagram
+from toposcope.page.on_page import Caption, OnPage
+from toposcope.study.study import Study
+from toposcope.subjects.landscape.page.shown_surfaces import has_surfaces, shown_surfaces
+
+
+def draw(panels: Sequence[tuple[str, Sequence[Diagram]]]) -> Figure:
+    """Draw the sublevel diagrams of surfaces, dots for H0 and triangles for H1, over one pair of axes."""
+    columns = max(1, min(4, len(panels)))
+    rows = max(1, -(-len(panels) // columns))
+    with house():
+        figure, axes = new_figure(2.2 * rows + 0.4, rows=rows, columns=columns, sharex=True, sharey=True)
+        for ax in axes.ravel()[len(panels) :]:
+            ax.set_axis_off()
+        if not panels:
+            say_empty(axes[0, 0], "no surface was sampled")
+            return figure
+        births = np.concatenate([d.birth for _, found in panels for d in found])
+        deaths = np.concatenate([d.death[np.isfinite(d.death)] for _, found in panels for d in found])
+        ends = np.array([min(births), max(np.concatenate([births, deaths]))])
+        top = ends[1] + 0.08 * max(float(np.ptp(ends)), 1e-6)
+        for ax, (title, found) in zip(axes.ravel(), panels, strict=False):
+            ax.plot(ends, ends, color=NULL, linewidth=0.7)
+            for diagram, marker in zip(found, ("o", "^", "s"), strict=False):
+                death = np.where(np.isfinite(diagram.death), diagram.death, top)
+                ax.plot(diagram.birth, death, marker, markersize=4, label=f"H{diagram.dim}")
+            ax.set_title(title, fontsize=8.0)
+        axes[0, 0].legend(fontsize=7)
+        for ax in axes.ravel()[max(0, len(panels) - columns) : len(panels)]:  # the lowest of each column
+            ax.set_xlabel("birth")
+            ax.xaxis.set_tick_params(labelbottom=True)
+        for row in axes:
+            row[0].set_ylabel("death (never: top)")
+    return figure
+
+
+def _drawn(study: Study) -> Figure:
+    return draw([(title, found.homology) for title, found in shown_surfaces(study).titled])
+
+
+_HIGHER = {
+    1: "; on a line there is no H1",
+    2: " and H1 (rings around maxima)",
+    3: ", H1 (loops) and H2 (shells around maxima)",
+}
+"""What else there is, by the number of directions."""
+
+
+def _caption(study: Study) -> Caption:
+    shown = shown_surfaces(study)
+    higher = "; this graph has no H1" if shown.graph == "knn" else _HIGHER.get(shown.directions, "")
+    return Caption(
+        "Persistence of the surface over training",
+        f"Sublevel persistence diagrams: H0 (minima and the saddles that join them){higher}. "
+        f"{shown.graph_in_words}",
+        "How long each of them lasts, in nats per token.",
+        "That a point near the diagonal is real: it may be noise of the sequences. The table counts the "
+        "branches that are confirmed.",
+        "Death against birth of every class, in a panel for each of several checkpoints.",
+    )
+
+
+ON_PAGE = OnPage("surface_diagrams", needs=has_surfaces, draw=_drawn, caption=_caption)

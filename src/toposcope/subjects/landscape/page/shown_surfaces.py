@@ -1,0 +1,126 @@
+"""The sampled surfaces that the page shows, as the store keeps them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from toposcope.study.study import Study
+from toposcope.subjects.landscape.kept import KeptSurface, kept_surfaces
+from toposcope.subjects.landscape.options import GRAPHS
+from toposcope.subjects.landscape.summaries import topology_of
+from toposcope.topology.merge_tree import MergeTree
+from toposcope.topology.sampled_surface import SurfaceTopology
+
+MOST = 6
+"""Checkpoints that are shown of one run."""
+
+_GRAPHS = {
+    "lattice": "Grid points are joined along the axes.",
+    "kuhn": "Grid points are joined by Kuhn's triangulation (--graph kuhn).",
+    "knn": "Grid points are joined to their mutual nearest neighbours (--graph knn).",
+}
+"""What the captions say of each graph."""
+
+
+@dataclass(frozen=True)
+class ShownSurfaces:
+    """The surfaces of one run that the page shows, each with what was found on it, and the graph it is on.
+
+    `made_here` says that the store kept the losses alone, as earlier versions did, so that what is found on
+    them was computed for the page, on the graph that the store's settings name.
+    """
+
+    surfaces: tuple[KeptSurface, ...] = ()
+    graph: str = ""
+    made_here: bool = False
+
+    def __len__(self) -> int:
+        """Return how many there are."""
+        return len(self.surfaces)
+
+    def __iter__(self) -> Iterator[tuple[KeptSurface, SurfaceTopology]]:
+        """Iterate over the surfaces and what was found on each."""
+        for one in self.surfaces:
+            assert one.topology is not None
+            yield one, one.topology
+
+    @property
+    def flat(self) -> bool:
+        """Whether they have two directions."""
+        return self.directions == 2
+
+    @property
+    def directions(self) -> int:
+        """How many directions they span; 0 where there is none."""
+        return self.surfaces[0].surface.mean.ndim if self.surfaces else 0
+
+    @property
+    def titled(self) -> list[tuple[str, SurfaceTopology]]:
+        """What was found on each, with the step as its title."""
+        return [(f"step {one.step:,}", found) for one, found in self]
+
+    @property
+    def graph_in_words(self) -> str:
+        """How places are joined; and that trees were made for the page, where they were."""
+        said = _GRAPHS.get(self.graph, "")
+        if not self.made_here:
+            return said
+        return (
+            f"{said} The store keeps no trees because an earlier version wrote it, so they were computed for "
+            "this page. Repeat the `toposcope landscape` command that made the store, and it will keep them."
+        )
+
+    @property
+    def beyond_them(self) -> str:
+        """What no figure of these surfaces shows, for its caption."""
+        spanned = ("none", "one", "two", "three")[self.directions]
+        return (
+            "Anything about the other directions: a model has as many as it has parameters, and the surface "
+            f"spans {spanned}. It is also the loss of one batch only."
+        )
+
+
+def shown_surfaces(study: Study) -> ShownSurfaces:
+    """Return the surfaces that the page shows of a study: they are read once."""
+    return study.once(_read)
+
+
+def has_surfaces(study: Study) -> bool:
+    """Return whether any surface is kept that the page shows."""
+    return len(shown_surfaces(study)) > 0
+
+
+def _read(study: Study) -> ShownSurfaces:
+    """Return the surfaces of the largest run that kept any: the first draw, at most six checkpoints."""
+    if study.kept is None:
+        return ShownSurfaces()
+    found = [one for one in kept_surfaces(study.kept) if one.topology or one.surface.finite.sum() > 1]
+    run = next((run for run in reversed(study.ordered) if any(one.run == run for one in found)), None)
+    mine = spread([one for one in sorted(found, key=lambda one: one.step) if one.run == run])
+    if not mine:
+        return ShownSurfaces()
+    graph = _graph(study)
+    made_here = any(one.topology is None for one in mine)
+    whole = (replace(one, topology=one.topology or topology_of(one.surface, graph)) for one in mine)
+    return ShownSurfaces(tuple(whole), mine[0].topology.graph if mine[0].topology else graph, made_here)
+
+
+def _graph(study: Study) -> str:
+    """Return the graph that the store's settings name."""
+    recipe = study.provenance.get("recipe")
+    return str(recipe.get("graph", GRAPHS[0])) if isinstance(recipe, Mapping) else GRAPHS[0]
+
+
+def spread(items: list) -> list:
+    """Return at most six of the items, the first and the last among them."""
+    if len(items) <= MOST:
+        return items
+    return [items[i] for i in np.unique(np.linspace(0, len(items) - 1, MOST).round().astype(int))]
+
+
+def tested(found: SurfaceTopology) -> tuple[MergeTree, np.ndarray] | None:
+    """Return the tree of half of the sequences, and which of its branches the other half confirms."""
+    return None if found.branches is None else (found.branches.tree, found.branches.confirmed)

@@ -1,0 +1,63 @@
+"""Loops and components of the cloud of texts against the step."""
+
+from __future__ import annotations
+
+from toposcope.page.notes import of_seeds
+from toposcope.page.on_page import Caption, OnPage
+from toposcope.study.study import Study
+from toposcope.subjects.representations import features as of
+from toposcope.subjects.representations.figures.trajectories import (
+    TrajectoryPanel,
+    bent,
+    draw_study,
+    moves,
+    sampled,
+    titles,
+)
+
+PANELS = (
+    TrajectoryPanel(of.H1_COUNT.name, "H1 bars", "count"),
+    TrajectoryPanel(of.H1_TOTAL.name, "H1 total persistence", "distance"),
+    TrajectoryPanel(of.H1_ENTROPY.name, "H1 persistent entropy", "nats"),
+    TrajectoryPanel(of.H1_MAX.name, "H1 longest bar", "distance"),
+    TrajectoryPanel(of.H0_TOTAL.name, "H0 total persistence", "distance"),
+    TrajectoryPanel(of.H1_SCALED.name, "H1 total, distances / median", "ratio"),
+)
+
+
+def _caption(study: Study) -> Caption:
+    can = "How number, length and concentration of the loops move."
+    scaled = "How much of it is the scale of the cloud alone: distances over their median were not measured."
+    if study.has(of.H1_SCALED.name):
+        can = "How much of H1's growth remains when the scale of the cloud is removed: the last panel."
+        scaled = (
+            "Growth of the raw totals that is absent from the last panel is growth of the cloud, not of its "
+            "shape."
+        )
+    return Caption(
+        "Topology of the hidden states",
+        f"Loops (H1) and components (H0) of the cloud of texts: {titles(study, PANELS)}. "
+        + sampled(study)
+        + bent(study, PANELS),
+        can,
+        scaled
+        + (
+            " Clouds of different models have different dimensions; levels are not comparable."
+            if len(study.runs) > 1
+            else ""
+        )
+        + " And "
+        + of_seeds(study)
+        + ".",
+        "Panels of H1 and H0 summaries against the optimiser step on a log axis, one line per model.",
+    )
+
+
+ON_PAGE = OnPage(
+    "topology_of_representations",
+    questions={"changed": 4},
+    needs=lambda study: moves(study, PANELS),
+    draw=lambda study: draw_study(study, PANELS),
+    caption=_caption,
+    means=True,
+)
