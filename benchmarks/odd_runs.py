@@ -80,12 +80,13 @@ def members_of(folder: Path, store: Path | None) -> list[Member]:
         config = json.loads((path / "run.json").read_text())
         logged = pd.concat([pd.read_parquet(part) for part in sorted((path / "metrics").glob("*.parquet"))])
         logged = logged.drop_duplicates("step").set_index("step")
-        curves = {name: logged[name].dropna().astype(float) for name in ("loss", "heldout_loss")}
+        losses = {name: logged[name].dropna().astype(float) for name in ("loss", "heldout_loss")}
+        features: dict[str, pd.Series] = {}
         if table is not None:
             rows = table.of_run(path.name).set_index("step")
-            curves |= {name: rows[name].dropna() for name in Labels(table).primary()}
+            features = {name: rows[name].dropna() for name in Labels(table).primary()}
         facts = stated({"config": config["config"]})
-        found.append(Member(Stated(path.name, facts, 1.0), curves))
+        found.append(Member(Stated(path.name, facts, 1.0), losses, features))
     return found
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -25,15 +25,21 @@ _NAMED = 2
 
 @dataclass(frozen=True, slots=True)
 class Member:
-    """A run with what its files state, and its curves by label: each a series of values by step."""
+    """A run with what its files state; its losses and features by label, each a series by step."""
 
     stated: Stated
-    curves: Mapping[str, pd.Series]
+    losses: Mapping[str, pd.Series]
+    features: Mapping[str, pd.Series] = field(default_factory=dict)
 
     @property
     def run(self) -> str:
         """The run's name."""
         return self.stated.run
+
+    @property
+    def curves(self) -> dict[str, pd.Series]:
+        """The losses, then the features."""
+        return {**self.losses, **self.features}
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,7 +134,7 @@ def _described(
 ) -> Odd:
     """Return an odd run of a group with its last values beside the others', and what differs in its files."""
     beside = []
-    for name in one.where:
+    for name in sorted(one.where, key=lambda name: name not in group[0].losses):  # losses first
         last = curves[name][:, -1]
         theirs = last[list(others)]
         beside.append(Beside(name, float(last[one.run]), float(theirs.min()), float(theirs.max())))
@@ -144,12 +150,15 @@ def odd_of_study(study: Study) -> OddRuns:
     """Return which runs of a study are not like their siblings, by their losses and the primary features."""
     series = study.series
     losses = [next((n for n in names if n in series.values), "") for names in _LOSSES]
-    columns = [*filter(None, losses), *study.labels.primary()]
+    primary = study.labels.primary()
     rows = series.runs.drop_duplicates("run").set_index("run", drop=False).to_dict("index")
     members = [
         Member(
             Stated(run, stated(row := rows.get(run, {})), float(row.get("parameters") or 0)),
-            {series.label(column): _of_column(series.of_run(run), column) for column in columns},
+            *(
+                {series.label(column): _of_column(series.of_run(run), column) for column in columns if column}
+                for columns in (losses, primary)
+            ),
         )
         for run in series.run_names
     ]

@@ -60,7 +60,7 @@ def ill_logs(study: Study) -> dict[str, list[tuple[str, float]]]:
 
 ON_PAGE = OnPage(
     "loss_{subject}",
-    questions={"on": 1, "end": 2, "when": 9},
+    questions={"odd": 1, "on": 1, "end": 2, "when": 9},
     needs=_logged,
     draw=_drawn,
     caption=_caption,
