@@ -69,6 +69,10 @@ def _turns(ax: Axes, turns: pd.DataFrame, series: list[str], colours: dict[str, 
             step, low, high = (float(getattr(turn, part)) for part in ("step", "low", "high"))
             ax.axvline(step, color=colour, linewidth=0.9, linestyle=(0, (1, 1.5)))
             foot = ax.get_xaxis_transform()
+            ax.annotate(
+                "half way", (step, 1.0), xycoords=foot, xytext=(-3, -3), textcoords="offset points",
+                ha="right", va="top", color=MUTED, fontsize=7.5,
+            )  # fmt: skip
             ax.plot([low, high], [height, height], color=colour, linewidth=3.5, alpha=0.6, transform=foot,
                     solid_capstyle="butt")  # fmt: skip
             ax.plot([step], [height], color=INK, marker="|", markersize=7, transform=foot,
