@@ -16,6 +16,8 @@ from toposcope.core.errors import InputError
 from toposcope.core.seeding import rng
 from toposcope.papers import fourier, grokking, grokking_tables
 from toposcope.papers.fourier import fourier_bars, key_frequencies
+from toposcope.papers.rises import Rise, height, rank
+from toposcope.papers.sections import Section
 from toposcope.sources import open_series
 from toposcope.statistics.phases.bends import LEAST_POINTS
 
@@ -23,7 +25,9 @@ P, WIDTH, KEYS = 31, 24, (2, 5, 7, 11, 13)
 STEPS = np.arange(0.0, 3001.0, 60.0)
 ONSET = 1200.0
 RISE = 150.0
-"""Steps in which 63% of the circles are there: a rise over a third of the run is a wave, and no turn."""
+"""Steps in which 63% of the circles are there: a sharp rise, for the search and the online detector."""
+SLOW = 1200.0
+"""Steps that a slow rise takes, 20 of the checkpoints: to the search it is a gentle wave."""
 
 
 @dataclass(frozen=True)
@@ -48,8 +52,11 @@ def studied_run(run: Planted, *, draws: int = 0) -> grokking.StudiedRun:
     return grokking.study_run(measured)
 
 
-def planted(*, circles: bool, growth: bool = False, seed: int = 0) -> Planted:
-    """Return a run of slowly moving noise; five circles grow out of it from `ONSET` on, if asked for."""
+def planted(*, circles: bool, growth: bool = False, slow: bool = False, seed: int = 0) -> Planted:
+    """Return a run of slowly moving noise; five circles grow out of it from `ONSET` on, if asked for.
+
+    With `slow` they are half as large, and grow for 20 checkpoints.
+    """
     g = np.random.default_rng(seed)
     drift = (
         g.standard_normal((len(STEPS), P, WIDTH)) * np.r_[1.0, np.full(len(STEPS) - 1, 0.15)][:, None, None]
@@ -59,6 +66,9 @@ def planted(*, circles: bool, growth: bool = False, seed: int = 0) -> Planted:
     frame, _ = np.linalg.qr(g.standard_normal((WIDTH, 2 * len(KEYS))))
     wheel = np.concatenate([np.cos(angles), np.sin(angles)], axis=1) @ frame.T
     grown = -np.expm1(-np.maximum(STEPS - ONSET, 0.0) / RISE)[:, None, None]
+    if slow:
+        part = np.clip((STEPS - ONSET) / SLOW, 0.0, 1.0)[:, None, None]
+        grown = 0.5 * part * part * (3.0 - 2.0 * part)
     embeddings = noise + (15.0 * grown * wheel if circles else 0.0)
     if growth:
         embeddings *= 1.0 + 9.0 * grown
@@ -102,19 +112,48 @@ def test_bars_are_judged_among_those_of_shuffled_residues(studied: grokking.Stud
     assert finding.raised > ONSET
     assert studied.findings["", "heldout_loss"].p_control is None  # the loss has no shuffles
     values = grokking.bars_of(studied.run, "own")["scaled"].to_numpy()
-    assert grokking.among_shuffled(studied.run, "scaled", values) == finding.p_control
+    assert grokking.beyond_shuffled(studied.run, "scaled", values, 1) == finding
     few = replace(studied.run, control=studied.run.control.query("draw < 18"))
-    assert grokking.among_shuffled(few, "scaled", values) is None
+    untold = grokking.beyond_shuffled(few, "scaled", values, 1)
+    assert (untold.p_control, untold.rise, untold.found) == (None, None, False)
+
+
+@pytest.mark.slow
+def test_circles_that_form_slowly_are_found_and_placed() -> None:
+    """The search takes them for a gentle wave; the height among the shuffles does not care how fast."""
+    findings = [
+        studied_run(planted(circles=True, slow=True, seed=seed), draws=20).findings["own", "scaled"]
+        for seed in range(2)
+    ]
+    assert all(finding.found for finding in findings)
+    assert not any(finding.first for finding in findings)
+    for finding in findings:
+        assert finding.rise is not None
+        # a circle smaller than the scatter has no long bar, so the bars rise after it began to form
+        assert finding.rise.start_high >= ONSET
+        assert ONSET < finding.rise.middle < ONSET + SLOW
 
 
 @pytest.mark.slow
 def test_noise_is_not_taken_for_a_transition() -> None:
     findings = [
-        studied_run(planted(circles=False, seed=seed)).findings["own", "scaled"] for seed in range(1, 13)
+        studied_run(planted(circles=False, seed=seed), draws=19).findings["own", "scaled"]
+        for seed in range(1, 6)
     ]
-    # at 5% a run, three or more of twelve have probability .02
+    # at 5% a run, three or more of five have probability .001
+    assert sum(finding.found for finding in findings) <= 2
+    assert all(finding.rise is None for finding in findings if not finding.found)
     assert sum(finding.first is not None for finding in findings) <= 2
     assert sum(finding.raised is not None for finding in findings) <= 2
+
+
+def test_shuffles_are_not_found_among_shuffles(studied: grokking.StudiedRun) -> None:
+    """Each shuffle in the place of the run, judged among the others: ranks 1 to 20, each once."""
+    control = studied.run.control.query("name == 'shuffled' and feature == 'scaled'")
+    wide = control.pivot_table(index="step", columns="draw", values="value").to_numpy().T
+    heights = [height(values) for values in wide]
+    ranks = [rank(own, [*heights[:i], *heights[i + 1 :]]) for i, own in enumerate(heights)]
+    np.testing.assert_allclose(np.sort(ranks), np.arange(1, 21) / 20)
 
 
 @pytest.mark.slow
@@ -137,22 +176,50 @@ def test_a_perfect_circle_reaches_the_mark_and_has_no_second_bar() -> None:
     np.testing.assert_allclose(fourier.power_share(wheel[None], "own"), 1.0)
 
 
-def test_the_steps_between_are_those_of_the_two_turns(studied: grokking.StudiedRun) -> None:
+def test_the_steps_between_are_those_of_the_two_rises(studied: grokking.StudiedRun) -> None:
     section = grokking_tables.lags([studied])
-    first = section.as_json()["rows"][0]  # type: ignore[index]
-    bar, loss = studied.findings["own", "scaled"].first, studied.findings["", "heldout_loss"].first
+    first, second = section.as_json()["rows"][:2]  # type: ignore[index]
+    bar, loss = studied.findings["own", "scaled"].rise, studied.findings["", "heldout_loss"].rise
     assert bar is not None
     assert loss is not None
-    assert first["difference"] == bar.step - loss.step
-    assert (first["from"], first["to"]) == (bar.low - loss.high, bar.high - loss.low)
+    assert first["difference"] == bar.start - loss.start
+    assert (first["from"], first["to"]) == (bar.start_low - loss.start_high, bar.start_high - loss.start_low)
+    assert second["difference"] == bar.middle - loss.middle
     assert "in the one run" in section.note
 
 
+def with_p(studied: grokking.StudiedRun, p: float | None) -> grokking.StudiedRun:
+    """Return the run with another rank of its bars."""
+    rise = Rise(1.0, 0.0, 2.0, 3.0, 2.0, 4.0) if p is not None and p <= 0.05 else None
+    bars = replace(studied.findings["own", "scaled"], p_control=p, rise=rise)
+    return replace(studied, findings=studied.findings | {("own", "scaled"): bars})
+
+
+def test_the_answer_follows_the_numbers(studied: grokking.StudiedRun) -> None:
+    """What passes is counted, what does not is no finding, and what has no shuffles has no verdict."""
+
+    def answer(*ranks: float | None) -> Section:
+        return grokking_tables.answer([with_p(studied, p) for p in ranks])
+
+    all_found = answer(0.01, 0.01, 0.02, 0.05, 0.01)
+    assert all_found.title == "H1 rises beyond its shuffled residues in 5 of 5 runs, each at a level of 5%"
+    assert "5 of 5 runs or more have probability 3.1e-07" in all_found.note
+    some = answer(0.01, 0.06, 0.5, 0.3, 0.04)
+    assert some.title == "H1 rises beyond its shuffled residues in 2 of 5 runs, each at a level of 5%"
+    assert "2 of 5 runs or more have probability 0.023" in some.note
+    assert [row[1] for row in some.rows] == [0.01, 0.06, 0.5, 0.3, 0.04]
+    assert [row[4] for row in some.rows] == [1.0, None, None, None, 1.0]
+    assert (
+        answer(0.2, 0.9).title == "H1 rises beyond its shuffled residues in none of 2 runs, at a level of 5%"
+    )
+    assert answer(None).title == "Not judged: no run has the 19 shuffles that a level of 5% needs"
+
+
 def test_the_average_over_runs_carries_its_interval() -> None:
-    said = grokking_tables._over_runs("bar", "first turn", np.array([100.0, 200.0, 300.0]), 4)
+    said = grokking_tables._over_runs("bar", "start", np.array([100.0, 200.0, 300.0]), 4)
     assert "200 steps after" in said
     assert "3 of 4 runs (95% interval over runs -48 to 448)" in said
-    assert "no run has both" in grokking_tables._over_runs("bar", "first turn", np.array([]), 2)
+    assert "no run has both" in grokking_tables._over_runs("bar", "start", np.array([]), 2)
 
 
 def test_a_control_that_fires_too_often_is_called_out(
@@ -214,7 +281,7 @@ def write(run: Planted, folder: Path, *, heldout: bool = True) -> Path:
 def test_the_command_prints_the_tables_and_draws_the_figure(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(grokking, "DRAWS", 2)
+    monkeypatch.setattr(grokking, "DRAWS", 19)
     folder = write(planted(circles=True), tmp_path / "run")
     call = ["reproduce", "grokking", "--runs", str(folder), "--out", str(tmp_path / "out"), "--json"]
     with pytest.raises(SystemExit) as ended:
@@ -222,8 +289,9 @@ def test_the_command_prints_the_tables_and_draws_the_figure(
     output = capsys.readouterr()
     assert ended.value.code == 0, output.err
     sections = json.loads(output.out)["sections"]
-    assert [len(section["rows"]) for section in sections] == [9, 12, 7, len(STEPS)]
-    assert "detected in 1 of 1 runs" in sections[0]["note"]
+    assert [len(section["rows"]) for section in sections] == [1, 9, 6, 7, len(STEPS)]
+    title = "H1 rises beyond its shuffled residues in 1 of 1 runs, each at a level of 5%"
+    assert sections[0]["title"] == title
     (picture,) = (tmp_path / "out").glob("grokking-*.png")
     assert picture.stat().st_size > 5000
     assert "Negative control" in (tmp_path / "out" / "grokking.md").read_text()
@@ -244,7 +312,7 @@ def test_without_runs_the_recipe_is_trained_first(
         main(["reproduce", "grokking", "--json"])
     output = capsys.readouterr()
     assert ended.value.code == 0, output.err
-    assert "detected in 1 of 1 runs" in output.out
+    assert "Not judged: no run has the 19 shuffles" in output.out
 
 
 def test_runs_that_cannot_be_judged_are_refused(tmp_path: Path) -> None:

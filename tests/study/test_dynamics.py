@@ -190,14 +190,6 @@ def test_means_of_neighbours_keep_the_stated_rate(n: int) -> None:
         assert found <= rate + 3 * np.sqrt(rate * (1 - rate) * (1 / draws + 1 / reference.JUDGED)), name
 
 
-def test_a_better_null_takes_the_place_of_the_reference() -> None:
-    walk = np.random.default_rng(3).standard_normal(50).cumsum()
-    assert len(segments(STEPS[1:], walk)) == 1
-    rows = segments(STEPS[1:], walk, p=0.01)
-    assert len(rows) > 1
-    assert rows[0][-4] == 0.01
-
-
 def test_a_planted_kink_is_found_and_dated() -> None:
     g = np.random.default_rng(2)
     steps, inside, found = STEPS[1:], 0, 0

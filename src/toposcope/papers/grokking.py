@@ -6,7 +6,7 @@ Fourier frequency, long after the training loss has fallen. In such a plane a ci
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -29,18 +29,20 @@ from toposcope.papers.fourier import (
     share_of,
 )
 from toposcope.papers.measuring import measured
+from toposcope.papers.rises import LEAST_DRAWS, Rise, height, place, rank
 from toposcope.sources.series import Series
 from toposcope.statistics.phases.bends import LEAST_POINTS
 from toposcope.statistics.phases.online import OnlineDetector
+from toposcope.statistics.phases.reference import FALSE_ALARMS
 from toposcope.study.segments import COLUMNS as SEGMENT_COLUMNS
-from toposcope.study.segments import gain_of, segments
+from toposcope.study.segments import segments
 
 DRAWS = 100
-P_VALUE = SEGMENT_COLUMNS.index("boundary_p") - 2
-LEAST_DRAWS = 19
-"""Fewer draws of a control cannot give a p-value of .05."""
 CHOICES = {"own": "each checkpoint", "last": "the last checkpoint"}
 """When the key frequencies are chosen by their power: without hindsight, or looking back."""
+LOSS = ("", "heldout_loss")
+HEADLINE = ("own", "scaled")
+"""The series that decides: needs no hindsight, and does not move when the embedding merely grows."""
 CONTROLS = {"shuffled": "residues shuffled", "random": "random directions"}
 
 
@@ -63,38 +65,41 @@ class GrokkingRun:
 
 @dataclass(frozen=True, slots=True)
 class GrokkingTurn:
-    """A boundary after which a series moves as awaited: its step, 95% set, and slope on log(step)."""
+    """A boundary after which a series moves as awaited, by the search for changes: its step and 95% set."""
 
     step: float
     low: float
     high: float
-    slope: float
 
 
 @dataclass(frozen=True, slots=True)
 class Detection:
-    """What both detectors say of one series: its turns, and the online alarm for the first one (or None).
+    """What is said of one series: the turns that the search finds, and the first of the online detector.
 
-    `p` is that of the segment search; `p_control` that among the shuffled residues, or None without them.
+    `p` is that of the search for changes. `p_control` is the rank of the series' `height` among those of
+    shuffled residues, of which the largest is `shuffled`; None where it has none. `rise` says where the
+    series moves, of one that passes among its shuffles and of a loss, which has none to pass.
     """
 
     turns: tuple[GrokkingTurn, ...]
-    sign: int
     dated: float | None
     raised: float | None
     reason: str = ""
     p: float = float("nan")
     p_control: float | None = None
+    height: float | None = None
+    shuffled: float | None = None
+    rise: Rise | None = None
+
+    @property
+    def found(self) -> bool:
+        """Whether the series rises beyond its shuffles."""
+        return self.p_control is not None and self.p_control <= FALSE_ALARMS
 
     @property
     def first(self) -> GrokkingTurn | None:
         """The earliest turn."""
         return self.turns[0] if self.turns else None
-
-    @property
-    def steepest(self) -> GrokkingTurn | None:
-        """The turn into the steepest slope in the awaited direction."""
-        return max(self.turns, key=lambda turn: self.sign * turn.slope, default=None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,17 +178,13 @@ def power_of(run: GrokkingRun, choice: str) -> np.ndarray:
     return share_of(run.power, chosen(run.power, choice))
 
 
-def detect(steps: np.ndarray, values: np.ndarray, sign: int, p_control: float | None = None) -> Detection:
+def detect(steps: np.ndarray, values: np.ndarray, sign: int) -> Detection:
     """Date the turns of a series by the calibrated segment search and by the online detector.
 
     A turn is a boundary after which the slope on log(step) has the awaited `sign` and is steeper that way
-    than before it; in the segment search its 95% interval must also exclude 0. With `p_control` there are
-    turns where that is at most 5%, whatever a search that knows nothing of the control would say.
+    than before it; in the segment search its 95% interval must also exclude 0.
     """
-    table = pd.DataFrame(segments(steps, values, p=p_control), columns=list(SEGMENT_COLUMNS[2:]))
-    alone = float(table["boundary_p"].iloc[0])
-    if p_control is not None:
-        alone = float(segments(steps, values, one=True)[0][P_VALUE])  # type: ignore[arg-type]
+    table = pd.DataFrame(segments(steps, values), columns=list(SEGMENT_COLUMNS[2:]))
     reason = str(table["reason"].iloc[0])
     turns: list[GrokkingTurn] = []
     if table["status"].iloc[0] == "ok":
@@ -191,25 +192,35 @@ def detect(steps: np.ndarray, values: np.ndarray, sign: int, p_control: float | 
         wanted = table["direction"] == ("rising" if sign > 0 else "falling")
         rows: list[Any] = list(table.itertuples())
         turns = [
-            GrokkingTurn(float(row.start_step), float(row.start_low), float(row.start_high), float(row.slope))
+            GrokkingTurn(float(row.start_step), float(row.start_low), float(row.start_high))
             for i, row in enumerate(rows)
             if i > 0 and wanted.iloc[i] and slope[i] > slope[i - 1]
         ]
     dated, raised = _online_turn(steps, values, sign)
-    return Detection(tuple(turns), sign, dated, raised, reason, alone, p_control)
+    return Detection(tuple(turns), dated, raised, reason, float(table["boundary_p"].iloc[0]))
 
 
-def among_shuffled(run: GrokkingRun, measure: str, values: np.ndarray) -> float | None:
-    """Return the p-value of a series' gain among those of shuffled residues; None where they are too few.
+def beyond_shuffled(run: GrokkingRun, measure: str, values: np.ndarray, sign: int) -> Detection:
+    """Say whether a series rises (`sign` 1) or falls more than those of shuffled residues, and where.
 
-    Without circles the order of the residues says nothing: a run and its shuffles are then exchangeable.
+    Without circles the order of the residues says nothing: a run and its shuffles are then exchangeable, and
+    the rank of any statistic is exact. This one, the height of the highest step up, is as large for a rise
+    over many checkpoints as for a jump. Fewer than `LEAST_DRAWS` shuffles tell nothing.
     """
+    found = detect(run.steps, values, sign)
     rows = run.control[(run.control["name"] == "shuffled") & (run.control["feature"] == measure)]
     if rows["draw"].nunique() < LEAST_DRAWS:
-        return None
+        return found
     wide = rows.pivot_table(index="step", columns="draw", values="value").reindex(run.steps)
-    gains = np.array([gain_of(run.steps, wide[draw].to_numpy(float)) for draw in wide])
-    return (1.0 + float(np.sum(gains >= gain_of(run.steps, values)))) / (1.0 + len(gains))
+    own, draws = height(sign * values), [height(sign * wide[draw].to_numpy(float)) for draw in wide]
+    passed = replace(found, p_control=rank(own, draws), height=own, shuffled=max(draws))
+    return replace(passed, rise=place(run.steps, values, sign)) if passed.found else passed
+
+
+def fall_of(steps: np.ndarray, loss: np.ndarray) -> Rise | None:
+    """Return where a loss falls from its top to its end; a loss has no shuffles to tell whether it does."""
+    top = int(np.nanargmax(loss))
+    return place(steps[top:], loss[top:], -1)
 
 
 def alarms(steps: np.ndarray, values: np.ndarray) -> list[tuple[float, float]]:
@@ -251,30 +262,34 @@ def control(run: GrokkingRun, kind: str) -> dict[str, tuple[int, int]]:
 def study_run(run: GrokkingRun) -> StudiedRun:
     """Measure H1 in a run's key planes, by both choices of frequencies, and date its turns and the loss's."""
     bars = {choice: bars_of(run, choice) for choice in CHOICES}
-    findings = {("", "heldout_loss"): detect(run.steps, run.heldout_loss, -1)}
+    loss = detect(run.steps, run.heldout_loss, -1)
+    findings = {LOSS: replace(loss, rise=fall_of(run.steps, run.heldout_loss))}
     for choice, table in bars.items():
-        for measure, sign in MEASURES.items():
-            values = table[measure].to_numpy(float)
-            p = among_shuffled(run, measure, values) if choice == "own" else None
-            findings[choice, measure] = detect(run.steps, values, sign, p)
-        findings[choice, "power"] = detect(run.steps, power_of(run, choice), 1)
+        series = {measure: table[measure].to_numpy(float) for measure in MEASURES}
+        series["power"] = power_of(run, choice)
+        for measure, values in series.items():
+            sign = MEASURES.get(measure, 1)
+            findings[choice, measure] = (
+                beyond_shuffled(run, measure, values, sign)
+                if choice == "own"  # the shuffles choose at each checkpoint, too
+                else detect(run.steps, values, sign)
+            )
     return StudiedRun(run, bars, findings)
 
 
 def figure(studied: StudiedRun) -> Figure:
-    """Draw a run's losses and longest bars against the step, with the boundaries that were dated."""
+    """Draw a run's losses and longest bars against the step, with where each is half way."""
     from toposcope.papers.grokking_figure import draw
 
     run = studied.run
     bars = {f"chosen at {CHOICES[choice]}": table["scaled"] for choice, table in studied.bars.items()}
     table = pd.DataFrame({"step": run.steps, "loss": run.loss, "heldout_loss": run.heldout_loss, **bars})
-    marks = {"heldout_loss": ("", "heldout_loss")} | {
-        f"chosen at {name}": (choice, "scaled") for choice, name in CHOICES.items()
-    }
+    marks = {"heldout_loss": LOSS, f"chosen at {CHOICES[HEADLINE[0]]}": HEADLINE}
+    moves = [(series, studied.findings[key].rise) for series, key in marks.items()]
     turns = [
-        {"series": series, "step": turn.step, "low": turn.low, "high": turn.high}
-        for series, key in marks.items()
-        for turn in studied.findings[key].turns
+        {"series": series, "step": rise.middle, "low": rise.middle_low, "high": rise.middle_high}
+        for series, rise in moves
+        if rise is not None
     ]
     columns = ["series", "step", "low", "high"]
     return draw(table, pd.DataFrame(turns, columns=columns), circle=circle_bar(run.residues))

@@ -1,4 +1,4 @@
-"""Losses and H1 bars of a run that groks, on one step axis, with the boundaries that were dated."""
+"""Losses and H1 bars of a run that groks, on one step axis, with where each is half way."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def draw(table: pd.DataFrame, turns: pd.DataFrame, *, circle: float) -> Figure:
         Columns step, loss, heldout_loss (nats), and one column per way of measuring the longest bar in
         units of the plane's rms radius; the column's name is its label.
     turns
-        Boundaries that were dated: columns series (a column of `table`), step, low, high. The step is a
+        Where a series is half way: columns series (a column of `table`), step, low, high. The step is a
         vertical line, its 95% set a bar at the foot of the panel.
     circle
         What equally spaced points on a circle reach.
@@ -61,7 +61,7 @@ def _lines(ax: Axes, table: pd.DataFrame, columns: list[str], colours: dict[str,
 
 
 def _turns(ax: Axes, turns: pd.DataFrame, series: list[str], colours: dict[str, str]) -> None:
-    """Mark the boundaries of each series, the intervals of different series at different heights."""
+    """Mark where each series is half way, the intervals of different series at different heights."""
     for place, name in enumerate(series):
         height = 0.035 + 0.05 * place
         for number, turn in enumerate(turns[turns["series"] == name].itertuples(), start=1):
@@ -69,6 +69,10 @@ def _turns(ax: Axes, turns: pd.DataFrame, series: list[str], colours: dict[str, 
             step, low, high = (float(getattr(turn, part)) for part in ("step", "low", "high"))
             ax.axvline(step, color=colour, linewidth=0.9, linestyle=(0, (1, 1.5)))
             foot = ax.get_xaxis_transform()
+            ax.annotate(
+                "half way", (step, 1.0), xycoords=foot, xytext=(-3, -3), textcoords="offset points",
+                ha="right", va="top", color=MUTED, fontsize=7.5,
+            )  # fmt: skip
             ax.plot([low, high], [height, height], color=colour, linewidth=3.5, alpha=0.6, transform=foot,
                     solid_capstyle="butt")  # fmt: skip
             ax.plot([step], [height], color=INK, marker="|", markersize=7, transform=foot,

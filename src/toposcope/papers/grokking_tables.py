@@ -3,25 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import astuple
 
 import numpy as np
-from scipy.stats import binomtest
+from scipy.stats import binom, binomtest
 from scipy.stats import t as student
 
 from toposcope.papers.fourier import KEYS, circle_bar, key_frequencies
 from toposcope.papers.grokking import (
     CHOICES,
     CONTROLS,
+    HEADLINE,
+    LOSS,
     Detection,
     StudiedRun,
     control,
     power_of,
 )
+from toposcope.papers.rises import LEAST_DRAWS, Rise
 from toposcope.papers.sections import Section
 from toposcope.statistics.phases.reference import FALSE_ALARMS
 
-HEADLINE = ("own", "scaled")
-"""The series that decides: needs no hindsight, and does not move when the embedding merely grows."""
 Comparison = tuple[str, float | None, float | None, float | None, float | None, float | None, str]
 """What was compared, the step of H1, that of the loss, their difference with its ends, and the verdict."""
 _WORDS = {
@@ -34,44 +36,92 @@ _WORDS = {
 
 
 def tables(studied: Sequence[StudiedRun]) -> list[Section]:
-    """Return the study: detection, lead or lag, negative control, every checkpoint."""
-    return [detection(studied), lags(studied), false_alarms(studied), checkpoints(studied)]
+    """Return the study: the answer, every series, lead or lag, negative control, every checkpoint."""
+    return [
+        answer(studied), detection(studied), lags(studied), false_alarms(studied), checkpoints(studied),
+    ]  # fmt: skip
+
+
+def answer(studied: Sequence[StudiedRun]) -> Section:
+    """Return what was found and at what level: the heading says it, the table has it by run."""
+    columns = ("run", "p among shuffled", "height of H1", "highest shuffled", "H1 begins to rise", "from",
+               "to", "H1 half way", "from ", "to ", "loss begins to fall", "from  ", "to  ", "loss half way",
+               "from   ", "to   ")  # fmt: skip
+    rows = []
+    for one in studied:
+        bar, loss = one.findings[HEADLINE], one.findings[LOSS]
+        judged = bar.p_control, bar.height, bar.shuffled
+        rows.append((one.run.name, *judged, *_rise_cells(bar.rise), *_rise_cells(loss.rise)))
+    note = (
+        f"{_level(studied)} The height of a series is that of the highest step up that fits it: the mean "
+        "after a checkpoint less the mean before, all checkpoints weighted alike. So a rise over many "
+        "checkpoints counts as a jump does. p is the rank of the run's height among those of its own "
+        "shuffled residues, which have no circles: it is exact, whatever the series. Begins: a tenth of the "
+        "move between two levels is done; half way: a half. From-to is a 95% set, for a series that moves "
+        "once. A held-out loss has no shuffles, so nothing here tests its fall: it is only placed, from its "
+        "highest value on."
+    )
+    return Section(_verdict(studied), columns, tuple(rows), f"{note} {_solution(studied)}")
+
+
+def _verdict(studied: Sequence[StudiedRun]) -> str:
+    """Say in how many runs H1 rises beyond its shuffles."""
+    judged = [one.findings[HEADLINE] for one in studied if one.findings[HEADLINE].p_control is not None]
+    if not judged:
+        return f"Not judged: no run has the {LEAST_DRAWS} shuffles that a level of 5% needs"
+    found = sum(finding.found for finding in judged)
+    if not found:
+        return f"H1 rises beyond its shuffled residues in none of {len(judged)} runs, at a level of 5%"
+    return f"H1 rises beyond its shuffled residues in {found} of {len(judged)} runs, each at a level of 5%"
+
+
+def _level(studied: Sequence[StudiedRun]) -> str:
+    """Say what as many runs are worth, and what is found without topology."""
+    judged = [one for one in studied if one.findings[HEADLINE].p_control is not None]
+    if not judged:
+        return "Nothing is tested here."
+    found = sum(one.findings[HEADLINE].found for one in judged)
+    chance = float(binom.sf(found - 1, len(judged), FALSE_ALARMS))
+    power = sum(one.findings[HEADLINE[0], "power"].found for one in judged)
+    return (
+        f"By the longest bar over the plane's radius, the {KEYS} frequencies chosen at each checkpoint. "
+        f"Without circles {found} of {len(judged)} runs or more have probability {chance:.2g}. The power "
+        f"share of the same frequencies, which needs no topology, passes in {power}."
+    )
 
 
 def detection(studied: Sequence[StudiedRun]) -> Section:
-    """Return when every series turns, by the segment search and by the online detector."""
-    columns = ("run", "series", "frequencies chosen at", "first turn", "from", "to",
-               "steepest turn", "from ", "to ", "online: dated to", "online: raised at",
-               "p alone", "p among shuffled")  # fmt: skip
+    """Return what the rank, the search for changes and the online detector say of every series."""
+    columns = ("run", "series", "frequencies chosen at", "p among shuffled", "search: first turn", "from",
+               "to", "search: p", "online: dated to", "online: raised at")  # fmt: skip
     rows = [
-        (one.run.name, _WORDS[measure], CHOICES.get(choice, ""), *_turn_cells(finding))
+        (one.run.name, _WORDS[measure], CHOICES.get(choice, ""), *_cells(finding))
         for one in studied
         for (choice, measure), finding in one.findings.items()
     ]
-    seen = [one.findings[HEADLINE].first is not None for one in studied]
+    searched = [one.findings[HEADLINE].first is not None for one in studied]
     online = [one.findings[HEADLINE].raised is not None for one in studied]
-    alone = [one.findings[HEADLINE].p <= FALSE_ALARMS for one in studied]
-    loss = [one.findings["", "heldout_loss"].first is not None for one in studied]
+    loss = [one.findings[LOSS].first is not None for one in studied]
     note = (
-        f"The transition in H1 was detected in {sum(seen)} of {len(seen)} runs by the segment search, its "
-        "gain judged among those of shuffled residues where there are enough; "
-        f"in {sum(alone)} by the search on its own; in {sum(online)} online. That in the held-out loss was "
-        f"detected in {sum(loss)} by the search on its own. H1 is judged by the longest bar over the plane's "
-        f"radius with the {KEYS} frequencies of largest power at each checkpoint, which needs no hindsight; "
-        "choosing them "
-        "at the last checkpoint is retrospective. A turn is a boundary after which the slope on "
-        "log(step) has the awaited sign (bars rise, second / longest and loss fall) and is steeper "
-        "than before; from-to is its 95% set. The online detector dates a change "
-        "only when it raises the alarm, and gives no interval."
+        f"The general search for changes finds H1's turn in {sum(searched)} of {len(studied)} runs and that "
+        f"of the held-out loss in {sum(loss)}; the online detector raises an alarm on H1 in {sum(online)}. "
+        "Both know nothing of the shuffles, and a gentle wave of up to three periods is no change to them: a "
+        "rise over twenty checkpoints is as gentle. Choosing the frequencies at the last checkpoint is "
+        "retrospective, and has no shuffles. A turn is a boundary after which the slope on log(step) has the "
+        "awaited sign (bars rise, second / longest and loss fall) and is steeper than before; from-to is its "
+        "95% set. The online detector dates a change only when it raises the alarm, and gives no interval."
     )
-    return Section("When each series turns", columns, tuple(rows), f"{note} {_solution(studied)}")
+    return Section("What each detector says of each series", columns, tuple(rows), note)
 
 
-def _turn_cells(finding: Detection) -> tuple[float | None, ...]:
-    cells: list[float | None] = []
-    for turn in (finding.first, finding.steepest):
-        cells += [turn.step, turn.low, turn.high] if turn else [None] * 3
-    return (*cells, finding.dated, finding.raised, finding.p, finding.p_control)
+def _cells(finding: Detection) -> tuple[float | None, ...]:
+    turn = finding.first
+    place = (turn.step, turn.low, turn.high) if turn else (None, None, None)
+    return (finding.p_control, *place, finding.p, finding.dated, finding.raised)
+
+
+def _rise_cells(rise: Rise | None) -> tuple[float | None, ...]:
+    return (None,) * 6 if rise is None else astuple(rise)
 
 
 def _solution(studied: Sequence[StudiedRun]) -> str:
@@ -89,50 +139,54 @@ def _solution(studied: Sequence[StudiedRun]) -> str:
 
 
 def lags(studied: Sequence[StudiedRun]) -> Section:
-    """Return how many steps after (negative: before) the held-out loss the bars and the power turn."""
-    columns = ("run", "series", "frequencies chosen at", "compared", "series turns", "loss turns",
-               "difference", "from", "to", "the series turns")  # fmt: skip
+    """Return how many steps after (negative: before) the held-out loss falls the bars and the power rise."""
+    columns = ("run", "series", "compared", "series at", "loss at", "difference", "from", "to",
+               "the series moves")  # fmt: skip
     rows: list[tuple[object, ...]] = []
-    gaps: dict[tuple[str, str, str], list[float | None]] = {}
+    gaps: dict[tuple[str, str], list[float | None]] = {}
     for measure in (HEADLINE[1], "power"):
-        for choice in CHOICES:
-            for one in studied:
-                found = _compare(one.findings[choice, measure], one.findings["", "heldout_loss"])
-                rows += [(one.run.name, _WORDS[measure], CHOICES[choice], *row) for row in found]
-                for row in found:
-                    gaps.setdefault((measure, choice, row[0]), []).append(row[3])
+        for one in studied:
+            for row in _compare(one.findings[HEADLINE[0], measure], one.findings[LOSS]):
+                rows.append((one.run.name, _WORDS[measure], *row))
+                gaps.setdefault((measure, row[0]), []).append(row[3])
     spacing = max(float(np.diff(one.run.steps).max()) for one in studied)
     notes = [
-        f"Difference: the series' step minus the held-out loss's; both are checkpoints, {spacing:g} steps "
-        "apart. From-to combines the ends of both 95% sets."
+        f"Difference: the series' step minus the held-out loss's; checkpoints are {spacing:g} steps apart. "
+        "From-to combines the ends of both 95% sets."
     ]
-    for (measure, choice, compared), values in gaps.items():
-        if choice == HEADLINE[0]:
-            known = np.array([value for value in values if value is not None], float)
-            notes.append(_over_runs(_WORDS[measure], compared, known, len(values)))
+    for (measure, compared), values in gaps.items():
+        known = np.array([value for value in values if value is not None], float)
+        notes.append(_over_runs(_WORDS[measure], compared, known, len(values)))
     return Section("Steps between H1 and the held-out loss", columns, tuple(rows), " ".join(notes))
 
 
 def _compare(bar: Detection, loss: Detection) -> list[Comparison]:
     rows: list[Comparison] = []
-    for name, mine, other in (
-        ("first turn", bar.first, loss.first),
-        ("steepest turn", bar.steepest, loss.steepest),
-    ):
+    for name in ("start", "middle"):
+        mine, other = _place(bar.rise, name), _place(loss.rise, name)
         if mine is None or other is None:
-            mine_at, other_at = mine.step if mine else None, other.step if other else None
-            rows.append((name, mine_at, other_at, None, None, None, "not detected"))
+            here, there = mine[0] if mine else None, other[0] if other else None
+            rows.append((name, here, there, None, None, None, "not found"))
             continue
-        low, high = mine.low - other.high, mine.high - other.low
+        low, high = mine[1] - other[2], mine[2] - other[1]
         verdict = "after" if low > 0 else "before" if high < 0 else "not told apart"
-        rows.append((name, mine.step, other.step, mine.step - other.step, low, high, verdict))
+        rows.append((name, mine[0], other[0], mine[0] - other[0], low, high, verdict))
     if bar.raised is None or loss.raised is None:
-        rows.append(("online alarm", bar.raised, loss.raised, None, None, None, "not detected"))
+        rows.append(("online alarm", bar.raised, loss.raised, None, None, None, "not found"))
     else:
         gap = bar.raised - loss.raised
         verdict = "after" if gap > 0 else "before" if gap < 0 else "same checkpoint"
         rows.append(("online alarm", bar.raised, loss.raised, gap, None, None, verdict))
     return rows
+
+
+def _place(rise: Rise | None, part: str) -> tuple[float, float, float] | None:
+    """Return when a part of a move is done, with its 95% set."""
+    if rise is None:
+        return None
+    if part == "start":
+        return rise.start, rise.start_low, rise.start_high
+    return rise.middle, rise.middle_low, rise.middle_high
 
 
 def _over_runs(series: str, compared: str, gaps: np.ndarray, runs: int) -> str:
@@ -141,7 +195,7 @@ def _over_runs(series: str, compared: str, gaps: np.ndarray, runs: int) -> str:
         return f"{series}, by the {compared}: no run has both."
     mean = float(gaps.mean())
     where = "after" if mean > 0 else "before" if mean < 0 else "from"
-    said = f"By the {compared}, {series} turns {abs(mean):.0f} steps {where} the held-out loss"
+    said = f"By the {compared}, {series} moves {abs(mean):.0f} steps {where} the held-out loss"
     if len(gaps) == 1:
         return f"{said} in the one run that has both; another seed may differ."
     half = float(student.ppf(0.975, len(gaps) - 1) * gaps.std(ddof=1) / np.sqrt(len(gaps)))
@@ -170,7 +224,7 @@ def false_alarms(studied: Sequence[StudiedRun]) -> Section:
         "anew at each checkpoint, so that what choosing does is in it) or along random directions. "
         f"Both detectors state {100 * FALSE_ALARMS:.0f}% of runs with any boundary; from-to is the "
         "exact binomial 95% interval. Draws of one run share its embedding, so the true uncertainty "
-        "is larger. "
+        "is larger. The rank among shuffled residues has no row: it passes 5% of them by construction. "
     )
     note += f"Beyond the stated rate: {'; '.join(beyond)}." if beyond else "None is beyond the stated rate."
     if beyond:

@@ -106,13 +106,12 @@ def _whole(steps: np.ndarray, values: np.ndarray, dropped: int, level: float) ->
 
 
 def segments(
-    steps: np.ndarray, values: np.ndarray, *, level: float = 0.95, one: bool = False, p: float | None = None
+    steps: np.ndarray, values: np.ndarray, *, level: float = 0.95, one: bool = False
 ) -> list[tuple[object, ...]]:
     """Return the segments of one series as rows of `segment_table`, without run and column.
 
     With `one` the series stays whole. `boundary_holm` is `boundary_p`, of a single series. Step 0, whose
-    logarithm is -inf, and values that are not finite are left out. `p` takes the place of the p-value of
-    having any change where a better null is known, as draws of the same kind without one; see `gain_of`.
+    logarithm is -inf, and values that are not finite are left out.
     """
     steps, values = usable(steps, values)
     if len(steps) <= LEAST_POINTS:
@@ -121,9 +120,9 @@ def segments(
     reason = why_not(change, scan(grid, change))
     if reason:
         return [_nothing("degenerate", reason)]
-    known, own = reference(steps), p is None
-    found, p = search(grid, change, known, p, bar=level_of(steps) if own else FALSE_ALARMS)
-    untold = _untold(known, scan(grid, change), p) if own and not found else ""
+    known = reference(steps)
+    found, p = search(grid, change, known, bar=level_of(steps))
+    untold = "" if found else _untold(known, scan(grid, change), p)
     found = () if one else found
     last = scan(grid, change, found)
     bounds = sorted(
@@ -159,12 +158,6 @@ def _untold(known: Reference, found: Scan, p: float) -> str:
     return CANNOT_TELL.format(p=p, own=own) if own <= FALSE_ALARMS else ""
 
 
-def gain_of(steps: np.ndarray, values: np.ndarray) -> float:
-    """Return the gain T of the changes of one series: see `phases.bends`."""
-    steps, values = usable(steps, values)
-    return scan(design(steps), np.diff(values)).gain
-
-
 def usable(steps: np.ndarray, values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Return the points to search: finite, beyond step 0, and long series as means of neighbours.
 
@@ -185,14 +178,14 @@ def usable(steps: np.ndarray, values: np.ndarray) -> tuple[np.ndarray, np.ndarra
 
 
 def search(
-    grid: Design, change: np.ndarray, known: Reference, p: float | None = None, *, bar: float = FALSE_ALARMS
+    grid: Design, change: np.ndarray, known: Reference, *, bar: float = FALSE_ALARMS
 ) -> tuple[tuple[Span, ...], float]:
     """Return the changes of a series, in the order in which they were found, and the p-value of the first.
 
     Each change, a bend or a ramp, is tested beyond those found before. Where the next is not significant it
     is taken for granted for once, for one change of several may be seen beside the others only; these are
-    tested at `LOOK_AHEAD`. After each all are placed anew, each beside the others. `p` is that of `segments`;
-    a change is significant up to `bar`.
+    tested at `LOOK_AHEAD`. After each all are placed anew, each beside the others. A change is significant up
+    to `bar`.
     """
     n = len(change)
 
@@ -206,7 +199,7 @@ def search(
         clear = all(abs(at - old) >= LEAST_SEGMENT for at in edges(span, n) for old in taken)
         return (span,) if clear else ()
 
-    first = p_beyond(()) if p is None else p
+    first = p_beyond(())
     if first > bar:
         return (), first
     found = beyond(())

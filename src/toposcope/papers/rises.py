@@ -1,0 +1,111 @@
+"""A rise from one level to another: how high it is, how it ranks among draws without one, and where it lies.
+
+The height counts a gentle rise as it counts a jump. So it is no test by itself, for a wave and a smooth trend
+rise too: what it takes to be more than those is known from draws of a control, which wave and drift as much.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import numpy as np
+
+from toposcope.statistics.phases.noise import MODELS, factors, whitened
+from toposcope.study.segments import BOUNDARY_DROP
+
+LEAST_DRAWS = 19
+"""Fewer draws of a control cannot give a p-value of .05."""
+_FEWEST = 6
+"""Values of a series in which two levels, a start and an end can be placed."""
+_MOST = 0.5
+"""A move that takes up less of a series' sum of squares is no move of the whole series, but a part of it."""
+_NINE = np.log(9.0)
+"""The logistic function is a tenth at minus this, nine tenths at plus this."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rise:
+    """A logistic move between two levels: when a tenth and a half of it are done, each with its 95% set."""
+
+    start: float
+    start_low: float
+    start_high: float
+    middle: float
+    middle_low: float
+    middle_high: float
+
+
+def height(values: np.ndarray) -> float:
+    """Return the height of the highest step up that fits a series: a mean after less the mean before it.
+
+    Every place of the step counts alike: a difference of means is multiplied by sqrt(k (n - k) / n) where
+    k of n values are before it, so that in white noise each has the same standard deviation.
+
+    >>> round(height(np.r_[np.zeros(8), np.ones(8)]), 6), round(height(np.linspace(0.0, 1.0, 16)), 2)
+    (2.0, 1.07)
+    """
+    values = values[np.isfinite(values)]
+    before = np.arange(1, len(values))
+    low = -np.cumsum(values - values.mean())[:-1]
+    return float(np.max(low / np.sqrt(before * (len(values) - before) / len(values))))
+
+
+def rank(own: float, draws: Iterable[float]) -> float:
+    """Return the p-value of a statistic among draws: exact where all of them are exchangeable with it.
+
+    >>> rank(3.0, [1.0, 2.0, 3.0])
+    0.5
+    """
+    among = np.fromiter(draws, float)
+    return (1.0 + float(np.sum(among >= own))) / (1.0 + len(among))
+
+
+def place(steps: np.ndarray, values: np.ndarray, sign: int) -> Rise | None:
+    """Return where a series rises (`sign` 1) or falls (-1) from one level to another; None where it does not.
+
+    Two levels, a logistic move between them that is a tenth and nine tenths done at two of the checkpoints,
+    and noise of the models of `phases.noise`, which may persist, alike before the data. The levels and the
+    noise's scale are the likeliest at each place; a 95% set has the places near the best in likelihood. A
+    move must take up half of the series' sum of squares or more: a jump at the start of a long rise does not.
+    """
+    known = np.isfinite(values)
+    if known.sum() < _FEWEST:
+        return None
+    steps, change = np.asarray(steps, float)[known], np.diff(values[known])
+    starts, ends = np.triu_indices(len(steps), 1)
+    part = 2.0 * (steps - steps[starts, None]) / (steps[ends] - steps[starts])[:, None] - 1.0
+    levels = 1.0 / (1.0 + np.exp(-_NINE * np.clip(part, -300.0, 300.0)))
+    most = np.corrcoef(np.vstack([values[known], levels]))[0, 1:] ** 2 >= _MOST
+    if not most.any():
+        return None
+    starts, ends = starts[most], ends[most]
+    profile = _likelihood(change, np.diff(levels[most], axis=1), sign)
+    if not np.isfinite(profile.max()):
+        return None
+    inside = profile >= profile.max() - BOUNDARY_DROP
+    best = int(np.argmax(profile))
+    start, middle = steps[starts], (steps[starts] + steps[ends]) / 2.0
+    return Rise(*(
+        float(of) for when in (start, middle) for of in (when[best], when[inside].min(), when[inside].max())
+    ))  # fmt: skip
+
+
+def _likelihood(change: np.ndarray, moves: np.ndarray, sign: int) -> np.ndarray:
+    """Return the log likelihood of each of the moves (d, n), -inf where it goes against the sign."""
+    n = len(change)
+    factor, log_det = factors(n, MODELS)
+    rows = np.ascontiguousarray(np.vstack([change, moves]))
+    by_model = np.empty((len(MODELS), len(moves)))
+    for model, own in enumerate(factor):
+        made = whitened(rows, own)
+        towards, room = made[1:] @ made[0], np.sum(made[1:] ** 2, axis=1)
+        whole = float(made[0] @ made[0])
+        left = np.maximum(whole - towards**2 / room, 1e-14 * whole)
+        likelihood = -0.5 * (log_det[model] + n * np.log(np.maximum(left, 1e-300)))
+        by_model[model] = np.where(sign * towards > 0, likelihood, -np.inf)
+    top = by_model.max()
+    if not np.isfinite(top):
+        return by_model[0]
+    with np.errstate(divide="ignore"):
+        return np.asarray(top + np.log(np.exp(by_model - top).sum(axis=0)))
