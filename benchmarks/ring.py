@@ -1,11 +1,14 @@
 """How often the ring test calls a ring where there is none, and how often it finds one, beside two peers.
 
     python -m benchmarks.ring [--sizes 59,128] [--json FILE]
+    toposcope train --recipe grokking --seeds 1 --out RUNS
+    python -m benchmarks.ring --grokking RUNS/adder-seed1
 
 Clouds without a ring of eleven families; five shapes that are no ring but are curved (a sheet, a sphere, a
 spiral, a tree, three quarters of a circle); planted circles. Peers: the universal p-value of Bobrowski and
 Skraba 2023 with Bonferroni's correction, and "the longest bar is over twice the second". The seeds are not
-those on which the test's constants were chosen.
+those on which the test's constants were chosen. The positive control is modular addition: the planes of the
+key frequencies, which carry circles at the last checkpoint, beside those of shuffled residues.
 """
 
 from __future__ import annotations
@@ -15,19 +18,25 @@ import json
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
-from toposcope.clouds.power import binomial_interval, ring_power
+from toposcope.clouds.power import binomial_interval, planted_circle, ring_power
 from toposcope.clouds.ring import LEVEL, log_log, ring_test
 from toposcope.core.seeding import rng
 from toposcope.core.types import Diagram
+from toposcope.papers.fourier import KEYS, key_frequencies
 from toposcope.topology import rips
+from toposcope.training.grokking import fourier_plane, frequency_power
 
 CLOUDS = {59: 200, 128: 100, 256: 50, 512: 20}
 """Clouds of each family, by the number of points."""
 CURVED_CLOUDS = {59: 100, 128: 60, 256: 30, 512: 0}
 CIRCLES = 99
+SHUFFLES = 20
+TESTS = ("ring test", "universal", "twice the second")
+COUNTED = ("clouds", *TESTS)
 Family = Callable[[int, np.random.Generator], np.ndarray]
 
 
@@ -133,15 +142,68 @@ def twice(h1: Diagram) -> bool:
     return bool(len(lengths) == 1 or (len(lengths) > 1 and lengths[0] > 2.0 * lengths[1]))
 
 
-def called(family: str, make: Family, n: int, clouds: int) -> dict[str, object]:
-    counts = {"ring test": 0, "universal": 0, "twice the second": 0}
+def called(family: str, make: Family, n: int, clouds: int) -> dict[str, Any]:
+    """Count and print how many clouds of a family each test calls rings."""
+    counts = dict.fromkeys(TESTS, 0)
     for number in range(clouds):
         points = make(n, rng(benchmark="ring", family=family, points=n, cloud=number))
         h1 = rips(points)[1]
         counts["universal"] += universal(h1)
         counts["twice the second"] += twice(h1)
         counts["ring test"] += ring_test(points, h1=h1, seed=number, stop=True).found
+    print(f"{family}, {n} points, {clouds} clouds:", rates(counts, clouds), flush=True)
     return {"family": family, "points": n, "clouds": clouds, **counts}
+
+
+def found(n: int, d: int, noise: float) -> dict[str, Any]:
+    """Count and print how many planted circles each test finds."""
+    power = ring_power(n, d, noise, circles=CIRCLES)
+    counts = {"ring test": round(power.share * CIRCLES), **peers_power(n, d, noise)}
+    print(f"circle, {d}-D, noise {noise}, {n} points:", rates(counts, CIRCLES), flush=True)
+    return {"points": n, "d": d, "noise": noise, "clouds": CIRCLES, **counts}
+
+
+def rates(counts: dict[str, int], number: int) -> str:
+    return ", ".join(f"{name} {said(counts[name], number)}" for name in TESTS)
+
+
+def peers_power(n: int, d: int, noise: float) -> dict[str, int]:
+    """Return how many planted circles the peers find."""
+    found = [
+        rips(
+            planted_circle(n, d, noise, rng(benchmark="ring power", points=n, d=d, noise=str(noise), cloud=k))
+        )
+        for k in range(CIRCLES)
+    ]
+    return {
+        "universal": sum(universal(h1) for _, h1 in found),
+        "twice the second": sum(twice(h1) for _, h1 in found),
+    }
+
+
+def grokking(run: Path) -> None:
+    """Test the planes of the key frequencies of a run's first and last token embedding, and shuffled ones."""
+    from safetensors.numpy import load_file
+
+    places = sorted((run / "checkpoints").glob("*.safetensors"))
+    for place in (places[0], places[-1]):
+        table = load_file(place)["token_emb.weight"]
+        print(place.name, "key frequencies:", *planes_called(table, 0), flush=True)
+    rings = [
+        planes_called(rng(purpose="ring shuffle", draw=k).permutation(table), k)[0] for k in range(SHUFFLES)
+    ]
+    print("residues shuffled:", said(sum(rings), KEYS * SHUFFLES), "of the planes", flush=True)
+
+
+def planes_called(table: np.ndarray, seed: int) -> tuple[int, str]:
+    """Return in how many planes of the key frequencies a ring is called, and the bars and p-values."""
+    keys = [int(key) for key in key_frequencies(frequency_power(table))]
+    found = [ring_test(fourier_plane(table, key), seed=seed) for key in keys]
+    each = ", ".join(
+        f"{key}: {one.ratio:.2f} (allowed {one.most_allowed:.2f}, p {one.largest_p:.2f})"
+        for key, one in zip(keys, found, strict=True)
+    )
+    return sum(one.found for one in found), f"rings of {len(keys)}; {each}"
 
 
 def said(count: int, number: int) -> str:
@@ -149,50 +211,26 @@ def said(count: int, number: int) -> str:
     return f"{100 * count / number:.1f}% ({100 * low:.1f} to {100 * high:.1f})"
 
 
-def show(row: dict[str, object]) -> None:
-    rates = {
-        name: said(int(row[name]), int(row["clouds"]))
-        for name in ("ring test", "universal", "twice the second")
-    }  # type: ignore[call-overload]
-    print(f"{row['family']:32s} n={row['points']:<4} {row['clouds']} clouds: {rates}", flush=True)
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--sizes", default="59,128,256,512")
     parser.add_argument("--json", type=Path)
+    parser.add_argument("--grokking", type=Path, metavar="RUN", help="Only the positive control.")
     given = parser.parse_args()
+    if given.grokking:
+        grokking(given.grokking)
+        return
     begun, rows, powers = time.process_time(), [], []
     for n in map(int, given.sizes.split(",")):
-        for family, make in FAMILIES.items():
-            rows.append(called(family, make, n, CLOUDS[n]))
-            show(rows[-1])
-        mine = [row for row in rows if row["points"] == n and row["family"] in FAMILIES]
-        pooled = {
-            key: sum(int(row[key]) for row in mine)
-            for key in ("clouds", "ring test", "universal", "twice the second")
-        }  # type: ignore[call-overload]
-        show({"family": "all families", "points": n, **pooled})
-        for d, noise in PLANTED:
-            power = ring_power(n, d, noise, circles=CIRCLES)
-            powers.append(
-                {
-                    "points": n,
-                    "d": d,
-                    "noise": noise,
-                    "share": power.share,
-                    "low": power.low,
-                    "high": power.high,
-                }
-            )
-            print(
-                f"circle, {d}-D, noise {noise}: n={n} found {said(round(power.share * CIRCLES), CIRCLES)}",
-                flush=True,
-            )
-        for family, make in CURVED.items():
-            if CURVED_CLOUDS[n]:
-                rows.append(called(family, make, n, CURVED_CLOUDS[n]))
-                show(rows[-1])
+        mine = [called(family, make, n, CLOUDS[n]) for family, make in FAMILIES.items()]
+        pooled = {key: sum(row[key] for row in mine) for key in COUNTED}
+        print(f"all families, {n} points:", rates(pooled, pooled["clouds"]), flush=True)
+        mine.append({"family": "all families", "points": n, **pooled})
+        mine += [
+            called(family, make, n, CURVED_CLOUDS[n]) for family, make in CURVED.items() if CURVED_CLOUDS[n]
+        ]
+        powers += [found(n, d, noise) for d, noise in PLANTED]
+        rows += mine
         print(f"{time.process_time() - begun:.0f} s of processor time so far", flush=True)
         if given.json:
             given.json.write_text(json.dumps({"rates": rows, "powers": powers}, indent=2))
