@@ -42,7 +42,8 @@ def null_draws(points: np.ndarray, kind: str, seed: int) -> Draw:
         marginals stay, their dependence goes. A mixture of clusters, 3 to 10 of them in each draw: those
         that k-means finds keep their sizes and inner covariances, their centres are drawn anew from the
         covariance of the centres. A multivariate Student cloud whose degrees of freedom and scatter are
-        estimated from the points.
+        estimated from the points. With more columns than points the Gaussian and the mixture are drawn in
+        the coordinates of the principal axes, of which there are fewer: a rotation leaves distances as is.
 
     Examples
     --------
@@ -51,6 +52,8 @@ def null_draws(points: np.ndarray, kind: str, seed: int) -> Draw:
     >>> np.array_equal(np.sort(draw(3), axis=0), np.sort(points, axis=0)), np.array_equal(draw(3), draw(3))
     (True, True)
     """
+    if kind in _ROTATED and points.shape[1] > len(points):
+        points = _coordinates(points)
     return _MADE_BY[kind](points, lambda number: rng(purpose="ring null", kind=kind, seed=seed, draw=number))
 
 
@@ -194,4 +197,11 @@ def _scatter(away: np.ndarray, degrees: float) -> np.ndarray:
     return (np.sqrt(np.maximum(values, 0.0))[:, None] * vectors.T) @ right
 
 
+def _coordinates(points: np.ndarray) -> np.ndarray:
+    """Return the coordinates (n, rank) of centred points along their principal axes."""
+    mean, axes = principal(points)
+    return (points - mean) @ (axes / np.linalg.norm(axes, axis=1, keepdims=True)).T
+
+
+_ROTATED = ("gaussian", "mixture")
 _MADE_BY = {"gaussian": _gaussian, "shuffled": _shuffled, "mixture": _mixture, "heavy": _heavy}
