@@ -26,6 +26,8 @@ NOISE = 0.3
 CIRCLES = 99
 _WORTH_SAYING = 5.0
 """Seconds from which on the cost is said before the work."""
+_TIMED, _CLOUDS_TIMED, _GROWTH = 256, 8, 2.3
+"""Points of the clouds that are timed, how many, and the power of n that their cost grows with from there."""
 
 
 def cloud(
@@ -61,7 +63,7 @@ def cloud(
     seed : int
         Names all random draws; the same seed gives the same answer.
     max_points : int
-        From a larger cloud so many rows are drawn. The cost grows with the cube of this.
+        From a larger cloud so many rows are drawn. Twice as many cost about five times as much.
     noise : float, optional
         Noise of the circles whose power is told, in radii: the root mean squared distance of the points from
         the circle. By default that of the ring that was found, or else .3.
@@ -111,12 +113,11 @@ def cloud(
     exponent = binary_exponent(taken)
     taken = scaled(taken, -exponent)  # squares neither overflow nor vanish
 
-    diagrams = rips(taken, name=name)
-    begun = time.monotonic()
-    rips(taken)  # once more: the first has loaded what was compiled
     nulls, width = 4 * draws, min(len(taken) - 1, taken.shape[1])
     work = nulls + (nulls + CIRCLES) * (width > 1)
-    _say_cost(len(taken), work, time.monotonic() - begun, quiet)
+    if not quiet:
+        _say_cost(taken, work)
+    diagrams = rips(taken, name=name)
     with Progress("diagrams", work, quiet=quiet) as progress:
         test = ring_test(taken, draws=draws, seed=seed, h1=diagrams[1], progress=progress)
         birth, _ = longest_bar(diagrams[1])
@@ -149,12 +150,22 @@ def _check(draws: int, max_points: int, noise: float | None, least: int) -> None
         raise InputError(f"--noise {noise}: give the noise in radii, 0 or more")
 
 
-def _say_cost(n: int, work: int, each: float, quiet: bool) -> None:
-    """Say what the nulls and the power will cost at so many seconds for one diagram."""
+def _say_cost(points: np.ndarray, work: int) -> None:
+    """Say what so many clouds and diagrams will cost, by the time of one of a part of the points."""
+    from toposcope.clouds.nulls import null_draws
+    from toposcope.clouds.ring import null_statistics
     from toposcope.core.progress import duration
 
-    if not quiet and each * work > _WORTH_SAYING:
-        print(f"{work} diagrams of {n} points: about {duration(each * work)}", file=sys.stderr, flush=True)
+    part = points[:_TIMED]
+    draw = null_draws(part, "gaussian", 0)
+    null_statistics(draw, range(1))  # loads what was compiled
+    begun = time.monotonic()
+    null_statistics(draw, range(_CLOUDS_TIMED))
+    each = (time.monotonic() - begun) / _CLOUDS_TIMED
+    seconds = each * work * (len(points) / len(part)) ** _GROWTH
+    if seconds > _WORTH_SAYING:
+        said = f"{work} diagrams of {len(points)} points: about {duration(seconds)}"
+        print(said, file=sys.stderr, flush=True)
 
 
 def _dimensions(points: np.ndarray) -> tuple[dict[str, DimensionEstimate], dict[str, str]]:

@@ -23,7 +23,7 @@ from toposcope.cli.output import json_option, print_json, print_table, say
 @click.option("--seed", type=int, default=0, show_default=True, help="Names all random draws.")
 @click.option(
     "--max-points", type=int, default=512, show_default=True,
-    help="Draw so many rows where FILE has more. The cost grows with the cube of this number.",
+    help="Draw so many rows where FILE has more. Twice as many cost about five times as much.",
 )  # fmt: skip
 @click.option(
     "--noise", type=float,

@@ -9,6 +9,7 @@ added: what is locally a surface has longer chance bars than its covariance says
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 import numpy as np
@@ -16,6 +17,8 @@ import numpy as np
 from toposcope.clouds.nulls import NULLS, Draw, null_draws
 from toposcope.core.progress import Progress
 from toposcope.core.types import Diagram
+from toposcope.kernels.blas import one_blas_thread
+from toposcope.kernels.threads import thread_count
 from toposcope.topology.rips import rips, rips_batch
 
 LEVEL = 0.05
@@ -173,7 +176,10 @@ def allowed_by(values: np.ndarray) -> float:
 
 def null_statistics(draw: Draw, numbers: Sequence[int]) -> list[tuple[float, float]]:
     """Return the statistics of clouds of one null, by their numbers."""
-    return [statistics_of(h1) for _, h1 in rips_batch([draw(number) for number in numbers])]
+    # One thread for each core and one cloud at a time in each, as in `rips_batch`.
+    with one_blas_thread(), ThreadPoolExecutor(thread_count()) as threads:
+        clouds = list(threads.map(draw, numbers))
+    return [statistics_of(h1) for _, h1 in rips_batch(clouds)]
 
 
 def _blocks(points: np.ndarray, null: str, draws: int, seed: int) -> Iterator[list[tuple[float, float]]]:
