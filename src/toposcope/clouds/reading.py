@@ -19,6 +19,7 @@ LARGEST = 8 * 2**30
 LEAST_POINTS = 4
 """A ring has at least so many distinct points."""
 _NAMED = 5
+_MAGIC = b"\x93NUMPY"
 
 
 def read_cloud(X: Any, *, tensor: str | None = None, columns: Sequence[str] = ()) -> tuple[np.ndarray, str]:
@@ -69,6 +70,8 @@ def _of_file(path: Path, tensor: str | None, columns: Sequence[str]) -> tuple[An
 
 def _of_npy(path: Path) -> np.ndarray:
     blob = LocalBlob(path)
+    if blob.read(0, min(blob.size, len(_MAGIC))).tobytes() != _MAGIC:
+        raise InputError(f"{blob.label}: does not begin as a .npy file; save it again with numpy.save")
     try:
         # Mapped, not loaded: a header that claims more than the file holds is refused, and takes no memory.
         return np.asarray(np.load(path, mmap_mode="r", allow_pickle=False))
@@ -177,4 +180,6 @@ def _column(path: Path, name: str, column: Any) -> np.ndarray:
 
 
 def _short(error: BaseException) -> str:
+    if "pickle" in str(error):
+        return "it contains Python objects"
     return " ".join(str(error).split())[:120] or type(error).__name__
