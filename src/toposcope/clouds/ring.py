@@ -126,8 +126,8 @@ def ring_test(
 
     The p-value among the clouds of one null is (1 + how many reach the cloud's statistic) / (1 + draws), and
     the answer the largest of all. For Gaussian clouds, and for independent columns, its level is at most
-    `LEVEL` by construction: there a null is drawn given all that is unknown. With `stop` no more is drawn once the
-    verdict is clear.
+    `LEVEL` by construction: there a null is drawn given all that is unknown. With `stop` no more is drawn
+    once the verdict is clear.
 
     Examples
     --------
